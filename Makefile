@@ -1,0 +1,49 @@
+# What a person types. Everything else is `cargo` as usual.
+#
+#   make demo        build, mount, work, kill, restart, compare: the five-minute proof
+#   make test        everything that must hold before a change lands
+#   make build       the binary, optimised, in $(TARGET)/release/gupfs
+#   make install     into $(DESTDIR)$(PREFIX): binary, man pages, completions
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+CARGO ?= cargo
+PREFIX ?= /usr/local
+TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+# One target may need what another's tests hold (mount points, the CPU): never two at once.
+.NOTPARALLEL:
+
+.PHONY: help demo test build lint install
+
+help:
+	@sed -n '3,6s/^#   //p' Makefile
+
+demo:
+	@scripts/need.sh demo
+	@$(CARGO) build --release --quiet -p gupfs
+	@scripts/demo.sh "$(TARGET)/release/gupfs"
+
+build:
+	@scripts/need.sh build
+	$(CARGO) build --release -p gupfs
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# What is mounted, attached and running is written down before and compared after: a test that leaves something
+# behind fails the run, also when a test before it failed.
+test:
+	@scripts/need.sh test
+	@before=$$(mktemp); trap 'rm -f "$$before"' EXIT; \
+	scripts/leftovers.sh list > "$$before"; \
+	status=0; $(MAKE) --no-print-directory lint && $(CARGO) test --workspace || status=$$?; \
+	scripts/leftovers.sh compare "$$before" || status=1; \
+	exit $$status
+
+install: build
+	install -D -m 755 "$(TARGET)/release/gupfs" "$(DESTDIR)$(PREFIX)/bin/gupfs"
+	install -d "$(DESTDIR)$(PREFIX)/share/man/man1"
+	"$(TARGET)/release/gupfs" man --dir "$(DESTDIR)$(PREFIX)/share/man/man1"
+	install -d "$(DESTDIR)$(PREFIX)/share/bash-completion/completions"
+	"$(TARGET)/release/gupfs" completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/gupfs"

@@ -1,0 +1,45 @@
+//! Where a run keeps its files, and the memory and caches under it.
+
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+/// A directory that goes when the run ends.
+pub struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new(under: &Path) -> Result<Place> {
+        Ok(Place {
+            dir: tempfile::Builder::new()
+                .prefix("gupfs-bench-")
+                .tempdir_in(under)?,
+        })
+    }
+
+    /// A fresh empty directory.
+    pub fn fresh(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.dir.path().join(name);
+        if dir.exists() {
+            std::fs::remove_dir_all(&dir)?;
+        }
+        std::fs::create_dir_all(&dir)?;
+        Ok(dir)
+    }
+}
+
+/// Writes everything back and forgets what is cached. Needs root.
+pub fn drop_caches() -> Result<()> {
+    rustix::fs::sync();
+    std::fs::write("/proc/sys/vm/drop_caches", "3")?;
+    Ok(())
+}
+
+/// Touches memory, so that what is measured next does not pay for the host's first backing of it.
+pub fn touch_memory(bytes: u64) {
+    let mut block = vec![0u8; bytes as usize];
+    for page in block.chunks_mut(4096) {
+        page[0] = 1;
+    }
+    std::hint::black_box(&block);
+}

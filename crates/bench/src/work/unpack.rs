@@ -1,0 +1,101 @@
+//! tar unpacks a source tree of 9,188 files in 459 directories, 75.8 MB.
+
+use super::Bench;
+use crate::report::{Line, Report};
+use crate::serve::Serving;
+use crate::timing::{Figures, seconds};
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+use std::process::Command;
+
+const FILES: usize = 9_188;
+const DIRECTORIES: usize = 459;
+const BYTES: usize = 75_800_000;
+
+pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
+    let tree = bench.place.fresh("unpack-tree")?;
+    grow(&tree)?;
+    let tar = tree.with_extension("tar");
+    shell(
+        Command::new("tar")
+            .arg("cf")
+            .arg(&tar)
+            .arg("-C")
+            .arg(&tree)
+            .arg("."),
+    )?;
+    let local = bench.place.fresh("unpack-local")?;
+    let serving = Serving::gupfs(
+        bench.gupfs,
+        &bench.place.fresh("unpack-store")?,
+        &bench.place.fresh("unpack-mount")?,
+    )?;
+    let [mut ours, mut locals, mut removals] = [const { Figures(Vec::new()) }; 3];
+    for run in 0..bench.runs {
+        for (under, figures) in [(&local, &mut locals), (&serving.mount, &mut ours)] {
+            let dir = under.join(format!("run-{run}"));
+            std::fs::create_dir(&dir)?;
+            figures.push(seconds(|| {
+                shell(Command::new("tar").arg("xf").arg(&tar).arg("-C").arg(&dir))
+            })?);
+        }
+        let dir = serving.mount.join(format!("run-{run}"));
+        removals.push(seconds(|| Ok(std::fs::remove_dir_all(&dir)?))?);
+    }
+    serving.stop()?;
+    report.add(Line {
+        work: format!("unpack {FILES} files, {:.1} MB", BYTES as f64 / 1e6),
+        unit: "s",
+        reached: ours.median() <= 5.0,
+        gupfs: ours,
+        beside: Some(("local".into(), locals)),
+        target: "5 s",
+    });
+    report.add(Line {
+        work: "remove them".into(),
+        unit: "s",
+        reached: true,
+        gupfs: removals,
+        beside: None,
+        target: "no figure set",
+    });
+    Ok(())
+}
+
+/// The tree: sizes spread around 8 KiB as in a source tree, most small, some large.
+fn grow(tree: &Path) -> Result<()> {
+    let mut left = BYTES;
+    let mut state = 1u64;
+    for number in 0..FILES {
+        let dir = tree.join(format!("dir-{:03}", number % DIRECTORIES));
+        if number < DIRECTORIES {
+            std::fs::create_dir(&dir)?;
+        }
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let mean = left / (FILES - number);
+        // Skewed: three of four below the mean, one well above it.
+        let draw = (state >> 33) as usize % 1000;
+        let size = if number + 1 == FILES {
+            left
+        } else if draw < 750 {
+            mean * draw / 1000
+        } else {
+            mean * (draw - 250) * 3 / 1000
+        };
+        let size = size.min(left);
+        left -= size;
+        let body: Vec<u8> = (0..size).map(|at| (at as u64 * 31 + state) as u8).collect();
+        std::fs::write(dir.join(format!("file-{number}.c")), body)?;
+    }
+    Ok(())
+}
+
+fn shell(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! One call to a server: lane, session and what was seen on the way there; what is new on the way back.
+
+use crate::calls::{Call, Whom};
+use crate::service::Client;
+use gupfs_proto::meta::{Answer, Op};
+use gupfs_proto::{Caller, InodeId, MapEpoch, OstId, Refusal, Seq, data, meta};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The newest this client has seen, over all replies.
+#[derive(Default)]
+pub struct View {
+    seq: AtomicU64,
+    durable: AtomicU64,
+    map_epoch: AtomicU64,
+}
+
+impl View {
+    pub fn see(&self, reply: &meta::Reply) {
+        self.seq.fetch_max(reply.seq.0, Ordering::AcqRel);
+        self.durable.fetch_max(reply.durable.0, Ordering::AcqRel);
+        self.map_epoch
+            .fetch_max(reply.map_epoch.0, Ordering::AcqRel);
+    }
+
+    pub fn seq(&self) -> Seq {
+        Seq(self.seq.load(Ordering::Acquire))
+    }
+
+    pub fn durable(&self) -> Seq {
+        Seq(self.durable.load(Ordering::Acquire))
+    }
+
+    pub fn map_epoch(&self) -> MapEpoch {
+        MapEpoch(self.map_epoch.load(Ordering::Acquire))
+    }
+
+    /// The newest change seen, unless it is known to survive a power cut.
+    pub fn not_durable(&self) -> Option<Seq> {
+        let seq = self.seq();
+        (self.durable() < seq).then_some(seq)
+    }
+}
+
+impl Client {
+    /// Asks the metadata server.
+    pub(crate) async fn ask(&self, caller: &Caller, op: Op) -> Result<Answer, Refusal> {
+        let lane = match op.changes() {
+            true => Some(self.lanes.take().await),
+            false => None,
+        };
+        let call = self.call(Whom::Mds, op.name(), subject(&op));
+        let request = meta::Request {
+            session: self.session,
+            lane: lane.as_ref().map(|taken| taken.lane()),
+            caller: caller.clone(),
+            job: self.options.job,
+            seen: self.view.seq(),
+            op,
+        };
+        let underway = self.calls.begin(call);
+        let reply = self.route.mds.call(request).await;
+        drop(underway);
+        drop(lane);
+        self.view.see(&reply);
+        self.observe(&call, reply.result.is_ok());
+        reply.result
+    }
+
+    /// Asks a target.
+    pub(crate) async fn ask_ost(&self, ost: OstId, op: data::Op) -> data::Reply {
+        let peer = self.route.ost(ost)?;
+        let call = self.call(Whom::Ost(ost), op.name(), data_subject(&op));
+        let request = data::Request {
+            session: self.session,
+            map_epoch: self.view.map_epoch(),
+            job: self.options.job,
+            ost,
+            op,
+        };
+        let underway = self.calls.begin(call);
+        let reply = peer.call(request).await;
+        drop(underway);
+        self.observe(&call, reply.is_ok());
+        reply
+    }
+
+    fn call(&self, whom: Whom, what: &'static str, ino: Option<InodeId>) -> Call {
+        Call {
+            whom,
+            what,
+            ino,
+            since: self.world.clock.boot(),
+        }
+    }
+
+    fn observe(&self, call: &Call, succeeded: bool) {
+        if let Some(observer) = &self.options.observer {
+            let took = self.world.clock.boot().since(call.since);
+            observer.called(call, took, succeeded);
+        }
+    }
+}
+
+/// The inode a question is about; a directory for those about names.
+fn subject(op: &Op) -> Option<InodeId> {
+    match op {
+        Op::Lookup { dir, .. }
+        | Op::LookupParent { dir }
+        | Op::Readdir { dir, .. }
+        | Op::Create { dir, .. }
+        | Op::Mkdir { dir, .. }
+        | Op::Mknod { dir, .. }
+        | Op::Symlink { dir, .. }
+        | Op::TmpFile { dir, .. }
+        | Op::Link { dir, .. }
+        | Op::Unlink { dir, .. }
+        | Op::Rmdir { dir, .. }
+        | Op::Rename { from: dir, .. } => Some(*dir),
+        Op::GetAttr { ino }
+        | Op::Access { ino, .. }
+        | Op::Readlink { ino }
+        | Op::GetXattr { ino, .. }
+        | Op::ListXattr { ino }
+        | Op::GetLayoutRule { ino }
+        | Op::SetAttr { ino, .. }
+        | Op::SetXattr { ino, .. }
+        | Op::RemoveXattr { ino, .. }
+        | Op::SetLayoutRule { ino, .. }
+        | Op::Open { ino, .. }
+        | Op::Truncate { ino, .. }
+        | Op::WriteInline { ino, .. }
+        | Op::BeginWrite { ino, .. }
+        | Op::Spilled { ino, .. }
+        | Op::EndWrite { ino, .. }
+        | Op::KillPrivileges { ino } => Some(*ino),
+        Op::StatFs
+        | Op::OpenSession { .. }
+        | Op::CloseSession
+        | Op::Forgotten { .. }
+        | Op::Sync { .. } => None,
+    }
+}
+
+fn data_subject(op: &data::Op) -> Option<InodeId> {
+    use data::Op;
+    match op {
+        Op::Write { object, .. }
+        | Op::Read { object, .. }
+        | Op::Cut { object, .. }
+        | Op::Allocate { object, .. }
+        | Op::Zero { object, .. }
+        | Op::Seek { object, .. }
+        | Op::Stat { object }
+        | Op::Remove { object } => Some(object.ino),
+        Op::Sync { objects } => objects.first().map(|object| object.ino),
+        Op::List { .. } | Op::Space => None,
+    }
+}

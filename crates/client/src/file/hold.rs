@@ -1,0 +1,77 @@
+//! Holding a file for writing: the server records it, lays the file out, and bytes of the inode move into objects.
+
+use super::state::Home;
+use super::table::File;
+use crate::answer;
+use crate::metrics::Counters;
+use crate::service::Client;
+use bytes::Bytes;
+use gupfs_proto::meta::Op;
+use gupfs_proto::{Caller, Refusal};
+
+impl Client {
+    /// Makes the file ready for writes to its objects, and takes privileges away that the write ends. The caller has the
+    /// whole file for itself unless it is ready.
+    pub(super) async fn hold(&self, inode: &File, kill_privileges: bool) -> Result<(), Refusal> {
+        let is_held = || {
+            let state = inode.state();
+            state.is_ready() && !state.has_privileges(kill_privileges)
+        };
+        if is_held() {
+            return Ok(());
+        }
+        let _telling = inode.telling.lock().await;
+        if is_held() {
+            return Ok(());
+        }
+        let op = Op::BeginWrite {
+            ino: inode.ino,
+            kill_privileges,
+        };
+        let opened = answer::opened("begin_write", self.ask(&Caller::root(), op).await?)?;
+        opened.layout.check()?;
+        if opened.layout.is_empty() {
+            return answer::unexpected("begin_write");
+        }
+        let inline = {
+            let mut state = inode.state();
+            state.begun(opened);
+            state.took_privileges(kill_privileges);
+            state.inline().clone()
+        };
+        if !inline.is_empty() {
+            self.spill(inode, inline).await?;
+        }
+        debug_assert_eq!(inode.state().home(), Home::Objects);
+        Ok(())
+    }
+
+    /// Moves the inode's bytes into objects. Data before record: were the record without the bytes to survive a power
+    /// cut and the objects not, the bytes would be nowhere; so the objects are synced before the server is told.
+    async fn spill(&self, inode: &File, inline: Bytes) -> Result<(), Refusal> {
+        let put = self.put(inode, 0, &inline).await;
+        if let Some(refusal) = put.refusal {
+            return Err(refusal);
+        }
+        let unsynced = inode.state().take_unsynced(inode.ino);
+        if let Err(refusal) = self.sync_objects(&unsynced).await {
+            inode.state().put_back_unsynced();
+            return Err(refusal);
+        }
+        self.learn(inode).await?;
+        let word = inode.state().word();
+        let op = Op::Spilled {
+            ino: inode.ino,
+            written: word.written.clone(),
+        };
+        let attr = answer::changed("spilled", self.ask(&Caller::root(), op).await?)?;
+        let mut state = inode.state();
+        state.spilled();
+        state.heard(&word);
+        if let Some(attr) = attr {
+            state.note(attr);
+        }
+        Counters::add(&self.counters.spills, 1);
+        Ok(())
+    }
+}

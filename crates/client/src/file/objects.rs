@@ -1,0 +1,80 @@
+//! Calls about one object each, and what their answers teach about the file.
+
+use super::table::File;
+use crate::answer;
+use crate::join;
+use crate::service::Client;
+use gupfs_proto::data::{self, Existing};
+use gupfs_proto::{Attr, ObjectId, OstId, Presence, Refusal};
+
+/// What to tell the target of an object we know this about.
+pub fn existing(presence: Presence) -> Existing {
+    match presence {
+        Presence::Present => Existing::Certain,
+        Presence::Never | Presence::Maybe => Existing::Perhaps,
+    }
+}
+
+impl Client {
+    /// Asks the targets about objects whose space or existence is not known.
+    pub(super) async fn learn(&self, inode: &File) -> Result<(), Refusal> {
+        let unknown = inode.state().unknown(inode.ino);
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let asked = unknown.into_iter().map(|(ost, object)| async move {
+            let op = data::Op::Stat { object };
+            match self.ask_ost(ost, op).await? {
+                data::Answer::Stat(stat) => Ok((object, stat)),
+                _ => answer::unexpected("stat"),
+            }
+        });
+        for found in join::all(asked.collect()).await {
+            let (object, stat) = found?;
+            inode.state().learned(object, stat);
+        }
+        Ok(())
+    }
+
+    /// Completes attributes of a held file: the space of objects nobody has asked about yet.
+    pub(crate) async fn with_blocks(&self, inode: &File, attr: &mut Attr) -> Result<(), Refusal> {
+        if inode.state().marked {
+            self.learn(inode).await?;
+        }
+        if let Some(blocks) = inode.state().blocks_by_us() {
+            attr.blocks = blocks;
+        }
+        Ok(())
+    }
+
+    /// Cuts off what failed writes left beyond the end of the file, before the file grows over it: it must read zeros.
+    /// The caller has everything from the file's end on for itself.
+    pub(super) async fn cut_leftovers(&self, inode: &File) -> Result<(), Refusal> {
+        let cuts: Vec<(usize, usize, OstId, ObjectId, u64)> = {
+            let mut state = inode.state();
+            if state.beyond <= state.size {
+                return Ok(());
+            }
+            let (size, beyond) = (state.size, state.beyond);
+            let spans = state.spans(inode.ino, size, beyond);
+            let cuts = spans
+                .into_iter()
+                .filter(|span| span.presence != Presence::Never);
+            let cuts: Vec<_> = cuts
+                .map(|s| (s.component, s.stripe, s.ost, s.object, s.at.0))
+                .collect();
+            for cut in &cuts {
+                state.touch(cut.0, cut.1);
+            }
+            cuts
+        };
+        for (component, stripe, ost, object, to) in cuts {
+            let cut = self.ask_ost(ost, data::Op::Cut { object, to }).await?;
+            let stat = answer::written("cut", cut)?;
+            inode.state().cleared(component, stripe, stat);
+        }
+        let mut state = inode.state();
+        state.beyond = state.size;
+        Ok(())
+    }
+}

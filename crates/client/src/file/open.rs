@@ -1,0 +1,197 @@
+//! open(2) of a file: the server gives permission and says where the bytes are; who has it open already knows better.
+
+use super::handle::{OpenFile, OpenFlags};
+use super::table::{File, Moment, Pin};
+use crate::answer;
+use crate::service::Client;
+use gupfs_proto::meta::{Access, Make, Op, OpenHow, Opened};
+use gupfs_proto::{Attr, Caller, InodeId, Layout, Name, Refusal};
+use std::sync::Arc;
+
+/// What open and create give: the open file, and attributes as stat(2) would now.
+pub struct OpenedFile {
+    pub file: Arc<OpenFile>,
+    pub attr: Attr,
+    /// Create only: the file was made by this call.
+    pub created: bool,
+}
+
+impl Client {
+    /// open(2) of an existing regular file.
+    pub async fn open(
+        &self,
+        caller: &Caller,
+        ino: InodeId,
+        how: OpenHow,
+        flags: OpenFlags,
+    ) -> Result<OpenedFile, Refusal> {
+        let inode = self.table.pin(ino);
+        let op = Op::Open { ino, open: how };
+        if how.truncate {
+            // Nobody reads or writes while the content goes, and no older word of ours arrives after it.
+            let _all = inode.ranges.whole().await;
+            let _telling = inode.telling.lock().await;
+            let opened = answer::opened("open", self.ask(caller, op).await?)?;
+            let mut state = inode.state();
+            state.load(opened);
+            state.took_privileges(how.kill_privileges);
+        } else {
+            let opened = answer::opened("open", self.ask(caller, op).await?)?;
+            take(&inode, opened);
+        }
+        Ok(self.opened(inode, how.access, flags, false))
+    }
+
+    /// open(2) with O_CREAT: makes the file, or opens it if it is there and `exclusive` is not asked. The entry counts
+    /// as given (`Client::forget` takes it back).
+    #[allow(clippy::too_many_arguments)] // they are open(2)'s, and each is typed
+    pub async fn create(
+        &self,
+        caller: &Caller,
+        dir: InodeId,
+        name: &Name,
+        make: Make,
+        exclusive: bool,
+        how: OpenHow,
+        flags: OpenFlags,
+    ) -> Result<OpenedFile, Refusal> {
+        let moment = self.table.moment();
+        let op = Op::Create {
+            dir,
+            name: name.clone(),
+            make,
+            exclusive,
+            open: how,
+        };
+        let opened = answer::opened("create", self.ask(caller, op).await?)?;
+        let (ino, created) = (opened.attr.ino, opened.created);
+        let inode = self.table.pin(ino);
+        if !created && how.truncate {
+            self.cut_what_was_there(&inode, moment, opened, how).await?;
+        } else {
+            self.take_if_current(&inode, moment, opened).await?;
+        }
+        self.ledger.lock().gave(ino);
+        Ok(self.opened(inode, how.access, flags, created))
+    }
+
+    /// open(2) with O_TMPFILE: a file without a name. The entry counts as given.
+    pub async fn tmpfile(
+        &self,
+        caller: &Caller,
+        dir: InodeId,
+        make: Make,
+        access: Access,
+        flags: OpenFlags,
+    ) -> Result<OpenedFile, Refusal> {
+        let op = Op::TmpFile { dir, make };
+        let attr = answer::entry("tmpfile", self.ask(caller, op).await?)?;
+        let inode = self.table.pin(attr.ino);
+        take(
+            &inode,
+            Opened {
+                attr,
+                layout: Layout::default(),
+                inline: None,
+                created: true,
+            },
+        );
+        {
+            let mut ledger = self.ledger.lock();
+            ledger.gave(attr.ino);
+            let gone = ledger.orphaned(attr.ino);
+            debug_assert_eq!(gone, None, "it was given a line above");
+        }
+        Ok(self.opened(inode, access, flags, true))
+    }
+
+    /// The open file of a number that `OpenFile::id` gave; `Stale` after its release.
+    pub fn file(&self, id: u64) -> Result<Arc<OpenFile>, Refusal> {
+        self.handles.get(id).ok_or(Refusal::Stale)
+    }
+
+    /// Whether somebody has the file open for writing: who reads it then should not keep what he read.
+    pub fn has_writer(&self, ino: InodeId) -> bool {
+        self.table
+            .get(ino)
+            .is_some_and(|file| file.state().writers > 0)
+    }
+
+    fn opened(&self, inode: Pin, access: Access, flags: OpenFlags, created: bool) -> OpenedFile {
+        self.ledger.lock().opened(inode.ino);
+        let attr = {
+            let state = inode.state();
+            let base = *state.base().expect("a file is loaded before it is open");
+            state.overlay(base)
+        };
+        OpenedFile {
+            file: self.handles.add(inode, access, flags),
+            attr,
+            created,
+        }
+    }
+
+    /// The answer tells what the file is, unless it was opened, changed and closed while the answer was under way.
+    async fn take_if_current(
+        &self,
+        inode: &File,
+        moment: Moment,
+        opened: Opened,
+    ) -> Result<(), Refusal> {
+        if self.table.dropped_since(moment, inode.ino) {
+            self.load(inode).await
+        } else {
+            take(inode, opened);
+            Ok(())
+        }
+    }
+
+    /// A create that found a file and cut it. Who had it open did not know: it may have written since, or told the
+    /// server the old size. So it is cut again, this time under the file's lock.
+    async fn cut_what_was_there(
+        &self,
+        inode: &File,
+        moment: Moment,
+        opened: Opened,
+        how: OpenHow,
+    ) -> Result<(), Refusal> {
+        let known = inode.state().is_loaded() || self.table.dropped_since(moment, inode.ino);
+        if known {
+            let _all = inode.ranges.whole().await;
+            return self
+                .resize(inode, &Caller::root(), 0, true, how.kill_privileges)
+                .await
+                .map(|_| ());
+        }
+        take(inode, opened);
+        Ok(())
+    }
+
+    /// Asks the server for what a file is, if that is not known here.
+    pub(crate) async fn load(&self, inode: &File) -> Result<(), Refusal> {
+        if inode.state().is_loaded() {
+            return Ok(());
+        }
+        let op = Op::Open {
+            ino: inode.ino,
+            open: OpenHow {
+                access: Access::empty(),
+                truncate: false,
+                kill_privileges: false,
+            },
+        };
+        let opened = answer::opened("open", self.ask(&Caller::root(), op).await?)?;
+        take(inode, opened);
+        Ok(())
+    }
+}
+
+/// What the server says of a file, if it is not known better already: whoever loaded it first has gone on since.
+fn take(inode: &File, opened: Opened) {
+    let mut state = inode.state();
+    if state.is_loaded() {
+        state.note(opened.attr);
+    } else {
+        state.load(opened);
+    }
+}

@@ -1,0 +1,129 @@
+//! read(2): pieces from objects or the inode, zeros where nothing was ever written.
+
+use super::handle::OpenFile;
+use super::objects::existing;
+use super::state::Found;
+use super::table::File;
+use crate::answer;
+use crate::join;
+use crate::metrics::Counters;
+use crate::service::Client;
+use crate::verify;
+use bytes::Bytes;
+use gupfs_proto::data;
+use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX};
+use gupfs_proto::refusal::ObjectDamage;
+use gupfs_proto::{Piece, Presence, Refusal};
+
+/// What holes are made of: shared, so that reading them copies nothing.
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+
+impl Client {
+    /// The bytes of `offset .. offset + len`, in order, as they came (holes are shared zeros); fewer at the end of the
+    /// file, none beyond it.
+    ///
+    /// # Errors
+    /// `ObjectDamaged` when an object that was made is missing, or its bytes twice do not match their checksum.
+    pub async fn read(
+        &self,
+        file: &OpenFile,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<Bytes>, Refusal> {
+        let inode = &file.inode;
+        let end = offset.saturating_add(len);
+        let _held = inode.ranges.shared(offset..end).await;
+        let found = {
+            let mut state = inode.state();
+            if len > 0
+                && let Some(base) = state.base()
+            {
+                let now = self.world.clock.now();
+                if self.options.atime.moves(&state.overlay(*base), now) {
+                    state.atime = Some(now);
+                }
+            }
+            let end = end.min(state.size);
+            if offset >= end {
+                return Ok(Vec::new());
+            }
+            state.plan_read(inode.ino, offset, end)
+        };
+        let mut segments = Vec::with_capacity(2);
+        match found {
+            Found::Inline(bytes, zeros) => {
+                push(&mut segments, bytes);
+                push_zeros(&mut segments, zeros);
+            }
+            Found::Pieces(pieces) => {
+                if let [piece] = pieces[..] {
+                    let bytes = self.get_piece(inode, &piece).await?;
+                    push_piece(&mut segments, &piece, bytes);
+                } else {
+                    let running = pieces.iter().map(|piece| self.get_piece(inode, piece));
+                    let all = join::all(running.collect()).await;
+                    for (piece, bytes) in pieces.iter().zip(all) {
+                        push_piece(&mut segments, piece, bytes?);
+                    }
+                }
+            }
+        }
+        Counters::add(&self.counters.reads, 1);
+        let read = segments.iter().map(|bytes| bytes.len() as u64).sum();
+        Counters::add(&self.counters.bytes_read, read);
+        Ok(segments)
+    }
+
+    /// What the object has of a piece: shorter where it ends, empty if it was never made.
+    async fn get_piece(&self, inode: &File, piece: &Piece) -> Result<Bytes, Refusal> {
+        if piece.presence == Presence::Never {
+            return Ok(Bytes::new());
+        }
+        // To the end of the block: then a short answer tells where the object ends, and its last block can be checked.
+        let asked = (piece.at.0 + piece.len).next_multiple_of(CHECKSUM_BLOCK) - piece.at.0;
+        let asked = asked.min(PAYLOAD_MAX.0);
+        for attempt in 0..2 {
+            let op = data::Op::Read {
+                object: piece.object,
+                at: piece.at,
+                len: asked,
+                existing: existing(piece.presence),
+            };
+            let data::Answer::Data { data, sums } = self.ask_ost(piece.ost, op).await? else {
+                return answer::unexpected("read");
+            };
+            if verify::matches(&data, piece.at.0, asked, &sums) {
+                let len = data.len().min(piece.len as usize);
+                return Ok(data.slice(..len));
+            }
+            tracing::warn!(ino = %inode.ino, object = %piece.object, ost = %piece.ost, attempt, "bytes do not match their checksum");
+            Counters::add(&self.counters.checksum_retries, 1);
+        }
+        Err(Refusal::ObjectDamaged {
+            ost: piece.ost,
+            object: piece.object,
+            what: ObjectDamage::Checksum,
+        })
+    }
+}
+
+fn push(segments: &mut Vec<Bytes>, bytes: Bytes) {
+    if !bytes.is_empty() {
+        segments.push(bytes);
+    }
+}
+
+fn push_zeros(segments: &mut Vec<Bytes>, mut count: u64) {
+    while count > 0 {
+        let take = count.min(ZEROS.len() as u64);
+        segments.push(Bytes::from_static(&ZEROS[..take as usize]));
+        count -= take;
+    }
+}
+
+/// Where the object ends and the file goes on, there is a hole.
+fn push_piece(segments: &mut Vec<Bytes>, piece: &Piece, bytes: Bytes) {
+    let missing = piece.len - bytes.len() as u64;
+    push(segments, bytes);
+    push_zeros(segments, missing);
+}

@@ -1,0 +1,531 @@
+//! What the client knows of one open or held file: pure, no lock, no await.
+//!
+//! While the file is held (`marked`) size, times and objects are this client's word and lie over whatever the metadata
+//! server answers. The layout's presence bits are what *we* know: after `BeginWrite` the server says `Maybe` for every
+//! object, while we know that those we have not written are not there.
+
+use super::errors::Errors;
+use super::flush::{self, Span};
+use gupfs_proto::data::{ObjectStat, Owner};
+use gupfs_proto::limits::INLINE_MAX;
+use gupfs_proto::meta::{Opened, Written};
+use gupfs_proto::{Attr, InodeId, Layout, ObjectId, OstId, Piece, Presence, Refusal, Timestamp};
+
+use bytes::{Bytes, BytesMut};
+
+#[derive(Default)]
+pub struct State {
+    /// The newest attributes the server told; None until the file was loaded.
+    base: Option<Attr>,
+    pub layout: Layout,
+    /// The bytes that live in the inode; with a layout beside it, they still wait to be moved there.
+    inline: Bytes,
+    /// Where the file ends: always right for a loaded file, since every change of it passes through here.
+    pub size: u64,
+    /// Up to where objects may hold bytes that never became part of the file: a write that failed or was given up.
+    pub beyond: u64,
+    /// In the order of `layout.objects()`.
+    objects: Vec<Object>,
+    /// The server has recorded that this session writes the file.
+    pub marked: bool,
+    /// Times the server was not told yet.
+    mtime: Option<Timestamp>,
+    pub atime: Option<Timestamp>,
+    /// Changes made, and how many of them the server was told.
+    changes: u64,
+    told: u64,
+    pub handles: u32,
+    pub writers: u32,
+    /// What of setuid, setgid and capabilities may be left.
+    privileges: Privileges,
+    /// Objects may be unsynced that this state does not know of: they were written before it was loaded.
+    pub sync_unsure: bool,
+    pub errors: Errors,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Object {
+    /// None: not known.
+    blocks: Option<u64>,
+    unsynced: bool,
+}
+
+/// Where the bytes of a file are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Home {
+    Inode,
+    Objects,
+}
+
+/// What a program file has that a write takes away: capabilities always, setuid and setgid if the writer has no
+/// privilege. In the order in which they go.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+enum Privileges {
+    #[default]
+    Unknown,
+    NoCapabilities,
+    None,
+}
+
+/// Which range a write needs for itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Way {
+    pub from: u64,
+    pub to: u64,
+}
+
+impl Privileges {
+    fn after_write(kill: bool) -> Privileges {
+        if kill {
+            Privileges::None
+        } else {
+            Privileges::NoCapabilities
+        }
+    }
+}
+
+impl Way {
+    /// To make the file ready for objects, or to leave it in its inode.
+    pub const WHOLE: Way = Way {
+        from: 0,
+        to: u64::MAX,
+    };
+
+    pub fn covers(self, other: Way) -> bool {
+        self.from <= other.from && other.to <= self.to
+    }
+}
+
+/// What a read finds.
+pub enum Found {
+    /// From the inode: these bytes, then so many zeros.
+    Inline(Bytes, u64),
+    /// From objects; the file ends at `end` or the range does.
+    Pieces(Vec<Piece>),
+}
+
+/// What was said to the server, to be confirmed when it has heard.
+pub struct Word {
+    pub written: Written,
+    changes: u64,
+}
+
+impl State {
+    pub fn is_loaded(&self) -> bool {
+        self.base.is_some()
+    }
+
+    /// Takes what the server says of a file that was not known here, or has a new content (truncation).
+    pub fn load(&mut self, opened: Opened) {
+        // With its layout the server drops its record of who wrote the objects.
+        self.marked &= !opened.layout.is_empty();
+        self.sync_unsure = !opened.created;
+        self.base = Some(opened.attr);
+        self.size = opened.attr.size;
+        self.beyond = self.size;
+        self.mtime = None;
+        self.told = self.changes;
+        // Objects that go on may have become smaller; those that had nothing still have nothing.
+        for object in &mut self.objects {
+            object.blocks = object.blocks.filter(|blocks| *blocks == 0);
+        }
+        self.adopt(opened.layout, false);
+        self.inline = opened.inline.unwrap_or_default();
+    }
+
+    /// Attributes from any answer: kept if they are not older than those known.
+    pub fn note(&mut self, attr: Attr) {
+        if let Some(base) = &mut self.base
+            && base.change <= attr.change
+        {
+            *base = attr;
+        }
+    }
+
+    pub fn base(&self) -> Option<&Attr> {
+        self.base.as_ref()
+    }
+
+    /// What stat(2) should say, given what the server says.
+    pub fn overlay(&self, attr: Attr) -> Attr {
+        let Some(base) = &self.base else { return attr };
+        let mut seen = if base.change > attr.change {
+            *base
+        } else {
+            attr
+        };
+        seen.size = self.size;
+        if let Some(blocks) = self.blocks_by_us() {
+            seen.blocks = blocks;
+        }
+        if let Some(mtime) = self.mtime {
+            seen.mtime = mtime;
+            seen.ctime = seen.ctime.max(mtime);
+            seen.change += 1;
+        }
+        if let Some(atime) = self.atime {
+            seen.atime = atime;
+        }
+        seen
+    }
+
+    pub fn home(&self) -> Home {
+        if self.layout.is_empty() || !self.inline.is_empty() {
+            Home::Inode
+        } else {
+            Home::Objects
+        }
+    }
+
+    /// Whether a write can go straight to objects, as far as they are concerned.
+    pub fn is_ready(&self) -> bool {
+        self.marked && self.home() == Home::Objects
+    }
+
+    /// Whether a write must ask the server to take privileges away.
+    pub fn has_privileges(&self, kill: bool) -> bool {
+        self.privileges < Privileges::after_write(kill)
+    }
+
+    /// The server has taken them away.
+    pub fn took_privileges(&mut self, kill: bool) {
+        self.privileges = self.privileges.max(Privileges::after_write(kill));
+    }
+
+    /// Mode, owner or an extended attribute has changed.
+    pub fn may_have_privileges(&mut self) {
+        self.privileges = Privileges::Unknown;
+    }
+
+    /// Where the file ends, for who is about to write it and has the range for itself.
+    ///
+    /// # Errors
+    /// `Stale` when nobody has it open for writing any more: what is written now would never be told.
+    pub fn size_to_write(&self) -> Result<u64, Refusal> {
+        match self.writers {
+            0 => Err(Refusal::Stale),
+            _ => Ok(self.size),
+        }
+    }
+
+    /// The range that a write of `len` bytes at `offset` (None: at the end) must have for itself: its own bytes, or
+    /// everything from the end of the file on if it moves that.
+    pub fn way(&self, offset: Option<u64>, len: u64) -> Way {
+        if !self.is_ready() {
+            return Way::WHOLE;
+        }
+        match offset {
+            Some(from) if from.saturating_add(len) <= self.size => Way {
+                from,
+                to: from + len,
+            },
+            other => Way {
+                from: other.unwrap_or(self.size).min(self.size),
+                to: u64::MAX,
+            },
+        }
+    }
+
+    // The inode's own bytes.
+
+    pub fn inline(&self) -> &Bytes {
+        &self.inline
+    }
+
+    /// `data` was written at `offset` of a file that lives in its inode.
+    pub fn wrote_inline(&mut self, offset: u64, data: &[u8], now: Attr) {
+        debug_assert!(offset + data.len() as u64 <= INLINE_MAX.0);
+        let (from, to) = (offset as usize, offset as usize + data.len());
+        let mut bytes = BytesMut::zeroed(self.inline.len().max(to));
+        bytes[..self.inline.len()].copy_from_slice(&self.inline);
+        bytes[from..to].copy_from_slice(data);
+        self.inline = bytes.freeze();
+        self.size = now.size;
+        self.beyond = self.size;
+        self.note(now);
+    }
+
+    /// The inode's bytes lie in objects now.
+    pub fn spilled(&mut self) {
+        self.inline = Bytes::new();
+    }
+
+    // Layout and objects.
+
+    /// The layout after `BeginWrite`. What was known of its components is kept; a layout made just now has no objects.
+    pub fn begun(&mut self, opened: Opened) {
+        let fresh = self.layout.is_empty();
+        self.note(opened.attr);
+        self.adopt(opened.layout, fresh);
+        self.marked = true;
+    }
+
+    fn adopt(&mut self, mut layout: Layout, fresh: bool) {
+        let mut objects = Vec::new();
+        let mut before = 0;
+        let known: Vec<_> = self
+            .layout
+            .components
+            .iter()
+            .map(|component| {
+                let first = before;
+                before += component.targets.len();
+                (component, first)
+            })
+            .collect();
+        for component in &mut layout.components {
+            let old = known
+                .iter()
+                .find(|(old, _)| old.generation == component.generation);
+            for stripe in 0..component.targets.len() {
+                let told = component.presence.get(stripe);
+                let object = match old {
+                    Some((old, first)) => {
+                        component.presence.set(stripe, old.presence.get(stripe));
+                        self.objects[first + stripe]
+                    }
+                    None if fresh || told == Presence::Never => {
+                        component.presence.set(stripe, Presence::Never);
+                        Object {
+                            blocks: Some(0),
+                            unsynced: false,
+                        }
+                    }
+                    None => Object::default(),
+                };
+                objects.push(object);
+            }
+        }
+        self.layout = layout;
+        self.objects = objects;
+        self.only_object_has_all_blocks();
+    }
+
+    /// With one object, its blocks are the file's.
+    fn only_object_has_all_blocks(&mut self) {
+        let mut unknown = self
+            .objects
+            .iter_mut()
+            .filter(|object| object.blocks.is_none());
+        if let (Some(only), None, Some(base)) = (unknown.next(), unknown.next(), &self.base)
+            && self.changes == 0
+        {
+            only.blocks = Some(base.blocks);
+        }
+    }
+
+    fn index(&self, component: usize, stripe: usize) -> usize {
+        let before = self.layout.components[..component].iter();
+        before
+            .map(|component| component.targets.len())
+            .sum::<usize>()
+            + stripe
+    }
+
+    /// Whose space the objects take.
+    pub fn owner(&self) -> Owner {
+        self.base.as_ref().map_or(Owner::default(), |base| Owner {
+            uid: base.uid,
+            gid: base.gid,
+            project: base.project.0,
+            volume: base.volume.0,
+        })
+    }
+
+    /// Plans a write: its pieces, each with whether nothing of its object lies behind it. Marks what it will touch, so
+    /// that a write given up half way is still synced and still cut off.
+    pub fn plan_write(&mut self, ino: InodeId, offset: u64, len: u64) -> Vec<(Piece, bool)> {
+        let pieces = flush::pieces(&self.layout, ino, offset, len);
+        let size = self.size;
+        self.beyond = self.beyond.max(offset + len);
+        let planned = pieces.into_iter().map(|piece| {
+            let component = &self.layout.components[piece.component];
+            let last = piece.at.0 + piece.len >= component.object_size(piece.stripe, size);
+            (piece, last)
+        });
+        let planned: Vec<(Piece, bool)> = planned.collect();
+        for (piece, _) in &planned {
+            self.touch(piece.component, piece.stripe);
+        }
+        planned
+    }
+
+    /// An object is about to be changed, and perhaps made.
+    pub fn touch(&mut self, component: usize, stripe: usize) {
+        let index = self.index(component, stripe);
+        self.objects[index].unsynced = true;
+        let presence = &mut self.layout.components[component].presence;
+        if presence.get(stripe) == Presence::Never {
+            presence.set(stripe, Presence::Maybe);
+        }
+    }
+
+    /// An object was written, and stands like this now. Writes beside each other are answered in any order: of their
+    /// blocks the most counts.
+    pub fn written(&mut self, component: usize, stripe: usize, stat: ObjectStat) {
+        let object = self.changed(component, stripe);
+        object.blocks = Some(object.blocks.unwrap_or(0).max(stat.blocks));
+        self.layout.components[component]
+            .presence
+            .set(stripe, Presence::Present);
+    }
+
+    /// Bytes of an object were taken away, if it exists: an absent one is no more there than before.
+    pub fn cleared(&mut self, component: usize, stripe: usize, stat: ObjectStat) {
+        self.changed(component, stripe).blocks = Some(stat.blocks);
+    }
+
+    fn changed(&mut self, component: usize, stripe: usize) -> &mut Object {
+        let index = self.index(component, stripe);
+        let object = &mut self.objects[index];
+        // Again, after the change: a sync that ran meanwhile may have cleared it.
+        object.unsynced = true;
+        object
+    }
+
+    /// The file's bytes up to `end` changed at `now`.
+    pub fn wrote(&mut self, end: u64, now: Timestamp) {
+        self.size = self.size.max(end);
+        self.beyond = self.beyond.max(self.size);
+        self.mtime = Some(now);
+        self.changes += 1;
+    }
+
+    pub fn plan_read(&self, ino: InodeId, offset: u64, end: u64) -> Found {
+        match self.home() {
+            Home::Inode => {
+                let have = self.inline.len() as u64;
+                let bytes = self
+                    .inline
+                    .slice(offset.min(have) as usize..end.min(have) as usize);
+                let zeros = end - offset - bytes.len() as u64;
+                Found::Inline(bytes, zeros)
+            }
+            Home::Objects => Found::Pieces(flush::pieces(&self.layout, ino, offset, end - offset)),
+        }
+    }
+
+    pub fn spans(&self, ino: InodeId, from: u64, to: u64) -> Vec<Span> {
+        flush::spans(&self.layout, ino, from, to)
+    }
+
+    /// Space in use over all objects; None while one of them is not known.
+    pub fn blocks(&self) -> Option<u64> {
+        self.objects.iter().map(|object| object.blocks).sum()
+    }
+
+    /// The same, if it is for us to say.
+    pub fn blocks_by_us(&self) -> Option<u64> {
+        let ours = self.marked && self.home() == Home::Objects;
+        if ours { self.blocks() } else { None }
+    }
+
+    /// Objects of which it is not known whether they exist, or how much space they take.
+    pub fn unknown(&self, ino: InodeId) -> Vec<(OstId, ObjectId)> {
+        let all = self.layout.objects(ino).zip(&self.objects);
+        all.filter(|((.., presence), known)| *presence == Presence::Maybe || known.blocks.is_none())
+            .map(|((_, _, ost, object, _), _)| (ost, object))
+            .collect()
+    }
+
+    /// What a target says of an object that was not known; a layout that has changed meanwhile does not care.
+    pub fn learned(&mut self, object: ObjectId, stat: Option<ObjectStat>) {
+        let components = self.layout.components.iter().enumerate();
+        let Some(component) = components
+            .filter(|(_, component)| component.generation == object.generation)
+            .map(|(index, _)| index)
+            .next()
+        else {
+            return;
+        };
+        let stripe = object.stripe as usize;
+        let index = self.index(component, stripe);
+        self.objects[index].blocks = Some(stat.map_or(0, |stat| stat.blocks));
+        let presence = &mut self.layout.components[component].presence;
+        match (presence.get(stripe), stat) {
+            (_, Some(_)) => presence.set(stripe, Presence::Present),
+            (Presence::Maybe, None) => presence.set(stripe, Presence::Never),
+            // Known to be made and not there: lost. Reading it must go on saying so.
+            (Presence::Never | Presence::Present, None) => {}
+        }
+    }
+
+    // The word to the server.
+
+    pub fn is_untold(&self) -> bool {
+        self.told != self.changes || self.atime.is_some()
+    }
+
+    pub fn word(&self) -> Word {
+        let present = self
+            .layout
+            .components
+            .iter()
+            .enumerate()
+            .flat_map(|(index, component)| {
+                (0..component.targets.len())
+                    .filter(|stripe| component.presence.get(*stripe) == Presence::Present)
+                    .map(move |stripe| (index as u32, stripe as u32))
+            });
+        let blocks = if self.layout.is_empty() {
+            None
+        } else {
+            self.blocks()
+        };
+        Word {
+            written: Written {
+                size: self.size,
+                mtime: self.mtime,
+                atime: self.atime,
+                blocks: blocks.or(self.base.map(|base| base.blocks)).unwrap_or(0),
+                present: present.collect(),
+            },
+            changes: self.changes,
+        }
+    }
+
+    /// The server has heard it; what changed meanwhile stays untold.
+    pub fn heard(&mut self, word: &Word) {
+        self.told = self.told.max(word.changes);
+        if self.changes == word.changes {
+            self.mtime = None;
+        }
+        if self.atime == word.written.atime {
+            self.atime = None;
+        }
+    }
+
+    // What is not synced.
+
+    /// Objects to sync, and from now on nobody's business but the taker's.
+    pub fn take_unsynced(&mut self, ino: InodeId) -> Vec<(OstId, ObjectId)> {
+        let all = std::mem::take(&mut self.sync_unsure);
+        let mut taken = Vec::new();
+        for ((_, _, ost, object, presence), known) in
+            self.layout.objects(ino).zip(&mut self.objects)
+        {
+            if std::mem::take(&mut known.unsynced) || (all && presence != Presence::Never) {
+                taken.push((ost, object));
+            }
+        }
+        taken
+    }
+
+    /// They could not be synced: they are still to be.
+    pub fn put_back_unsynced(&mut self) {
+        self.sync_unsure = true;
+    }
+
+    /// Objects known to be unsynced.
+    pub fn unsynced(&self, ino: InodeId) -> Vec<(OstId, ObjectId)> {
+        let all = self.layout.objects(ino).zip(&self.objects);
+        all.filter(|(_, known)| known.unsynced)
+            .map(|((_, _, ost, object, _), _)| (ost, object))
+            .collect()
+    }
+
+    /// The table may not forget a file of which the server waits for a word.
+    pub fn must_stay(&self) -> bool {
+        self.marked
+    }
+}

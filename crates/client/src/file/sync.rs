@@ -1,0 +1,144 @@
+//! fsync(2), syncfs(2): objects first, then our word on the file, then the server's log.
+
+use super::handle::OpenFile;
+use super::table::File;
+use crate::answer;
+use crate::join;
+use crate::limits::{LEFT_UNSYNCED_MAX, SYNC_BATCH, SYNC_FILES};
+use crate::metrics::Counters;
+use crate::service::Client;
+use gupfs_proto::meta::Op;
+use gupfs_proto::{Caller, ObjectId, OstId, Refusal, data};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Client {
+    /// fsync(2): what was written to the file survives a power cut; `data_only` (fdatasync) leaves times untold, the
+    /// size is in the objects.
+    ///
+    /// # Errors
+    /// What kept bytes from being synced, and, once for each open file, an error that nobody could be told before.
+    pub async fn fsync(&self, file: &OpenFile, data_only: bool) -> Result<(), Refusal> {
+        Counters::add(&self.counters.fsyncs, 1);
+        let synced = self.sync_file(&file.inode, data_only).await;
+        let mut state = file.inode.state();
+        if let Err(refusal) = &synced {
+            state.errors.keep(refusal.clone());
+        }
+        let mut heard = file.heard.load(Ordering::Acquire);
+        let kept = state.errors.tell(&mut heard);
+        file.heard.store(heard, Ordering::Release);
+        match kept {
+            Some(refusal) => Err(refusal),
+            None => Ok(()),
+        }
+    }
+
+    /// close(2) of one descriptor: an error that nobody could be told before, once for each open file.
+    pub fn flush(&self, file: &OpenFile) -> Result<(), Refusal> {
+        let mut state = file.inode.state();
+        let mut heard = file.heard.load(Ordering::Acquire);
+        let kept = state.errors.tell(&mut heard);
+        file.heard.store(heard, Ordering::Release);
+        kept.map_or(Ok(()), Err)
+    }
+
+    /// fsync(2) of a directory: every change of names that was answered survives a power cut.
+    pub async fn fsync_dir(&self) -> Result<(), Refusal> {
+        self.sync_log().await
+    }
+
+    /// syncfs(2): everything that was answered survives a power cut, of files open and closed.
+    pub async fn sync_all(&self) -> Result<(), Refusal> {
+        let mut result = Ok(());
+        let open = self.table.all();
+        for some in open.chunks(SYNC_FILES) {
+            let running = some.iter().map(|inode| self.sync_known(inode, false));
+            for (inode, synced) in some.iter().zip(join::all(running.collect()).await) {
+                if let Err(refusal) = synced {
+                    inode.state().errors.keep(refusal.clone());
+                    result = Err(refusal);
+                }
+            }
+        }
+        drop(open);
+        self.sync_left().await?;
+        self.sync_log().await?;
+        result
+    }
+
+    async fn sync_file(&self, inode: &File, data_only: bool) -> Result<(), Refusal> {
+        self.sync_known(inode, data_only).await?;
+        self.sync_log().await
+    }
+
+    async fn sync_known(&self, inode: &File, data_only: bool) -> Result<(), Refusal> {
+        let unsynced = inode.state().take_unsynced(inode.ino);
+        if let Err(refusal) = self.sync_objects(&unsynced).await {
+            inode.state().put_back_unsynced();
+            return Err(refusal);
+        }
+        if !data_only {
+            let _telling = inode.telling.lock().await;
+            self.tell(inode).await?;
+        }
+        Ok(())
+    }
+
+    /// Target by target beside each other.
+    pub(super) async fn sync_objects(&self, objects: &[(OstId, ObjectId)]) -> Result<(), Refusal> {
+        let mut by_target: BTreeMap<OstId, Vec<ObjectId>> = BTreeMap::new();
+        for (ost, object) in objects {
+            by_target.entry(*ost).or_default().push(*object);
+        }
+        let running = by_target.into_iter().map(|(ost, objects)| async move {
+            for some in objects.chunks(SYNC_BATCH) {
+                let op = data::Op::Sync {
+                    objects: some.to_vec(),
+                };
+                match self.ask_ost(ost, op).await? {
+                    data::Answer::Done => {}
+                    _ => return answer::unexpected("sync"),
+                }
+            }
+            Ok(())
+        });
+        let synced = join::all(running.collect()).await;
+        synced.into_iter().collect()
+    }
+
+    /// Objects of files that were closed without fsync. Those that cannot be synced stay on the list.
+    async fn sync_left(&self) -> Result<(), Refusal> {
+        let left = self.table.left.lock().take();
+        let synced = self.sync_objects(&left).await;
+        if synced.is_err() {
+            self.table.left.lock().add(left);
+        }
+        synced
+    }
+
+    /// Writes out what closed files left when it has become much.
+    pub(super) fn sync_left_if_many(self: &Arc<Self>) {
+        if self.table.left.lock().len() < LEFT_UNSYNCED_MAX
+            || self.syncing_left.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        let client = self.clone();
+        self.world.tasks.spawn("sync closed files", async move {
+            if let Err(refusal) = client.sync_left().await {
+                tracing::warn!(%refusal, "objects of closed files could not be synced");
+            }
+            client.syncing_left.store(false, Ordering::Release);
+        });
+    }
+
+    /// Every change seen so far survives a power cut when this is answered.
+    pub(crate) async fn sync_log(&self) -> Result<(), Refusal> {
+        let Some(upto) = self.view.not_durable() else {
+            return Ok(());
+        };
+        answer::done("sync", self.ask(&Caller::root(), Op::Sync { upto }).await?)
+    }
+}

@@ -1,0 +1,59 @@
+//! truncate(2), ftruncate(2): the server cuts or grows; we tell it first what it does not know.
+
+use super::table::File;
+use crate::answer;
+use crate::service::Client;
+use gupfs_proto::limits::FILE_SIZE_MAX;
+use gupfs_proto::meta::Op;
+use gupfs_proto::{Attr, Caller, InodeId, Refusal};
+
+impl Client {
+    /// A new size. `by_handle`: through a file opened for writing, so permission was given then.
+    pub async fn truncate(
+        &self,
+        caller: &Caller,
+        ino: InodeId,
+        to: u64,
+        by_handle: bool,
+        kill_privileges: bool,
+    ) -> Result<Attr, Refusal> {
+        let inode = self.table.pin(ino);
+        let _all = inode.ranges.whole().await;
+        self.resize(&inode, caller, to, by_handle, kill_privileges)
+            .await
+    }
+
+    /// The caller has the whole file for itself.
+    pub(super) async fn resize(
+        &self,
+        inode: &File,
+        caller: &Caller,
+        to: u64,
+        by_handle: bool,
+        kill_privileges: bool,
+    ) -> Result<Attr, Refusal> {
+        if to > FILE_SIZE_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        let _telling = inode.telling.lock().await;
+        if to > inode.state().size {
+            self.cut_leftovers(inode).await?;
+        }
+        if to > 0 {
+            // The server cuts what it knows of: objects made since, and a size beyond its own.
+            self.tell(inode).await?;
+        }
+        let op = Op::Truncate {
+            ino: inode.ino,
+            to,
+            by_handle,
+            kill_privileges,
+        };
+        let opened = answer::opened("truncate", self.ask(caller, op).await?)?;
+        let attr = opened.attr;
+        let mut state = inode.state();
+        state.load(opened);
+        state.took_privileges(kill_privileges);
+        Ok(state.overlay(attr))
+    }
+}

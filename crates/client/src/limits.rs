@@ -1,0 +1,32 @@
+//! Every bound of this room with its reason.
+
+use gupfs_proto::limits::{CHORE_BATCH, PAYLOAD_MAX};
+use std::time::Duration;
+
+/// Inodes in one `Forgotten`: the server removes them in one batch, and a batch is no longer than a chore's.
+pub const FORGET_BATCH: usize = CHORE_BATCH;
+
+/// How long a forgotten orphan may wait for company: `rm -r` gives hundreds within it, and nobody sees space come
+/// back later.
+pub const FORGET_DELAY: Duration = Duration::from_millis(5);
+
+/// Objects of closed files that were written and not synced. Above it a background sync writes them out, so that
+/// neither the list nor the time of the next `syncfs` grows without end.
+pub const LEFT_UNSYNCED_MAX: usize = 16_384;
+
+/// Objects in one `Sync`: the answer to one of them should not wait for tens of thousands.
+pub const SYNC_BATCH: usize = 1_024;
+
+/// What `copy_range` moves at a time: large enough that trips do not count, small enough to hold in memory.
+pub const COPY_STEP: u64 = 1 << 20;
+const _: () = assert!(COPY_STEP <= PAYLOAD_MAX.get());
+
+/// Files that `sync_all` syncs beside each other: enough to keep disks busy, few enough to be fair to others.
+pub const SYNC_FILES: usize = 16;
+
+/// Files that a status lists one by one; the numbers count all.
+pub const STATUS_FILES: usize = 100;
+
+/// Where a dropped file leaves its stamp: two files share one in few of 4,096 cases, which costs a second question.
+pub const STAMPS: usize = 4_096;
+const _: () = assert!(STAMPS.is_power_of_two());

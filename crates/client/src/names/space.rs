@@ -1,0 +1,59 @@
+//! statfs(2).
+
+use crate::answer;
+use crate::join;
+use crate::service::Client;
+use gupfs_proto::meta::{Answer, Op};
+use gupfs_proto::{Caller, OstId, Refusal, data};
+
+/// The room of all targets, in bytes, and the inodes in use.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Space {
+    pub total: u64,
+    pub free: u64,
+    /// What writers may still take.
+    pub available: u64,
+    pub inodes: u64,
+    /// Removed files whose space is not given back yet.
+    pub purging: u64,
+    /// Targets that did not answer, and why: their room is not in the numbers.
+    pub missing: Vec<(OstId, Refusal)>,
+}
+
+impl Client {
+    /// # Errors
+    /// When the metadata server or every target fails; a file system with one target down still has a size.
+    pub async fn statfs(&self, caller: &Caller) -> Result<Space, Refusal> {
+        let Answer::StatFs(names) = self.ask(caller, Op::StatFs).await? else {
+            return answer::unexpected("statfs");
+        };
+        let mut space = Space {
+            inodes: names.inodes,
+            purging: names.purging,
+            ..Space::default()
+        };
+        let asked = self.route.osts().map(|ost| async move {
+            match self.ask_ost(ost, data::Op::Space).await {
+                Ok(data::Answer::Space(space)) => (ost, Ok(space)),
+                Ok(_) => (ost, answer::unexpected("space")),
+                Err(refusal) => (ost, Err(refusal)),
+            }
+        });
+        let answers = join::all(asked.collect()).await;
+        let targets = answers.len();
+        for (ost, answer) in answers {
+            match answer {
+                Ok(room) => {
+                    space.total += room.total;
+                    space.free += room.free;
+                    space.available += room.available;
+                }
+                Err(refusal) => space.missing.push((ost, refusal)),
+            }
+        }
+        match space.missing.first() {
+            Some((_, refusal)) if space.missing.len() == targets => Err(refusal.clone()),
+            _ => Ok(space),
+        }
+    }
+}

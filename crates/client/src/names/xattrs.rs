@@ -1,0 +1,76 @@
+//! Extended attributes: passed through.
+
+use crate::answer;
+use crate::service::Client;
+use bytes::Bytes;
+use gupfs_proto::meta::{Answer, Op, XattrHow, XattrName};
+use gupfs_proto::{Caller, InodeId, Refusal};
+
+impl Client {
+    pub async fn getxattr(
+        &self,
+        caller: &Caller,
+        ino: InodeId,
+        name: &XattrName,
+    ) -> Result<Bytes, Refusal> {
+        let name = name.clone();
+        match self.ask(caller, Op::GetXattr { ino, name }).await? {
+            Answer::Xattr(value) => Ok(value),
+            _ => answer::unexpected("getxattr"),
+        }
+    }
+
+    pub async fn listxattr(
+        &self,
+        caller: &Caller,
+        ino: InodeId,
+    ) -> Result<Vec<XattrName>, Refusal> {
+        match self.ask(caller, Op::ListXattr { ino }).await? {
+            Answer::XattrNames(names) => Ok(names),
+            _ => answer::unexpected("listxattr"),
+        }
+    }
+
+    pub async fn setxattr(
+        &self,
+        caller: &Caller,
+        ino: InodeId,
+        name: &XattrName,
+        value: Bytes,
+        how: XattrHow,
+    ) -> Result<(), Refusal> {
+        let name = name.clone();
+        let op = Op::SetXattr {
+            ino,
+            name,
+            value,
+            how,
+        };
+        let answer = self.ask(caller, op).await?;
+        self.learn_change(ino, answer)
+    }
+
+    pub async fn removexattr(
+        &self,
+        caller: &Caller,
+        ino: InodeId,
+        name: &XattrName,
+    ) -> Result<(), Refusal> {
+        let name = name.clone();
+        let answer = self.ask(caller, Op::RemoveXattr { ino, name }).await?;
+        self.learn_change(ino, answer)
+    }
+
+    fn learn_change(&self, ino: InodeId, answer: Answer) -> Result<(), Refusal> {
+        let attr = answer::changed("setxattr", answer)?;
+        if let Some(file) = self.table.get(ino) {
+            let mut state = file.state();
+            // It may have been security.capability: the next write asks.
+            state.may_have_privileges();
+            if let Some(attr) = attr {
+                state.note(attr);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! The client: one session with the servers, from `connect` to `stop`.
+
+use crate::answer;
+use crate::ask::View;
+use crate::calls::Calls;
+use crate::file::Handles;
+use crate::file::table::Table;
+use crate::forgets::Forgets;
+use crate::lanes::Lanes;
+use crate::ledger::Ledger;
+use crate::limits::STATUS_FILES;
+use crate::metrics::{Counted, Counters};
+use crate::options::Options;
+use crate::route::{Mds, Ost, Route};
+use crate::status::{FileStatus, Status};
+use gupfs_proto::meta::{Answer, Op};
+use gupfs_proto::{Caller, InodeId, OstId, Refusal, SessionId, meta};
+use gupfs_world::World;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// A session with one file system. All functions may be called from any task, beside each other.
+pub struct Client {
+    pub(crate) route: Route,
+    pub(crate) world: World,
+    pub(crate) options: Options,
+    pub(crate) session: SessionId,
+    pub(crate) view: View,
+    pub(crate) lanes: Lanes,
+    pub(crate) calls: Calls,
+    pub(crate) ledger: Mutex<Ledger>,
+    pub(crate) forgets: Forgets,
+    pub(crate) table: Arc<Table>,
+    pub(crate) handles: Handles,
+    pub(crate) counters: Counters,
+    /// A background sync of closed files' objects is under way.
+    pub(crate) syncing_left: AtomicBool,
+}
+
+impl Client {
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// What the metadata server refuses it with.
+    pub async fn connect(
+        mds: Mds,
+        osts: Vec<(OstId, Ost)>,
+        world: World,
+        options: Options,
+    ) -> Result<Arc<Client>, Refusal> {
+        let view = View::default();
+        let request = meta::Request {
+            session: SessionId(0), // there is none yet
+            lane: None,
+            caller: Caller::root(),
+            job: options.job,
+            seen: view.seq(),
+            op: Op::OpenSession {
+                client: options.name.clone(),
+            },
+        };
+        let reply = mds.call(request).await;
+        view.see(&reply);
+        let Answer::Session { session } = reply.result? else {
+            return answer::unexpected("open_session");
+        };
+        Ok(Arc::new(Client {
+            route: Route::new(mds, osts),
+            world,
+            options,
+            session,
+            view,
+            lanes: Lanes::default(),
+            calls: Calls::default(),
+            ledger: Mutex::default(),
+            forgets: Forgets::default(),
+            table: Table::new(),
+            handles: Handles::default(),
+            counters: Counters::default(),
+            syncing_left: AtomicBool::new(false),
+        }))
+    }
+
+    pub fn root(&self) -> InodeId {
+        InodeId::ROOT
+    }
+
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Ends the session: releases what is open, tells what was written, gives up what was forgotten, syncs, and says
+    /// goodbye. Goes on after an error, and tells the first. Nothing is to be asked afterwards.
+    pub async fn stop(self: &Arc<Self>) -> Result<(), Refusal> {
+        let mut first = Ok(());
+        let mut keep = |result: Result<(), Refusal>| {
+            if first.is_ok() {
+                first = result;
+            }
+        };
+        for id in self.handles.ids() {
+            keep(self.release(id).await);
+        }
+        for inode in self.table.all() {
+            keep(self.end_holding(&inode, true).await);
+        }
+        let gone = self.ledger.lock().end();
+        self.tell_gone(gone);
+        keep(self.send_gone().await);
+        keep(self.sync_all().await);
+        let goodbye = self.ask(&Caller::root(), Op::CloseSession).await;
+        keep(goodbye.and_then(|answer| answer::done("close_session", answer)));
+        first
+    }
+
+    pub fn counted(&self) -> Counted {
+        self.counters.read()
+    }
+
+    pub fn status(&self) -> Status {
+        let files = self.table.all();
+        let (known_inodes, orphans) = self.ledger.lock().counts();
+        let described = files.iter().take(STATUS_FILES).map(|file| {
+            let state = file.state();
+            FileStatus {
+                ino: format!("{:x}", file.ino.0),
+                handles: state.handles,
+                writers: state.writers,
+                size: state.size,
+                held: state.marked,
+                untold: state.is_untold(),
+                unsynced_objects: state.unsynced(file.ino).len(),
+            }
+        });
+        Status {
+            session: self.session.0,
+            seq: self.view.seq().0,
+            durable: self.view.durable().0,
+            open_files: self.handles.len(),
+            open_inodes: files.len(),
+            held_inodes: files.iter().filter(|file| file.state().marked).count(),
+            known_inodes,
+            orphans,
+            lanes_in_use: self.lanes.in_use(),
+            left_unsynced: self.table.left.lock().len(),
+            files: described.collect(),
+            waiting: self.calls.waiting(self.world.clock.boot()),
+            counted: self.counted(),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Servers in memory. They keep the rules of the real ones, and panic when a client breaks its part of them.
+
+pub mod mds;
+pub mod ost;
+
+use crate::user::User;
+use gupfs_client::{Client, Options};
+use gupfs_proto::OstId;
+use gupfs_rpc::Peer;
+use gupfs_world::World;
+use gupfs_world::fake::{FakeDice, FakeWorld};
+use mds::FakeMds;
+use ost::FakeOst;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Servers and one client of them.
+pub struct Site {
+    pub user: User,
+    pub mds: Arc<FakeMds>,
+    pub ost: Arc<FakeOst>,
+}
+
+/// Layouts with all borders close together, so that small tests meet them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// The default: 1 MiB units, one object for the first 4 MiB.
+    Default,
+    /// 64 KiB units, one object for the first 256 KiB.
+    Small,
+}
+
+pub const TARGETS: u16 = 4;
+
+impl Site {
+    pub async fn new(seed: u64) -> Site {
+        Site::shaped(seed, Shape::Small, Options::default()).await
+    }
+
+    pub async fn shaped(seed: u64, shape: Shape, options: Options) -> Site {
+        let world = FakeWorld::new(seed);
+        let ost = FakeOst::new(world.clock.clone(), world.dice.fork());
+        let mds = FakeMds::new(world.clock.clone(), world.dice.fork(), ost.clone(), shape);
+        let client = connect(&mds, &ost, world.world(), options).await;
+        let user = User { world, client };
+        Site { user, mds, ost }
+    }
+
+    /// The process ends without a word, the servers go on; a new client finds what there is.
+    pub async fn crash(&mut self) {
+        self.world.tasks.kill();
+        self.mds.recover();
+        self.user.client =
+            connect(&self.mds, &self.ost, self.world.world(), Options::default()).await;
+    }
+}
+
+impl Deref for Site {
+    type Target = User;
+    fn deref(&self) -> &User {
+        &self.user
+    }
+}
+
+async fn connect(
+    mds: &Arc<FakeMds>,
+    ost: &Arc<FakeOst>,
+    world: World,
+    options: Options,
+) -> Arc<Client> {
+    let osts = (0..TARGETS).map(|id| (OstId(id), Peer::local(ost.clone())));
+    Client::connect(Peer::local(mds.clone()), osts.collect(), world, options)
+        .await
+        .unwrap()
+}
+
+/// Lets other tasks in, now and then: calls of a real system take time too.
+pub async fn dawdle(dice: &FakeDice) {
+    while dice.one_in(3) {
+        tokio::task::yield_now().await;
+    }
+}

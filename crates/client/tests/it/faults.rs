@@ -1,0 +1,243 @@
+//! Targets that are full, damaged or refuse.
+
+use crate::fake::Site;
+use crate::user::me;
+use gupfs_client::AllocateHow;
+use gupfs_proto::limits::FILE_SIZE_MAX;
+use gupfs_proto::refusal::ObjectDamage;
+use gupfs_proto::{OstId, Refusal};
+
+#[tokio::test(start_paused = true)]
+async fn a_full_target_makes_the_write_short_and_then_says_so() {
+    let site = Site::new(1).await;
+    let file = site.create("file").await;
+    site.write(&file, 0, &[1; 10_000]).await;
+    site.ost
+        .state
+        .lock()
+        .refused
+        .push(("write", OstId(2), Refusal::NoSpace));
+    // The rest of the first component, a unit on ost1, then one on ost2.
+    let (border, unit) = (256 << 10, 64 << 10);
+    let written = site.try_write(&file, border - unit, 200_000).await;
+    assert_eq!(written, Ok(2 * unit));
+    let end = border + unit;
+    assert_eq!(site.attr(file.ino()).await.size, end);
+    site.ost.state.lock().room = Some(0);
+    assert_eq!(
+        site.try_write(&file, end, 100_000).await,
+        Err(Refusal::NoSpace)
+    );
+    assert_eq!(site.attr(file.ino()).await.size, end);
+    assert_eq!(site.read(&file, 0, 10_000).await, [1; 10_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_failed_write_left_behind_the_end_reads_as_zeros_when_the_file_grows() {
+    for grow in 0..3 {
+        let site = Site::new(2).await;
+        let file = site.create("file").await;
+        site.write(&file, 0, &[1; 10_000]).await;
+        // The second of three objects fails: the third has bytes, and the file ends before the second.
+        site.ost
+            .state
+            .lock()
+            .refused
+            .push(("write", OstId(1), Refusal::NoSpace));
+        let border = 256 << 10;
+        let written = site.try_write(&file, border - 100, 200_000).await;
+        assert_eq!(written, Ok(100));
+        assert_eq!(site.attr(file.ino()).await.size, border);
+        match grow {
+            0 => {
+                let to = border + 300_000;
+                site.client
+                    .truncate(&me(), file.ino(), to, true, false)
+                    .await
+                    .unwrap();
+            }
+            1 => site.write(&file, border + 299_999, &[0]).await,
+            _ => {
+                let how = AllocateHow::Allocate { keep_size: false };
+                site.client
+                    .allocate(&file, how, border + 290_000, 10_000, false)
+                    .await
+                    .unwrap();
+            }
+        }
+        let read = site.read(&file, border, 1 << 20).await;
+        assert_eq!(read.len(), 300_000);
+        assert!(read.iter().all(|byte| *byte == 0), "way {grow} to grow");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_given_up_half_way_leaves_no_bytes_behind_the_end() {
+    let site = Site::new(3).await;
+    let file = site.create("file").await;
+    site.write(&file, 0, &[1; 10_000]).await;
+    for polls in 1..40 {
+        let mut writing = Box::pin(site.try_write(&file, 10_000, 500_000));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        for _ in 0..polls {
+            if writing.as_mut().poll(&mut cx).is_ready() {
+                break;
+            }
+        }
+        drop(writing);
+        let size = site.attr(file.ino()).await.size;
+        let to = size + 1_000_000;
+        site.client
+            .truncate(&me(), file.ino(), to, true, false)
+            .await
+            .unwrap();
+        let read = site.read(&file, size, 1_000_000).await;
+        assert!(
+            read.iter().all(|byte| *byte == 0),
+            "given up after {polls} polls"
+        );
+        site.client
+            .truncate(&me(), file.ino(), 10_000, true, false)
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turned_bit_is_read_again_and_twice_is_damage() {
+    let site = Site::new(4).await;
+    let file = site.create("file").await;
+    site.write(&file, 0, &[1; 10_000]).await;
+    site.ost.state.lock().turned = 1;
+    assert_eq!(site.read(&file, 0, 10_000).await, [1; 10_000]);
+    assert_eq!(site.client.counted().checksum_retries, 1);
+    site.ost.state.lock().turned = 2;
+    let read = site.client.read(&file, 0, 10_000).await;
+    let what = ObjectDamage::Checksum;
+    assert!(
+        matches!(read, Err(Refusal::ObjectDamaged { what: found, .. }) if found == what),
+        "{read:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_object_is_an_error_and_never_zeros() {
+    let site = Site::new(5).await;
+    let file = site.create("file").await;
+    site.write(&file, 0, &[1; 10_000]).await;
+    let lost = |site: &Site| site.ost.state.lock().objects.clear();
+    lost(&site);
+    let missing = |read| {
+        matches!(
+            read,
+            Err(Refusal::ObjectDamaged {
+                what: ObjectDamage::Missing,
+                ..
+            })
+        )
+    };
+    assert!(missing(site.client.read(&file, 0, 100).await.map(|_| ())));
+    assert!(missing(site.try_write(&file, 0, 10).await.map(|_| ())));
+    // Also for whoever opens it later.
+    let ino = file.ino();
+    site.close(file).await;
+    let again = site.open(ino).await;
+    assert!(missing(site.client.read(&again, 0, 100).await.map(|_| ())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_sync_is_told_to_each_open_file_once_and_done_again() {
+    let site = Site::new(6).await;
+    let (one, ino) = {
+        let file = site.create("file").await;
+        let ino = file.ino();
+        (file, ino)
+    };
+    let two = site.open(ino).await;
+    site.write(&one, 0, &[1; 10_000]).await;
+    let failed = Refusal::StoreFailed("broken".into());
+    site.ost
+        .state
+        .lock()
+        .refused
+        .push(("sync", OstId(0), failed.clone()));
+    assert_eq!(site.client.fsync(&one, false).await, Err(failed.clone()));
+    assert_eq!(site.client.fsync(&one, false).await, Ok(()));
+    assert!(
+        site.ost
+            .state
+            .lock()
+            .objects
+            .values()
+            .all(|object| object.synced),
+        "synced by the second"
+    );
+    assert_eq!(site.client.flush(&two), Err(failed));
+    assert_eq!(site.client.flush(&two), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_whose_end_could_not_be_told_stays_held_and_is_told_at_the_stop() {
+    let site = Site::new(7).await;
+    let file = site.create("file").await;
+    let ino = file.ino();
+    site.write(&file, 0, &[1; 10_000]).await;
+    let failed = Refusal::StoreFailed("broken".into());
+    site.mds
+        .state
+        .lock()
+        .refused
+        .push(("end_write", failed.clone()));
+    let id = file.id();
+    drop(file);
+    assert_eq!(site.client.release(id).await, Err(failed));
+    assert_eq!(site.attr(ino).await.size, 10_000);
+    assert_eq!(site.client.status().held_inodes, 1);
+    site.client.stop().await.unwrap();
+    let inode = site.mds.inode(ino);
+    assert_eq!((inode.attr.size, inode.writers.len()), (10_000, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_that_cannot_leave_the_inode_stay_in_it() {
+    let site = Site::new(8).await;
+    let file = site.create("file").await;
+    site.write(&file, 0, b"small").await;
+    for step in ["write", "sync"] {
+        site.ost
+            .state
+            .lock()
+            .refused
+            .push((step, OstId(0), Refusal::NoSpace));
+        assert_eq!(
+            site.try_write(&file, 5, 10_000).await,
+            Err(Refusal::NoSpace)
+        );
+        assert_eq!(site.read(&file, 0, 100).await, b"small");
+        assert_eq!(site.attr(file.ino()).await.size, 5);
+    }
+    let ino = file.ino();
+    site.close(file).await;
+    let file = site.open(ino).await;
+    assert_eq!(site.read(&file, 0, 100).await, b"small");
+    site.write(&file, 5, &[b'x'; 10_000]).await;
+    assert_eq!(site.read(&file, 3, 4).await, b"llxx");
+    assert_eq!(site.client.counted().spills, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_end_where_offsets_do() {
+    let site = Site::new(9).await;
+    let file = site.create("file").await;
+    assert_eq!(site.try_write(&file, FILE_SIZE_MAX - 10, 100).await, Ok(10));
+    assert_eq!(
+        site.try_write(&file, FILE_SIZE_MAX, 1).await,
+        Err(Refusal::TooLarge)
+    );
+    assert_eq!(site.read(&file, FILE_SIZE_MAX - 3, 100).await, b"xxx");
+    let truncated = site
+        .client
+        .truncate(&me(), file.ino(), FILE_SIZE_MAX + 1, true, false)
+        .await;
+    assert_eq!(truncated, Err(Refusal::TooLarge));
+}

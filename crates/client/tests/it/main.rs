@@ -1,0 +1,14 @@
+//! The client against small honest servers (`fake`), which check what they are asked; and against the real ones over
+//! faked disks (`town`), through kills and power cuts.
+
+mod allocations;
+mod concurrency;
+mod fake;
+mod faults;
+mod model;
+mod names;
+mod orphans;
+mod times;
+mod town;
+mod user;
+mod words;

@@ -1,0 +1,384 @@
+//! Random operations on one file, beside a vector of bytes that does the same.
+
+use crate::fake::{Shape, Site};
+use crate::user::{User, flags, how, me};
+use bytes::Bytes;
+use gupfs_client::{AllocateHow, OpenFile, Options, SeekTo, WriteHow};
+use gupfs_proto::Refusal;
+use gupfs_proto::meta::{OpenHow, WriteAt};
+use gupfs_proto::{InodeId, Presence};
+use std::sync::Arc;
+
+/// The file as it should be.
+#[derive(Default)]
+struct Model {
+    bytes: Vec<u8>,
+}
+
+impl Model {
+    fn write(&mut self, at: u64, data: &[u8]) {
+        let end = at as usize + data.len();
+        self.bytes.resize(self.bytes.len().max(end), 0);
+        self.bytes[at as usize..end].copy_from_slice(data);
+    }
+
+    fn zero(&mut self, at: u64, end: u64) {
+        let end = end.min(self.bytes.len() as u64);
+        if at < end {
+            self.bytes[at as usize..end as usize].fill(0);
+        }
+    }
+
+    fn read(&self, at: u64, len: u64) -> &[u8] {
+        let end = (at + len).min(self.bytes.len() as u64).max(at);
+        self.bytes
+            .get(at as usize..end as usize)
+            .unwrap_or_default()
+    }
+}
+
+pub struct Run {
+    pub user: User,
+    ino: InodeId,
+    files: Vec<Arc<OpenFile>>,
+    model: Model,
+    borders: &'static [u64],
+    longest: u64,
+    /// Called when all files are closed, with what the file should be: does the server know?
+    told: Box<dyn Fn(InodeId, &[u8])>,
+}
+
+const SMALL: &[u64] = &[
+    0,
+    4 << 10,
+    8 << 10,
+    64 << 10,
+    128 << 10,
+    256 << 10,
+    320 << 10,
+    448 << 10,
+    512 << 10,
+];
+const DEFAULT: &[u64] = &[0, 4 << 10, 64 << 10, 1 << 20, 4 << 20, 5 << 20, 7 << 20];
+
+impl Run {
+    pub async fn new(user: User, shape: Shape, told: impl Fn(InodeId, &[u8]) + 'static) -> Run {
+        let file = user.create("file").await;
+        let (borders, longest) = match shape {
+            Shape::Small => (SMALL, 200 << 10),
+            Shape::Default => (DEFAULT, 1 << 20),
+        };
+        Run {
+            user,
+            ino: file.ino(),
+            files: vec![file],
+            model: Model::default(),
+            borders,
+            longest,
+            told: Box::new(told),
+        }
+    }
+
+    fn below(&self, bound: u64) -> u64 {
+        self.user.world.dice.below(bound)
+    }
+
+    /// Near a border, mostly.
+    fn offset(&self) -> u64 {
+        let border = self.borders[self.below(self.borders.len() as u64) as usize];
+        match self.below(5) {
+            0 | 1 => border,
+            2 => border + self.below(100),
+            3 => border.saturating_sub(self.below(100)),
+            _ => self.below(self.borders[self.borders.len() - 1]),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self.below(5) {
+            0 => 1 + self.below(200),
+            1 => 4096,
+            2 => 64 << 10,
+            3 => 1 + self.below(9000),
+            _ => 1 + self.below(self.longest),
+        }
+    }
+
+    fn data(&self, len: u64) -> Bytes {
+        let mut data = vec![0; len as usize];
+        self.user.world.dice.fill(&mut data);
+        data.into()
+    }
+
+    fn file(&self) -> &OpenFile {
+        &self.files[self.below(self.files.len() as u64) as usize]
+    }
+
+    pub async fn step(&mut self) -> String {
+        self.site
+            .world
+            .clock
+            .advance(std::time::Duration::from_millis(1));
+        let (at, len) = (self.offset(), self.len());
+        let client = self.user.client.clone();
+        let choice = self.below(100);
+        match choice {
+            0..25 => {
+                let data = self.data(len);
+                self.user.write(self.file(), at, &data).await;
+                self.model.write(at, &data);
+                format!("write {at}+{len}")
+            }
+            25..40 => {
+                let data = self.data(len.min(10_000));
+                let done = client
+                    .write(self.file(), WriteAt::End, data.clone(), WriteHow::default())
+                    .await
+                    .unwrap();
+                let end = self.model.bytes.len() as u64;
+                assert_eq!((done.offset, done.written), (end, data.len() as u64));
+                self.model.write(end, &data);
+                format!("append {}", data.len())
+            }
+            40..60 => {
+                let read = self.user.read(self.file(), at, len).await;
+                assert!(read == self.model.read(at, len), "read {at}+{len}");
+                format!("read {at}+{len}")
+            }
+            60..66 => {
+                let to = if self.below(3) == 0 { 0 } else { at };
+                let attr = client
+                    .truncate(&me(), self.ino, to, true, false)
+                    .await
+                    .unwrap();
+                assert_eq!(attr.size, to);
+                self.model.bytes.resize(to as usize, 0);
+                format!("truncate {to}")
+            }
+            66..70 => {
+                let keep_size = self.below(2) == 0;
+                let how = AllocateHow::Allocate { keep_size };
+                client
+                    .allocate(self.file(), how, at, len, false)
+                    .await
+                    .unwrap();
+                self.grow(at + len, keep_size);
+                format!("{how:?} {at}+{len}")
+            }
+            70..76 => {
+                client
+                    .allocate(self.file(), AllocateHow::Punch, at, len, false)
+                    .await
+                    .unwrap();
+                self.model.zero(at, at + len);
+                format!("punch {at}+{len}")
+            }
+            76..80 => {
+                let keep_size = self.below(2) == 0;
+                let how = AllocateHow::Zero { keep_size };
+                client
+                    .allocate(self.file(), how, at, len, false)
+                    .await
+                    .unwrap();
+                self.model.zero(at, at + len);
+                self.grow(at + len, keep_size);
+                format!("{how:?} {at}+{len}")
+            }
+            80..84 => {
+                self.check_seek(at).await;
+                format!("seek {at}")
+            }
+            84..88 => {
+                let to = self.offset();
+                self.copy(at, to, len).await;
+                format!("copy {at}+{len} to {to}")
+            }
+            88..91 => {
+                client.fsync(self.file(), self.below(2) == 0).await.unwrap();
+                "fsync".into()
+            }
+            91..94 if self.files.len() < 4 => {
+                let truncate = self.below(4) == 0;
+                let how = OpenHow { truncate, ..how() };
+                let opened = client.open(&me(), self.ino, how, flags()).await.unwrap();
+                self.files.push(opened.file);
+                if truncate {
+                    self.model.bytes.clear();
+                }
+                format!("open truncate={truncate}")
+            }
+            _ => {
+                let index = self.below(self.files.len() as u64) as usize;
+                let file = self.files.swap_remove(index);
+                self.user.close(file).await;
+                if self.files.is_empty() {
+                    self.check_told();
+                    self.files.push(self.user.open(self.ino).await);
+                }
+                "close".into()
+            }
+        }
+    }
+
+    fn grow(&mut self, end: u64, keep_size: bool) {
+        if !keep_size {
+            let len = self.model.bytes.len().max(end as usize);
+            self.model.bytes.resize(len, 0);
+        }
+    }
+
+    async fn check_seek(&self, at: u64) {
+        let (client, size) = (&self.user.client, self.model.bytes.len() as u64);
+        let data = client.seek(self.file(), at, SeekTo::Data).await;
+        let hole = client.seek(self.file(), at, SeekTo::Hole).await;
+        if at >= size {
+            assert_eq!(
+                (data, hole),
+                (Err(Refusal::NoMoreData), Err(Refusal::NoMoreData))
+            );
+            return;
+        }
+        // Data may be zeros; a hole never holds anything else, and comes to an end.
+        let zero_until = data.clone().unwrap_or(size);
+        assert!(
+            self.model
+                .read(at, zero_until - at)
+                .iter()
+                .all(|byte| *byte == 0),
+            "hole {at}..{zero_until}"
+        );
+        let hole = hole.unwrap();
+        assert!((at..=size).contains(&hole));
+        if data == Ok(at) {
+            assert!(hole > at);
+        } else {
+            assert_eq!(hole, at);
+        }
+    }
+
+    async fn copy(&mut self, from: u64, to: u64, len: u64) {
+        let (source, target) = ((self.file(), from), (self.file(), to));
+        let copied = self
+            .site
+            .client
+            .copy_range(source, target, len, WriteHow::default())
+            .await;
+        if from.abs_diff(to) < len {
+            assert_eq!(copied, Err(Refusal::Invalid));
+            return;
+        }
+        let bytes = self.model.read(from, len).to_vec();
+        assert_eq!(copied, Ok(bytes.len() as u64));
+        if !bytes.is_empty() {
+            self.model.write(to, &bytes);
+        }
+    }
+
+    pub async fn check_all(&self) {
+        let size = self.model.bytes.len() as u64;
+        let attr = self.user.attr(self.ino).await;
+        assert_eq!(attr.size, size, "size of the file");
+        let read = self.user.read(&self.files[0], 0, size + 10).await;
+        if let Some(at) = (0..size as usize).find(|at| read.get(*at) != self.model.bytes.get(*at)) {
+            panic!(
+                "byte {at} is {:?} and should be {:?}",
+                read.get(at),
+                self.model.bytes.get(at)
+            );
+        }
+        assert_eq!(read.len() as u64, size);
+    }
+
+    fn check_told(&self) {
+        (self.told)(self.ino, &self.model.bytes);
+        let status = self.user.client.status();
+        assert_eq!((status.open_files, status.open_inodes), (0, 0));
+    }
+
+    pub async fn sync(&self) {
+        let file = self.file();
+        match self.below(3) {
+            0 => self.user.client.sync_all().await.unwrap(),
+            1 => self.user.client.fsync(file, false).await.unwrap(),
+            _ => self.user.client.fsync(file, true).await.unwrap(),
+        }
+    }
+
+    /// The process ended without a word; what was answered is there for the next.
+    pub async fn live_on(&mut self, user: User) {
+        self.user = user;
+        self.files = vec![self.user.open(self.ino).await];
+        self.check_all().await;
+    }
+
+    pub async fn close_all(&mut self) {
+        for file in std::mem::take(&mut self.files) {
+            self.user.close(file).await;
+        }
+    }
+}
+
+/// With all files closed the server knows everything.
+fn check_told(site: &Site, ino: InodeId, bytes: &[u8]) {
+    let inode = site.mds.inode(ino);
+    assert!(inode.writers.is_empty());
+    assert_eq!(inode.attr.size, bytes.len() as u64);
+    let targets = site.ost.state.lock();
+    let mut blocks = 0;
+    for (_, _, _, object, presence) in inode.layout.objects(ino) {
+        let found = targets.objects.get(&object);
+        assert_eq!(presence == Presence::Present, found.is_some(), "{object}");
+        blocks += found.map_or(0, |it| it.stat().blocks);
+    }
+    if inode.inline.is_empty() {
+        assert_eq!(inode.attr.blocks, blocks);
+    }
+}
+
+async fn run(seed: u64, shape: Shape, steps: usize) {
+    println!("seed {seed}");
+    let site = Site::shaped(seed, shape, Options::default()).await;
+    let user = site.user.clone();
+    let mut run = Run::new(user, shape, move |ino, bytes| check_told(&site, ino, bytes)).await;
+    for number in 0..steps {
+        let step = run.step().await;
+        println!("{number}: {step}");
+        run.check_all().await;
+    }
+    run.close_all().await;
+    run.check_told();
+    run.user.client.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_operations_do_what_a_vector_of_bytes_does() {
+    for seed in 0..60 {
+        run(seed, Shape::Small, 60).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_operations_at_the_borders_of_the_default_layout() {
+    for seed in 1000..1004 {
+        run(seed, Shape::Default, 30).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_answered_is_there_after_the_client_died() {
+    for seed in 2000..2040 {
+        println!("seed {seed}");
+        let mut site = Site::new(seed).await;
+        let mut run = Run::new(site.user.clone(), Shape::Small, |_, _| {}).await;
+        for number in 0..25 {
+            let step = run.step().await;
+            println!("{number}: {step}");
+        }
+        site.crash().await;
+        run.live_on(site.user.clone()).await;
+        for _ in 0..10 {
+            run.step().await;
+            run.check_all().await;
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The real servers over faked disks, killed and cut from power: what was answered survives the one, what was synced
+//! survives the other.
+
+use crate::fake::Shape;
+use crate::model::Run;
+use crate::user::{User, make, me, name};
+use gupfs_client::{Client, Options};
+use gupfs_mds::targets::{Target, TargetInfo};
+use gupfs_mds::{Mds, Options as MdsOptions};
+use gupfs_oss::Oss;
+use gupfs_proto::layout::{ComponentRule, LayoutRule};
+use gupfs_proto::limits::STRIPE_UNIT_MIN;
+use gupfs_proto::{ByteCount, Caller, ClusterId, FileOffset, Incarnation, OstId};
+use gupfs_rpc::Peer;
+use gupfs_store::index::{FakeIndex, Index};
+use gupfs_store::kv::{Kv, KvOptions};
+use gupfs_store::log::{LogOptions, StoreId};
+use gupfs_store::object::{Objects, Whose};
+use gupfs_world::Dice;
+use gupfs_world::fake::{FakeClock, FakeDice, FakeDisk, FakeOptions, FakeTasks, FakeWorld};
+use std::sync::Arc;
+
+const CLUSTER: ClusterId = ClusterId(0xc1);
+const INCARNATION: Incarnation = Incarnation(0x1c);
+const TARGETS: u16 = 4;
+
+/// Disks that outlive the processes.
+struct Town {
+    clock: FakeClock,
+    dice: FakeDice,
+    metadata: FakeDisk,
+    index: FakeIndex,
+    targets: Vec<FakeDisk>,
+}
+
+/// One process: all servers and a client.
+struct Life {
+    world: FakeWorld,
+    user: User,
+    mds: Arc<Mds>,
+    oss: Arc<Oss>,
+}
+
+impl Town {
+    async fn found(seed: u64) -> Town {
+        let (clock, dice) = (FakeClock::of_runtime(), FakeDice::new(seed));
+        let options = FakeOptions {
+            yields: true,
+            clock: Some(clock.clone()),
+            ..FakeOptions::default()
+        };
+        let disk = || FakeDisk::new(options.clone(), dice.u64());
+        let town = Town {
+            metadata: disk(),
+            index: FakeIndex::new(),
+            targets: (0..TARGETS).map(|_| disk()).collect(),
+            clock,
+            dice: dice.clone(),
+        };
+        let world = town.world();
+        for (ost, disk) in (0..TARGETS).zip(&town.targets) {
+            let whose = Whose {
+                cluster: CLUSTER,
+                ost: OstId(ost),
+            };
+            Objects::init(&disk.disk(), &world.world(), whose)
+                .await
+                .unwrap();
+        }
+        town
+    }
+
+    fn world(&self) -> FakeWorld {
+        FakeWorld {
+            clock: self.clock.clone(),
+            dice: self.dice.fork(),
+            tasks: FakeTasks::new(),
+        }
+    }
+
+    async fn live(&self) -> Life {
+        let world = self.world();
+        let mut objects = Vec::new();
+        for (ost, disk) in (0..TARGETS).zip(&self.targets) {
+            let whose = Whose {
+                cluster: CLUSTER,
+                ost: OstId(ost),
+            };
+            objects.push(
+                Objects::open(disk.disk(), world.world(), whose)
+                    .await
+                    .unwrap(),
+            );
+        }
+        let infos: Vec<TargetInfo> = objects
+            .iter()
+            .map(|objects| TargetInfo {
+                ost: objects.ost(),
+                cluster: CLUSTER,
+                incarnation: objects.incarnation(),
+                stamp: objects.stamp(),
+                run: world.dice.u64(),
+            })
+            .collect();
+        let oss = Oss::new(objects.into_iter().map(|objects| (objects.ost(), objects)));
+        let targets = infos.into_iter().map(|info| Target {
+            ost: info.ost,
+            peer: Peer::local(oss.clone()),
+            told: Ok(info),
+        });
+        let mds = self.metadata(&world, targets.collect()).await;
+        let osts = (0..TARGETS).map(|ost| (OstId(ost), Peer::local(oss.clone())));
+        let client = Client::connect(
+            Peer::local(mds.clone()),
+            osts.collect(),
+            world.world(),
+            Options::default(),
+        );
+        let user = User {
+            world: world.clone(),
+            client: client.await.unwrap(),
+        };
+        Life {
+            world,
+            user,
+            mds,
+            oss,
+        }
+    }
+
+    async fn metadata(&self, world: &FakeWorld, targets: Vec<Target>) -> Arc<Mds> {
+        let store = StoreId {
+            cluster: CLUSTER,
+            incarnation: INCARNATION,
+        };
+        let log = LogOptions {
+            segment_bytes: 256 << 10,
+            ..LogOptions::new(store)
+        };
+        let (disk, index) = (self.metadata.disk(), Index::fake(self.index.clone()));
+        let kv = Kv::open(disk.clone(), index, KvOptions::new(log), world.world())
+            .await
+            .unwrap();
+        let mut options = MdsOptions::new(kv, disk, world.world(), CLUSTER, INCARNATION);
+        options.targets = targets;
+        Mds::start(options).await.unwrap()
+    }
+
+    fn disks(&self) -> impl Iterator<Item = &FakeDisk> {
+        self.targets.iter().chain([&self.metadata])
+    }
+
+    async fn end(&self, life: Life) {
+        self.disks().for_each(FakeDisk::kill);
+        life.world.tasks.kill();
+        tokio::task::yield_now().await;
+    }
+
+    async fn kill(&self, life: Life) {
+        self.end(life).await;
+        self.disks().for_each(FakeDisk::restart);
+    }
+
+    async fn cut_power(&self, life: Life) {
+        self.end(life).await;
+        self.disks().for_each(FakeDisk::crash);
+        self.index.crash(&Dice::fake(self.dice.fork()));
+    }
+}
+
+impl Life {
+    /// Borders close together, as in `Shape::Small`.
+    async fn lay_out_small(&self) {
+        let component = |to, count| ComponentRule {
+            to: FileOffset(to),
+            unit: STRIPE_UNIT_MIN,
+            count,
+            first: None,
+        };
+        assert_eq!(STRIPE_UNIT_MIN, ByteCount::kib(64));
+        let rule = LayoutRule {
+            components: vec![component(256 << 10, 1), component(u64::MAX, 3)],
+        };
+        let (client, root) = (&self.user.client, self.user.client.root());
+        client
+            .set_layout_rule(&Caller::root(), root, Some(rule))
+            .await
+            .unwrap();
+        // So that the user of the tests may make files.
+        let open = gupfs_proto::meta::SetAttr {
+            mode: Some(0o777),
+            ..Default::default()
+        };
+        client.setattr(&Caller::root(), root, open).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_operations_through_real_servers_and_kills() {
+    for seed in 0..12 {
+        println!("seed {seed}");
+        let town = Town::found(seed).await;
+        let mut life = town.live().await;
+        life.lay_out_small().await;
+        let mut run = Run::new(life.user.clone(), Shape::Small, |_, _| {}).await;
+        for _ in 0..4 {
+            for number in 0..20 {
+                let step = run.step().await;
+                println!("{number}: {step}");
+                run.check_all().await;
+            }
+            town.kill(life).await;
+            println!("killed");
+            life = town.live().await;
+            run.live_on(life.user.clone()).await;
+        }
+        run.close_all().await;
+        life.user.client.stop().await.unwrap();
+        life.mds.stop().await.unwrap();
+        life.oss.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_synced_is_there_after_a_power_cut() {
+    for seed in 100..120 {
+        println!("seed {seed}");
+        let town = Town::found(seed).await;
+        let mut life = town.live().await;
+        life.lay_out_small().await;
+        let mut run = Run::new(life.user.clone(), Shape::Small, |_, _| {}).await;
+        for _ in 0..4 {
+            for number in 0..15 {
+                let step = run.step().await;
+                println!("{number}: {step}");
+            }
+            run.sync().await;
+            town.cut_power(life).await;
+            println!("power cut");
+            life = town.live().await;
+            run.live_on(life.user.clone()).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_is_gone_after_a_kill_and_so_are_its_objects() {
+    let town = Town::found(7).await;
+    let life = town.live().await;
+    life.lay_out_small().await;
+    let (user, root) = (life.user.clone(), life.user.client.root());
+    let file = user.create("file").await;
+    user.write(&file, 0, &[1; 600_000]).await;
+    let opened = user
+        .client
+        .tmpfile(&me(), root, make(), file.access(), file.flags())
+        .await
+        .unwrap();
+    user.write(&opened.file, 0, &[1; 600_000]).await;
+    user.client
+        .unlink(&me(), root, &name("file"))
+        .await
+        .unwrap();
+    assert_eq!(user.read(&file, 599_999, 10).await, [1]);
+    town.kill(life).await;
+    let life = town.live().await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    let space = life.user.client.statfs(&me()).await.unwrap();
+    assert_eq!((space.inodes, space.purging), (1, 0));
+    for disk in &town.targets {
+        let objects = disk
+            .files()
+            .into_iter()
+            .filter(|path| path.starts_with("objects/"));
+        assert_eq!(objects.count(), 0);
+    }
+}

@@ -1,0 +1,99 @@
+//! Who uses a client in the tests: short words for what they do most.
+
+use bytes::Bytes;
+use gupfs_client::{Client, OpenFile, OpenFlags, WriteHow};
+use gupfs_proto::meta::{Access, Make, OpenHow, WriteAt};
+use gupfs_proto::{Attr, Caller, InodeId, Name, Refusal};
+use gupfs_world::fake::FakeWorld;
+use std::sync::Arc;
+
+#[derive(Clone)]
+pub struct User {
+    pub world: FakeWorld,
+    pub client: Arc<Client>,
+}
+
+impl User {
+    pub async fn create(&self, text: &str) -> Arc<OpenFile> {
+        self.try_create(text).await.unwrap()
+    }
+
+    pub async fn try_create(&self, text: &str) -> Result<Arc<OpenFile>, Refusal> {
+        let (root, name) = (self.client.root(), name(text));
+        let opened = self
+            .client
+            .create(&me(), root, &name, make(), true, how(), flags())
+            .await;
+        opened.map(|opened| opened.file)
+    }
+
+    pub async fn open(&self, ino: InodeId) -> Arc<OpenFile> {
+        self.client
+            .open(&me(), ino, how(), flags())
+            .await
+            .unwrap()
+            .file
+    }
+
+    pub async fn attr(&self, ino: InodeId) -> Attr {
+        self.client.getattr(&me(), ino).await.unwrap()
+    }
+
+    pub async fn close(&self, file: Arc<OpenFile>) {
+        let id = file.id();
+        drop(file);
+        self.client.release(id).await.unwrap();
+    }
+
+    /// Writes all of it.
+    pub async fn write(&self, file: &OpenFile, at: u64, bytes: &[u8]) {
+        let bytes = Bytes::copy_from_slice(bytes);
+        let len = bytes.len() as u64;
+        let done = self
+            .client
+            .write(file, WriteAt::Offset(at), bytes, WriteHow::default())
+            .await
+            .unwrap();
+        assert_eq!((done.written, done.offset), (len, at));
+    }
+
+    pub async fn try_write(&self, file: &OpenFile, at: u64, len: usize) -> Result<u64, Refusal> {
+        let bytes = Bytes::from(vec![b'x'; len]);
+        let done = self
+            .client
+            .write(file, WriteAt::Offset(at), bytes, WriteHow::default())
+            .await;
+        done.map(|done| done.written)
+    }
+
+    pub async fn read(&self, file: &OpenFile, at: u64, len: u64) -> Vec<u8> {
+        self.client.read(file, at, len).await.unwrap().concat()
+    }
+}
+
+pub fn me() -> Caller {
+    Caller::new(1000, 1000, [])
+}
+
+pub fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+pub fn make() -> Make {
+    Make {
+        mode: 0o644,
+        umask: 0o022,
+    }
+}
+
+pub fn how() -> OpenHow {
+    OpenHow {
+        access: Access::READ | Access::WRITE,
+        truncate: false,
+        kill_privileges: false,
+    }
+}
+
+pub fn flags() -> OpenFlags {
+    OpenFlags::default()
+}

@@ -1,0 +1,80 @@
+//! Who asks, and for which node.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::buffer::Scratch;
+use crate::interrupt::Interrupted;
+use crate::lane::Desk;
+use crate::wire::{Groups, Header};
+use crate::{NodeId, Unique};
+
+/// What every request carries beside its own fields.
+pub struct Call {
+    pub unique: Unique,
+    /// What the request is about; for names, the directory.
+    pub node: NodeId,
+    pub uid: u32,
+    pub gid: u32,
+    /// The thread that asks; 0 if it lives in another pid namespace, or if the kernel asks by itself.
+    pub pid: u32,
+    /// Groups that matter for a new object (CREATE_SUPP_GROUP): the directory's, if the caller is a member.
+    pub groups: Groups,
+    desk: Arc<Desk>,
+}
+
+impl Call {
+    pub(crate) fn new(header: &Header, groups: Groups, desk: Arc<Desk>) -> Call {
+        let Header {
+            unique,
+            node,
+            uid,
+            gid,
+            pid,
+            ..
+        } = *header;
+        Call {
+            unique,
+            node,
+            uid,
+            gid,
+            pid,
+            groups,
+            desk,
+        }
+    }
+
+    /// Ready when the program got a signal while it waits for this answer. See `Interrupted`.
+    pub fn interrupted(&self) -> Interrupted {
+        Interrupted::new(self.unique, self.desk.interrupts.clone())
+    }
+
+    /// If the program has got a signal by now.
+    pub fn is_interrupted(&self) -> bool {
+        self.desk.interrupts.is_interrupted(self.unique)
+    }
+
+    /// Memory to answer a READ from.
+    pub fn scratch(&self, size: usize) -> Scratch {
+        Scratch::new(size, self.desk.pool.clone())
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call {
+            unique,
+            node,
+            uid,
+            gid,
+            pid,
+            groups,
+            desk: _,
+        } = self;
+        write!(
+            f,
+            "Call({} node {node} by uid {uid} gid {gid} {groups:?} pid {pid})",
+            unique.0
+        )
+    }
+}

@@ -1,0 +1,143 @@
+//! Building the answers to READDIR and READDIRPLUS.
+
+use crate::op::Readdir;
+use crate::values::Entry;
+use crate::wire::Put;
+
+/// Entries of a directory, as many as the kernel has room for.
+///
+/// The offset of an entry is what a later request continues after: a file system chooses it so that it stays good
+/// while names come and go. It must not be 0.
+#[derive(Debug)]
+pub struct Dirents {
+    bytes: Vec<u8>,
+    room: usize,
+}
+
+/// Entries with their attributes. Each counts as a lookup of its node, except "." and "..", and those whose node is
+/// `NodeId::NONE`: of these the kernel learns the name and the kind only.
+#[derive(Debug)]
+pub struct DirentsPlus {
+    bytes: Vec<u8>,
+    room: usize,
+}
+
+const HEAD: usize = 24;
+
+fn record(name: &[u8]) -> usize {
+    (HEAD + name.len()).next_multiple_of(8)
+}
+
+fn put(out: &mut Vec<u8>, ino: u64, offset: u64, mode: u32, name: &[u8]) {
+    out.put_u64(ino);
+    out.put_u64(offset);
+    // A name never has 4 GiB: `push` has compared it with the room.
+    out.put_u32(name.len() as u32);
+    out.put_u32(mode >> 12 & 0o17);
+    out.put(name);
+    out.put_zeros(record(name) - HEAD - name.len());
+}
+
+impl Dirents {
+    pub fn new(request: &Readdir) -> Dirents {
+        Dirents {
+            bytes: Vec::with_capacity(request.size as usize),
+            room: request.size as usize,
+        }
+    }
+
+    /// `false` if there is no more room; the entry was not added. Of `mode` only the kind counts.
+    #[must_use]
+    pub fn push(&mut self, ino: u64, offset: u64, mode: u32, name: &[u8]) -> bool {
+        if self.bytes.len() + record(name) > self.room {
+            return false;
+        }
+        put(&mut self.bytes, ino, offset, mode, name);
+        true
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+impl DirentsPlus {
+    pub fn new(request: &Readdir) -> DirentsPlus {
+        DirentsPlus {
+            bytes: Vec::with_capacity(request.size as usize),
+            room: request.size as usize,
+        }
+    }
+
+    /// If an entry for `name` still fits. To be asked before a lookup is counted.
+    pub fn has_room(&self, name: &[u8]) -> bool {
+        self.bytes.len() + Entry::WIRE + record(name) <= self.room
+    }
+
+    /// `false` if there is no more room; the entry was not added and must not be counted.
+    #[must_use]
+    pub fn push(&mut self, entry: &Entry, offset: u64, name: &[u8]) -> bool {
+        if !self.has_room(name) {
+            return false;
+        }
+        entry.put(&mut self.bytes);
+        put(
+            &mut self.bytes,
+            entry.attr.ino,
+            offset,
+            entry.attr.mode,
+            name,
+        );
+        true
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Handle;
+    use std::time::Duration;
+
+    fn request(size: u32) -> Readdir {
+        Readdir {
+            fh: Handle(0),
+            offset: 0,
+            size,
+        }
+    }
+
+    #[test]
+    fn entries_are_padded_and_stop_at_the_room() {
+        let mut dirents = Dirents::new(&request(72));
+        assert!(dirents.push(7, 1, 0o040755, b"a"));
+        assert!(dirents.push(8, 2, 0o100644, b"exactly8"));
+        assert!(!dirents.push(9, 3, 0o100644, b"c"));
+        let bytes = dirents.into_bytes();
+        assert_eq!(bytes.len(), 64);
+        assert_eq!(bytes[16..24], [1, 0, 0, 0, 4, 0, 0, 0]);
+        assert_eq!(&bytes[24..32], b"a\0\0\0\0\0\0\0");
+        assert_eq!(bytes[48..56], [8, 0, 0, 0, 8, 0, 0, 0]);
+    }
+
+    #[test]
+    fn entries_with_attributes_carry_an_entry_before_them() {
+        let mut dirents = DirentsPlus::new(&request(200));
+        let entry = Entry::absent(Duration::ZERO);
+        assert!(dirents.push(&entry, 1, b"name"));
+        assert!(!dirents.has_room(b"name"));
+        assert!(!dirents.push(&entry, 2, b"name"));
+        assert_eq!(dirents.into_bytes().len(), 128 + 32);
+    }
+}

@@ -1,0 +1,144 @@
+//! # lane: one reader of the device and what it needs to answer
+//!
+//! Owns   a device descriptor, the buffers of its thread, the way from a request to the handler and back.
+//! Never  shares a counter or a lock with another lane on the way of a request that is answered at once.
+//! Enter  at `Lane::run`.
+
+mod dispatch;
+mod ticket;
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
+
+use tracing::{debug, error, warn};
+
+use crate::answer::Answer;
+use crate::buffer::{Buffer, Pool};
+use crate::interrupt::Interrupts;
+use crate::request::{Dialect, Request};
+use crate::transport::{Device, Received};
+use crate::wire::{Header, Opcode};
+use crate::{Errno, FileSystem, Unique};
+
+thread_local! {
+    static REACTOR: Cell<bool> = const { Cell::new(false) };
+}
+
+/// If this thread reads requests.
+pub(crate) fn on_reactor() -> bool {
+    REACTOR.get()
+}
+
+/// Work that is done by somebody else: what the spawner is given.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs what could not be answered at once.
+pub type Spawner = Arc<dyn Fn(Task) + Send + Sync>;
+
+/// What requests and their answers need, whatever the file system.
+pub(crate) struct Desk {
+    pub device: Device,
+    pub pool: Arc<Pool>,
+    pub interrupts: Arc<Interrupts>,
+    pub dialect: Dialect,
+    pub counts: Arc<LaneCounts>,
+}
+
+/// Requests of one lane, by the way they went.
+#[derive(Default)]
+pub(crate) struct LaneCounts {
+    pub requests: AtomicU64,
+    pub parked: AtomicU64,
+}
+
+impl Desk {
+    /// Writes an answer. There is nobody to tell if the kernel does not want it.
+    fn send(&self, unique: Unique, mut answer: Answer) {
+        match answer.with_pieces(unique, |pieces| self.device.write(pieces)) {
+            // The program was killed, or the mount is gone.
+            Ok(()) | Err(Errno::ENOENT | Errno::ENODEV | Errno::ECONNABORTED) => {}
+            Err(errno) => {
+                error!(%unique, %errno, bytes = answer.body(), "the kernel refused an answer");
+                // Longer than what was asked for, most likely: the kernel ends such a request with EIO itself. Of
+                // others it may still wait for an answer.
+                let again = Answer::error(Errno::EIO)
+                    .with_pieces(unique, |pieces| self.device.write(pieces));
+                debug!(%unique, ?again, "answered EIO instead");
+            }
+        }
+    }
+}
+
+pub(crate) struct Lane<F> {
+    pub desk: Arc<Desk>,
+    pub fs: Arc<F>,
+    pub spawner: Spawner,
+}
+
+impl<F: FileSystem> Lane<F> {
+    /// Reads and answers until the connection ends, or until reading fails.
+    pub fn run(self: &Arc<Self>) -> Result<(), Errno> {
+        REACTOR.set(true);
+        let mut buffer = self.desk.pool.take();
+        loop {
+            match self.desk.device.read(buffer.landing()) {
+                Ok(Received::Message(length)) => buffer = self.receive(buffer, length),
+                Ok(Received::Nothing) => {}
+                Ok(Received::End) => return Ok(()),
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Handles one message; returns the buffer for the next.
+    fn receive(self: &Arc<Self>, buffer: Buffer, length: usize) -> Buffer {
+        self.desk.counts.requests.fetch_add(1, Ordering::Relaxed);
+        let message = buffer.message(length);
+        let header = match Header::from_wire(message) {
+            Ok(header) => header,
+            Err(error) => {
+                error!(%error, length, "a message without a header");
+                return buffer;
+            }
+        };
+        match Request::from_wire(&header, message, &self.desk.dialect) {
+            Ok(request) => self.dispatch(header, request, buffer),
+            Err(error) => {
+                let opcode = Opcode::from_raw(header.opcode);
+                error!(%error, ?opcode, unique = %header.unique, length, "cannot read a request");
+                if !opcode.is_some_and(Opcode::has_no_answer) {
+                    self.desk.send(header.unique, Answer::error(Errno::EIO));
+                }
+                buffer
+            }
+        }
+    }
+
+    /// Polls once here; what is not ready then goes to the spawner.
+    fn drive(&self, unique: Unique, mut task: Task) {
+        // What panics is dropped and not used again, and dropping it answers its request.
+        let driven = catch_unwind(AssertUnwindSafe(|| {
+            if task
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
+                .is_ready()
+            {
+                return;
+            }
+            self.desk.counts.parked.fetch_add(1, Ordering::Relaxed);
+            // Before the spawner has it: from the task's next poll on an interrupt must find it.
+            let waiting = self.desk.interrupts.enter(unique);
+            (self.spawner)(Box::pin(async move {
+                let _waiting = waiting;
+                task.await;
+            }));
+        }));
+        if driven.is_err() {
+            warn!(%unique, "a handler or the spawner panicked");
+        }
+    }
+}

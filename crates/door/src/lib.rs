@@ -1,0 +1,108 @@
+//! # door: the kernel's FUSE protocol, spoken by ourselves
+//!
+//! Owns   the messages of the protocol, their way through /dev/fuse, mounting and unmounting.
+//! Never  caches, decides, or knows what is behind it; the only errors it makes are EIO and ENOSYS.
+//! Enter  at [`FileSystem`] and [`mount`].
+//!
+//! ## A tour
+//!
+//! Implement [`FileSystem`]: one async method an operation, typed in and out, with everything the kernel sends.
+//!
+//! ```no_run
+//! use std::{path::Path, sync::Arc, time::Duration};
+//! use gupfs_door::{Attr, Attributes, Call, Config, Errno, FileSystem, NodeId, Result, Spawner, mount, op};
+//!
+//! struct Empty;
+//!
+//! impl FileSystem for Empty {
+//!     async fn getattr(&self, call: Call, _: op::Getattr) -> Result<Attributes> {
+//!         if call.node != NodeId::ROOT {
+//!             return Err(Errno::ESTALE);
+//!         }
+//!         let attr = Attr { ino: 1, mode: 0o040755, nlink: 2, ..Attr::default() };
+//!         Ok(Attributes { attr, ttl: Duration::from_secs(1) })
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let runtime = tokio::runtime::Runtime::new()?;
+//! let handle = runtime.handle().clone();
+//! let spawner: Spawner = Arc::new(move |task| drop(handle.spawn(task)));
+//! let mut config = Config::new("nothing", "empty");
+//! let handle = runtime.handle().clone();
+//! config.around_reactor = Some(Arc::new(move |run| {
+//!     let _in_runtime = handle.enter();
+//!     run()
+//! }));
+//! let session = mount(Path::new("/mnt"), &config, Arc::new(Empty), spawner)?;
+//! session.wait();
+//! # Ok(()) }
+//! ```
+//!
+//! - A *reactor* thread reads a request and polls the method once. Ready: the same thread writes the answer, with one
+//!   system call. Not ready: the future goes to the [`Spawner`], and writes the answer when it is done.
+//! - [`Call`] says who asks, about which node; [`Call::interrupted`] tells a handler that waits of a signal.
+//! - WRITE hands over a [`Payload`]: the memory it was read into, on a page boundary. READ answers with [`Data`]: a
+//!   `Vec<u8>`, one or many `bytes::Bytes`, or [`Scratch`] memory from [`Call::scratch`].
+//! - [`Session`] is the mount: [`Session::unmount`], [`Session::abort`], [`Session::wait`], [`Session::counts`].
+//! - [`Notifier`] (from [`FileSystem::mounted`] or the session) tells the kernel what to forget; never call it from a
+//!   reactor.
+//! - [`mountpoint`], [`connection`], [`guardian`], [`read_ahead`], [`pages_limit`] and [`mountinfo`] are what a mounting program needs
+//!   around it.
+//! - A handler that panics, or whose task is dropped, answers EIO. Nothing hangs for it.
+//!
+//! The layout of every message stands in [`wire`].
+
+// The door stands outside the simulated world: it is the real kernel's counterpart, and its simulated one is another
+// crate's model of the kernel.
+
+mod answer;
+mod buffer;
+mod call;
+mod config;
+pub mod connection;
+mod dirents;
+mod errno;
+mod error;
+mod fs;
+pub mod guardian;
+mod handshake;
+mod ids;
+mod interrupt;
+mod lane;
+pub mod limits;
+mod mount;
+pub mod mountinfo;
+pub mod mountpoint;
+mod notify;
+pub mod op;
+pub mod pages_limit;
+pub mod read_ahead;
+mod request;
+mod session;
+mod sys;
+mod transport;
+mod values;
+pub mod wire;
+
+pub use buffer::{Payload, Scratch};
+pub use call::Call;
+pub use config::{AroundReactor, Config};
+pub use dirents::{Dirents, DirentsPlus};
+pub use errno::{Errno, Result};
+pub use error::MountError;
+pub use fs::FileSystem;
+pub use handshake::Negotiated;
+pub use ids::{Handle, LockOwner, NodeId, Unique};
+pub use interrupt::Interrupted;
+pub use lane::{Spawner, Task};
+pub use notify::{Notifier, NotifyError};
+pub use session::{Counts, Mounted, Session, Unmounted, mount};
+pub use values::{
+    Attr, Attributes, Created, Data, Entry, Ioctled, Opened, Statfs, Statx, Statxed, Timestamp,
+    Xattr,
+};
+pub use wire::{
+    AttrFlags, FsyncFlags, GetattrFlags, InitFlags, IoctlFlags, LockFlags, OpenFlags, OpenedFlags,
+    PollFlags, ReadFlags, ReleaseFlags, SetattrValid, SetxattrFlags, WriteFlags,
+};

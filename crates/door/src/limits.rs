@@ -1,0 +1,50 @@
+//! Every bound of the door, with its reason and its relation to the others.
+
+/// The major version of the protocol that this crate speaks.
+pub const MAJOR: u32 = 7;
+
+/// The newest minor version whose messages are known here; a newer kernel is answered with this number.
+pub const MINOR: u32 = 45;
+
+/// The oldest minor version accepted: 7.36 brought `flags2`, and with it everything above bit 31.
+pub const MINOR_MIN: u32 = 36;
+const _: () = assert!(MINOR_MIN <= MINOR);
+
+/// Bytes of the header of every request.
+pub const IN_HEADER: usize = 40;
+
+/// Bytes of the header of every answer and notification.
+pub const OUT_HEADER: usize = 16;
+
+/// Header and fixed part of WRITE (and of NOTIFY_REPLY): what precedes the payload.
+pub const BEFORE_PAYLOAD: usize = IN_HEADER + 40;
+
+/// Payloads start on such a boundary in memory, so that they can go to a device with O_DIRECT.
+pub const ALIGN: usize = 4096;
+const _: () = assert!(BEFORE_PAYLOAD <= ALIGN);
+
+/// The kernel refuses to hand out requests into a smaller buffer; also holds the largest SETXATTR (64 KiB and its name).
+pub const PAYLOAD_MIN: usize = 128 * 1024;
+
+/// The longest small answer: header and `fuse_statx_out`. Longer ones carry their bytes apart.
+pub const SMALL_ANSWER: usize = OUT_HEADER + 288;
+
+/// writev takes at most 1,024 pieces, one of which is the header.
+pub const PIECES_MAX: usize = 1023;
+
+/// Free buffers that one reactor keeps. More are out only while handlers hold on to payloads; those are given back to
+/// the allocator.
+pub const BUFFERS_KEPT: usize = 8;
+
+/// Interrupts that came before their request went to sleep, per shard of the registry. Uniques are never used again,
+/// so an entry of a request that was answered meanwhile is only garbage; the oldest goes first.
+pub const EARLY_INTERRUPTS: usize = 64;
+
+/// Shards of the registry of waiting requests.
+pub const INTERRUPT_SHARDS: usize = 16;
+
+/// Reactors when the configuration does not say: two a CPU, so that one may wait in a disk read.
+pub const REACTORS_MIN: usize = 4;
+/// Above this the kernel's one queue lock costs more than another reader brings.
+pub const REACTORS_MAX: usize = 8;
+const _: () = assert!(REACTORS_MIN <= REACTORS_MAX);

@@ -1,0 +1,142 @@
+//! fusermount3: the setuid program that mounts for those who are not root.
+//!
+//! It mounts, and sends the device through a socket whose number it finds in its environment.
+
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    recvmsg, socketpair,
+};
+
+use crate::config::Config;
+use crate::error::MountError;
+
+const PROGRAM: &str = "fusermount3";
+
+pub(super) fn mount(path: &Path, config: &Config) -> Result<OwnedFd, MountError> {
+    let failed = |why: String| MountError::Helper {
+        path: path.into(),
+        why,
+    };
+    let socket = |error: rustix::io::Errno| failed(format!("no socket: {error}"));
+    let (ours, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(socket)?;
+    // The program inherits its end under the same number.
+    fcntl_setfd(&theirs, FdFlags::empty()).map_err(socket)?;
+    let output = Command::new(PROGRAM)
+        .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
+        .arg("-o")
+        .arg(options(config))
+        .arg("--")
+        .arg(path)
+        .output()
+        .map_err(|error| failed(format!("cannot start it: {error}")))?;
+    drop(theirs);
+    if !output.status.success() {
+        return Err(failed(complaint(&output)));
+    }
+    receive(&ours).map_err(|error| failed(format!("no device came from it: {error}")))
+}
+
+fn options(config: &Config) -> String {
+    // A comma ends an option unless a backslash is before it.
+    let quoted = |text: &str| text.replace('\\', "\\\\").replace(',', "\\,");
+    let mut options = format!(
+        "fsname={},subtype={}",
+        quoted(&config.source),
+        quoted(&config.subtype)
+    );
+    let table = [
+        (config.read_only, "ro"),
+        (config.no_suid, "nosuid"),
+        (config.no_dev, "nodev"),
+        (config.no_exec, "noexec"),
+        (config.no_atime, "noatime"),
+        (config.default_permissions, "default_permissions"),
+        (config.allow_other, "allow_other"),
+    ];
+    for (_, option) in table.into_iter().filter(|(wanted, _)| *wanted) {
+        options.push(',');
+        options.push_str(option);
+    }
+    if let Some(size) = config.max_read {
+        options.push_str(&format!(",max_read={size}"));
+    }
+    options
+}
+
+fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let mut descriptors = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    let first = descriptors
+        .next()
+        .and_then(|mut descriptors| descriptors.next());
+    first.ok_or_else(|| io::Error::other("the message has no descriptor"))
+}
+
+/// Takes the mount at `path` out of the tree; `lazily` also if it is in use.
+pub(crate) fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
+    let mut command = Command::new(PROGRAM);
+    command.arg("-u");
+    if lazily {
+        command.arg("-z");
+    }
+    let output = command.arg("--").arg(path).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let complaint = complaint(&output);
+    // The program gives no number, only words.
+    Err(if complaint.contains("busy") {
+        io::Error::from_raw_os_error(libc::EBUSY)
+    } else {
+        io::Error::other(complaint)
+    })
+}
+
+fn complaint(output: &Output) -> String {
+    let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if words.is_empty() {
+        output.status.to_string()
+    } else {
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_quoted_where_they_are_names() {
+        let mut config = Config::new("a,b\\c", "gupfs");
+        config.allow_other = false;
+        config.read_only = true;
+        config.max_read = Some(4096);
+        let expected =
+            "fsname=a\\,b\\\\c,subtype=gupfs,ro,nosuid,nodev,default_permissions,max_read=4096";
+        assert_eq!(options(&config), expected);
+    }
+}

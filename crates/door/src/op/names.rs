@@ -1,0 +1,226 @@
+//! Operations on names in directories. The directory is `Call::node`.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::ops::Deref;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::NodeId;
+use crate::wire::{Cursor, FromWire, Malformed};
+
+/// One component of a path: bytes, not empty, without zero and without slash.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Box<[u8]>);
+
+impl Name {
+    pub fn new(bytes: impl Into<Box<[u8]>>) -> Name {
+        Name(bytes.into())
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub fn as_os_str(&self) -> &OsStr {
+        OsStr::from_bytes(&self.0)
+    }
+
+    /// The bytes, without a copy.
+    pub fn into_boxed(self) -> Box<[u8]> {
+        self.0
+    }
+
+    /// The bytes, without a copy.
+    pub fn into_vec(self) -> Vec<u8> {
+        self.0.into_vec()
+    }
+
+    fn read(body: &mut Cursor<'_>, field: &'static str) -> Result<Name, Malformed> {
+        body.name(field).map(|bytes| Name(bytes.into()))
+    }
+}
+
+impl Deref for Name {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Name {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_os_str())
+    }
+}
+
+impl FromWire for Name {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<Name, Malformed> {
+        Name::read(body, "name")
+    }
+}
+
+macro_rules! only_a_name {
+    ($(#[$doc:meta])* $op:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $op {
+            pub name: Name,
+        }
+
+        impl FromWire for $op {
+            fn from_wire(body: &mut Cursor<'_>) -> Result<$op, Malformed> {
+                Ok($op { name: Name::from_wire(body)? })
+            }
+        }
+    };
+}
+
+only_a_name! {
+    /// Which node has this name? With EXPORT_SUPPORT the name may be "." (`Call::node` itself) or "..".
+    Lookup
+}
+only_a_name! {
+    /// Take a name of something that is no directory away.
+    Unlink
+}
+only_a_name! {
+    /// Take a directory's name away; the directory must be empty.
+    Rmdir
+}
+
+/// A new symbolic link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symlink {
+    pub name: Name,
+    /// What the link says; any bytes but zero.
+    pub target: Box<[u8]>,
+}
+
+impl FromWire for Symlink {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<Symlink, Malformed> {
+        Ok(Symlink {
+            name: Name::from_wire(body)?,
+            target: body.name("target")?.into(),
+        })
+    }
+}
+
+/// A new file, fifo, socket or device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mknod {
+    pub name: Name,
+    /// Kind and permissions.
+    pub mode: u32,
+    /// For devices, in the kernel's 32-bit form.
+    pub rdev: u32,
+    /// To be applied by the file system if DONT_MASK was agreed on (and there is no default ACL).
+    pub umask: u32,
+}
+
+impl FromWire for Mknod {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<Mknod, Malformed> {
+        let mode = body.u32("mode")?;
+        let rdev = body.u32("rdev")?;
+        let umask = body.u32("umask")?;
+        body.skip(4)?;
+        Ok(Mknod {
+            name: Name::from_wire(body)?,
+            mode,
+            rdev,
+            umask,
+        })
+    }
+}
+
+/// A new directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mkdir {
+    pub name: Name,
+    /// Permissions; the kind is not set.
+    pub mode: u32,
+    pub umask: u32,
+}
+
+impl FromWire for Mkdir {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<Mkdir, Malformed> {
+        let mode = body.u32("mode")?;
+        let umask = body.u32("umask")?;
+        Ok(Mkdir {
+            name: Name::from_wire(body)?,
+            mode,
+            umask,
+        })
+    }
+}
+
+/// RENAME and RENAME2: another name for what has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rename {
+    /// In `Call::node`.
+    pub name: Name,
+    pub new_directory: NodeId,
+    pub new_name: Name,
+    /// RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT; 0 for a plain rename.
+    pub flags: u32,
+}
+
+impl FromWire for Rename {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<Rename, Malformed> {
+        let new_directory = NodeId(body.u64("new directory")?);
+        let flags = body.u32("flags")?;
+        body.skip(4)?;
+        Rename::names(body, new_directory, flags)
+    }
+}
+
+impl Rename {
+    fn names(
+        body: &mut Cursor<'_>,
+        new_directory: NodeId,
+        flags: u32,
+    ) -> Result<Rename, Malformed> {
+        let name = Name::read(body, "old name")?;
+        let new_name = Name::read(body, "new name")?;
+        Ok(Rename {
+            name,
+            new_directory,
+            new_name,
+            flags,
+        })
+    }
+}
+
+/// The form of RENAME without flags.
+pub(crate) struct RenamePlain(pub Rename);
+
+impl FromWire for RenamePlain {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<RenamePlain, Malformed> {
+        let new_directory = NodeId(body.u64("new directory")?);
+        Rename::names(body, new_directory, 0).map(RenamePlain)
+    }
+}
+
+/// One more name, in the directory `Call::node`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// What gets the name.
+    pub target: NodeId,
+    pub name: Name,
+}
+
+impl FromWire for Link {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<Link, Malformed> {
+        let target = NodeId(body.u64("target")?);
+        Ok(Link {
+            target,
+            name: Name::from_wire(body)?,
+        })
+    }
+}

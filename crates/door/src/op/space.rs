@@ -1,0 +1,93 @@
+//! Where a file's bytes lie: allocation, holes, copies.
+
+use crate::wire::{Cursor, FromWire, Malformed};
+use crate::{Handle, NodeId};
+
+/// fallocate(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fallocate {
+    pub fh: Handle,
+    pub offset: u64,
+    pub length: u64,
+    /// FALLOC_FL_…
+    pub mode: u32,
+}
+
+impl FromWire for Fallocate {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<Fallocate, Malformed> {
+        let fh = Handle(body.u64("fh")?);
+        let offset = body.u64("offset")?;
+        let length = body.u64("length")?;
+        let mode = body.u32("mode")?;
+        body.skip(4)?;
+        Ok(Fallocate {
+            fh,
+            offset,
+            length,
+            mode,
+        })
+    }
+}
+
+/// lseek(2) with SEEK_DATA or SEEK_HOLE; the kernel does the others itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lseek {
+    pub fh: Handle,
+    pub offset: u64,
+    /// SEEK_…
+    pub whence: u32,
+}
+
+impl FromWire for Lseek {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<Lseek, Malformed> {
+        let fh = Handle(body.u64("fh")?);
+        let offset = body.u64("offset")?;
+        let whence = body.u32("whence")?;
+        body.skip(4)?;
+        Ok(Lseek { fh, offset, whence })
+    }
+}
+
+/// copy_file_range(2) from `Call::node`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyFileRange {
+    pub fh: Handle,
+    pub offset: u64,
+    pub to_node: NodeId,
+    pub to_fh: Handle,
+    pub to_offset: u64,
+    /// The answer may be smaller. The older form of the request cannot say more than 4 GiB − 1; `length` is cut to
+    /// that, so the answer always fits.
+    pub length: u64,
+    pub flags: u64,
+}
+
+impl FromWire for CopyFileRange {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<CopyFileRange, Malformed> {
+        Ok(CopyFileRange {
+            fh: Handle(body.u64("fh in")?),
+            offset: body.u64("offset in")?,
+            to_node: NodeId(body.u64("node out")?),
+            to_fh: Handle(body.u64("fh out")?),
+            to_offset: body.u64("offset out")?,
+            length: body.u64("length")?,
+            flags: body.u64("flags")?,
+        })
+    }
+}
+
+/// FIBMAP; only on block devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bmap {
+    pub block: u64,
+    pub block_size: u32,
+}
+
+impl FromWire for Bmap {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<Bmap, Malformed> {
+        let block = body.u64("block")?;
+        let block_size = body.u32("block size")?;
+        body.skip(4)?;
+        Ok(Bmap { block, block_size })
+    }
+}

@@ -1,0 +1,393 @@
+//! Every kind of request: whole, cut, lengthened, and made of chance.
+
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+
+use super::*;
+use crate::limits::IN_HEADER;
+use crate::wire::Put;
+
+const LONG: Dialect = Dialect { setxattr_ext: true };
+const SHORT: Dialect = Dialect {
+    setxattr_ext: false,
+};
+
+fn message(opcode: u32, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.put_u32((IN_HEADER + body.len()) as u32);
+    bytes.put_u32(opcode);
+    bytes.put_u64(0x20);
+    bytes.put_u64(9);
+    for word in [1000, 100, 4242, 0] {
+        bytes.put_u32(word);
+    }
+    bytes.put(body);
+    bytes
+}
+
+fn parse(bytes: &[u8], dialect: &Dialect) -> Result<Request, Malformed> {
+    Header::from_wire(bytes).and_then(|header| Request::from_wire(&header, bytes, dialect))
+}
+
+/// A field of a body.
+enum Field {
+    Word(u32),
+    Quad(u64),
+    Text(&'static [u8]),
+}
+use Field::{Quad, Text, Word};
+
+fn body(fields: &[Field]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for field in fields {
+        match field {
+            Word(value) => bytes.put_u32(*value),
+            Quad(value) => bytes.put_u64(*value),
+            Text(text) => bytes.put(text),
+        }
+    }
+    bytes
+}
+
+/// A body for each kind, every field with a value of its own.
+fn whole(opcode: Opcode) -> Vec<u8> {
+    let create = [Word(1), Word(2), Word(3), Word(1), Text(b"name\0")];
+    let read = [
+        Quad(1),
+        Quad(2),
+        Word(3),
+        Word(2),
+        Quad(4),
+        Word(5),
+        Word(0),
+    ];
+    let copy = [
+        Quad(1),
+        Quad(2),
+        Quad(3),
+        Quad(4),
+        Quad(5),
+        Quad(1 << 40),
+        Quad(7),
+    ];
+    let lock = [
+        Quad(1),
+        Quad(2),
+        Quad(3),
+        Quad(4),
+        Word(1),
+        Word(6),
+        Word(1),
+        Word(0),
+    ];
+    match opcode {
+        Opcode::Lookup | Opcode::Unlink | Opcode::Rmdir | Opcode::Removexattr => {
+            body(&[Text(b"name\0")])
+        }
+        Opcode::Forget | Opcode::Interrupt => body(&[Quad(3)]),
+        Opcode::BatchForget => body(&[Word(2), Word(0), Quad(5), Quad(6), Quad(7), Quad(8)]),
+        Opcode::Getattr => body(&[Word(1), Word(0), Quad(7)]),
+        Opcode::Setattr => body(&[
+            Word(0xfff),
+            Word(0),
+            Quad(1),
+            Quad(2),
+            Quad(3),
+            Quad(4),
+            Quad(5),
+            Quad(-6i64 as u64),
+            Word(7),
+            Word(8),
+            Word(9),
+            Word(10),
+            Word(0),
+            Word(11),
+            Word(12),
+            Word(0),
+        ]),
+        Opcode::Readlink | Opcode::Statfs | Opcode::Destroy | Opcode::Init => Vec::new(),
+        Opcode::Setupmapping | Opcode::Removemapping => Vec::new(),
+        Opcode::Symlink => body(&[Text(b"name\0to/where\0")]),
+        Opcode::Mknod => body(&[Word(1), Word(2), Word(3), Word(0), Text(b"name\0")]),
+        Opcode::Mkdir => body(&[Word(1), Word(2), Text(b"name\0")]),
+        Opcode::Rename => body(&[Quad(5), Text(b"old\0new\0")]),
+        Opcode::Rename2 => body(&[Quad(5), Word(1), Word(0), Text(b"old\0new\0")]),
+        Opcode::Link => body(&[Quad(5), Text(b"name\0")]),
+        Opcode::Open | Opcode::Opendir => body(&[Word(2), Word(1)]),
+        Opcode::Read | Opcode::Readdir | Opcode::Readdirplus => body(&read),
+        Opcode::Write => body(&[
+            Quad(1),
+            Quad(2),
+            Word(4),
+            Word(7),
+            Quad(5),
+            Word(6),
+            Word(0),
+            Text(b"data"),
+        ]),
+        Opcode::Release | Opcode::Releasedir => body(&[Quad(1), Word(2), Word(3), Quad(4)]),
+        Opcode::Fsync | Opcode::Fsyncdir => body(&[Quad(1), Word(1), Word(0)]),
+        Opcode::Setxattr => body(&[
+            Word(5),
+            Word(1),
+            Word(1),
+            Word(0),
+            Text(b"user.x\0"),
+            Text(b"value"),
+        ]),
+        Opcode::Getxattr => body(&[Word(5), Word(0), Text(b"user.x\0")]),
+        Opcode::Listxattr => body(&[Word(5), Word(0)]),
+        Opcode::Flush => body(&[Quad(1), Quad(0), Quad(2)]),
+        Opcode::Getlk | Opcode::Setlk | Opcode::Setlkw => body(&lock),
+        Opcode::Access => body(&[Word(4), Word(0)]),
+        Opcode::Create | Opcode::Tmpfile => body(&create),
+        Opcode::Bmap => body(&[Quad(1), Word(2), Word(0)]),
+        Opcode::Ioctl => body(&[
+            Quad(1),
+            Word(16),
+            Word(2),
+            Quad(3),
+            Word(4),
+            Word(5),
+            Text(b"data"),
+        ]),
+        Opcode::Poll => body(&[Quad(1), Quad(2), Word(1), Word(4)]),
+        Opcode::NotifyReply => body(&[
+            Quad(0),
+            Quad(1),
+            Word(4),
+            Word(0),
+            Quad(0),
+            Quad(0),
+            Text(b"data"),
+        ]),
+        Opcode::Fallocate => body(&[Quad(1), Quad(2), Quad(3), Word(4), Word(0)]),
+        Opcode::Lseek => body(&[Quad(1), Quad(2), Word(3), Word(0)]),
+        Opcode::CopyFileRange | Opcode::CopyFileRange64 => body(&copy),
+        Opcode::Syncfs => body(&[Quad(0)]),
+        Opcode::Statx => body(&[Word(1), Word(0), Quad(2), Word(3), Word(4)]),
+    }
+}
+
+#[test]
+fn every_field_of_every_kind_is_read_from_its_place() {
+    let mut table = String::new();
+    for opcode in Opcode::ALL {
+        let request = parse(&message(*opcode as u32, &whole(*opcode)), &LONG).unwrap();
+        table.push_str(&format!("{} {:?}\n", *opcode as u32, request.operation));
+    }
+    let expected: Expect = expect![[r#"
+        1 Lookup(Lookup { name: "name" })
+        2 Forget([Forget { node: NodeId(0x9), lookups: 3 }])
+        3 Getattr(Getattr { flags: GetattrFlags(FH), fh: Some(Handle(0x7)) })
+        4 Setattr(Setattr { valid: SetattrValid(MODE | UID | GID | SIZE | ATIME | MTIME | FH | ATIME_NOW | MTIME_NOW | LOCKOWNER | CTIME | KILL_SUIDGID), raw_fh: Handle(0x1), raw_size: 2, raw_lock_owner: LockOwner(0x3), raw_atime: Timestamp { seconds: 4, nanos: 7 }, raw_mtime: Timestamp { seconds: 5, nanos: 8 }, raw_ctime: Timestamp { seconds: -6, nanos: 9 }, raw_mode: 10, raw_uid: 11, raw_gid: 12 })
+        5 Readlink
+        6 Symlink(Symlink { name: "name", target: [116, 111, 47, 119, 104, 101, 114, 101] })
+        8 Mknod(Mknod { name: "name", mode: 1, rdev: 2, umask: 3 })
+        9 Mkdir(Mkdir { name: "name", mode: 1, umask: 2 })
+        10 Unlink(Unlink { name: "name" })
+        11 Rmdir(Rmdir { name: "name" })
+        12 Rename(Rename { name: "old", new_directory: NodeId(0x5), new_name: "new", flags: 0 })
+        13 Link(Link { target: NodeId(0x5), name: "name" })
+        14 Open(Open { flags: 2, open_flags: OpenFlags(KILL_SUIDGID) })
+        15 Read(Read { fh: Handle(0x1), offset: 2, size: 3, flags: ReadFlags(LOCKOWNER), lock_owner: Some(LockOwner(0x4)), open_flags: 5 })
+        16 Write(WriteHead { fh: Handle(0x1), offset: 2, size: 4, flags: WriteFlags(CACHE | LOCKOWNER | KILL_SUIDGID), lock_owner: Some(LockOwner(0x5)), open_flags: 6 })
+        17 Statfs
+        18 Release(Release { fh: Handle(0x1), open_flags: 2, flags: ReleaseFlags(FLUSH | FLOCK_UNLOCK), lock_owner: LockOwner(0x4) })
+        20 Fsync(Fsync { fh: Handle(0x1), flags: FsyncFlags(DATASYNC) })
+        21 Setxattr(Setxattr { name: "user.x", value: [118, 97, 108, 117, 101], flags: 1, setxattr_flags: SetxattrFlags(ACL_KILL_SGID) })
+        22 Getxattr(Getxattr { name: "user.x", size: 5 })
+        23 Listxattr(Listxattr { size: 5 })
+        24 Removexattr(Removexattr { name: "name" })
+        25 Flush(Flush { fh: Handle(0x1), lock_owner: LockOwner(0x2) })
+        26 Unsupported(26)
+        27 Opendir(Open { flags: 2, open_flags: OpenFlags(KILL_SUIDGID) })
+        28 Readdir(Readdir { fh: Handle(0x1), offset: 2, size: 3 })
+        29 Releasedir(Release { fh: Handle(0x1), open_flags: 2, flags: ReleaseFlags(FLUSH | FLOCK_UNLOCK), lock_owner: LockOwner(0x4) })
+        30 Fsyncdir(Fsync { fh: Handle(0x1), flags: FsyncFlags(DATASYNC) })
+        31 Getlk(Lock { fh: Handle(0x1), owner: LockOwner(0x2), lock: FileLock { start: 3, end: 4, kind: Write, pid: 6 }, flags: LockFlags(FLOCK) })
+        32 Setlk(Lock { fh: Handle(0x1), owner: LockOwner(0x2), lock: FileLock { start: 3, end: 4, kind: Write, pid: 6 }, flags: LockFlags(FLOCK) })
+        33 Setlkw(Lock { fh: Handle(0x1), owner: LockOwner(0x2), lock: FileLock { start: 3, end: 4, kind: Write, pid: 6 }, flags: LockFlags(FLOCK) })
+        34 Access(Access { mask: 4 })
+        35 Create(Create { name: "name", flags: 1, mode: 2, umask: 3, open_flags: OpenFlags(KILL_SUIDGID) })
+        36 Interrupt(Unique(0x3))
+        37 Bmap(Bmap { block: 1, block_size: 2 })
+        38 Destroy
+        39 Ioctl(Ioctl { fh: Handle(0x1), flags: IoctlFlags(DIR), cmd: 2, arg: 3, data: [100, 97, 116, 97], out_size: 5 })
+        40 Poll(Poll { fh: Handle(0x1), kh: 2, flags: PollFlags(SCHEDULE_NOTIFY), events: 4 })
+        41 Retrieved(RetrievedHead { offset: 1, size: 4 })
+        42 Forget([Forget { node: NodeId(0x5), lookups: 6 }, Forget { node: NodeId(0x7), lookups: 8 }])
+        43 Fallocate(Fallocate { fh: Handle(0x1), offset: 2, length: 3, mode: 4 })
+        44 Readdirplus(Readdir { fh: Handle(0x1), offset: 2, size: 3 })
+        45 Rename(Rename { name: "old", new_directory: NodeId(0x5), new_name: "new", flags: 1 })
+        46 Lseek(Lseek { fh: Handle(0x1), offset: 2, whence: 3 })
+        47 CopyFileRange(CopyFileRange { fh: Handle(0x1), offset: 2, to_node: NodeId(0x3), to_fh: Handle(0x4), to_offset: 5, length: 4294967295, flags: 7 })
+        48 Unsupported(48)
+        49 Unsupported(49)
+        50 Syncfs
+        51 Tmpfile(Tmpfile { flags: 1, mode: 2, umask: 3, open_flags: OpenFlags(KILL_SUIDGID) })
+        52 Statx(Statx { getattr_flags: GetattrFlags(FH), fh: Some(Handle(0x2)), flags: 3, mask: 4 })
+        53 CopyFileRange64(CopyFileRange { fh: Handle(0x1), offset: 2, to_node: NodeId(0x3), to_fh: Handle(0x4), to_offset: 5, length: 1099511627776, flags: 7 })
+    "#]];
+    expected.assert_eq(&table);
+}
+
+#[test]
+fn a_body_that_ends_too_early_is_refused() {
+    for opcode in Opcode::ALL {
+        let body = whole(*opcode);
+        // Of these the body is not read, or may be shorter than it says.
+        if matches!(opcode, Opcode::Syncfs) {
+            continue;
+        }
+        // Without the padding at its end a body is still whole.
+        let needed = match opcode {
+            Opcode::NotifyReply => 40,
+            _ => body.len(),
+        };
+        for length in 0..needed {
+            let cut = parse(&message(*opcode as u32, &body[..length]), &LONG);
+            assert!(cut.is_err(), "{opcode:?} of {length} bytes: {cut:?}");
+        }
+    }
+}
+
+#[test]
+fn a_longer_body_is_read_as_far_as_it_is_known() {
+    for opcode in Opcode::ALL {
+        let body = whole(*opcode);
+        let known = format!(
+            "{:?}",
+            parse(&message(*opcode as u32, &body), &LONG).unwrap()
+        );
+        let longer = [&body[..], &[0xaa; 24]].concat();
+        let read = format!(
+            "{:?}",
+            parse(&message(*opcode as u32, &longer), &LONG).unwrap()
+        );
+        assert_eq!(known, read);
+    }
+}
+
+#[test]
+fn setxattr_is_read_in_the_form_that_was_agreed_on() {
+    let short = body(&[Word(5), Word(1), Text(b"user.x\0"), Text(b"value")]);
+    let Operation::Setxattr(op) = parse(&message(21, &short), &SHORT).unwrap().operation else {
+        panic!()
+    };
+    assert_eq!(
+        (op.name.as_bytes(), &op.value[..]),
+        (&b"user.x"[..], &b"value"[..])
+    );
+    assert!(op.setxattr_flags.is_empty());
+}
+
+#[test]
+fn counts_that_the_message_has_no_room_for_are_refused() {
+    let forgets = message(42, &body(&[Word(u32::MAX), Word(0), Quad(5), Quad(6)]));
+    let refused = parse(&forgets, &LONG).unwrap_err();
+    assert_eq!(
+        refused,
+        Malformed::Count {
+            field: "count",
+            said: u32::MAX as usize,
+            room: 1
+        }
+    );
+    let write = [
+        Quad(1),
+        Quad(2),
+        Word(u32::MAX),
+        Word(7),
+        Quad(5),
+        Word(6),
+        Word(0),
+        Text(b"data"),
+    ];
+    let refused = parse(&message(16, &body(&write)), &LONG).unwrap_err();
+    assert_eq!(
+        refused,
+        Malformed::Short {
+            field: "data",
+            need: u32::MAX as usize,
+            have: 4
+        }
+    );
+    let value = [
+        Word(u32::MAX),
+        Word(1),
+        Word(1),
+        Word(0),
+        Text(b"user.x\0"),
+        Text(b"value"),
+    ];
+    assert!(parse(&message(21, &body(&value)), &LONG).is_err());
+}
+
+#[test]
+fn unknown_kinds_are_no_errors_of_the_message() {
+    for opcode in [0, 7, 19, 54, 4096, u32::MAX] {
+        let request = parse(&message(opcode, b"whatever"), &LONG).unwrap();
+        assert!(matches!(request.operation, Operation::Unsupported(number) if number == opcode));
+    }
+}
+
+#[test]
+fn what_a_setattr_does_not_mention_is_not_there() {
+    let fields: Vec<Field> = std::iter::once(Word(1 << 4 | 1 << 7 | 1 << 5))
+        .chain((0..21).map(Word))
+        .collect();
+    let Operation::Setattr(op) = parse(&message(4, &body(&fields)), &LONG).unwrap().operation
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (op.mode(), op.uid(), op.gid(), op.size(), op.fh()),
+        (None, None, None, None, None)
+    );
+    assert_eq!(
+        (op.lock_owner(), op.ctime(), op.kill_suidgid()),
+        (None, None, false)
+    );
+    assert_eq!(op.atime(), Some(op::SetTime::Now));
+    assert!(matches!(op.mtime(), Some(op::SetTime::At(_))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn chance_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300), long in any::<bool>()) {
+        let _ = parse(&bytes, &Dialect { setxattr_ext: long });
+    }
+
+    #[test]
+    fn chance_behind_a_good_header_never_panics(
+        opcode in 0..60u32,
+        body in prop::collection::vec(any::<u8>(), 0..300),
+        extensions in 0..40u16,
+        long in any::<bool>(),
+    ) {
+        let mut bytes = message(opcode, &body);
+        bytes[36..38].copy_from_slice(&extensions.to_ne_bytes());
+        let parsed = parse(&bytes, &Dialect { setxattr_ext: long });
+        if let Ok(Request { operation: Operation::Write(head), .. }) = parsed {
+            prop_assert!(head.range().end <= bytes.len());
+        }
+    }
+
+    #[test]
+    fn a_whole_message_with_a_few_bytes_changed_never_panics(
+        which in 0..Opcode::ALL.len(),
+        changes in prop::collection::vec((0..200usize, any::<u8>()), 0..4),
+    ) {
+        let opcode = Opcode::ALL[which];
+        let mut bytes = message(opcode as u32, &whole(opcode));
+        for (at, value) in changes {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = value;
+            }
+        }
+        let _ = parse(&bytes, &LONG);
+    }
+}

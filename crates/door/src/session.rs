@@ -1,0 +1,325 @@
+//! # session: a mount from its beginning to its end
+//!
+//! Owns   the threads that serve a mount, and its place in the tree.
+//! Never  looks at a request.
+//! Enter  at `mount`.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use tracing::{debug, error, info, warn};
+
+use crate::buffer::Pool;
+use crate::config::{AroundReactor, Config};
+use crate::connection::{ConnectionId, Control};
+use crate::error::MountError;
+use crate::handshake::{Negotiated, handshake};
+use crate::interrupt::Interrupts;
+use crate::lane::{Desk, Lane, LaneCounts, Spawner};
+use crate::mountinfo::{self, DeviceNumber};
+use crate::request::Dialect;
+use crate::transport::Device;
+use crate::wire::InitFlags;
+use crate::{Errno, FileSystem, Notifier, mount as mounting, mountpoint, read_ahead};
+
+/// What a file system is told about its mount.
+#[derive(Clone)]
+pub struct Mounted {
+    pub mountpoint: PathBuf,
+    pub device: DeviceNumber,
+    pub connection: ConnectionId,
+    pub negotiated: Negotiated,
+    pub notifier: Notifier,
+}
+
+/// A mount that is being served. Dropping it takes the mount out of the tree and waits for nobody.
+pub struct Session {
+    mounted: Mounted,
+    life: Arc<Life>,
+    counts: Vec<Arc<LaneCounts>>,
+    interrupts: Arc<Interrupts>,
+}
+
+/// How an unmount went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmounted {
+    /// Nobody used the mount; it is gone.
+    Clean,
+    /// The mount was in use. It is out of the tree and is served until the last user is done.
+    Detached,
+    /// Somebody had unmounted it before.
+    Before,
+}
+
+/// Requests so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    pub requests: u64,
+    /// Of these, those that could not be answered at once and went to the spawner.
+    pub parked: u64,
+    /// Of these, those that wait now.
+    pub waiting: usize,
+}
+
+/// Threads that run; the last one to end closes the door.
+struct Life {
+    running: Mutex<usize>,
+    ended: Condvar,
+    over: AtomicBool,
+}
+
+impl Life {
+    /// The count is whole at every moment; a panic elsewhere does not spoil it.
+    fn running(&self) -> MutexGuard<'_, usize> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Mounts `fs` at `path` and serves it with its own threads.
+pub fn mount<F: FileSystem>(
+    path: &Path,
+    config: &Config,
+    fs: Arc<F>,
+    spawner: Spawner,
+) -> Result<Session, MountError> {
+    let path = path.canonicalize().map_err(|error| MountError::Path {
+        path: path.into(),
+        errno: error.into(),
+    })?;
+    let device = mounting::attach(&path, config)?;
+    let attached = handshake(device, config).and_then(|(device, negotiated)| {
+        let entry = mountinfo::at(&path).map_err(|error| MountError::Device(error.into()))?;
+        let number = entry.ok_or(MountError::Gone)?.device;
+        Ok((device, negotiated, number))
+    });
+    let started = attached.and_then(|(device, negotiated, number)| {
+        let mounted = Mounted {
+            mountpoint: path.clone(),
+            device: number,
+            // The connection bears the minor number of the mount's device.
+            connection: ConnectionId(number.minor),
+            negotiated,
+            notifier: Notifier::new(Device::of(
+                device
+                    .try_clone()
+                    .map_err(|error| MountError::Device(error.into()))?,
+            )),
+        };
+        start(mounted, config, device, fs, spawner)
+    });
+    if started.is_err()
+        && let Err(error) = mountpoint::detach(&path)
+    {
+        warn!(%error, path = %path.display(), "cannot unmount what could not be served");
+    }
+    started
+}
+
+fn start<F: FileSystem>(
+    mounted: Mounted,
+    config: &Config,
+    device: OwnedFd,
+    fs: Arc<F>,
+    spawner: Spawner,
+) -> Result<Session, MountError> {
+    let interrupts = Arc::new(Interrupts::new());
+    let dialect = Dialect {
+        setxattr_ext: mounted.negotiated.has(InitFlags::SETXATTR_EXT),
+    };
+    let reactors = config.reactors.max(1);
+    let mut lanes = Vec::with_capacity(reactors);
+    for _ in 0..reactors {
+        let device = match Device::clone_of(device.as_fd(), config.on_idle_spin) {
+            Err(Errno::EACCES) => {
+                // fusermount3 may open the device and we may not: all reactors use the one it sent.
+                warn!("cannot open /dev/fuse; all reactors share one queue");
+                let shared = device.try_clone().map(Device::of);
+                shared.map_err(|error| MountError::Device(error.into()))?
+            }
+            other => other.map_err(MountError::Device)?,
+        };
+        let desk = Desk {
+            device,
+            pool: Arc::new(Pool::new(config.max_write as usize)),
+            interrupts: interrupts.clone(),
+            dialect,
+            counts: Arc::new(LaneCounts::default()),
+        };
+        lanes.push(Arc::new(Lane {
+            desk: Arc::new(desk),
+            fs: fs.clone(),
+            spawner: spawner.clone(),
+        }));
+    }
+    let counts = lanes.iter().map(|lane| lane.desk.counts.clone()).collect();
+    fs.mounted(&mounted);
+    let life = Arc::new(Life {
+        running: Mutex::new(reactors),
+        ended: Condvar::new(),
+        over: AtomicBool::new(false),
+    });
+    for (index, lane) in lanes.into_iter().enumerate() {
+        let (life_of, connection, around) = (
+            life.clone(),
+            mounted.connection,
+            config.around_reactor.clone(),
+        );
+        let reactor = thread::Builder::new().name(format!("door-{index}"));
+        if let Err(error) = reactor.spawn(move || serve(&lane, around, &life_of, connection)) {
+            // Those that run already end with the connection: the caller takes the mount out of the tree.
+            *life.running() -= reactors - index;
+            return Err(MountError::Thread(error));
+        }
+    }
+    info!(path = %mounted.mountpoint.display(), connection = %mounted.connection, reactors, "mounted");
+    Ok(Session {
+        mounted,
+        life,
+        counts,
+        interrupts,
+    })
+}
+
+/// The life of one reactor.
+fn serve<F: FileSystem>(
+    lane: &Arc<Lane<F>>,
+    around: Option<AroundReactor>,
+    life: &Life,
+    connection: ConnectionId,
+) {
+    let mut end = Ok(());
+    let mut run = || end = lane.run();
+    // Handlers' panics do not come here. One that does is a mistake of the door's, and leaves nothing half done that
+    // is used again.
+    let panicked = catch_unwind(AssertUnwindSafe(|| match around {
+        Some(around) => around(&mut run),
+        None => run(),
+    }))
+    .is_err();
+    if panicked || end.is_err() {
+        error!(
+            panicked,
+            ?end,
+            "a reactor cannot go on; aborting the connection"
+        );
+        // Otherwise programs would wait for answers that never come.
+        if let Err(error) = Control::open(connection).and_then(|control| control.abort()) {
+            error!(%error, "cannot abort the connection");
+        }
+    }
+    let last = {
+        let mut running = life.running();
+        *running -= 1;
+        *running == 0
+    };
+    if last {
+        lane.fs.unmounted();
+        debug!(%connection, "the connection has ended");
+        // Under the lock, so that nobody who is about to wait misses it.
+        let _running = life.running();
+        life.over.store(true, Ordering::Release);
+        life.ended.notify_all();
+    }
+}
+
+impl Session {
+    pub fn mounted(&self) -> &Mounted {
+        &self.mounted
+    }
+
+    pub fn negotiated(&self) -> &Negotiated {
+        &self.mounted.negotiated
+    }
+
+    pub fn notifier(&self) -> &Notifier {
+        &self.mounted.notifier
+    }
+
+    pub fn connection(&self) -> ConnectionId {
+        self.mounted.connection
+    }
+
+    pub fn mountpoint(&self) -> &Path {
+        &self.mounted.mountpoint
+    }
+
+    pub fn counts(&self) -> Counts {
+        let sum = |count: fn(&LaneCounts) -> u64| self.counts.iter().map(|lane| count(lane)).sum();
+        Counts {
+            requests: sum(|lane| lane.requests.load(Ordering::Relaxed)),
+            parked: sum(|lane| lane.parked.load(Ordering::Relaxed)),
+            waiting: self.interrupts.waiting(),
+        }
+    }
+
+    /// In KiB; needs root. See `read_ahead`.
+    pub fn set_read_ahead(&self, kib: u32) -> io::Result<()> {
+        read_ahead::set(self.mounted.device, kib)
+    }
+
+    /// Takes the mount out of the tree if nobody uses it; EBUSY otherwise. Not to be called from a reactor.
+    pub fn try_unmount(&self) -> io::Result<Unmounted> {
+        if !self.is_in_tree()? {
+            return Ok(Unmounted::Before);
+        }
+        mounting::release(self.mountpoint())?;
+        Ok(Unmounted::Clean)
+    }
+
+    /// Takes the mount out of the tree, whoever uses it. Not to be called from a reactor.
+    pub fn unmount(&self) -> io::Result<Unmounted> {
+        match self.try_unmount() {
+            Err(error) if error.raw_os_error() == Some(Errno::EBUSY.raw()) => {
+                mountpoint::detach(self.mountpoint())?;
+                Ok(Unmounted::Detached)
+            }
+            other => other,
+        }
+    }
+
+    /// Ends the connection now: whoever uses the mount gets errors. The mount stays in the tree.
+    pub fn abort(&self) -> io::Result<()> {
+        Control::open(self.connection())?.abort()
+    }
+
+    /// Blocks until the connection has ended and no reactor runs: unmounted and the last user gone, or aborted.
+    pub fn wait(&self) {
+        let mut running = self.life.running();
+        while !self.life.over.load(Ordering::Acquire) {
+            running = self
+                .life
+                .ended
+                .wait(running)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// If the connection has ended and no reactor runs.
+    pub fn is_over(&self) -> bool {
+        self.life.over.load(Ordering::Acquire)
+    }
+
+    /// The path may have been unmounted by hand, or covered by another mount.
+    fn is_in_tree(&self) -> io::Result<bool> {
+        Ok(mountinfo::at(self.mountpoint())?
+            .is_some_and(|mount| mount.device == self.mounted.device))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let unmounted = if self.is_in_tree().unwrap_or(false) {
+            self.unmount().map(drop)
+        } else {
+            Ok(())
+        };
+        if let Err(error) = unmounted {
+            warn!(%error, path = %self.mountpoint().display(), "cannot unmount");
+        }
+    }
+}

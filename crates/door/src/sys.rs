@@ -1,0 +1,24 @@
+//! # sys: the one system call that no library has
+//!
+//! Owns   all unsafe code of this crate.
+//! Never  grows without saying why the call is sound.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::Errno;
+
+/// `_IOR(229, 0, uint32_t)`.
+const FUSE_DEV_IOC_CLONE: libc::c_ulong = 0x8004_e500;
+
+/// Makes the fresh device descriptor `fd` one more way into the connection of `original`.
+pub(crate) fn join_connection(fd: BorrowedFd<'_>, original: BorrowedFd<'_>) -> Result<(), Errno> {
+    let source = original.as_raw_fd() as u32;
+    // SAFETY: both descriptors are open while borrowed. The kernel reads four bytes at the address, which `source` has,
+    // and keeps nothing of it.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), FUSE_DEV_IOC_CLONE as _, &raw const source) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error().into())
+    }
+}

@@ -1,0 +1,183 @@
+//! The head of every request, and the extensions at its tail.
+
+use super::{Cursor, Malformed};
+use crate::limits::IN_HEADER;
+use crate::{NodeId, Unique};
+
+/// Groups of the caller that the kernel thought worth sending; empty unless CREATE_SUPP_GROUP was agreed on and the
+/// request creates something. The kernel sends the group of the directory if the caller is a member, and no other.
+pub type Groups = Vec<u32>;
+
+/// Types below are security contexts, types above are not known.
+const SUPPLEMENTARY_GROUPS: u32 = 32;
+
+/// The first 40 bytes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Of the whole message.
+    pub length: usize,
+    pub opcode: u32,
+    pub unique: Unique,
+    pub node: NodeId,
+    pub uid: u32,
+    pub gid: u32,
+    pub pid: u32,
+    /// Bytes at the end that are extensions.
+    pub extensions: usize,
+}
+
+impl Header {
+    /// Reads the head alone, so that a request whose rest cannot be read can still be answered.
+    pub fn from_wire(message: &[u8]) -> Result<Header, Malformed> {
+        let mut head = Cursor::new(message);
+        let header = Header {
+            length: head.u32("length")? as usize,
+            opcode: head.u32("opcode")?,
+            unique: Unique(head.u64("unique")?),
+            node: NodeId(head.u64("node")?),
+            uid: head.u32("uid")?,
+            gid: head.u32("gid")?,
+            pid: head.u32("pid")?,
+            extensions: usize::from(head.u16("extensions")?) * 8,
+        };
+        head.skip(2)?;
+        Ok(header)
+    }
+}
+
+/// Body and groups of the message that `header` heads.
+pub fn split<'a>(header: &Header, message: &'a [u8]) -> Result<(Cursor<'a>, Groups), Malformed> {
+    if header.length != message.len() {
+        return Err(Malformed::Length {
+            said: header.length,
+            came: message.len(),
+        });
+    }
+    let mut rest = Cursor::new(message);
+    rest.skip(IN_HEADER)?;
+    let body = rest
+        .left()
+        .checked_sub(header.extensions)
+        .ok_or(Malformed::Short {
+            field: "extensions",
+            need: header.extensions,
+            have: rest.left(),
+        })?;
+    let body = rest.bytes(body, "body")?;
+    let groups = if header.extensions == 0 {
+        Groups::new()
+    } else {
+        groups(rest)?
+    };
+    Ok((Cursor::new(body), groups))
+}
+
+fn groups(mut extensions: Cursor<'_>) -> Result<Groups, Malformed> {
+    const HEAD: usize = 8;
+    let mut groups = Groups::new();
+    while extensions.left() > 0 {
+        let size = extensions.u32("extension size")? as usize;
+        let kind = extensions.u32("extension type")?;
+        let inner = size.checked_sub(HEAD).ok_or(Malformed::Count {
+            field: "extension size",
+            said: size,
+            room: HEAD,
+        })?;
+        let mut inner = Cursor::new(extensions.bytes(inner, "extension")?);
+        let padding = size.next_multiple_of(8) - size;
+        extensions.skip(padding.min(extensions.left()))?;
+        if kind != SUPPLEMENTARY_GROUPS {
+            continue;
+        }
+        let count = inner.u32("group count")? as usize;
+        let room = inner.left() / 4;
+        if count > room {
+            return Err(Malformed::Count {
+                field: "group count",
+                said: count,
+                room,
+            });
+        }
+        for _ in 0..count {
+            groups.push(inner.u32("group")?);
+        }
+    }
+    Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Put;
+
+    fn message(body: &[u8], extensions: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.put_u32((IN_HEADER + body.len() + extensions.len()) as u32);
+        bytes.put_u32(1);
+        bytes.put_u64(12);
+        bytes.put_u64(1);
+        bytes.put_u32(1000);
+        bytes.put_u32(100);
+        bytes.put_u32(4242);
+        bytes.put_u16((extensions.len() / 8) as u16);
+        bytes.put_u16(0);
+        bytes.put(body);
+        bytes.put(extensions);
+        bytes
+    }
+
+    #[test]
+    fn a_header_says_who_asks_for_what() {
+        let bytes = message(b"name\0", &[]);
+        let header = Header::from_wire(&bytes).unwrap();
+        assert_eq!(header.length, 45);
+        assert_eq!(header.unique, Unique(12));
+        assert_eq!((header.uid, header.gid, header.pid), (1000, 100, 4242));
+        let (mut body, groups) = split(&header, &bytes).unwrap();
+        assert_eq!(body.name("name").unwrap(), b"name");
+        assert!(groups.is_empty());
+    }
+
+    #[test]
+    fn groups_are_found_behind_a_security_context() {
+        let mut extensions = Vec::new();
+        extensions.put_u32(12);
+        extensions.put_u32(1);
+        extensions.put_u32(0xdead);
+        extensions.put_zeros(4);
+        extensions.put_u32(16);
+        extensions.put_u32(32);
+        extensions.put_u32(1);
+        extensions.put_u32(777);
+        let bytes = message(b"name\0", &extensions);
+        let header = Header::from_wire(&bytes).unwrap();
+        let (body, groups) = split(&header, &bytes).unwrap();
+        assert_eq!(groups, [777]);
+        assert_eq!(body.left(), 5);
+    }
+
+    #[test]
+    fn extensions_that_lie_about_their_size_are_refused() {
+        for (size, count) in [(4, 1), (0, 0), (64, 1), (16, 2), (16, u32::MAX)] {
+            let mut extensions = Vec::new();
+            extensions.put_u32(size);
+            extensions.put_u32(32);
+            extensions.put_u32(count);
+            extensions.put_u32(777);
+            let bytes = message(b"name\0", &extensions);
+            let header = Header::from_wire(&bytes).unwrap();
+            assert!(
+                split(&header, &bytes).is_err(),
+                "size {size}, count {count}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_message_shorter_than_its_header_says_is_refused() {
+        let bytes = message(b"name\0", &[]);
+        let header = Header::from_wire(&bytes).unwrap();
+        let cut = split(&header, &bytes[..bytes.len() - 1]).err();
+        assert_eq!(cut, Some(Malformed::Length { said: 45, came: 44 }));
+    }
+}

@@ -1,0 +1,18 @@
+//! The door against the real kernel: file systems mounted in temporary directories.
+//!
+//! Needs /dev/fuse and the right to mount; without the device every test says so and does nothing.
+
+// Tests stand outside the simulated world and wait by the real clock.
+#![allow(clippy::disallowed_methods)]
+
+#[path = "../../examples/memfs/fs/mod.rs"]
+mod memfs;
+
+mod files;
+mod life;
+mod map;
+mod notices;
+mod odd;
+mod requests;
+mod rig;
+mod waits;

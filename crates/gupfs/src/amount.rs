@@ -1,0 +1,131 @@
+//! Sizes, times and counts as people write and read them.
+
+use serde::de::{Deserialize, Deserializer, Error};
+use std::time::Duration;
+
+/// A size in a configuration file: a string as `parse_size` reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size(pub u64);
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Size, D::Error> {
+        let text = String::deserialize(from)?;
+        parse_size(&text).map(Size).map_err(D::Error::custom)
+    }
+}
+
+const UNITS: [(&str, u32); 7] = [
+    ("B", 0),
+    ("KiB", 10),
+    ("MiB", 20),
+    ("GiB", 30),
+    ("TiB", 40),
+    ("PiB", 50),
+    ("EiB", 60),
+];
+
+/// "4096", "4KiB", "1 MiB", "8G": binary units only, so that 1M here is what it is in `ls -h` and `dd`.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = (&text[..digits], text[digits..].trim());
+    let bad = || format!("'{text}' is not a size; write a number and one of B, KiB, MiB, GiB, TiB");
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let shift = UNITS
+        .iter()
+        .find(|(name, _)| {
+            unit.is_empty() && *name == "B"
+                || unit.eq_ignore_ascii_case(name)
+                || *name != "B" && unit.eq_ignore_ascii_case(&name[..1])
+        })
+        .map(|(_, shift)| *shift)
+        .ok_or_else(bad)?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| format!("'{text}' is more than 64 bits can count"))
+}
+
+/// Three digits and a unit: "1.25 MiB", "950 B".
+pub fn show_size(bytes: u64) -> String {
+    let step = UNITS
+        .iter()
+        .rposition(|(_, shift)| bytes >> shift > 0)
+        .unwrap_or(0);
+    let (unit, shift) = UNITS[step];
+    if shift == 0 {
+        return format!("{bytes} B");
+    }
+    let value = bytes as f64 / (1u64 << shift) as f64;
+    match value {
+        v if v < 9.995 => format!("{v:.2} {unit}"),
+        v if v < 99.95 => format!("{v:.1} {unit}"),
+        v => format!("{v:.0} {unit}"),
+    }
+}
+
+/// One unit, as precise as a reader cares: "0.4 s", "12 s", "3 min", "5.1 h", "12 days".
+pub fn show_time(time: Duration) -> String {
+    match time.as_secs_f64() {
+        s if s < 0.001 => format!("{:.0} µs", s * 1e6),
+        s if s < 0.1 => format!("{:.0} ms", s * 1e3),
+        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
+        s => format!("{:.0} days", s / 86_400.0),
+    }
+}
+
+/// 1234567 → "1,234,567".
+pub fn show_count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_as_people_write_them() {
+        let sizes = ["4096", "4KiB", "1 mib", "8G", "0", "2 TiB"].map(|t| parse_size(t).unwrap());
+        assert_eq!(sizes, [4096, 4096, 1 << 20, 8 << 30, 0, 2 << 40]);
+        for wrong in ["", "x", "1.5MiB", "1MB", "-1", "99999999999E"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_show_three_digits() {
+        let shown = [0, 999, 1024, 1_310_720, 104_857_600, u64::MAX].map(show_size);
+        assert_eq!(
+            shown,
+            [
+                "0 B", "999 B", "1.00 KiB", "1.25 MiB", "100 MiB", "16.0 EiB"
+            ]
+        );
+    }
+
+    #[test]
+    fn times_show_one_unit() {
+        let shown = [410, 12_000, 86_400_000 * 12].map(|ms| show_time(Duration::from_millis(ms)));
+        assert_eq!(shown, ["0.4 s", "12 s", "12 days"]);
+    }
+
+    #[test]
+    fn counts_have_commas() {
+        assert_eq!(
+            [0, 999, 1000, 1234567].map(show_count),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+    }
+}

@@ -1,0 +1,204 @@
+//! # check: do names, objects and counts of a stopped store fit together
+//!
+//! Owns   reading a whole store, the comparison of objects with inodes, the report, repairs.
+//! Never  judges records by itself: those rules are `gupfs_names::check`.
+//! Enter  at `run`.
+
+mod objects;
+mod progress;
+mod records;
+mod repair;
+mod targets;
+
+pub use objects::ObjectProblem;
+
+use crate::exit::{Exit, Outcome, Trouble};
+use crate::home::{Home, Lock, Marker};
+use crate::node::open_metadata;
+use gupfs_names::check::Problem;
+use gupfs_proto::{OstId, OwnerEpoch};
+use gupfs_store::kv::Kv;
+use gupfs_store::object::Objects;
+use gupfs_world::World;
+use progress::Progress;
+use records::Records;
+use serde::Serialize;
+use std::fmt;
+
+/// How often a repair is followed by another look: one may show what another hid.
+const ROUNDS: u32 = 5;
+
+/// What to do beside looking at names and objects.
+#[derive(Clone, Copy)]
+pub struct Wish {
+    /// Read all bytes and compare them with their checksums.
+    pub data: bool,
+    pub repair: bool,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fault {
+    Record(Problem),
+    Object(ObjectProblem),
+    /// A target that cannot be looked at, and why.
+    Target(OstId, String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Record(problem) => problem.fmt(f),
+            Fault::Object(problem) => problem.fmt(f),
+            Fault::Target(ost, why) => write!(f, "ost{ost} cannot be looked at: {why}"),
+        }
+    }
+}
+
+impl Fault {
+    pub fn is_repairable(&self) -> bool {
+        match self {
+            Fault::Record(problem) => problem.is_repairable(),
+            Fault::Object(problem) => problem.is_repairable(),
+            Fault::Target(..) => false,
+        }
+    }
+
+    /// As every crash leaves it, and every start settles it.
+    fn is_left_by_a_crash(&self) -> bool {
+        matches!(
+            self,
+            Fault::Record(
+                Problem::OrphanWithoutSession { .. } | Problem::WriterWithoutSession { .. }
+            )
+        )
+    }
+
+    /// For scripts.
+    pub fn kind(&self) -> String {
+        match self {
+            Fault::Record(problem) => {
+                let text = format!("{problem:?}");
+                let end = text.find(|c: char| !c.is_alphanumeric());
+                text[..end.unwrap_or(text.len())].to_string()
+            }
+            Fault::Object(problem) => problem.kind().to_string(),
+            Fault::Target(..) => "TargetDown".to_string(),
+        }
+    }
+}
+
+/// What was looked at, and what was found.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Seen {
+    pub inodes: u64,
+    pub directories: u64,
+    pub entries: u64,
+    pub orphans: u64,
+    pub purges: u64,
+    pub objects: u64,
+    /// Bytes compared with their checksums.
+    pub bytes: u64,
+    #[serde(skip)]
+    pub faults: Vec<Fault>,
+}
+
+/// The last look, and what was mended before it.
+#[derive(Default)]
+pub struct Report {
+    pub seen: Seen,
+    pub repaired: Vec<Fault>,
+}
+
+impl Report {
+    pub fn exit(&self) -> Exit {
+        match (self.seen.faults.is_empty(), self.repaired.is_empty()) {
+            (true, true) => Exit::Fine,
+            (true, false) => Exit::Repaired,
+            (false, _) => Exit::Failed,
+        }
+    }
+}
+
+/// Looks at a store that nothing serves; with `repair`, mends what loses nothing.
+pub async fn run(home: &Home, wish: Wish, world: &World) -> Outcome<Report> {
+    let unusable = |trouble: Trouble| trouble.exit(Exit::Unusable);
+    let marker = home.read_marker().map_err(unusable)?;
+    let _lock = Lock::take(home).map_err(unusable)?;
+    let store = Store::open(home, &marker, world).await?;
+    let outcome = store.check_and_repair(wish).await;
+    store.close().await;
+    outcome
+}
+
+/// The opened parts of a store.
+struct Store {
+    world: World,
+    /// Read without hand-offs: this process has nothing else to do.
+    kv: Kv,
+    owner_epoch: OwnerEpoch,
+    targets: Vec<(OstId, Result<Objects, String>)>,
+}
+
+impl Store {
+    async fn open(home: &Home, marker: &Marker, world: &World) -> Outcome<Store> {
+        let (kv, found) = open_metadata(home, marker, world).await?;
+        Ok(Store {
+            world: world.clone(),
+            kv,
+            owner_epoch: found.log.epoch,
+            targets: targets::open(home, marker, world).await,
+        })
+    }
+
+    async fn check_and_repair(&self, wish: Wish) -> Outcome<Report> {
+        let mut report = Report::default();
+        for round in 0..ROUNDS {
+            // Bytes do not change by repairs: they are read once.
+            let data = wish.data && round == 0;
+            let mut seen = self.look(data).await?;
+            if round > 0 {
+                let damaged =
+                    |fault: &&Fault| matches!(fault, Fault::Object(ObjectProblem::Damaged { .. }));
+                seen.faults
+                    .extend(report.seen.faults.iter().filter(damaged).cloned());
+                seen.bytes = report.seen.bytes;
+            }
+            let (mendable, _): (Vec<Fault>, Vec<Fault>) =
+                seen.faults.iter().cloned().partition(Fault::is_repairable);
+            report.seen = seen;
+            if !wish.repair || mendable.is_empty() {
+                break;
+            }
+            report.repaired.extend(self.repair(mendable).await?);
+        }
+        Ok(report)
+    }
+
+    /// One look at everything.
+    async fn look(&self, data: bool) -> Outcome<Seen> {
+        let mut progress = Progress::new(&self.world.clock);
+        let mut records = Records::read(&self.kv, &mut progress)?;
+        let mut seen = records.seen;
+        let looked = targets::look(&self.targets, &mut records.expected, data, &mut progress).await;
+        seen.objects = looked.objects;
+        seen.bytes = looked.bytes;
+        seen.faults.extend(looked.faults);
+        seen.faults.retain(|fault| !fault.is_left_by_a_crash());
+        progress.finish();
+        Ok(seen)
+    }
+
+    async fn close(self) {
+        if let Err(error) = self.kv.stop().await {
+            tracing::error!(%error, "the metadata store could not be closed cleanly");
+        }
+        for (ost, target) in self.targets {
+            if let Ok(objects) = target
+                && let Err(error) = objects.stop().await
+            {
+                tracing::error!(%ost, %error, "the target could not be closed cleanly");
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! All records, read once: judged by `names::check`, and noted for the comparison with objects.
+
+use super::objects::Expected;
+use super::progress::Progress;
+use super::{Fault, Seen};
+use crate::exit::{OrTrouble, Outcome, Trouble};
+use bytes::Bytes;
+use gupfs_names::check::Check;
+use gupfs_names::{Format, Inode, Key, KeyRange, Parsed, Purge, Record};
+use gupfs_proto::VirtualShards;
+use gupfs_store::kv::Kv;
+
+/// Records read in one step.
+const STEP: usize = 1_024;
+
+pub struct Records {
+    pub seen: Seen,
+    pub expected: Expected,
+}
+
+impl Records {
+    pub fn read(kv: &Kv, progress: &mut Progress) -> Outcome<Records> {
+        let shards = shards(kv)?;
+        let (mut check, mut expected) = (Check::new(), Expected::default());
+        progress.part("records".into());
+        for range in Check::ranges(shards) {
+            each(kv, &range, |key, value| {
+                progress.step();
+                check.add(key, value);
+                note(&mut expected, key, value);
+            })?;
+        }
+        let report = check.finish();
+        let seen = Seen {
+            inodes: report.inodes,
+            directories: report.directories,
+            entries: report.entries,
+            orphans: report.orphans,
+            purges: report.purges,
+            faults: report.problems.into_iter().map(Fault::Record).collect(),
+            ..Seen::default()
+        };
+        Ok(Records { seen, expected })
+    }
+}
+
+/// From the format record: how many shards the store was made with.
+pub fn shards(kv: &Kv) -> Outcome<VirtualShards> {
+    let unreadable = || Trouble::new("the metadata store has no format record: it holds no names");
+    let value = kv
+        .get(Key::format().as_bytes())
+        .or_trouble(|| "cannot read the metadata store".into())?
+        .ok_or_else(unreadable)?;
+    let format = Format::decode(&value).or_trouble(|| "cannot read the format record".into())?;
+    Ok(format.shards)
+}
+
+fn note(expected: &mut Expected, key: &Key, value: &Bytes) {
+    match key.parse() {
+        Some(Parsed::Inode(ino)) => expected.add_inode(ino, Inode::decode(value).ok().as_ref()),
+        Some(Parsed::Purge(id)) => {
+            if let Ok(purge) = Purge::decode(value) {
+                expected.add_purge(id, &purge);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn each(kv: &Kv, range: &KeyRange, mut take: impl FnMut(&Key, &Bytes)) -> Outcome<()> {
+    let mut from = range.from.clone();
+    loop {
+        let records = kv
+            .scan(bytes(&from), bytes(&range.to), STEP)
+            .or_trouble(|| "cannot read the metadata store".into())?;
+        let more = records.len() == STEP;
+        for (key, value) in records {
+            let key = Key::from_bytes(&key);
+            take(&key, &value);
+            from = key.successor();
+        }
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+pub fn bytes(key: &Key) -> Bytes {
+    Bytes::copy_from_slice(key.as_bytes())
+}

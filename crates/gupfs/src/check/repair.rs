@@ -1,0 +1,157 @@
+//! Mending what loses nothing: records through the shard machine, objects that nothing names by removal.
+
+use super::objects::ObjectProblem;
+use super::records::{bytes, shards};
+use super::{Fault, Store};
+use crate::exit::{OrTrouble, Outcome, Trouble};
+use bytes::Bytes;
+use gupfs_names::check::Problem;
+use gupfs_names::{
+    ChoreOp, Context, Effects, Key, KeyRange, Known, Machine, Need, Op, Records, Step,
+};
+use gupfs_proto::{Caller, SessionId};
+use gupfs_store::kv::Kv;
+use std::collections::BTreeMap;
+
+/// Rounds in which one repair may ask for more records.
+const ROUNDS: u32 = 4_096;
+
+impl Store {
+    /// Returns what was mended.
+    pub(super) async fn repair(&self, faults: Vec<Fault>) -> Outcome<Vec<Fault>> {
+        let mut mended = Vec::new();
+        for fault in faults {
+            let done = match &fault {
+                Fault::Record(problem) => self.repair_record(problem).await?,
+                Fault::Object(problem) => self.remove_object(problem).await,
+                Fault::Target(..) => false,
+            };
+            if done {
+                mended.push(fault);
+            }
+        }
+        let last = self.kv.last_seq();
+        self.kv
+            .durable(last)
+            .await
+            .or_trouble(|| "the repairs could not be made durable".into())?;
+        Ok(mended)
+    }
+
+    async fn repair_record(&self, problem: &Problem) -> Outcome<bool> {
+        let effects = self.apply(&ChoreOp::Repair(problem.clone()))?;
+        if let Err(refusal) = effects.answer {
+            tracing::warn!(%problem, %refusal, "cannot be repaired");
+            return Ok(false);
+        }
+        if effects.batch.is_empty() {
+            return Ok(true);
+        }
+        let batch = effects.batch.into_iter();
+        let seq = self
+            .kv
+            .stage(0, batch.map(|(key, value)| (bytes(&key), value)).collect());
+        self.kv
+            .committed(seq)
+            .await
+            .or_trouble(|| format!("cannot commit the repair of: {problem}"))?;
+        Ok(true)
+    }
+
+    /// Applies a chore to the records as they are now, fetching what it needs.
+    fn apply(&self, chore: &ChoreOp) -> Outcome<Effects> {
+        let shards = shards(&self.kv)?;
+        let root = Caller::root();
+        let mut machine = Machine::new();
+        let mut known = Fetched::default();
+        for _ in 0..ROUNDS {
+            let context = Context {
+                now: self.world.clock.now(),
+                session: SessionId(0),
+                lane: None,
+                caller: &root,
+                entropy: self.world.dice.u64(),
+                shards,
+                owner_epoch: self.owner_epoch,
+                targets: &[],
+                growth_allowed: true,
+            };
+            match machine.apply(&known, &context, Op::Chore(chore)) {
+                Step::Done(effects) => return Ok(effects),
+                Step::Need(Need::Keys(keys)) => known.fetch(&self.kv, keys)?,
+                Step::Need(Need::Scan { range, limit }) => known.read(&self.kv, range, limit)?,
+                Step::Need(other) => {
+                    return Err(Trouble::new(format!(
+                        "a repair needs what only a running store has: {other:?}"
+                    ))
+                    .todo("start and stop the store once, then check again"));
+                }
+            }
+        }
+        Err(Trouble::new("a repair asks for ever more records"))
+    }
+
+    async fn remove_object(&self, problem: &ObjectProblem) -> bool {
+        let ObjectProblem::WithoutInode { ost, object, .. } = problem else {
+            return false;
+        };
+        let target = self.targets.iter().find(|(id, _)| id == ost);
+        let Some((_, Ok(objects))) = target else {
+            return false;
+        };
+        match objects.remove(*object).await {
+            Ok(_) => true,
+            Err(refusal) => {
+                tracing::warn!(%problem, %refusal, "cannot be removed");
+                false
+            }
+        }
+    }
+}
+
+/// Records as one repair sees them. Nobody else changes them.
+#[derive(Default)]
+struct Fetched {
+    values: BTreeMap<Key, Option<Bytes>>,
+    scans: Vec<(KeyRange, usize, Vec<(Key, Bytes)>)>,
+}
+
+impl Fetched {
+    fn fetch(&mut self, kv: &Kv, keys: Vec<Key>) -> Outcome<()> {
+        for key in keys {
+            let value = kv
+                .get(key.as_bytes())
+                .or_trouble(|| "cannot read the metadata store".into())?;
+            self.values.insert(key, value);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, kv: &Kv, range: KeyRange, limit: usize) -> Outcome<()> {
+        let records = kv
+            .scan(bytes(&range.from), bytes(&range.to), limit)
+            .or_trouble(|| "cannot read the metadata store".into())?;
+        let records = records
+            .into_iter()
+            .map(|(key, value)| (Key::from_bytes(&key), value))
+            .collect();
+        self.scans.push((range, limit, records));
+        Ok(())
+    }
+}
+
+impl Records for Fetched {
+    fn get(&self, key: &Key) -> Known {
+        match self.values.get(key) {
+            Some(value) => Known::Value(value.clone()),
+            None => Known::Unknown,
+        }
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Option<Vec<(Key, Bytes)>> {
+        self.scans
+            .iter()
+            .find(|(known, most, _)| known == range && *most == limit)
+            .map(|(_, _, records)| records.clone())
+    }
+}

@@ -1,0 +1,99 @@
+//! The command line as a whole; what a command takes stands with the command.
+
+use crate::commands;
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Parser, Subcommand};
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// A parallel file system for research centres: one name space, its bytes striped over many targets
+#[derive(Parser)]
+#[command(
+    name = "gupfs",
+    version,
+    styles = STYLES,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    after_help = "Example:\n  gupfs up /srv/gupfs --mount /mnt/gupfs\n\nA command's own help: gupfs COMMAND --help. Manual pages: gupfs man."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    Up(commands::up::Up),
+    Stop(commands::stop::Stop),
+    Status(commands::status::Status),
+    Df(commands::df::Df),
+    #[command(subcommand)]
+    Layout(commands::layout::Layout),
+    Check(commands::check::Check),
+    #[command(subcommand)]
+    Config(commands::config::ConfigCommand),
+    Doctor(commands::doctor::Doctor),
+    Completions(commands::completions::Completions),
+    Man(commands::man::Man),
+    Version(commands::version::Version),
+}
+
+impl Command {
+    /// As the user typed it, for messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Command::Up(_) => "up",
+            Command::Stop(_) => "stop",
+            Command::Status(_) => "status",
+            Command::Df(_) => "df",
+            Command::Layout(_) => "layout",
+            Command::Check(_) => "check",
+            Command::Config(_) => "config",
+            Command::Doctor(_) => "doctor",
+            Command::Completions(_) => "completions",
+            Command::Man(_) => "man",
+            Command::Version(_) => "version",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example_and_its_exit_codes() {
+        fn look(command: &clap::Command, path: &str) {
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+                let path = format!("{path} {}", sub.get_name());
+                if sub.has_subcommands() {
+                    look(sub, &path);
+                    continue;
+                }
+                let after = sub
+                    .get_after_help()
+                    .map(|text| text.to_string())
+                    .unwrap_or_default();
+                assert!(
+                    after.contains(&format!("  gupfs{path}")),
+                    "{path} has no example"
+                );
+                assert!(
+                    after.contains("Exit code"),
+                    "{path} does not tell its exit codes"
+                );
+            }
+        }
+        look(&Cli::command(), "");
+    }
+}

@@ -1,0 +1,132 @@
+//! `gupfs check`: do names, objects and counts of a stopped store fit together.
+
+use crate::amount::{show_count, show_size};
+use crate::check::{self, Report, Wish};
+use crate::exit::{Exit, OrTrouble, Outcome};
+use crate::home::Home;
+use clap::Args;
+use gupfs_world::World;
+use std::path::PathBuf;
+
+/// Problems that the text lists; the JSON has all.
+const SHOWN: usize = 100;
+
+/// Look for inconsistencies in a stopped store, and repair what can be repaired without losing anything
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs check /srv/gupfs
+  gupfs check /srv/gupfs --data
+  gupfs check /srv/gupfs --repair --json
+
+Found are: objects without inode, objects that an inode has lost, objects on a wrong OST, entries without inode, inodes \
+without entry (repaired: named in the root directory), wrong counts, records that cannot be read, leftovers of all \
+kinds; with --data also bytes that do not match their checksum.
+
+Exit codes: 0 nothing was found · 1 problems were found · 2 it could not look: in use, or not a store · 4 problems were \
+found, and all are repaired")]
+pub struct Check {
+    /// The store's directory
+    dir: PathBuf,
+    /// Also read all bytes and compare them with their checksums
+    #[arg(long)]
+    data: bool,
+    /// Repair what loses nothing
+    #[arg(long)]
+    repair: bool,
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub fn run(self) -> Outcome<Exit> {
+        crate::logging::start_quiet();
+        let unusable = |trouble: crate::exit::Trouble| trouble.exit(Exit::Unusable);
+        let home = Home::at(&self.dir).map_err(unusable)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .or_trouble(|| "cannot start the runtime".into())?;
+        let wish = Wish {
+            data: self.data,
+            repair: self.repair,
+        };
+        let world = World::real();
+        let report = runtime.block_on(check::run(&home, wish, &world))?;
+        if self.json {
+            println!("{}", json(&report));
+        } else {
+            print!("{}", text(&report));
+        }
+        Ok(report.exit())
+    }
+}
+
+fn json(report: &Report) -> serde_json::Value {
+    let list = |faults: &[check::Fault]| -> Vec<serde_json::Value> {
+        faults
+            .iter()
+            .map(|fault| {
+                serde_json::json!({
+                    "kind": fault.kind(),
+                    "text": fault.to_string(),
+                    "repairable": fault.is_repairable(),
+                })
+            })
+            .collect()
+    };
+    serde_json::json!({
+        "clean": report.seen.faults.is_empty(),
+        "seen": report.seen,
+        "problems": list(&report.seen.faults),
+        "repaired": list(&report.repaired),
+    })
+}
+
+fn text(report: &Report) -> String {
+    let seen = &report.seen;
+    let mut text = format!(
+        "{} inodes, {} of them directories · {} names · {} objects",
+        show_count(seen.inodes),
+        show_count(seen.directories),
+        show_count(seen.entries),
+        show_count(seen.objects)
+    );
+    if seen.bytes > 0 {
+        text += &format!(" · {} of bytes", show_size(seen.bytes));
+    }
+    text.push('\n');
+    if seen.orphans + seen.purges > 0 {
+        text += &format!(
+            "{} removed files still held open, {} to be purged: the next start does it\n",
+            show_count(seen.orphans),
+            show_count(seen.purges)
+        );
+    }
+    for fault in report.repaired.iter().take(SHOWN) {
+        text += &format!("repaired: {fault}\n");
+    }
+    for fault in seen.faults.iter().take(SHOWN) {
+        let can = if fault.is_repairable() {
+            " (--repair mends it)"
+        } else {
+            ""
+        };
+        text += &format!("problem: {fault}{can}\n");
+    }
+    let left = seen.faults.len().saturating_sub(SHOWN);
+    if left > 0 {
+        text += &format!("… and {} more; --json lists all\n", show_count(left as u64));
+    }
+    text += &match (seen.faults.len(), report.repaired.len()) {
+        (0, 0) => "No problems.\n".to_string(),
+        (0, n) => format!("{} problems, all repaired.\n", show_count(n as u64)),
+        (n, 0) => format!("{} problems.\n", show_count(n as u64)),
+        (n, m) => format!(
+            "{} problems are left, {} were repaired.\n",
+            show_count(n as u64),
+            show_count(m as u64)
+        ),
+    };
+    text
+}

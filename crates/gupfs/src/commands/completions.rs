@@ -1,0 +1,27 @@
+//! `gupfs completions`: what a shell needs to complete our commands.
+
+use crate::cli::Cli;
+use crate::exit::{Exit, Outcome};
+use clap::{Args, CommandFactory};
+
+/// Print completions for a shell
+#[derive(Args)]
+#[command(after_help = "Example:
+  gupfs completions bash > /usr/share/bash-completion/completions/gupfs
+
+Exit codes: 0 printed · 2 wrong arguments")]
+pub struct Completions {
+    shell: clap_complete::Shell,
+}
+
+impl Completions {
+    pub fn run(self) -> Outcome<Exit> {
+        clap_complete::generate(
+            self.shell,
+            &mut Cli::command(),
+            "gupfs",
+            &mut std::io::stdout(),
+        );
+        Ok(Exit::Fine)
+    }
+}

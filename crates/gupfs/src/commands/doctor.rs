@@ -1,0 +1,222 @@
+//! `gupfs doctor`: what this machine lacks, and how to get it.
+
+use crate::amount::show_size;
+use crate::exit::{Exit, Outcome};
+use clap::Args;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Oldest kernel whose FUSE the mount can talk to (protocol 7.36).
+const KERNEL_MIN: (u32, u32) = (5, 17);
+
+/// Below this, a file that is open for writing cannot be mapped shared.
+const KERNEL_COMPLETE: (u32, u32) = (6, 6);
+
+/// Memory below which caches are too small to be useful: the bounds of one process are about 400 MiB.
+const MEMORY_MIN: u64 = 1 << 30;
+
+/// Descriptors a process should be allowed: every open object is one.
+const FILES_MIN: u64 = 4_096;
+
+/// Look at this machine: what gupfs needs, what is missing, how to get it
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs doctor
+  gupfs doctor /srv/gupfs
+
+Exit codes: 0 nothing is missing · 1 something is · 2 wrong arguments")]
+pub struct Doctor {
+    /// Also look at the file system where the store is or will be
+    dir: Option<PathBuf>,
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    about: &'static str,
+    good: bool,
+    /// Without it gupfs does not start, or only for some.
+    needed: bool,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    todo: Option<String>,
+}
+
+impl Doctor {
+    pub fn run(self) -> Outcome<Exit> {
+        let mut findings = vec![kernel(), device(), who_mounts(), memory(), files()];
+        findings.extend(self.dir.as_deref().map(space));
+        let healthy = findings
+            .iter()
+            .all(|finding| finding.good || !finding.needed);
+        if self.json {
+            println!(
+                "{}",
+                serde_json::json!({ "healthy": healthy, "findings": findings })
+            );
+        } else {
+            for finding in &findings {
+                let mark = match (finding.good, finding.needed) {
+                    (true, _) => "ok     ",
+                    (false, true) => "MISSING",
+                    (false, false) => "note   ",
+                };
+                println!("{mark}  {:<12} {}", finding.about, finding.found);
+                if let Some(todo) = &finding.todo {
+                    println!("{:23}→ {todo}", "");
+                }
+            }
+        }
+        Ok(if healthy { Exit::Fine } else { Exit::Failed })
+    }
+}
+
+fn finding(about: &'static str, good: bool, found: String, todo: impl Into<String>) -> Finding {
+    Finding {
+        about,
+        good,
+        needed: true,
+        found,
+        todo: (!good).then(|| todo.into()),
+    }
+}
+
+fn kernel() -> Finding {
+    let release = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|part| part.parse().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let mut kernel = finding(
+        "kernel",
+        version >= KERNEL_COMPLETE,
+        format!(
+            "Linux {release}; needed {}.{}, complete from {}.{}",
+            KERNEL_MIN.0, KERNEL_MIN.1, KERNEL_COMPLETE.0, KERNEL_COMPLETE.1
+        ),
+        "before 6.6 files that are open for writing cannot be mapped shared (Debian 12: linux-image-amd64 from bookworm-backports)",
+    );
+    kernel.needed = version < KERNEL_MIN;
+    kernel
+}
+
+fn device() -> Finding {
+    let path = Path::new("/dev/fuse");
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path);
+    match opened {
+        Ok(_) => finding("/dev/fuse", true, "can be opened".into(), ""),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => finding(
+            "/dev/fuse",
+            false,
+            "is not there".into(),
+            "modprobe fuse; in a container: start it with --device /dev/fuse --cap-add SYS_ADMIN",
+        ),
+        Err(error) => finding(
+            "/dev/fuse",
+            false,
+            format!("cannot be opened: {error}"),
+            "run as root, or chmod 666 /dev/fuse",
+        ),
+    }
+}
+
+fn who_mounts() -> Finding {
+    if rustix::process::geteuid().is_root() {
+        return finding("mounting", true, "root may mount".into(), "");
+    }
+    let helper = std::env::var_os("PATH")
+        .into_iter()
+        .flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>())
+        .map(|dir| dir.join("fusermount3"))
+        .find(|path| path.exists());
+    match helper {
+        Some(path) => finding("mounting", true, format!("through {}", path.display()), ""),
+        None => finding(
+            "mounting",
+            false,
+            "not root, and no fusermount3".into(),
+            "apt-get install fuse3, or run as root",
+        ),
+    }
+}
+
+fn memory() -> Finding {
+    let available = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line = text
+                .lines()
+                .find(|line| line.starts_with("MemAvailable:"))?;
+            line.split_whitespace().nth(1)?.parse::<u64>().ok()
+        })
+        .map_or(0, |kib| kib << 10);
+    let mut memory = finding(
+        "memory",
+        available >= MEMORY_MIN,
+        format!(
+            "{} available; {} is a good measure",
+            show_size(available),
+            show_size(MEMORY_MIN)
+        ),
+        "it will run, and read from the disk what others keep in memory",
+    );
+    memory.needed = false;
+    memory
+}
+
+fn files() -> Finding {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    // No limit is None.
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    let mut files = finding(
+        "open files",
+        most >= FILES_MIN,
+        match limit.maximum {
+            Some(most) => format!("at most {most}; {FILES_MIN} is a good measure"),
+            None => "no limit".into(),
+        },
+        "ulimit -n 65536, or LimitNOFILE= in the service's unit",
+    );
+    files.needed = false;
+    files
+}
+
+fn space(dir: &Path) -> Finding {
+    // The store itself may not exist yet.
+    let existing = dir.ancestors().find(|path| path.exists()).unwrap_or(dir);
+    let existing = if existing.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        existing
+    };
+    match rustix::fs::statvfs(existing) {
+        Ok(space) => {
+            let free = space.f_bavail * space.f_frsize;
+            finding(
+                "space",
+                free >= crate::home::SPACE_MIN,
+                format!(
+                    "{} free under '{}'; a new store needs {}",
+                    show_size(free),
+                    existing.display(),
+                    show_size(crate::home::SPACE_MIN)
+                ),
+                "free some space there, or choose a larger file system",
+            )
+        }
+        Err(errno) => finding(
+            "space",
+            false,
+            format!("'{}' cannot be asked: {errno}", existing.display()),
+            "give a directory that exists",
+        ),
+    }
+}

@@ -1,0 +1,50 @@
+//! `gupfs guardian`: the small process beside a mount that cuts it when the serving process dies or freezes.
+//!
+//! `gupfs up` starts it with a pipe as standard input; what it waits for stands in `gupfs_door::guardian`. It is no
+//! command for people: neither help nor completions tell of it.
+
+use crate::exit::{Exit, OrTrouble, Outcome};
+use clap::Parser;
+use gupfs_door::connection::ConnectionId;
+use gupfs_door::guardian::{Orders, watch};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The first argument of such a process.
+pub const NAME: &str = "guardian";
+
+/// Watches a serving process; started by `gupfs up`
+#[derive(Parser)]
+pub struct Guardian {
+    #[arg(long)]
+    connection: u32,
+    #[arg(long)]
+    detach: PathBuf,
+    /// Without a sign of life for so many seconds the process counts as gone
+    #[arg(long)]
+    silence: u64,
+}
+
+impl Guardian {
+    /// If this process was started as one.
+    pub fn asked() -> Option<Guardian> {
+        let mut args = std::env::args_os().skip(1).peekable();
+        let meant = args.peek().is_some_and(|first| first == NAME);
+        meant.then(|| Guardian::parse_from(args))
+    }
+
+    pub fn run(self) -> Outcome<Exit> {
+        crate::logging::start(&crate::config::Log::default());
+        // A session of its own: Ctrl-C and a closed terminal are meant for the process that is watched, and its end
+        // is what ends us. It fails only for the leader of a group, which somebody has started by hand.
+        let _ = rustix::process::setsid();
+        let orders = Orders {
+            connection: ConnectionId(self.connection),
+            detach: Some(&self.detach),
+            silence: Some(Duration::from_secs(self.silence)),
+        };
+        watch(std::io::stdin(), orders)
+            .or_trouble(|| format!("cannot watch connection {}", self.connection))?;
+        Ok(Exit::Fine)
+    }
+}

@@ -1,0 +1,157 @@
+//! `gupfs layout`: where bytes lie, and where those of new files will.
+
+use crate::amount::parse_size;
+use crate::control::{Ask, Place};
+use crate::exit::{Exit, Outcome, Trouble};
+use crate::node::LayoutView;
+use clap::{Args, Subcommand};
+use gupfs_proto::layout::{ComponentRule, LayoutRule};
+use gupfs_proto::{ByteCount, FileOffset, InodeId, OstId};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Show or set how files are laid out over the OSTs
+#[derive(Subcommand)]
+pub enum Layout {
+    Get(Get),
+    Set(Set),
+}
+
+/// Show where the bytes of a file lie, or where those of new files of a directory will
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs layout get /mnt/gupfs/results/run7.h5
+  gupfs layout get --json /mnt/gupfs/results
+
+Exit codes: 0 shown · 1 it cannot be read · 2 not on a gupfs mount · 3 nothing serves it")]
+pub struct Get {
+    /// A file or directory on the mount
+    path: PathBuf,
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Set how files that will be made in a directory are laid out; files that exist stay as they are
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs layout set /mnt/gupfs/checkpoints --unit 4MiB --count all
+  gupfs layout set /mnt/gupfs/small --count 1
+  gupfs layout set /mnt/gupfs/small --inherit
+
+Directories made in it later inherit its layout.
+
+Exit codes: 0 set · 1 refused · 2 not on a gupfs mount, or wrong arguments · 3 nothing serves it")]
+pub struct Set {
+    /// A directory on the mount
+    path: PathBuf,
+    /// Bytes that lie together on one OST before the next one's turn: 64KiB to 1GiB
+    #[arg(long, value_parser = parse_size, default_value = "1MiB")]
+    unit: u64,
+    /// OSTs a file is striped over, or 'all'
+    #[arg(long, value_parser = parse_count, default_value = "4", value_name = "N|all")]
+    count: u32,
+    /// The first bytes of a file lie on one OST, so that small files have one object; 0 for none
+    #[arg(long, value_parser = parse_size, default_value = "4MiB", value_name = "SIZE")]
+    first_component: u64,
+    /// Begin with this OST instead of the one with most room
+    #[arg(long, value_name = "N")]
+    first_ost: Option<u16>,
+    /// Forget what was set: as the directory above says
+    #[arg(long, conflicts_with_all = ["unit", "count", "first_component", "first_ost"])]
+    inherit: bool,
+}
+
+impl Layout {
+    pub fn run(self) -> Outcome<Exit> {
+        match self {
+            Layout::Get(get) => get.run(),
+            Layout::Set(set) => set.run(),
+        }
+    }
+}
+
+impl Get {
+    fn run(self) -> Outcome<Exit> {
+        let (place, ino) = on_mount(&self.path)?;
+        let view: LayoutView = place.ask(&Ask::LayoutGet { ino })?;
+        if self.json {
+            println!("{}", serde_json::json!(view));
+        } else {
+            print!("{}", view.text());
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+impl Set {
+    fn run(self) -> Outcome<Exit> {
+        let rule = (!self.inherit).then(|| self.rule());
+        if let Some(rule) = &rule {
+            rule.check().map_err(|_| {
+                Trouble::new("such a layout is not possible")
+                    .todo("unit: 64KiB to 1GiB in steps of 64KiB; count: up to 512; first component: a size")
+                    .exit(Exit::Unusable)
+            })?;
+        }
+        let (place, ino) = on_mount(&self.path)?;
+        let view: LayoutView = place.ask(&Ask::LayoutSet { ino, rule })?;
+        print!("{}", view.text());
+        Ok(Exit::Fine)
+    }
+
+    fn rule(&self) -> LayoutRule {
+        let component = |to, count| ComponentRule {
+            to: FileOffset(to),
+            unit: ByteCount(self.unit),
+            count,
+            first: self.first_ost.map(OstId),
+        };
+        let mut components = vec![component(u64::MAX, self.count)];
+        if self.first_component > 0 && self.count != 1 {
+            components.insert(0, component(self.first_component, 1));
+        }
+        LayoutRule { components }
+    }
+}
+
+fn parse_count(text: &str) -> Result<u32, String> {
+    match text {
+        "all" => Ok(0),
+        _ => match text.parse() {
+            Ok(0) | Err(_) => Err(format!("'{text}' is neither a number from 1 on nor 'all'")),
+            Ok(count) => Ok(count),
+        },
+    }
+}
+
+/// The store behind a path, and the path's inode.
+fn on_mount(path: &Path) -> Outcome<(Place, InodeId)> {
+    let found = std::fs::symlink_metadata(path).map_err(|error| {
+        Trouble::new(format!("cannot find '{}'", path.display()))
+            .because(&error)
+            .exit(Exit::Unusable)
+    })?;
+    let place = Place::find(Some(path))?;
+    if place.mount.is_none() {
+        return Err(
+            Trouble::new(format!("'{}' is a store, not on a mount", path.display()))
+                .todo("name a file or directory below the mount point")
+                .exit(Exit::Unusable),
+        );
+    }
+    Ok((place, InodeId(found.ino())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_numbers_or_all() {
+        assert_eq!(parse_count("all"), Ok(0));
+        assert_eq!(parse_count("7"), Ok(7));
+        assert!(parse_count("0").is_err());
+        assert!(parse_count("some").is_err());
+    }
+}

@@ -1,0 +1,32 @@
+//! `gupfs man`: manual pages, made from the same definitions as the help.
+
+use crate::cli::Cli;
+use crate::exit::{Exit, OrTrouble, Outcome};
+use clap::{Args, CommandFactory};
+use std::path::PathBuf;
+
+/// Print the manual page, or write one a command into a directory
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs man | man -l -
+  gupfs man --dir /usr/local/share/man/man1
+
+Exit codes: 0 done · 1 could not write · 2 wrong arguments")]
+pub struct Man {
+    /// Write gupfs.1, gupfs-up.1, … here instead
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl Man {
+    pub fn run(self) -> Outcome<Exit> {
+        match &self.dir {
+            None => clap_mangen::Man::new(Cli::command())
+                .render(&mut std::io::stdout())
+                .or_trouble(|| "cannot print the manual page".into())?,
+            Some(dir) => clap_mangen::generate_to(Cli::command(), dir)
+                .or_trouble(|| format!("cannot write to '{}'", dir.display()))?,
+        }
+        Ok(Exit::Fine)
+    }
+}

@@ -1,0 +1,37 @@
+//! # commands: one file each
+//!
+//! Owns   what each command takes, does and prints.
+//! Never  shares state between commands.
+//! Enter  at `run`.
+
+pub mod check;
+pub mod completions;
+pub mod config;
+pub mod df;
+pub mod doctor;
+pub mod guardian;
+pub mod layout;
+pub mod man;
+pub mod status;
+pub mod stop;
+pub mod up;
+pub mod version;
+
+use crate::cli::Command;
+use crate::exit::{Exit, Outcome};
+
+pub fn run(command: Command) -> Outcome<Exit> {
+    match command {
+        Command::Up(up) => up.run(),
+        Command::Stop(stop) => stop.run(),
+        Command::Status(status) => status.run(),
+        Command::Df(df) => df.run(),
+        Command::Layout(layout) => layout.run(),
+        Command::Check(check) => check.run(),
+        Command::Config(config) => config.run(),
+        Command::Doctor(doctor) => doctor.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
+        Command::Version(version) => version.run(),
+    }
+}

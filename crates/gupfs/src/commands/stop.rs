@@ -1,0 +1,54 @@
+//! `gupfs stop`: end a running `gupfs up`, as Ctrl-C would.
+
+use crate::control::{Ask, Place};
+use crate::exit::{Exit, Outcome, Trouble};
+use crate::home::Lock;
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How often we look whether it has ended.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Unmount and stop a running gupfs; everything is kept
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs stop /srv/gupfs
+  gupfs stop /mnt/gupfs --force
+
+Exit codes: 0 stopped · 1 it did not stop, for example because the mount is in use · 2 not a gupfs store or mount · \
+3 it was not running")]
+pub struct Stop {
+    /// The store's directory or its mount point; without it, the only one mounted here
+    path: Option<PathBuf>,
+    /// Also while programs use the mount: they get errors
+    #[arg(long)]
+    force: bool,
+    /// How long to wait for the end, in seconds
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    wait: u64,
+}
+
+impl Stop {
+    pub fn run(self) -> Outcome<Exit> {
+        let place = Place::find(self.path.as_deref())?;
+        // Unmounted when this is answered; what follows is the end of the process.
+        let () = place.ask(&Ask::Stop { force: self.force })?;
+        let dir = place.home.root().display();
+        let mut left = Duration::from_secs(self.wait);
+        // The lock goes last of all.
+        while Lock::attempt(&place.home)?.is_none() {
+            if left.is_zero() {
+                return Err(Trouble::new(format!(
+                    "'{dir}' is unmounted, but its process has not ended after {} seconds",
+                    self.wait
+                ))
+                .todo("wait on, or look at its log"));
+            }
+            std::thread::sleep(STEP);
+            left = left.saturating_sub(STEP);
+        }
+        println!("'{dir}' is stopped.");
+        Ok(Exit::Fine)
+    }
+}

@@ -1,0 +1,146 @@
+//! `gupfs up`: metadata server, object servers and mount in one process.
+
+use crate::config::{Config, LogFormat};
+use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
+use crate::home::{Entered, Home, Lock, Wish};
+use crate::node::{self, Node};
+use crate::{logging, mountpoint};
+use clap::Args;
+use gupfs_proto::VirtualShards;
+use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
+use gupfs_world::World;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Start everything on this machine and mount it; an empty directory is made a store
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs up /srv/gupfs --mount /mnt/gupfs
+  gupfs up /srv/gupfs --mount /mnt/gupfs --osts 4 --listen-metrics 127.0.0.1:9187
+  gupfs up /srv/gupfs --config /etc/gupfs.toml
+
+It stays in the foreground. Ctrl-C, SIGTERM or `gupfs stop` unmount and stop it; a second signal does so even \
+while programs use the mount. Each disk of its own for an OST: mount it at DIR/ost0, DIR/ost1, … before the first \
+start.
+
+Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments, configuration or \
+mount point")]
+pub struct Up {
+    /// The store's directory; made if it does not exist
+    dir: PathBuf,
+    /// Where the file system appears: an empty directory
+    #[arg(long, value_name = "MNT")]
+    mount: Option<PathBuf>,
+    /// Object storage targets; more than there are adds new ones [default: as many as there are, 4 in a new store]
+    #[arg(long, value_name = "N")]
+    osts: Option<u16>,
+    /// Configuration file; flags win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen_metrics: Option<SocketAddr>,
+    /// How logs are written [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log: Option<LogFormat>,
+    /// What is logged: error, warn, info, debug, trace, or by part [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log_level: Option<String>,
+    /// Whether other users may use the mount, true or false [default: true for root]
+    #[arg(long, value_name = "BOOL", hide_possible_values = true)]
+    allow_other: Option<bool>,
+    /// No changes through this mount
+    #[arg(long)]
+    read_only: bool,
+    /// Start although something that was acknowledged as durable is lost; the log says what
+    #[arg(long)]
+    accept_loss: bool,
+    /// Print events (ready, stopping, stopped) as JSON objects, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Up {
+    pub fn run(self) -> Outcome<Exit> {
+        let config = self.configuration()?;
+        logging::start(&config.log);
+        let world = World::real();
+        let began = world.clock.boot();
+        let point = config.mount.point.clone().ok_or_else(|| {
+            Trouble::new("no mount point is given")
+                .todo(
+                    "name an empty directory with --mount, or as mount.point in the configuration",
+                )
+                .exit(Exit::Unusable)
+        })?;
+        let (entered, point) = enter(&self.dir, &point, &config, &world)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .or_trouble(|| "cannot start the runtime".into())?;
+        let settings = node::Settings {
+            point,
+            config,
+            accept_loss: self.accept_loss,
+            json: self.json,
+        };
+        let outcome = runtime.block_on(async {
+            let node = Node::start(entered, settings, &world, began).await?;
+            node.serve_until_told().await
+        });
+        // What still waits in the kernel (a sync on a dead disk) must not keep us from ending.
+        runtime.shutdown_timeout(std::time::Duration::from_secs(5));
+        outcome.map(|()| Exit::Fine)
+    }
+
+    /// The file, with the flags laid over it.
+    fn configuration(&self) -> Outcome<Config> {
+        let mut config = Config::read_or_default(self.config.as_deref())?;
+        if let Some(level) = &self.log_level
+            && let Err(error) = level.parse::<tracing_subscriber::EnvFilter>()
+        {
+            return Err(Trouble::new(format!("--log-level: '{level}' is no filter"))
+                .because(&error)
+                .exit(Exit::Unusable));
+        }
+        let Config {
+            store,
+            mount,
+            log,
+            metrics,
+        } = &mut config;
+        store.osts = self.osts.or(store.osts);
+        mount.point = self.mount.clone().or(mount.point.take());
+        mount.allow_other = self.allow_other.or(mount.allow_other);
+        mount.read_only = mount.read_only.or(self.read_only.then_some(true));
+        log.format = self.log.or(log.format);
+        log.level = self.log_level.clone().or(log.level.take());
+        metrics.listen = self.listen_metrics.or(metrics.listen);
+        Ok(config)
+    }
+}
+
+/// The store, ours and locked, and the mount point, empty and absolute. Nothing is written before both are known to do.
+fn enter(dir: &Path, point: &Path, config: &Config, world: &World) -> Outcome<(Entered, PathBuf)> {
+    let wish = Wish {
+        osts: config.store.osts,
+        virtual_shards: VirtualShards(
+            config
+                .store
+                .virtual_shards
+                .unwrap_or(VIRTUAL_SHARDS_DEFAULT),
+        ),
+    };
+    // Before the directory is made: a wrong mount point should leave nothing behind.
+    if !dir.exists() {
+        mountpoint::prepare(point, None)?;
+        std::fs::create_dir(dir).map_err(|error| {
+            Trouble::new(format!("cannot make the directory '{}'", dir.display())).because(&error)
+        })?;
+    }
+    let home = Home::at(dir)?;
+    let lock = Lock::take(&home)?;
+    let point = mountpoint::prepare(point, Some(&home))?;
+    let entered = home.enter(lock, &wish, &world.dice)?;
+    Ok((entered, point))
+}

@@ -1,0 +1,31 @@
+//! `gupfs version`: this program, and what it reads and writes.
+
+use crate::exit::{Exit, Outcome};
+use crate::home;
+use clap::Args;
+
+/// Show the version of the program and of the formats it knows
+#[derive(Args)]
+#[command(after_help = "Example:
+  gupfs version --json
+
+Exit codes: 0 shown · 2 wrong arguments")]
+pub struct Version {
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Version {
+    pub fn run(self) -> Outcome<Exit> {
+        let version = env!("CARGO_PKG_VERSION");
+        if self.json {
+            let object = serde_json::json!({ "version": version, "store_format": home::VERSION });
+            println!("{object}");
+        } else {
+            println!("gupfs {version}");
+            println!("store format: reads and writes version {}", home::VERSION);
+        }
+        Ok(Exit::Fine)
+    }
+}

@@ -1,0 +1,211 @@
+//! # config: what `gupfs up` is told by a file
+//!
+//! Owns   the keys, what they may be, messages that name file, line, key and the key that was probably meant.
+//! Never  decides what wins: flags are laid over it by the commands.
+//! Enter  at `Config::read`. Every key stands with its meaning in docs/gupfs.example.toml, which a test reads.
+
+mod explain;
+
+use crate::amount::Size;
+use crate::exit::{Exit, Outcome, Trouble};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// All keys; what a file leaves out is None, and takes the default where it is used.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    pub store: Store,
+    pub mount: Mount,
+    pub log: Log,
+    pub metrics: Metrics,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Store {
+    pub osts: Option<u16>,
+    pub virtual_shards: Option<u16>,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mount {
+    pub point: Option<PathBuf>,
+    pub allow_other: Option<bool>,
+    pub read_only: Option<bool>,
+    pub read_ahead: Option<Size>,
+    pub threads: Option<u16>,
+    pub atime: Option<Atime>,
+}
+
+/// When reading a file moves its access time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Atime {
+    /// When it is not later than the last change, or older than a day.
+    Relative,
+    Always,
+    Never,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    pub format: Option<LogFormat>,
+    pub level: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Metrics {
+    pub listen: Option<SocketAddr>,
+}
+
+impl Config {
+    /// Without a file, everything is left to flags and defaults.
+    pub fn read_or_default(path: Option<&Path>) -> Outcome<Config> {
+        path.map_or_else(|| Ok(Config::default()), Config::read)
+    }
+
+    pub fn read(path: &Path) -> Outcome<Config> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Trouble::new(format!(
+                "cannot read the configuration '{}'",
+                path.display()
+            ))
+            .because(&error)
+            .exit(Exit::Unusable)
+        })?;
+        Config::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Outcome<Config> {
+        let config: Config =
+            toml::from_str(text).map_err(|error| explain::unreadable(text, path, &error))?;
+        config.check(path)?;
+        Ok(config)
+    }
+
+    /// What types cannot say.
+    fn check(&self, path: &Path) -> Outcome<()> {
+        let wrong = |key: &str, what: String| {
+            Err(Trouble::new(format!("{}: {key}: {what}", path.display())).exit(Exit::Unusable))
+        };
+        if let Some(level) = &self.log.level
+            && let Err(error) = level.parse::<tracing_subscriber::EnvFilter>()
+        {
+            return wrong("log.level", format!("'{level}' is no filter: {error}"));
+        }
+        let positive = [
+            ("store.osts", self.store.osts),
+            ("store.virtual_shards", self.store.virtual_shards),
+            ("mount.threads", self.mount.threads),
+        ];
+        for (key, value) in positive {
+            if value == Some(0) {
+                return wrong(key, "0 is not possible: it must be 1 or more".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(text: &str, expected: Expect) {
+        let shown = match Config::parse(text, Path::new("gupfs.conf")) {
+            Ok(config) => format!("{config:?}"),
+            Err(trouble) => trouble.to_string(),
+        };
+        expected.assert_eq(&shown);
+    }
+
+    #[test]
+    fn an_empty_file_leaves_everything_to_defaults() {
+        assert_eq!(
+            Config::parse("", Path::new("x")).unwrap(),
+            Config::default()
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line_and_the_nearest_one() {
+        check(
+            "[mount]\nallow_other = true\nreadahead = \"8MiB\"\n",
+            expect![[r#"
+                gupfs.conf, line 3: there is no key 'readahead' in [mount].
+                  → 'read_ahead' was probably meant; all keys here: point, allow_other, read_only, read_ahead, threads, atime."#]],
+        );
+        check(
+            "[motn]\nallow_other = true\n",
+            expect![[r#"
+                gupfs.conf, line 1: there is no section 'motn'.
+                  → 'mount' was probably meant; all sections here: store, mount, log, metrics."#]],
+        );
+        check(
+            "[metrics]\nzebra = 1\n",
+            expect![[r#"
+                gupfs.conf, line 2: there is no key 'zebra' in [metrics].
+                  → all keys here: listen."#]],
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_its_line() {
+        check(
+            "\n[mount]\nread_ahead = \"much\"\n",
+            expect![[
+                r#"gupfs.conf, line 3: read_ahead: 'much' is not a size; write a number and one of B, KiB, MiB, GiB, TiB."#
+            ]],
+        );
+        check(
+            "[store]\nosts = \"four\"\n",
+            expect![[r#"gupfs.conf, line 2: osts: invalid type: string "four", expected u16."#]],
+        );
+        check(
+            "[log]\nformat = \"xml\"\n",
+            expect![[
+                r#"gupfs.conf, line 2: format: unknown variant `xml`, expected `text` or `json`."#
+            ]],
+        );
+        check(
+            "[store]\nosts = 0\n",
+            expect!["gupfs.conf: store.osts: 0 is not possible: it must be 1 or more."],
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_toml_is_named_with_its_line() {
+        check(
+            "[store]\nosts == 4\n",
+            expect![[r#"gupfs.conf, line 2: extra `=`, expected nothing."#]],
+        );
+    }
+
+    #[test]
+    fn the_example_in_docs_is_read_and_mentions_every_key() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gupfs.example.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        Config::parse(&text, &path).unwrap();
+        // Commented values are examples too: with the comment signs gone the file must still be read.
+        let uncommented: String = text
+            .lines()
+            .map(|line| line.strip_prefix("#: ").unwrap_or(line))
+            .fold(String::new(), |text, line| text + line + "\n");
+        let config = Config::parse(&uncommented, &path).unwrap();
+        assert!(!format!("{config:?}").contains("None"), "{config:?}");
+    }
+}

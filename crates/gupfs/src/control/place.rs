@@ -1,0 +1,125 @@
+//! From what a user points at (a store, a mount point, a file on the mount, nothing) to the store, and to its process.
+
+use super::{Ask, Reply, address};
+use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
+use crate::home::{Home, MARKER};
+use crate::mountpoint::{self, FSTYPE};
+use gupfs_door::mountinfo;
+use serde::de::DeserializeOwned;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long an answer may take. `status` collects from all parts; a part that hangs is given up after less.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A store, and the mount through which it was found.
+pub struct Place {
+    pub home: Home,
+    pub mount: Option<PathBuf>,
+}
+
+impl Place {
+    /// `path` is a store's directory, a mount point or anything below it; None is the only mount of this machine.
+    pub fn find(path: Option<&Path>) -> Outcome<Place> {
+        let Some(path) = path else {
+            return the_only_mount();
+        };
+        // Not canonicalize: a mount whose process hangs would hang us too, and its path needs no look inside.
+        let whole =
+            std::path::absolute(path).or_trouble(|| format!("cannot find '{}'", path.display()))?;
+        if let Some(mount) = mountpoint::holding(&whole)?
+            && mount.kind == FSTYPE
+        {
+            return Place::behind(mount.path, &mount.source);
+        }
+        let home = Home::at(path).map_err(|trouble| trouble.exit(Exit::Unusable))?;
+        if home.marker().exists() {
+            return Ok(Place { home, mount: None });
+        }
+        // A relative path through a symbolic link into a mount shows only now.
+        match mountpoint::holding(home.root())? {
+            Some(mount) if mount.kind == FSTYPE => Place::behind(mount.path, &mount.source),
+            _ => Err(Trouble::new(format!(
+                "'{}' is neither a gupfs store (no {MARKER} in it) nor on a gupfs mount",
+                path.display()
+            ))
+            .exit(Exit::Unusable)),
+        }
+    }
+
+    fn behind(mount: PathBuf, source: &str) -> Outcome<Place> {
+        Ok(Place {
+            home: Home::at(Path::new(source))?,
+            mount: Some(mount),
+        })
+    }
+
+    pub fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Outcome<T> {
+        let dir = self.home.root().display();
+        match self.exchange(ask) {
+            Ok(Reply::Good(value)) => serde_json::from_value(value)
+                .or_trouble(|| format!("the process that serves '{dir}' answered what this program does not understand; are they of different versions?")),
+            Ok(Reply::Bad(why)) => Err(Trouble::new(why)),
+            Err(error) if is_absence(&error) => Err(Trouble::new(format!("nothing serves '{dir}'"))
+                .todo(format!("start it: gupfs up '{dir}' --mount MNT"))
+                .exit(Exit::NotRunning)),
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(Trouble::new(
+                format!("'{dir}' may not be asked by this user"),
+            )
+            .todo("run as its owner, or as root")),
+            Err(error) => Err(Trouble::new(format!(
+                "the process that serves '{dir}' does not answer"
+            ))
+            .because(&error)),
+        }
+    }
+
+    fn exchange(&self, ask: &Ask) -> std::io::Result<Reply> {
+        let (_dir, path) = address(&self.home)?;
+        let mut stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut line = serde_json::to_string(ask)?;
+        line.push('\n');
+        stream.write_all(line.as_bytes())?;
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer)?;
+        if answer.is_empty() {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(serde_json::from_str(&answer)?)
+    }
+}
+
+/// No socket, or one that a dead process left.
+fn is_absence(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused
+    )
+}
+
+fn the_only_mount() -> Outcome<Place> {
+    let mounts = mountinfo::mounts().or_trouble(|| "cannot read the table of mounts".into())?;
+    let ours: Vec<_> = mounts
+        .into_iter()
+        .filter(|mount| mount.kind == FSTYPE)
+        .collect();
+    match ours.as_slice() {
+        [one] => Place::behind(one.path.clone(), &one.source),
+        [] => Err(Trouble::new("no gupfs is mounted on this machine")
+            .todo("name the store's directory, or start it: gupfs up DIR --mount MNT")
+            .exit(Exit::NotRunning)),
+        several => {
+            let list: Vec<String> = several
+                .iter()
+                .map(|mount| mount.path.display().to_string())
+                .collect();
+            Err(Trouble::new("several gupfs are mounted on this machine")
+                .todo(format!("name one of them: {}", list.join(", ")))
+                .exit(Exit::Unusable))
+        }
+    }
+}

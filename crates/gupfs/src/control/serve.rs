@@ -1,0 +1,91 @@
+//! The answering side.
+
+use super::{Ask, Reply, address};
+use crate::exit::{OrTrouble, Outcome};
+use crate::home::Home;
+use gupfs_world::{Task, Tasks};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+
+/// Longest question: a layout of the most components with its keys spelled out is below 4 KiB.
+const QUESTION_MAX: u64 = 64 << 10;
+
+/// A connection that asks nothing for so long is closed.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What answers.
+pub trait Answerer: Send + Sync + 'static {
+    fn answer(&self, ask: Ask) -> impl Future<Output = Reply> + Send;
+}
+
+/// Ends the serving when dropped; the socket goes with it.
+pub struct Served {
+    home: Home,
+    task: Task<()>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.task.stop();
+        let _ = std::fs::remove_file(self.home.run().join(super::SOCKET));
+    }
+}
+
+pub fn serve<A: Answerer>(home: &Home, tasks: &Tasks, answerer: Arc<A>) -> Outcome<Served> {
+    // We hold the store's lock: a socket that is there is a dead process's.
+    let _ = std::fs::remove_file(home.run().join(super::SOCKET));
+    let (_dir, path) =
+        address(home).or_trouble(|| format!("cannot open '{}'", home.run().display()))?;
+    let listener = UnixListener::bind(&path).or_trouble(|| {
+        format!(
+            "cannot make the control socket in '{}'",
+            home.run().display()
+        )
+    })?;
+    let each = tasks.clone();
+    let task = tasks.spawn("control", async move {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    each.spawn("control connection", converse(stream, answerer.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a control connection");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+        }
+    });
+    Ok(Served {
+        home: home.clone(),
+        task,
+    })
+}
+
+/// Questions of one connection, one after the other, until it closes.
+async fn converse<A: Answerer>(stream: UnixStream, answerer: Arc<A>) {
+    let (read, mut write) = stream.into_split();
+    let mut read = BufReader::new(read);
+    loop {
+        let mut line = Vec::new();
+        let mut limited = (&mut read).take(QUESTION_MAX);
+        match tokio::time::timeout(IDLE, limited.read_until(b'\n', &mut line)).await {
+            Ok(Ok(got)) if got > 0 => {}
+            _ => return,
+        }
+        let reply = match serde_json::from_slice(&line) {
+            Ok(ask) => answerer.answer(ask).await,
+            Err(error) => Reply::Bad(format!("this question is not understood: {error}")),
+        };
+        let Ok(mut text) = serde_json::to_vec(&reply) else {
+            return;
+        };
+        text.push(b'\n');
+        if write.write_all(&text).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! From a directory as it was found to one that can be served.
+//!
+//! Order of an initialisation: `gupfs.init` · directories and key · stores (by the caller) · `gupfs.toml` · `gupfs.init`
+//! away. Nothing is served before `gupfs.toml` is there, so whatever lies beside a lone `gupfs.init` holds no data.
+
+use super::marker::{self, BEGUN, Marker};
+use super::{Home, Lock, MARKER, cannot, ost_of_name};
+use crate::amount::show_size;
+use crate::exit::{Exit, Outcome, Trouble};
+use gupfs_proto::{ClusterId, Incarnation, OstId, VirtualShards};
+use gupfs_world::Dice;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Free space a new store needs: two segments of the log and the one being written (3 × 64 MiB), and room above the
+/// 512 MiB that every OST keeps for removal.
+pub const SPACE_MIN: u64 = 1 << 30;
+
+/// OSTs of a new store when nobody says: what the default layout stripes over.
+pub const OSTS_DEFAULT: u16 = gupfs_proto::limits::STRIPE_COUNT_DEFAULT as u16;
+
+/// As many as the inode's layout can name at once.
+pub const OSTS_MAX: u16 = gupfs_proto::limits::STRIPE_COUNT_MAX as u16;
+
+/// What the caller asks of a directory.
+pub struct Wish {
+    /// None: as many as there are, or the default.
+    pub osts: Option<u16>,
+    pub virtual_shards: VirtualShards,
+}
+
+/// A directory that is ours and locked. Its stores may still have to be made; then `finish` ends the initialisation.
+pub struct Entered {
+    pub home: Home,
+    pub marker: Marker,
+    /// The whole store is new.
+    pub fresh: bool,
+    /// Targets that are new, in a new store or an old one.
+    pub new_osts: Vec<OstId>,
+    _lock: Lock,
+}
+
+impl Home {
+    /// Takes a locked directory into use: initialises it if it is empty, goes on with an initialisation that broke
+    /// off, adds OSTs; refuses what is not ours.
+    pub fn enter(self, lock: Lock, wish: &Wish, dice: &Dice) -> Outcome<Entered> {
+        if let Some(osts) = wish.osts
+            && !(1..=OSTS_MAX).contains(&osts)
+        {
+            return Err(
+                Trouble::new(format!("{osts} OSTs are not possible: 1 to {OSTS_MAX} are"))
+                    .exit(Exit::Unusable),
+            );
+        }
+        match marker::read(&self)? {
+            Some(marker) => self.reenter(lock, marker, wish),
+            None => self.initialise(lock, wish, dice),
+        }
+    }
+
+    fn reenter(self, lock: Lock, mut marker: Marker, wish: &Wish) -> Outcome<Entered> {
+        marker::remove_begun(&self)?;
+        let have = marker.osts().len();
+        let want = wish.osts.map_or(have, usize::from);
+        if want < have {
+            return Err(Trouble::new(format!(
+                "'{}' has {have} OSTs, and --osts asks for {want}: an OST cannot be taken away while files lie on it",
+                self.root().display()
+            ))
+            .todo(format!("start with --osts {have}, or without --osts"))
+            .exit(Exit::Unusable));
+        }
+        let mut new_osts = Vec::new();
+        for id in (0..OSTS_MAX).map(OstId) {
+            if have + new_osts.len() == want {
+                break;
+            }
+            if marker.osts().any(|known| known == id) {
+                continue;
+            }
+            self.clear_ost(id)?;
+            make_dir(&self.ost(id))?;
+            marker.add(id);
+            new_osts.push(id);
+        }
+        make_dir(&self.run())?;
+        self.leave_pid();
+        Ok(Entered {
+            home: self,
+            marker,
+            fresh: false,
+            new_osts,
+            _lock: lock,
+        })
+    }
+
+    fn initialise(self, lock: Lock, wish: &Wish, dice: &Dice) -> Outcome<Entered> {
+        let prepared = self.check_empty_or_unfinished()?;
+        let space = rustix::fs::statvfs(self.root())
+            .map_err(|errno| cannot("ask for the free space of", self.root(), &errno.into()))?;
+        let free = space.f_bavail * space.f_frsize;
+        if free < SPACE_MIN {
+            return Err(Trouble::new(format!(
+                "'{}' has {} free, and a new store needs {}",
+                self.root().display(),
+                show_size(free),
+                show_size(SPACE_MIN)
+            ))
+            .todo("free some space there, or give a directory on a larger file system"));
+        }
+        let count = wish.osts.unwrap_or(if prepared.is_empty() {
+            OSTS_DEFAULT
+        } else {
+            prepared.len() as u16
+        });
+        let osts: Vec<OstId> = (0..count).map(OstId).collect();
+        if let Some(extra) = prepared.iter().find(|id| !osts.contains(id)) {
+            return Err(Trouble::new(format!(
+                "'{}' is prepared, but with {count} OSTs the last is 'ost{}'",
+                self.ost(*extra).display(),
+                count - 1
+            ))
+            .todo("give --osts as many as there are prepared directories, numbered from 0")
+            .exit(Exit::Unusable));
+        }
+        let mut cluster = [0; 16];
+        dice.fill(&mut cluster);
+        let marker = Marker::new(
+            ClusterId(u128::from_be_bytes(cluster)),
+            Incarnation(dice.u64()),
+            wish.virtual_shards,
+            osts.clone(),
+        );
+        marker::write_begun(&self, &marker)?;
+        self.write_key(dice)?;
+        for dir in [self.mds(), self.mds_log(), self.mds_index(), self.run()] {
+            make_dir(&dir)?;
+        }
+        for ost in &osts {
+            make_dir(&self.ost(*ost))?;
+        }
+        marker::sync_dir(&self.mds())?;
+        marker::sync_dir(self.root())?;
+        self.leave_pid();
+        Ok(Entered {
+            home: self,
+            marker,
+            fresh: true,
+            new_osts: osts,
+            _lock: lock,
+        })
+    }
+
+    /// Which OST directories the user has prepared. An initialisation that broke off is cleared away.
+    fn check_empty_or_unfinished(&self) -> Outcome<BTreeSet<OstId>> {
+        let begun = marker::read_begun(self)?;
+        let mut prepared = BTreeSet::new();
+        let mut foreign = Vec::new();
+        for name in names(self.root())? {
+            let path = self.root().join(&name);
+            // The second is from a power cut before the first rename: nothing else was made by then.
+            if name == "lost+found" || name == format!("{BEGUN}.new") {
+                continue;
+            }
+            if let Some(id) = ost_of_name(&name).filter(|_| begun.is_some() || is_empty(&path)) {
+                prepared.insert(id);
+            } else if begun.is_none() || !is_from_initialisation(&name) {
+                foreign.push(name);
+            }
+        }
+        if !foreign.is_empty() {
+            return Err(self.explain_foreign(begun.is_some(), &foreign));
+        }
+        if begun.is_none() {
+            return Ok(prepared);
+        }
+        tracing::info!(dir = %self.root().display(), "an initialisation broke off here; starting it anew");
+        for id in std::mem::take(&mut prepared) {
+            self.clear_ost(id)?;
+        }
+        remove_tree(&self.mds())?;
+        remove_tree(&self.run())?;
+        remove_file(&self.key())?;
+        remove_file(&self.root().join(format!("{MARKER}.new")))?;
+        Ok(prepared)
+    }
+
+    fn explain_foreign(&self, begun: bool, foreign: &[String]) -> Trouble {
+        let dir = self.root().display();
+        let some: Vec<String> = foreign
+            .iter()
+            .take(3)
+            .map(|name| format!("'{name}'"))
+            .collect();
+        let more = if foreign.len() > 3 { ", …" } else { "" };
+        let some = some.join(", ") + more;
+        if begun {
+            return Trouble::new(format!(
+                "an initialisation of '{dir}' broke off, and since then something else came there: {some}"
+            ))
+            .todo("move that away and start again");
+        }
+        if foreign.iter().any(|name| name == "cluster.key")
+            && foreign.iter().any(|name| name == "mds")
+        {
+            return Trouble::new(format!(
+                "'{dir}' looks like a gupfs store whose marker {MARKER} is missing"
+            ))
+            .todo(format!(
+                "restore {MARKER} from a backup; nothing in the directory was changed"
+            ));
+        }
+        Trouble::new(format!(
+            "'{dir}' is not empty and holds no gupfs store: {some} are in it"
+        ))
+        .todo("give an empty or new directory for the store; the mount point is what --mount names")
+    }
+
+    /// Empties what a broken initialisation left of a target that no marker lists. If objects are in it, it served once.
+    fn clear_ost(&self, id: OstId) -> Outcome<()> {
+        let dir = self.ost(id);
+        if !dir.exists() {
+            return Ok(());
+        }
+        if holds_objects(&dir)? {
+            return Err(Trouble::new(format!(
+                "'{}' holds objects, but {MARKER} does not list ost{id}",
+                dir.display()
+            ))
+            .todo("if it belongs to another store, move it away; if not, restore gupfs.toml from a backup"));
+        }
+        // The directory itself may be a mount point: only what is in it goes.
+        for name in names(&dir)? {
+            if name != "lost+found" {
+                remove_tree(&dir.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// For whoever finds the store locked. Only a hint for people: not synced, and no reason to stop.
+    fn leave_pid(&self) {
+        if let Err(error) = std::fs::write(self.pid(), format!("{}\n", std::process::id())) {
+            tracing::warn!(%error, path = %self.pid().display(), "cannot leave the pid");
+        }
+    }
+
+    fn write_key(&self, dice: &Dice) -> Outcome<()> {
+        let mut key = [0; 32];
+        dice.fill(&mut key);
+        let path = self.key();
+        let write = || -> std::io::Result<()> {
+            let mut file = std::fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path)?;
+            file.write_all(&key)?;
+            file.sync_all()
+        };
+        write().map_err(|error| cannot("write", &path, &error))
+    }
+}
+
+impl Entered {
+    /// All stores are in place: from here on the directory is a store.
+    pub fn finish(&self) -> Outcome<()> {
+        if self.fresh || !self.new_osts.is_empty() {
+            marker::write(&self.home, &self.marker)?;
+        }
+        marker::remove_begun(&self.home)
+    }
+}
+
+/// What an initialisation makes beside the OSTs' directories.
+fn is_from_initialisation(name: &str) -> bool {
+    ["cluster.key", "mds", "run", BEGUN, &format!("{MARKER}.new")].contains(&name)
+}
+
+/// Any file of an object's name, at any depth: the store of an OST names data files by their object.
+fn holds_objects(dir: &Path) -> Outcome<bool> {
+    for name in names(dir)? {
+        let path = dir.join(&name);
+        let found = if path.is_dir() && !path.is_symlink() {
+            holds_objects(&path)?
+        } else {
+            name.parse::<gupfs_proto::ObjectId>().is_ok()
+        };
+        if found {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_empty(dir: &Path) -> bool {
+    names(dir).is_ok_and(|names| names.iter().all(|name| name == "lost+found"))
+}
+
+fn names(dir: &Path) -> Outcome<Vec<String>> {
+    let read = || -> std::io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        Ok(names)
+    };
+    read().map_err(|error| cannot("list", dir, &error))
+}
+
+fn make_dir(dir: &Path) -> Outcome<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(cannot("make the directory", dir, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn remove_tree(path: &Path) -> Outcome<()> {
+    let gone = if path.is_dir() && !path.is_symlink() {
+        std::fs::remove_dir_all(path)
+    } else {
+        std::fs::remove_file(path)
+    };
+    unless_absent(gone).map_err(|error| cannot("remove", path, &error))
+}
+
+fn remove_file(path: &Path) -> Outcome<()> {
+    unless_absent(std::fs::remove_file(path)).map_err(|error| cannot("remove", path, &error))
+}
+
+fn unless_absent(result: std::io::Result<()>) -> std::io::Result<()> {
+    match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,122 @@
+//! # home: the directory that `gupfs up` serves
+//!
+//! Owns   what lies where in it, its marker (format, version, features), its lock, initialisation from empty to served.
+//! Never  opens the stores inside it.
+//! Enter  at `Home::enter`.
+//!
+//! ```text
+//! DIR/gupfs.toml      marker: whose directory this is, format version, features; written last
+//! DIR/gupfs.init      only while being initialised, and after a crash in that time
+//! DIR/cluster.key     32 random bytes, 0600
+//! DIR/mds/            metadata: log and index
+//! DIR/ost0/ …         one target each; may be mount points of disks of their own
+//! DIR/run/            control socket and pid of the process that serves
+//! ```
+
+mod enter;
+mod lock;
+mod marker;
+
+pub use enter::{Entered, SPACE_MIN, Wish};
+pub use lock::Lock;
+pub use marker::{MARKER, Marker, VERSION};
+
+use crate::exit::{Outcome, Trouble};
+use gupfs_proto::OstId;
+use std::path::{Path, PathBuf};
+
+/// The paths of one directory.
+#[derive(Clone, Debug)]
+pub struct Home {
+    root: PathBuf,
+}
+
+impl Home {
+    /// A directory that exists; its path is made absolute and free of symbolic links, so that it means the same to
+    /// every process.
+    pub fn at(dir: &Path) -> Outcome<Home> {
+        let root = dir
+            .canonicalize()
+            .map_err(|error| cannot("find the directory", dir, &error))?;
+        if !root.is_dir() {
+            return Err(Trouble::new(format!(
+                "'{}' is not a directory",
+                dir.display()
+            )));
+        }
+        Ok(Home { root })
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn marker(&self) -> PathBuf {
+        self.root.join(MARKER)
+    }
+
+    pub fn key(&self) -> PathBuf {
+        self.root.join("cluster.key")
+    }
+
+    pub fn mds(&self) -> PathBuf {
+        self.root.join("mds")
+    }
+
+    pub fn mds_log(&self) -> PathBuf {
+        self.mds().join("log")
+    }
+
+    pub fn mds_index(&self) -> PathBuf {
+        self.mds().join("index")
+    }
+
+    pub fn ost(&self, id: OstId) -> PathBuf {
+        self.root.join(ost_name(id))
+    }
+
+    pub fn run(&self) -> PathBuf {
+        self.root.join("run")
+    }
+
+    pub fn pid(&self) -> PathBuf {
+        self.run().join("pid")
+    }
+
+    /// The marker, checked; trouble if the directory is not a finished store of ours.
+    pub fn read_marker(&self) -> Outcome<Marker> {
+        marker::read(self)?.ok_or_else(|| {
+            Trouble::new(format!("'{}' holds no gupfs store", self.root.display())).todo(format!(
+                "a store is a directory with the file {MARKER}; `gupfs up DIR --mount MNT` makes one"
+            ))
+        })
+    }
+}
+
+fn ost_name(id: OstId) -> String {
+    format!("ost{id}")
+}
+
+fn ost_of_name(name: &str) -> Option<OstId> {
+    let number: u16 = name.strip_prefix("ost")?.parse().ok()?;
+    (ost_name(OstId(number)) == name).then_some(OstId(number))
+}
+
+fn cannot(op: &str, path: &Path, error: &std::io::Error) -> Trouble {
+    let trouble = Trouble::new(format!("cannot {op} '{}'", path.display())).because(error);
+    match error
+        .raw_os_error()
+        .map(rustix::io::Errno::from_raw_os_error)
+    {
+        Some(rustix::io::Errno::ROFS) => trouble.todo(
+            "its file system is mounted read-only: mount it writable, or give another directory",
+        ),
+        Some(rustix::io::Errno::NOSPC) => {
+            trouble.todo("its file system is full: free some space, or give another directory")
+        }
+        Some(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {
+            trouble.todo("run as the user that owns it, or as root")
+        }
+        _ => trouble,
+    }
+}

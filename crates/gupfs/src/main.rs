@@ -1,0 +1,41 @@
+//! # gupfs: the one binary
+//!
+//! Owns   the command line, the configuration, the directory a store lives in, and composing the rooms into a process.
+//! Never  knows what a file system operation means.
+//! Enter  at `commands::up` for the whole; each other command is one file beside it.
+
+// The binary stands outside the simulated world: it starts what is real.
+
+mod amount;
+mod check;
+mod cli;
+mod commands;
+mod config;
+mod control;
+mod exit;
+mod home;
+mod logging;
+mod metrics;
+mod mountpoint;
+mod node;
+
+use clap::Parser;
+use commands::guardian::{self, Guardian};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let (name, outcome) = match Guardian::asked() {
+        Some(guardian) => (guardian::NAME, guardian.run()),
+        None => {
+            let command = cli::Cli::parse().command;
+            (command.name(), commands::run(command))
+        }
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(trouble) => {
+            eprintln!("gupfs {name}: {trouble}");
+            trouble.exit.into()
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! # metrics: what Prometheus may fetch
+//!
+//! Owns   the page `/metrics`, its text format, timings of calls between client and servers.
+//! Never  counts what a room counts itself, or asks a room for anything that waits.
+//! Enter  at `serve`.
+
+mod calls;
+mod page;
+mod text;
+
+pub use calls::Calls;
+pub use page::{Source, serve};
+pub use text::Text;

@@ -1,0 +1,78 @@
+//! The guardian beside the mount: started, told that we live, told farewell.
+
+use crate::exit::{OrTrouble, Outcome};
+use gupfs_door::connection::ConnectionId;
+use gupfs_door::guardian::{ALIVE, FAREWELL};
+use gupfs_world::{Clock, Task, Tasks};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How often a sign of life is given, by a task of the runtime: when no task gets its turn any more, none is given.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// After so long without one the process counts as frozen. Longer than the kernel may believe what we answered, so that
+/// nobody is cut off who could still have gone on; and longer than a machine under load pauses a process.
+const SILENCE: Duration = Duration::from_secs(25);
+const _: () = assert!(SILENCE.as_secs() > 10 * EVERY.as_secs());
+
+/// The guardian of one mount.
+pub struct Guard {
+    child: Child,
+    pipe: Arc<Mutex<ChildStdin>>,
+    signs: Task<()>,
+}
+
+impl Guard {
+    /// # Errors
+    /// When this program cannot be started a second time.
+    pub fn start(
+        connection: ConnectionId,
+        point: &Path,
+        clock: &Clock,
+        tasks: &Tasks,
+    ) -> Outcome<Guard> {
+        let failed = || "cannot start the guardian, a second process of this program".into();
+        let program = std::env::current_exe().or_trouble(failed)?;
+        let mut child = Command::new(program)
+            .arg(crate::commands::guardian::NAME)
+            .arg("--connection")
+            .arg(connection.to_string())
+            .arg("--detach")
+            .arg(point)
+            .arg("--silence")
+            .arg(SILENCE.as_secs().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .or_trouble(failed)?;
+        let pipe = child.stdin.take().expect("it was asked for a pipe");
+        let pipe = Arc::new(Mutex::new(pipe));
+        let signs = tasks.spawn("signs of life", {
+            let (pipe, clock) = (pipe.clone(), clock.clone());
+            async move {
+                while say(&pipe, ALIVE) {
+                    clock.sleep(EVERY).await;
+                }
+                tracing::warn!("the guardian has ended; should this process die, the mount may need `umount -l`");
+            }
+        });
+        Ok(Guard { child, pipe, signs })
+    }
+
+    /// The mount has ended well; waits for the guardian's end.
+    pub fn farewell(mut self) {
+        self.signs.stop();
+        say(&self.pipe, FAREWELL);
+        let _ = self.child.wait();
+    }
+}
+
+/// False if nobody reads any more.
+fn say(pipe: &Mutex<ChildStdin>, byte: u8) -> bool {
+    // A panic elsewhere does not spoil a pipe.
+    let mut pipe = pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    pipe.write_all(&[byte]).is_ok()
+}

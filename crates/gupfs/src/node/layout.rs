@@ -1,0 +1,193 @@
+//! Where the bytes of one file lie, or how those of new files will.
+
+use crate::amount::show_size;
+use gupfs_proto::data::ObjectStat;
+use gupfs_proto::layout::LayoutRule;
+use serde::{Deserialize, Serialize};
+
+/// The answer to `gupfs layout get`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayoutView {
+    Directory {
+        /// How files to be made here are laid out.
+        rule: LayoutRule,
+        /// Said by a directory above, or by the default.
+        inherited: bool,
+    },
+    File {
+        size: u64,
+        /// So many bytes live in the inode record.
+        inline: Option<u64>,
+        components: Vec<ComponentView>,
+    },
+    /// A link, device, fifo or socket has no bytes.
+    Other,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ComponentView {
+    pub from: u64,
+    /// None: to the end of the file, wherever that is.
+    pub to: Option<u64>,
+    pub unit: u64,
+    pub objects: Vec<ObjectView>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ObjectView {
+    pub ost: u16,
+    pub object: String,
+    pub state: ObjectState,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectState {
+    /// Never made: its bytes are zeros.
+    Hole,
+    There(ObjectStat),
+    /// It should be there and is not.
+    Missing,
+    /// The OST could not say.
+    Unknown(String),
+}
+
+impl LayoutView {
+    /// For people.
+    pub fn text(&self) -> String {
+        match self {
+            LayoutView::Directory { rule, inherited } => rule_text(rule, *inherited),
+            LayoutView::File {
+                size,
+                inline,
+                components,
+            } => file_text(*size, *inline, components),
+            LayoutView::Other => {
+                "This is neither a file nor a directory: it has no bytes.\n".into()
+            }
+        }
+    }
+}
+
+fn rule_text(rule: &LayoutRule, inherited: bool) -> String {
+    let mut text = String::from(if inherited {
+        "New files here, as said above this directory or by default:\n"
+    } else {
+        "New files here, as said for this directory:\n"
+    });
+    let mut from = 0;
+    for component in &rule.components {
+        let count = match component.count {
+            0 => "all OSTs".to_string(),
+            1 => "one OST".to_string(),
+            n => format!("{n} OSTs"),
+        };
+        let first = component
+            .first
+            .map(|ost| format!(", beginning with ost{ost}"))
+            .unwrap_or_default();
+        let end = end(Some(component.to.0).filter(|to| *to != u64::MAX));
+        text += &format!(
+            "  {:>10} … {end:<10} on {count}, in units of {}{first}\n",
+            show_size(from),
+            show_size(component.unit.0)
+        );
+        from = component.to.0;
+    }
+    text
+}
+
+fn file_text(size: u64, inline: Option<u64>, components: &[ComponentView]) -> String {
+    let mut text = format!("Size {size} ({}).\n", show_size(size));
+    if let Some(bytes) = inline {
+        text += &format!("Its {bytes} bytes live in the inode record.\n");
+    } else if components.is_empty() {
+        text += "It has no objects: nothing was written yet.\n";
+    }
+    for component in components {
+        text += &format!(
+            "{} … {}, in units of {}\n",
+            show_size(component.from),
+            end(component.to),
+            show_size(component.unit)
+        );
+        for view in &component.objects {
+            let state = match &view.state {
+                ObjectState::Hole => "not made: a hole".into(),
+                ObjectState::There(stat) => format!(
+                    "{} ({} on disk)",
+                    show_size(stat.size),
+                    show_size(stat.blocks * 512)
+                ),
+                ObjectState::Missing => "MISSING: it was made, and is not there".into(),
+                ObjectState::Unknown(why) => format!("unknown: {why}"),
+            };
+            text += &format!("  ost{:<4} {:<24} {state}\n", view.ost, view.object);
+        }
+    }
+    text
+}
+
+fn end(to: Option<u64>) -> String {
+    to.map_or("end".into(), show_size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn the_default_rule_reads_as_a_sentence() {
+        let view = LayoutView::Directory {
+            rule: LayoutRule::default(),
+            inherited: true,
+        };
+        expect![[r#"
+            New files here, as said above this directory or by default:
+                     0 B … 4.00 MiB   on one OST, in units of 1.00 MiB
+                4.00 MiB … end        on 4 OSTs, in units of 1.00 MiB
+        "#]]
+        .assert_eq(&view.text());
+    }
+
+    #[test]
+    fn a_files_objects_are_listed_with_what_is_there() {
+        let object = |ost, object: &str, state| ObjectView {
+            ost,
+            object: object.into(),
+            state,
+        };
+        let view = LayoutView::File {
+            size: 5 << 20,
+            inline: None,
+            components: vec![ComponentView {
+                from: 0,
+                to: None,
+                unit: 1 << 20,
+                objects: vec![
+                    object(
+                        0,
+                        "abc.1.0",
+                        ObjectState::There(ObjectStat {
+                            size: 3 << 20,
+                            blocks: 6144,
+                            ..ObjectStat::default()
+                        }),
+                    ),
+                    object(1, "abc.1.1", ObjectState::Missing),
+                    object(2, "abc.1.2", ObjectState::Hole),
+                ],
+            }],
+        };
+        expect![[r#"
+            Size 5242880 (5.00 MiB).
+            0 B … end, in units of 1.00 MiB
+              ost0    abc.1.0                  3.00 MiB (3.00 MiB on disk)
+              ost1    abc.1.1                  MISSING: it was made, and is not there
+              ost2    abc.1.2                  not made: a hole
+        "#]]
+        .assert_eq(&view.text());
+    }
+}

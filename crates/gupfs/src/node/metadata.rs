@@ -1,0 +1,48 @@
+//! The metadata store of a directory, opened.
+
+use crate::exit::{Outcome, Trouble};
+use crate::home::{Home, Marker};
+use gupfs_store::index::Index;
+use gupfs_store::kv::{Kv, KvOptions, KvRecovery};
+use gupfs_store::log::{LogOptions, StoreId};
+use gupfs_world::{Disk, World};
+
+/// Opens log and index; the log gives the index what it lacks.
+pub async fn open_metadata(
+    home: &Home,
+    marker: &Marker,
+    world: &World,
+) -> Outcome<(Kv, KvRecovery)> {
+    let failed = |error: &(dyn std::error::Error + 'static)| {
+        Trouble::new(format!(
+            "cannot open the metadata in '{}'",
+            home.mds().display()
+        ))
+        .because(error)
+        .todo("what can be done is in docs/operate.md, \"When something is wrong\"")
+    };
+    let disk = Disk::real(home.mds_log()).map_err(|error| failed(&error))?;
+    let dir = home.mds_index();
+    // fjall does its own I/O.
+    let index = world
+        .tasks
+        .blocking(move || Index::open_fjall(&dir))
+        .await
+        .map_err(|error| failed(&error))?;
+    let store = StoreId {
+        cluster: marker.cluster(),
+        incarnation: marker.metadata(),
+    };
+    let options = KvOptions::new(LogOptions::new(store));
+    let (kv, recovery) = Kv::open(disk, index, options, world.clone())
+        .await
+        .map_err(|error| failed(&error))?;
+    tracing::info!(
+        last = recovery.log.last.0,
+        index = recovery.applied.0,
+        replayed = recovery.replayed,
+        torn = ?recovery.log.torn,
+        "metadata store opened"
+    );
+    Ok((kv, recovery))
+}

@@ -1,0 +1,275 @@
+//! The servers and the client of one process, started and stopped in order.
+
+use super::Settings;
+use super::metadata::open_metadata;
+use crate::config::Atime;
+use crate::exit::{Outcome, Trouble};
+use crate::home::Entered;
+use crate::metrics::Calls;
+use gupfs_client::{AtimeRule, Client};
+use gupfs_mds::Mds;
+use gupfs_mds::targets::{Target, TargetInfo};
+use gupfs_oss::Oss;
+use gupfs_proto::{ClusterId, OstId, VirtualShards, data};
+use gupfs_rpc::Peer;
+use gupfs_store::object::{Objects, TargetState, TargetStatus, Whose};
+use gupfs_world::{Disk, Task, World};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the metadata server is told how far each target's stamp has risen: an OST directory restored from a copy
+/// that is older than this is noticed.
+const STAMP_EVERY: Duration = Duration::from_secs(60);
+
+type OstPeer = Peer<data::Request, data::Reply>;
+
+pub struct Roles {
+    pub mds: Arc<Mds>,
+    pub oss: Arc<Oss>,
+    pub client: Arc<Client>,
+    osts: Vec<(OstId, OstPeer)>,
+    stamps: Task<()>,
+}
+
+impl Roles {
+    /// Makes the stores that are new, opens all, and finishes the directory's initialisation.
+    pub async fn start(
+        entered: &mut Entered,
+        settings: &Settings,
+        world: &World,
+        calls: Arc<Calls>,
+    ) -> Outcome<Roles> {
+        let cluster = entered.marker.cluster();
+        make_targets(entered, cluster, world).await?;
+        let opened = open_targets(entered, cluster, world).await;
+        let opening = Opening {
+            cluster,
+            run: world.dice.u64(),
+        };
+        let oss = Oss::new(opened);
+        let peer = Peer::local(oss.clone());
+        let osts: Vec<(OstId, OstPeer)> = oss.osts().map(|ost| (ost, peer.clone())).collect();
+        let mds = start_mds(entered, settings, world, &oss, &osts, opening).await?;
+        disown_refused(&mds, &oss);
+        entered.finish()?;
+        let options = gupfs_client::Options {
+            name: client_name(settings),
+            atime: match settings.config.mount.atime {
+                None | Some(Atime::Relative) => AtimeRule::Relative,
+                Some(Atime::Always) => AtimeRule::Always,
+                Some(Atime::Never) => AtimeRule::Never,
+            },
+            observer: Some(calls),
+            ..gupfs_client::Options::default()
+        };
+        let client = Client::connect(
+            Peer::local(mds.clone()),
+            osts.clone(),
+            world.clone(),
+            options,
+        )
+        .await
+        .map_err(|refusal| {
+            Trouble::new("the metadata server refused our own client").because(&refusal)
+        })?;
+        let stamps = world.tasks.spawn("stamps", {
+            let (mds, oss, world) = (mds.clone(), oss.clone(), world.clone());
+            async move {
+                loop {
+                    world.clock.sleep(STAMP_EVERY).await;
+                    tell_stamps(&mds, &oss, opening).await;
+                }
+            }
+        });
+        Ok(Roles {
+            mds,
+            oss,
+            client,
+            osts,
+            stamps,
+        })
+    }
+
+    pub fn ost(&self, ost: OstId) -> Option<&OstPeer> {
+        self.osts
+            .iter()
+            .find(|(id, _)| *id == ost)
+            .map(|(_, peer)| peer)
+    }
+
+    /// How many targets do not serve.
+    pub async fn down(&self) -> usize {
+        let status = self.oss.status().await;
+        let serving = |target: &&TargetStatus| target.state == TargetState::Serving;
+        status.targets.len() - status.targets.iter().filter(serving).count()
+    }
+
+    /// Client first, since it has something to say to both servers; metadata next, since it asks OSTs. All are stopped
+    /// whatever fails; false if something did.
+    pub async fn stop(&self) -> bool {
+        self.stamps.stop();
+        let mut clean = true;
+        if let Err(error) = self.client.stop().await {
+            tracing::error!(%error, "the client did not end cleanly");
+            clean = false;
+        }
+        if let Err(error) = self.mds.stop().await {
+            tracing::error!(%error, "the metadata server did not stop cleanly");
+            clean = false;
+        }
+        if let Err(error) = self.oss.stop().await {
+            tracing::error!(%error, "an OST did not stop cleanly");
+            clean = false;
+        }
+        clean
+    }
+}
+
+/// Superblocks for targets that are new. In a new store all must succeed; so must those that --osts adds.
+async fn make_targets(entered: &Entered, cluster: ClusterId, world: &World) -> Outcome<()> {
+    for ost in &entered.new_osts {
+        let dir = entered.home.ost(*ost);
+        let failed = |error: &(dyn std::error::Error + 'static)| {
+            Trouble::new(format!("cannot make the target '{}'", dir.display())).because(error)
+        };
+        let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
+        let whose = Whose { cluster, ost: *ost };
+        Objects::init(&disk, world, whose)
+            .await
+            .map_err(|error| failed(&error))?;
+    }
+    Ok(())
+}
+
+/// A target that cannot be opened is down, and no reason for the others not to serve.
+async fn open_targets(
+    entered: &Entered,
+    cluster: ClusterId,
+    world: &World,
+) -> Vec<(OstId, gupfs_oss::Target)> {
+    let mut opened = Vec::new();
+    for ost in entered.marker.osts() {
+        let dir = entered.home.ost(ost);
+        let target = match open_target(&dir, Whose { cluster, ost }, world).await {
+            Ok(objects) => gupfs_oss::Target::Serving(objects),
+            Err(why) => {
+                tracing::error!(%ost, why, "an OST is down; files with bytes on it give EIO");
+                gupfs_oss::Target::Down(why)
+            }
+        };
+        opened.push((ost, target));
+    }
+    opened
+}
+
+/// Err says why, with the directory.
+pub async fn open_target(dir: &Path, whose: Whose, world: &World) -> Result<Objects, String> {
+    let at = |why: String| format!("'{}': {why}", dir.display());
+    let disk = Disk::real(dir).map_err(|error| at(told(&error)))?;
+    Objects::open(disk, world.clone(), whose)
+        .await
+        .map_err(|error| at(told(&error)))
+}
+
+async fn start_mds(
+    entered: &Entered,
+    settings: &Settings,
+    world: &World,
+    oss: &Oss,
+    osts: &[(OstId, OstPeer)],
+    opening: Opening,
+) -> Outcome<Arc<Mds>> {
+    let dir = entered.home.mds();
+    let failed = |error: &(dyn std::error::Error + 'static)| {
+        Trouble::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
+    };
+    refuse_lost_metadata(entered)?;
+    let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
+    let opened = open_metadata(&entered.home, &entered.marker, world).await?;
+    let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
+    let mut options = gupfs_mds::Options::new(opened, disk, world.clone(), cluster, incarnation);
+    options.shards = VirtualShards(entered.marker.virtual_shards);
+    options.accept_loss = settings.accept_loss;
+    for (ost, peer) in osts {
+        options.targets.push(Target {
+            ost: *ost,
+            peer: peer.clone(),
+            told: info(oss, *ost, opening),
+        });
+    }
+    Mds::start(options).await.map_err(|error| failed(&error))
+}
+
+/// An empty store is formatted by whoever opens it: right for a new one, the end of all names for another.
+fn refuse_lost_metadata(entered: &Entered) -> Outcome<()> {
+    let dir = entered.home.mds_log();
+    let empty = std::fs::read_dir(&dir).map_or(true, |mut entries| entries.next().is_none());
+    if entered.fresh || !empty {
+        return Ok(());
+    }
+    Err(Trouble::new(format!(
+        "'{}' is empty: the metadata is not there",
+        dir.display()
+    ))
+    .todo("if it lies on a disk of its own, mount that; else restore the directory from a backup"))
+}
+
+/// This process opened each target once: one run number tells this opening from others.
+#[derive(Clone, Copy)]
+struct Opening {
+    cluster: ClusterId,
+    run: u64,
+}
+
+fn info(oss: &Oss, ost: OstId, opening: Opening) -> Result<TargetInfo, String> {
+    match oss.objects(ost) {
+        Ok(objects) => Ok(TargetInfo {
+            ost,
+            cluster: opening.cluster,
+            run: opening.run,
+            incarnation: objects.incarnation(),
+            stamp: objects.stamp(),
+        }),
+        Err(refusal) => Err(refusal.to_string()),
+    }
+}
+
+/// A target that is not who it was must not be read by anybody: old bytes would pass for new ones.
+fn disown_refused(mds: &Mds, oss: &Oss) {
+    for (ost, why) in mds.refused_targets() {
+        if let Ok(objects) = oss.objects(ost) {
+            objects.refuse(why);
+        }
+    }
+}
+
+async fn tell_stamps(mds: &Mds, oss: &Oss, opening: Opening) {
+    for ost in oss.osts() {
+        if let Err(refusal) = mds.hear(ost, info(oss, ost, opening)).await {
+            tracing::error!(%ost, %refusal, "a target is not believed");
+        }
+    }
+}
+
+fn client_name(settings: &Settings) -> String {
+    let host = rustix::system::uname();
+    format!(
+        "{}:{}",
+        host.nodename().to_string_lossy(),
+        settings.point.display()
+    )
+}
+
+/// An error with all it rests on, on one line.
+fn told(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        if !text.contains(&error.to_string()) {
+            text = format!("{text}: {error}");
+        }
+        next = error.source();
+    }
+    text
+}

@@ -1,0 +1,331 @@
+//! `gupfs status`: what runs, what it does, what it waits for.
+
+use super::answers::Answers;
+use crate::amount::{show_count, show_size, show_time};
+use crate::home::Marker;
+use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
+use gupfs_store::object::{TargetState, TargetStatus};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Waiting calls that the text lists; the JSON has all.
+const WAITS_SHOWN: usize = 10;
+
+/// Damaged objects that the text lists for one OST.
+const DAMAGE_SHOWN: usize = 10;
+
+/// Both forms, so that whoever asks need not know the shape of what it prints.
+#[derive(Serialize, Deserialize)]
+pub struct StatusAnswer {
+    pub text: String,
+    pub status: serde_json::Value,
+}
+
+/// All roles of one process.
+#[derive(Serialize)]
+struct Status {
+    running: bool,
+    version: &'static str,
+    pid: u32,
+    dir: PathBuf,
+    cluster: String,
+    uptime_seconds: u64,
+    mount: MountStatus,
+    mds: MdsStatus,
+    osts: Vec<TargetStatus>,
+    client: gupfs_client::Status,
+}
+
+#[derive(Serialize)]
+struct MountStatus {
+    at: PathBuf,
+    connection: u32,
+    requests: u64,
+    /// Of these, those that could not be answered at once.
+    parked: u64,
+    under_way: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    /// Finished since the start: (operation, how many, of these with an error).
+    operations: Vec<(&'static str, u64, u64)>,
+}
+
+pub(super) async fn of(answers: &Answers) -> StatusAnswer {
+    let status = Status {
+        running: true,
+        version: env!("CARGO_PKG_VERSION"),
+        pid: std::process::id(),
+        dir: answers.home.root().to_path_buf(),
+        cluster: answers.marker.cluster().to_string(),
+        uptime_seconds: answers.world.clock.boot().since(answers.started).as_secs(),
+        mount: mount(answers),
+        mds: answers.roles.mds.status().await,
+        osts: answers.roles.oss.status().await.targets,
+        client: answers.roles.client.status(),
+    };
+    StatusAnswer {
+        text: status.text(),
+        status: serde_json::to_value(&status).expect("a status is plain data"),
+    }
+}
+
+fn mount(answers: &Answers) -> MountStatus {
+    let (counts, stats) = (answers.mount.session().counts(), answers.mount.stats());
+    MountStatus {
+        at: answers.mount.at().to_path_buf(),
+        connection: answers.mount.session().connection().0,
+        requests: counts.requests,
+        parked: counts.parked,
+        under_way: stats.under_way,
+        bytes_read: stats.read_bytes,
+        bytes_written: stats.written_bytes,
+        operations: stats
+            .ops
+            .iter()
+            .filter(|op| op.done > 0)
+            .map(|op| (op.name, op.done, op.refused))
+            .collect(),
+    }
+}
+
+impl Status {
+    /// For people. Writing to a String cannot fail.
+    fn text(&self) -> String {
+        let mut out = String::new();
+        let uptime = show_time(Duration::from_secs(self.uptime_seconds));
+        let _ = writeln!(
+            out,
+            "{} is served by process {} for {uptime}",
+            self.dir.display(),
+            self.pid
+        );
+        let mount = &self.mount;
+        let _ = writeln!(
+            out,
+            "mount     {} · {} requests, {} under way · {} read, {} written",
+            mount.at.display(),
+            show_count(mount.requests),
+            mount.under_way,
+            show_size(mount.bytes_read),
+            show_size(mount.bytes_written)
+        );
+        let client = &self.client;
+        let _ = writeln!(
+            out,
+            "client    session {} · {} open files, {} held for writing · {} inodes known to the kernel",
+            client.session,
+            show_count(client.open_files as u64),
+            client.held_inodes,
+            show_count(client.known_inodes as u64)
+        );
+        self.metadata(&mut out);
+        for target in &self.osts {
+            ost(&mut out, target);
+        }
+        self.waits(&mut out);
+        out
+    }
+
+    fn metadata(&self, out: &mut String) {
+        let mds = &self.mds;
+        let state = match &mds.state {
+            MdsState::Serving => "serving".to_string(),
+            MdsState::Stopping => "stopping".to_string(),
+            MdsState::Failed(why) => format!("FAILED: {why}; start it again"),
+        };
+        let _ = writeln!(
+            out,
+            "metadata  {state} · {} inodes · {} sessions · {} operations under way",
+            mds.inodes.map_or("unknown".into(), show_count),
+            mds.sessions.len(),
+            mds.under_way
+        );
+        let _ = writeln!(
+            out,
+            "log       change {} made, {} committed, {} durable",
+            mds.staged, mds.committed, mds.durable
+        );
+        if !mds.growth_allowed {
+            let _ = writeln!(
+                out,
+                "          the metadata disk is FULL up to its reserve: only removing is allowed"
+            );
+        }
+        let purge = &mds.purge;
+        let _ = writeln!(
+            out,
+            "purge     {} removed files wait · {} done since the start, {} objects",
+            mds.purging.map_or("unknown".into(), show_count),
+            show_count(purge.files_done),
+            show_count(purge.objects_removed)
+        );
+        let unfinished = &mds.unfinished;
+        if unfinished.cuts + unfinished.sessions > 0 {
+            let _ = writeln!(
+                out,
+                "chores    {} files to be cut, {} sessions to be cleared up after",
+                unfinished.cuts, unfinished.sessions
+            );
+        }
+        for error in [&purge.last_error, &unfinished.last_error]
+            .into_iter()
+            .flatten()
+        {
+            let _ = writeln!(out, "          last failure: {error}");
+        }
+        let _ = writeln!(out, "start     {}", recovery(&mds.recovery));
+    }
+
+    fn waits(&self, out: &mut String) {
+        let mds = self.mds.waits.iter().map(|wait| {
+            let text = format!("{} waits for {}", wait.op, wait.waits_for);
+            (wait.millis, text)
+        });
+        let client = self.client.waiting.iter().map(|wait| {
+            let about = wait
+                .ino
+                .as_ref()
+                .map_or(String::new(), |ino| format!(" (inode {ino})"));
+            (
+                wait.for_ms,
+                format!("{} asked {}{about}", wait.what, wait.whom),
+            )
+        });
+        let mut waits: Vec<(u64, String)> = mds.chain(client).collect();
+        if waits.is_empty() {
+            let _ = writeln!(out, "waiting   nobody");
+            return;
+        }
+        waits.sort_by(|a, b| b.cmp(a));
+        let _ = writeln!(out, "waiting   {} calls", waits.len());
+        for (millis, text) in waits.iter().take(WAITS_SHOWN) {
+            let time = show_time(Duration::from_millis(*millis));
+            let _ = writeln!(out, "          {time:>8}  {text}");
+        }
+    }
+}
+
+fn ost(out: &mut String, target: &TargetStatus) {
+    let name = format!("ost{}", target.ost);
+    match &target.state {
+        TargetState::Down(why) => {
+            let _ = writeln!(out, "{name:<9} DOWN: {why}");
+        }
+        TargetState::Serving => {
+            let served = &target.served;
+            let _ = writeln!(
+                out,
+                "{name:<9} serving · {} of {} available · {} objects · {} read, {} written · {} under way",
+                show_size(target.available),
+                show_size(target.total),
+                show_count(target.objects),
+                show_size(served.bytes_read),
+                show_size(served.bytes_written),
+                served.under_way
+            );
+        }
+    }
+    if !target.damaged.is_empty() {
+        let _ = writeln!(
+            out,
+            "          {} DAMAGED objects, met {} times:",
+            target.damaged.len(),
+            target.damage_met
+        );
+        for (object, what) in target.damaged.iter().take(DAMAGE_SHOWN) {
+            let _ = writeln!(out, "          object {object} {what}");
+        }
+    }
+}
+
+fn recovery(report: &RecoveryReport) -> String {
+    let took = show_time(Duration::from_millis(report.millis));
+    if report.formatted {
+        return "a new store".into();
+    }
+    let done = [
+        (report.dead_sessions, "sessions ended"),
+        (report.writers, "files asked for at their OSTs"),
+        (report.orphans_forgotten, "removed files let go"),
+        (report.cuts_resumed, "cuts finished"),
+        (
+            report.sessions_left + report.cuts_left,
+            "left for later, since an OST is down",
+        ),
+    ];
+    let done: Vec<String> = done
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", show_count(*count)))
+        .collect();
+    if done.is_empty() {
+        return format!("nothing had to be recovered ({took})");
+    }
+    format!("recovered in {took}: {}", done.join(", "))
+}
+
+/// What can be said of a store that nothing serves.
+#[derive(Serialize)]
+pub struct Offline {
+    running: bool,
+    dir: PathBuf,
+    cluster: String,
+    osts: Vec<OfflineOst>,
+}
+
+#[derive(Serialize)]
+struct OfflineOst {
+    ost: u16,
+    /// The directory is there and something is in it.
+    present: bool,
+    total: u64,
+    free: u64,
+}
+
+impl Offline {
+    pub fn of(home: &crate::home::Home, marker: &Marker) -> Offline {
+        let osts = marker.osts().map(|id| {
+            let dir = home.ost(id);
+            let space = rustix::fs::statvfs(&dir);
+            OfflineOst {
+                ost: id.0,
+                present: std::fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()),
+                total: space
+                    .as_ref()
+                    .map_or(0, |space| space.f_blocks * space.f_frsize),
+                free: space
+                    .as_ref()
+                    .map_or(0, |space| space.f_bavail * space.f_frsize),
+            }
+        });
+        Offline {
+            running: false,
+            dir: home.root().to_path_buf(),
+            cluster: marker.cluster().to_string(),
+            osts: osts.collect(),
+        }
+    }
+
+    pub fn text(&self) -> String {
+        let mut out = format!("nothing serves {}\n", self.dir.display());
+        for ost in &self.osts {
+            let name = format!("ost{}", ost.ost);
+            let _ = match ost.present {
+                true => writeln!(
+                    out,
+                    "{name:<9} {} free of {}",
+                    show_size(ost.free),
+                    show_size(ost.total)
+                ),
+                false => writeln!(
+                    out,
+                    "{name:<9} MISSING: its directory is empty or not there"
+                ),
+            };
+        }
+        let _ = writeln!(out, "start it: gupfs up {} --mount MNT", self.dir.display());
+        out
+    }
+}

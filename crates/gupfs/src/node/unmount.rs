@@ -1,0 +1,118 @@
+//! What ends a node: a signal, `gupfs stop`, somebody's umount. A mount in use is not torn away unless asked twice.
+
+use super::{Node, StopRequest};
+use crate::mountpoint::holders;
+use gupfs_mount::Mount;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a mount that is in use is tried again after a signal.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Somebody who just looks (a desktop, a monitor) keeps a mount busy for a moment: a stop is tried so often before it is
+/// refused.
+const TRIES: u32 = 4;
+
+impl Node {
+    /// Returns when the mount is out of the tree, with what led to it.
+    pub(super) async fn wait_for_the_end(&mut self) -> String {
+        let ended = {
+            let mount = self.mount.clone();
+            let wait = move || mount.session().wait();
+            self.world.tasks.spawn("end of the session", {
+                let tasks = self.world.tasks.clone();
+                async move { tasks.blocking(wait).await }
+            })
+        };
+        tokio::pin!(ended);
+        let mut told = 0;
+        let mut busy = false;
+        loop {
+            tokio::select! {
+                _ = &mut ended => return "unmounted from outside; stopping".into(),
+                signal = self.signals.next() => {
+                    told += 1;
+                    let force = told > 1;
+                    if self.unmount(force).await.is_ok() {
+                        return format!("{signal}: unmounted; stopping");
+                    }
+                    busy = true;
+                    let users = in_use(self.mount.at());
+                    self.say("busy", &format!("{signal}: {users}; it stops when they are done, or at once after a second signal"));
+                }
+                Some(request) = self.stops.recv() => {
+                    let StopRequest { force, answer } = request;
+                    let outcome = self.unmount_patiently(force).await;
+                    let done = outcome.is_ok();
+                    // Who asked may have gone away.
+                    let _ = answer.send(outcome);
+                    if done {
+                        return "asked to stop: unmounted; stopping".into();
+                    }
+                }
+                () = self.world.clock.sleep(AGAIN), if busy => {
+                    if self.unmount(false).await.is_ok() {
+                        return "the mount is free now: unmounted; stopping".into();
+                    }
+                }
+            }
+        }
+    }
+
+    async fn unmount_patiently(&self, force: bool) -> Result<(), String> {
+        for _ in 1..TRIES {
+            if self.unmount(force).await.is_ok() {
+                return Ok(());
+            }
+            self.world.clock.sleep(AGAIN).await;
+        }
+        self.unmount(force).await
+    }
+
+    /// Err says who uses it.
+    async fn unmount(&self, force: bool) -> Result<(), String> {
+        let mount: Arc<Mount> = self.mount.clone();
+        let unmounted = move || {
+            let session = mount.session();
+            if !force {
+                return session.try_unmount();
+            }
+            // What programs wrote through mappings lies in the kernel's page cache only; the abort below would drop it.
+            if let Err(error) =
+                std::fs::File::open(mount.at()).and_then(|root| Ok(rustix::fs::syncfs(root)?))
+            {
+                tracing::warn!(%error, "what was written through mappings may be lost");
+            }
+            let outcome = session.unmount();
+            // Out of the tree, but who uses it would keep it, and us, alive: their calls fail from here on.
+            if let Ok(gupfs_door::Unmounted::Detached) = outcome {
+                session.abort()?;
+            }
+            outcome
+        };
+        match self.world.tasks.blocking(unmounted).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
+                Err(in_use(self.mount.at()))
+            }
+            Err(error) => {
+                let at = self.mount.at().display();
+                tracing::error!(%error, point = %at, "cannot unmount");
+                Err(format!("cannot unmount '{at}': {error}"))
+            }
+        }
+    }
+}
+
+fn in_use(point: &Path) -> String {
+    let holders = holders(point);
+    let at = point.display();
+    if holders.is_empty() {
+        return format!(
+            "'{at}' is in use, by whom /proc does not tell (a mount below it, or another user's program)"
+        );
+    }
+    let list: Vec<String> = holders.iter().map(ToString::to_string).collect();
+    format!("'{at}' is in use: {}", list.join("; "))
+}

@@ -1,0 +1,372 @@
+//! `gupfs check`: each kind of damage is planted, found, and repaired where nothing is lost by it.
+
+mod plant;
+#[path = "../running/mod.rs"]
+mod running;
+
+use gupfs_names::{Body, Key, Kind, Parsed, Usage, Xattr};
+use gupfs_proto::data::{BlockSums, Existing, Owner};
+use gupfs_proto::{InodeId, ObjectOffset, Presence};
+use gupfs_store::object::Write;
+use plant::{data_file, in_objects, in_records};
+use running::{Place, can_mount, gupfs};
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+/// Bytes of the file that has an object.
+const LARGE: usize = 3 << 20;
+
+/// A stopped store with a bit of everything.
+struct Store {
+    place: Place,
+    dir: InodeId,
+    small: InodeId,
+    large: InodeId,
+}
+
+impl Store {
+    fn new() -> Store {
+        let place = Place::new();
+        let running = place.up();
+        let at = |name: &str| place.mnt().join(name);
+        fs::create_dir(at("dir")).unwrap();
+        fs::create_dir(at("dir/sub")).unwrap();
+        fs::write(at("dir/small"), "few bytes").unwrap();
+        fs::hard_link(at("dir/small"), at("second-name")).unwrap();
+        fs::write(at("large"), vec![5; LARGE]).unwrap();
+        fs::write(at("untouched"), vec![6; 100_000]).unwrap();
+        std::os::unix::fs::symlink("large", at("link")).unwrap();
+        let value = rustix::fs::setxattr(at("large"), "user.colour", b"blue", rustix::fs::XattrFlags::empty());
+        value.unwrap();
+        let ino = |name: &str| InodeId(fs::symlink_metadata(at(name)).unwrap().ino());
+        let (dir, small, large) = (ino("dir"), ino("dir/small"), ino("large"));
+        assert_eq!(running.stop(), 0);
+        Store {
+            place,
+            dir,
+            small,
+            large,
+        }
+    }
+
+    fn check(&self, more: &[&str]) -> (i32, serde_json::Value) {
+        let store = self.place.store();
+        let mut args = vec!["check", store.to_str().unwrap(), "--json"];
+        args.extend(more);
+        let output = gupfs(args);
+        let json = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+        (output.status.code().unwrap(), json)
+    }
+
+    /// What a check finds, by kind.
+    fn finds(&self, kinds: &[&str]) {
+        self.finds_with(&[], kinds);
+    }
+
+    fn finds_with(&self, more: &[&str], kinds: &[&str]) {
+        let (code, json) = self.check(more);
+        let found = kinds_of(&json["problems"]);
+        assert!(found == kinds && code == 1, "{code} {json:#}");
+    }
+
+    /// Everything that was found is repaired; the store is clean then, serves, and has what nobody touched.
+    fn repairs_all(&self) {
+        let (code, json) = self.check(&["--repair"]);
+        assert_eq!(code, 4, "{json:#}");
+        assert_ne!(kinds_of(&json["repaired"]), Vec::<String>::new());
+        let (code, json) = self.check(&[]);
+        assert_eq!(code, 0, "{json:#}");
+        self.serves();
+    }
+
+    /// A repair leaves these, since mending them would lose something or cannot be done.
+    fn cannot_repair(&self, kinds: &[&str]) {
+        let (code, json) = self.check(&["--repair"]);
+        assert!(kinds_of(&json["problems"]) == kinds && code == 1, "{code} {json:#}");
+        self.serves();
+    }
+
+    fn serves(&self) {
+        let running = self.place.up();
+        let untouched = fs::read(self.place.mnt().join("untouched")).unwrap();
+        assert!(untouched == vec![6; 100_000]);
+        assert_eq!(running.stop(), 0);
+    }
+}
+
+fn kinds_of(list: &serde_json::Value) -> Vec<String> {
+    let list = list.as_array().unwrap().iter();
+    let mut kinds: Vec<String> = list
+        .map(|fault| fault["kind"].as_str().unwrap().to_string())
+        .collect();
+    kinds.sort();
+    kinds
+}
+
+#[test]
+fn a_whole_store_has_no_problems() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    let (code, json) = store.check(&["--data"]);
+    assert_eq!(code, 0, "{json:#}");
+    assert_eq!(json["seen"]["entries"], 7);
+    assert_eq!(json["seen"]["directories"], 3);
+    assert_eq!(json["seen"]["objects"], 2);
+    assert!(json["seen"]["bytes"].as_u64().unwrap() >= LARGE as u64);
+}
+
+#[test]
+fn an_object_without_inode_is_found_and_removed() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    let (_, mut object, _) = data_file(&store.place, store.large);
+    object.ino = InodeId(0x7_7777);
+    in_objects(&store.place, 1, async |objects| {
+        let write = Write {
+            object,
+            at: ObjectOffset(0),
+            data: b"nobody's",
+            sums: &BlockSums::default(),
+            existing: Existing::Perhaps,
+            owner: Owner::default(),
+        };
+        objects.write(write).await.unwrap();
+    });
+    store.finds(&["ObjectWithoutInode"]);
+    store.repairs_all();
+}
+
+#[test]
+fn an_object_that_its_inode_has_lost_is_found_and_cannot_be_repaired() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    let (_, _, path) = data_file(&store.place, store.large);
+    fs::remove_file(path).unwrap();
+    store.finds(&["ObjectLost"]);
+    store.cannot_repair(&["ObjectLost"]);
+}
+
+#[test]
+fn an_object_on_a_wrong_ost_is_found() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    let (ost, object, path) = data_file(&store.place, store.large);
+    let bytes = fs::read(&path).unwrap();
+    in_objects(&store.place, ost, async |objects| {
+        objects.remove(object).await.unwrap();
+    });
+    in_objects(&store.place, 1 - ost, async |objects| {
+        let write = Write {
+            object,
+            at: ObjectOffset(0),
+            data: &bytes,
+            sums: &BlockSums::default(),
+            existing: Existing::Perhaps,
+            owner: Owner::default(),
+        };
+        objects.write(write).await.unwrap();
+    });
+    store.finds(&["ObjectLost", "ObjectOnWrongOst"]);
+}
+
+#[test]
+fn an_object_its_inode_knows_nothing_of_is_found() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    in_records(&store.place, |records| {
+        records.change_inode(store.large, |inode| {
+            let Body::File(file) = &mut inode.body else {
+                panic!("a file is a file");
+            };
+            file.layout.components[0].presence.set(0, Presence::Never);
+        });
+    });
+    store.finds(&["ObjectUnannounced"]);
+    store.cannot_repair(&["ObjectUnannounced"]);
+}
+
+#[test]
+fn bytes_that_do_not_match_their_checksum_are_found_when_asked_for() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    let (_, _, path) = data_file(&store.place, store.large);
+    let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all_at(b"rot", 1_500_000).unwrap();
+    drop(file);
+    let (code, json) = store.check(&[]);
+    assert_eq!(code, 0, "names and objects are as they were: {json:#}");
+    store.finds_with(&["--data"], &["ObjectDamaged"]);
+}
+
+#[test]
+fn an_entry_without_inode_is_found_and_removed() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    in_records(&store.place, |records| {
+        records.remove(&Key::inode(store.large));
+    });
+    // Its attribute and its object belong to nothing, and its shard counts one inode too many.
+    store.finds(&["Dangling", "EntryWithoutInode", "ObjectWithoutInode", "WrongUsage"]);
+    store.repairs_all();
+}
+
+#[test]
+fn an_inode_without_entry_is_found_and_named_in_the_root() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    in_records(&store.place, |records| records.remove(&records.entry("large")));
+    store.finds(&["InodeWithoutEntry", "WrongEntries"]);
+    store.repairs_all();
+    let running = store.place.up();
+    let found = fs::read_dir(store.place.mnt()).unwrap().any(|entry| {
+        let entry = entry.unwrap();
+        entry.ino() == store.large.0 && fs::read(entry.path()).unwrap() == vec![5; LARGE]
+    });
+    assert!(found, "the file has no name in the root");
+    assert_eq!(running.stop(), 0);
+}
+
+/// std's DirEntry tells the inode through a trait.
+trait Ino {
+    fn ino(&self) -> u64;
+}
+
+impl Ino for fs::DirEntry {
+    fn ino(&self) -> u64 {
+        std::os::unix::fs::DirEntryExt::ino(self)
+    }
+}
+
+#[test]
+fn wrong_counts_are_found_and_set_right() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    in_records(&store.place, |records| {
+        records.change_inode(store.small, |inode| inode.names = 5);
+        records.change_inode(store.large, |inode| inode.xattrs = 3);
+        records.change_inode(store.dir, |inode| {
+            if let Body::Directory(dir) = &mut inode.body {
+                dir.entries = 40;
+            }
+        });
+        let usage = records.keys(Kind::Usage).remove(0);
+        let wrong = Usage {
+            inodes: 1_000,
+            purging: 0,
+        };
+        records.put(&usage, &wrong);
+    });
+    store.finds(&["WrongEntries", "WrongNames", "WrongUsage", "WrongXattrs"]);
+    store.repairs_all();
+}
+
+#[test]
+fn records_that_cannot_be_read_are_found_and_left_alone() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    in_records(&store.place, |records| {
+        records.put_raw(&Key::inode(store.small), b"\x01garbage");
+        records.put_raw(&Key::inode(store.large), b"\x09of a newer version");
+    });
+    let (code, json) = store.check(&[]);
+    assert_eq!(code, 1);
+    let kinds = kinds_of(&json["problems"]);
+    assert_eq!(kinds.iter().filter(|kind| *kind == "Undecodable").count(), 2, "{json:#}");
+    // What belongs to an inode that cannot be read is not taken for leftovers.
+    assert!(!kinds.iter().any(|kind| kind.starts_with("Object") || kind == "Dangling"), "{json:#}");
+}
+
+#[test]
+fn leftovers_that_belong_to_nothing_are_found_and_removed() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    in_records(&store.place, |records| {
+        let nobody = InodeId(0x9_9999);
+        records.put(&Key::xattr(nobody, b"user.x"), &Xattr("y".into()));
+        let back_link = records.keys(Kind::BackLink).remove(0);
+        assert!(matches!(back_link.parse(), Some(Parsed::BackLink { .. })));
+        records.change_inode(store.small, |inode| inode.names = 2);
+    });
+    store.finds(&["Dangling"]);
+    store.repairs_all();
+}
+
+#[test]
+fn a_log_damaged_in_the_middle_is_told_and_nothing_is_served() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    // Records of the log that the index does not have: the process is killed before it persists.
+    let running = store.place.up();
+    for n in 0..200 {
+        fs::write(store.place.mnt().join(format!("f{n}")), "x").unwrap();
+    }
+    rustix::fs::syncfs(fs::File::open(store.place.mnt()).unwrap()).unwrap();
+    running.kill();
+    let log = store.place.store().join("mds/log");
+    let mut damaged = 0;
+    for segment in fs::read_dir(&log).unwrap() {
+        let path = segment.unwrap().path();
+        let bytes = fs::read(&path).unwrap();
+        // A name that stands in a batch in the middle.
+        if let Some(at) = bytes.windows(4).position(|window| window == b"f100") {
+            let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+            file.write_all_at(b"f999", at as u64).unwrap();
+            damaged += 1;
+        }
+    }
+    assert_eq!(damaged, 1, "the batch is not in the log");
+    let output = gupfs(["check".as_ref(), store.place.store().as_os_str()]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the log is damaged: batch"), "{said}");
+    let said = store.place.refusal(&[]);
+    assert!(said.contains("the log is damaged: batch"), "{said}");
+}
+
+#[test]
+fn a_target_that_cannot_be_opened_is_told() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    fs::rename(store.place.store().join("ost1"), store.place.dir().join("elsewhere")).unwrap();
+    store.finds(&["TargetDown"]);
+}
+
+#[test]
+fn a_store_in_use_is_not_looked_at() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let running = place.up();
+    let output = gupfs(["check".as_ref(), place.store().as_os_str()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is in use by process"));
+    assert_eq!(running.stop(), 0);
+}

@@ -1,0 +1,145 @@
+//! A stopped store, opened to damage it.
+
+use crate::running::Place;
+use bytes::Bytes;
+use gupfs_names::{Inode, Key, KeyRange, Kind, Parsed, Record};
+use gupfs_proto::{ClusterId, Incarnation, InodeId, ObjectId, OstId, VirtualShard};
+use gupfs_store::index::Index;
+use gupfs_store::kv::{Kv, KvOptions};
+use gupfs_store::log::{LogOptions, StoreId};
+use gupfs_store::object::{Objects, Whose};
+use gupfs_world::{Disk, World};
+use std::path::PathBuf;
+
+/// What the marker says.
+struct Marker {
+    cluster: ClusterId,
+    metadata: Incarnation,
+    shards: u16,
+}
+
+fn marker(place: &Place) -> Marker {
+    let text = std::fs::read_to_string(place.store().join("gupfs.toml")).unwrap();
+    let table: toml::Table = text.parse().unwrap();
+    let hex = |key: &str| u128::from_str_radix(table[key].as_str().unwrap(), 16).unwrap();
+    Marker {
+        cluster: ClusterId(hex("cluster")),
+        metadata: Incarnation(hex("metadata") as u64),
+        shards: table["virtual_shards"].as_integer().unwrap() as u16,
+    }
+}
+
+/// Records of the metadata store, to be changed.
+pub struct Records {
+    kv: Kv,
+    shards: u16,
+}
+
+impl Records {
+    pub fn get<R: Record>(&self, key: &Key) -> R {
+        let value = self.kv.get(key.as_bytes()).unwrap().expect("the record is there");
+        R::decode(&value).unwrap()
+    }
+
+    pub fn put<R: Record>(&self, key: &Key, record: &R) {
+        self.change(key, Some(record.encode()));
+    }
+
+    pub fn put_raw(&self, key: &Key, value: &'static [u8]) {
+        self.change(key, Some(Bytes::from_static(value)));
+    }
+
+    pub fn remove(&self, key: &Key) {
+        self.change(key, None);
+    }
+
+    pub fn change_inode(&self, ino: InodeId, change: impl FnOnce(&mut Inode)) {
+        let key = Key::inode(ino);
+        let mut inode: Inode = self.get(&key);
+        change(&mut inode);
+        self.put(&key, &inode);
+    }
+
+    /// The key of an inode's first name.
+    pub fn entry(&self, wanted: &str) -> Key {
+        let found = self.keys(Kind::Entry).into_iter().find(|key| {
+            matches!(key.parse(), Some(Parsed::Entry { name, .. }) if name.as_bytes() == wanted.as_bytes())
+        });
+        found.expect("the name is there")
+    }
+
+    pub fn keys(&self, kind: Kind) -> Vec<Key> {
+        let bytes = |key: &Key| Bytes::copy_from_slice(key.as_bytes());
+        (0..self.shards)
+            .map(|shard| KeyRange::of_kind(VirtualShard(shard), kind))
+            .flat_map(|range| self.kv.scan(bytes(&range.from), bytes(&range.to), 10_000).unwrap())
+            .map(|(key, _)| Key::from_bytes(&key))
+            .collect()
+    }
+
+    fn change(&self, key: &Key, value: Option<Bytes>) {
+        self.kv.stage(0, vec![(Bytes::copy_from_slice(key.as_bytes()), value)]);
+    }
+}
+
+pub fn in_records(place: &Place, plant: impl FnOnce(&Records)) {
+    let marker = marker(place);
+    run(async {
+        let mds = place.store().join("mds");
+        let index = Index::open_fjall(&mds.join("index")).unwrap();
+        let store = StoreId {
+            cluster: marker.cluster,
+            incarnation: marker.metadata,
+        };
+        let options = KvOptions::new(LogOptions::new(store));
+        let disk = Disk::real(mds.join("log")).unwrap();
+        let (kv, _) = Kv::open(disk, index, options, World::real()).await.unwrap();
+        let records = Records {
+            kv,
+            shards: marker.shards,
+        };
+        plant(&records);
+        records.kv.stop().await.unwrap();
+    });
+}
+
+pub fn in_objects<F: Future<Output = ()>>(place: &Place, ost: u16, plant: impl FnOnce(Objects) -> F) {
+    let cluster = marker(place).cluster;
+    run(async {
+        let disk = Disk::real(place.store().join(format!("ost{ost}"))).unwrap();
+        let whose = Whose {
+            cluster,
+            ost: OstId(ost),
+        };
+        let objects = Objects::open(disk, World::real(), whose).await.unwrap();
+        plant(objects.clone()).await;
+        objects.stop().await.unwrap();
+    });
+}
+
+/// The data file of an inode's only object, with its OST.
+pub fn data_file(place: &Place, ino: InodeId) -> (u16, ObjectId, PathBuf) {
+    for ost in 0..2 {
+        let top = place.store().join(format!("ost{ost}/objects"));
+        for dir in std::fs::read_dir(top).unwrap() {
+            for file in std::fs::read_dir(dir.unwrap().path()).unwrap() {
+                let path = file.unwrap().path();
+                let name = path.file_name().unwrap().to_str().unwrap();
+                if let Ok(object) = name.parse::<ObjectId>()
+                    && object.ino == ino
+                {
+                    return (ost, object, path);
+                }
+            }
+        }
+    }
+    panic!("inode {ino} has no object");
+}
+
+fn run(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(work);
+}

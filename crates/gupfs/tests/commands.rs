@@ -1,0 +1,229 @@
+//! Commands that need no mount: help, version, completions, manual pages, doctor, configuration.
+
+mod running;
+
+use expect_test::expect;
+use running::gupfs;
+use std::process::Output;
+
+fn said(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn help_lists_the_commands() {
+    expect![[r#"
+        A parallel file system for research centres: one name space, its bytes striped over many targets
+
+        Usage: gupfs <COMMAND>
+
+        Commands:
+          up           Start everything on this machine and mount it; an empty directory is made a store
+          stop         Unmount and stop a running gupfs; everything is kept
+          status       Show what runs, what it does, what it waits for, what is damaged
+          df           Show the space of each OST and of all together
+          layout       Show or set how files are laid out over the OSTs
+          check        Look for inconsistencies in a stopped store, and repair what can be repaired without
+                       losing anything
+          config       Look at a configuration file
+          doctor       Look at this machine: what gupfs needs, what is missing, how to get it
+          completions  Print completions for a shell
+          man          Print the manual page, or write one a command into a directory
+          version      Show the version of the program and of the formats it knows
+
+        Options:
+          -h, --help     Print help
+          -V, --version  Print version
+
+        Example:
+          gupfs up /srv/gupfs --mount /mnt/gupfs
+
+        A command's own help: gupfs COMMAND --help. Manual pages: gupfs man.
+    "#]].assert_eq(&said(&gupfs(["--help"])));
+}
+
+#[test]
+fn help_of_up_tells_all_it_takes() {
+    expect![[r#"
+        Start everything on this machine and mount it; an empty directory is made a store
+
+        Usage: gupfs up [OPTIONS] <DIR>
+
+        Arguments:
+          <DIR>
+                  The store's directory; made if it does not exist
+
+        Options:
+              --mount <MNT>
+                  Where the file system appears: an empty directory
+
+              --osts <N>
+                  Object storage targets; more than there are adds new ones [default: as many as there are,
+                  4 in a new store]
+
+              --config <FILE>
+                  Configuration file; flags win over it
+
+              --listen-metrics <ADDR:PORT>
+                  Serve metrics for Prometheus at http://ADDR:PORT/metrics
+
+              --log <FORMAT>
+                  How logs are written [default: text]
+
+                  Possible values:
+                  - text: For people
+                  - json: One JSON object a line
+
+              --log-level <FILTER>
+                  What is logged: error, warn, info, debug, trace, or by part [default: info]
+
+              --allow-other <BOOL>
+                  Whether other users may use the mount [default: true for root]
+          
+                  [possible values: true, false]
+
+              --read-only
+                  No changes through this mount
+
+              --accept-loss
+                  Start although something that was acknowledged as durable is lost; the log says what
+
+              --json
+                  Print events (ready, stopping, stopped) as JSON objects, one a line
+
+          -h, --help
+                  Print help (see a summary with '-h')
+
+        Examples:
+          gupfs up /srv/gupfs --mount /mnt/gupfs
+          gupfs up /srv/gupfs --mount /mnt/gupfs --osts 4 --listen-metrics 127.0.0.1:9187
+          gupfs up /srv/gupfs --config /etc/gupfs.toml
+
+        It stays in the foreground. Ctrl-C, SIGTERM or `gupfs stop` unmount and stop it; a second signal
+        does so even while
+        programs use the mount. Each disk of its own for an OST: mount it at DIR/ost0, DIR/ost1, … before
+        the first start.
+
+        Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments, configuration
+        or mount point
+    "#]].assert_eq(&said(&gupfs(["up", "--help"])));
+}
+
+#[test]
+fn help_of_check_tells_what_is_found_and_the_exit_codes() {
+    expect![[r#"
+        Look for inconsistencies in a stopped store, and repair what can be repaired without losing anything
+
+        Usage: gupfs check [OPTIONS] <DIR>
+
+        Arguments:
+          <DIR>  The store's directory
+
+        Options:
+              --data    Also read all bytes and compare them with their checksums
+              --repair  Repair what loses nothing
+              --json    As one JSON object
+          -h, --help    Print help
+
+        Examples:
+          gupfs check /srv/gupfs
+          gupfs check /srv/gupfs --data
+          gupfs check /srv/gupfs --repair --json
+
+        Found are: objects without inode, objects that an inode has lost, objects on a wrong OST, entries
+        without inode, inodes
+        without entry (repaired: named in the root directory), wrong counts, records that cannot be read,
+        leftovers of all kinds;
+        with --data also bytes that do not match their checksum.
+
+        Exit codes: 0 nothing was found · 1 problems were found · 2 it could not look: in use, or not a
+        store · 4 problems were
+        found, and all are repaired
+    "#]].assert_eq(&said(&gupfs(["check", "--help"])));
+}
+
+#[test]
+fn the_version_is_told_to_people_and_scripts() {
+    assert!(said(&gupfs(["version"])).starts_with("gupfs 0."));
+    let json: serde_json::Value = serde_json::from_str(&said(&gupfs(["version", "--json"]))).unwrap();
+    assert_eq!(json["store_format"], 1);
+    assert!(said(&gupfs(["--version"])).starts_with("gupfs 0."));
+}
+
+#[test]
+fn completions_are_made_for_the_usual_shells() {
+    for shell in ["bash", "zsh", "fish"] {
+        let text = said(&gupfs(["completions", shell]));
+        assert!(text.contains("gupfs") && text.contains("layout"), "{shell}");
+        assert!(!text.contains("guardian"), "{shell} completes what is hidden");
+    }
+    assert_eq!(gupfs(["completions", "csh"]).status.code(), Some(2));
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = gupfs(["man".as_ref(), "--dir".as_ref(), dir.path().as_os_str()]);
+    assert_eq!(output.status.code(), Some(0));
+    let mut pages: Vec<String> = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    pages.sort();
+    expect![[r#"
+        gupfs-check.1
+        gupfs-completions.1
+        gupfs-config-check.1
+        gupfs-config.1
+        gupfs-df.1
+        gupfs-doctor.1
+        gupfs-layout-get.1
+        gupfs-layout-set.1
+        gupfs-layout.1
+        gupfs-man.1
+        gupfs-status.1
+        gupfs-stop.1
+        gupfs-up.1
+        gupfs-version.1
+        gupfs.1"#]].assert_eq(&pages.join("\n"));
+    let page = std::fs::read_to_string(dir.path().join("gupfs-up.1")).unwrap();
+    assert!(page.contains("Exit codes"), "{page}");
+}
+
+#[test]
+fn doctor_looks_at_the_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = gupfs(["doctor".as_ref(), dir.path().as_os_str(), "--json".as_ref()]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let about: Vec<&str> = json["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding["about"].as_str().unwrap())
+        .collect();
+    assert_eq!(about, ["kernel", "/dev/fuse", "mounting", "memory", "open files", "space"]);
+    assert_eq!(output.status.code(), Some(if json["healthy"] == true { 0 } else { 1 }));
+}
+
+#[test]
+fn the_example_configuration_can_be_used() {
+    let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gupfs.example.toml");
+    let output = gupfs(["config".as_ref(), "check".as_ref(), example.as_os_str()]);
+    assert!(said(&output).ends_with("can be used.\n"));
+}
+
+#[test]
+fn what_is_neither_a_store_nor_a_mount_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for command in ["status", "df", "stop"] {
+        let output = gupfs([command.as_ref(), dir.path().as_os_str()]);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("is neither a gupfs store"), "{said}");
+    }
+    let output = gupfs(["check".as_ref(), dir.path().as_os_str()]);
+    assert_eq!(output.status.code(), Some(2));
+    let output = gupfs(["layout".as_ref(), "get".as_ref(), dir.path().as_os_str()]);
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,20 @@
+//! The POSIX suite on a real mount.
+
+mod running;
+
+use gupfs_conform::{Filter, run};
+use running::{Place, can_mount};
+
+#[test]
+fn the_mount_behaves_as_posix_says() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let running = place.up();
+    let report = run(&place.mnt(), &Filter::default()).unwrap();
+    println!("{report}");
+    assert_eq!(running.stop(), 0);
+    let failed: Vec<&str> = report.failures().map(|tried| tried.name.as_str()).collect();
+    assert!(failed.is_empty(), "{} checks failed: {failed:#?}", failed.len());
+}

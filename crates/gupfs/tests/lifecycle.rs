@@ -1,0 +1,403 @@
+//! A store from its making to its end: started, used, stopped, killed, started again, looked at.
+
+#![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
+
+mod running;
+
+use expect_test::expect;
+use running::{Place, Running, can_mount, gupfs, is_mounted, refused};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+
+fn about(place: &Place, args: &[&str]) -> Output {
+    let (command, rest) = args.split_first().unwrap();
+    let store = place.store();
+    let mut all = vec![*command, store.to_str().unwrap()];
+    all.extend(rest);
+    gupfs(all)
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn clean(place: &Place) {
+    let output = about(place, &["check", "--data"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", said(&output), refused(&output, &place.dir()));
+}
+
+#[test]
+fn a_store_is_made_used_stopped_and_found_again() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let running = place.up();
+    assert!(running.ready.starts_with(&format!(
+        "gupfs: mounted at {}, 2 OSTs, ready in ",
+        place.mnt().display()
+    )));
+    fs::create_dir(place.mnt().join("dir")).unwrap();
+    fs::write(place.mnt().join("dir/small"), "few bytes").unwrap();
+    let large = vec![7u8; 6 << 20];
+    fs::write(place.mnt().join("large"), &large).unwrap();
+    assert_eq!(running.stop(), 0);
+    assert!(!is_mounted(&place.mnt()));
+    let key = fs::metadata(place.store().join("cluster.key")).unwrap();
+    assert_eq!((key.permissions().mode() & 0o777, key.len()), (0o600, 32));
+    clean(&place);
+
+    let running = place.up();
+    assert_eq!(fs::read(place.mnt().join("dir/small")).unwrap(), b"few bytes");
+    assert!(fs::read(place.mnt().join("large")).unwrap() == large);
+    assert_eq!(running.stop(), 0);
+}
+
+#[test]
+fn after_kill_9_everything_answered_is_there_and_the_mount_point_is_free() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let running = place.up();
+    let file = |n: usize| place.mnt().join(format!("f{n}"));
+    for n in 0..50 {
+        fs::write(file(n), vec![n as u8; n * 1000]).unwrap();
+    }
+    let held = fs::File::create(file(50)).unwrap();
+    running.kill();
+    drop(held);
+    // The dead mount may still be there: the start takes it away.
+    let running = place.up();
+    for n in 0..50 {
+        assert!(fs::read(file(n)).unwrap() == vec![n as u8; n * 1000], "file {n}");
+    }
+    assert!(file(50).exists());
+    assert_eq!(running.stop(), 0);
+    clean(&place);
+}
+
+#[test]
+fn a_dead_mount_is_taken_away_at_the_next_start() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let running = place.up();
+    // The guardian dies too: nobody else takes the mount away.
+    let children = format!("/proc/{0}/task/{0}/children", running.pid());
+    let guardian: i32 = fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    let guardian = rustix::process::Pid::from_raw(guardian).unwrap();
+    rustix::process::kill_process(guardian, Signal::KILL).unwrap();
+    let mut child = running;
+    child.child.kill().unwrap();
+    child.child.wait().unwrap();
+    assert!(is_mounted(&place.mnt()), "somebody else took it away");
+    assert_eq!(fs::read_dir(place.mnt()).unwrap_err().raw_os_error(), Some(107));
+    let running = place.up();
+    fs::write(place.mnt().join("x"), "y").unwrap();
+    assert_eq!(running.stop(), 0);
+}
+
+#[test]
+fn the_guardian_takes_away_the_mount_of_a_killed_process() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let mut running = place.up();
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    // Nobody else here would: dropping `running` does so, later.
+    let start = std::time::Instant::now();
+    while is_mounted(&place.mnt()) {
+        assert!(start.elapsed() < running::PATIENCE, "the guardian does not unmount");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn an_initialisation_that_broke_off_is_begun_anew() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    assert_eq!(place.up().stop(), 0);
+    // As after a crash before the last step.
+    fs::rename(place.store().join("gupfs.toml"), place.store().join("gupfs.init")).unwrap();
+    fs::write(place.store().join("gupfs.toml.new"), "half").unwrap();
+    let running = place.up();
+    fs::write(place.mnt().join("x"), "y").unwrap();
+    assert_eq!(running.stop(), 0);
+    assert!(!place.store().join("gupfs.init").exists());
+    clean(&place);
+    // As after a crash in the very first step.
+    let other = Place::new();
+    fs::create_dir(other.store()).unwrap();
+    fs::write(other.store().join("gupfs.init.new"), "form").unwrap();
+    assert_eq!(other.up().stop(), 0);
+}
+
+#[test]
+fn osts_are_added_and_prepared_directories_are_taken() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    for ost in ["ost0", "ost1", "ost2"] {
+        fs::create_dir_all(place.store().join(ost)).unwrap();
+    }
+    let running = Running::start(&place.store(), &place.mnt(), &[]);
+    assert!(running.ready.contains(" 3 OSTs,"), "{}", running.ready);
+    fs::write(place.mnt().join("before"), vec![1; 100_000]).unwrap();
+    assert_eq!(running.stop(), 0);
+    let running = Running::start(&place.store(), &place.mnt(), &["--osts", "5"]);
+    assert!(running.ready.contains(" 5 OSTs,"), "{}", running.ready);
+    fs::write(place.mnt().join("after"), vec![2; 12 << 20]).unwrap();
+    assert!(fs::read(place.mnt().join("before")).unwrap() == vec![1; 100_000]);
+    assert_eq!(running.stop(), 0);
+    clean(&place);
+}
+
+#[test]
+fn a_mount_in_use_is_not_torn_away_until_asked_twice() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let mut running = place.up();
+    let held = fs::File::create(place.mnt().join("held")).unwrap();
+    let stop = about(&place, &["stop"]);
+    let me = format!("process {} (", std::process::id());
+    assert_eq!(stop.status.code(), Some(1));
+    let words = refused(&stop, &place.dir());
+    assert!(words.contains(&me) && words.contains("has open 'DIR/mnt/held'"), "{words}");
+    running.signal(Signal::TERM);
+    let line = running.line();
+    assert!(line.contains("SIGTERM") && line.contains(&me) && line.contains("has open"), "{line}");
+    assert!(is_mounted(&place.mnt()));
+    running.signal(Signal::TERM);
+    assert_eq!(running.exit_code(), 0);
+    assert!(!is_mounted(&place.mnt()));
+    drop(held);
+    clean(&place);
+}
+
+#[test]
+fn a_mount_in_use_is_stopped_when_the_last_user_is_gone() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let mut running = place.up();
+    let held = fs::File::create(place.mnt().join("held")).unwrap();
+    running.signal(Signal::INT);
+    assert!(running.line().contains("it stops when they are done"));
+    drop(held);
+    assert_eq!(running.exit_code(), 0);
+}
+
+#[test]
+fn an_unmount_from_outside_ends_it_cleanly() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let mut running = place.up();
+    fs::write(place.mnt().join("x"), "y").unwrap();
+    rustix::mount::unmount(place.mnt(), rustix::mount::UnmountFlags::empty()).unwrap();
+    assert_eq!(running.exit_code(), 0);
+    assert!(running.line().contains("unmounted from outside"));
+    clean(&place);
+}
+
+#[test]
+fn stop_ends_it_and_status_tells_whether_it_runs() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let mut running = place.up();
+    let status = about(&place, &["status"]);
+    assert_eq!(status.status.code(), Some(0));
+    let text = said(&status);
+    for part in ["mount ", "client ", "metadata  serving", "ost0 ", "ost1 ", "waiting   nobody", "a new store"] {
+        assert!(text.contains(part), "no '{part}' in\n{text}");
+    }
+    // Through the mount point as well as through the store.
+    let mnt = place.mnt();
+    let json = gupfs(["status", mnt.to_str().unwrap(), "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["running"], true);
+    assert_eq!(json["pid"], running.child.id());
+    assert_eq!(json["osts"].as_array().unwrap().len(), 2);
+    let stop = about(&place, &["stop"]);
+    assert_eq!((stop.status.code(), running.exit_code()), (Some(0), 0));
+    let status = about(&place, &["status", "--json"]);
+    assert_eq!(status.status.code(), Some(3));
+    let json: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!((&json["running"], &json["osts"][1]["present"]), (&false.into(), &true.into()));
+    let stop = about(&place, &["stop"]);
+    expect![[r#"
+        3
+        gupfs stop: nothing serves 'DIR/store'.
+          → start it: gupfs up 'DIR/store' --mount MNT.
+    "#]]
+    .assert_eq(&refused(&stop, &place.dir()));
+}
+
+#[test]
+fn df_and_layout_tell_where_bytes_are_and_will_be() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let running = place.up();
+    let at = |name: &str| place.mnt().join(name).to_str().unwrap().to_string();
+    fs::create_dir(at("wide")).unwrap();
+    let set = gupfs(["layout", "set", &at("wide"), "--count", "all", "--unit", "64KiB", "--first-component", "0"]);
+    expect![[r#"
+        New files here, as said for this directory:
+                 0 B … end        on all OSTs, in units of 64.0 KiB
+    "#]]
+    .assert_eq(&said(&set));
+    fs::create_dir(at("wide/below")).unwrap();
+    let get = gupfs(["layout", "get", &at("wide/below")]);
+    assert!(said(&get).contains("all OSTs, in units of 64.0 KiB"), "{}", said(&get));
+    fs::write(at("wide/file"), vec![1; 256 << 10]).unwrap();
+    let get = gupfs(["layout", "get", "--json", &at("wide/file")]);
+    let json: serde_json::Value = serde_json::from_slice(&get.stdout).unwrap();
+    let objects = json["file"]["components"][0]["objects"].as_array().unwrap();
+    let sizes: Vec<u64> = objects
+        .iter()
+        .map(|object| object["state"]["there"]["size"].as_u64().unwrap())
+        .collect();
+    assert_eq!(sizes, [128 << 10, 128 << 10]);
+    fs::write(at("wide/tiny"), "x").unwrap();
+    let get = gupfs(["layout", "get", &at("wide/tiny")]);
+    assert!(said(&get).contains("live in the inode record"), "{}", said(&get));
+    let set = gupfs(["layout", "set", &at("wide"), "--inherit"]);
+    assert!(said(&set).contains("as said above"), "{}", said(&set));
+    let set = gupfs(["layout", "set", &at("wide"), "--unit", "1000"]);
+    assert_eq!(set.status.code(), Some(2));
+    let df = about(&place, &["df", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&df.stdout).unwrap();
+    assert_eq!(json["osts"].as_array().unwrap().len(), 2);
+    assert_eq!(json["total"]["objects"], 2);
+    assert_eq!(running.stop(), 0);
+}
+
+#[test]
+fn metrics_count_operations_and_bytes() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let running = Running::start(&place.store(), &place.mnt(), &["--listen-metrics", &port.to_string()]);
+    fs::write(place.mnt().join("x"), vec![1; 100_000]).unwrap();
+    fs::create_dir(place.mnt().join("d")).unwrap();
+    let page = http_get(&port.to_string(), "/metrics");
+    check_exposition(&page);
+    for sample in [
+        "gupfs_operations_total{role=\"mount\",op=\"mkdir\"} 1",
+        "gupfs_operations_total{role=\"mds\",op=\"mkdir\"} 1",
+        "gupfs_bytes_total{role=\"mount\",direction=\"written\"} 100000",
+        "gupfs_operation_seconds_count{role=\"mds\",op=\"mkdir\"} 1",
+        "gupfs_ost_up{ost=\"1\"} 1",
+    ] {
+        assert!(page.lines().any(|line| line == sample), "no '{sample}' in\n{page}");
+    }
+    let written: u64 = page
+        .lines()
+        .filter(|line| line.starts_with("gupfs_ost_bytes_total") && line.contains("written"))
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(written, 100_000);
+    assert_eq!(running.stop(), 0);
+}
+
+fn http_get(address: &str, path: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    body.to_string()
+}
+
+/// What Prometheus insists on: one TYPE a family, before its samples; samples of a family together; numbers.
+fn check_exposition(page: &str) {
+    let mut families: Vec<String> = Vec::new();
+    for line in page.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let name = rest.split(' ').next().unwrap().to_string();
+            assert!(!families.contains(&name), "{name} has two types");
+            families.push(name);
+        } else if !line.starts_with('#') {
+            let family = families.last().expect("a type comes first");
+            assert!(line.starts_with(family.as_str()), "{line} stands below {family}");
+            let value = line.rsplit(' ').next().unwrap();
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_deep_store_can_be_asked_although_socket_addresses_are_short() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let deep = place.dir().join("d".repeat(100)).join("e".repeat(100));
+    fs::create_dir_all(&deep).unwrap();
+    let store = deep.join("store");
+    let running = Running::start(&store, &place.mnt(), &["--osts", "1"]);
+    let status = gupfs(["status".as_ref(), store.as_os_str()]);
+    assert_eq!(status.status.code(), Some(0), "{}", refused(&status, &place.dir()));
+    assert_eq!(running.stop(), 0);
+}
+
+#[test]
+fn events_are_json_if_asked() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let mut running = Running::start(&place.store(), &place.mnt(), &["--osts", "1", "--json"]);
+    let event = |line: &str| -> String {
+        let json: serde_json::Value = serde_json::from_str(line).unwrap();
+        json["event"].as_str().unwrap().to_string()
+    };
+    assert_eq!(event(&running.ready), "ready");
+    running.signal(Signal::INT);
+    assert_eq!(event(&running.line()), "stopping");
+    assert_eq!(event(&running.line()), "stopped");
+    assert_eq!(running.exit_code(), 0);
+}
+
+#[test]
+fn metadata_that_vanished_is_not_replaced_by_an_empty_name_space() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    assert_eq!(place.up().stop(), 0);
+    for part in ["log", "index"] {
+        let dir = place.store().join("mds").join(part);
+        fs::remove_dir_all(&dir).unwrap();
+        fs::create_dir(&dir).unwrap();
+    }
+    expect![[r#"
+        exit status: 1
+        gupfs up: 'DIR/store/mds/log' is empty: the metadata is not there.
+          → if it lies on a disk of its own, mount that; else restore the directory from a backup.
+    "#]]
+    .assert_eq(&place.refusal(&[]));
+    assert!(Path::new(&place.store().join("mds/log")).read_dir().unwrap().next().is_none());
+}

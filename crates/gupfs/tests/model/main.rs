@@ -1,0 +1,97 @@
+//! Random system calls on a real mount and on an honest model beside it; whatever differs is shrunk until it reads like a
+//! shell session.
+
+// A test of the real program on the real clock.
+#![allow(clippy::disallowed_methods)]
+
+mod model;
+mod op;
+mod program;
+mod real;
+
+use model::Model;
+use op::Op;
+use program::Program;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestError, TestRunner};
+use real::Real;
+use std::cell::{Cell, RefCell};
+
+/// One run of operations on both; the first difference.
+fn compare(ops: &[Op], dir: &std::path::Path, restart: &dyn Fn()) -> Result<(), String> {
+    let mut model = Model::default();
+    let mut real = Real::new(dir);
+    for (number, op) in ops.iter().enumerate() {
+        if *op == Op::Restart {
+            // What is open does not survive the program; everything else does.
+            model.close_all();
+            real.close_all();
+            restart();
+            continue;
+        }
+        let expected = model.apply(op);
+        let found = real.apply(op);
+        if expected != found {
+            let session: Vec<String> = ops[..=number]
+                .iter()
+                .map(|op| format!("  {op:?}"))
+                .collect();
+            return Err(format!(
+                "{}\n  model: {expected:?}\n  mount: {found:?}",
+                session.join("\n")
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn run(cases: u32, ops: impl Strategy<Value = Op>, length: usize) {
+    let scratch = tempfile::Builder::new()
+        .prefix("gupfs-model-")
+        .tempdir()
+        .expect("a temporary directory");
+    let (store, mount) = (scratch.path().join("store"), scratch.path().join("mount"));
+    std::fs::create_dir(&mount).expect("a mount point");
+    let program = RefCell::new(Some(Program::start(&store, &mount)));
+    let restart = || {
+        // The dead mount must be gone before the next one is made.
+        drop(program.borrow_mut().take());
+        *program.borrow_mut() = Some(Program::start(&store, &mount));
+    };
+    let case = Cell::new(0u64);
+    let mut runner = TestRunner::new(Config {
+        cases,
+        max_shrink_iters: 2000,
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let outcome = runner.run(&proptest::collection::vec(ops, 1..length), |ops| {
+        case.set(case.get() + 1);
+        let dir = mount.join(format!("case-{}", case.get()));
+        std::fs::create_dir(&dir).expect("a fresh directory");
+        compare(&ops, &dir, &restart).map_err(TestCaseError::fail)
+    });
+    if let Err(TestError::Fail(reason, _)) = &outcome {
+        panic!("{reason}");
+    }
+    outcome.expect("the runner runs");
+}
+
+#[test]
+fn a_mount_does_what_the_model_does() {
+    let cases = std::env::var("GUPFS_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(300);
+    run(cases, op::any(), 80);
+}
+
+/// kill -9 and a new start now and then: nothing that was answered is lost.
+#[test]
+fn a_mount_does_what_the_model_does_across_kills() {
+    run(
+        12,
+        prop_oneof![40 => op::any(), 1 => Just(Op::Restart)],
+        200,
+    );
+}

@@ -1,0 +1,214 @@
+//! The real binary, started and stopped by tests.
+#![allow(dead_code)] // each test program uses the part it needs
+#![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything here may take before the test fails; a debug build on a loaded machine is slow.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// False where the tests were told that they cannot mount; where nobody said so and they cannot, they fail.
+pub fn can_mount() -> bool {
+    if std::env::var_os("GUPFS_TEST_NO_MOUNT").is_some_and(|value| value == "1") {
+        eprintln!("GUPFS_TEST_NO_MOUNT=1: not tried");
+        return false;
+    }
+    assert!(
+        rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists(),
+        "this test mounts: run it as root on a machine with /dev/fuse, or set GUPFS_TEST_NO_MOUNT=1 to leave it out"
+    );
+    true
+}
+
+/// `gupfs` with these arguments, to its end.
+pub fn gupfs<I: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = I>) -> Output {
+    command().args(args).output().unwrap()
+}
+
+pub fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gupfs"));
+    command.env_remove("GUPFS_LOG").stdin(Stdio::null());
+    command
+}
+
+/// Exit code and what was said on standard error, with `dir` written as DIR.
+pub fn refused(output: &Output, dir: &Path) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.replace(&*dir.to_string_lossy(), "DIR");
+    format!("{}\n{said}", output.status.code().unwrap_or(-1))
+}
+
+/// A running `gupfs up`.
+pub struct Running {
+    pub child: Child,
+    pub mount: PathBuf,
+    pub store: PathBuf,
+    pub ready: String,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Running {
+    pub fn start(store: &Path, mount: &Path, more: &[&str]) -> Running {
+        Running::try_start(store, mount, more).unwrap_or_else(|said| panic!("gupfs up: {said}"))
+    }
+
+    /// Err is what it said before it ended.
+    pub fn try_start(store: &Path, mount: &Path, more: &[&str]) -> Result<Running, String> {
+        let mut child = command()
+            .arg("up")
+            .arg(store)
+            .arg("--mount")
+            .arg(mount)
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut errors = child.stderr.take().unwrap();
+        let said = std::thread::spawn(move || {
+            let mut said = String::new();
+            let _ = errors.read_to_string(&mut said);
+            eprint!("{said}");
+            said
+        });
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut ready = String::new();
+        lines.read_line(&mut ready).unwrap();
+        if !ready.contains("ready") {
+            let status = child.wait().unwrap();
+            return Err(format!("{status}\n{}", said.join().unwrap()));
+        }
+        Ok(Running {
+            child,
+            mount: mount.canonicalize().unwrap(),
+            store: store.canonicalize().unwrap(),
+            ready,
+            lines,
+        })
+    }
+
+    pub fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.child)
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// The next line on its standard output.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line.trim_end().to_string()
+    }
+
+    /// Ctrl-C; the exit code.
+    pub fn stop(mut self) -> i32 {
+        self.signal(rustix::process::Signal::INT);
+        self.exit_code()
+    }
+
+    pub fn exit_code(&mut self) -> i32 {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(start.elapsed() < PATIENCE, "gupfs up does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// kill -9, and wait until the process is gone. The mount is left as it is then.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        wait_until_unmounted(&self.mount);
+    }
+}
+
+/// The guardian of a killed process takes its mount away; this does if it does not.
+pub fn wait_until_unmounted(mount: &Path) {
+    let start = Instant::now();
+    while is_mounted(mount) {
+        if start.elapsed() > Duration::from_secs(5) {
+            let _ = rustix::mount::unmount(mount, rustix::mount::UnmountFlags::DETACH);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub fn is_mounted(point: &Path) -> bool {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    table
+        .lines()
+        .any(|line| line.split(' ').nth(4) == point.to_str())
+}
+
+/// A directory with `store` and an empty `mnt` in it.
+pub struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("mnt")).unwrap();
+        Place { dir }
+    }
+
+    pub fn dir(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap()
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.dir().join("store")
+    }
+
+    pub fn mnt(&self) -> PathBuf {
+        self.dir().join("mnt")
+    }
+
+    pub fn up(&self) -> Running {
+        Running::start(&self.store(), &self.mnt(), &["--osts", "2"])
+    }
+
+    /// `gupfs up` that is expected to refuse; its exit code and words.
+    pub fn refusal(&self, more: &[&str]) -> String {
+        match Running::try_start(&self.store(), &self.mnt(), more) {
+            Ok(running) => {
+                running.kill();
+                panic!("it was not refused")
+            }
+            Err(said) => said.replace(&*self.dir().to_string_lossy(), "DIR"),
+        }
+    }
+
+    /// Every path in the store with its size and content's length, to see that nothing changed.
+    pub fn listing(&self) -> Vec<(PathBuf, u64)> {
+        let mut found = Vec::new();
+        let mut dirs = vec![self.store()];
+        while let Some(dir) = dirs.pop() {
+            for entry in std::fs::read_dir(dir).unwrap() {
+                let entry = entry.unwrap();
+                let data = entry.metadata().unwrap();
+                found.push((entry.path(), if data.is_dir() { 0 } else { data.len() }));
+                if data.is_dir() {
+                    dirs.push(entry.path());
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}

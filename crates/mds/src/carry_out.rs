@@ -1,0 +1,91 @@
+//! Carrying out a cut: what a truncate promised is done at the OSTs, then the file is told so.
+
+use crate::core::Core;
+use crate::cuts::Cut;
+use crate::limits::OST_CALLS;
+use crate::targets::unexpected;
+use crate::together;
+use crate::waits::{Awaited, Who};
+use gupfs_names::ChoreOp;
+use gupfs_proto::data::{Answer, ObjectStat, Op};
+use gupfs_proto::{ObjectId, OstId, Refusal};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+
+impl Core {
+    /// Returns when the cut is done, by whomever. Boxed because it drives the machine, which may need a cut.
+    ///
+    /// # Errors
+    /// What an OST refused with. The cut stays promised: the next who needs it, and the chore, try again.
+    pub fn carry_out(
+        &self,
+        who: Who,
+        cut: Arc<Cut>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + '_>> {
+        Box::pin(async move {
+            let turn = self
+                .waits
+                .wait(who, Awaited::Cut(cut.id.ino), cut.done.lock());
+            let mut done = turn.await?;
+            if *done {
+                return Ok(());
+            }
+            // Promise before deed: were the bytes gone and the promise not durable, a power cut would leave a file of its
+            // old size that has lost its end.
+            self.durable(who, cut.seq).await?;
+            let blocks = self.cut_objects(&cut).await?;
+            // Deed before its record: were the record durable and the cut not, what was cut off would show again when
+            // the file grows.
+            self.sync_objects(cut.objects.iter().map(|(ost, object, _)| (*ost, *object)))
+                .await?;
+            let id = cut.id;
+            let seq = self.chore(&ChoreOp::CutDone { id, blocks }).await?;
+            *done = true;
+            self.committed(who, seq).await
+        })
+    }
+
+    /// Cuts every object, a few at a time; returns the space that is left in all.
+    async fn cut_objects(&self, cut: &Cut) -> Result<u64, Refusal> {
+        let cuts = cut
+            .objects
+            .iter()
+            .map(|(ost, object, to)| self.cut_object(*ost, *object, *to));
+        let mut blocks = 0;
+        for stat in together::all(cuts.collect(), OST_CALLS).await {
+            blocks += stat?.blocks;
+        }
+        Ok(blocks)
+    }
+
+    async fn cut_object(
+        &self,
+        ost: OstId,
+        object: ObjectId,
+        to: u64,
+    ) -> Result<ObjectStat, Refusal> {
+        match self.targets.call(ost, Op::Cut { object, to }).await? {
+            Answer::Written(stat) => Ok(stat),
+            other => Err(unexpected(ost, &other)),
+        }
+    }
+
+    /// What was done to these objects survives a power cut when this returns: one question an OST.
+    pub async fn sync_objects(
+        &self,
+        objects: impl Iterator<Item = (OstId, ObjectId)>,
+    ) -> Result<(), Refusal> {
+        let mut by_ost: BTreeMap<OstId, Vec<ObjectId>> = BTreeMap::new();
+        for (ost, object) in objects {
+            by_ost.entry(ost).or_default().push(object);
+        }
+        let syncs = by_ost
+            .into_iter()
+            .map(|(ost, objects)| self.targets.call(ost, Op::Sync { objects }));
+        for synced in together::all(syncs.collect(), OST_CALLS).await {
+            synced?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+//! # chores: what the server does by itself, with progress
+//!
+//! Owns   giving back the space of removed files, finishing what an OST kept from being finished, watching space.
+//! Never  holds up a request: a step changes at most `CHORE_BATCH` records.
+//! Enter  at `start`.
+
+mod purge;
+mod space;
+mod unfinished;
+
+pub use purge::{PurgeStatus, Purges};
+pub use unfinished::{Unfinished, UnfinishedStatus};
+
+use crate::core::Core;
+use gupfs_world::Task;
+use std::sync::Arc;
+
+/// Starts all chores. They end with their tasks, at any await: each picks up from the records what another left.
+pub fn start(core: &Arc<Core>) -> Vec<Task<()>> {
+    let tasks = &core.world.tasks;
+    vec![
+        tasks.spawn("purge", core.clone().purge_for_ever()),
+        tasks.spawn("unfinished", core.clone().finish_for_ever()),
+        tasks.spawn("space", core.clone().watch_space_for_ever()),
+    ]
+}

@@ -1,0 +1,136 @@
+//! What one metadata server is made of, shared by requests and chores.
+
+use crate::chores::{Purges, Unfinished};
+use crate::cuts::Cuts;
+use crate::shard::Shard;
+use crate::stats::Stats;
+use crate::targets::Targets;
+use crate::waits::{Awaited, Waits, Who};
+use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq, VirtualShards};
+use gupfs_store::kv::{Kv, KvError};
+use gupfs_world::{Disk, World};
+use parking_lot::Mutex;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::Notify;
+
+pub struct Core {
+    pub world: World,
+    pub kv: Arc<Kv>,
+    /// Where the store lies: asked for its free space only.
+    pub disk: Disk,
+    pub shards: VirtualShards,
+    pub owner_epoch: OwnerEpoch,
+    pub shard: Mutex<Shard>,
+    pub targets: Targets,
+    pub cuts: Cuts,
+    pub purges: Purges,
+    pub unfinished: Unfinished,
+    pub stats: Stats,
+    pub waits: Waits,
+    /// False while only the reserve of the metadata disk is left.
+    pub growth_allowed: AtomicBool,
+    /// Boot time until which the index is asked away from the reactor, because it was slow.
+    pub reads_slow_until: AtomicU64,
+    /// One block of inode numbers is reserved at a time.
+    pub reserving: tokio::sync::Mutex<()>,
+    /// Requests that are not answered yet, and who waits for the last of them.
+    pub under_way: AtomicU64,
+    pub last_answered: Notify,
+    pub stopping: AtomicBool,
+    /// Why nothing is served any more. Set once: the first failure is the cause.
+    failed: OnceLock<String>,
+    /// On whose behalf chores work.
+    pub root: Caller,
+}
+
+pub struct Parts {
+    pub world: World,
+    pub kv: Arc<Kv>,
+    pub disk: Disk,
+    pub shards: VirtualShards,
+    pub owner_epoch: OwnerEpoch,
+    pub targets: Targets,
+}
+
+impl Core {
+    pub fn new(parts: Parts) -> Core {
+        Core {
+            shard: Mutex::new(Shard::new(&parts.world)),
+            waits: Waits::new(parts.world.clock.clone()),
+            owner_epoch: parts.owner_epoch,
+            world: parts.world,
+            kv: parts.kv,
+            disk: parts.disk,
+            shards: parts.shards,
+            targets: parts.targets,
+            cuts: Cuts::default(),
+            purges: Purges::default(),
+            unfinished: Unfinished::default(),
+            stats: Stats::default(),
+            growth_allowed: AtomicBool::new(true),
+            reads_slow_until: AtomicU64::new(0),
+            reserving: tokio::sync::Mutex::new(()),
+            under_way: AtomicU64::new(0),
+            last_answered: Notify::new(),
+            stopping: AtomicBool::new(false),
+            failed: OnceLock::new(),
+            root: Caller::root(),
+        }
+    }
+
+    /// The store failed: nothing is promised any more, since what is on disk is unknown until it is opened again.
+    pub fn fail(&self, error: &KvError) -> Refusal {
+        let why = self.failed.get_or_init(|| {
+            tracing::error!(%error, "the metadata store failed; the server answers nothing any more");
+            told(error)
+        });
+        Refusal::StoreFailed(why.clone())
+    }
+
+    /// Why nothing is served any more, also if nobody has met the failure yet: the log syncs by itself.
+    pub fn failure(&self) -> Option<&str> {
+        if self.failed.get().is_none()
+            && let Some(why) = self.kv.closed()
+            && !self.stopping.load(SeqCst)
+        {
+            self.fail(&KvError::from(why));
+        }
+        self.failed.get().map(String::as_str)
+    }
+
+    /// Returns when every batch up to `seq` survives this process.
+    pub async fn committed(&self, who: Who, seq: Seq) -> Result<(), Refusal> {
+        if self.kv.committed_seq() >= seq {
+            return Ok(());
+        }
+        let done = self
+            .waits
+            .wait(who, Awaited::Commit(seq), self.kv.committed(seq));
+        done.await?.map_err(|error| self.fail(&error))
+    }
+
+    /// Returns when every batch up to `seq` survives a power cut; syncs the log for it.
+    pub async fn durable(&self, who: Who, seq: Seq) -> Result<(), Refusal> {
+        if self.kv.durable_seq() >= seq {
+            return Ok(());
+        }
+        let done = self
+            .waits
+            .wait(who, Awaited::Durable(seq), self.kv.durable(seq));
+        done.await?.map_err(|error| self.fail(&error))
+    }
+}
+
+/// An error with its causes, on one line.
+pub fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

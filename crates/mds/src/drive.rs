@@ -1,0 +1,298 @@
+//! One operation through the machine: apply, fetch what is missing, apply again, stage.
+
+use crate::core::Core;
+use crate::cuts::Cut;
+use crate::limits::ROUNDS_MAX;
+use crate::records::{Scanned, View, to_store};
+use crate::shard::{SessionInfo, Shard};
+use crate::waits::{Awaited, Who};
+use bytes::Bytes;
+use gupfs_names::{
+    Batch, ChoreOp, Context, Effects, Key, Known, Need, Op, PurgeId, Records, Step, Work,
+};
+use gupfs_proto::meta::{self, Answer, Lane};
+use gupfs_proto::{Caller, Refusal, Seq, SessionId, VirtualShard};
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// For whom an operation is done.
+#[derive(Clone, Copy)]
+pub struct Asker<'a> {
+    pub who: Who,
+    /// The server itself, that needs no session.
+    pub own: bool,
+    pub lane: Option<Lane>,
+    pub caller: &'a Caller,
+}
+
+/// A record that an operation counts on: it is not done if the record has changed.
+pub type Expected = (Key, Bytes);
+
+/// What came of an operation. It is staged, not committed.
+pub struct Applied {
+    pub answer: Result<Answer, Refusal>,
+    /// The newest batch that the answer rests on, its own or one that it saw.
+    pub seq: Seq,
+    /// Whether it changed anything.
+    pub changed: bool,
+    /// A cut to carry out before the answer leaves.
+    pub cut: Option<Arc<Cut>>,
+    /// A session that is to be cleared up after.
+    pub ended: Option<SessionId>,
+    numbers: Option<(VirtualShard, Range<u64>)>,
+}
+
+/// How one try ended.
+enum Tried {
+    Done(Applied),
+    /// `given` tells how many blocks of numbers the shard had had: whoever finds more does not ask for another.
+    Need(Need, u64),
+    ExpectedOther,
+}
+
+impl Core {
+    /// Applies an operation and stages its batch.
+    ///
+    /// # Errors
+    /// What kept it from being applied; the operation's own refusal is in `Applied::answer`.
+    pub async fn drive(&self, asker: Asker<'_>, op: Op<'_>) -> Result<Applied, Refusal> {
+        match self.drive_if(asker, op, None).await? {
+            Some(applied) => Ok(applied),
+            None => unreachable!("nothing was expected"),
+        }
+    }
+
+    /// The same, but None and nothing done if the expected record is another at that moment.
+    pub async fn drive_if(
+        &self,
+        asker: Asker<'_>,
+        op: Op<'_>,
+        expected: Option<&Expected>,
+    ) -> Result<Option<Applied>, Refusal> {
+        let mut scanned = Scanned::new(self);
+        for _ in 0..ROUNDS_MAX {
+            let need = match self.attempt(asker, op, expected, &scanned)? {
+                Tried::Done(applied) => return Ok(Some(applied)),
+                Tried::ExpectedOther => return Ok(None),
+                Tried::Need(need, given) => (need, given),
+            };
+            match need {
+                (Need::Keys(keys), _) => self.fetch_all(asker.who, keys).await?,
+                (Need::Scan { range, limit }, _) => {
+                    scanned.read(asker.who, range, limit).await?;
+                }
+                (Need::Numbers(shard), given) => {
+                    self.reserve_numbers(asker.who, shard, given).await?
+                }
+                (Need::Cut(id), _) => self.finish_cut(asker.who, id).await?,
+            }
+        }
+        // Every round brings records that were missing; only a store that forgets faster than we ask gets here.
+        Err(Refusal::Overloaded)
+    }
+
+    /// One try, under the shard's lock.
+    fn attempt(
+        &self,
+        asker: Asker<'_>,
+        op: Op<'_>,
+        expected: Option<&Expected>,
+        scanned: &Scanned<'_>,
+    ) -> Result<Tried, Refusal> {
+        let mut guard = self.shard.lock();
+        let shard = &mut *guard;
+        let session = self.session_of(shard, asker, op)?;
+        let (now, entropy) = (shard.now(), shard.entropy.next());
+        let view = View::new(self, scanned, &shard.recent);
+        if let Some((key, value)) = expected {
+            match view.get(key) {
+                Known::Value(now) if now.as_ref() == Some(value) => {}
+                Known::Value(_) => return Ok(Tried::ExpectedOther),
+                Known::Unknown => return Ok(Tried::Need(Need::Keys(vec![key.clone()]), 0)),
+            }
+        }
+        let ctx = Context {
+            now,
+            entropy,
+            session,
+            lane: asker.lane,
+            caller: asker.caller,
+            shards: self.shards,
+            owner_epoch: self.owner_epoch,
+            targets: &shard.targets,
+            growth_allowed: self.growth_allowed.load(Relaxed),
+        };
+        match shard.machine.apply(&view, &ctx, op) {
+            Step::Need(need) => {
+                if let Some(error) = view.failure() {
+                    return Err(self.fail(&error));
+                }
+                let given = match &need {
+                    Need::Numbers(of) => shard.blocks_given(*of),
+                    _ => 0,
+                };
+                Ok(Tried::Need(need, given))
+            }
+            Step::Done(effects) => {
+                let seen = view.newest();
+                let applied = self.stage(shard, effects, seen, op, now);
+                Ok(Tried::Done(applied))
+            }
+        }
+    }
+
+    /// Whose operation it is. A new session is numbered like the batch that registers it, so its number is above all that
+    /// were ever given; it is used once that batch is durable.
+    fn session_of(
+        &self,
+        shard: &Shard,
+        asker: Asker<'_>,
+        op: Op<'_>,
+    ) -> Result<SessionId, Refusal> {
+        match op {
+            Op::Client(meta::Op::OpenSession { .. }) => Ok(SessionId(self.kv.last_seq().0 + 1)),
+            Op::Client(_) if !asker.own && !shard.sessions.contains_key(&asker.who.session) => {
+                Err(Refusal::Stale)
+            }
+            _ => Ok(asker.who.session),
+        }
+    }
+
+    /// Stages the batch and notes, in the same moment, what others must know: cuts, purges, who is registered.
+    fn stage(
+        &self,
+        shard: &mut Shard,
+        effects: Effects,
+        seen: Seq,
+        op: Op<'_>,
+        now: gupfs_proto::Timestamp,
+    ) -> Applied {
+        let changed = !effects.batch.is_empty();
+        let seq = if changed {
+            self.stage_batch(shard, effects.batch)
+        } else {
+            seen
+        };
+        let mut applied = Applied {
+            answer: effects.answer,
+            seq,
+            changed,
+            cut: None,
+            ended: None,
+            numbers: None,
+        };
+        for work in effects.work {
+            match work {
+                Work::Cut { id, objects } => applied.cut = Some(self.cuts.add(id, seq, objects)),
+                Work::Purge { id, objects } => self.purges.add(id, seq, objects),
+                Work::Numbers { shard, counters } => applied.numbers = Some((shard, counters)),
+                Work::SessionEnded(session) => {
+                    shard.sessions.remove(&session);
+                    applied.ended = Some(session);
+                }
+                Work::Gone(_) => {} // nothing is kept about an inode here
+            }
+        }
+        match op {
+            Op::Chore(ChoreOp::CutDone { id, .. }) if applied.answer.is_ok() => {
+                self.cuts.remove(*id)
+            }
+            Op::Client(meta::Op::OpenSession { client }) => {
+                if let Ok(Answer::Session { session }) = &applied.answer {
+                    let info = SessionInfo {
+                        client: client.clone(),
+                        since: now,
+                    };
+                    shard.sessions.insert(*session, info);
+                }
+            }
+            _ => {}
+        }
+        applied
+    }
+
+    /// Stages changes that are not the machine's: records of the server itself.
+    pub fn stage_own(&self, batch: Batch) -> Seq {
+        self.stage_batch(&mut self.shard.lock(), batch)
+    }
+
+    fn stage_batch(&self, shard: &mut Shard, batch: Batch) -> Seq {
+        if shard.recent.is_noting() {
+            let next = Seq(self.kv.last_seq().0 + 1);
+            shard.recent.note(next, batch.iter().map(|(key, _)| key));
+        }
+        // One log for all virtual shards so far.
+        self.kv.stage(0, to_store(batch))
+    }
+
+    /// One step of a chore, staged and not committed.
+    pub async fn chore(&self, op: &ChoreOp) -> Result<Seq, Refusal> {
+        let applied = self.drive(self.own(), Op::Chore(op)).await?;
+        applied.answer.map(|_| applied.seq)
+    }
+
+    /// The server itself as an asker.
+    pub fn own(&self) -> Asker<'_> {
+        Asker {
+            who: Who::own("chore"),
+            own: true,
+            lane: None,
+            caller: &self.root,
+        }
+    }
+
+    /// The next block of inode numbers, unless somebody got one while this waited for its turn.
+    ///
+    /// Durable before the first is used: a number that a power cut makes forgotten would be given to two files.
+    async fn reserve_numbers(
+        &self,
+        who: Who,
+        shard: VirtualShard,
+        given: u64,
+    ) -> Result<(), Refusal> {
+        let turn = self
+            .waits
+            .wait(who, Awaited::Numbers(shard), self.reserving.lock());
+        let _turn = turn.await?;
+        if self.shard.lock().blocks_given(shard) > given {
+            return Ok(());
+        }
+        self.give_numbers(who, &[shard]).await
+    }
+
+    /// Reserves a block for each of these shards, with one sync for all. Boxed because it drives the machine by itself.
+    pub fn give_numbers<'a>(
+        &'a self,
+        who: Who,
+        shards: &'a [VirtualShard],
+    ) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>> {
+        Box::pin(async move {
+            let mut blocks = Vec::with_capacity(shards.len());
+            let mut newest = Seq(0);
+            for shard in shards {
+                let op = ChoreOp::ReserveNumbers { shard: *shard };
+                let applied = self.drive(self.own(), Op::Chore(&op)).await?;
+                applied.answer?;
+                newest = newest.max(applied.seq);
+                blocks.extend(applied.numbers);
+            }
+            self.durable(who, newest).await?;
+            let mut guard = self.shard.lock();
+            for (shard, counters) in blocks {
+                guard.give_numbers(shard, counters);
+                self.stats.number_blocks.fetch_add(1, Relaxed);
+            }
+            Ok(())
+        })
+    }
+
+    /// Waits until nothing of this cut is left to do. If it is not listed it was done just now.
+    pub async fn finish_cut(&self, who: Who, id: PurgeId) -> Result<(), Refusal> {
+        match self.cuts.get(id) {
+            Some(cut) => self.carry_out(who, cut).await,
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! # mds: the metadata server
+//!
+//! Owns   the driver of the shard machine: records in, batches out, recovery, chores; the registered targets; placement's ground.
+//! Never  touches file bytes beyond inline data, decides what an operation means.
+//! Enter  at `Mds::start`; a request at `Core::answer` (request.rs), one try at the machine at `Core::drive` (drive.rs).
+
+mod carry_out;
+mod chores;
+mod core;
+mod cuts;
+mod drive;
+mod entropy;
+mod error;
+pub mod limits;
+mod mds;
+mod records;
+mod recover;
+mod request;
+mod reserve;
+mod service;
+mod shard;
+pub mod stats;
+mod status;
+pub mod targets;
+mod together;
+mod waits;
+
+pub use chores::{PurgeStatus, UnfinishedStatus};
+pub use error::StartError;
+pub use mds::{Mds, Options};
+pub use recover::RecoveryReport;
+pub use shard::SessionInfo;
+pub use status::{LogRoom, MdsState, MdsStatus, StoreStatus};
+pub use waits::WaitStatus;

@@ -1,0 +1,55 @@
+//! Every bound of the metadata server with its reason.
+
+use std::time::Duration;
+
+/// Questions a chore or a recovery has open at the OSTs at once: enough to keep a few disks busy, few enough that a
+/// client's own questions do not queue behind them.
+pub const OST_CALLS: usize = 32;
+
+/// Records one step of a scan reads: the index is not held up longer (DESIGN, "Work larger than one commit").
+pub const SCAN_STEP: usize = 1_024;
+
+/// How often targets and the metadata disk are asked for their space. A disk filled at 2 GB/s loses 2 GB between two
+/// questions, which is why `RESERVE_MAX` is not smaller.
+pub const SPACE_EVERY: Duration = Duration::from_secs(1);
+
+/// How long an answer about space is believed when the next one does not come.
+pub const SPACE_ANSWER: Duration = Duration::from_secs(5);
+
+/// How long a chore waits before it asks an OST again that gave an error.
+pub const RETRY: Duration = Duration::from_secs(2);
+
+/// How long a request waits for any one thing (a commit, a sync, an OST) before it is refused with what it waited for.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// How often one request may ask for more records before it is refused: each round fetches what the operation had not
+/// seen, so a path of directories needs as many rounds as it has levels; PATH_MAX allows 2,048 of them.
+pub const ROUNDS_MAX: u32 = 4_096;
+
+/// Free space of the metadata disk that only removal may use: a share of the disk, between these two. Below 64 MiB a
+/// log segment could not be allocated.
+pub const RESERVE_SHARE: u64 = 100;
+pub const RESERVE_MIN: u64 = 64 << 20;
+pub const RESERVE_MAX: u64 = 512 << 20;
+const _: () = assert!(RESERVE_MIN <= RESERVE_MAX);
+
+/// How long `stop` waits for the requests under way.
+pub const STOP_WAIT: Duration = Duration::from_secs(10);
+
+/// Bytes of chance taken from the kernel at a time: one call for 512 operations instead of one for each.
+pub const ENTROPY_BYTES: usize = 4 << 10;
+
+/// Removed files whose objects the purge knows without reading records: about 150 bytes each. What is more is found again
+/// in the records.
+pub const PURGES_KNOWN: usize = 1 << 16;
+const _: () = assert!(PURGES_KNOWN >= gupfs_proto::limits::CHORE_BATCH);
+
+/// Keys that one try at an operation reads from the index under the shard's lock, if such reads have been quick.
+pub const READS_HERE: usize = 8;
+
+/// Quick is what costs no more than some hand-offs to another thread would...
+pub const READ_SLOW: Duration = Duration::from_micros(200);
+
+/// ... and after a slow one the index is asked away from the reactor for this long: then its blocks are in memory again,
+/// or the disk is as slow as it was.
+pub const READ_AWAY: Duration = Duration::from_millis(100);

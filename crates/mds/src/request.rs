@@ -1,0 +1,142 @@
+//! One client's request, from its arrival to its answer.
+
+use crate::core::Core;
+use crate::drive::{Applied, Asker};
+use crate::stats::Kind;
+use crate::waits::Who;
+use gupfs_names::Op;
+use gupfs_proto::meta::{self, Answer, Reply, Request};
+use gupfs_proto::{MapEpoch, OwnerEpoch, Refusal, Seq};
+use std::sync::atomic::Ordering::SeqCst;
+
+/// Generations that an owner may give out before they are durable: those in its own window are nobody else's, because a
+/// power cut ends the owner. 2¹² a file and owner, 2²⁰ owners.
+const GENERATION_WINDOW: u32 = 12;
+
+impl Core {
+    pub async fn answer(&self, request: Request) -> Reply {
+        let _under_way = UnderWay::enter(self);
+        let begun = self.world.clock.boot();
+        let kind = Kind::of(&request.op);
+        let mut seq = self.kv.committed_seq();
+        let result = self.serve(&request, &mut seq).await;
+        let took = self.world.clock.boot().since(begun);
+        self.stats.finished(kind, took, result.is_err());
+        Reply {
+            seq,
+            durable: self.kv.durable_seq(),
+            map_epoch: MapEpoch(1),
+            result,
+        }
+    }
+
+    /// `seq` becomes the newest batch that the answer, or the refusal, rests on; it is committed.
+    async fn serve(&self, request: &Request, seq: &mut Seq) -> Result<Answer, Refusal> {
+        if self.failure().is_some() || self.stopping.load(SeqCst) {
+            return Err(self.refusal_to_serve());
+        }
+        let newest = self.kv.last_seq();
+        if request.seen > newest {
+            return Err(Refusal::StoreFailed(format!(
+                "the client has seen change {}, and the log ends at {newest}: changes are lost",
+                request.seen
+            )));
+        }
+        let who = Who {
+            session: request.session,
+            op: request.op.name(),
+        };
+        if let meta::Op::Sync { upto } = &request.op {
+            return self.sync(who, *upto, newest).await;
+        }
+        let asker = Asker {
+            who,
+            own: false,
+            lane: request.lane,
+            caller: &request.caller,
+        };
+        if request.op.changes() {
+            self.room(who).await?;
+        }
+        let applied = self.drive(asker, Op::Client(&request.op)).await?;
+        self.committed(who, applied.seq).await?;
+        *seq = applied.seq.max(*seq);
+        self.settle(who, &request.op, applied).await
+    }
+
+    async fn sync(&self, who: Who, upto: Seq, newest: Seq) -> Result<Answer, Refusal> {
+        if upto > newest {
+            return Err(Refusal::Malformed(format!(
+                "sync up to change {upto}, and the newest is {newest}"
+            )));
+        }
+        self.durable(who, upto).await?;
+        Ok(Answer::Synced)
+    }
+
+    /// What must have happened besides the commit before the answer may leave.
+    async fn settle(&self, who: Who, op: &meta::Op, applied: Applied) -> Result<Answer, Refusal> {
+        // The new size is committed. If an OST keeps the cut from being done the caller is told why: the promise stands,
+        // a chore keeps it, and until then whoever would use the file's bytes meets the same refusal. A repetition of the
+        // request comes here without the cut and must find it.
+        let cut = match op {
+            meta::Op::Truncate { ino, .. } => applied.cut.or_else(|| self.cuts.of(*ino)),
+            _ => applied.cut,
+        };
+        if let Some(cut) = cut {
+            self.carry_out(who, cut).await?;
+        }
+        if let Some(session) = applied.ended {
+            self.end_session(session).await;
+        }
+        if let Ok(answer) = &applied.answer
+            && applied.changed
+            && names_something(op, answer, self.owner_epoch)
+        {
+            self.durable(who, applied.seq).await?;
+        }
+        applied.answer
+    }
+
+    /// Why nothing is served.
+    fn refusal_to_serve(&self) -> Refusal {
+        let why = self.failure().unwrap_or("the metadata server is stopped");
+        Refusal::StoreFailed(why.into())
+    }
+}
+
+/// Whether the answer names what must not be forgotten once it is used: a session, or objects that may be made from now on.
+/// (A generation that a power cut makes forgotten would be given to other bytes of the same file.)
+fn names_something(op: &meta::Op, answer: &Answer, owner: OwnerEpoch) -> bool {
+    match (op, answer) {
+        (meta::Op::OpenSession { .. }, _) => true,
+        (meta::Op::BeginWrite { .. }, Answer::Opened(opened)) => {
+            let mut generations = opened
+                .layout
+                .components
+                .iter()
+                .map(|component| component.generation);
+            !generations.all(|generation| u64::from(generation.0 >> GENERATION_WINDOW) == owner.0)
+        }
+        (meta::Op::BeginWrite { .. }, _) => true,
+        _ => false,
+    }
+}
+
+/// Counts a request while it is not answered.
+struct UnderWay<'a>(&'a Core);
+
+impl UnderWay<'_> {
+    fn enter(core: &Core) -> UnderWay<'_> {
+        core.under_way.fetch_add(1, SeqCst);
+        UnderWay(core)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if self.0.under_way.fetch_sub(1, SeqCst) == 1 && self.0.stopping.load(SeqCst) {
+            self.0.last_answered.notify_waiters();
+        }
+    }
+}

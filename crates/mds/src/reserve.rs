@@ -1,0 +1,47 @@
+//! Free space of the metadata disk that only removal may use, so that a full disk does not kill `rm`.
+
+use crate::limits::{RESERVE_MAX, RESERVE_MIN, RESERVE_SHARE};
+use gupfs_world::Space;
+
+/// Whether growth leaves the reserve untouched.
+pub fn allows_growth(space: &Space) -> bool {
+    space.free > reserve(space.total)
+}
+
+/// A share of the disk within bounds; a disk so small that the lower bound is more than a tenth keeps a tenth.
+fn reserve(total: u64) -> u64 {
+    (total / RESERVE_SHARE)
+        .clamp(RESERVE_MIN, RESERVE_MAX)
+        .min(total / 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(total: u64, free: u64) -> Space {
+        Space {
+            total,
+            free,
+            inodes_total: 0,
+            inodes_free: 0,
+        }
+    }
+
+    #[test]
+    fn growth_ends_where_the_reserve_begins() {
+        const GIB: u64 = 1 << 30;
+        assert!(allows_growth(&disk(20 * GIB, GIB)));
+        assert!(!allows_growth(&disk(20 * GIB, 200 << 20)));
+        // 1 % of 1 TiB is 10 GiB, more than removal ever needs.
+        assert!(allows_growth(&disk(1024 * GIB, GIB)));
+        assert!(!allows_growth(&disk(1024 * GIB, 512 << 20)));
+    }
+
+    #[test]
+    fn a_small_disk_keeps_a_tenth() {
+        assert!(allows_growth(&disk(100 << 20, 11 << 20)));
+        assert!(!allows_growth(&disk(100 << 20, 10 << 20)));
+        assert!(!allows_growth(&disk(0, 0)));
+    }
+}

@@ -1,0 +1,154 @@
+//! What `gupfs status` shows of a metadata server.
+
+use crate::Mds;
+use crate::chores::{PurgeStatus, UnfinishedStatus};
+use crate::drive::Asker;
+use crate::recover::RecoveryReport;
+use crate::shard::SessionInfo;
+use crate::stats::OpSnapshot;
+use crate::targets::TargetStatus;
+use crate::waits::{WaitStatus, Who};
+use gupfs_names::Op;
+use gupfs_proto::meta::{self, Answer, StatFs};
+use gupfs_proto::{OwnerEpoch, Seq, SessionId};
+use gupfs_store::kv::Kv;
+use gupfs_store::log::Headroom;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MdsStatus {
+    pub state: MdsState,
+    pub owner_epoch: OwnerEpoch,
+    /// The newest change staged, committed and durable.
+    pub staged: Seq,
+    pub committed: Seq,
+    pub durable: Seq,
+    /// False while only the reserve of the metadata disk is left: new files and longer ones are refused.
+    pub growth_allowed: bool,
+    /// Requests that are not answered yet, and what those wait for that wait.
+    pub under_way: u64,
+    pub waits: Vec<WaitStatus>,
+    pub store: StoreStatus,
+    /// None if the records could not be read.
+    pub inodes: Option<u64>,
+    /// Removed files whose space is not given back yet.
+    pub purging: Option<u64>,
+    pub purge: PurgeStatus,
+    pub unfinished: UnfinishedStatus,
+    pub targets: Vec<TargetStatus>,
+    pub sessions: BTreeMap<SessionId, SessionInfo>,
+    pub recovery: RecoveryReport,
+    /// Since the start, in alphabetical order; only what occurred.
+    pub ops: Vec<OpSnapshot>,
+    /// Rounds in which operations asked for records that were not in memory, and blocks of inode numbers reserved.
+    pub fetch_rounds: u64,
+    pub number_blocks: u64,
+}
+
+/// How log and index are.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct StoreStatus {
+    /// The newest change that the index has, and how many and how large those are that it has not.
+    pub applied: Seq,
+    pub waiting: u64,
+    pub waiting_bytes: u64,
+    pub cache_bytes: u64,
+    /// Since the start: changes written to the log, their bytes, and in how many writes and syncs.
+    pub log_changes: u64,
+    pub log_bytes: u64,
+    pub log_writes: u64,
+    pub log_syncs: u64,
+    /// Segments in use, and those made ahead.
+    pub log_segments: u64,
+    pub log_spares: u64,
+    /// Whether the disk has space for the log to go on.
+    pub log_room: LogRoom,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub enum LogRoom {
+    Plenty,
+    /// Bytes left, for what makes space.
+    Low(u64),
+    Nothing,
+}
+
+impl StoreStatus {
+    fn of(kv: &Kv) -> StoreStatus {
+        let stats = kv.stats();
+        StoreStatus {
+            applied: stats.applied,
+            waiting: stats.waiting,
+            waiting_bytes: stats.overlay_bytes,
+            cache_bytes: stats.cache_bytes,
+            log_changes: stats.log.batches,
+            log_bytes: stats.log.bytes,
+            log_writes: stats.log.writes,
+            log_syncs: stats.log.syncs,
+            log_segments: stats.log.live,
+            log_spares: stats.log.spares,
+            log_room: match kv.headroom() {
+                Headroom::Plenty => LogRoom::Plenty,
+                Headroom::Low(bytes) => LogRoom::Low(bytes),
+                Headroom::None => LogRoom::Nothing,
+            },
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub enum MdsState {
+    Serving,
+    /// Answers what is under way, refuses what comes.
+    Stopping,
+    /// The store failed, and why; nothing is answered until the server is started again.
+    Failed(String),
+}
+
+impl Mds {
+    pub async fn status(&self) -> MdsStatus {
+        let core = &self.core;
+        let counts = self.counts().await;
+        let state = match core.failure() {
+            Some(why) => MdsState::Failed(why.to_owned()),
+            None if core.stopping.load(SeqCst) => MdsState::Stopping,
+            None => MdsState::Serving,
+        };
+        MdsStatus {
+            state,
+            owner_epoch: core.owner_epoch,
+            staged: core.kv.last_seq(),
+            committed: core.kv.committed_seq(),
+            durable: core.kv.durable_seq(),
+            growth_allowed: core.growth_allowed.load(Relaxed),
+            under_way: core.under_way.load(Relaxed),
+            waits: core.waits.status(),
+            store: StoreStatus::of(&core.kv),
+            inodes: counts.map(|counts| counts.inodes),
+            purging: counts.map(|counts| counts.purging),
+            purge: core.purges.status(),
+            unfinished: core.unfinished_status(),
+            targets: core.targets.status(),
+            sessions: core.shard.lock().sessions.clone(),
+            recovery: self.recovery.clone(),
+            ops: core.stats.snapshot(),
+            fetch_rounds: core.stats.fetch_rounds.load(Relaxed),
+            number_blocks: core.stats.number_blocks.load(Relaxed),
+        }
+    }
+
+    /// Inodes and purges, from one record a shard. None from a store that has failed.
+    async fn counts(&self) -> Option<StatFs> {
+        let asker = Asker {
+            who: Who::own("status"),
+            ..self.core.own()
+        };
+        let applied = self.core.drive(asker, Op::Client(&meta::Op::StatFs)).await;
+        match applied.ok()?.answer {
+            Ok(Answer::StatFs(counts)) => Some(counts),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Many tasks at once: each sees its own changes, nobody loses one, and a directory that changes reads whole.
+
+use crate::client::{Client, name};
+use crate::house::House;
+use gupfs_proto::meta::{Access, Answer, Op};
+use gupfs_proto::{InodeId, Refusal};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_tasks_make_and_remove_without_losing_anything() {
+    let house = House::new();
+    let mds = house.start().await;
+    let client = Arc::new(Client::open(&mds).await);
+    let shared = client.mkdir(0, InodeId::ROOT, "shared").await.unwrap();
+    let tasks: Vec<_> = (0..64u16)
+        .map(|slot| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let own = client
+                    .mkdir(slot, InodeId::ROOT, &format!("own{slot}"))
+                    .await
+                    .unwrap();
+                for i in 0..40 {
+                    let text = format!("{slot}-{i}");
+                    let ino = client.create(slot, shared, &text).await.unwrap();
+                    assert_eq!(client.lookup(shared, &text).await.unwrap().ino, ino);
+                    let link = Op::Link {
+                        ino,
+                        dir: own,
+                        name: name(&text),
+                    };
+                    client.change(slot, link).await.unwrap();
+                    assert_eq!(client.attr(ino).await.unwrap().nlink, 2);
+                    if i % 2 == 0 {
+                        client.unlink(slot, shared, &text).await.unwrap();
+                        assert_eq!(client.lookup(shared, &text).await, Err(Refusal::NotFound));
+                    }
+                }
+                own
+            })
+        })
+        .collect();
+    for task in tasks {
+        let own = task.await.unwrap();
+        assert_eq!(client.names(own, 1000).await.len(), 40);
+    }
+    assert_eq!(client.names(shared, 100).await.len(), 64 * 20);
+    let status = mds.status().await;
+    assert_eq!(status.inodes, Some(1 + 1 + 64 + 64 * 40));
+    assert!(status.store.log_writes <= status.store.log_changes);
+    assert_eq!(status.under_way, 0);
+    mds.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_lists_a_directory_that_changes_gets_every_name_that_stays_once() {
+    let house = House::new();
+    let mds = house.start().await;
+    let client = Arc::new(Client::open(&mds).await);
+    for i in 0..300 {
+        client
+            .create(0, InodeId::ROOT, &format!("stays{i}"))
+            .await
+            .unwrap();
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    let churn = |slot: u16| {
+        let (client, ended) = (client.clone(), ended.clone());
+        tokio::spawn(async move {
+            let mut i = 0;
+            while !ended.load(SeqCst) {
+                let text = format!("goes{slot}-{i}");
+                client.create(slot, InodeId::ROOT, &text).await.unwrap();
+                client.unlink(slot, InodeId::ROOT, &text).await.unwrap();
+                i += 1;
+            }
+            i
+        })
+    };
+    let churns = [churn(1), churn(2)];
+    for step in [5, 50, 1_000, 7, 64] {
+        let names = client.names(InodeId::ROOT, step).await;
+        let once: BTreeSet<&String> = names.iter().collect();
+        assert_eq!(once.len(), names.len(), "a name came twice");
+        let stays = once.iter().filter(|name| name.starts_with("stays")).count();
+        assert_eq!(stays, 300, "with steps of {step}");
+    }
+    ended.store(true, SeqCst);
+    for churn in churns {
+        assert!(churn.await.unwrap() > 10);
+    }
+    mds.stop().await.unwrap();
+}
+
+/// A reader must not tell what a power cut could still take back as if it were kept: its answer's number covers what it saw.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_rests_on_committed_changes_only() {
+    let house = House::new();
+    let mds = house.start().await;
+    let client = Arc::new(Client::open(&mds).await);
+    let tasks: Vec<_> = (0..8u16)
+        .map(|slot| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                for i in 0..100 {
+                    let lane = client.next_lane(slot);
+                    let op = Client::creation(InodeId::ROOT, &format!("{slot}-{i}"));
+                    let made = client.ask(Some(lane), op).await;
+                    let committed = client.mds.status().await.committed;
+                    assert!(
+                        made.seq <= committed,
+                        "{:?} answered, {committed:?} committed",
+                        made.seq
+                    );
+                    let Ok(Answer::Opened(opened)) = made.result else {
+                        panic!("{:?}", made.result);
+                    };
+                    let op = Op::Access {
+                        ino: opened.attr.ino,
+                        want: Access::READ,
+                    };
+                    let seen = client.ask(None, op).await;
+                    assert!(seen.seq >= made.seq);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    mds.stop().await.unwrap();
+}

@@ -1,0 +1,180 @@
+//! Truncation of a file with objects: promised, done at the OSTs, then answered.
+
+use crate::client::Client;
+use crate::house::{Life, Simulated, simulate};
+use crate::ost::FakeOst;
+use crate::writers::write;
+use gupfs_proto::meta::{Answer, Op};
+use gupfs_proto::{InodeId, Refusal};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+async fn file(house: &Simulated, client: &Client, end: u64) -> InodeId {
+    let ino = client.create(0, InodeId::ROOT, "file").await.unwrap();
+    let opened = client.begin_write(ino).await;
+    let written = write(&house.osts, &opened, end, 1);
+    client.end_write(ino, written).await;
+    house.osts.iter().for_each(|ost| drop(ost.asked()));
+    ino
+}
+
+fn sizes(house: &Simulated) -> Vec<u64> {
+    let each = house.osts.iter().flat_map(|ost| {
+        let sizes = ost
+            .list()
+            .into_iter()
+            .map(|object| ost.size(object).unwrap());
+        sizes.collect::<Vec<_>>()
+    });
+    each.collect()
+}
+
+#[test]
+fn a_truncate_is_answered_when_every_object_is_cut() {
+    simulate(async {
+        let house = Simulated::new(1);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        let ino = file(&house, &client, 8 * MIB).await;
+        let opened = client.truncate(ino, 5 * MIB + 7).await.unwrap();
+        assert_eq!(opened.attr.size, 5 * MIB + 7);
+        assert_eq!(sizes(&house).iter().sum::<u64>(), 5 * MIB + 7);
+        let asked: Vec<String> = house.osts.iter().flat_map(FakeOst::asked).collect();
+        let cuts = asked
+            .iter()
+            .filter(|asked| asked.starts_with("cut "))
+            .count();
+        let syncs = asked
+            .iter()
+            .filter(|asked| asked.starts_with("sync "))
+            .count();
+        assert_eq!((cuts, syncs), (3, 2), "{asked:?}");
+        // It is over: the next one does not wait for it.
+        client.truncate(ino, 5 * MIB).await.unwrap();
+        assert_eq!(life.mds.status().await.unfinished.cuts, 0);
+        life.mds.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_cut_that_an_ost_refuses_is_refused_to_the_caller_and_to_whoever_would_use_the_bytes() {
+    simulate(async {
+        let house = Simulated::new(2);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        let ino = file(&house, &client, 8 * MIB).await;
+        house.osts[1].set_down(true);
+        let is_down =
+            |answer: &Result<Answer, Refusal>| matches!(answer, Err(Refusal::TargetDown { .. }));
+        let lane = client.next_lane(0);
+        let cut = client
+            .ask(Some(lane), Client::truncation(ino, MIB))
+            .await
+            .result;
+        assert!(is_down(&cut), "{cut:?}");
+        // A repetition finds the promise, and the same refusal.
+        let again = client
+            .ask(Some(lane), Client::truncation(ino, MIB))
+            .await
+            .result;
+        assert!(is_down(&again), "{again:?}");
+        let open = Op::Open {
+            ino,
+            open: crate::client::WRITE,
+        };
+        let opened = client.change(0, open.clone()).await;
+        assert!(is_down(&opened), "{opened:?}");
+        assert_eq!(client.attr(ino).await.unwrap().size, MIB);
+        assert_eq!(life.mds.status().await.unfinished.cuts, 1);
+
+        house.osts[1].set_down(false);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(life.mds.status().await.unfinished.cuts, 0);
+        assert_eq!(sizes(&house).iter().sum::<u64>(), MIB);
+        assert!(client.change(0, open).await.is_ok());
+        let again = client
+            .ask(Some(lane), Client::truncation(ino, MIB))
+            .await
+            .result;
+        assert!(matches!(again, Ok(Answer::Opened(opened)) if opened.attr.size == MIB));
+        life.mds.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_cut_that_a_kill_broke_off_is_done_before_the_next_start_serves() {
+    simulate(async {
+        let house = Simulated::new(3);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        let ino = file(&house, &client, 8 * MIB).await;
+        house.osts[1].set_down(true);
+        client.truncate(ino, MIB).await.unwrap_err();
+        house.kill(&life.world).await;
+        house.osts[1].set_down(false);
+        let Life { mds, world } = house.start().await;
+        assert_eq!(
+            (mds.recovery().cuts_resumed, mds.recovery().cuts_left),
+            (1, 0)
+        );
+        assert_eq!(sizes(&house).iter().sum::<u64>(), MIB);
+        let client = Client::open(&mds).await;
+        assert_eq!(client.attr(ino).await.unwrap().size, MIB);
+        client.change(0, Op::CloseSession).await.unwrap();
+        mds.stop().await.unwrap();
+        house.kill(&world).await;
+        house.check().await;
+    });
+}
+
+/// Were the bytes gone and the truncate not durable, a power cut would bring back a file that lost its end.
+#[test]
+fn nothing_is_cut_before_the_truncate_is_durable() {
+    simulate(async {
+        let house = Simulated::new(4);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        let ino = file(&house, &client, 8 * MIB).await;
+        client.sync().await.unwrap();
+        house.disk.fail_sync(1);
+        let cut = client.truncate(ino, MIB).await;
+        assert!(matches!(cut, Err(Refusal::StoreFailed(_))), "{cut:?}");
+        assert_eq!(sizes(&house).iter().sum::<u64>(), 8 * MIB);
+    });
+}
+
+#[test]
+fn a_writer_that_died_over_a_cut_is_recovered_after_it() {
+    simulate(async {
+        let house = Simulated::new(5);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        let ino = client.create(0, InodeId::ROOT, "file").await.unwrap();
+        let opened = client.begin_write(ino).await;
+        let mut written = write(&house.osts, &opened, 8 * MIB, 1);
+        written.mtime = None;
+        let op = Op::EndWrite {
+            ino,
+            written,
+            keep: true,
+        };
+        client.change(0, op).await.unwrap();
+        house.osts[1].set_down(true);
+        client.truncate(ino, MIB).await.unwrap_err();
+        house.kill(&life.world).await;
+        // At the start neither can be done; then the cut must come first, or the file would have its old size again.
+        let Life { mds, .. } = house.start().await;
+        assert_eq!(
+            (mds.recovery().cuts_left, mds.recovery().sessions_left),
+            (1, 1)
+        );
+        house.osts[1].set_down(false);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let status = mds.status().await;
+        assert_eq!((status.unfinished.cuts, status.unfinished.sessions), (0, 0));
+        let client = Client::open(&mds).await;
+        assert_eq!(client.attr(ino).await.unwrap().size, MIB);
+        mds.stop().await.unwrap();
+    });
+}

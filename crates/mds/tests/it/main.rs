@@ -1,0 +1,18 @@
+//! The metadata server on a real store in a directory, and on faked disks, with object servers of the tests.
+
+mod client;
+mod house;
+mod ost;
+
+mod cold;
+mod concurrency;
+mod crash;
+mod cuts;
+mod failing;
+mod lanes;
+mod numbers;
+mod purge;
+mod restart;
+mod status;
+mod targets;
+mod writers;

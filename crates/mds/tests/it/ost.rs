@@ -1,0 +1,182 @@
+//! An object server of the tests: a map of objects with their sizes, that can be down or slow.
+
+use crate::house::CLUSTER;
+use gupfs_mds::targets::{OstPeer, Target, TargetInfo};
+use gupfs_proto::data::{Answer, ObjectStat, Op, Reply, Request, Space};
+use gupfs_proto::{Incarnation, ObjectId, OstId, Refusal, Timestamp};
+use gupfs_rpc::{Peer, Service};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Clone)]
+pub struct FakeOst(Arc<Inner>);
+
+struct Inner {
+    ost: OstId,
+    state: Mutex<State>,
+}
+
+struct State {
+    objects: BTreeMap<ObjectId, ObjectStat>,
+    info: TargetInfo,
+    down: bool,
+    /// Never answers, but for its space.
+    stuck: bool,
+    /// How long an answer, true when it is asked for, is on its way; not of space.
+    slow: Duration,
+    space: Space,
+    /// Names of what was asked, with the object.
+    asked: Vec<String>,
+}
+
+impl FakeOst {
+    pub fn new(ost: u16) -> FakeOst {
+        FakeOst(Arc::new(Inner {
+            ost: OstId(ost),
+            state: Mutex::new(State {
+                objects: BTreeMap::new(),
+                info: TargetInfo {
+                    ost: OstId(ost),
+                    cluster: CLUSTER,
+                    incarnation: Incarnation(0x100 + u64::from(ost)),
+                    stamp: 10,
+                    run: 1,
+                },
+                down: false,
+                stuck: false,
+                slow: Duration::ZERO,
+                space: Space {
+                    total: 1 << 40,
+                    free: 1 << 39,
+                    available: 1 << 39,
+                    objects: 0,
+                },
+                asked: Vec::new(),
+            }),
+        }))
+    }
+
+    pub fn peer(&self) -> OstPeer {
+        Peer::local(self.0.clone())
+    }
+
+    /// As it is handed to a start: opened anew, so its stamp is one higher and its run another.
+    pub fn target(&self) -> Target {
+        let mut state = self.0.state.lock();
+        state.info.stamp += 1;
+        state.info.run += 1_000;
+        Target {
+            ost: self.0.ost,
+            peer: self.peer(),
+            told: Ok(state.info),
+        }
+    }
+
+    pub fn info(&self) -> TargetInfo {
+        self.0.state.lock().info
+    }
+
+    pub fn set_info(&self, info: TargetInfo) {
+        self.0.state.lock().info = info;
+    }
+
+    /// As a client writes it: the object exists, and ends at `size` or behind.
+    pub fn put(&self, object: ObjectId, size: u64, mtime: Timestamp) {
+        let mut state = self.0.state.lock();
+        let stat = state.objects.entry(object).or_default();
+        stat.size = stat.size.max(size);
+        stat.blocks = stat.size.div_ceil(512);
+        stat.mtime = mtime;
+    }
+
+    pub fn size(&self, object: ObjectId) -> Option<u64> {
+        self.0.state.lock().objects.get(&object).map(|o| o.size)
+    }
+
+    pub fn list(&self) -> Vec<ObjectId> {
+        self.0.state.lock().objects.keys().copied().collect()
+    }
+
+    pub fn set_down(&self, down: bool) {
+        self.0.state.lock().down = down;
+    }
+
+    pub fn set_slow(&self, slow: Duration) {
+        self.0.state.lock().slow = slow;
+    }
+
+    pub fn set_stuck(&self, stuck: bool) {
+        self.0.state.lock().stuck = stuck;
+    }
+
+    pub fn set_available(&self, available: u64) {
+        self.0.state.lock().space.available = available;
+    }
+
+    /// What was asked since the last call, but for space.
+    pub fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.state.lock().asked)
+    }
+}
+
+impl Service<Request, Reply> for Inner {
+    async fn answer(self: Arc<Self>, request: Request) -> Reply {
+        tokio::task::yield_now().await;
+        assert_eq!(request.ost, self.ost);
+        if matches!(request.op, Op::Space) {
+            return self.now(request.op);
+        }
+        if self.state.lock().stuck {
+            std::future::pending::<()>().await;
+        }
+        let reply = self.now(request.op);
+        let slow = self.state.lock().slow;
+        tokio::time::sleep(slow).await;
+        reply
+    }
+}
+
+impl Inner {
+    fn now(&self, op: Op) -> Reply {
+        let mut state = self.state.lock();
+        if state.down {
+            return Err(Refusal::TargetDown {
+                ost: self.ost,
+                why: "the test took it away".into(),
+            });
+        }
+        let State { objects, asked, .. } = &mut *state;
+        match op {
+            Op::Stat { object } => {
+                asked.push(format!("stat {object}"));
+                Ok(Answer::Stat(objects.get(&object).copied()))
+            }
+            Op::Remove { object } => {
+                asked.push(format!("remove {object}"));
+                objects.remove(&object);
+                Ok(Answer::Done)
+            }
+            Op::Cut { object, to } => {
+                asked.push(format!("cut {object} to {to}"));
+                let stat = objects.get_mut(&object).map(|stat| {
+                    stat.size = stat.size.min(to);
+                    stat.blocks = stat.size.div_ceil(512);
+                    *stat
+                });
+                Ok(Answer::Written(stat.unwrap_or_default()))
+            }
+            Op::Sync { objects } => {
+                let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
+                asked.push(format!("sync {}", names.join(" ")));
+                Ok(Answer::Done)
+            }
+            Op::Space => Ok(Answer::Space(state.space)),
+            other => Err(Refusal::Malformed(format!(
+                "the tests' OST does not know {}",
+                other.name()
+            ))),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The only table that turns refusals into errno, with a reason where the standard leaves a choice.
+
+use gupfs_door::Errno;
+use gupfs_proto::Refusal;
+
+pub fn errno(refusal: &Refusal) -> Errno {
+    match refusal {
+        Refusal::NotFound => Errno::ENOENT,
+        Refusal::Exists => Errno::EEXIST,
+        Refusal::NotDirectory => Errno::ENOTDIR,
+        Refusal::IsDirectory => Errno::EISDIR,
+        Refusal::NotEmpty => Errno::ENOTEMPTY,
+        Refusal::Denied => Errno::EACCES,
+        Refusal::NotPermitted => Errno::EPERM,
+        Refusal::NameTooLong => Errno::ENAMETOOLONG,
+        Refusal::Invalid => Errno::EINVAL,
+        Refusal::IntoItself => Errno::EINVAL, // rename(2): a directory into its own subdirectory
+        Refusal::CrossVolume => Errno::EXDEV, // programs copy and delete instead
+        Refusal::TooManyLinks => Errno::EMLINK,
+        Refusal::Loop => Errno::ELOOP,
+        Refusal::Busy => Errno::EBUSY,
+        Refusal::TooLarge => Errno::EFBIG,
+        Refusal::NoSpace => Errno::ENOSPC,
+        Refusal::QuotaExceeded => Errno::EDQUOT,
+        Refusal::ReadOnly => Errno::EROFS,
+        Refusal::NoAttribute => Errno::ENODATA,
+        Refusal::TooSmall => Errno::ERANGE,
+        Refusal::ValueTooLarge => Errno::E2BIG, // setxattr(2) above 64 KiB
+        Refusal::NoMoreData => Errno::ENXIO,    // lseek(2) SEEK_DATA, SEEK_HOLE
+        Refusal::NotSupported => Errno::EOPNOTSUPP,
+        Refusal::NoDevice => Errno::ENXIO,
+        Refusal::Stale => Errno::ESTALE, // the name is gone: look it up again
+        // Never zeros for bytes that are lost. Which object it was is logged and shown by `gupfs status`.
+        Refusal::ObjectDamaged { .. } => Errno::EIO,
+        Refusal::TargetDown { .. } => Errno::EIO,
+        Refusal::StoreFailed(_) => Errno::EIO,
+        Refusal::Overloaded => Errno::EBUSY,
+        Refusal::TimedOut(_) => Errno::ETIMEDOUT,
+        Refusal::Interrupted => Errno::EINTR,
+        Refusal::Malformed(_) => Errno::EIO, // a bug of ours; the log has the message
+    }
+}
+
+/// Refusals that tell of a failure below, not of what the program asked: worth a line in the log.
+pub fn is_failure(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::ObjectDamaged { .. }
+            | Refusal::TargetDown { .. }
+            | Refusal::StoreFailed(_)
+            | Refusal::TimedOut(_)
+            | Refusal::Malformed(_)
+    )
+}

@@ -1,0 +1,125 @@
+//! # mount: the kernel's requests as calls of the client
+//!
+//! Owns   the translation both ways, the only errno table, how long the kernel may believe what, which door an open file gets.
+//! Never  decides what a file system does: that is the client's and the servers' affair.
+//! Enter  at `Mount::start`; one kernel request is one function of `ops/`.
+
+mod callers;
+mod convert;
+mod errno;
+mod kernel;
+mod lifetimes;
+mod meter;
+mod ops;
+
+pub use errno::errno;
+pub use lifetimes::Lifetimes;
+pub use meter::{Meter, MountStats, OpStats};
+
+use gupfs_client::Client;
+use gupfs_door::{Config, MountError, Session, Spawner};
+use gupfs_world::Clock;
+use kernel::Kernel;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How a mount is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What `mount` shows as the source.
+    pub source: String,
+    pub read_only: bool,
+    pub allow_other: bool,
+    /// Programs may run setuid, and device nodes work: off unless asked for.
+    pub allow_suid: bool,
+    pub allow_devices: bool,
+    pub lifetimes: Lifetimes,
+    /// The kernel reads ahead so much in files read in order; None keeps its own figure.
+    pub read_ahead_kib: Option<u32>,
+    /// Threads that take requests; None lets the door choose.
+    pub reactors: Option<usize>,
+}
+
+impl Options {
+    pub fn new(source: impl Into<String>) -> Options {
+        Options {
+            source: source.into(),
+            read_only: false,
+            allow_other: true,
+            allow_suid: false,
+            allow_devices: false,
+            lifetimes: Lifetimes::ALONE,
+            read_ahead_kib: Some(READ_AHEAD_KIB),
+            reactors: None,
+        }
+    }
+}
+
+/// Four requests of 1 MiB under way hide a trip through the object store (bench/results, "read-ahead").
+const READ_AHEAD_KIB: u32 = 4096;
+
+/// A mounted file system. Unmount it before the client is stopped.
+pub struct Mount {
+    session: Session,
+    meter: Arc<Meter>,
+    at: PathBuf,
+}
+
+impl Mount {
+    /// Mounts at an empty directory and serves from here on; tasks that must wait run on `runtime`.
+    ///
+    /// # Errors
+    /// What the kernel or the mount point refused, in words for the user.
+    pub fn start(
+        client: Arc<Client>,
+        at: &Path,
+        options: &Options,
+        runtime: &tokio::runtime::Handle,
+    ) -> Result<Mount, MountError> {
+        let mut config = Config::new(options.source.clone(), "gupfs");
+        config.read_only = options.read_only;
+        config.allow_other = options.allow_other;
+        config.no_suid = !options.allow_suid;
+        config.no_dev = !options.allow_devices;
+        if let Some(reactors) = options.reactors {
+            config.reactors = reactors;
+        }
+        let reactor_runtime = runtime.clone();
+        config.around_reactor = Some(Arc::new(move |run| {
+            let _in_runtime = reactor_runtime.enter();
+            run();
+        }));
+        let waiting_runtime = runtime.clone();
+        let spawner: Spawner = Arc::new(move |task| drop(waiting_runtime.spawn(task)));
+        let meter = Arc::new(Meter::default());
+        let kernel = Arc::new(Kernel {
+            client,
+            clock: Clock::real(),
+            lifetimes: options.lifetimes,
+            meter: meter.clone(),
+        });
+        let session = gupfs_door::mount(at, &config, kernel, spawner)?;
+        if let Some(kib) = options.read_ahead_kib
+            && let Err(error) = session.set_read_ahead(kib)
+        {
+            tracing::info!(%error, "the kernel's own read-ahead stays");
+        }
+        Ok(Mount {
+            session,
+            meter,
+            at: at.to_owned(),
+        })
+    }
+
+    pub fn at(&self) -> &Path {
+        &self.at
+    }
+
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub fn stats(&self) -> MountStats {
+        self.meter.stats()
+    }
+}

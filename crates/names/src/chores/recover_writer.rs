@@ -1,0 +1,68 @@
+use crate::key::Key;
+use crate::purge;
+use crate::record::Writer;
+use crate::step::Outcome;
+use crate::view::View;
+use gupfs_proto::data::ObjectStat;
+use gupfs_proto::{InodeId, Layout, Presence, SessionId};
+
+/// A writer is gone without a last word: the objects say what it wrote. Its right to write ends in the same batch.
+///
+/// Inline bytes beside a layout are a file whose move into objects did not end: the inline bytes are the file, because the
+/// record that forgets them is written after the objects are safe, and the objects go.
+pub(crate) fn recover_writer(
+    view: &mut View,
+    ino: InodeId,
+    session: SessionId,
+    found: &[(u32, u32, Option<ObjectStat>)],
+) -> Outcome<()> {
+    let writer = Key::writer(ino, session);
+    if view.get::<Writer>(&writer)?.is_none() {
+        return Ok(());
+    }
+    view.remove(writer);
+    let Some(inode) = view.find_inode(ino)? else {
+        return Ok(());
+    };
+    let file = inode.file()?;
+    if !file.inline.is_empty() && !file.layout.is_empty() {
+        let number = file.next_generation;
+        purge::remove_objects(view, &inode, number, file.layout.clone());
+        return view.change_file(ino, |inode, file| {
+            file.writers = file.writers.saturating_sub(1);
+            file.layout = Layout::default();
+            file.next_generation = number + 1;
+            inode.blocks = 0;
+        });
+    }
+    view.change_file(ino, |inode, file| {
+        file.writers = file.writers.saturating_sub(1);
+        for (component, stripe, stat) in found {
+            let Some(component) = file.layout.components.get_mut(*component as usize) else {
+                continue;
+            };
+            let stripe = *stripe as usize;
+            match stat {
+                Some(stat) => {
+                    component.presence.set(stripe, Presence::Present);
+                    inode.size = inode.size.max(component.file_size(stripe, stat.size));
+                    if stat.mtime > inode.ctime {
+                        inode.mtime = stat.mtime;
+                        inode.ctime = stat.mtime;
+                    }
+                }
+                // It may have been made by nobody; one that was there and is not stays known as lost.
+                None if component.presence.get(stripe) == Presence::Maybe => {
+                    component.presence.set(stripe, Presence::Never);
+                }
+                None => {}
+            }
+        }
+        inode.blocks = found
+            .iter()
+            .filter_map(|(.., stat)| *stat)
+            .map(|stat| stat.blocks)
+            .sum();
+        inode.data_version += 1;
+    })
+}

@@ -1,0 +1,32 @@
+//! What an operation knows besides the records.
+
+use crate::chores::ChoreOp;
+use gupfs_proto::meta::{self, Lane, TargetState};
+use gupfs_proto::{Caller, OwnerEpoch, SessionId, Timestamp, VirtualShards};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// Time of the operation. It may stand still; a step back is survived (an inode's ctime never goes back).
+    pub now: Timestamp,
+    /// Who asks. For `OpenSession` the id that the new session is to have; for chores it plays no part.
+    pub session: SessionId,
+    /// The request's lane; None for reading requests and chores.
+    pub lane: Option<Lane>,
+    pub caller: &'a Caller,
+    /// A fresh random number per attempt.
+    pub entropy: u64,
+    pub shards: VirtualShards,
+    pub owner_epoch: OwnerEpoch,
+    /// Targets as last seen; new layouts choose among them.
+    pub targets: &'a [TargetState],
+    /// False while the store has only its reserve left: what makes records or bytes more is refused with `NoSpace`,
+    /// what makes them fewer goes on.
+    pub growth_allowed: bool,
+}
+
+/// What the machine can be asked.
+#[derive(Clone, Copy, Debug)]
+pub enum Op<'a> {
+    Client(&'a meta::Op),
+    Chore(&'a ChoreOp),
+}

@@ -1,0 +1,34 @@
+//! A request's digest: what tells a repetition from another request with the same number.
+
+use gupfs_proto::{Caller, meta::Op};
+use postcard::ser_flavors::Flavor;
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher;
+
+/// Over the operation and its caller. It guards against mistakes of clients, not against forgery, so the key is none.
+pub(crate) fn digest(op: &Op, caller: &Caller) -> u64 {
+    let sink = Sink(SipHasher24::new());
+    postcard::serialize_with_flavor(&(op, caller), sink)
+        .expect("a request in memory always serialises into a hasher")
+}
+
+/// Serialises into a hash, without a buffer.
+struct Sink(SipHasher24);
+
+impl Flavor for Sink {
+    type Output = u64;
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.write_u8(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.write(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<u64> {
+        Ok(self.0.finish())
+    }
+}

@@ -1,0 +1,73 @@
+//! Where a name stands in its directory: a keyed hash, so that nobody can choose names that collide.
+
+use gupfs_proto::Name;
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher;
+
+/// A name's hash is this long, so that with 8 bits of rank a readdir cookie stays a positive i64.
+const HASH_BITS: u32 = 55;
+const RANK_BITS: u32 = 8;
+const _: () = assert!(HASH_BITS + RANK_BITS == 63);
+
+/// Top 55 bits of SipHash-2-4 with the directory's salt; never 0, because small cookies mean start, "." and "..".
+pub(crate) fn name_hash(salt: u64, name: &Name) -> u64 {
+    let mut hasher = SipHasher24::new_with_keys(salt, !salt);
+    hasher.write(name.as_bytes());
+    (hasher.finish() >> (u64::BITS - HASH_BITS)).max(1)
+}
+
+/// Two independent numbers out of one: the driver gives one random number an attempt.
+pub(crate) fn spread(entropy: u64, what: u8) -> u64 {
+    let mut hasher = SipHasher24::new_with_keys(entropy, u64::from(what));
+    hasher.write_u8(what);
+    hasher.finish()
+}
+
+/// Where readdir goes on: behind the entry with this hash and this rank among equal hashes, names ascending.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Cookie {
+    pub hash: u64,
+    pub rank: u8,
+}
+
+impl Cookie {
+    /// None for the start (0) and for "." and ".." (1, 2), behind which all entries come.
+    pub fn decode(cookie: u64) -> Option<Cookie> {
+        let hash = cookie >> RANK_BITS;
+        (hash != 0).then_some(Cookie {
+            hash,
+            rank: (cookie & 0xff) as u8,
+        })
+    }
+
+    pub fn encode(self) -> u64 {
+        self.hash << RANK_BITS | u64::from(self.rank)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_a_positive_offset_above_the_dots() {
+        for text in ["a", "b", "a name of some length"] {
+            let hash = name_hash(42, &Name::new(text.as_bytes()).unwrap());
+            let cookie = Cookie { hash, rank: 255 };
+            assert_eq!(Cookie::decode(cookie.encode()), Some(cookie));
+            assert!(cookie.encode() > 2 && cookie.encode() <= i64::MAX as u64);
+        }
+        assert_eq!((0..3).filter_map(Cookie::decode).count(), 0);
+        assert!(Cookie { hash: 1, rank: 0 }.encode() > 2);
+    }
+
+    #[test]
+    fn a_names_hash_depends_on_the_salt_and_never_changes() {
+        let name = Name::new(b"results.dat").unwrap();
+        assert_ne!(name_hash(1, &name), name_hash(2, &name));
+        // The format: a directory written today is read by every later version.
+        assert_eq!(name_hash(1, &name), NAME_HASH_OF_RESULTS_DAT);
+    }
+
+    const NAME_HASH_OF_RESULTS_DAT: u64 = 25_769_553_786_281_746;
+}

@@ -1,0 +1,47 @@
+//! # names: what POSIX promises about names, attributes and permissions
+//!
+//! Owns   the keys and records of a shard, every metadata operation (`ops/`, one file each), the background steps that
+//!        finish what an operation began (`chores/`), placement of new files, and the rules of `gupfs check`.
+//! Never  does I/O, knows a clock, waits, or keeps anything in memory that the records do not say (but for unused inode numbers).
+//! Enter  at `Machine::apply`.
+//!
+//! A driver calls `apply`; on `Step::Need` it fetches and calls again, from the start; on `Step::Done` it commits the batch,
+//! answers when the newest batch that the view saw is committed, and does the `Work`. All records that an operation reads must
+//! come from one view (committed batches and the staged ones), so `apply` and staging its batch happen under one lock.
+
+mod acl;
+pub mod check;
+mod context;
+mod digest;
+mod format;
+mod hash;
+mod key;
+mod machine;
+mod may;
+mod newborn;
+mod place;
+mod placement;
+mod purge;
+mod record;
+mod step;
+#[cfg(test)]
+mod testing;
+mod view;
+mod xattr;
+
+mod chores;
+mod ops;
+
+pub use acl::Acl;
+pub use chores::ChoreOp;
+pub use context::{Context, Op};
+pub use format::format;
+pub use hash::Cookie;
+pub use key::{Key, KeyRange, Kind, Parsed, PurgeId};
+pub use machine::Machine;
+pub use record::{
+    BackLink, Body, Cutting, Directory, Entry, Essence, File, Format, Inode, KnownTarget, Link,
+    Numbers, Orphan, Purge, PurgeWhat, Record, Reply, Ruled, Session, Undecodable, Usage, Writer,
+    Xattr,
+};
+pub use step::{Batch, Effects, Known, Need, Records, Step, Work};

@@ -1,0 +1,94 @@
+use crate::key::Key;
+use crate::ops::truncate;
+use crate::record::{File, Inode, Writer};
+use crate::step::Outcome;
+use crate::view::View;
+use gupfs_proto::limits::FILE_SIZE_MAX;
+use gupfs_proto::meta::{Answer, Written};
+use gupfs_proto::{InodeId, Presence, Refusal};
+
+/// What the session wrote: size, times, space, objects. With `keep` it goes on writing; without, the file is nobody's, and
+/// objects that it did not report do not exist (or whoever wrote them before reported them).
+pub(crate) fn end_write(
+    view: &mut View,
+    ino: InodeId,
+    written: &Written,
+    keep: bool,
+) -> Outcome<Answer> {
+    let writer = Key::writer(ino, view.ctx.session);
+    let inode = view.inode(ino)?;
+    let file = inode.file()?;
+    must_be_writer(view, ino)?;
+    truncate::must_not_be_cutting(file, ino)?;
+    check(file, written)?;
+    let last = file.writers <= 1;
+    if !keep {
+        view.remove(writer);
+    }
+    view.change_file(ino, |inode, file| {
+        believe(inode, file, written);
+        if !keep {
+            file.writers = file.writers.saturating_sub(1);
+            if last {
+                forget_unmade(file);
+            }
+        }
+    })?;
+    Ok(Answer::Attr(view.inode(ino)?.attr()))
+}
+
+pub(crate) fn must_be_writer(view: &View, ino: InodeId) -> Outcome<()> {
+    match view.get::<Writer>(&Key::writer(ino, view.ctx.session))? {
+        Some(_) => Ok(()),
+        None => Err(Refusal::Malformed(format!(
+            "session {} does not write inode {:x}",
+            view.ctx.session, ino.0
+        ))
+        .into()),
+    }
+}
+
+pub(crate) fn check(file: &File, written: &Written) -> Result<(), Refusal> {
+    if written.size > FILE_SIZE_MAX {
+        return Err(Refusal::TooLarge);
+    }
+    let known = |(component, stripe): &(u32, u32)| {
+        let component = file.layout.components.get(*component as usize);
+        component.is_some_and(|component| (*stripe as usize) < component.targets.len())
+    };
+    if written.present.iter().all(known) {
+        Ok(())
+    } else {
+        Err(Refusal::Malformed(
+            "an object that the layout does not have".into(),
+        ))
+    }
+}
+
+/// The session's word is absolute: said twice it changes nothing more.
+pub(crate) fn believe(inode: &mut Inode, file: &mut File, written: &Written) {
+    inode.size = written.size;
+    inode.blocks = written.blocks;
+    if let Some(mtime) = written.mtime {
+        inode.mtime = mtime;
+        inode.ctime = inode.ctime.max(mtime);
+        inode.data_version += 1;
+    }
+    if let Some(atime) = written.atime {
+        inode.atime = atime;
+    }
+    for (component, stripe) in &written.present {
+        let component = &mut file.layout.components[*component as usize];
+        component.presence.set(*stripe as usize, Presence::Present);
+    }
+}
+
+fn forget_unmade(file: &mut File) {
+    for component in &mut file.layout.components {
+        for stripe in 0..component.targets.len() {
+            if component.presence.get(stripe) == Presence::Maybe {
+                component.presence.set(stripe, Presence::Never);
+            }
+        }
+    }
+}

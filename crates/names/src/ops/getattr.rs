@@ -1,0 +1,9 @@
+use crate::step::Outcome;
+use crate::view::View;
+use gupfs_proto::InodeId;
+use gupfs_proto::meta::Answer;
+
+/// fstat(2): needs no permission on the file. (stat(2) needs search permission on the way to it, which lookups check.)
+pub(crate) fn getattr(view: &mut View, ino: InodeId) -> Outcome<Answer> {
+    Ok(Answer::Attr(view.inode(ino)?.attr()))
+}

@@ -1,0 +1,83 @@
+use crate::step::Outcome;
+use crate::view::View;
+use crate::{newborn, place};
+use gupfs_proto::meta::{Answer, Make};
+use gupfs_proto::{FileKind, InodeId, Name};
+
+/// mkdir(2): an empty directory. The parent gains a link (the new one's ".."), and its mtime and ctime are updated. In a
+/// setgid directory the new one has that group and is setgid too.
+pub(crate) fn mkdir(view: &mut View, dir: InodeId, name: &Name, make: Make) -> Outcome<Answer> {
+    let (place, parent) = place::find_free(view, dir, name)?;
+    view.must_have_room()?;
+    let mut inode = newborn::inode(view, &parent, FileKind::Directory, make)?;
+    place::add_first(view, &place, &mut inode)?;
+    let attr = inode.attr();
+    view.add_inode(inode);
+    Ok(Answer::Entry(attr))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::*;
+    use gupfs_proto::{Caller, Mode, Refusal};
+
+    #[test]
+    fn a_new_directory_is_linked_twice_and_its_parent_once_more() {
+        for shards in [1, 2, 64] {
+            let mut server = Server::new(shards);
+            let root = Caller::root();
+            let made = server.mkdir(&root, ROOT, "d", 0o755).unwrap();
+            assert_eq!((made.nlink, made.mode), (2, Mode(0o755)));
+            let above = server.getattr(ROOT).unwrap();
+            assert_eq!(
+                (above.nlink, above.mtime, above.ctime),
+                (3, made.ctime, made.ctime)
+            );
+            assert_eq!(server.mkdir(&root, ROOT, "d", 0o755), Err(Refusal::Exists));
+            server.assert_clean();
+        }
+    }
+
+    #[test]
+    fn directories_spread_over_the_shards_and_their_files_stay_with_them() {
+        let mut server = Server::new(64);
+        let root = Caller::root();
+        let mut shards = std::collections::BTreeSet::new();
+        for i in 0..200 {
+            let dir = server
+                .mkdir(&root, ROOT, &format!("d{i}"), 0o755)
+                .unwrap()
+                .ino;
+            let file = server.create(&root, dir, "f", 0o644).unwrap().ino;
+            assert_eq!(file.shard(), dir.shard());
+            shards.insert(dir.shard());
+        }
+        assert!(shards.len() > 50, "only {} shards used", shards.len());
+        server.assert_clean();
+    }
+
+    #[test]
+    fn a_setgid_directory_gives_its_group_and_the_bit() {
+        let mut server = Server::new(2);
+        let root = Caller::root();
+        let dir = server.mkdir(&root, ROOT, "d", 0o777).unwrap().ino;
+        let set = gupfs_proto::meta::SetAttr {
+            mode: Some(0o2777),
+            gid: Some(50),
+            ..Default::default()
+        };
+        server.setattr(&root, dir, set).unwrap();
+        let below = server.mkdir(&user(1000), dir, "e", 0o6755).unwrap();
+        assert_eq!((below.gid, below.uid, below.mode), (50, 1000, Mode(0o2755)));
+        // Not of group 50: no program may run as it.
+        let file = server.create(&user(1000), dir, "f", 0o2775).unwrap();
+        assert_eq!((file.gid, file.mode), (50, Mode(0o775)));
+        let member = Caller::new(1000, 1000, [50]);
+        assert_eq!(
+            server.create(&member, dir, "g", 0o2775).unwrap().mode,
+            Mode(0o2775)
+        );
+        let elsewhere = server.mkdir(&user(1000), ROOT, "x", 0o755);
+        assert_eq!(elsewhere, Err(Refusal::Denied));
+    }
+}

@@ -1,0 +1,34 @@
+use crate::step::Outcome;
+use crate::view::View;
+use crate::{may, ops};
+use gupfs_proto::attr::InodeFlags;
+use gupfs_proto::meta::{Access, Answer, OpenHow};
+use gupfs_proto::{FileKind, InodeId, Refusal};
+
+/// open(2) of a file that is there: read, write and execute as asked, decided now for the life of the handle. O_TRUNC needs
+/// write permission and cuts the file in the same change, with mtime and ctime updated even if it was empty.
+pub(crate) fn open(view: &mut View, ino: InodeId, how: OpenHow) -> Outcome<Answer> {
+    let inode = view.inode(ino)?;
+    let mut want = how.access;
+    want.set(Access::WRITE, how.truncate || want.contains(Access::WRITE));
+    match inode.kind {
+        FileKind::Symlink => return Err(Refusal::Loop.into()),
+        FileKind::Directory if want.contains(Access::WRITE) => {
+            return Err(Refusal::IsDirectory.into());
+        }
+        _ => {}
+    }
+    may::access(&inode, view.ctx.caller, want)?;
+    if how.truncate && inode.flags.contains(InodeFlags::APPEND_ONLY) {
+        return Err(Refusal::NotPermitted.into());
+    }
+    if inode.kind == FileKind::Regular {
+        ops::truncate::must_not_be_cutting(inode.file()?, ino)?;
+        if how.truncate {
+            ops::truncate::cut(view, ino, 0)?;
+            ops::kill_privileges::after_write(view, ino, how.kill_privileges)?;
+        }
+    }
+    let opened = ops::opened(&*view.inode(ino)?, false);
+    Ok(Answer::Opened(opened))
+}

@@ -1,0 +1,201 @@
+//! Which targets a new file's objects get: a pure function of the rule, the targets as last seen, and the inode's number.
+
+use gupfs_proto::layout::{Component, ComponentKind, ComponentRule, ComponentState, LayoutRule};
+use gupfs_proto::limits::STRIPE_COUNT_MAX;
+use gupfs_proto::meta::TargetState;
+use gupfs_proto::{FileOffset, Generation, InodeId, Layout, OstId, PresenceMap, Refusal};
+
+/// A layout for file `ino` whose components get generations from `generation` on.
+///
+/// The first object goes where free space says, weighted, and spread over inode numbers so that neighbours lie apart and
+/// every run of files (each, or each second, or each tenth) covers all targets; the others follow in the order of targets,
+/// and the next component goes on where the last one ended, so that one file uses as many targets as it may.
+///
+/// # Errors
+/// `NoSpace` without a usable target.
+pub(crate) fn lay_out(
+    rule: &LayoutRule,
+    targets: &[TargetState],
+    ino: InodeId,
+    generation: u32,
+) -> Result<Layout, Refusal> {
+    let usable: Vec<&TargetState> = targets
+        .iter()
+        .filter(|target| target.usable && target.free > 0)
+        .collect();
+    if usable.is_empty() {
+        return Err(Refusal::NoSpace);
+    }
+    let mut next = by_free_space(&usable, ino);
+    let mut from = FileOffset(0);
+    let mut components = Vec::with_capacity(rule.components.len());
+    for (wish, generation) in rule.components.iter().zip(generation..) {
+        let first = wish
+            .first
+            .and_then(|first| usable.iter().position(|target| target.ost == first))
+            .unwrap_or(next);
+        let count = count(wish, usable.len());
+        let targets: Vec<OstId> = (0..count)
+            .map(|i| usable[(first + i) % usable.len()].ost)
+            .collect();
+        components.push(Component {
+            from,
+            to: wish.to,
+            kind: ComponentKind::Plain,
+            unit: wish.unit,
+            presence: PresenceMap::new(targets.len()),
+            targets,
+            generation: Generation(generation),
+            state: ComponentState::Live,
+        });
+        from = wish.to;
+        next = (first + count) % usable.len();
+    }
+    Ok(Layout { components })
+}
+
+fn count(wish: &ComponentRule, usable: usize) -> usize {
+    let most = usable.min(STRIPE_COUNT_MAX as usize);
+    match wish.count {
+        0 => most,
+        count => most.min(count as usize),
+    }
+}
+
+/// The fractional parts of n·φ for n = 0, 1, 2, … fall evenly over 0..1, those of every k-th n too: φ is the number that
+/// fractions come least close to.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Index of a target, each as often as its share of the free space.
+fn by_free_space(usable: &[&TargetState], ino: InodeId) -> usize {
+    let total: u128 = usable.iter().map(|target| u128::from(target.free)).sum();
+    let fraction = ino
+        .counter()
+        .wrapping_add(u64::from(ino.shard().0) << 32)
+        .wrapping_mul(GOLDEN);
+    let mut point = (u128::from(fraction) * total) >> u64::BITS;
+    for (index, target) in usable.iter().enumerate() {
+        match point.checked_sub(u128::from(target.free)) {
+            None => return index,
+            Some(rest) => point = rest,
+        }
+    }
+    unreachable!("the point lies below the sum")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn targets(free: &[u64]) -> Vec<TargetState> {
+        let target = |(i, free): (usize, &u64)| TargetState {
+            ost: OstId(i as u16),
+            usable: true,
+            why_not: None,
+            total: 1000,
+            free: *free,
+        };
+        free.iter().enumerate().map(target).collect()
+    }
+
+    fn firsts(targets: &[TargetState], step: u64) -> Vec<usize> {
+        let mut count = vec![0; targets.len()];
+        for i in 0..1000 {
+            let layout =
+                lay_out(&LayoutRule::default(), targets, InodeId(300 + i * step), 0).unwrap();
+            count[usize::from(layout.components[0].targets[0].0)] += 1;
+        }
+        count
+    }
+
+    fn show(layout: &Layout) -> String {
+        let component = |c: &Component| {
+            let targets: Vec<String> = c.targets.iter().map(|ost| ost.to_string()).collect();
+            format!("{}.. {} on {}", c.from, c.generation, targets.join(","))
+        };
+        layout
+            .components
+            .iter()
+            .map(component)
+            .collect::<Vec<_>>()
+            .join(" · ")
+    }
+
+    fn check_layout(free: &[u64], rule: &LayoutRule, expected: Expect) {
+        expected.assert_eq(&show(
+            &lay_out(rule, &targets(free), InodeId(300), 7).unwrap(),
+        ));
+    }
+
+    #[test]
+    fn many_files_spread_evenly_over_equal_targets_whichever_of_them_are_big() {
+        for step in [1, 2, 3, 4, 10, 64] {
+            for count in firsts(&targets(&[50, 50, 50, 50]), step) {
+                assert!((240..=260).contains(&count), "step {step}: {count} of 1000");
+            }
+        }
+    }
+
+    #[test]
+    fn fuller_targets_get_fewer_files() {
+        let counts = firsts(&targets(&[10, 30, 60]), 1);
+        for (count, share) in counts.into_iter().zip([100, 300, 600]) {
+            assert!(
+                (share - 10..=share + 10).contains(&count),
+                "{count} for {share}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_uses_as_many_targets_as_its_rule_says() {
+        check_layout(
+            &[50; 6],
+            &LayoutRule::default(),
+            expect!["0.. 7 on 2 · 4194304.. 8 on 3,4,5,0"],
+        );
+        check_layout(
+            &[50; 2],
+            &LayoutRule::default(),
+            expect!["0.. 7 on 0 · 4194304.. 8 on 1,0"],
+        );
+        let mut wide = LayoutRule::default();
+        wide.components[0].first = Some(OstId(3));
+        wide.components[1].count = 0;
+        check_layout(
+            &[50; 4],
+            &wide,
+            expect!["0.. 7 on 3 · 4194304.. 8 on 0,1,2,3"],
+        );
+    }
+
+    #[test]
+    fn unusable_and_full_targets_get_nothing() {
+        let mut targets = targets(&[50, 0, 50]);
+        targets[0].usable = false;
+        for i in 0..10 {
+            let layout = lay_out(&LayoutRule::default(), &targets, InodeId(i), 0).unwrap();
+            assert!(layout.components.iter().all(|c| c.targets == [OstId(2)]));
+        }
+        targets[2].usable = false;
+        assert_eq!(
+            lay_out(&LayoutRule::default(), &targets, InodeId(1), 0),
+            Err(Refusal::NoSpace)
+        );
+    }
+
+    #[test]
+    fn what_is_laid_out_is_a_layout() {
+        for count in 1..6 {
+            let layout = lay_out(
+                &LayoutRule::default(),
+                &targets(&vec![9; count]),
+                InodeId(77),
+                3,
+            )
+            .unwrap();
+            assert_eq!(layout.check(), Ok(()));
+        }
+    }
+}

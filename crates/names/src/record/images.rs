@@ -1,0 +1,283 @@
+//! Version 1 of every record as it was first written. These bytes lie on disks: they never change; a new version gets new ones.
+
+use super::*;
+use crate::acl::Acl;
+use expect_test::{Expect, expect};
+use gupfs_proto::attr::InodeFlags;
+use gupfs_proto::layout::{Component, ComponentKind, ComponentState, LayoutRule};
+use gupfs_proto::meta::XattrName;
+use gupfs_proto::{
+    ByteCount, ClusterId, FileKind, FileOffset, Generation, Incarnation, InodeId, Layout, Mode,
+    OstId, Presence, PresenceMap, ProjectId, Timestamp, VirtualShards, VolumeId,
+};
+
+fn check_image<R: Record + PartialEq + std::fmt::Debug>(record: R, expected: Expect) {
+    let bytes = record.encode();
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    expected.assert_eq(&hex);
+    assert_eq!(R::decode(&bytes), Ok(record));
+    let longer = [&bytes[..], &[0]].concat();
+    if std::any::type_name::<R>() != std::any::type_name::<Xattr>() {
+        assert_eq!(
+            R::decode(&Bytes::from(longer)),
+            Err(Undecodable::Trailing(1))
+        );
+    }
+    assert_eq!(
+        R::decode(&Bytes::from_static(&[200, 1])),
+        Err(Undecodable::Version(200))
+    );
+    assert_eq!(R::decode(&Bytes::new()), Err(Undecodable::Empty));
+}
+
+fn layout() -> Layout {
+    let mut presence = PresenceMap::new(2);
+    presence.set(0, Presence::Present);
+    presence.set(1, Presence::Maybe);
+    Layout {
+        components: vec![Component {
+            from: FileOffset(0),
+            to: FileOffset(u64::MAX),
+            kind: ComponentKind::Plain,
+            unit: ByteCount::mib(1),
+            targets: vec![OstId(3), OstId(0)],
+            generation: Generation(5),
+            state: ComponentState::Live,
+            presence,
+        }],
+    }
+}
+
+fn inode(kind: FileKind, body: Body) -> Inode {
+    let time = |secs| Timestamp::new(secs, 999_999_999);
+    Inode {
+        ino: InodeId(0),
+        kind,
+        mode: Mode(0o2755),
+        uid: 1000,
+        gid: 50,
+        project: ProjectId(7),
+        volume: VolumeId(1),
+        names: 2,
+        rdev: 0x0801,
+        size: 123_456,
+        blocks: 248,
+        atime: time(-1),
+        mtime: time(1_700_000_000),
+        ctime: time(1_700_000_001),
+        btime: time(1_700_000_002),
+        flags: InodeFlags::IMMUTABLE,
+        parent: Some(Link {
+            dir: InodeId(0x0003_0000_0000_0101),
+            hash: 0x55_1234_5678_9abc,
+        }),
+        born: 3,
+        change: 4,
+        data_version: 5,
+        holders: 1,
+        xattrs: 2,
+        xattr_names: 20,
+        acl: Some(Acl {
+            owner: 7,
+            users: vec![(1001, 6)],
+            group: 5,
+            groups: vec![(60, 4)],
+            mask: Some(7),
+            other: 1,
+        }),
+        security: vec![(
+            XattrName::new(b"security.x").unwrap(),
+            Bytes::from_static(b"label"),
+        )],
+        body,
+    }
+}
+
+#[test]
+fn inodes_of_version_1() {
+    check_image(
+        inode(
+            FileKind::Regular,
+            Body::File(File {
+                layout: layout(),
+                inline: Bytes::from_static(b"inline"),
+                next_generation: 6,
+                cutting: Some(Cutting { to: 10, number: 5 }),
+                writers: 1,
+                rule: Some(LayoutRule::default()),
+                linkable: true,
+            }),
+        ),
+        expect![
+            "0100ed0be807320701028110c0c407f80101ff93ebdc0380c49fd50cff93ebdc0382c49fd50cff93ebdc0384c49fd50cff93ebdc030101818280808080c001bcb5e2b3c5c6c42a030405010214010701e9070605013c04010701010a73656375726974792e78056c6162656c000100ffffffffffffffffff01008080400203000500010606696e6c696e6506010a05010102808080028080400100ffffffffffffffffff01808040040001"
+        ],
+    );
+    check_image(
+        inode(
+            FileKind::Directory,
+            Body::Directory(Directory {
+                entries: 300,
+                subdirs: 2,
+                salt: 0x0123_4567_89ab_cdef,
+                rule: Some(Ruled {
+                    rule: LayoutRule::default(),
+                    own: true,
+                }),
+                default_acl: Some(Acl {
+                    owner: 7,
+                    users: vec![],
+                    group: 5,
+                    groups: vec![],
+                    mask: None,
+                    other: 0,
+                }),
+                parts: 0,
+                subtree: Some(inode::Subtree {
+                    bytes: 1,
+                    files: 2,
+                    directories: 3,
+                }),
+            }),
+        ),
+        expect![
+            "0101ed0be807320701028110c0c407f80101ff93ebdc0380c49fd50cff93ebdc0382c49fd50cff93ebdc0384c49fd50cff93ebdc030101818280808080c001bcb5e2b3c5c6c42a030405010214010701e9070605013c04010701010a73656375726974792e78056c6162656c01ac0202ef9bafcdf8acd191010102808080028080400100ffffffffffffffffff01808040040001010700050000000001010203"
+        ],
+    );
+    check_image(
+        inode(FileKind::Symlink, Body::Symlink(b"../x".to_vec())),
+        expect![
+            "0102ed0be807320701028110c0c407f80101ff93ebdc0380c49fd50cff93ebdc0382c49fd50cff93ebdc0384c49fd50cff93ebdc030101818280808080c001bcb5e2b3c5c6c42a030405010214010701e9070605013c04010701010a73656375726974792e78056c6162656c02042e2e2f78"
+        ],
+    );
+    check_image(
+        inode(FileKind::Fifo, Body::Special),
+        expect![
+            "0103ed0be807320701028110c0c407f80101ff93ebdc0380c49fd50cff93ebdc0382c49fd50cff93ebdc0384c49fd50cff93ebdc030101818280808080c001bcb5e2b3c5c6c42a030405010214010701e9070605013c04010701010a73656375726974792e78056c6162656c03"
+        ],
+    );
+}
+
+#[test]
+fn small_records_of_version_1() {
+    check_image(
+        Entry {
+            ino: InodeId(0x0003_0000_0000_0101),
+            kind: FileKind::Regular,
+            born: 2,
+        },
+        expect!["01818280808080c0010002"],
+    );
+    check_image(BackLink, expect!["01"]);
+    check_image(Xattr(Bytes::from_static(b"value")), expect!["0176616c7565"]);
+    let since = Timestamp::new(1_700_000_000, 5);
+    check_image(Orphan { since }, expect!["0180c49fd50c05"]);
+    check_image(Writer { since }, expect!["0180c49fd50c05"]);
+    let session = Session {
+        client: "host".into(),
+        created: since,
+        connection: 2,
+        slots: 64,
+        holds_leases: true,
+    };
+    check_image(session, expect!["0104686f737480c49fd50c05024001"]);
+    check_image(Numbers { next: 65_792 }, expect!["01808204"]);
+    check_image(
+        Usage {
+            inodes: 5,
+            purging: 1,
+        },
+        expect!["010501"],
+    );
+    let format = Format {
+        reader: 1,
+        writer: 1,
+        features: 0,
+        cluster: ClusterId(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef),
+        incarnation: Incarnation(7),
+        shards: VirtualShards(64),
+    };
+    check_image(
+        format,
+        expect!["01010100ef9bafcdf8acd19181deb7de9af1d9a2a3020740"],
+    );
+    check_image(
+        KnownTarget {
+            incarnation: Incarnation(7),
+            stamp: 300,
+            run: 1,
+        },
+        expect!["0107ac0201"],
+    );
+}
+
+#[test]
+fn stored_replies_of_version_1() {
+    let ino = InodeId(0x0003_0000_0000_0101);
+    let reply = |essence| Reply {
+        sequence: 300,
+        digest: u64::MAX,
+        essence,
+    };
+    check_image(
+        reply(Essence::Done),
+        expect!["01ac02ffffffffffffffffff0100"],
+    );
+    check_image(
+        reply(Essence::Attr(ino)),
+        expect!["01ac02ffffffffffffffffff0101818280808080c001"],
+    );
+    check_image(
+        reply(Essence::Entry(ino)),
+        expect!["01ac02ffffffffffffffffff0102818280808080c001"],
+    );
+    check_image(
+        reply(Essence::Opened { ino, created: true }),
+        expect!["01ac02ffffffffffffffffff0103818280808080c00101"],
+    );
+    check_image(
+        reply(Essence::Removed {
+            victim: Some(ino),
+            orphan: true,
+            moved: None,
+        }),
+        expect!["01ac02ffffffffffffffffff010401818280808080c0010100"],
+    );
+}
+
+#[test]
+fn purges_of_version_1() {
+    let purge = |what| Purge {
+        what,
+        layout: layout(),
+        volume: VolumeId(1),
+        size: 99,
+    };
+    check_image(
+        purge(PurgeWhat::Remove),
+        expect!["01000100ffffffffffffffffff0100808040020300050001060163"],
+    );
+    check_image(
+        purge(PurgeWhat::Cut { to: 4096 }),
+        expect!["010180200100ffffffffffffffffff0100808040020300050001060163"],
+    );
+}
+
+#[test]
+fn an_inode_of_a_usual_file_stays_small() {
+    let usual = Inode {
+        acl: None,
+        security: vec![],
+        ..inode(FileKind::Regular, Body::File(File::default()))
+    };
+    assert!(usual.encode().len() < 128, "{}", usual.encode().len());
+    let file = File {
+        layout: layout(),
+        ..File::default()
+    };
+    let laid_out = Inode {
+        acl: None,
+        security: vec![],
+        ..inode(FileKind::Regular, Body::File(file))
+    };
+    assert!(laid_out.encode().len() < 160, "{}", laid_out.encode().len());
+}

@@ -1,0 +1,255 @@
+//! One operation's view of the records: what the driver knows, with this operation's own changes over it.
+
+use crate::context::Context;
+use crate::key::{Key, KeyRange};
+use crate::machine::UnusedNumbers;
+use crate::record::{Directory, File, Inode, Record, Usage};
+use crate::step::{Batch, Known, Need, Outcome, Records, Stop, Work};
+use bytes::Bytes;
+use gupfs_proto::{InodeId, Refusal, VirtualShard, VolumeId};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+pub(crate) struct View<'a> {
+    pub ctx: &'a Context<'a>,
+    records: &'a dyn Records,
+    numbers: &'a UnusedNumbers,
+    /// Inodes read or changed so far, decoded once.
+    inodes: BTreeMap<InodeId, Held>,
+    changes: BTreeMap<Key, Option<Bytes>>,
+    usage: BTreeMap<(VirtualShard, VolumeId), UsageChange>,
+    work: Vec<Work>,
+    made: Option<InodeId>,
+}
+
+struct Held {
+    inode: Rc<Inode>,
+    changed: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct UsageChange {
+    inodes: i64,
+    purging: i64,
+}
+
+/// What an operation leaves when it is through.
+pub(crate) struct Changes {
+    pub batch: Batch,
+    pub work: Vec<Work>,
+    /// The inode number it took.
+    pub made: Option<InodeId>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(
+        records: &'a dyn Records,
+        ctx: &'a Context<'a>,
+        numbers: &'a UnusedNumbers,
+    ) -> View<'a> {
+        View {
+            ctx,
+            records,
+            numbers,
+            inodes: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            usage: BTreeMap::new(),
+            work: Vec::new(),
+            made: None,
+        }
+    }
+
+    // Reading.
+
+    /// An inode that must be there: whoever names it by number was told the number.
+    pub fn inode(&mut self, ino: InodeId) -> Outcome<Rc<Inode>> {
+        self.find_inode(ino)?.ok_or(Stop::Refused(Refusal::Stale))
+    }
+
+    pub fn find_inode(&mut self, ino: InodeId) -> Outcome<Option<Rc<Inode>>> {
+        if let Some(held) = self.inodes.get(&ino) {
+            return Ok(Some(held.inode.clone()));
+        }
+        let Some(mut inode) = self.get::<Inode>(&Key::inode(ino))? else {
+            return Ok(None);
+        };
+        inode.ino = ino;
+        let inode = Rc::new(inode);
+        self.inodes.insert(
+            ino,
+            Held {
+                inode: inode.clone(),
+                changed: false,
+            },
+        );
+        Ok(Some(inode))
+    }
+
+    /// Asks for several records at once, so that a cold start costs one trip and not one a record.
+    pub fn want(&self, keys: impl IntoIterator<Item = Key>) -> Outcome<()> {
+        let unknown: Vec<Key> = keys
+            .into_iter()
+            .filter(|key| {
+                !self.changes.contains_key(key) && self.records.get(key) == Known::Unknown
+            })
+            .collect();
+        if unknown.is_empty() {
+            Ok(())
+        } else {
+            Err(Need::Keys(unknown).into())
+        }
+    }
+
+    pub fn get<R: Record>(&self, key: &Key) -> Outcome<Option<R>> {
+        let value = match self.changes.get(key) {
+            Some(change) => change.clone(),
+            None => match self.records.get(key) {
+                Known::Value(value) => value,
+                Known::Unknown => return Err(Need::Keys(vec![key.clone()]).into()),
+            },
+        };
+        value.map(|value| decode(key, &value)).transpose()
+    }
+
+    /// The first `limit` records of a range, as they were before this operation.
+    pub fn scan(&self, range: KeyRange, limit: usize) -> Outcome<Vec<(Key, Bytes)>> {
+        match self.records.scan(&range, limit) {
+            Some(records) => Ok(records),
+            None => Err(Need::Scan { range, limit }.into()),
+        }
+    }
+
+    // Changing.
+
+    pub fn put<R: Record>(&mut self, key: Key, record: &R) {
+        self.changes.insert(key, Some(record.encode()));
+    }
+
+    pub fn remove(&mut self, key: Key) {
+        self.changes.insert(key, None);
+    }
+
+    /// Changes an inode; `change` rises by one for the whole operation.
+    pub fn change<T>(&mut self, ino: InodeId, how: impl FnOnce(&mut Inode) -> T) -> Outcome<T> {
+        self.inode(ino)?;
+        let held = self.inodes.get_mut(&ino).expect("it was read just now");
+        let inode = Rc::make_mut(&mut held.inode);
+        if !held.changed {
+            held.changed = true;
+            inode.change += 1;
+        }
+        Ok(how(inode))
+    }
+
+    /// Changes a directory's own part; the caller has seen that it is one.
+    pub fn change_dir<T>(
+        &mut self,
+        ino: InodeId,
+        how: impl FnOnce(&mut Inode, &mut Directory) -> T,
+    ) -> Outcome<T> {
+        let changed: Result<T, Refusal> = self.change(ino, |inode| {
+            let mut dir = std::mem::take(inode.directory_mut()?);
+            let result = how(inode, &mut dir);
+            *inode.directory_mut()? = dir;
+            Ok(result)
+        })?;
+        Ok(changed?)
+    }
+
+    /// Changes a file's own part; the caller has seen that it is one.
+    pub fn change_file<T>(
+        &mut self,
+        ino: InodeId,
+        how: impl FnOnce(&mut Inode, &mut File) -> T,
+    ) -> Outcome<T> {
+        let changed: Result<T, Refusal> = self.change(ino, |inode| {
+            let mut file = std::mem::take(inode.file_mut()?);
+            let result = how(inode, &mut file);
+            *inode.file_mut()? = file;
+            Ok(result)
+        })?;
+        Ok(changed?)
+    }
+
+    /// The number for a new inode in this shard.
+    pub fn new_number(&self, shard: VirtualShard) -> Outcome<InodeId> {
+        self.numbers
+            .first(shard)
+            .ok_or_else(|| Need::Numbers(shard).into())
+    }
+
+    pub fn add_inode(&mut self, inode: Inode) {
+        let ino = inode.ino;
+        self.made = Some(ino);
+        self.usage_of(ino.shard(), inode.volume).inodes += 1;
+        self.inodes.insert(
+            ino,
+            Held {
+                inode: Rc::new(inode),
+                changed: true,
+            },
+        );
+    }
+
+    pub fn remove_inode(&mut self, inode: &Inode) {
+        self.inodes.remove(&inode.ino);
+        self.remove(Key::inode(inode.ino));
+        self.usage_of(inode.ino.shard(), inode.volume).inodes -= 1;
+        self.work.push(Work::Gone(inode.ino));
+    }
+
+    pub fn count_purges(&mut self, shard: VirtualShard, volume: VolumeId, by: i64) {
+        self.usage_of(shard, volume).purging += by;
+    }
+
+    fn usage_of(&mut self, shard: VirtualShard, volume: VolumeId) -> &mut UsageChange {
+        self.usage.entry((shard, volume)).or_default()
+    }
+
+    pub fn work(&mut self, work: Work) {
+        self.work.push(work);
+    }
+
+    /// Stops what would make records or bytes more while only the reserve is left.
+    pub fn must_have_room(&self) -> Outcome<()> {
+        if self.ctx.growth_allowed {
+            Ok(())
+        } else {
+            Err(Stop::Refused(Refusal::NoSpace))
+        }
+    }
+
+    // The end.
+
+    pub fn has_changes(&self) -> bool {
+        !self.changes.is_empty() || self.inodes.values().any(|held| held.changed)
+    }
+
+    pub fn finish(mut self) -> Outcome<Changes> {
+        for ((shard, volume), change) in std::mem::take(&mut self.usage) {
+            let key = Key::usage(shard, volume);
+            let before: Usage = self.get(&key)?.unwrap_or_default();
+            let after = Usage {
+                inodes: before.inodes.saturating_add_signed(change.inodes),
+                purging: before.purging.saturating_add_signed(change.purging),
+            };
+            self.put(key, &after);
+        }
+        for (ino, held) in &self.inodes {
+            if held.changed {
+                self.changes
+                    .insert(Key::inode(*ino), Some(held.inode.encode()));
+            }
+        }
+        Ok(Changes {
+            batch: self.changes.into_iter().collect(),
+            work: self.work,
+            made: self.made,
+        })
+    }
+}
+
+pub(crate) fn decode<R: Record>(key: &Key, value: &Bytes) -> Outcome<R> {
+    R::decode(value)
+        .map_err(|error| Stop::Refused(Refusal::StoreFailed(format!("record {key:?}: {error}"))))
+}

@@ -1,0 +1,13 @@
+//! One file an operation. Each hands its part of a request to the target's objects and makes the answer.
+
+pub mod allocate;
+pub mod cut;
+pub mod list;
+pub mod read;
+pub mod remove;
+pub mod seek;
+pub mod space;
+pub mod stat;
+pub mod sync;
+pub mod write;
+pub mod zero;

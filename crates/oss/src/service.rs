@@ -1,0 +1,50 @@
+//! A request to the operation it names, and nothing else.
+
+use crate::{Oss, ops};
+use gupfs_proto::data::{Op, Reply, Request};
+use gupfs_rpc::Service;
+use std::sync::Arc;
+
+impl Service<Request, Reply> for Oss {
+    async fn answer(self: Arc<Self>, request: Request) -> Reply {
+        let target = self.objects(request.ost)?;
+        target.see_map_epoch(request.map_epoch);
+        match request.op {
+            Op::Write {
+                object,
+                at,
+                data,
+                sums,
+                existing,
+                owner,
+            } => ops::write::run(target, object, at, &data, &sums, existing, owner).await,
+            Op::Read {
+                object,
+                at,
+                len,
+                existing,
+            } => ops::read::run(target, object, at, len, existing).await,
+            Op::Sync { objects } => ops::sync::run(target, &objects).await,
+            Op::Cut { object, to } => ops::cut::run(target, object, to).await,
+            Op::Allocate {
+                object,
+                at,
+                len,
+                keep_size,
+                existing,
+                owner,
+            } => ops::allocate::run(target, object, at, len, keep_size, existing, owner).await,
+            Op::Zero {
+                object,
+                at,
+                len,
+                punch,
+            } => ops::zero::run(target, object, at, len, punch).await,
+            Op::Seek { object, at, what } => ops::seek::run(target, object, at, what).await,
+            Op::Stat { object } => ops::stat::run(target, object).await,
+            Op::Remove { object } => ops::remove::run(target, object).await,
+            Op::List { after, limit } => ops::list::run(target, after, limit).await,
+            Op::Space => ops::space::run(target).await,
+        }
+    }
+}

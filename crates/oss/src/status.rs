@@ -1,0 +1,9 @@
+//! What `gupfs status` shows of an object server.
+
+use gupfs_store::object::TargetStatus;
+use serde::Serialize;
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct OssStatus {
+    pub targets: Vec<TargetStatus>,
+}

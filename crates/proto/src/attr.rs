@@ -1,0 +1,114 @@
+//! What stat(2) tells of a file.
+
+use crate::ids::{InodeId, ProjectId, VolumeId};
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What kind of thing an inode is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum FileKind {
+    Regular,
+    Directory,
+    Symlink,
+    Fifo,
+    Socket,
+    CharDevice,
+    BlockDevice,
+}
+
+impl FileKind {
+    /// The S_IFMT bits of st_mode.
+    pub const fn type_bits(self) -> u32 {
+        match self {
+            FileKind::Fifo => 0o010000,
+            FileKind::CharDevice => 0o020000,
+            FileKind::Directory => 0o040000,
+            FileKind::BlockDevice => 0o060000,
+            FileKind::Regular => 0o100000,
+            FileKind::Symlink => 0o120000,
+            FileKind::Socket => 0o140000,
+        }
+    }
+
+    pub fn from_type_bits(mode: u32) -> Option<FileKind> {
+        use FileKind::*;
+        [
+            Fifo,
+            CharDevice,
+            Directory,
+            BlockDevice,
+            Regular,
+            Symlink,
+            Socket,
+        ]
+        .into_iter()
+        .find(|kind| kind.type_bits() == mode & 0o170000)
+    }
+}
+
+/// The twelve permission bits of st_mode (07777).
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+pub struct Mode(pub u16);
+
+impl Mode {
+    pub const SETUID: u16 = 0o4000;
+    pub const SETGID: u16 = 0o2000;
+    pub const STICKY: u16 = 0o1000;
+
+    /// Keeps the permission bits of an st_mode.
+    pub const fn from_bits(mode: u32) -> Mode {
+        Mode((mode & 0o7777) as u16)
+    }
+
+    pub const fn has(self, bits: u16) -> bool {
+        self.0 & bits == bits
+    }
+
+    pub const fn without(self, bits: u16) -> Mode {
+        Mode(self.0 & !bits)
+    }
+}
+
+/// Everything stat(2) and statx(2) can ask. `size` and the times of a file held for writing are the holder's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Attr {
+    pub ino: InodeId,
+    pub kind: FileKind,
+    pub mode: Mode,
+    pub nlink: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// Device number of a character or block device, else 0.
+    pub rdev: u32,
+    pub size: u64,
+    /// Space in use, in units of 512 bytes.
+    pub blocks: u64,
+    pub atime: Timestamp,
+    pub mtime: Timestamp,
+    pub ctime: Timestamp,
+    pub btime: Timestamp,
+    /// +1 at every change: statx's change cookie, and how a holder of attributes knows newer from older.
+    pub change: u64,
+    pub flags: InodeFlags,
+    pub project: ProjectId,
+    pub volume: VolumeId,
+}
+
+bitflags::bitflags! {
+    /// Marks of an inode that change what may be done with it.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+    pub struct InodeFlags: u32 {
+        /// Nothing may change (chattr +i).
+        const IMMUTABLE = 1;
+        /// Data may only be appended (chattr +a).
+        const APPEND_ONLY = 1 << 1;
+        /// A copy lies in the archive.
+        const ARCHIVED = 1 << 2;
+        /// The bytes lie in the archive only.
+        const RELEASED = 1 << 3;
+        /// Carries a POSIX access ACL.
+        const HAS_ACL = 1 << 4;
+    }
+}

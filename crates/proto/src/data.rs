@@ -1,0 +1,167 @@
+//! What an object server is asked and answers: bytes of objects, never names or users.
+
+use crate::ids::{MapEpoch, ObjectId, OstId, SessionId};
+use crate::refusal::Refusal;
+use crate::time::Timestamp;
+use crate::units::ObjectOffset;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Request {
+    pub session: SessionId,
+    pub map_epoch: MapEpoch,
+    pub job: u64,
+    pub ost: OstId,
+    pub op: Op,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Op {
+    /// `sums` holds the crc32c of each block of 4 KiB that `data` covers whole (first the lowest), as `checksum::blocks` makes
+    /// them; the last block may end with the data if nothing of the object lies behind it. Edges that cover a block in part have none.
+    Write {
+        object: ObjectId,
+        at: ObjectOffset,
+        data: Bytes,
+        sums: BlockSums,
+        existing: Existing,
+        owner: Owner,
+    },
+    /// At most `len` bytes from `at`; fewer where the object ends. An absent object is empty or lost, as `existing` says.
+    Read {
+        object: ObjectId,
+        at: ObjectOffset,
+        len: u64,
+        existing: Existing,
+    },
+    /// Everything written to these objects before survives a power cut when this is answered.
+    Sync {
+        objects: Vec<ObjectId>,
+    },
+    /// Bytes from `to` on go. An absent object stays absent.
+    Cut {
+        object: ObjectId,
+        to: u64,
+    },
+    /// Space for `at .. at + len`, so that writes there do not meet NoSpace. Extends the object unless `keep_size`.
+    Allocate {
+        object: ObjectId,
+        at: ObjectOffset,
+        len: u64,
+        keep_size: bool,
+        existing: Existing,
+        owner: Owner,
+    },
+    /// `at .. at + len` reads zeros; a hole if `punch`, else allocated. Never extends the object.
+    Zero {
+        object: ObjectId,
+        at: ObjectOffset,
+        len: u64,
+        punch: bool,
+    },
+    /// The first data or hole at or after `at`; None beyond the last data (a hole is found at the object's end).
+    Seek {
+        object: ObjectId,
+        at: ObjectOffset,
+        what: Seek,
+    },
+    Stat {
+        object: ObjectId,
+    },
+    Remove {
+        object: ObjectId,
+    },
+    /// Objects in ascending order after one of them, for check and scrub.
+    List {
+        after: Option<ObjectId>,
+        limit: u32,
+    },
+    Space,
+}
+
+impl Op {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Write { .. } => "write",
+            Op::Read { .. } => "read",
+            Op::Sync { .. } => "sync",
+            Op::Cut { .. } => "cut",
+            Op::Allocate { .. } => "allocate",
+            Op::Zero { .. } => "zero",
+            Op::Seek { .. } => "seek",
+            Op::Stat { .. } => "stat",
+            Op::Remove { .. } => "remove",
+            Op::List { .. } => "list",
+            Op::Space => "space",
+        }
+    }
+}
+
+/// What the asker knows of the object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Existing {
+    /// It may not exist: reading gives a hole, writing makes it.
+    Perhaps,
+    /// It was made: if it is absent it is lost, and the answer is `ObjectDamaged`.
+    Certain,
+}
+
+/// Checksums of whole blocks, and which block of the object the first is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct BlockSums {
+    pub first_block: u64,
+    /// None where the server does not know (a block written in parts and not yet read again).
+    pub sums: Vec<Option<u32>>,
+}
+
+/// For whom the object keeps its space: what a rebuild of the name space from objects alone would need.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Owner {
+    pub uid: u32,
+    pub gid: u32,
+    pub project: u32,
+    pub volume: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Seek {
+    Data,
+    Hole,
+}
+
+pub type Reply = Result<Answer, Refusal>;
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    Done,
+    /// After a write, cut, allocate or zero: how the object stands now.
+    Written(ObjectStat),
+    Data {
+        data: Bytes,
+        sums: BlockSums,
+    },
+    Found(Option<ObjectOffset>),
+    /// None: no such object.
+    Stat(Option<ObjectStat>),
+    Objects(Vec<(ObjectId, ObjectStat)>),
+    Space(Space),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ObjectStat {
+    /// Where its last byte ends.
+    pub size: u64,
+    /// Space in use, in units of 512 bytes.
+    pub blocks: u64,
+    pub mtime: Timestamp,
+}
+
+/// A target's room. `available` is what writers may still take; the rest of `free` is kept for removal and eviction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Space {
+    pub total: u64,
+    pub free: u64,
+    pub available: u64,
+    pub objects: u64,
+}

@@ -1,0 +1,425 @@
+//! Where a file's bytes lie: components, units, objects. The one division that maps an offset to an object stands here.
+
+use crate::ids::{Generation, InodeId, ObjectId, OstId};
+use crate::limits::{COMPONENTS_MAX, STRIPE_COUNT_MAX, STRIPE_UNIT_MAX, STRIPE_UNIT_MIN};
+use crate::refusal::Refusal;
+use crate::units::{ByteCount, FileOffset, ObjectOffset};
+use serde::{Deserialize, Serialize};
+
+/// How a file maps to objects: components in ascending, gapless ranges, the first from 0, the last to the end of all files.
+/// Empty until bytes first leave the inode record.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Layout {
+    pub components: Vec<Component>,
+}
+
+/// One range of a file, striped over `targets` in units of `unit`, round robin from the range's start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Component {
+    /// First byte.
+    pub from: FileOffset,
+    /// First byte after it; `FileOffset(u64::MAX)` is "to the end".
+    pub to: FileOffset,
+    pub kind: ComponentKind,
+    pub unit: ByteCount,
+    /// One object on each; stripe index = position.
+    pub targets: Vec<OstId>,
+    pub generation: Generation,
+    pub state: ComponentState,
+    pub presence: PresenceMap,
+}
+
+/// How a component survives the loss of a target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ComponentKind {
+    /// It does not: each byte lies once.
+    Plain,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ComponentState {
+    /// Read and written.
+    Live,
+}
+
+/// What is known of one object: tells a hole from a loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Presence {
+    /// No object was ever made: its bytes are zeros.
+    Never,
+    /// Somebody may have made it and has not reported yet.
+    Maybe,
+    /// It was made: if it is not there, it is lost.
+    Present,
+}
+
+/// Two bits an object, in stripe order.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PresenceMap(Vec<u8>);
+
+impl PresenceMap {
+    pub fn new(objects: usize) -> PresenceMap {
+        PresenceMap(vec![0; objects.div_ceil(4)])
+    }
+
+    pub fn get(&self, stripe: usize) -> Presence {
+        match self
+            .0
+            .get(stripe / 4)
+            .map_or(0, |byte| byte >> (stripe % 4 * 2) & 3)
+        {
+            0 => Presence::Never,
+            1 => Presence::Maybe,
+            _ => Presence::Present,
+        }
+    }
+
+    pub fn set(&mut self, stripe: usize, presence: Presence) {
+        let bits = match presence {
+            Presence::Never => 0,
+            Presence::Maybe => 1,
+            Presence::Present => 2,
+        };
+        if stripe / 4 >= self.0.len() {
+            self.0.resize(stripe / 4 + 1, 0);
+        }
+        let byte = &mut self.0[stripe / 4];
+        *byte = *byte & !(3 << (stripe % 4 * 2)) | bits << (stripe % 4 * 2);
+    }
+}
+
+/// The part of one read or write that falls into one object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    pub ost: OstId,
+    pub object: ObjectId,
+    /// Which component of the layout, and which of its stripes.
+    pub component: usize,
+    pub stripe: usize,
+    pub at: ObjectOffset,
+    pub len: u64,
+    /// Where in the request's buffer the piece begins.
+    pub skip: u64,
+    pub presence: Presence,
+}
+
+impl Component {
+    /// Offset in the file → (stripe index, offset in that object, bytes left in this unit). `offset` lies in the range.
+    pub fn locate(&self, offset: u64) -> (usize, u64, u64) {
+        let (unit, count) = (self.unit.0, self.targets.len() as u64);
+        let within = offset - self.from.0;
+        let (number, rest) = (within / unit, within % unit);
+        (
+            (number % count) as usize,
+            number / count * unit + rest,
+            unit - rest,
+        )
+    }
+
+    /// Offset in an object → offset in the file: the inverse of `locate`. None beyond the component's end or the largest offset.
+    pub fn file_offset(&self, stripe: usize, at: u64) -> Option<u64> {
+        let (unit, count) = (self.unit.0, self.targets.len() as u64);
+        let number = (at / unit).checked_mul(count)?.checked_add(stripe as u64)?;
+        let offset = number
+            .checked_mul(unit)?
+            .checked_add(at % unit)?
+            .checked_add(self.from.0)?;
+        (offset < self.to.0).then_some(offset)
+    }
+
+    /// Where an object ends if the file ends at `size`: what a truncate cuts each object to.
+    pub fn object_size(&self, stripe: usize, size: u64) -> u64 {
+        let end = size.min(self.to.0);
+        if end <= self.from.0 {
+            return 0;
+        }
+        let (unit, count) = (self.unit.0, self.targets.len() as u64);
+        let within = end - self.from.0;
+        let (whole, rest) = (within / unit, within % unit);
+        let (rounds, partial) = (whole / count, whole % count);
+        let mine = stripe as u64;
+        rounds * unit
+            + match mine.cmp(&partial) {
+                std::cmp::Ordering::Less => unit,
+                std::cmp::Ordering::Equal => rest,
+                std::cmp::Ordering::Greater => 0,
+            }
+    }
+
+    /// Where the file ends at least, if this object holds `length` bytes. 0 for an empty object.
+    pub fn file_size(&self, stripe: usize, length: u64) -> u64 {
+        match length
+            .checked_sub(1)
+            .and_then(|last| self.file_offset(stripe, last))
+        {
+            Some(last) => last + 1,
+            None => 0,
+        }
+    }
+
+    pub fn object(&self, ino: InodeId, stripe: usize) -> ObjectId {
+        ObjectId {
+            ino,
+            generation: self.generation,
+            stripe: stripe as u32,
+        }
+    }
+}
+
+impl Layout {
+    pub fn is_empty(&self) -> bool {
+        self.components.is_empty()
+    }
+
+    /// Cuts `offset .. offset + len` into pieces, in ascending order of the file. Linear in the number of pieces.
+    pub fn pieces(&self, ino: InodeId, offset: FileOffset, len: u64) -> Vec<Piece> {
+        let mut pieces: Vec<Piece> = Vec::with_capacity(2);
+        let end = offset.0.saturating_add(len);
+        for (index, component) in self.components.iter().enumerate() {
+            let mut cursor = offset.0.max(component.from.0);
+            let stop = end.min(component.to.0);
+            while cursor < stop {
+                let (stripe, at, left) = component.locate(cursor);
+                let take = left.min(stop - cursor);
+                match pieces.last_mut() {
+                    // With one object, neighbouring units are neighbours there too.
+                    Some(last)
+                        if last.component == index
+                            && last.stripe == stripe
+                            && last.at.0 + last.len == at =>
+                    {
+                        last.len += take
+                    }
+                    _ => pieces.push(Piece {
+                        ost: component.targets[stripe],
+                        object: component.object(ino, stripe),
+                        component: index,
+                        stripe,
+                        at: ObjectOffset(at),
+                        len: take,
+                        skip: cursor - offset.0,
+                        presence: component.presence.get(stripe),
+                    }),
+                }
+                cursor += take;
+            }
+        }
+        pieces
+    }
+
+    /// Every object the layout names: (component, stripe, target, object, presence).
+    pub fn objects(
+        &self,
+        ino: InodeId,
+    ) -> impl Iterator<Item = (usize, usize, OstId, ObjectId, Presence)> + '_ {
+        self.components
+            .iter()
+            .enumerate()
+            .flat_map(move |(index, component)| {
+                component
+                    .targets
+                    .iter()
+                    .enumerate()
+                    .map(move |(stripe, ost)| {
+                        (
+                            index,
+                            stripe,
+                            *ost,
+                            component.object(ino, stripe),
+                            component.presence.get(stripe),
+                        )
+                    })
+            })
+    }
+
+    /// # Errors
+    /// `Malformed` when ranges leave gaps, units or counts are out of bounds: what no record or message may say.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let bad = |what: &str| Err(Refusal::Malformed(format!("layout: {what}")));
+        if self.components.len() > COMPONENTS_MAX {
+            return bad("too many components");
+        }
+        let mut expected = 0;
+        for component in &self.components {
+            if component.from.0 != expected || component.to.0 <= component.from.0 {
+                return bad("ranges do not follow one another");
+            }
+            if !(STRIPE_UNIT_MIN..=STRIPE_UNIT_MAX).contains(&component.unit)
+                || !component.unit.0.is_multiple_of(STRIPE_UNIT_MIN.0)
+            {
+                return bad("unit out of bounds");
+            }
+            if component.targets.is_empty() || component.targets.len() > STRIPE_COUNT_MAX as usize {
+                return bad("stripe count out of bounds");
+            }
+            expected = component.to.0;
+        }
+        if self.components.is_empty() || expected == u64::MAX {
+            Ok(())
+        } else {
+            bad("does not reach the end of the file")
+        }
+    }
+}
+
+/// How new files under a directory are laid out; set by `gupfs layout set`, inherited by new directories.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LayoutRule {
+    /// In ascending order; the last has `to` = u64::MAX.
+    pub components: Vec<ComponentRule>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ComponentRule {
+    pub to: FileOffset,
+    pub unit: ByteCount,
+    /// Objects wished for; fewer if there are fewer usable OSTs. 0 means all.
+    pub count: u32,
+    /// First target wished for; None lets free space decide.
+    pub first: Option<OstId>,
+}
+
+impl Default for LayoutRule {
+    fn default() -> LayoutRule {
+        use crate::limits::{FIRST_COMPONENT, STRIPE_COUNT_DEFAULT, STRIPE_UNIT_DEFAULT};
+        let rule = |to, count| ComponentRule {
+            to: FileOffset(to),
+            unit: STRIPE_UNIT_DEFAULT,
+            count,
+            first: None,
+        };
+        LayoutRule {
+            components: vec![
+                rule(FIRST_COMPONENT.0, 1),
+                rule(u64::MAX, STRIPE_COUNT_DEFAULT),
+            ],
+        }
+    }
+}
+
+impl LayoutRule {
+    /// # Errors
+    /// `Invalid` for bounds that no layout could have.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let mut from = 0;
+        for component in &self.components {
+            let unit_fits = (STRIPE_UNIT_MIN..=STRIPE_UNIT_MAX).contains(&component.unit)
+                && component.unit.0.is_multiple_of(STRIPE_UNIT_MIN.0);
+            if component.to.0 <= from || !unit_fits || component.count > STRIPE_COUNT_MAX {
+                return Err(Refusal::Invalid);
+            }
+            from = component.to.0;
+        }
+        if from == u64::MAX && self.components.len() <= COMPONENTS_MAX {
+            Ok(())
+        } else {
+            Err(Refusal::Invalid)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+
+    fn component(from: u64, to: u64, unit: u64, count: u16, generation: u32) -> Component {
+        Component {
+            from: FileOffset(from),
+            to: FileOffset(to),
+            kind: ComponentKind::Plain,
+            unit: ByteCount(unit),
+            targets: (0..count).map(OstId).collect(),
+            generation: Generation(generation),
+            state: ComponentState::Live,
+            presence: PresenceMap::new(count as usize),
+        }
+    }
+
+    fn check_pieces(layout: &Layout, offset: u64, end: u64, expected: Expect) {
+        let text: Vec<String> = layout
+            .pieces(InodeId(9), FileOffset(offset), end - offset)
+            .iter()
+            .map(|p| format!("{}@t{} {}..{}", p.object, p.ost, p.at, p.at.0 + p.len))
+            .collect();
+        expected.assert_eq(&text.join(" · "));
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_write_over_a_units_border_falls_into_two_objects() {
+        let layout = Layout {
+            components: vec![component(0, u64::MAX, MIB, 2, 1)],
+        };
+        check_pieces(
+            &layout,
+            MIB - 6,
+            MIB + 14,
+            expect!["9.1.0@t0 1048570..1048576 · 9.1.1@t1 0..14"],
+        );
+        check_pieces(
+            &layout,
+            2 * MIB,
+            2 * MIB + 1,
+            expect!["9.1.0@t0 1048576..1048577"],
+        );
+    }
+
+    #[test]
+    fn a_component_with_one_object_gives_one_piece_however_long() {
+        let layout = Layout {
+            components: vec![
+                component(0, 4 * MIB, MIB, 1, 1),
+                component(4 * MIB, u64::MAX, MIB, 4, 2),
+            ],
+        };
+        check_pieces(&layout, 0, 4 * MIB, expect!["9.1.0@t0 0..4194304"]);
+        check_pieces(
+            &layout,
+            4 * MIB - 1,
+            5 * MIB + 1,
+            expect!["9.1.0@t0 4194303..4194304 · 9.2.0@t0 0..1048576 · 9.2.1@t1 0..1"],
+        );
+    }
+
+    #[test]
+    fn presence_bits_keep_their_neighbours() {
+        let mut map = PresenceMap::new(6);
+        map.set(1, Presence::Maybe);
+        map.set(5, Presence::Present);
+        let seen: Vec<Presence> = (0..7).map(|i| map.get(i)).collect();
+        use Presence::*;
+        assert_eq!(seen, [Never, Maybe, Never, Never, Never, Present, Never]);
+    }
+
+    proptest! {
+        #[test]
+        fn locate_and_file_offset_are_inverse(offset in 0u64..1 << 50, count in 1u16..9, unit in 1u64..5) {
+            let component = component(0, u64::MAX, unit << 16, count, 1);
+            let (stripe, at, _) = component.locate(offset);
+            prop_assert_eq!(component.file_offset(stripe, at), Some(offset));
+        }
+
+        #[test]
+        fn object_sizes_add_up_to_the_files_size(size in 0u64..1 << 40, count in 1u16..9, from in 0u64..4) {
+            let component = component(from << 20, u64::MAX, MIB, count, 1);
+            let sum: u64 = (0..count as usize).map(|stripe| component.object_size(stripe, size)).sum();
+            prop_assert_eq!(sum, size.saturating_sub(from << 20));
+            let end = (0..count as usize).map(|s| component.file_size(s, component.object_size(s, size))).max().unwrap();
+            prop_assert_eq!(end, if size > from << 20 { size } else { 0 });
+        }
+
+        #[test]
+        fn pieces_cover_a_range_once(offset in 0u64..64 * MIB, len in 0u64..20 * MIB) {
+            let layout = Layout { components: vec![component(0, 4 * MIB, MIB, 1, 1), component(4 * MIB, u64::MAX, MIB, 3, 2)] };
+            let mut cursor = 0;
+            for piece in layout.pieces(InodeId(9), FileOffset(offset), len) {
+                prop_assert_eq!(piece.skip, cursor);
+                cursor += piece.len;
+            }
+            prop_assert_eq!(cursor, len);
+        }
+    }
+}

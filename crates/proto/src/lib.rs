@@ -1,0 +1,27 @@
+//! # proto: the nouns and sentences of gupfs
+//!
+//! Owns   ids, numbers with units, layout arithmetic, what metadata and object servers are asked and answer, refusals, limits.
+//! Never  does I/O, is async, knows a clock.
+//! Enter  at `meta::Request` (names and attributes) and `data::Request` (bytes of objects).
+
+pub mod attr;
+pub mod caller;
+pub mod checksum;
+pub mod data;
+pub mod ids;
+pub mod layout;
+pub mod limits;
+pub mod meta;
+pub mod name;
+pub mod refusal;
+pub mod time;
+pub mod units;
+
+pub use attr::{Attr, FileKind, Mode};
+pub use caller::Caller;
+pub use ids::*;
+pub use layout::{Component, Layout, Piece, Presence, PresenceMap};
+pub use name::Name;
+pub use refusal::Refusal;
+pub use time::Timestamp;
+pub use units::{ByteCount, FileOffset, ObjectOffset};

@@ -1,0 +1,71 @@
+//! Every bound with its reason and its relation to the others.
+
+use crate::units::ByteCount;
+
+/// NAME_MAX of Linux: what readdir and every program expect.
+pub const NAME_MAX: usize = 255;
+
+/// PATH_MAX of Linux without its NUL: the longest target a symbolic link can hold.
+pub const SYMLINK_MAX: usize = 4095;
+
+/// A file ends at most here: Linux's `loff_t` is signed.
+pub const FILE_SIZE_MAX: u64 = i64::MAX as u64;
+
+/// Hard links of one inode. ext4 has 65,000; a 32-bit st_nlink is the real limit, and one file with more names than this is a mistake.
+pub const LINK_MAX: u32 = 1 << 20;
+
+/// Longest name of an extended attribute, with its namespace (XATTR_NAME_MAX of Linux).
+pub const XATTR_NAME_MAX: usize = 255;
+
+/// Largest value of an extended attribute (XATTR_SIZE_MAX of Linux).
+pub const XATTR_VALUE_MAX: usize = 64 << 10;
+
+/// All names of one inode's attributes together, each with its NUL (XATTR_LIST_MAX of Linux).
+pub const XATTR_LIST_MAX: usize = 64 << 10;
+
+/// Bytes that are checksummed together: the page size, so that a page-cache read is checked whole.
+pub const CHECKSUM_BLOCK: u64 = 4 << 10;
+
+/// Bytes that are marked dirty together and whose checksums form one record (FORMATS, "Marks").
+pub const REGION: u64 = 1 << 20;
+const _: () = assert!(REGION.is_multiple_of(CHECKSUM_BLOCK));
+/// Checksums in the record of one region.
+pub const REGION_BLOCKS: usize = (REGION / CHECKSUM_BLOCK) as usize;
+
+/// Unit of the default layout: one FUSE request (max_write) falls into at most two objects.
+pub const STRIPE_UNIT_DEFAULT: ByteCount = ByteCount::mib(1);
+/// A unit is a multiple of the checksum block, so that no block is split over objects.
+pub const STRIPE_UNIT_MIN: ByteCount = ByteCount::kib(64);
+pub const STRIPE_UNIT_MAX: ByteCount = ByteCount::gib(1);
+const _: () = assert!(STRIPE_UNIT_MIN.get().is_multiple_of(CHECKSUM_BLOCK));
+
+/// The default layout keeps the first bytes of a file in one object: most files need no more.
+pub const FIRST_COMPONENT: ByteCount = ByteCount::mib(4);
+/// And stripes the rest over this many OSTs (or all, if there are fewer).
+pub const STRIPE_COUNT_DEFAULT: u32 = 4;
+/// Most objects of one component: presence bits and targets stay inside one inode record.
+pub const STRIPE_COUNT_MAX: u32 = 512;
+/// Most components of one layout.
+pub const COMPONENTS_MAX: usize = 16;
+
+/// Files up to here live inside their inode record and never touch an OST.
+pub const INLINE_MAX: ByteCount = ByteCount::kib(4);
+
+/// Largest payload of one data message: the kernel's largest write, so a write(2) of one object is one message.
+pub const PAYLOAD_MAX: ByteCount = ByteCount::mib(4);
+const _: () = assert!(PAYLOAD_MAX.get() >= STRIPE_UNIT_DEFAULT.get());
+
+/// Inode numbers a shard reserves at a time; one synced record per block.
+pub const INODE_BLOCK: u64 = 65_536;
+
+/// Virtual shards made at initialisation: enough to spread over tens of servers, few enough to list.
+pub const VIRTUAL_SHARDS_DEFAULT: u16 = 64;
+
+/// Entries one readdir answer may carry: a scan's step over committed state.
+pub const READDIR_ENTRIES_MAX: usize = 1_024;
+
+/// Records a chore changes in one batch, so that it never holds up what people wait for.
+pub const CHORE_BATCH: usize = 512;
+
+/// Lanes of a session: changing requests it may have under way at once.
+pub const SLOTS: u16 = 64;

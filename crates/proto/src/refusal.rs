@@ -1,0 +1,97 @@
+//! Why an operation was refused: kinds a caller can act on. errno is decided elsewhere, in one table (`mount`).
+
+use crate::ids::{ObjectId, OstId};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+pub enum Refusal {
+    // What the standard names.
+    #[error("no such file or directory")]
+    NotFound,
+    #[error("exists already")]
+    Exists,
+    #[error("not a directory")]
+    NotDirectory,
+    #[error("is a directory")]
+    IsDirectory,
+    #[error("directory is not empty")]
+    NotEmpty,
+    #[error("permission denied")]
+    Denied,
+    #[error("operation not permitted")]
+    NotPermitted,
+    #[error("name is longer than 255 bytes")]
+    NameTooLong,
+    #[error("invalid argument")]
+    Invalid,
+    #[error("a directory cannot move into itself")]
+    IntoItself,
+    #[error("across volumes")]
+    CrossVolume,
+    #[error("too many links")]
+    TooManyLinks,
+    #[error("too many levels of symbolic links")]
+    Loop,
+    #[error("busy")]
+    Busy,
+    #[error("file too large")]
+    TooLarge,
+    #[error("no space left")]
+    NoSpace,
+    #[error("quota exceeded")]
+    QuotaExceeded,
+    #[error("read-only")]
+    ReadOnly,
+    #[error("no such attribute")]
+    NoAttribute,
+    #[error("the buffer is too small")]
+    TooSmall,
+    #[error("the value is too large")]
+    ValueTooLarge,
+    #[error("beyond the last data or hole")]
+    NoMoreData,
+    #[error("not supported")]
+    NotSupported,
+    #[error("no such device or address")]
+    NoDevice,
+    // What happens to a distributed system.
+    /// The inode is gone, or was never there: a handle to it is stale.
+    #[error("stale handle")]
+    Stale,
+    /// The object should be there and is not, or its bytes do not match their checksum.
+    #[error("object {object} on ost{ost}: {what}")]
+    ObjectDamaged {
+        ost: OstId,
+        object: ObjectId,
+        what: ObjectDamage,
+    },
+    /// The target cannot serve: it is absent, older than it was, or failed.
+    #[error("ost{ost} is not usable: {why}")]
+    TargetDown { ost: OstId, why: String },
+    /// A store failed; it stays closed until the server is started again.
+    #[error("store failed: {0}")]
+    StoreFailed(String),
+    /// The server cannot take more now.
+    #[error("the server is busy")]
+    Overloaded,
+    #[error("the deadline has passed while waiting for {0}")]
+    TimedOut(String),
+    #[error("interrupted")]
+    Interrupted,
+    /// A request that no correct client sends.
+    #[error("malformed request: {0}")]
+    Malformed(String),
+}
+
+/// What is wrong with an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+pub enum ObjectDamage {
+    #[error("is missing")]
+    Missing,
+    #[error("bytes do not match their checksum")]
+    Checksum,
+    #[error("is shorter than it was")]
+    Short,
+    #[error("could not be read")]
+    Unreadable,
+}

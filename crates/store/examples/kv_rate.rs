@@ -1,0 +1,127 @@
+//! How fast one thread stages and commits small batches, how long a peek takes, and what a million files' records cost in
+//! memory: `cargo run --release -p gupfs-store --example kv_rate -- DIR`. DIR must be empty and on the disk to measure.
+#![allow(clippy::disallowed_methods)] // a benchmark lives in real time
+
+use bytes::Bytes;
+use gupfs_proto::{ClusterId, Incarnation};
+use gupfs_store::index::Index;
+use gupfs_store::kv::{Kv, KvOptions};
+use gupfs_store::log::{LogOptions, StoreId};
+use gupfs_world::{Disk, World};
+use std::path::Path;
+use std::time::Instant;
+
+const BATCHES: u64 = 1_000_000;
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = std::env::args().nth(1).ok_or("which empty directory?")?;
+    let store = StoreId {
+        cluster: ClusterId(1),
+        incarnation: Incarnation(2),
+    };
+    let index = Index::open_fjall(&Path::new(&dir).join("index"))?;
+    let options = KvOptions::new(LogOptions::new(store));
+    let (kv, _) = Kv::open(Disk::real(&dir)?, index, options, World::real()).await?;
+    // On a worker thread, as a reactor would.
+    tokio::spawn(async move { measure(&kv).await }).await??;
+    Ok(())
+}
+
+async fn measure(kv: &Kv) -> Result<(), gupfs_store::kv::KvError> {
+    burst(kv).await?;
+    let start = Instant::now();
+    let mut slowest = 0;
+    for number in 0..BATCHES {
+        if !kv.has_room() {
+            kv.room().await?;
+        }
+        let before = Instant::now();
+        let seq = kv.stage(0, create(number));
+        kv.committed(seq).await?;
+        slowest = slowest.max(before.elapsed().as_micros());
+        if (number + 1) % (BATCHES / 5) == 0 {
+            report(kv, number + 1, start, slowest);
+            slowest = 0;
+        }
+    }
+    peeks(kv);
+    let start = Instant::now();
+    kv.stop().await?;
+    println!("stop: {:.2} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// As many as fit before the index is in the way, in this thread's own time, which other load does not lengthen.
+async fn burst(kv: &Kv) -> Result<(), gupfs_store::kv::KvError> {
+    const BURST: u64 = 50_000;
+    let batches: Vec<_> = (0..BURST).map(create).collect();
+    let start = thread_time();
+    for batch in batches {
+        let seq = kv.stage(0, batch);
+        kv.committed(seq).await?; // nobody else commits, so this thread writes, and stays
+    }
+    let micros = (thread_time() - start) as f64 / 1000.0 / BURST as f64;
+    println!("stage + commit: {micros:.2} µs of processor a batch");
+    kv.durable(kv.last_seq()).await
+}
+
+/// Nanoseconds of processor that this thread has used.
+fn thread_time() -> i64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// A file is created: its inode, its entry, its directory's inode.
+fn create(number: u64) -> Vec<(Bytes, Option<Bytes>)> {
+    let inode = [&b"\0\0I"[..], &number.to_be_bytes()].concat();
+    let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let entry = [
+        &b"\0\0E\0\0\0\0\0\0\0\x01"[..],
+        &hash.to_be_bytes(),
+        b"file-name",
+    ]
+    .concat();
+    vec![
+        (inode.into(), Some(Bytes::from(vec![7; 200]))),
+        (entry.into(), Some(Bytes::from_static(&[1; 20]))),
+        (
+            Bytes::from_static(b"\0\0I\0\0\0\0\0\0\0\0"),
+            Some(Bytes::from(vec![3; 220])),
+        ),
+    ]
+}
+
+fn report(kv: &Kv, number: u64, start: Instant, slowest: u128) {
+    let rate = number as f64 / start.elapsed().as_secs_f64() / 1000.0;
+    let stats = kv.stats();
+    println!(
+        "{number:>8} batches, {rate:.0} k/s, slowest {slowest} µs, behind {}, {} batches a group, {} syncs, {} MiB resident",
+        stats.staged.0 - stats.applied.0,
+        stats.grouped.checked_div(stats.groups).unwrap_or(0),
+        stats.log.syncs,
+        resident_mib(),
+    );
+}
+
+fn peeks(kv: &Kv) {
+    let keys: Vec<Bytes> = (BATCHES - 10_000..BATCHES)
+        .map(|n| create(n)[0].0.clone())
+        .collect();
+    let start = thread_time();
+    let known = (0..100)
+        .flat_map(|_| &keys)
+        .filter(|key| kv.peek(key) != gupfs_store::kv::Peek::Unknown)
+        .count();
+    let nanos = (thread_time() - start) / (100 * keys.len() as i64);
+    println!("peek: {nanos} ns, {known} of {} known", 100 * keys.len());
+}
+
+fn resident_mib() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = pages
+        .split(' ')
+        .nth(1)
+        .and_then(|word| word.parse::<u64>().ok());
+    pages.unwrap_or(0) * 4096 / (1 << 20)
+}

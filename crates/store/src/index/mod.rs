@@ -1,0 +1,131 @@
+//! # index: what a log's batches add up to
+//!
+//! Owns   the newest value of every key, and up to which batch it is the sum of them.
+//! Never  decides an order; is ahead of its log, or knows what a value means.
+//! Enter  at `Index::open_fjall`; simulations at `Index::fake`.
+//!
+//! The index may lose what it was given last: `applied` says after a start how far it got, and the log gives the rest again.
+//! So it need not sync with each group, only before the log drops what the index has (`persist`).
+
+mod error;
+#[cfg(feature = "fake")]
+mod fake;
+mod fjall;
+pub mod limits;
+
+pub use error::IndexError;
+#[cfg(feature = "fake")]
+pub use fake::FakeIndex;
+
+use self::fjall::FjallIndex;
+use crate::log::StoreId;
+use bytes::Bytes;
+use gupfs_proto::Seq;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Changes of several batches as one: the last word on each key, None to remove.
+pub type Changes = BTreeMap<Bytes, Option<Bytes>>;
+
+/// From where to where; the start says whether it is itself part of it.
+pub type Range = (Bound<Bytes>, Bound<Bytes>);
+
+#[derive(Clone)]
+pub struct Index(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Fjall(Arc<FjallIndex>),
+    #[cfg(feature = "fake")]
+    Fake(FakeIndex),
+}
+
+/// The index at one moment.
+pub struct IndexView(ViewKind);
+
+enum ViewKind {
+    Fjall(fjall::FjallView),
+    #[cfg(feature = "fake")]
+    Fake(Arc<BTreeMap<Bytes, Bytes>>),
+}
+
+impl IndexView {
+    /// The first `limit` records of a range, ascending. May wait for the disk.
+    pub fn scan(&self, range: Range, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+        match &self.0 {
+            ViewKind::Fjall(view) => view.scan(range, limit),
+            #[cfg(feature = "fake")]
+            ViewKind::Fake(records) => Ok(records
+                .range(range)
+                .take(limit)
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect()),
+        }
+    }
+}
+
+macro_rules! on {
+    ($self:ident, $it:ident => $call:expr) => {
+        match &$self.0 {
+            Kind::Fjall($it) => $call,
+            #[cfg(feature = "fake")]
+            Kind::Fake($it) => $call,
+        }
+    };
+}
+
+/// All calls may wait for the disk, as fjall does: `get` and `scan` seldom, `apply` sometimes, `persist` always.
+impl Index {
+    /// # Errors
+    /// `Version` for an index that a newer program made; `Engine` for what fjall cannot open.
+    pub fn open_fjall(dir: &Path) -> Result<Index, IndexError> {
+        Ok(Index(Kind::Fjall(Arc::new(FjallIndex::open(dir)?))))
+    }
+
+    #[cfg(feature = "fake")]
+    pub fn fake(fake: FakeIndex) -> Index {
+        Index(Kind::Fake(fake))
+    }
+
+    /// The last batch that is part of the index.
+    pub fn applied(&self) -> Seq {
+        on!(self, it => it.applied())
+    }
+
+    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
+        on!(self, it => it.get(key))
+    }
+
+    /// The index as it is now; cheap. What is applied later does not show in it.
+    pub fn view(&self) -> IndexView {
+        on!(self, it => it.view())
+    }
+
+    /// The first `limit` records of a range, ascending.
+    pub fn scan(&self, range: Range, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+        self.view().scan(range, limit)
+    }
+
+    /// Makes the index that store's if it is nobody's yet.
+    ///
+    /// # Errors
+    /// `Foreign` if it is another store's: its records would be taken for this one's.
+    pub fn claim(&self, store: StoreId) -> Result<(), IndexError> {
+        on!(self, it => it.claim(store))
+    }
+
+    /// All batches behind `applied()` up to `seq`, as one.
+    pub fn apply(&self, seq: Seq, changes: &Changes) -> Result<(), IndexError> {
+        on!(self, it => it.apply(seq, changes))
+    }
+
+    /// What was applied before survives a power cut when this returns.
+    pub fn persist(&self) -> Result<(), IndexError> {
+        on!(self, it => it.persist())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,383 @@
+//! The store beside a map, through crashes of disk and index.
+
+use super::*;
+use crate::index::{FakeIndex, IndexError};
+use crate::log::StoreId;
+use gupfs_proto::{ClusterId, Incarnation};
+use gupfs_world::Dice;
+use gupfs_world::fake::{CallKind, FakeDice, FakeDisk, FakeOptions, FakeWorld};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::ops::Bound;
+use std::time::Duration;
+
+type Model = BTreeMap<Bytes, Bytes>;
+
+fn simulate<T>(run: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let bounded = async { tokio::time::timeout(Duration::from_secs(3600), run).await };
+    runtime.block_on(bounded).expect("nothing waits for ever")
+}
+
+fn options() -> KvOptions {
+    let store = StoreId {
+        cluster: ClusterId(1),
+        incarnation: Incarnation(2),
+    };
+    let log = LogOptions {
+        segment_bytes: 16 << 10,
+        ..LogOptions::new(store)
+    };
+    KvOptions {
+        cache_bytes: 4096,
+        persist_bytes: 8 << 10,
+        ..KvOptions::new(log)
+    }
+}
+
+fn key(number: u64) -> Bytes {
+    Bytes::from(format!("key-{number:03}"))
+}
+
+fn put(model: &mut Model, batch: &Batch) {
+    for (key, value) in batch {
+        match value {
+            Some(value) => model.insert(key.clone(), value.clone()),
+            None => model.remove(key),
+        };
+    }
+}
+
+fn check(kv: &Kv, model: &Model, dice: &FakeDice) {
+    for number in 0..60 {
+        assert_eq!(
+            kv.get(&key(number)).unwrap().as_ref(),
+            model.get(&key(number)),
+            "{:?}",
+            key(number)
+        );
+    }
+    for _ in 0..6 {
+        let (from, to, limit) = (
+            key(dice.below(60)),
+            key(dice.below(62)),
+            1 + dice.below(70) as usize,
+        );
+        let expected: Vec<(Bytes, Bytes)> = match from < to {
+            true => model
+                .range(from.clone()..to.clone())
+                .take(limit)
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect(),
+            false => Vec::new(),
+        };
+        assert_eq!(
+            kv.scan(from.clone(), to.clone(), limit).unwrap(),
+            expected,
+            "{from:?}..{to:?} limit {limit}"
+        );
+    }
+}
+
+fn batch(dice: &FakeDice) -> Batch {
+    let change = |_| {
+        let value = vec![dice.u64() as u8; dice.below(100) as usize];
+        (
+            key(dice.below(60)),
+            (!dice.one_in(3)).then(|| Bytes::from(value)),
+        )
+    };
+    (0..1 + dice.below(6)).map(change).collect()
+}
+
+/// What happened over many lives, so that the run is not about nothing.
+#[derive(Default, Debug)]
+struct Seen {
+    died_opening: u64,
+    died_serving: u64,
+    cuts: u64,
+    kills: u64,
+    stops: u64,
+    lost: u64,
+    replayed: u64,
+    groups: u64,
+    index_behind: u64,
+}
+
+/// One life after another over one disk and index, each ended at some call, by a power cut or a kill, or by stop.
+async fn lives(seed: u64, seen: &mut Seen) {
+    let dice = FakeDice::new(seed);
+    let disk = FakeDisk::new(
+        FakeOptions {
+            yields: true,
+            ..FakeOptions::default()
+        },
+        seed,
+    );
+    let index = FakeIndex::new();
+    // models[n]: after batch n.
+    let mut models: Vec<Model> = vec![Model::new()];
+    // What the next life must find; what a power cut must leave.
+    let (mut must, mut durable) = (0, 0);
+    for _life in 0..4 {
+        let world = FakeWorld::new(dice.u64());
+        if dice.one_in(2) {
+            disk.die_at(
+                [CallKind::Write, CallKind::Sync][dice.below(2) as usize],
+                1 + dice.below(60),
+            );
+        } else if dice.one_in(6) {
+            disk.fail_sync(1 + dice.below(30));
+        }
+        let opened = Kv::open(
+            disk.disk(),
+            Index::fake(index.clone()),
+            options(),
+            world.world(),
+        )
+        .await;
+        match opened {
+            Err(KvError::Log(LogError::Disk(_))) => seen.died_opening += 1,
+            Err(error) => panic!("seed {seed}: an ordinary end was taken for damage: {error}"),
+            Ok((kv, found)) => {
+                let last = found.log.last.0 as usize;
+                assert!(
+                    last >= must && last < models.len(),
+                    "seed {seed}: must {must}, found {last}, staged {}",
+                    models.len() - 1
+                );
+                seen.lost += (models.len() - 1 - last) as u64;
+                seen.replayed += found.replayed;
+                seen.index_behind += u64::from(found.replayed > 0);
+                models.truncate(last + 1);
+                check(&kv, models.last().unwrap(), &dice);
+                for _ in 0..dice.below(120) {
+                    let batch = batch(&dice);
+                    let mut model = models.last().unwrap().clone();
+                    put(&mut model, &batch);
+                    models.push(model);
+                    let seq = kv.stage(0, batch);
+                    assert_eq!(seq.0 as usize, models.len() - 1);
+                    if dice.one_in(4) {
+                        check(&kv, models.last().unwrap(), &dice);
+                    }
+                    match dice.below(12) {
+                        0 => drop(kv.durable(seq).await),
+                        1..4 => drop(kv.committed(seq).await),
+                        4 => tokio::time::sleep(Duration::from_millis(dice.below(200))).await,
+                        _ => {}
+                    }
+                }
+                if dice.one_in(4) && kv.stop().await.is_ok() {
+                    seen.stops += 1;
+                }
+                must = kv.committed_seq().0 as usize;
+                durable = kv.durable_seq().0 as usize;
+                seen.groups += kv.stats().groups;
+                seen.died_serving += u64::from(disk.is_dead());
+            }
+        }
+        disk.kill();
+        world.tasks.kill();
+        tokio::task::yield_now().await;
+        if dice.one_in(3) {
+            seen.kills += 1;
+            disk.restart();
+        } else {
+            seen.cuts += 1;
+            disk.crash();
+            index.crash(&Dice::fake(dice.fork()));
+            must = durable;
+        }
+    }
+}
+
+#[test]
+fn what_was_durable_survives_every_crash_and_the_rest_is_a_prefix() {
+    let mut seen = Seen::default();
+    for seed in 0..600 {
+        simulate(lives(seed, &mut seen));
+    }
+    println!("{seen:?}");
+    assert!(
+        seen.died_opening >= 100 && seen.died_serving >= 200,
+        "{seen:?}"
+    );
+    assert!(seen.cuts >= 1000 && seen.kills >= 400, "{seen:?}");
+    assert!(seen.stops >= 100 && seen.lost >= 500, "{seen:?}");
+    assert!(
+        seen.replayed >= 2000 && seen.index_behind >= 200,
+        "{seen:?}"
+    );
+    assert!(seen.groups >= 500, "{seen:?}");
+}
+
+/// A batch that moves from the overlay into the index while a range is read shows whole or not at all.
+#[test]
+fn a_scan_never_shows_half_a_batch() {
+    let index = Index::fake(FakeIndex::new());
+    let mut memory = Memory::new(1 << 20, Seq(0));
+    let value = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
+    memory.stage(Seq(1), vec![(key(1), value("old"))]);
+    // What a scan takes in its one moment:
+    let view = index.view();
+    let staged: Vec<_> = (memory.staged(&key(0), &key(9)))
+        .map(|(key, staged)| (key.clone(), staged.value.clone()))
+        .collect();
+    // Both keys change, and the change is applied before the index is read.
+    memory.stage(Seq(2), vec![(key(1), value("new")), (key(2), value("new"))]);
+    let changes = [(key(1), value("new")), (key(2), value("new"))];
+    index.apply(Seq(2), &changes.clone().into()).unwrap();
+    memory.leave(Seq(2), &changes);
+    let range = (Bound::Included(key(0)), Bound::Excluded(key(9)));
+    assert_eq!(view.scan(range, 10).unwrap(), []);
+    assert_eq!(staged, [(key(1), value("old"))]);
+}
+
+/// The index answers, and before its answer is remembered a batch passes from the overlay into it.
+#[test]
+fn an_old_answer_of_the_index_never_hides_a_newer_batch() {
+    let mut memory = Memory::new(1 << 20, Seq(0));
+    let asked = memory.look(&key(1)).unwrap_err();
+    let new = Some(Bytes::from_static(b"new"));
+    memory.stage(Seq(1), vec![(key(1), new.clone())]);
+    assert_eq!(memory.group(Seq(1), 10, 0).len(), 1);
+    memory.leave(Seq(1), &[(key(1), new.clone())]);
+    memory.applied_group(Seq(1), 1);
+    assert!(!memory.learn(&key(1), Some(Bytes::from_static(b"old")), Some(asked)));
+    assert_eq!(
+        memory.peek(&key(1), Seq(1)),
+        Peek::Known {
+            value: new,
+            uncommitted: None
+        }
+    );
+}
+
+#[test]
+fn a_peek_says_which_batch_it_rests_on_until_that_is_committed() {
+    simulate(async {
+        let disk = FakeDisk::new(FakeOptions::default(), 1);
+        let world = FakeWorld::new(1);
+        let (kv, _) = Kv::open(
+            disk.disk(),
+            Index::fake(FakeIndex::new()),
+            options(),
+            world.world(),
+        )
+        .await
+        .unwrap();
+        let seq = kv.stage(0, vec![(key(1), Some(Bytes::from_static(b"x")))]);
+        let peek = |uncommitted| Peek::Known {
+            value: Some(Bytes::from_static(b"x")),
+            uncommitted,
+        };
+        assert_eq!(kv.peek(&key(1)), peek(Some(seq)));
+        kv.committed(seq).await.unwrap();
+        assert_eq!(kv.peek(&key(1)), peek(None));
+        assert_eq!(kv.peek(&key(2)), Peek::Unknown);
+        assert_eq!(kv.get(&key(2)).unwrap(), None);
+        assert_eq!(
+            kv.peek(&key(2)),
+            Peek::Known {
+                value: None,
+                uncommitted: None
+            }
+        );
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_store_opens_again_after_its_process_just_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut model = Model::new();
+    let dice = FakeDice::new(7);
+    for life in 0..4 {
+        let (kv, found) = open_real(dir.path(), &options()).await;
+        assert_eq!(found.log.last, Seq(life * 500));
+        check(&kv, &model, &dice);
+        for n in 0..500 {
+            let batch = batch(&dice);
+            put(&mut model, &batch);
+            let seq = kv.stage(0, batch);
+            kv.committed(seq).await.unwrap();
+            if n == 250 {
+                // Some of it reaches the index.
+                kv.durable(seq).await.unwrap();
+                tokio::time::sleep(limits::GROUP_WAIT * 2).await;
+            }
+        }
+        if life == 2 {
+            kv.stop().await.unwrap();
+        }
+    }
+}
+
+/// What fjall did not sync may be gone after a power cut, from some place of its journal on. The log was not told to
+/// forget it yet, and makes it whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_fjall_kept_the_log_makes_it_whole() {
+    let dice = FakeDice::new(11);
+    let dir = tempfile::tempdir().unwrap();
+    let mut model = Model::new();
+    let mut replays = Vec::new();
+    let never_persisted = KvOptions {
+        persist_bytes: u64::MAX,
+        ..options()
+    };
+    for _round in 0..6 {
+        {
+            let (kv, found) = open_real(dir.path(), &never_persisted).await;
+            replays.push(found.replayed);
+            check(&kv, &model, &dice);
+            for _ in 0..300 {
+                let batch = batch(&dice);
+                put(&mut model, &batch);
+                kv.stage(0, batch);
+            }
+            kv.durable(kv.last_seq()).await.unwrap();
+            tokio::time::sleep(limits::GROUP_WAIT * 2).await;
+        }
+        drop(open_index(dir.path()).await); // nobody has it open any more
+        for entry in std::fs::read_dir(dir.path().join("index")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|end| end == "jnl") {
+                let mut bytes = std::fs::read(&path).unwrap();
+                let end = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0);
+                let keep = end / 2 + dice.below(end as u64 / 2 + 1) as usize;
+                bytes[keep..].fill(0);
+                std::fs::write(&path, bytes).unwrap();
+            }
+        }
+    }
+    assert!(
+        replays.iter().filter(|count| **count > 0).count() >= 3,
+        "{replays:?}"
+    );
+}
+
+async fn open_real(dir: &std::path::Path, options: &KvOptions) -> (Kv, KvRecovery) {
+    let index = open_index(dir).await;
+    let disk = Disk::real(dir).unwrap();
+    Kv::open(disk, index, options.clone(), World::real())
+        .await
+        .unwrap()
+}
+
+/// Waits for the tasks of a former life, which hold the index until they have ended.
+async fn open_index(dir: &std::path::Path) -> Index {
+    for _ in 0..500 {
+        match Index::open_fjall(&dir.join("index")) {
+            Ok(index) => return index,
+            Err(IndexError::Engine(why)) if why.contains("Locked") => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("the index stays locked");
+}

@@ -1,0 +1,70 @@
+//! What a target does by itself: settling, and raising its stamp.
+
+use super::limits::{SETTLE_EVERY, STAMP_EVERY};
+use super::scrub::{Scrub, Verify};
+use super::settle::Due;
+use super::target::Target;
+use gupfs_proto::Refusal;
+use gupfs_world::{Task, World};
+use std::sync::{Arc, Weak};
+
+/// Starts the chores; they end with the target.
+pub(super) fn start(target: &Arc<Target>, world: &World, sum_marked: bool) -> Vec<Task<()>> {
+    let weak = Arc::downgrade(target);
+    let mut tasks = vec![
+        world
+            .tasks
+            .spawn("object settler", keep_settled(weak.clone(), world.clone())),
+    ];
+    if sum_marked {
+        tasks.push(world.tasks.spawn("object summer", sum_marked_regions(weak)));
+    }
+    tasks
+}
+
+async fn keep_settled(target: Weak<Target>, world: World) {
+    let mut stamped = world.clock.boot();
+    loop {
+        world.clock.sleep(SETTLE_EVERY).await;
+        let Some(target) = target.upgrade() else {
+            return;
+        };
+        let raise = world.clock.boot().since(stamped) >= STAMP_EVERY;
+        if raise {
+            stamped = world.clock.boot();
+        }
+        if work(&target, raise).await.is_err() {
+            return; // the target is closed, and whoever closed it has told why
+        }
+    }
+}
+
+async fn work(target: &Target, raise_stamp: bool) -> Result<(), Refusal> {
+    target.check()?;
+    if raise_stamp {
+        target.raise_stamp().await?;
+    }
+    match target.settle_due(Due::Idle).await {
+        // One object that cannot be read does not keep the others dirty.
+        Err(Refusal::ObjectDamaged { .. }) | Ok(_) => Ok(()),
+        Err(other) => Err(other),
+    }
+}
+
+/// After a crash: what was marked then is read and summed again.
+async fn sum_marked_regions(target: Weak<Target>) {
+    let Some(target) = target.upgrade() else {
+        return;
+    };
+    let scrub = Scrub::new(Verify::OnlyMarked);
+    match target.scrub(scrub, |_| {}).await {
+        Ok(done) => tracing::info!(
+            ost = target.ost.0,
+            summed = done.summed,
+            "summed what a crash left marked"
+        ),
+        Err(error) => {
+            tracing::warn!(ost = target.ost.0, %error, "stopped summing what a crash left marked")
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Which directories have names that are not durable yet.
+
+use super::place::TOP;
+use super::sync_point::SyncPoint;
+use gupfs_world::hash::Map;
+use gupfs_world::{Disk, DiskError};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Directories remembered before those with nothing to sync are forgotten; they only cost a needless sync then.
+const REMEMBERED: usize = 16 << 10;
+
+pub(super) struct Dirs {
+    disk: Disk,
+    known: Mutex<Map<String, Arc<SyncPoint>>>,
+}
+
+impl Dirs {
+    pub fn new(disk: Disk) -> Dirs {
+        Dirs {
+            disk,
+            known: Mutex::default(),
+        }
+    }
+
+    /// A name was made in it, or removed.
+    pub fn changed(&self, dir: &str) {
+        self.point(dir).change();
+    }
+
+    /// Makes an object directory; it may be there.
+    pub async fn make(&self, dir: &str) -> Result<(), DiskError> {
+        self.disk.create_dir(dir).await?;
+        self.changed(TOP);
+        Ok(())
+    }
+
+    /// Makes the names in an object directory durable, and its own.
+    pub async fn sync(&self, dir: &str) -> Result<(), DiskError> {
+        self.sync_one(dir).await?;
+        self.sync_one(TOP).await
+    }
+
+    async fn sync_one(&self, dir: &str) -> Result<(), DiskError> {
+        let point = self.point(dir);
+        point.reach(|| self.disk.sync_dir(dir)).await
+    }
+
+    fn point(&self, dir: &str) -> Arc<SyncPoint> {
+        let mut known = self.known.lock();
+        if let Some(point) = known.get(dir) {
+            return Arc::clone(point);
+        }
+        if known.len() >= REMEMBERED {
+            known.retain(|_, point| Arc::strong_count(point) > 1 || !point.is_synced());
+        }
+        let point = Arc::new(SyncPoint::unknown());
+        known.insert(dir.to_owned(), Arc::clone(&point));
+        point
+    }
+}

@@ -1,0 +1,176 @@
+//! `Objects`: one target, made, opened, stopped.
+
+use super::error::{OpenError, OpenErrorKind};
+use super::limits::LOG_SEGMENT;
+use super::place::TOP;
+use super::records::Records;
+use super::superblock::Superblock;
+use super::target::Target;
+use crate::index::Index;
+use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, Refusal};
+use gupfs_world::{Disk, DiskLock, World};
+use std::sync::Arc;
+
+/// One target; clones are the same.
+#[derive(Clone)]
+pub struct Objects(Arc<Target>);
+
+/// Which target a directory is, or is to become.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Whose {
+    pub cluster: ClusterId,
+    pub ost: OstId,
+}
+
+/// What keeps the target's records.
+pub struct Engine {
+    pub index: Index,
+    /// Bytes of one segment of the log.
+    pub log_segment: u64,
+}
+
+impl Objects {
+    /// Makes an empty target in a directory that holds none; durable when this returns.
+    pub async fn init(disk: &Disk, world: &World, whose: Whose) -> Result<Incarnation, OpenError> {
+        let _lock = disk.lock_exclusive(LOCK).await?;
+        if let Some(found) = Superblock::read(disk).await? {
+            return Err(OpenError::new(
+                OpenErrorKind::Exists,
+                format!(
+                    "the directory holds ost{} of cluster {} already",
+                    found.ost, found.cluster
+                ),
+            ));
+        }
+        disk.create_dir(TOP).await?;
+        Records::init(disk).await?;
+        let superblock = Superblock {
+            cluster: whose.cluster,
+            ost: whose.ost,
+            incarnation: Incarnation(world.dice.u64()),
+            created: world.clock.now(),
+            stamp: 0,
+            map_epoch: MapEpoch(0),
+            clean_stop: true,
+            objects: 0,
+            required: 0,
+            optional: 0,
+        };
+        // Last, and it syncs the directory that holds all: a directory with a superblock is a whole target.
+        superblock.write(disk).await?;
+        Ok(superblock.incarnation)
+    }
+
+    /// Opens the target on a real disk, for this process alone.
+    pub async fn open(disk: Disk, world: World, whose: Whose) -> Result<Objects, OpenError> {
+        let (found, lock) = Objects::claim(&disk, whose).await?;
+        let engine = Engine {
+            index: Records::index(&disk, &world).await?,
+            log_segment: LOG_SEGMENT,
+        };
+        Objects::start(disk, world, lock, found, engine).await
+    }
+
+    /// The same with records that are kept otherwise: simulations have their index in memory.
+    pub async fn open_with(
+        disk: Disk,
+        world: World,
+        whose: Whose,
+        engine: Engine,
+    ) -> Result<Objects, OpenError> {
+        let (found, lock) = Objects::claim(&disk, whose).await?;
+        Objects::start(disk, world, lock, found, engine).await
+    }
+
+    /// Takes the target's lock, and sees whose it is.
+    async fn claim(disk: &Disk, whose: Whose) -> Result<(Superblock, DiskLock), OpenError> {
+        let lock = disk.lock_exclusive(LOCK).await?;
+        let Some(found) = Superblock::read(disk).await? else {
+            return Err(OpenError::new(
+                OpenErrorKind::Absent,
+                "the directory holds no target: is its disk mounted?",
+            ));
+        };
+        if (found.cluster, found.ost) != (whose.cluster, whose.ost) {
+            return Err(OpenError::new(
+                OpenErrorKind::Foreign,
+                format!(
+                    "the directory holds ost{} of cluster {}, not ost{} of cluster {}",
+                    found.ost, found.cluster, whose.ost, whose.cluster
+                ),
+            ));
+        }
+        Ok((found, lock))
+    }
+
+    async fn start(
+        disk: Disk,
+        world: World,
+        lock: DiskLock,
+        found: Superblock,
+        engine: Engine,
+    ) -> Result<Objects, OpenError> {
+        let target = Target::start(disk, world.clone(), lock, found, engine).await?;
+        let target = Arc::new(target);
+        *target.chores.lock() = super::chores::start(&target, &world, !found.clean_stop);
+        Ok(Objects(target))
+    }
+
+    pub fn ost(&self) -> OstId {
+        self.0.ost
+    }
+
+    pub fn incarnation(&self) -> Incarnation {
+        self.0.incarnation
+    }
+
+    /// The stamp that is durable: it rises at each start, each clean stop, and now and then.
+    pub fn stamp(&self) -> u64 {
+        self.0.stamp()
+    }
+
+    /// Refuses a directory that was initialised anew, or is a copy from before the stamp somebody remembers; it serves
+    /// nothing then.
+    pub fn admit(&self, incarnation: Incarnation, at_least_stamp: u64) -> Result<(), Refusal> {
+        let target = &self.0;
+        if target.incarnation != incarnation {
+            target.fail("the directory was initialised anew: what it held is gone");
+        } else if target.stamp() < at_least_stamp {
+            target.fail("the directory is an older copy: what was written since is missing");
+        }
+        self.serving().map(|_| ())
+    }
+
+    /// Closes the target: somebody knows that its bytes must not be believed.
+    pub fn refuse(&self, why: impl Into<String>) {
+        self.0.fail(why);
+    }
+
+    /// Remembers the newest cluster map that was seen; durable with the next stamp.
+    pub fn see_map_epoch(&self, epoch: MapEpoch) {
+        self.0.see_map_epoch(epoch);
+    }
+
+    /// Raises the stamp if anything was changed since the last; for a chore that runs every minute or so.
+    pub async fn raise_stamp(&self) -> Result<(), Refusal> {
+        self.serving()?.raise_stamp().await
+    }
+
+    /// Syncs everything and says so in the superblock; nothing is served afterwards.
+    pub async fn stop(&self) -> Result<(), Refusal> {
+        self.serving()?.stop().await
+    }
+
+    /// The target, if it can serve.
+    pub(super) fn serving(&self) -> Result<&Target, Refusal> {
+        self.0.check()?;
+        Ok(&self.0)
+    }
+
+    /// The target, whether or not it can serve.
+    pub(super) fn target(&self) -> &Target {
+        &self.0
+    }
+}
+
+const LOCK: &str = "lock";

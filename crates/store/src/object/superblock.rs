@@ -1,0 +1,203 @@
+//! The superblock: whose directory this is, and how far it has come. Byte table in docs/formats/object.md.
+//!
+//! It is replaced as a whole: written beside, synced, renamed, and the directory synced.
+
+use super::error::{OpenError, OpenErrorKind};
+use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, Timestamp};
+use gupfs_world::{Disk, DiskErrorKind, OpenHow, ReadHow};
+
+const FILE: &str = "superblock";
+const BESIDE: &str = "superblock.new";
+
+const MAGIC: &[u8; 8] = b"gupfsost";
+const VERSION: u32 = 1;
+pub(super) const LENGTH: usize = 128;
+
+/// Features without which a program must not touch the directory. Version 1 has none.
+const REQUIRED_KNOWN: &[(u64, &str)] = &[];
+
+/// Room for one more record: longer files are read no further.
+const READ_MAX: usize = 4096;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Superblock {
+    pub cluster: ClusterId,
+    pub ost: OstId,
+    pub incarnation: Incarnation,
+    pub created: Timestamp,
+    /// Rises with each writing of the superblock.
+    pub stamp: u64,
+    pub map_epoch: MapEpoch,
+    /// Set by a stop that had synced everything, taken away by the next start.
+    pub clean_stop: bool,
+    /// How many objects there were at the clean stop.
+    pub objects: u64,
+    pub required: u64,
+    pub optional: u64,
+}
+
+impl Superblock {
+    pub fn encode(&self) -> [u8; LENGTH] {
+        let mut out = [0; LENGTH];
+        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, MAGIC);
+        put(8, &VERSION.to_le_bytes());
+        put(12, &(LENGTH as u32).to_le_bytes());
+        put(16, &self.required.to_le_bytes());
+        put(24, &self.optional.to_le_bytes());
+        put(32, &self.cluster.0.to_le_bytes());
+        put(48, &self.ost.0.to_le_bytes());
+        put(50, &u16::from(self.clean_stop).to_le_bytes());
+        put(56, &self.incarnation.0.to_le_bytes());
+        put(64, &self.created.as_nanos().to_le_bytes());
+        put(72, &self.stamp.to_le_bytes());
+        put(80, &self.map_epoch.0.to_le_bytes());
+        put(88, &self.objects.to_le_bytes());
+        let sum = crc32c::crc32c(&out[..LENGTH - 4]);
+        out[LENGTH - 4..].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Superblock, OpenError> {
+        let damaged = |what: &str| {
+            OpenError::new(
+                OpenErrorKind::Damaged,
+                format!(
+                    "the target's superblock {what}; restore the directory from a copy, or remove the target from the cluster"
+                ),
+            )
+        };
+        if bytes.len() < 16 || &bytes[..8] != MAGIC {
+            return Err(damaged("is not one"));
+        }
+        // Version before checksum: a newer one may have another length and another sum.
+        let version = u32::from_le_bytes(field(bytes, 8));
+        if version > VERSION {
+            return Err(OpenError::new(
+                OpenErrorKind::Newer,
+                format!(
+                    "the target has format {version}, this gupfs knows up to {VERSION}: use the newer one"
+                ),
+            ));
+        }
+        if version != VERSION
+            || bytes.len() != LENGTH
+            || u32::from_le_bytes(field(bytes, 12)) != LENGTH as u32
+        {
+            return Err(damaged("has a wrong length"));
+        }
+        if crc32c::crc32c(&bytes[..LENGTH - 4]) != u32::from_le_bytes(field(bytes, LENGTH - 4)) {
+            return Err(damaged("does not match its checksum"));
+        }
+        let found = Superblock {
+            required: u64::from_le_bytes(field(bytes, 16)),
+            optional: u64::from_le_bytes(field(bytes, 24)),
+            cluster: ClusterId(u128::from_le_bytes(field(bytes, 32))),
+            ost: OstId(u16::from_le_bytes(field(bytes, 48))),
+            clean_stop: u16::from_le_bytes(field(bytes, 50)) & 1 == 1,
+            incarnation: Incarnation(u64::from_le_bytes(field(bytes, 56))),
+            created: Timestamp::from_nanos(i64::from_le_bytes(field(bytes, 64))),
+            stamp: u64::from_le_bytes(field(bytes, 72)),
+            map_epoch: MapEpoch(u64::from_le_bytes(field(bytes, 80))),
+            objects: u64::from_le_bytes(field(bytes, 88)),
+        };
+        found.check_features()?;
+        Ok(found)
+    }
+
+    fn check_features(&self) -> Result<(), OpenError> {
+        let known = REQUIRED_KNOWN.iter().fold(0, |bits, (bit, _)| bits | bit);
+        match self.required & !known {
+            0 => Ok(()),
+            unknown => Err(OpenError::new(
+                OpenErrorKind::Newer,
+                format!(
+                    "the target needs features this gupfs does not know (bits {unknown:#x}): use a newer one"
+                ),
+            )),
+        }
+    }
+
+    /// None if the directory has no superblock.
+    pub async fn read(disk: &Disk) -> Result<Option<Superblock>, OpenError> {
+        let file = match disk.open(FILE, OpenHow::read()).await {
+            Ok(file) => file,
+            Err(error) if error.kind == DiskErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let (bytes, len) = file
+            .read_owned(vec![0; READ_MAX], 0, ReadHow::MayWait)
+            .await?;
+        Superblock::decode(&bytes[..len]).map(Some)
+    }
+
+    /// Durable when this returns.
+    pub async fn write(&self, disk: &Disk) -> Result<(), gupfs_world::DiskError> {
+        let file = disk.open(BESIDE, OpenHow::write().create()).await?;
+        file.set_len(0).await?; // what a former attempt left
+        file.write_at(&self.encode(), 0).await?;
+        file.sync_data().await?;
+        disk.rename(BESIDE, FILE).await?;
+        disk.sync_dir(".").await
+    }
+}
+
+/// `N` bytes at a place that the caller knows to be there.
+fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().expect("a slice of N bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Superblock {
+        Superblock {
+            cluster: ClusterId(0x1234_5678_9abc_def0_1122_3344_5566_7788),
+            ost: OstId(3),
+            incarnation: Incarnation(0xdead_beef),
+            created: Timestamp::new(1_700_000_000, 5),
+            stamp: 7,
+            map_epoch: MapEpoch(9),
+            clean_stop: true,
+            objects: 12,
+            required: 0,
+            optional: 1 << 40,
+        }
+    }
+
+    #[test]
+    fn a_superblock_reads_back() {
+        assert_eq!(Superblock::decode(&sample().encode()).unwrap(), sample());
+    }
+
+    #[test]
+    fn a_flipped_bit_anywhere_is_noticed() {
+        let bytes = sample().encode();
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(Superblock::decode(&flipped).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_newer_format_and_an_unknown_feature_are_refused_by_name() {
+        let mut newer = sample().encode();
+        newer[8] = 2;
+        let error = Superblock::decode(&newer).unwrap_err();
+        assert_eq!(error.kind, OpenErrorKind::Newer);
+        assert_eq!(
+            error.to_string(),
+            "the target has format 2, this gupfs knows up to 1: use the newer one"
+        );
+
+        let needs = Superblock {
+            required: 1 << 5,
+            ..sample()
+        };
+        let error = Superblock::decode(&needs.encode()).unwrap_err();
+        assert_eq!(error.kind, OpenErrorKind::Newer);
+        assert!(error.to_string().contains("0x20"), "{error}");
+    }
+}

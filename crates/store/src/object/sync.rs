@@ -1,0 +1,79 @@
+//! sync: what was written to some objects, their names and their removal survive a power cut.
+
+use super::Objects;
+use super::limits::SYNCS_AT_ONCE;
+use super::object::Object;
+use super::place::dir_of;
+use super::target::Target;
+use super::together::all;
+use gupfs_proto::{ObjectId, Refusal};
+use gupfs_world::DiskError;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Objects {
+    /// Everything answered for these objects before is durable; for an object that was removed, the removal.
+    pub async fn sync(&self, ids: &[ObjectId]) -> Result<(), Refusal> {
+        let target = self.serving()?;
+        let _under_way = target.counters.enter(&target.counters.syncs);
+        let mut objects = Vec::new();
+        for id in ids {
+            objects.push(target.object(*id).await?);
+        }
+        target.sync_objects(objects).await
+    }
+}
+
+impl Target {
+    /// Data and names side by side: the journal of the file system commits them together.
+    pub async fn sync_objects(&self, objects: Vec<Arc<Object>>) -> Result<(), Refusal> {
+        let dirs: BTreeSet<String> = objects.iter().map(|object| dir_of(object.id)).collect();
+        let data: Vec<_> = objects
+            .iter()
+            .map(|object| self.sync_data(object))
+            .collect();
+        let names: Vec<_> = dirs.iter().map(|dir| self.sync_names(dir)).collect();
+        // Of an object that was removed: a record that came back would say that it was lost.
+        let gone = objects
+            .iter()
+            .map(|object| object.state())
+            .filter(|state| !state.exists())
+            .map(|state| state.forgotten)
+            .max();
+        if let Some(gone) = gone {
+            self.records_durable(gone).await?;
+        }
+        let (data, names) = tokio::join!(all(data, SYNCS_AT_ONCE), all(names, SYNCS_AT_ONCE));
+        data.and(names).map_err(|error| self.sync_failed(&error))
+    }
+
+    /// All objects with something unsynced.
+    pub async fn sync_all(&self) -> Result<(), Refusal> {
+        let unsynced = |object: &Arc<Object>| !object.data.is_synced();
+        let objects = self.table.all().into_iter().filter(unsynced).collect();
+        self.sync_objects(objects).await
+    }
+
+    async fn sync_names(&self, dir: &str) -> Result<(), DiskError> {
+        match self.dirs.sync(dir).await {
+            // No object of this directory was ever made.
+            Err(error) if error.kind == gupfs_world::DiskErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn sync_data(&self, object: &Object) -> Result<(), DiskError> {
+        object
+            .data
+            .reach(|| async {
+                let segments: Vec<u32> = object.state().segments.keys().copied().collect();
+                for segment in segments {
+                    if let Some(file) = self.file(object, segment).await? {
+                        file.sync_data().await?;
+                    }
+                }
+                Ok(())
+            })
+            .await
+    }
+}

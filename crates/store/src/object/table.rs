@@ -1,0 +1,108 @@
+//! The objects in memory and their open files, both bounded.
+
+use super::object::Object;
+use super::second_chance::{SecondChance, Verdict};
+use gupfs_proto::ObjectId;
+use gupfs_world::hash::Map;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub(super) struct Table {
+    dirty: Arc<AtomicUsize>,
+    objects: Mutex<Known>,
+    open: Mutex<SecondChance<(ObjectId, u32)>>,
+}
+
+struct Known {
+    map: Map<ObjectId, Arc<Object>>,
+    kept: SecondChance<ObjectId>,
+}
+
+impl Table {
+    /// `dirty` counts the dirty regions of all objects.
+    pub fn new(objects: usize, open_files: usize, dirty: Arc<AtomicUsize>) -> Table {
+        Table {
+            dirty,
+            objects: Mutex::new(Known {
+                map: Map::default(),
+                kept: SecondChance::new(objects),
+            }),
+            open: Mutex::new(SecondChance::new(open_files)),
+        }
+    }
+
+    /// The object of this id, whether or not it exists on disk.
+    pub fn get(&self, id: ObjectId) -> Arc<Object> {
+        let mut known = self.objects.lock();
+        let Known { map, kept } = &mut *known;
+        if let Some(object) = map.get(&id) {
+            object.touch();
+            return Arc::clone(object);
+        }
+        let object = Arc::new(Object::new(id, &self.dirty));
+        map.insert(id, Arc::clone(&object));
+        kept.keep(id, |id| {
+            let may_go = |object: &Arc<Object>| {
+                // Handles are cloned under this lock only, so a count of one stays one.
+                !object.used.swap(false, Ordering::Relaxed)
+                    && Arc::strong_count(object) == 1
+                    && object.is_settled()
+            };
+            match map.get(id) {
+                Some(object) if !may_go(object) => Verdict::Stays,
+                _ => {
+                    map.remove(id);
+                    Verdict::Gone
+                }
+            }
+        });
+        object
+    }
+
+    /// Without remembering one that is not there.
+    pub fn peek(&self, id: ObjectId) -> Option<Arc<Object>> {
+        self.objects.lock().map.get(&id).cloned()
+    }
+
+    /// All that are remembered.
+    pub fn all(&self) -> Vec<Arc<Object>> {
+        self.objects.lock().map.values().cloned().collect()
+    }
+
+    /// Counts a file that was opened, and closes others if there are too many.
+    pub fn opened(&self, id: ObjectId, segment: u32) {
+        let mut open = self.open.lock();
+        open.keep((id, segment), |(id, segment)| {
+            self.close_unused(*id, *segment)
+        });
+    }
+
+    /// Closes some: the process has no descriptors left.
+    pub fn close_some(&self) {
+        let mut open = self.open.lock();
+        let half = open.len() / 2;
+        open.evict(half, |(id, segment)| self.close_unused(*id, *segment));
+    }
+
+    /// A file with unsynced bytes stays open if there is another to close: a write-back that fails is told to those
+    /// who have the file open.
+    fn close_unused(&self, id: ObjectId, segment: u32) -> Verdict {
+        let Some(object) = self.peek(id) else {
+            return Verdict::Gone;
+        };
+        let synced = object.data.is_synced();
+        let mut state = object.state();
+        match state.segments.get_mut(&segment) {
+            Some(segment) if segment.used || !synced => {
+                segment.used = false;
+                Verdict::Stays
+            }
+            Some(segment) => {
+                segment.file = None;
+                Verdict::Gone
+            }
+            None => Verdict::Gone,
+        }
+    }
+}

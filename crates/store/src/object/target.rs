@@ -1,0 +1,213 @@
+//! What one open target consists of, and how it starts, fails and stops.
+
+use super::counters::Counters;
+use super::damage::DamageList;
+use super::dirs::Dirs;
+use super::error::{OpenError, told};
+use super::limits::{CLEAN_KEPT, OBJECTS_KEPT, OPEN_FILES, STOP_SETTLES};
+use super::objects::Engine;
+use super::records::{Records, RecordsError};
+use super::room::Room;
+use super::second_chance::SecondChance;
+use super::settle::Due;
+use super::superblock::Superblock;
+use super::table::Table;
+use super::unsettled::Unsettled;
+use gupfs_proto::refusal::ObjectDamage;
+use gupfs_proto::{Incarnation, MapEpoch, ObjectId, OstId, Refusal};
+use gupfs_world::{Disk, DiskError, DiskLock, Task, World};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+pub(super) struct Target {
+    pub ost: OstId,
+    pub incarnation: Incarnation,
+    pub disk: Disk,
+    pub world: World,
+    pub table: Table,
+    pub dirs: Dirs,
+    pub room: Room,
+    pub counters: Counters,
+    pub damage: DamageList,
+    pub records: Records,
+    /// Dirty regions in memory.
+    pub dirty: Arc<AtomicUsize>,
+    pub unsettled: Unsettled,
+    /// Clean regions in memory.
+    pub clean: Mutex<SecondChance<(ObjectId, u64)>>,
+    pub chores: Mutex<Vec<Task<()>>>,
+    /// Objects there are, once they were counted.
+    pub objects: AtomicU64,
+    superblock: tokio::sync::Mutex<Superblock>,
+    stamp: AtomicU64,
+    map_epoch: AtomicU64,
+    /// Operations that changed something, at the last stamp.
+    changes_stamped: AtomicU64,
+    /// Why it serves no more.
+    down: OnceLock<String>,
+    _lock: DiskLock,
+}
+
+impl Target {
+    pub async fn start(
+        disk: Disk,
+        world: World,
+        lock: DiskLock,
+        found: Superblock,
+        engine: Engine,
+    ) -> Result<Target, OpenError> {
+        let records = Records::open(&disk, &world, &found, engine).await?;
+        let dirty: Arc<AtomicUsize> = Arc::default();
+        let target = Target {
+            ost: found.ost,
+            incarnation: found.incarnation,
+            table: Table::new(OBJECTS_KEPT, OPEN_FILES, Arc::clone(&dirty)),
+            records,
+            dirty,
+            unsettled: Unsettled::default(),
+            clean: Mutex::new(SecondChance::new(CLEAN_KEPT)),
+            chores: Mutex::default(),
+            dirs: Dirs::new(disk.clone()),
+            room: Room::new(disk.clone(), world.clock.clone()),
+            counters: Counters::default(),
+            damage: DamageList::default(),
+            objects: AtomicU64::new(found.objects),
+            stamp: AtomicU64::new(found.stamp),
+            map_epoch: AtomicU64::new(found.map_epoch.0),
+            changes_stamped: AtomicU64::new(0),
+            superblock: tokio::sync::Mutex::new(found),
+            down: OnceLock::new(),
+            _lock: lock,
+            disk,
+            world,
+        };
+        if !found.clean_stop {
+            let count = super::list::count(&target.disk).await?;
+            target.objects.store(count, Ordering::Relaxed);
+        }
+        target.write_superblock(false).await?;
+        Ok(target)
+    }
+
+    pub fn stamp(&self) -> u64 {
+        self.stamp.load(Ordering::Acquire)
+    }
+
+    pub fn see_map_epoch(&self, epoch: MapEpoch) {
+        self.map_epoch.fetch_max(epoch.0, Ordering::Relaxed);
+    }
+
+    pub fn map_epoch(&self) -> u64 {
+        self.map_epoch.load(Ordering::Relaxed)
+    }
+
+    /// Refuses if the target serves no more.
+    pub fn check(&self) -> Result<(), Refusal> {
+        match self.down.get() {
+            None => Ok(()),
+            Some(why) => Err(Refusal::TargetDown {
+                ost: self.ost,
+                why: why.clone(),
+            }),
+        }
+    }
+
+    pub fn down(&self) -> Option<&str> {
+        self.down.get().map(String::as_str)
+    }
+
+    /// Serves no more until it is opened again.
+    pub fn fail(&self, why: impl Into<String>) {
+        let why = why.into();
+        tracing::error!(ost = self.ost.0, why, "target closed");
+        // The first reason is the cause, later ones are its consequences.
+        let _ = self.down.set(why);
+    }
+
+    /// After a failed sync nothing that is only in memory can be relied on: the target closes.
+    pub fn sync_failed(&self, error: &DiskError) -> Refusal {
+        self.fail(format!("a sync failed: {}", told(error)));
+        self.check().expect_err("it was closed just now")
+    }
+
+    /// Without its records a target does not know what it may believe: it closes, unless only room is missing.
+    pub fn records_failed(&self, error: &RecordsError) -> Refusal {
+        if matches!(error, RecordsError::Full) {
+            return Refusal::NoSpace;
+        }
+        self.fail(format!("its records failed: {}", told(error)));
+        self.check().expect_err("it was closed just now")
+    }
+
+    /// Counts, lists and reports damage.
+    pub fn damaged(&self, object: ObjectId, what: ObjectDamage) -> Refusal {
+        if self.damage.add(object, what) {
+            tracing::error!(ost = self.ost.0, %object, %what, "damaged object");
+        }
+        Refusal::ObjectDamaged {
+            ost: self.ost,
+            object,
+            what,
+        }
+    }
+
+    /// How the disk's refusal is told to who wanted something of this object.
+    pub fn refused(&self, object: ObjectId, error: &DiskError) -> Refusal {
+        match super::error::refusal(self.ost, object, error) {
+            Refusal::ObjectDamaged { what, .. } => self.damaged(object, what),
+            other => other,
+        }
+    }
+
+    pub async fn raise_stamp(&self) -> Result<(), Refusal> {
+        let changes = self.counters.writes.get() + self.counters.changes.get();
+        if self.changes_stamped.swap(changes, Ordering::Relaxed) == changes {
+            return Ok(());
+        }
+        self.write_superblock(false)
+            .await
+            .map_err(|error| self.sync_failed(&error))
+    }
+
+    pub async fn stop(&self) -> Result<(), Refusal> {
+        for chore in self.chores.lock().drain(..) {
+            chore.stop();
+        }
+        // What is not settled in time stays marked.
+        let settled = tokio::select! {
+            biased;
+            settled = self.settle_due(Due::Now) => settled,
+            () = self.world.clock.sleep(STOP_SETTLES) => Ok(0),
+        };
+        if let Err(refusal @ Refusal::TargetDown { .. }) = settled {
+            return Err(refusal);
+        }
+        self.sync_all().await?;
+        let stopped = self.records.stop().await;
+        stopped.map_err(|error| self.records_failed(&error))?;
+        let written = self.write_superblock(true).await;
+        let _ = self.down.set("the target was stopped".to_owned());
+        written.map_err(|error| Refusal::StoreFailed(told(&error)))
+    }
+
+    async fn write_superblock(&self, clean_stop: bool) -> Result<(), DiskError> {
+        let mut superblock = self.superblock.lock().await;
+        superblock.stamp += 1;
+        superblock.map_epoch = MapEpoch(self.map_epoch());
+        superblock.clean_stop = clean_stop;
+        superblock.objects = self.objects.load(Ordering::Relaxed);
+        superblock.write(&self.disk).await?;
+        self.stamp.store(superblock.stamp, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Dropped without a stop it just ends, as if its process had been killed.
+impl Drop for Target {
+    fn drop(&mut self) {
+        for chore in self.chores.get_mut().drain(..) {
+            chore.stop();
+        }
+    }
+}

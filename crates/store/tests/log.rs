@@ -1,0 +1,635 @@
+//! The log on a disk that crashes: what was durable is there, what is there was staged, and damage is told from tears.
+
+use gupfs_proto::{ClusterId, Incarnation, OwnerEpoch, Seq};
+use gupfs_store::log::{Headroom, Log, LogError, LogOptions, LogRecovery, Replay, StoreId};
+use gupfs_world::fake::{CallKind, FakeDice, FakeDisk, FakeOptions, FakeWorld};
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::time::Duration;
+
+const SEGMENT: u64 = 16 << 10;
+
+fn options() -> LogOptions {
+    LogOptions {
+        segment_bytes: SEGMENT,
+        ..LogOptions::new(StoreId {
+            cluster: ClusterId(1),
+            incarnation: Incarnation(2),
+        })
+    }
+}
+
+/// Runs on one thread, in time that passes only when everybody sleeps.
+fn simulate<T>(run: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap()
+        .block_on(async { tokio::time::timeout(Duration::from_secs(3600), run).await })
+        .expect("nothing waits for ever")
+}
+
+fn disk(seed: u64) -> FakeDisk {
+    let options = FakeOptions {
+        yields: true,
+        ..FakeOptions::default()
+    };
+    FakeDisk::new(options, seed)
+}
+
+type Opened = Result<(Log, LogRecovery, Replay), LogError>;
+
+async fn open(disk: &FakeDisk, world: &FakeWorld, applied: Seq) -> Opened {
+    Log::open(disk.disk(), options(), applied, world.world()).await
+}
+
+async fn all(mut replay: Replay) -> Vec<(u64, Vec<u8>)> {
+    let mut found = Vec::new();
+    while let Some(record) = replay.next().await.unwrap() {
+        found.push((record.seq.0, record.body.to_vec()));
+    }
+    found
+}
+
+async fn stage_and_sync(log: &Log, bodies: &[&[u8]]) {
+    for body in bodies {
+        log.stage(0, |out| out.extend_from_slice(body));
+    }
+    log.make_durable(log.last()).await.unwrap();
+}
+
+#[test]
+fn batches_come_back_in_order_with_their_shard_and_owner() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        let (log, recovery, _) = open(&disk, &world, Seq(0)).await.unwrap();
+        assert!(recovery.fresh);
+        assert_eq!(log.stage(7, |out| out.extend_from_slice(b"one")), Seq(1));
+        assert_eq!(log.stage(8, |out| out.extend_from_slice(b"two")), Seq(2));
+        log.commit(Seq(2)).await.unwrap();
+        assert_eq!((log.committed(), log.durable()), (Seq(2), Seq(0)));
+        log.make_durable(Seq(1)).await.unwrap();
+        assert_eq!(
+            log.durable(),
+            Seq(2),
+            "one sync covers all that is committed"
+        );
+        log.stop().await.unwrap();
+        drop(log);
+        let (_log, recovery, mut replay) = open(&disk, &world, Seq(0)).await.unwrap();
+        assert_eq!((recovery.last, recovery.torn), (Seq(2), None));
+        assert_eq!(
+            (recovery.last_epoch, recovery.epoch),
+            (OwnerEpoch(1), OwnerEpoch(2))
+        );
+        let first = replay.next().await.unwrap().unwrap();
+        assert_eq!(
+            (first.shard, first.epoch, &first.body[..]),
+            (7, OwnerEpoch(1), &b"one"[..])
+        );
+        let second = replay.next().await.unwrap().unwrap();
+        assert_eq!((second.shard, &second.body[..]), (8, &b"two"[..]));
+        assert_eq!(replay.next().await.unwrap(), None);
+    });
+}
+
+#[test]
+fn what_nobody_asked_for_is_synced_in_the_background() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+        log.stage(0, |_| {});
+        tokio::time::sleep(Duration::from_millis(19)).await;
+        assert_eq!(log.durable(), Seq(0));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert_eq!(log.durable(), Seq(1));
+        // A burst of more than 1,024 does not wait for the clock.
+        for _ in 0..1024 {
+            log.stage(0, |_| {});
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(log.durable(), Seq(1025));
+        // Idle, it says once what is durable, and then is silent.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let (stats, calls) = (log.stats(), disk.counters());
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        assert_eq!((log.stats(), disk.counters()), (stats, calls));
+    });
+}
+
+#[test]
+fn many_who_wait_share_one_write_and_one_sync() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await; // the spare segments are made
+        let (log, before) = (std::sync::Arc::new(log), log_stats(&disk));
+        let mut waits = tokio::task::JoinSet::new();
+        for n in 0..100u64 {
+            let log = std::sync::Arc::clone(&log);
+            waits.spawn(async move {
+                let seq = log.stage(0, |out| out.extend_from_slice(&n.to_le_bytes()));
+                log.make_durable(seq).await.unwrap();
+            });
+        }
+        while let Some(done) = waits.join_next().await {
+            done.unwrap();
+        }
+        let after = log_stats(&disk);
+        assert!(after.0 - before.0 <= 4, "writes: {before:?} {after:?}");
+        assert!(after.1 - before.1 <= 4, "syncs: {before:?} {after:?}");
+    });
+}
+
+fn log_stats(disk: &FakeDisk) -> (u64, u64) {
+    let calls = disk.counters();
+    (calls.writes, calls.syncs)
+}
+
+#[test]
+fn a_failed_sync_ends_the_log_and_everybody_learns_it() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+        log.stage(0, |_| {});
+        disk.fail_sync(1);
+        let (one, two) = tokio::join!(log.make_durable(Seq(1)), log.make_durable(Seq(1)));
+        assert!(matches!(one, Err(LogError::Disk(_))), "{one:?}");
+        assert!(matches!(two, Err(LogError::Disk(_))), "{two:?}");
+        let seq = log.stage(0, |_| {});
+        assert!(matches!(log.commit(seq).await, Err(LogError::Disk(_))));
+        assert!(matches!(
+            log.make_durable(seq).await,
+            Err(LogError::Disk(_))
+        ));
+        assert!(matches!(log.stop().await, Err(LogError::Disk(_))));
+        assert!(log.durable_beyond(Seq(0)).await.is_err());
+    });
+}
+
+#[test]
+fn a_caller_who_gives_up_leaves_its_write_to_the_others() {
+    for seed in 0..50 {
+        simulate(async {
+            let (disk, world) = (disk(seed), FakeWorld::new(seed));
+            let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+            for n in 1..=20u64 {
+                let seq = log.stage(0, |out| out.extend_from_slice(&[n as u8; 3000]));
+                // Gives up at the first place where it would wait.
+                tokio::select! {
+                    biased;
+                    done = log.commit(seq) => done.unwrap(),
+                    () = std::future::ready(()) => {}
+                }
+            }
+            log.commit(Seq(20)).await.unwrap();
+            drop(log);
+            disk.restart();
+            let (_log, recovery, replay) = open(&disk, &world, Seq(0)).await.unwrap();
+            assert_eq!(
+                (recovery.last, recovery.torn),
+                (Seq(20), None),
+                "seed {seed}"
+            );
+            let bodies = all(replay).await;
+            assert!((1..=20u8).all(|n| bodies[n as usize - 1].1 == [n; 3000]));
+        });
+    }
+}
+
+/// What the outside knows of a log.
+#[derive(Default)]
+struct Model {
+    /// The body of each batch, by seq from 1.
+    bodies: Vec<Vec<u8>>,
+    committed: u64,
+    durable: u64,
+    applied: u64,
+}
+
+/// Counts of what happened, so that the run is not about nothing.
+#[derive(Default, Debug)]
+struct Seen {
+    torn: u64,
+    dropped: u64,
+    deaths_in_opening: u64,
+    lost: u64,
+    rolled: u64,
+    removed: u64,
+    failed_syncs: u64,
+    stopped: u64,
+}
+
+/// One life of a log: opens it, checks what is there, does something, dies.
+async fn live(disk: &FakeDisk, dice: &FakeDice, model: &mut Model, seen: &mut Seen) {
+    let world = FakeWorld::new(dice.u64());
+    let kinds = [
+        CallKind::Any,
+        CallKind::Sync,
+        CallKind::Write,
+        CallKind::Name,
+    ];
+    let kind = kinds[dice.below(4) as usize];
+    let far = if kind == CallKind::Any { 400 } else { 60 };
+    if dice.one_in(2) {
+        disk.die_at(kind, dice.below(far) + 1);
+    } else if dice.one_in(4) {
+        disk.fail_sync(dice.below(20) + 5);
+    }
+    let opened = open(disk, &world, Seq(model.applied)).await;
+    let (log, recovery, replay) = match opened {
+        Ok(opened) => opened,
+        Err(LogError::Disk(_)) => {
+            seen.deaths_in_opening += 1;
+            world.tasks.kill();
+            return;
+        }
+        Err(error) => panic!("an ordinary crash was taken for damage: {error}"),
+    };
+    let last = recovery.last.0;
+    assert!(
+        last >= model.committed,
+        "batch {} lost: {recovery:?}",
+        model.committed
+    );
+    assert!(last <= model.bodies.len() as u64, "invented: {recovery:?}");
+    seen.torn += u64::from(recovery.torn.is_some());
+    seen.dropped += recovery.torn.map_or(0, |torn| torn.dropped);
+    seen.lost += model.bodies.len() as u64 - last;
+    model.bodies.truncate(last as usize);
+    (model.committed, model.durable) = (last, last);
+    let mut expected = model.applied;
+    let mut replay = replay;
+    loop {
+        match replay.next().await {
+            Ok(Some(record)) => {
+                expected += 1;
+                assert_eq!(record.seq.0, expected);
+                assert_eq!(record.body, model.bodies[expected as usize - 1]);
+            }
+            Ok(None) => break,
+            Err(LogError::Disk(_)) => return world.tasks.kill(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(expected, last);
+    let before = log.stats();
+    // Each returns at the first failure: the log is closed then.
+    let worked = work(&log, dice, model).await;
+    if worked.is_ok() && dice.one_in(4) && log.stop().await.is_ok() {
+        seen.stopped += 1;
+        model.durable = log.last().0;
+        model.committed = model.durable;
+    }
+    seen.rolled += log.stats().segments;
+    seen.removed += (before.live + log.stats().segments).saturating_sub(log.stats().live);
+    seen.failed_syncs += u64::from(log.closed().is_some() && !disk.is_dead());
+    world.tasks.kill();
+}
+
+async fn work(log: &Log, dice: &FakeDice, model: &mut Model) -> Result<(), LogError> {
+    for _ in 0..dice.below(60) {
+        match dice.below(10) {
+            0..=4 => {
+                for _ in 0..dice.below(8) + 1 {
+                    let len = match dice.below(4) {
+                        0 => 0,
+                        1 => dice.below(4000),
+                        _ => dice.below(200),
+                    };
+                    let mut body = vec![0; len as usize];
+                    dice.fill(&mut body);
+                    let seq = log.stage(0, |out| out.extend_from_slice(&body));
+                    model.bodies.push(body);
+                    assert_eq!(seq.0, model.bodies.len() as u64);
+                }
+            }
+            5 => {
+                let seq = dice.below(model.bodies.len() as u64 + 1);
+                log.commit(Seq(seq)).await?;
+                model.committed = model.committed.max(seq);
+            }
+            6 => {
+                let seq = dice.below(model.bodies.len() as u64 + 1);
+                log.make_durable(Seq(seq)).await?;
+                model.durable = model.durable.max(seq);
+            }
+            7 => tokio::time::sleep(Duration::from_millis(dice.below(60))).await,
+            8 => {
+                let durable = log.durable().0;
+                model.durable = model.durable.max(durable);
+                model.applied = model.applied.max(dice.below(durable + 1));
+                log.drop_before(Seq(model.applied));
+            }
+            _ => tokio::task::yield_now().await,
+        }
+        model.durable = model.durable.max(log.durable().0);
+        model.committed = model.committed.max(log.committed().0);
+    }
+    Ok(())
+}
+
+fn many_lives(seed: u64, seen: &mut Seen) -> u64 {
+    simulate(async {
+        let disk = disk(seed);
+        let dice = FakeDice::new(seed ^ 0x5eed);
+        let mut model = Model::default();
+        for _ in 0..8 {
+            live(&disk, &dice, &mut model, seen).await;
+            disk.kill();
+            tokio::task::yield_now().await;
+            if dice.one_in(4) {
+                disk.restart();
+            } else {
+                disk.crash();
+                model.committed = model.durable; // the page cache is gone
+            }
+        }
+        model
+            .bodies
+            .iter()
+            .fold(disk.counters().reads, |sum, body| {
+                sum.wrapping_mul(31).wrapping_add(body.len() as u64)
+            })
+    })
+}
+
+#[test]
+fn whatever_dies_the_durable_is_there_and_nothing_is_invented() {
+    let mut seen = Seen::default();
+    for seed in 0..500 {
+        many_lives(seed, &mut seen);
+    }
+    println!("{seen:?}");
+    assert!(seen.torn >= 100, "{seen:?}");
+    assert!(seen.dropped >= 50, "whole records behind a tear: {seen:?}");
+    assert!(seen.deaths_in_opening >= 50, "{seen:?}");
+    assert!(seen.lost >= 500, "{seen:?}");
+    assert!(seen.rolled >= 500 && seen.removed >= 100, "{seen:?}");
+    assert!(seen.failed_syncs >= 20 && seen.stopped >= 100, "{seen:?}");
+}
+
+#[test]
+fn the_same_seed_is_the_same_history() {
+    for seed in 0..20 {
+        let run = || many_lives(seed, &mut Seen::default());
+        assert_eq!(run(), run(), "seed {seed}");
+    }
+}
+
+/// A log with batches of 100 bytes, and where their records begin.
+async fn some_log(disk: &FakeDisk, world: &FakeWorld, batches: u64) -> Vec<u64> {
+    let (log, ..) = open(disk, world, Seq(0)).await.unwrap();
+    let begin = 4096 + 48; // behind the header and the owner's mark
+    for n in 0..batches {
+        log.stage(0, |out| out.extend_from_slice(&[n as u8; 104]));
+    }
+    log.make_durable(Seq(batches)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await; // idle, so that it says what is durable
+    drop(log);
+    disk.crash();
+    (0..batches).map(|n| begin + n * 152).collect()
+}
+
+#[test]
+fn a_rotten_bit_in_what_was_durable_is_damage() {
+    simulate(async {
+        for (n, bit) in [(0, 3), (3, 400), (9, 1200)] {
+            let (disk, world) = (disk(1), FakeWorld::new(1));
+            let starts = some_log(&disk, &world, 10).await;
+            disk.rot("0000000000000001.log", starts[n] + bit / 8, (bit % 8) as u8);
+            match open(&disk, &world, Seq(0)).await.err() {
+                Some(LogError::Damage {
+                    segment,
+                    offset,
+                    seq,
+                    durable,
+                }) => {
+                    assert_eq!(segment, "0000000000000001.log");
+                    assert_eq!((offset, seq.0, durable.0), (starts[n], n as u64 + 1, 10));
+                }
+                other => panic!("batch {n}: {other:?}"),
+            }
+            // Refused every time, and nothing was "repaired".
+            assert!(open(&disk, &world, Seq(0)).await.is_err());
+        }
+    });
+}
+
+#[test]
+fn what_the_index_knows_must_be_in_the_log() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        some_log(&disk, &world, 10).await;
+        assert!(matches!(
+            open(&disk, &world, Seq(11)).await.err(),
+            Some(LogError::Damage { seq: Seq(11), .. })
+        ));
+        let empty = crate::disk(2);
+        assert!(matches!(
+            open(&empty, &world, Seq(11)).await.err(),
+            Some(LogError::Missing { .. })
+        ));
+        assert!(open(&disk, &world, Seq(10)).await.is_ok());
+    });
+}
+
+#[test]
+fn a_rotten_header_or_a_missing_segment_is_not_the_end() {
+    simulate(async {
+        for lose in [false, true] {
+            let (disk, world) = (disk(1), FakeWorld::new(1));
+            some_log(&disk, &world, 300).await;
+            let second = "0000000000000002.log";
+            if lose {
+                disk.disk().remove_file(second).await.unwrap();
+                disk.disk().sync_dir(".").await.unwrap();
+            } else {
+                disk.rot(second, 20, 1);
+            }
+            let refused = open(&disk, &world, Seq(0)).await.err();
+            assert!(
+                matches!(refused, Some(LogError::Damage { .. })),
+                "{refused:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn segments_missing_before_the_index_are_told() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        some_log(&disk, &world, 300).await;
+        disk.disk()
+            .remove_file("0000000000000001.log")
+            .await
+            .unwrap();
+        let refused = open(&disk, &world, Seq(3)).await.err();
+        assert!(
+            matches!(
+                refused,
+                Some(LogError::Gap {
+                    applied: Seq(3),
+                    ..
+                })
+            ),
+            "{refused:?}"
+        );
+    });
+}
+
+#[test]
+fn another_stores_log_and_an_older_owner_are_refused() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        some_log(&disk, &world, 1).await;
+        let mut other = options();
+        other.store.incarnation = Incarnation(3);
+        let opened = Log::open(disk.disk(), other, Seq(0), world.world()).await;
+        assert!(matches!(opened.err(), Some(LogError::Foreign { .. })));
+        let mut newer = options();
+        newer.epoch = Some(OwnerEpoch(9));
+        drop(
+            Log::open(disk.disk(), newer, Seq(0), world.world())
+                .await
+                .unwrap(),
+        );
+        let mut older = options();
+        older.epoch = Some(OwnerEpoch(8));
+        let opened = Log::open(disk.disk(), older, Seq(0), world.world()).await;
+        assert!(matches!(
+            opened.err(),
+            Some(LogError::Deposed {
+                found: OwnerEpoch(9),
+                ..
+            })
+        ));
+    });
+}
+
+/// Behind a tear lie whole records of the former end. They must neither be taken for the continuation of what is
+/// written over the tear, nor survive its cleaning.
+#[test]
+fn stale_records_behind_a_tear_never_come_back() {
+    let mut tears_with_records_behind = 0;
+    let mut seqs = BTreeSet::new();
+    for seed in 0..300 {
+        simulate(async {
+            let disk = disk(seed);
+            let world = FakeWorld::new(seed);
+            let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+            stage_and_sync(&log, &[b"kept"]).await;
+            // Records of exactly one sector each: any subset of them may survive.
+            for n in 0..12u8 {
+                let seq = log.stage(0, |out| out.extend_from_slice(&[n; 464]));
+                log.commit(seq).await.unwrap();
+            }
+            drop(log);
+            disk.crash();
+            let (log, recovery, replay) = open(&disk, &world, Seq(0)).await.unwrap();
+            let kept = all(replay).await.len() as u64;
+            let Some(torn) = recovery.torn else { return };
+            tears_with_records_behind += u64::from(torn.dropped > 0);
+            // New records of the same size fall on the places of the old ones.
+            let seq = log.stage(0, |out| out.extend_from_slice(&[99; 464]));
+            log.make_durable(seq).await.unwrap();
+            assert_eq!(seq.0, kept + 1);
+            drop(log);
+            disk.crash();
+            let (_log, recovery, replay) = open(&disk, &world, Seq(0)).await.unwrap();
+            assert_eq!((recovery.last, recovery.torn), (seq, None), "seed {seed}");
+            assert_eq!(all(replay).await.last().unwrap().1, [99; 464]);
+            seqs.insert(seq);
+        });
+    }
+    assert!(
+        tears_with_records_behind >= 50,
+        "{tears_with_records_behind}"
+    );
+    assert!(seqs.len() >= 3, "{seqs:?}");
+}
+
+/// The cleaning alone is not what protects: a disk that keeps the old sectors cannot deceive the chain either, even when
+/// the same owner came back.
+#[test]
+fn an_old_record_at_the_right_place_does_not_continue_a_new_one() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        let name = "0000000000000001.log";
+        let open = async |disk: &FakeDisk, world: &FakeWorld, applied| {
+            let mut same_owner = options();
+            same_owner.epoch = Some(OwnerEpoch(1));
+            Log::open(disk.disk(), same_owner, applied, world.world()).await
+        };
+        let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+        stage_and_sync(&log, &[b"one"]).await;
+        let begin = 4096 + 48 + 56;
+        log.stage(0, |out| out.extend_from_slice(&[2; 464]));
+        log.stage(0, |out| out.extend_from_slice(&[3; 464]));
+        log.commit(Seq(3)).await.unwrap();
+        let old = disk.bytes(name);
+        drop(log);
+        disk.crash(); // whatever survived of 2 and 3:
+        disk.vandalize(name, begin, &vec![0; SEGMENT as usize - begin as usize]);
+        let (log, recovery, _) = open(&disk, &world, Seq(0)).await.unwrap();
+        assert_eq!(recovery.last, Seq(1));
+        log.stage(0, |out| out.extend_from_slice(&[22; 464 - 48])); // behind the new owner's mark
+        log.commit(Seq(2)).await.unwrap();
+        drop(log);
+        disk.restart();
+        // The old batch 3 shines through right behind the new batch 2.
+        let third = begin as usize + 512;
+        disk.vandalize(name, third as u64, &old[third..third + 512]);
+        let (_log, recovery, replay) = open(&disk, &world, Seq(0)).await.unwrap();
+        assert_eq!(recovery.last, Seq(2));
+        assert_eq!(recovery.torn.unwrap().dropped, 1);
+        assert_eq!(all(replay).await.len(), 2);
+    });
+}
+
+#[test]
+fn a_full_disk_is_seen_before_it_hurts_and_space_comes_back() {
+    simulate(async {
+        let disk = FakeDisk::new(
+            FakeOptions {
+                capacity: SEGMENT * 4,
+                ..FakeOptions::default()
+            },
+            1,
+        );
+        let world = FakeWorld::new(1);
+        let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+        let fill = async |n: u64| {
+            for _ in 0..n {
+                let seq = log.stage(0, |out| out.extend_from_slice(&[1; 1000]));
+                log.make_durable(seq).await?;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            Ok::<(), LogError>(())
+        };
+        fill(1).await.unwrap();
+        assert_eq!(log.headroom(), Headroom::Plenty);
+        fill(24).await.unwrap(); // into the third segment: the fifth does not fit
+        let Headroom::Low(left) = log.headroom() else {
+            panic!("{:?}", log.headroom());
+        };
+        assert!(left > 0 && left < 2 * SEGMENT, "{left}");
+        // The index has caught up: its segments are used again, not given back.
+        log.drop_before(log.durable());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(log.headroom(), Headroom::Plenty);
+        fill(24).await.unwrap();
+        // Nobody makes space now: in the end there is none, and that is an error, not a hang.
+        let last = log.last();
+        assert!(matches!(fill(60).await, Err(LogError::Full)));
+        assert!(log.durable() > last);
+        assert_eq!(log.headroom(), Headroom::None);
+        let durable = log.durable();
+        drop(log);
+        disk.crash();
+        let (_log, recovery, _) = open(&disk, &world, Seq(25)).await.unwrap();
+        assert!(recovery.last >= durable);
+    });
+}

@@ -1,0 +1,139 @@
+//! Names: create, remove, rename, list, and making that durable.
+
+use super::super::file::{DiskFile, FileSource};
+use super::super::{DirEntry, EntryKind, OpenHow, Result, Space, Stat};
+use super::file::{RealFile, stat_of};
+use super::{RealDisk, check_path, failed, is_missing};
+use crate::tasks::on_pool;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use std::sync::Arc;
+
+/// Files are ours alone: what users may do is decided above, never by these bits.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+const DIR_MODE: Mode = Mode::RWXU;
+
+impl RealDisk {
+    pub async fn open(&self, path: &str, how: OpenHow) -> Result<DiskFile> {
+        check_path(path);
+        let mut flags = OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        flags |= if how.write {
+            OFlags::RDWR
+        } else {
+            OFlags::RDONLY
+        };
+        for (wanted, flag) in [
+            (how.create, OFlags::CREATE),
+            (how.exclusive, OFlags::EXCL),
+            (how.direct, OFlags::DIRECT),
+        ] {
+            if wanted {
+                flags |= flag;
+            }
+        }
+        let fd = rustix::fs::openat(&self.root, path, flags, FILE_MODE)
+            .map_err(|errno| failed("open", path, errno))?;
+        let file = RealFile::new(fd, path, how.direct);
+        Ok(DiskFile::new(FileSource::Real(Arc::new(file))))
+    }
+
+    pub async fn create_dir(&self, path: &str) -> Result<bool> {
+        check_path(path);
+        match rustix::fs::mkdirat(&self.root, path, DIR_MODE) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::EXIST) => Ok(false),
+            Err(errno) => Err(failed("create the directory", path, errno)),
+        }
+    }
+
+    pub async fn remove_dir(&self, path: &str) -> Result<()> {
+        check_path(path);
+        rustix::fs::unlinkat(&self.root, path, AtFlags::REMOVEDIR)
+            .map_err(|errno| failed("remove the directory", path, errno))
+    }
+
+    /// On the pool: the kernel frees the blocks of a large file before it returns.
+    pub async fn remove_file(&self, path: &str) -> Result<()> {
+        check_path(path);
+        let root = self.duplicate()?;
+        let name = path.to_owned();
+        on_pool(move || rustix::fs::unlinkat(&root, name.as_str(), AtFlags::empty()))
+            .await
+            .map_err(|errno| failed("remove", path, errno))
+    }
+
+    pub async fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_path(from);
+        check_path(to);
+        rustix::fs::renameat(&self.root, from, &self.root, to)
+            .map_err(|errno| failed("rename", from, errno))
+    }
+
+    pub async fn list(&self, dir: &str) -> Result<Vec<DirEntry>> {
+        let list = |errno| failed("list", dir, errno);
+        let fd = self.open_dir(dir).map_err(list)?;
+        let mut found = Vec::new();
+        for entry in Dir::read_from(&fd).map_err(list)? {
+            let entry = entry.map_err(list)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name == "." || name == ".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::RegularFile => EntryKind::File,
+                FileType::Directory => EntryKind::Dir,
+                FileType::Unknown => {
+                    let stat = rustix::fs::statat(&fd, name.as_str(), AtFlags::SYMLINK_NOFOLLOW)
+                        .map_err(list)?;
+                    match FileType::from_raw_mode(stat.st_mode) {
+                        FileType::RegularFile => EntryKind::File,
+                        FileType::Directory => EntryKind::Dir,
+                        _ => EntryKind::Other,
+                    }
+                }
+                _ => EntryKind::Other,
+            };
+            found.push(DirEntry { name, kind });
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    pub async fn sync_dir(&self, dir: &str) -> Result<()> {
+        let sync = |errno| failed("sync the directory", dir, errno);
+        let fd = self.open_dir(dir).map_err(sync)?;
+        on_pool(move || rustix::fs::fsync(fd)).await.map_err(sync)
+    }
+
+    pub async fn stat(&self, path: &str) -> Result<Option<Stat>> {
+        check_path(path);
+        let found = rustix::fs::statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| failed("stat", path, errno));
+        match found {
+            Ok(stat) => Ok(Some(stat_of(&stat))),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub async fn space(&self) -> Result<Space> {
+        let found = rustix::fs::fstatvfs(&self.root)
+            .map_err(|errno| failed("ask the space of", ".", errno))?;
+        Ok(Space {
+            total: found.f_blocks * found.f_frsize,
+            free: found.f_bavail * found.f_frsize,
+            inodes_total: found.f_files,
+            inodes_free: found.f_favail,
+        })
+    }
+
+    fn open_dir(&self, dir: &str) -> rustix::io::Result<std::os::fd::OwnedFd> {
+        check_path(dir);
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.root, dir, flags, Mode::empty())
+    }
+
+    fn duplicate(&self) -> Result<std::os::fd::OwnedFd> {
+        rustix::io::fcntl_dupfd_cloexec(&self.root, 0)
+            .map_err(|errno| failed("duplicate the handle of", ".", errno))
+    }
+}

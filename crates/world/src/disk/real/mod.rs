@@ -1,0 +1,65 @@
+//! Linux: paths resolved against the root's descriptor, so that renaming the tree while it is in use harms nothing.
+
+mod dirs;
+mod file;
+mod lock;
+mod read;
+
+pub(crate) use file::RealFile;
+pub(crate) use lock::RealLock;
+
+use super::{DiskError, DiskErrorKind, Result};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+pub(crate) struct RealDisk {
+    root: OwnedFd,
+    path: PathBuf,
+}
+
+impl RealDisk {
+    pub fn new(root: &Path) -> Result<RealDisk> {
+        let shown = root.display().to_string();
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(root, flags, Mode::empty())
+            .map_err(|errno| failed("open the directory", &shown, errno))?;
+        let path = std::path::absolute(root)
+            .map_err(|error| DiskError::new("name the directory", shown, error))?;
+        Ok(RealDisk { root: fd, path })
+    }
+
+    pub fn under(&self, dir: &str) -> Result<RealDisk> {
+        check_path(dir);
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(&self.root, dir, flags, Mode::empty())
+            .map_err(|errno| failed("open the directory", dir, errno))?;
+        Ok(RealDisk {
+            root,
+            path: self.path.join(dir),
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn failed(op: &'static str, path: &str, errno: Errno) -> DiskError {
+    DiskError::new(op, path, errno.into())
+}
+
+fn is_missing(error: &DiskError) -> bool {
+    error.kind == DiskErrorKind::NotFound
+}
+
+/// # Panics
+/// When a path could lead out of the tree: names are made by us, never by users.
+pub(crate) fn check_path(path: &str) {
+    let stays = path == "."
+        || path
+            .split('/')
+            .all(|part| !part.is_empty() && part != "." && part != "..");
+    assert!(stays, "'{path}' is not a path inside the tree");
+}

@@ -1,0 +1,130 @@
+//! A clock that is set by hand, or follows the runtime's paused time; each process's may run beside the others'.
+
+use crate::BootTime;
+use gupfs_proto::Timestamp;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// 2024-01-01, so that time stamps in tests look like time stamps.
+const START: i64 = 1_704_067_200_000_000_000;
+
+#[derive(Clone)]
+pub struct FakeClock(Arc<Inner>);
+
+struct Inner {
+    /// When the runtime's time counts: the moment that is zero.
+    runtime: Option<Instant>,
+    set: Mutex<Set>,
+    moved: Notify,
+}
+
+struct Set {
+    /// Nanoseconds added by `advance`.
+    ahead: u64,
+    /// The wall at boot time zero.
+    wall: i64,
+}
+
+impl FakeClock {
+    /// Time passes only by `advance`.
+    pub fn by_hand() -> FakeClock {
+        FakeClock::start(None)
+    }
+
+    /// Time passes with tokio's, which a simulation starts paused, and by `advance`.
+    pub fn of_runtime() -> FakeClock {
+        FakeClock::start(Some(Instant::now()))
+    }
+
+    fn start(runtime: Option<Instant>) -> FakeClock {
+        FakeClock(Arc::new(Inner {
+            runtime,
+            set: Mutex::new(Set {
+                ahead: 0,
+                wall: START,
+            }),
+            moved: Notify::new(),
+        }))
+    }
+
+    /// Moves this clock alone: a machine that slept, or whose crystal is fast.
+    pub fn advance(&self, by: Duration) {
+        self.0.set.lock().ahead += by.as_nanos() as u64;
+        self.0.moved.notify_waiters();
+    }
+
+    /// Sets the wall, as an operator or ntp would; the boot clock does not notice.
+    pub fn set_wall(&self, to: Timestamp) {
+        let boot = self.boot().0 as i64;
+        self.0.set.lock().wall = to.as_nanos() - boot;
+    }
+
+    pub fn now(&self) -> Timestamp {
+        let boot = self.boot().0 as i64;
+        Timestamp::from_nanos(self.0.set.lock().wall + boot)
+    }
+
+    pub fn boot(&self) -> BootTime {
+        let passed = match self.0.runtime {
+            Some(start) => start.elapsed().as_nanos() as u64,
+            None => 0,
+        };
+        BootTime(passed + self.0.set.lock().ahead)
+    }
+
+    pub async fn sleep_until(&self, when: BootTime) {
+        loop {
+            let mut moved = std::pin::pin!(self.0.moved.notified());
+            moved.as_mut().enable(); // before the look at the clock, or a move in between would be missed
+            let left = when.since(self.boot());
+            if left.is_zero() {
+                return;
+            }
+            match self.0.runtime {
+                None => moved.await,
+                Some(_) => tokio::select! {
+                    biased;
+                    () = moved => {}
+                    () = tokio::time::sleep(left) => {}
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn paused_time_passes_when_everybody_sleeps() {
+        let clock = FakeClock::of_runtime();
+        clock.sleep_until(BootTime(5_000_000_000)).await;
+        assert_eq!(clock.boot(), BootTime(5_000_000_000));
+    }
+
+    #[tokio::test]
+    async fn a_clock_set_by_hand_wakes_its_sleepers() {
+        let clock = FakeClock::by_hand();
+        let sleeper = clock.sleep_until(BootTime(7));
+        let hand = async {
+            tokio::task::yield_now().await;
+            clock.advance(Duration::from_nanos(7));
+        };
+        tokio::join!(sleeper, hand);
+        assert_eq!(clock.boot(), BootTime(7));
+    }
+
+    #[test]
+    fn setting_the_wall_leaves_the_boot_clock() {
+        let clock = FakeClock::by_hand();
+        clock.set_wall(Timestamp::new(5, 0));
+        assert_eq!(
+            (clock.now(), clock.boot()),
+            (Timestamp::new(5, 0), BootTime(0))
+        );
+    }
+}

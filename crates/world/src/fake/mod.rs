@@ -1,0 +1,47 @@
+//! # fake: a world that does what a seed says
+//!
+//! Owns   a disk that crashes, a clock that stands still, dice with a seed, tasks that die with their process.
+//! Never  runs in the product: feature `fake` is for tests only.
+//! Enter  at `FakeDisk::new` and `FakeWorld::new`.
+
+mod clock;
+mod dice;
+mod disk;
+mod tasks;
+
+pub use clock::FakeClock;
+pub use dice::FakeDice;
+pub use disk::{CallKind, Counters, FakeDisk, FakeOptions};
+pub use tasks::FakeTasks;
+
+pub(crate) use disk::{FakeFile, FakeLock, FakeTree};
+
+use crate::{Clock, Dice, Tasks, World};
+
+/// One simulated process: its clock, its dice, its tasks.
+#[derive(Clone)]
+pub struct FakeWorld {
+    pub clock: FakeClock,
+    pub dice: FakeDice,
+    pub tasks: FakeTasks,
+}
+
+impl FakeWorld {
+    /// Time follows the runtime's, which tests start paused.
+    pub fn new(seed: u64) -> FakeWorld {
+        FakeWorld {
+            clock: FakeClock::of_runtime(),
+            dice: FakeDice::new(seed),
+            tasks: FakeTasks::new(),
+        }
+    }
+
+    /// The handles the code under test is given.
+    pub fn world(&self) -> World {
+        World {
+            clock: Clock::fake(self.clock.clone()),
+            dice: Dice::fake(self.dice.clone()),
+            tasks: Tasks::fake(self.tasks.clone()),
+        }
+    }
+}

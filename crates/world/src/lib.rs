@@ -1,0 +1,57 @@
+//! # world: everything a program cannot decide by itself
+//!
+//! Owns   handles to disk, clock, dice and tasks; the real ones; with feature `fake` the faked ones.
+//! Never  knows what is stored or said.
+//! Enter  at `Disk::real`, `World::real`; tests at `fake::FakeDisk::new`, `fake::FakeWorld::new`.
+//!
+//! A handle is a plain cloneable type; whether a real or a faked part stands behind it shows in no signature.
+//!
+//! ```no_run
+//! # async fn tour() -> Result<(), gupfs_world::DiskError> {
+//! use gupfs_world::{Disk, OpenHow, ReadHow, World};
+//! let world = World::real();
+//! let disk = Disk::real("/srv/gupfs")?;
+//! let file = disk.open("log/1", OpenHow::write().create()).await?;
+//! file.write_at(b"bytes", 0).await?;
+//! file.sync_data().await?;
+//! disk.sync_dir("log").await?;
+//! let mut back = [0; 5];
+//! file.read_at(&mut back, 0, ReadHow::MayWait).await?;
+//! world.tasks.spawn("greeting", async move { println!("{:?}", world.clock.now()) });
+//! # Ok(()) }
+//! ```
+
+pub mod clock;
+pub mod dice;
+pub mod disk;
+pub mod hash;
+pub mod tasks;
+
+#[cfg(feature = "fake")]
+pub mod fake;
+
+pub use clock::{BootTime, Clock};
+pub use dice::Dice;
+pub use disk::{
+    Advice, DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, EntryKind, OpenHow,
+    ReadHow, Space, Stat,
+};
+pub use tasks::{Task, TaskEnded, Tasks};
+
+/// Clock, dice and tasks of one process. A disk comes apart from it: a process may use several.
+#[derive(Clone)]
+pub struct World {
+    pub clock: Clock,
+    pub dice: Dice,
+    pub tasks: Tasks,
+}
+
+impl World {
+    pub fn real() -> World {
+        World {
+            clock: Clock::real(),
+            dice: Dice::real(),
+            tasks: Tasks::real(),
+        }
+    }
+}

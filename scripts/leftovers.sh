@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# What tests may not leave behind: mounts, loop devices, processes of ours.
+#
+#   scripts/leftovers.sh list             prints them, sorted
+#   scripts/leftovers.sh compare FILE     fails if there are more than FILE lists
+set -eu
+PATH=$PATH:/usr/sbin:/sbin
+
+list() {
+    {
+        awk '{ for (i = 1; i <= NF; i++) if ($i == "-") print "mount " $5 " (" $(i + 1) ", from " $(i + 2) ")" }' /proc/self/mountinfo
+        losetup --noheadings --list --output NAME,BACK-FILE 2>/dev/null | awk 'NF { print "loop device " $1 " on " $2 }'
+        # An executable that was built anew shows as deleted; it is ours all the same.
+        for exe in /proc/[0-9]*/exe; do
+            path=$(readlink "$exe" 2>/dev/null) || continue
+            case ${path% (deleted)} in
+                */debug/gupfs|*/release/gupfs) pid=${exe#/proc/}; echo "process ${pid%/exe} ($path)" ;;
+            esac
+        done
+    } | sort -u
+}
+
+case ${1:-} in
+    list) list ;;
+    compare)
+        # A process that was told to stop may need a moment.
+        for _ in 1 2 3 4 5 6 7 8 9 10; do
+            more=$(comm -13 "${2:?compare needs a file}" <(list))
+            [ -z "$more" ] && exit 0
+            sleep 0.5
+        done
+        echo "The tests left these behind:" >&2
+        sed 's/^/   /' <<<"$more" >&2
+        exit 1
+        ;;
+    *) echo "usage: leftovers.sh list | compare FILE" >&2; exit 2 ;;
+esac

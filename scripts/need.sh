@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Sees to it that this machine has what a make target needs: installs Debian packages that are missing (as root, or
+# through sudo), and says clearly what it cannot mend by itself.
+#
+#   scripts/need.sh build|demo|test
+set -eu
+purpose=${1:?usage: need.sh build|demo|test}
+rust_min=1.90
+problems=()
+
+problem() { problems+=("$1"); }
+
+# Each tool, and the Debian package that has it.
+build_tools="cc:gcc ld:binutils"
+demo_tools="$build_tools fusermount3:fuse3 mountpoint:util-linux sha256sum:coreutils tar:tar find:findutils"
+test_tools="$demo_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux"
+
+case $purpose in
+    build) tools=$build_tools ;;
+    demo) tools=$demo_tools ;;
+    test) tools=$test_tools ;;
+    *) echo "need.sh: '$purpose' is not one of build, demo, test" >&2; exit 2 ;;
+esac
+
+# mkfs and losetup lie in sbin, which is not on everybody's path.
+PATH=$PATH:/usr/sbin:/sbin
+missing=()
+for pair in $tools; do
+    command -v "${pair%%:*}" >/dev/null 2>&1 || missing+=("${pair#*:}")
+done
+
+install_packages() {
+    local as=()
+    if [ "$(id -u)" != 0 ]; then
+        if command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then as=(sudo -n); else return 1; fi
+    fi
+    command -v apt-get >/dev/null 2>&1 || return 1
+    echo "installing: $*"
+    "${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >/dev/null 2>&1 && return 0
+    # The lists of a fresh machine are empty or old.
+    "${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q >/dev/null 2>&1 || true
+    "${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >/dev/null
+}
+
+if [ ${#missing[@]} -gt 0 ]; then
+    mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
+    install_packages "${missing[@]}" || problem "These packages are missing and could not be installed: ${missing[*]}
+     As root: apt-get install ${missing[*]}"
+fi
+
+if ! command -v cargo >/dev/null 2>&1 || ! command -v rustc >/dev/null 2>&1; then
+    problem "Rust is missing: cargo and rustc $rust_min or newer are needed.
+     Install them from https://rustup.rs"
+else
+    have=$(rustc --version | awk '{print $2}')
+    if [ "$(printf '%s\n%s\n' "$rust_min" "${have%%-*}" | sort -V | head -n 1)" != "$rust_min" ]; then
+        problem "Rust $have is too old: $rust_min or newer is needed.
+     Run: rustup update stable"
+    fi
+fi
+
+if [ "$purpose" != build ]; then
+    if [ ! -e /dev/fuse ]; then
+        [ "$(id -u)" = 0 ] && modprobe fuse 2>/dev/null || true
+    fi
+    if [ ! -e /dev/fuse ]; then
+        problem "There is no /dev/fuse: the kernel has no FUSE, or this container was not given the device.
+     Run: modprobe fuse      (in a container: start it with --device /dev/fuse --cap-add SYS_ADMIN)"
+    elif [ "$(id -u)" != 0 ] && ! command -v fusermount3 >/dev/null 2>&1; then
+        problem "Neither root nor fusermount3: nobody here may mount.
+     Run as root, or install the package fuse3"
+    elif [ "$(id -u)" != 0 ] && { [ ! -r /dev/fuse ] || [ ! -w /dev/fuse ]; }; then
+        problem "/dev/fuse may not be opened by $(id -un).
+     Run as root, or: chmod 666 /dev/fuse"
+    fi
+fi
+if [ "$purpose" = test ] && [ "$(id -u)" != 0 ]; then
+    problem "The tests change owners, mount file systems and attach loop devices: they need root.
+     Run: sudo -E make test"
+fi
+
+if [ ${#problems[@]} -gt 0 ]; then
+    echo "This machine is not ready for 'make $purpose':" >&2
+    for each in "${problems[@]}"; do echo "   - $each" >&2; done
+    exit 1
+fi
