@@ -146,7 +146,8 @@ fn help_of_check_tells_what_is_found_and_the_exit_codes() {
 #[test]
 fn the_version_is_told_to_people_and_scripts() {
     assert!(said(&gupfs(["version"])).starts_with("gupfs 0."));
-    let json: serde_json::Value = serde_json::from_str(&said(&gupfs(["version", "--json"]))).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&said(&gupfs(["version", "--json"]))).unwrap();
     assert_eq!(json["store_format"], 1);
     assert!(said(&gupfs(["--version"])).starts_with("gupfs 0."));
 }
@@ -156,7 +157,10 @@ fn completions_are_made_for_the_usual_shells() {
     for shell in ["bash", "zsh", "fish"] {
         let text = said(&gupfs(["completions", shell]));
         assert!(text.contains("gupfs") && text.contains("layout"), "{shell}");
-        assert!(!text.contains("guardian"), "{shell} completes what is hidden");
+        assert!(
+            !text.contains("guardian"),
+            "{shell} completes what is hidden"
+        );
     }
     assert_eq!(gupfs(["completions", "csh"]).status.code(), Some(2));
 }
@@ -186,7 +190,8 @@ fn every_command_has_a_manual_page() {
         gupfs-stop.1
         gupfs-up.1
         gupfs-version.1
-        gupfs.1"#]].assert_eq(&pages.join("\n"));
+        gupfs.1"#]]
+    .assert_eq(&pages.join("\n"));
     let page = std::fs::read_to_string(dir.path().join("gupfs-up.1")).unwrap();
     assert!(page.contains("Exit codes"), "{page}");
 }
@@ -202,13 +207,27 @@ fn doctor_looks_at_the_machine() {
         .iter()
         .map(|finding| finding["about"].as_str().unwrap())
         .collect();
-    assert_eq!(about, ["kernel", "/dev/fuse", "mounting", "memory", "open files", "space"]);
-    assert_eq!(output.status.code(), Some(if json["healthy"] == true { 0 } else { 1 }));
+    assert_eq!(
+        about,
+        [
+            "kernel",
+            "/dev/fuse",
+            "mounting",
+            "memory",
+            "open files",
+            "space"
+        ]
+    );
+    assert_eq!(
+        output.status.code(),
+        Some(if json["healthy"] == true { 0 } else { 1 })
+    );
 }
 
 #[test]
 fn the_example_configuration_can_be_used() {
-    let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gupfs.example.toml");
+    let example =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gupfs.example.toml");
     let output = gupfs(["config".as_ref(), "check".as_ref(), example.as_os_str()]);
     assert!(said(&output).ends_with("can be used.\n"));
 }

@@ -16,5 +16,9 @@ fn the_mount_behaves_as_posix_says() {
     println!("{report}");
     assert_eq!(running.stop(), 0);
     let failed: Vec<&str> = report.failures().map(|tried| tried.name.as_str()).collect();
-    assert!(failed.is_empty(), "{} checks failed: {failed:#?}", failed.len());
+    assert!(
+        failed.is_empty(),
+        "{} checks failed: {failed:#?}",
+        failed.len()
+    );
 }

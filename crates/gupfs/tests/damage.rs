@@ -10,7 +10,11 @@ use std::path::{Path, PathBuf};
 const EIO: Option<i32> = Some(5);
 
 fn status(place: &Place) -> serde_json::Value {
-    let output = gupfs(["status".as_ref(), place.store().as_os_str(), "--json".as_ref()]);
+    let output = gupfs([
+        "status".as_ref(),
+        place.store().as_os_str(),
+        "--json".as_ref(),
+    ]);
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -48,7 +52,9 @@ fn a_deleted_object_is_an_error_named_in_status_and_never_zeros() {
     let files = data_files(&place);
     let object = files
         .iter()
-        .find(|path| fs::metadata(path).unwrap().len() == 1 << 20 && fs::read(path).unwrap()[0] == 7)
+        .find(|path| {
+            fs::metadata(path).unwrap().len() == 1 << 20 && fs::read(path).unwrap()[0] == 7
+        })
         .unwrap();
     fs::remove_file(object).unwrap();
     let running = place.up();
@@ -84,7 +90,12 @@ fn rotten_bytes_are_an_error_named_in_status() {
     let running = place.up();
     let file = fs::File::open(&rotten).unwrap();
     let mut block = [0; 4096];
-    assert_eq!(file.read_at(&mut block, 700_000 / 4096 * 4096).unwrap_err().raw_os_error(), EIO);
+    assert_eq!(
+        file.read_at(&mut block, 700_000 / 4096 * 4096)
+            .unwrap_err()
+            .raw_os_error(),
+        EIO
+    );
     assert!(fs::read(&whole).unwrap() == vec![8; 1 << 20]);
     let name = object.file_name().unwrap().to_str().unwrap();
     assert!(status(&place).to_string().contains(name));
@@ -92,7 +103,12 @@ fn rotten_bytes_are_an_error_named_in_status() {
 }
 
 fn copy_tree(from: &Path, to: &Path) {
-    let done = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    let done = std::process::Command::new("cp")
+        .arg("-a")
+        .arg(from)
+        .arg(to)
+        .status()
+        .unwrap();
     assert!(done.success());
 }
 
@@ -166,7 +182,13 @@ fn an_ost_that_is_not_there_is_down_and_the_others_serve() {
     for n in 8..12 {
         fs::write(file(n), vec![2; 100_000]).unwrap();
     }
-    assert_eq!(fs::read_dir(&ost).unwrap().filter(|entry| entry.as_ref().unwrap().file_name() != "lock").count(), 0);
+    assert_eq!(
+        fs::read_dir(&ost)
+            .unwrap()
+            .filter(|entry| entry.as_ref().unwrap().file_name() != "lock")
+            .count(),
+        0
+    );
     assert_eq!(running.stop(), 0);
     fs::remove_dir_all(&ost).unwrap();
     fs::rename(&aside, &ost).unwrap();

@@ -26,7 +26,13 @@ fn said(output: &Output) -> String {
 
 fn clean(place: &Place) {
     let output = about(place, &["check", "--data"]);
-    assert_eq!(output.status.code(), Some(0), "{}{}", said(&output), refused(&output, &place.dir()));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}{}",
+        said(&output),
+        refused(&output, &place.dir())
+    );
 }
 
 #[test]
@@ -51,7 +57,10 @@ fn a_store_is_made_used_stopped_and_found_again() {
     clean(&place);
 
     let running = place.up();
-    assert_eq!(fs::read(place.mnt().join("dir/small")).unwrap(), b"few bytes");
+    assert_eq!(
+        fs::read(place.mnt().join("dir/small")).unwrap(),
+        b"few bytes"
+    );
     assert!(fs::read(place.mnt().join("large")).unwrap() == large);
     assert_eq!(running.stop(), 0);
 }
@@ -73,7 +82,10 @@ fn after_kill_9_everything_answered_is_there_and_the_mount_point_is_free() {
     // The dead mount may still be there: the start takes it away.
     let running = place.up();
     for n in 0..50 {
-        assert!(fs::read(file(n)).unwrap() == vec![n as u8; n * 1000], "file {n}");
+        assert!(
+            fs::read(file(n)).unwrap() == vec![n as u8; n * 1000],
+            "file {n}"
+        );
     }
     assert!(file(50).exists());
     assert_eq!(running.stop(), 0);
@@ -89,14 +101,21 @@ fn a_dead_mount_is_taken_away_at_the_next_start() {
     let running = place.up();
     // The guardian dies too: nobody else takes the mount away.
     let children = format!("/proc/{0}/task/{0}/children", running.pid());
-    let guardian: i32 = fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    let guardian: i32 = fs::read_to_string(children)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
     let guardian = rustix::process::Pid::from_raw(guardian).unwrap();
     rustix::process::kill_process(guardian, Signal::KILL).unwrap();
     let mut child = running;
     child.child.kill().unwrap();
     child.child.wait().unwrap();
     assert!(is_mounted(&place.mnt()), "somebody else took it away");
-    assert_eq!(fs::read_dir(place.mnt()).unwrap_err().raw_os_error(), Some(107));
+    assert_eq!(
+        fs::read_dir(place.mnt()).unwrap_err().raw_os_error(),
+        Some(107)
+    );
     let running = place.up();
     fs::write(place.mnt().join("x"), "y").unwrap();
     assert_eq!(running.stop(), 0);
@@ -114,7 +133,10 @@ fn the_guardian_takes_away_the_mount_of_a_killed_process() {
     // Nobody else here would: dropping `running` does so, later.
     let start = std::time::Instant::now();
     while is_mounted(&place.mnt()) {
-        assert!(start.elapsed() < running::PATIENCE, "the guardian does not unmount");
+        assert!(
+            start.elapsed() < running::PATIENCE,
+            "the guardian does not unmount"
+        );
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }
@@ -127,7 +149,11 @@ fn an_initialisation_that_broke_off_is_begun_anew() {
     let place = Place::new();
     assert_eq!(place.up().stop(), 0);
     // As after a crash before the last step.
-    fs::rename(place.store().join("gupfs.toml"), place.store().join("gupfs.init")).unwrap();
+    fs::rename(
+        place.store().join("gupfs.toml"),
+        place.store().join("gupfs.init"),
+    )
+    .unwrap();
     fs::write(place.store().join("gupfs.toml.new"), "half").unwrap();
     let running = place.up();
     fs::write(place.mnt().join("x"), "y").unwrap();
@@ -174,10 +200,16 @@ fn a_mount_in_use_is_not_torn_away_until_asked_twice() {
     let me = format!("process {} (", std::process::id());
     assert_eq!(stop.status.code(), Some(1));
     let words = refused(&stop, &place.dir());
-    assert!(words.contains(&me) && words.contains("has open 'DIR/mnt/held'"), "{words}");
+    assert!(
+        words.contains(&me) && words.contains("has open 'DIR/mnt/held'"),
+        "{words}"
+    );
     running.signal(Signal::TERM);
     let line = running.line();
-    assert!(line.contains("SIGTERM") && line.contains(&me) && line.contains("has open"), "{line}");
+    assert!(
+        line.contains("SIGTERM") && line.contains(&me) && line.contains("has open"),
+        "{line}"
+    );
     assert!(is_mounted(&place.mnt()));
     running.signal(Signal::TERM);
     assert_eq!(running.exit_code(), 0);
@@ -224,7 +256,15 @@ fn stop_ends_it_and_status_tells_whether_it_runs() {
     let status = about(&place, &["status"]);
     assert_eq!(status.status.code(), Some(0));
     let text = said(&status);
-    for part in ["mount ", "client ", "metadata  serving", "ost0 ", "ost1 ", "waiting   nobody", "a new store"] {
+    for part in [
+        "mount ",
+        "client ",
+        "metadata  serving",
+        "ost0 ",
+        "ost1 ",
+        "waiting   nobody",
+        "a new store",
+    ] {
         assert!(text.contains(part), "no '{part}' in\n{text}");
     }
     // Through the mount point as well as through the store.
@@ -239,7 +279,10 @@ fn stop_ends_it_and_status_tells_whether_it_runs() {
     let status = about(&place, &["status", "--json"]);
     assert_eq!(status.status.code(), Some(3));
     let json: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
-    assert_eq!((&json["running"], &json["osts"][1]["present"]), (&false.into(), &true.into()));
+    assert_eq!(
+        (&json["running"], &json["osts"][1]["present"]),
+        (&false.into(), &true.into())
+    );
     let stop = about(&place, &["stop"]);
     expect![[r#"
         3
@@ -258,7 +301,17 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
     let running = place.up();
     let at = |name: &str| place.mnt().join(name).to_str().unwrap().to_string();
     fs::create_dir(at("wide")).unwrap();
-    let set = gupfs(["layout", "set", &at("wide"), "--count", "all", "--unit", "64KiB", "--first-component", "0"]);
+    let set = gupfs([
+        "layout",
+        "set",
+        &at("wide"),
+        "--count",
+        "all",
+        "--unit",
+        "64KiB",
+        "--first-component",
+        "0",
+    ]);
     expect![[r#"
         New files here, as said for this directory:
                  0 B … end        on all OSTs, in units of 64.0 KiB
@@ -266,7 +319,11 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
     .assert_eq(&said(&set));
     fs::create_dir(at("wide/below")).unwrap();
     let get = gupfs(["layout", "get", &at("wide/below")]);
-    assert!(said(&get).contains("all OSTs, in units of 64.0 KiB"), "{}", said(&get));
+    assert!(
+        said(&get).contains("all OSTs, in units of 64.0 KiB"),
+        "{}",
+        said(&get)
+    );
     fs::write(at("wide/file"), vec![1; 256 << 10]).unwrap();
     let get = gupfs(["layout", "get", "--json", &at("wide/file")]);
     let json: serde_json::Value = serde_json::from_slice(&get.stdout).unwrap();
@@ -278,7 +335,11 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
     assert_eq!(sizes, [128 << 10, 128 << 10]);
     fs::write(at("wide/tiny"), "x").unwrap();
     let get = gupfs(["layout", "get", &at("wide/tiny")]);
-    assert!(said(&get).contains("live in the inode record"), "{}", said(&get));
+    assert!(
+        said(&get).contains("live in the inode record"),
+        "{}",
+        said(&get)
+    );
     let set = gupfs(["layout", "set", &at("wide"), "--inherit"]);
     assert!(said(&set).contains("as said above"), "{}", said(&set));
     let set = gupfs(["layout", "set", &at("wide"), "--unit", "1000"]);
@@ -296,8 +357,15 @@ fn metrics_count_operations_and_bytes() {
         return;
     }
     let place = Place::new();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let running = Running::start(&place.store(), &place.mnt(), &["--listen-metrics", &port.to_string()]);
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let running = Running::start(
+        &place.store(),
+        &place.mnt(),
+        &["--listen-metrics", &port.to_string()],
+    );
     fs::write(place.mnt().join("x"), vec![1; 100_000]).unwrap();
     fs::create_dir(place.mnt().join("d")).unwrap();
     let page = http_get(&port.to_string(), "/metrics");
@@ -309,7 +377,10 @@ fn metrics_count_operations_and_bytes() {
         "gupfs_operation_seconds_count{role=\"mds\",op=\"mkdir\"} 1",
         "gupfs_ost_up{ost=\"1\"} 1",
     ] {
-        assert!(page.lines().any(|line| line == sample), "no '{sample}' in\n{page}");
+        assert!(
+            page.lines().any(|line| line == sample),
+            "no '{sample}' in\n{page}"
+        );
     }
     let written: u64 = page
         .lines()
@@ -323,7 +394,11 @@ fn metrics_count_operations_and_bytes() {
 fn http_get(address: &str, path: &str) -> String {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -341,7 +416,10 @@ fn check_exposition(page: &str) {
             families.push(name);
         } else if !line.starts_with('#') {
             let family = families.last().expect("a type comes first");
-            assert!(line.starts_with(family.as_str()), "{line} stands below {family}");
+            assert!(
+                line.starts_with(family.as_str()),
+                "{line} stands below {family}"
+            );
             let value = line.rsplit(' ').next().unwrap();
             assert!(value.parse::<f64>().is_ok(), "{line}");
         }
@@ -359,7 +437,12 @@ fn a_deep_store_can_be_asked_although_socket_addresses_are_short() {
     let store = deep.join("store");
     let running = Running::start(&store, &place.mnt(), &["--osts", "1"]);
     let status = gupfs(["status".as_ref(), store.as_os_str()]);
-    assert_eq!(status.status.code(), Some(0), "{}", refused(&status, &place.dir()));
+    assert_eq!(
+        status.status.code(),
+        Some(0),
+        "{}",
+        refused(&status, &place.dir())
+    );
     assert_eq!(running.stop(), 0);
 }
 
@@ -399,5 +482,11 @@ fn metadata_that_vanished_is_not_replaced_by_an_empty_name_space() {
           → if it lies on a disk of its own, mount that; else restore the directory from a backup.
     "#]]
     .assert_eq(&place.refusal(&[]));
-    assert!(Path::new(&place.store().join("mds/log")).read_dir().unwrap().next().is_none());
+    assert!(
+        Path::new(&place.store().join("mds/log"))
+            .read_dir()
+            .unwrap()
+            .next()
+            .is_none()
+    );
 }

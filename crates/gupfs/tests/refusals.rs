@@ -125,7 +125,7 @@ fn an_unfinished_initialisation_with_something_else_in_it_is_explained() {
         &[],
         expect![[r#"
             exit status: 1
-            2026-11-21T23:17:36.220796Z  INFO an initialisation broke off here; starting it anew dir=DIR/store
+            TIME INFO an initialisation broke off here; starting it anew dir=DIR/store
             gupfs up: 'DIR/store/ost0' holds objects, but gupfs.toml does not list ost0.
               → if it belongs to another store, move it away; if not, restore gupfs.toml from a backup.
         "#]],

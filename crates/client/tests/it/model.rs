@@ -45,8 +45,10 @@ pub struct Run {
     borders: &'static [u64],
     longest: u64,
     /// Called when all files are closed, with what the file should be: does the server know?
-    told: Box<dyn Fn(InodeId, &[u8])>,
+    told: Box<Told>,
 }
+
+type Told = dyn Fn(InodeId, &[u8]);
 
 const SMALL: &[u64] = &[
     0,
@@ -115,7 +117,7 @@ impl Run {
     }
 
     pub async fn step(&mut self) -> String {
-        self.site
+        self.user
             .world
             .clock
             .advance(std::time::Duration::from_millis(1));
@@ -259,7 +261,7 @@ impl Run {
     async fn copy(&mut self, from: u64, to: u64, len: u64) {
         let (source, target) = ((self.file(), from), (self.file(), to));
         let copied = self
-            .site
+            .user
             .client
             .copy_range(source, target, len, WriteHow::default())
             .await;

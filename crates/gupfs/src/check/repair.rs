@@ -113,8 +113,11 @@ impl Store {
 #[derive(Default)]
 struct Fetched {
     values: BTreeMap<Key, Option<Bytes>>,
-    scans: Vec<(KeyRange, usize, Vec<(Key, Bytes)>)>,
+    scans: Vec<Scanned>,
 }
+
+/// What was asked, at most how many, what was found.
+type Scanned = (KeyRange, usize, Vec<(Key, Bytes)>);
 
 impl Fetched {
     fn fetch(&mut self, kv: &Kv, keys: Vec<Key>) -> Outcome<()> {

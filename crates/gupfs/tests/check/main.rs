@@ -36,7 +36,12 @@ impl Store {
         fs::write(at("large"), vec![5; LARGE]).unwrap();
         fs::write(at("untouched"), vec![6; 100_000]).unwrap();
         std::os::unix::fs::symlink("large", at("link")).unwrap();
-        let value = rustix::fs::setxattr(at("large"), "user.colour", b"blue", rustix::fs::XattrFlags::empty());
+        let value = rustix::fs::setxattr(
+            at("large"),
+            "user.colour",
+            b"blue",
+            rustix::fs::XattrFlags::empty(),
+        );
         value.unwrap();
         let ino = |name: &str| InodeId(fs::symlink_metadata(at(name)).unwrap().ino());
         let (dir, small, large) = (ino("dir"), ino("dir/small"), ino("large"));
@@ -83,7 +88,10 @@ impl Store {
     /// A repair leaves these, since mending them would lose something or cannot be done.
     fn cannot_repair(&self, kinds: &[&str]) {
         let (code, json) = self.check(&["--repair"]);
-        assert!(kinds_of(&json["problems"]) == kinds && code == 1, "{code} {json:#}");
+        assert!(
+            kinds_of(&json["problems"]) == kinds && code == 1,
+            "{code} {json:#}"
+        );
         self.serves();
     }
 
@@ -221,7 +229,12 @@ fn an_entry_without_inode_is_found_and_removed() {
         records.remove(&Key::inode(store.large));
     });
     // Its attribute and its object belong to nothing, and its shard counts one inode too many.
-    store.finds(&["Dangling", "EntryWithoutInode", "ObjectWithoutInode", "WrongUsage"]);
+    store.finds(&[
+        "Dangling",
+        "EntryWithoutInode",
+        "ObjectWithoutInode",
+        "WrongUsage",
+    ]);
     store.repairs_all();
 }
 
@@ -231,7 +244,9 @@ fn an_inode_without_entry_is_found_and_named_in_the_root() {
         return;
     }
     let store = Store::new();
-    in_records(&store.place, |records| records.remove(&records.entry("large")));
+    in_records(&store.place, |records| {
+        records.remove(&records.entry("large"))
+    });
     store.finds(&["InodeWithoutEntry", "WrongEntries"]);
     store.repairs_all();
     let running = store.place.up();
@@ -292,9 +307,18 @@ fn records_that_cannot_be_read_are_found_and_left_alone() {
     let (code, json) = store.check(&[]);
     assert_eq!(code, 1);
     let kinds = kinds_of(&json["problems"]);
-    assert_eq!(kinds.iter().filter(|kind| *kind == "Undecodable").count(), 2, "{json:#}");
+    assert_eq!(
+        kinds.iter().filter(|kind| *kind == "Undecodable").count(),
+        2,
+        "{json:#}"
+    );
     // What belongs to an inode that cannot be read is not taken for leftovers.
-    assert!(!kinds.iter().any(|kind| kind.starts_with("Object") || kind == "Dangling"), "{json:#}");
+    assert!(
+        !kinds
+            .iter()
+            .any(|kind| kind.starts_with("Object") || kind == "Dangling"),
+        "{json:#}"
+    );
 }
 
 #[test]
@@ -354,7 +378,11 @@ fn a_target_that_cannot_be_opened_is_told() {
         return;
     }
     let store = Store::new();
-    fs::rename(store.place.store().join("ost1"), store.place.dir().join("elsewhere")).unwrap();
+    fs::rename(
+        store.place.store().join("ost1"),
+        store.place.dir().join("elsewhere"),
+    )
+    .unwrap();
     store.finds(&["TargetDown"]);
 }
 

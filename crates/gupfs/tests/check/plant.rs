@@ -37,7 +37,11 @@ pub struct Records {
 
 impl Records {
     pub fn get<R: Record>(&self, key: &Key) -> R {
-        let value = self.kv.get(key.as_bytes()).unwrap().expect("the record is there");
+        let value = self
+            .kv
+            .get(key.as_bytes())
+            .unwrap()
+            .expect("the record is there");
         R::decode(&value).unwrap()
     }
 
@@ -72,13 +76,18 @@ impl Records {
         let bytes = |key: &Key| Bytes::copy_from_slice(key.as_bytes());
         (0..self.shards)
             .map(|shard| KeyRange::of_kind(VirtualShard(shard), kind))
-            .flat_map(|range| self.kv.scan(bytes(&range.from), bytes(&range.to), 10_000).unwrap())
+            .flat_map(|range| {
+                self.kv
+                    .scan(bytes(&range.from), bytes(&range.to), 10_000)
+                    .unwrap()
+            })
             .map(|(key, _)| Key::from_bytes(&key))
             .collect()
     }
 
     fn change(&self, key: &Key, value: Option<Bytes>) {
-        self.kv.stage(0, vec![(Bytes::copy_from_slice(key.as_bytes()), value)]);
+        self.kv
+            .stage(0, vec![(Bytes::copy_from_slice(key.as_bytes()), value)]);
     }
 }
 
@@ -103,7 +112,11 @@ pub fn in_records(place: &Place, plant: impl FnOnce(&Records)) {
     });
 }
 
-pub fn in_objects<F: Future<Output = ()>>(place: &Place, ost: u16, plant: impl FnOnce(Objects) -> F) {
+pub fn in_objects<F: Future<Output = ()>>(
+    place: &Place,
+    ost: u16,
+    plant: impl FnOnce(Objects) -> F,
+) {
     let cluster = marker(place).cluster;
     run(async {
         let disk = Disk::real(place.store().join(format!("ost{ost}"))).unwrap();

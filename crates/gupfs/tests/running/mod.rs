@@ -37,8 +37,18 @@ pub fn command() -> Command {
 /// Exit code and what was said on standard error, with `dir` written as DIR.
 pub fn refused(output: &Output, dir: &Path) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.replace(&*dir.to_string_lossy(), "DIR");
+    let said = without_times(&said.replace(&*dir.to_string_lossy(), "DIR"));
     format!("{}\n{said}", output.status.code().unwrap_or(-1))
+}
+
+/// Log lines begin with the time; a test compares what they say.
+fn without_times(said: &str) -> String {
+    let is_time = |word: &str| word.len() == 27 && word.ends_with('Z') && word.contains('T');
+    let line = |line: &str| match line.split_once(' ') {
+        Some((first, rest)) if is_time(first) => format!("TIME {}\n", rest.trim_start()),
+        _ => format!("{line}\n"),
+    };
+    said.lines().map(line).collect()
 }
 
 /// A running `gupfs up`.
@@ -190,7 +200,7 @@ impl Place {
                 running.kill();
                 panic!("it was not refused")
             }
-            Err(said) => said.replace(&*self.dir().to_string_lossy(), "DIR"),
+            Err(said) => without_times(&said.replace(&*self.dir().to_string_lossy(), "DIR")),
         }
     }
 

@@ -20,6 +20,10 @@ pub mod limits;
 mod list;
 mod marking;
 mod marks;
+#[expect(
+    clippy::module_inception,
+    reason = "the room is named for what it keeps"
+)]
 mod object;
 mod objects;
 mod place;

@@ -180,10 +180,10 @@ impl Target {
         let blocks = first..first + (bytes.len() as u64).div_ceil(CHECKSUM_BLOCK);
         let mut sums = {
             let state = object.state();
-            if !state
+            if state
                 .regions
                 .get(&number)
-                .is_some_and(|region| !region.is_dirty())
+                .is_none_or(|region| region.is_dirty())
             {
                 return Ok(false);
             }
