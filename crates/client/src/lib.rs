@@ -18,7 +18,7 @@
 //! let new = client.create(&me, client.root(), &name, make, true, how, OpenFlags::default()).await?;
 //! let file = new.file; // an Arc<OpenFile>; `file.id()` is what FUSE calls fh, `client.file(id)` finds it again
 //! client.write(&file, WriteAt::Offset(0), Bytes::from_static(b"hello"), WriteHow::default()).await?;
-//! let bytes: Vec<Bytes> = client.read(&file, 0, 4096).await?; // segments, not joined
+//! let bytes: Vec<Bytes> = client.read(&file, 0, 4096, ReadHow::default()).await?; // segments, not joined
 //! client.fsync(&file, false).await?;
 //! client.release(file.id()).await?;
 //! let attr = client.lookup(&me, client.root(), &name).await?;
@@ -57,7 +57,7 @@ mod verify;
 
 pub use calls::{Call, Whom};
 pub use file::{
-    AllocateHow, Durability, OpenFile, OpenFlags, OpenedFile, SeekTo, WriteDone, WriteHow,
+    AllocateHow, Durability, OpenFile, OpenFlags, OpenedFile, ReadHow, SeekTo, WriteDone, WriteHow,
 };
 pub use metrics::{Counted, Observer};
 pub use names::{EntryName, Listed, Listing, Space};

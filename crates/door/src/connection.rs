@@ -7,6 +7,8 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, mount};
@@ -27,15 +29,14 @@ impl fmt::Display for ConnectionId {
 /// same number.
 #[derive(Debug)]
 pub struct Control {
+    id: ConnectionId,
     abort: File,
-    directory: PathBuf,
 }
 
 impl Control {
     /// Mounts fusectl if it is not there and we may.
     pub fn open(id: ConnectionId) -> io::Result<Control> {
-        let directory = Path::new(ROOT).join(id.to_string());
-        let abort = directory.join("abort");
+        let abort = directory(id).join("abort");
         let open = || OpenOptions::new().write(true).open(&abort);
         let abort = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -44,7 +45,27 @@ impl Control {
             }
             other => other?,
         };
-        Ok(Control { abort, directory })
+        Ok(Control { id, abort })
+    }
+
+    /// What another process opened and handed over: its `abort` file.
+    pub fn handed_over(id: ConnectionId, abort: OwnedFd) -> Control {
+        let abort = abort.into();
+        Control { id, abort }
+    }
+
+    /// The `abort` file, to hand over.
+    pub fn hand_over(&self) -> io::Result<OwnedFd> {
+        self.abort.try_clone().map(OwnedFd::from)
+    }
+
+    pub fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    /// If the mount, or what is left of it, is there still: until then nobody else gets its number.
+    pub fn exists(&self) -> io::Result<bool> {
+        Ok(self.abort.metadata()?.nlink() > 0)
     }
 
     /// Ends the connection: requests that wait fail, the reactors end, every later use fails. Does nothing if the
@@ -55,9 +76,13 @@ impl Control {
 
     /// Requests that programs wait for now.
     pub fn waiting(&self) -> io::Result<u64> {
-        let text = std::fs::read_to_string(self.directory.join("waiting"))?;
+        let text = std::fs::read_to_string(directory(self.id).join("waiting"))?;
         text.trim().parse().map_err(io::Error::other)
     }
+}
+
+fn directory(id: ConnectionId) -> PathBuf {
+    Path::new(ROOT).join(id.to_string())
 }
 
 fn show_connections() -> io::Result<()> {

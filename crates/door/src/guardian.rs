@@ -20,8 +20,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::{info, warn};
 
-use crate::connection::{ConnectionId, Control};
-use crate::mountpoint;
+use crate::connection::Control;
+use crate::{mountinfo, mountpoint};
 
 /// A sign of life.
 pub const ALIVE: u8 = b'.';
@@ -29,9 +29,10 @@ pub const ALIVE: u8 = b'.';
 pub const FAREWELL: u8 = b'!';
 
 /// What to do when the server is gone.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Orders<'a> {
-    pub connection: ConnectionId,
+    /// Handed over by the server: opened here, the number might be a later mount's already.
+    pub control: &'a Control,
     /// Unmount here after aborting, lazily; `None` leaves the dead mount for somebody to find.
     pub detach: Option<&'a Path>,
     /// Without any byte for so long the server counts as gone; `None` waits for the end of the pipe only.
@@ -51,15 +52,16 @@ pub enum Watched {
 
 /// Waits until the server ends, however it does, and aborts its connection if it did not end well.
 pub fn watch(pipe: impl AsFd, orders: Orders<'_>) -> io::Result<Watched> {
-    // Opened now: the number may belong to another mount when it is needed.
-    let control = Control::open(orders.connection)?;
+    let control = orders.control;
     let watched = wait(pipe, orders.silence)?;
     if watched == Watched::EndedWell {
         return Ok(watched);
     }
-    warn!(connection = %orders.connection, ?watched, "the server is gone; aborting its connection");
+    warn!(connection = %control.id(), ?watched, "the server is gone; aborting its connection");
     control.abort()?;
-    if let Some(path) = orders.detach {
+    if let Some(path) = orders.detach
+        && is_its_mount(control, path)?
+    {
         match mountpoint::detach(path) {
             Ok(()) => info!(path = %path.display(), "unmounted"),
             // Somebody was faster.
@@ -68,6 +70,14 @@ pub fn watch(pipe: impl AsFd, orders: Orders<'_>) -> io::Result<Watched> {
         }
     }
     Ok(watched)
+}
+
+/// Somebody may have unmounted it, and even mounted another there: that one is not ours to take away.
+fn is_its_mount(control: &Control, path: &Path) -> io::Result<bool> {
+    let mounted = mountinfo::at(path)?;
+    let bears_its_number = mounted.is_some_and(|mount| mount.device.minor == control.id().0);
+    // In this order: while the connection exists, nobody else has its number.
+    Ok(bears_its_number && control.exists()?)
 }
 
 fn wait(pipe: impl AsFd, silence: Option<Duration>) -> io::Result<Watched> {

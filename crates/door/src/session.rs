@@ -68,12 +68,24 @@ pub struct Counts {
 
 /// Threads that run; the last one to end closes the door.
 struct Life {
+    connection: ConnectionId,
+    /// None where fusectl cannot be had.
+    control: Option<Control>,
     running: Mutex<usize>,
     ended: Condvar,
     over: AtomicBool,
 }
 
 impl Life {
+    fn abort(&self) -> io::Result<()> {
+        match &self.control {
+            Some(control) => control.abort(),
+            None => Err(io::Error::other(
+                "the kernel's control files, fusectl, cannot be used",
+            )),
+        }
+    }
+
     /// The count is whole at every moment; a panic elsewhere does not spoil it.
     fn running(&self) -> MutexGuard<'_, usize> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
@@ -158,19 +170,21 @@ fn start<F: FileSystem>(
     }
     let counts = lanes.iter().map(|lane| lane.desk.counts.clone()).collect();
     fs.mounted(&mounted);
+    // Opened now: the number may be another mount's when it is needed.
+    let control = Control::open(mounted.connection)
+        .inspect_err(|error| warn!(%error, "no fusectl: this mount cannot be aborted"))
+        .ok();
     let life = Arc::new(Life {
+        connection: mounted.connection,
+        control,
         running: Mutex::new(reactors),
         ended: Condvar::new(),
         over: AtomicBool::new(false),
     });
     for (index, lane) in lanes.into_iter().enumerate() {
-        let (life_of, connection, around) = (
-            life.clone(),
-            mounted.connection,
-            config.around_reactor.clone(),
-        );
+        let (life_of, around) = (life.clone(), config.around_reactor.clone());
         let reactor = thread::Builder::new().name(format!("door-{index}"));
-        if let Err(error) = reactor.spawn(move || serve(&lane, around, &life_of, connection)) {
+        if let Err(error) = reactor.spawn(move || serve(&lane, around, &life_of)) {
             // Those that run already end with the connection: the caller takes the mount out of the tree.
             *life.running() -= reactors - index;
             return Err(MountError::Thread(error));
@@ -186,12 +200,7 @@ fn start<F: FileSystem>(
 }
 
 /// The life of one reactor.
-fn serve<F: FileSystem>(
-    lane: &Arc<Lane<F>>,
-    around: Option<AroundReactor>,
-    life: &Life,
-    connection: ConnectionId,
-) {
+fn serve<F: FileSystem>(lane: &Arc<Lane<F>>, around: Option<AroundReactor>, life: &Life) {
     let mut end = Ok(());
     let mut run = || end = lane.run();
     // Handlers' panics do not come here. One that does is a mistake of the door's, and leaves nothing half done that
@@ -208,7 +217,7 @@ fn serve<F: FileSystem>(
             "a reactor cannot go on; aborting the connection"
         );
         // Otherwise programs would wait for answers that never come.
-        if let Err(error) = Control::open(connection).and_then(|control| control.abort()) {
+        if let Err(error) = life.abort() {
             error!(%error, "cannot abort the connection");
         }
     }
@@ -219,7 +228,7 @@ fn serve<F: FileSystem>(
     };
     if last {
         lane.fs.unmounted();
-        debug!(%connection, "the connection has ended");
+        debug!(connection = %life.connection, "the connection has ended");
         // Under the lock, so that nobody who is about to wait misses it.
         let _running = life.running();
         life.over.store(true, Ordering::Release);
@@ -284,7 +293,12 @@ impl Session {
 
     /// Ends the connection now: whoever uses the mount gets errors. The mount stays in the tree.
     pub fn abort(&self) -> io::Result<()> {
-        Control::open(self.connection())?.abort()
+        self.life.abort()
+    }
+
+    /// What can abort this connection and no other, for a guardian; None where fusectl cannot be had.
+    pub fn control(&self) -> Option<&Control> {
+        self.life.control.as_ref()
     }
 
     /// Blocks until the connection has ended and no reactor runs: unmounted and the last user gone, or aborted.

@@ -51,49 +51,26 @@ fn help_of_up_tells_all_it_takes() {
         Usage: gupfs up [OPTIONS] <DIR>
 
         Arguments:
-          <DIR>
-                  The store's directory; made if it does not exist
+          <DIR>  The store's directory; made if it does not exist
 
         Options:
-              --mount <MNT>
-                  Where the file system appears: an empty directory
-
-              --osts <N>
-                  Object storage targets; more than there are adds new ones [default: as many as there are,
-                  4 in a new store]
-
-              --config <FILE>
-                  Configuration file; flags win over it
-
-              --listen-metrics <ADDR:PORT>
-                  Serve metrics for Prometheus at http://ADDR:PORT/metrics
-
-              --log <FORMAT>
-                  How logs are written [default: text]
-
-                  Possible values:
-                  - text: For people
-                  - json: One JSON object a line
-
-              --log-level <FILTER>
-                  What is logged: error, warn, info, debug, trace, or by part [default: info]
-
-              --allow-other <BOOL>
-                  Whether other users may use the mount [default: true for root]
-          
-                  [possible values: true, false]
-
-              --read-only
-                  No changes through this mount
-
-              --accept-loss
-                  Start although something that was acknowledged as durable is lost; the log says what
-
-              --json
-                  Print events (ready, stopping, stopped) as JSON objects, one a line
-
-          -h, --help
-                  Print help (see a summary with '-h')
+              --mount <MNT>                 Where the file system appears: an empty directory
+              --osts <N>                    Object storage targets; more than there are adds new ones
+                                            [default: as many as there are, 4 in a new store]
+              --config <FILE>               Configuration file; flags win over it
+              --listen-metrics <ADDR:PORT>  Serve metrics for Prometheus at http://ADDR:PORT/metrics
+              --log <FORMAT>                How logs are written [default: text] [possible values: text,
+                                            json]
+              --log-level <FILTER>          What is logged: error, warn, info, debug, trace, or by part
+                                            [default: info]
+              --allow-other <BOOL>          Whether other users may use the mount, true or false [default:
+                                            true for root]
+              --read-only                   No changes through this mount
+              --accept-loss                 Start although something that was acknowledged as durable is
+                                            lost; the log says what
+              --json                        Print events (ready, stopping, stopped) as JSON objects, one a
+                                            line
+          -h, --help                        Print help
 
         Examples:
           gupfs up /srv/gupfs --mount /mnt/gupfs
@@ -101,9 +78,8 @@ fn help_of_up_tells_all_it_takes() {
           gupfs up /srv/gupfs --config /etc/gupfs.toml
 
         It stays in the foreground. Ctrl-C, SIGTERM or `gupfs stop` unmount and stop it; a second signal
-        does so even while
-        programs use the mount. Each disk of its own for an OST: mount it at DIR/ost0, DIR/ost1, … before
-        the first start.
+        does so even while programs use the mount. Each disk of its own for an OST: mount it at DIR/ost0,
+        DIR/ost1, … before the first start.
 
         Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments, configuration
         or mount point
@@ -132,14 +108,12 @@ fn help_of_check_tells_what_is_found_and_the_exit_codes() {
           gupfs check /srv/gupfs --repair --json
 
         Found are: objects without inode, objects that an inode has lost, objects on a wrong OST, entries
-        without inode, inodes
-        without entry (repaired: named in the root directory), wrong counts, records that cannot be read,
-        leftovers of all kinds;
-        with --data also bytes that do not match their checksum.
+        without inode, inodes without entry (repaired: named in the root directory), wrong counts, records
+        that cannot be read, leftovers of all kinds; with --data also bytes that do not match their
+        checksum.
 
         Exit codes: 0 nothing was found · 1 problems were found · 2 it could not look: in use, or not a
-        store · 4 problems were
-        found, and all are repaired
+        store · 4 problems were found, and all are repaired
     "#]].assert_eq(&said(&gupfs(["check", "--help"])));
 }
 

@@ -99,6 +99,7 @@ fn rotten_bytes_are_an_error_named_in_status() {
     assert!(fs::read(&whole).unwrap() == vec![8; 1 << 20]);
     let name = object.file_name().unwrap().to_str().unwrap();
     assert!(status(&place).to_string().contains(name));
+    drop(file);
     assert_eq!(running.stop(), 0);
 }
 

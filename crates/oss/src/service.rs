@@ -23,7 +23,8 @@ impl Service<Request, Reply> for Oss {
                 at,
                 len,
                 existing,
-            } => ops::read::run(target, object, at, len, existing).await,
+                checked,
+            } => ops::read::run(target, object, at, len, existing, checked).await,
             Op::Sync { objects } => ops::sync::run(target, &objects).await,
             Op::Cut { object, to } => ops::cut::run(target, object, to).await,
             Op::Allocate {

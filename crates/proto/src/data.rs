@@ -34,6 +34,7 @@ pub enum Op {
         at: ObjectOffset,
         len: u64,
         existing: Existing,
+        checked: Checked,
     },
     /// Everything written to these objects before survives a power cut when this is answered.
     Sync {
@@ -105,6 +106,15 @@ pub enum Existing {
     Perhaps,
     /// It was made: if it is absent it is lost, and the answer is `ObjectDamaged`.
     Certain,
+}
+
+/// Who compares whole blocks with their checksums. Blocks of which the asker gets a part are compared by the target always.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Checked {
+    ByAsker,
+    /// And by the target before: the asker got bytes that did not match, and wants to know where they went wrong. The
+    /// target lists what it finds damaged.
+    ByBoth,
 }
 
 /// Checksums of whole blocks, and which block of the object the first is.

@@ -1,6 +1,7 @@
 //! copy_file_range(2): bytes pass through the client, not through the kernel and the program.
 
 use super::handle::OpenFile;
+use super::read::ReadHow;
 use super::write::WriteHow;
 use crate::limits::COPY_STEP;
 use crate::service::Client;
@@ -63,7 +64,9 @@ impl Client {
         len: u64,
         how: WriteHow,
     ) -> Result<u64, Refusal> {
-        let segments = self.read(source, read_at, len.min(COPY_STEP)).await?;
+        let segments = self
+            .read(source, read_at, len.min(COPY_STEP), ReadHow::default())
+            .await?;
         let mut copied = 0;
         for segment in segments {
             let len = segment.len() as u64;

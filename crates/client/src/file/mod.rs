@@ -27,6 +27,7 @@ mod write;
 pub use allocate::AllocateHow;
 pub use handle::{Durability, OpenFile, OpenFlags};
 pub use open::OpenedFile;
+pub use read::ReadHow;
 pub use seek::SeekTo;
 pub use write::{WriteDone, WriteHow};
 

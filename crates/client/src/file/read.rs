@@ -10,13 +10,20 @@ use crate::metrics::Counters;
 use crate::service::Client;
 use crate::verify;
 use bytes::Bytes;
-use gupfs_proto::data;
+use gupfs_proto::data::{self, Checked};
 use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX};
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{Piece, Presence, Refusal};
 
 /// What holes are made of: shared, so that reading them copies nothing.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+
+/// How a read is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReadHow {
+    /// O_NOATIME
+    pub leaves_atime: bool,
+}
 
 impl Client {
     /// The bytes of `offset .. offset + len`, in order, as they came (holes are shared zeros); fewer at the end of the
@@ -29,6 +36,7 @@ impl Client {
         file: &OpenFile,
         offset: u64,
         len: u64,
+        how: ReadHow,
     ) -> Result<Vec<Bytes>, Refusal> {
         let inode = &file.inode;
         let end = offset.saturating_add(len);
@@ -36,6 +44,7 @@ impl Client {
         let found = {
             let mut state = inode.state();
             if len > 0
+                && !how.leaves_atime
                 && let Some(base) = state.base()
             {
                 let now = self.world.clock.now();
@@ -82,12 +91,14 @@ impl Client {
         // To the end of the block: then a short answer tells where the object ends, and its last block can be checked.
         let asked = (piece.at.0 + piece.len).next_multiple_of(CHECKSUM_BLOCK) - piece.at.0;
         let asked = asked.min(PAYLOAD_MAX.0);
-        for attempt in 0..2 {
+        // The second time the target looks for itself: it knows then, too, and says so in its status.
+        for checked in [Checked::ByAsker, Checked::ByBoth] {
             let op = data::Op::Read {
                 object: piece.object,
                 at: piece.at,
                 len: asked,
                 existing: existing(piece.presence),
+                checked,
             };
             let data::Answer::Data { data, sums } = self.ask_ost(piece.ost, op).await? else {
                 return answer::unexpected("read");
@@ -96,7 +107,7 @@ impl Client {
                 let len = data.len().min(piece.len as usize);
                 return Ok(data.slice(..len));
             }
-            tracing::warn!(ino = %inode.ino, object = %piece.object, ost = %piece.ost, attempt, "bytes do not match their checksum");
+            tracing::warn!(ino = %inode.ino, object = %piece.object, ost = %piece.ost, ?checked, "bytes do not match their checksum");
             Counters::add(&self.counters.checksum_retries, 1);
         }
         Err(Refusal::ObjectDamaged {

@@ -4,7 +4,7 @@
 
 use crate::fake::Site;
 use bytes::Bytes;
-use gupfs_client::WriteHow;
+use gupfs_client::{ReadHow, WriteHow};
 use gupfs_proto::meta::WriteAt;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -56,7 +56,10 @@ async fn a_small_write_asks_for_memory_a_handful_of_times() {
     let writing = measure(before);
     let before = COUNT.get();
     for _ in 0..rounds {
-        site.client.read(&file, 8192, 4096).await.unwrap();
+        site.client
+            .read(&file, 8192, 4096, ReadHow::default())
+            .await
+            .unwrap();
     }
     let reading = measure(before);
     println!("{writing} for a write, {reading} for a read");

@@ -2,7 +2,7 @@
 
 use crate::fake::Site;
 use crate::user::me;
-use gupfs_client::AllocateHow;
+use gupfs_client::{AllocateHow, ReadHow};
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{OstId, Refusal};
@@ -112,7 +112,7 @@ async fn a_turned_bit_is_read_again_and_twice_is_damage() {
     assert_eq!(site.read(&file, 0, 10_000).await, [1; 10_000]);
     assert_eq!(site.client.counted().checksum_retries, 1);
     site.ost.state.lock().turned = 2;
-    let read = site.client.read(&file, 0, 10_000).await;
+    let read = site.client.read(&file, 0, 10_000, ReadHow::default()).await;
     let what = ObjectDamage::Checksum;
     assert!(
         matches!(read, Err(Refusal::ObjectDamaged { what: found, .. }) if found == what),
@@ -136,13 +136,23 @@ async fn a_lost_object_is_an_error_and_never_zeros() {
             })
         )
     };
-    assert!(missing(site.client.read(&file, 0, 100).await.map(|_| ())));
+    assert!(missing(
+        site.client
+            .read(&file, 0, 100, ReadHow::default())
+            .await
+            .map(|_| ())
+    ));
     assert!(missing(site.try_write(&file, 0, 10).await.map(|_| ())));
     // Also for whoever opens it later.
     let ino = file.ino();
     site.close(file).await;
     let again = site.open(ino).await;
-    assert!(missing(site.client.read(&again, 0, 100).await.map(|_| ())));
+    assert!(missing(
+        site.client
+            .read(&again, 0, 100, ReadHow::default())
+            .await
+            .map(|_| ())
+    ));
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use crate::fake::{Shape, Site};
 use crate::user::{flags, how, me};
 use bytes::Bytes;
-use gupfs_client::{AtimeRule, Options, WriteHow};
+use gupfs_client::{AtimeRule, Options, ReadHow, WriteHow};
 use gupfs_proto::meta::{Access, OpenHow, SetAttr, SetTime, WriteAt};
 use gupfs_proto::{Mode, Timestamp};
 use std::sync::Arc;
@@ -119,6 +119,23 @@ async fn reading_moves_atime_as_the_rule_says_and_no_other_time() {
             );
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_leaves_the_access_time_leaves_it() {
+    let site = Site::new(5).await;
+    let file = site.create("file").await;
+    site.write(&file, 0, b"bytes").await;
+    site.world.clock.advance(Duration::from_secs(10));
+    let before = site.attr(file.ino()).await.atime;
+    let how = ReadHow { leaves_atime: true };
+    site.client.read(&file, 0, 5, how).await.unwrap();
+    assert_eq!(site.attr(file.ino()).await.atime, before);
+    site.client
+        .read(&file, 0, 5, ReadHow::default())
+        .await
+        .unwrap();
+    assert!(site.attr(file.ino()).await.atime > before);
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use gupfs_rpc::Peer;
 use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
-use gupfs_store::object::{Objects, Whose};
+use gupfs_store::object::{Engine, Objects, Whose};
 use gupfs_world::Dice;
 use gupfs_world::fake::{FakeClock, FakeDice, FakeDisk, FakeOptions, FakeTasks, FakeWorld};
 use std::sync::Arc;
@@ -23,14 +23,27 @@ use std::sync::Arc;
 const CLUSTER: ClusterId = ClusterId(0xc1);
 const INCARNATION: Incarnation = Incarnation(0x1c);
 const TARGETS: u16 = 4;
+/// Bytes. Zeroing larger ones is most of what a simulated start costs.
+const LOG_SEGMENT: u64 = 256 << 10;
 
 /// Disks that outlive the processes.
 struct Town {
     clock: FakeClock,
     dice: FakeDice,
-    metadata: FakeDisk,
+    metadata: Cellar,
+    targets: Vec<Cellar>,
+}
+
+/// What one server has for keeping: its disk, and the index over its log.
+struct Cellar {
+    disk: FakeDisk,
     index: FakeIndex,
-    targets: Vec<FakeDisk>,
+}
+
+impl Cellar {
+    fn index(&self) -> Index {
+        Index::fake(self.index.clone())
+    }
 }
 
 /// One process: all servers and a client.
@@ -49,21 +62,23 @@ impl Town {
             clock: Some(clock.clone()),
             ..FakeOptions::default()
         };
-        let disk = || FakeDisk::new(options.clone(), dice.u64());
-        let town = Town {
-            metadata: disk(),
+        let cellar = || Cellar {
+            disk: FakeDisk::new(options.clone(), dice.u64()),
             index: FakeIndex::new(),
-            targets: (0..TARGETS).map(|_| disk()).collect(),
+        };
+        let town = Town {
+            metadata: cellar(),
+            targets: (0..TARGETS).map(|_| cellar()).collect(),
             clock,
             dice: dice.clone(),
         };
         let world = town.world();
-        for (ost, disk) in (0..TARGETS).zip(&town.targets) {
+        for (ost, cellar) in (0..TARGETS).zip(&town.targets) {
             let whose = Whose {
                 cluster: CLUSTER,
                 ost: OstId(ost),
             };
-            Objects::init(&disk.disk(), &world.world(), whose)
+            Objects::init(&cellar.disk.disk(), &world.world(), whose)
                 .await
                 .unwrap();
         }
@@ -81,16 +96,17 @@ impl Town {
     async fn live(&self) -> Life {
         let world = self.world();
         let mut objects = Vec::new();
-        for (ost, disk) in (0..TARGETS).zip(&self.targets) {
+        for (ost, cellar) in (0..TARGETS).zip(&self.targets) {
             let whose = Whose {
                 cluster: CLUSTER,
                 ost: OstId(ost),
             };
-            objects.push(
-                Objects::open(disk.disk(), world.world(), whose)
-                    .await
-                    .unwrap(),
-            );
+            let engine = Engine {
+                index: cellar.index(),
+                log_segment: LOG_SEGMENT,
+            };
+            let opened = Objects::open_with(cellar.disk.disk(), world.world(), whose, engine);
+            objects.push(opened.await.unwrap());
         }
         let infos: Vec<TargetInfo> = objects
             .iter()
@@ -134,10 +150,10 @@ impl Town {
             incarnation: INCARNATION,
         };
         let log = LogOptions {
-            segment_bytes: 256 << 10,
+            segment_bytes: LOG_SEGMENT,
             ..LogOptions::new(store)
         };
-        let (disk, index) = (self.metadata.disk(), Index::fake(self.index.clone()));
+        let (disk, index) = (self.metadata.disk.disk(), self.metadata.index());
         let kv = Kv::open(disk.clone(), index, KvOptions::new(log), world.world())
             .await
             .unwrap();
@@ -146,25 +162,27 @@ impl Town {
         Mds::start(options).await.unwrap()
     }
 
-    fn disks(&self) -> impl Iterator<Item = &FakeDisk> {
+    fn cellars(&self) -> impl Iterator<Item = &Cellar> {
         self.targets.iter().chain([&self.metadata])
     }
 
     async fn end(&self, life: Life) {
-        self.disks().for_each(FakeDisk::kill);
+        self.cellars().for_each(|cellar| cellar.disk.kill());
         life.world.tasks.kill();
         tokio::task::yield_now().await;
     }
 
     async fn kill(&self, life: Life) {
         self.end(life).await;
-        self.disks().for_each(FakeDisk::restart);
+        self.cellars().for_each(|cellar| cellar.disk.restart());
     }
 
     async fn cut_power(&self, life: Life) {
         self.end(life).await;
-        self.disks().for_each(FakeDisk::crash);
-        self.index.crash(&Dice::fake(self.dice.fork()));
+        for cellar in self.cellars() {
+            cellar.disk.crash();
+            cellar.index.crash(&Dice::fake(self.dice.fork()));
+        }
     }
 }
 
@@ -267,8 +285,9 @@ async fn an_orphan_is_gone_after_a_kill_and_so_are_its_objects() {
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     let space = life.user.client.statfs(&me()).await.unwrap();
     assert_eq!((space.inodes, space.purging), (1, 0));
-    for disk in &town.targets {
-        let objects = disk
+    for cellar in &town.targets {
+        let objects = cellar
+            .disk
             .files()
             .into_iter()
             .filter(|path| path.starts_with("objects/"));

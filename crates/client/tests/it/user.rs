@@ -1,7 +1,7 @@
 //! Who uses a client in the tests: short words for what they do most.
 
 use bytes::Bytes;
-use gupfs_client::{Client, OpenFile, OpenFlags, WriteHow};
+use gupfs_client::{Client, OpenFile, OpenFlags, ReadHow, WriteHow};
 use gupfs_proto::meta::{Access, Make, OpenHow, WriteAt};
 use gupfs_proto::{Attr, Caller, InodeId, Name, Refusal};
 use gupfs_world::fake::FakeWorld;
@@ -67,7 +67,11 @@ impl User {
     }
 
     pub async fn read(&self, file: &OpenFile, at: u64, len: u64) -> Vec<u8> {
-        self.client.read(file, at, len).await.unwrap().concat()
+        self.client
+            .read(file, at, len, ReadHow::default())
+            .await
+            .unwrap()
+            .concat()
     }
 }
 

@@ -157,12 +157,37 @@ fn an_aborted_mount_is_dead_until_it_is_detached() {
     control.abort().unwrap();
 }
 
+/// A guardian that wakes late must not take a later mount for the one it guards, though it bears the same number.
+#[test]
+fn a_guardian_that_is_late_lets_the_next_mount_alone() {
+    let Some(first) = odd() else { return };
+    let (id, abort) = (
+        first.session.connection(),
+        first.session.control().unwrap().hand_over(),
+    );
+    let control = Control::handed_over(id, abort.unwrap());
+    assert!(control.exists().unwrap());
+    drop(first);
+    let Some(next) = odd() else { return };
+    assert!(!control.exists().unwrap());
+    let (read, write) = rustix::pipe::pipe().unwrap();
+    drop(write);
+    let orders = Orders {
+        control: &Control::handed_over(next.session.connection(), control.hand_over().unwrap()),
+        detach: Some(next.root()),
+        silence: None,
+    };
+    assert_eq!(guardian::watch(read, orders).unwrap(), Watched::Died);
+    fs::metadata(next.path("plain")).unwrap();
+    assert!(mountinfo::at(next.root()).unwrap().is_some());
+}
+
 #[test]
 fn a_guardian_ends_the_connection_of_a_server_that_is_gone() {
     let Some(rig) = odd() else { return };
     let (read, write) = rustix::pipe::pipe().unwrap();
     let orders = Orders {
-        connection: rig.session.connection(),
+        control: rig.session.control().unwrap(),
         detach: Some(rig.root()),
         silence: None,
     };
@@ -183,7 +208,7 @@ fn a_guardian_lets_a_mount_alone_that_ended_well() {
     let (read, write) = rustix::pipe::pipe().unwrap();
     rustix::io::write(&write, &[FAREWELL]).unwrap();
     let orders = Orders {
-        connection: rig.session.connection(),
+        control: rig.session.control().unwrap(),
         detach: Some(rig.root()),
         silence: None,
     };

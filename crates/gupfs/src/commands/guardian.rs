@@ -1,12 +1,13 @@
 //! `gupfs guardian`: the small process beside a mount that cuts it when the serving process dies or freezes.
 //!
-//! `gupfs up` starts it with a pipe as standard input; what it waits for stands in `gupfs_door::guardian`. It is no
+//! `gupfs up` starts it with a pipe as standard input and the connection's `abort` file as standard output; what it waits for stands in `gupfs_door::guardian`. It is no
 //! command for people: neither help nor completions tell of it.
 
 use crate::exit::{Exit, OrTrouble, Outcome};
 use clap::Parser;
-use gupfs_door::connection::ConnectionId;
+use gupfs_door::connection::{ConnectionId, Control};
 use gupfs_door::guardian::{Orders, watch};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,8 +39,10 @@ impl Guardian {
         // A session of its own: Ctrl-C and a closed terminal are meant for the process that is watched, and its end
         // is what ends us. It fails only for the leader of a group, which somebody has started by hand.
         let _ = rustix::process::setsid();
+        let abort = std::io::stdout().as_fd().try_clone_to_owned();
+        let abort = abort.or_trouble(|| "standard output is closed".into())?;
         let orders = Orders {
-            connection: ConnectionId(self.connection),
+            control: &Control::handed_over(ConnectionId(self.connection), abort),
             detach: Some(&self.detach),
             silence: Some(Duration::from_secs(self.silence)),
         };

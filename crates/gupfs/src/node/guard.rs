@@ -1,7 +1,7 @@
 //! The guardian beside the mount: started, told that we live, told farewell.
 
 use crate::exit::{OrTrouble, Outcome};
-use gupfs_door::connection::ConnectionId;
+use gupfs_door::connection::Control;
 use gupfs_door::guardian::{ALIVE, FAREWELL};
 use gupfs_world::{Clock, Task, Tasks};
 use std::io::Write;
@@ -28,24 +28,20 @@ pub struct Guard {
 impl Guard {
     /// # Errors
     /// When this program cannot be started a second time.
-    pub fn start(
-        connection: ConnectionId,
-        point: &Path,
-        clock: &Clock,
-        tasks: &Tasks,
-    ) -> Outcome<Guard> {
+    pub fn start(control: &Control, point: &Path, clock: &Clock, tasks: &Tasks) -> Outcome<Guard> {
         let failed = || "cannot start the guardian, a second process of this program".into();
         let program = std::env::current_exe().or_trouble(failed)?;
+        let abort = control.hand_over().or_trouble(failed)?;
         let mut child = Command::new(program)
             .arg(crate::commands::guardian::NAME)
             .arg("--connection")
-            .arg(connection.to_string())
+            .arg(control.id().to_string())
             .arg("--detach")
             .arg(point)
             .arg("--silence")
             .arg(SILENCE.as_secs().to_string())
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(abort)
             .spawn()
             .or_trouble(failed)?;
         let pipe = child.stdin.take().expect("it was asked for a pipe");

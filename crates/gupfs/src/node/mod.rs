@@ -50,7 +50,8 @@ pub struct Node {
     world: World,
     roles: Arc<Roles>,
     mount: Arc<Mount>,
-    guard: Guard,
+    /// None where the kernel gives no means to abort a mount.
+    guard: Option<Guard>,
     _control: Served,
     metrics: Option<Task<()>>,
     stops: mpsc::Receiver<StopRequest>,
@@ -130,7 +131,9 @@ impl Node {
             .tasks
             .blocking(move || mount.session().wait())
             .await;
-        self.guard.farewell();
+        if let Some(guard) = self.guard {
+            guard.farewell();
+        }
         if let Some(metrics) = &self.metrics {
             metrics.stop();
         }
@@ -180,7 +183,7 @@ async fn start_mount(
     settings: &Settings,
     world: &World,
     roles: &Roles,
-) -> Outcome<(Arc<Mount>, Guard)> {
+) -> Outcome<(Arc<Mount>, Option<Guard>)> {
     let wish = &settings.config.mount;
     let mut options = gupfs_mount::Options::new(entered.home.root().to_string_lossy());
     options.allow_other = wish
@@ -204,8 +207,15 @@ async fn start_mount(
             .todo("`gupfs doctor` says what this machine lacks")
     })?;
     let mount = Arc::new(mount);
-    let connection = mount.session().connection();
-    let guard = Guard::start(connection, mount.at(), &world.clock, &world.tasks)?;
+    let guard = match mount.session().control() {
+        Some(control) => Some(Guard::start(
+            control,
+            mount.at(),
+            &world.clock,
+            &world.tasks,
+        )?),
+        None => None,
+    };
     Ok((mount, guard))
 }
 

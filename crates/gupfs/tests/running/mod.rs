@@ -30,7 +30,10 @@ pub fn gupfs<I: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = I>) -> Ou
 
 pub fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gupfs"));
-    command.env_remove("GUPFS_LOG").stdin(Stdio::null());
+    command
+        .env_remove("GUPFS_LOG")
+        .env("COLUMNS", "100")
+        .stdin(Stdio::null());
     command
 }
 

@@ -2,16 +2,20 @@
 
 use super::Outcome;
 use crate::kernel::Kernel;
-use gupfs_client::{Durability, WriteHow};
+use gupfs_client::{Durability, ReadHow, WriteHow};
 use gupfs_door::{Call, Data, FsyncFlags, WriteFlags, op};
 use gupfs_proto::meta::WriteAt;
 use std::sync::atomic::Ordering;
 
 pub async fn read(kernel: &Kernel, _: Call, op: op::Read) -> Outcome<Data> {
     let file = kernel.client.file(op.fh.0)?;
+    // fcntl(2) can change it after open.
+    let how = ReadHow {
+        leaves_atime: op.open_flags & libc::O_NOATIME as u32 != 0,
+    };
     let pieces = kernel
         .client
-        .read(&file, op.offset, u64::from(op.size))
+        .read(&file, op.offset, u64::from(op.size), how)
         .await?;
     let data = Data::from(pieces);
     kernel

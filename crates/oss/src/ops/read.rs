@@ -1,6 +1,6 @@
 //! read: bytes, and the checksums the reader verifies them by.
 
-use gupfs_proto::data::{Answer, Existing, Reply};
+use gupfs_proto::data::{Answer, Checked, Existing, Reply};
 use gupfs_proto::{ObjectId, ObjectOffset};
 use gupfs_store::object::Objects;
 
@@ -10,8 +10,9 @@ pub async fn run(
     at: ObjectOffset,
     len: u64,
     existing: Existing,
+    checked: Checked,
 ) -> Reply {
-    let got = target.read(object, at, len, existing).await?;
+    let got = target.read(object, at, len, existing, checked).await?;
     Ok(Answer::Data {
         data: got.data,
         sums: got.sums,

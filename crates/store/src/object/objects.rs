@@ -134,16 +134,16 @@ impl Objects {
     pub fn admit(&self, incarnation: Incarnation, at_least_stamp: u64) -> Result<(), Refusal> {
         let target = &self.0;
         if target.incarnation != incarnation {
-            target.fail("the directory was initialised anew: what it held is gone");
+            target.refuse("the directory was initialised anew: what it held is gone");
         } else if target.stamp() < at_least_stamp {
-            target.fail("the directory is an older copy: what was written since is missing");
+            target.refuse("the directory is an older copy: what was written since is missing");
         }
         self.serving().map(|_| ())
     }
 
     /// Closes the target: somebody knows that its bytes must not be believed.
     pub fn refuse(&self, why: impl Into<String>) {
-        self.0.fail(why);
+        self.0.refuse(why);
     }
 
     /// Remembers the newest cluster map that was seen; durable with the next stamp.
@@ -156,8 +156,12 @@ impl Objects {
         self.serving()?.raise_stamp().await
     }
 
-    /// Syncs everything and says so in the superblock; nothing is served afterwards.
+    /// Syncs everything and says so in the superblock; nothing is served afterwards. A target that was refused is let
+    /// alone: it is no part of the store, and stays as it was found.
     pub async fn stop(&self) -> Result<(), Refusal> {
+        if self.0.is_refused() {
+            return Ok(());
+        }
         self.serving()?.stop().await
     }
 

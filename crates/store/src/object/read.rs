@@ -12,7 +12,7 @@ use super::target::Target;
 use super::write::range_of;
 use bytes::{Bytes, BytesMut};
 use gupfs_proto::checksum;
-use gupfs_proto::data::{BlockSums, Existing};
+use gupfs_proto::data::{BlockSums, Checked, Existing};
 use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX, REGION};
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{ObjectId, ObjectOffset, Refusal};
@@ -43,13 +43,15 @@ struct Plan {
 }
 
 impl Objects {
-    /// At most `len` bytes from `at`. An object that may not exist and does not is empty.
+    /// At most `len` bytes from `at`, and the sums that the reader compares whole blocks with; the others, and those
+    /// too if `checked` says so, are compared here. An object that may not exist and does not is empty.
     pub async fn read(
         &self,
         id: ObjectId,
         at: ObjectOffset,
         len: u64,
         existing: Existing,
+        checked: Checked,
     ) -> Result<Got, Refusal> {
         let target = self.serving()?;
         let _under_way = target.counters.enter(&target.counters.reads);
@@ -69,7 +71,7 @@ impl Objects {
             .state()
             .forget_moved(&mut plan.sums, &plan.blocks, plan.then);
         let read = read.freeze();
-        if !plan.edges_match(&read) {
+        if !plan.matches(&read, checked) {
             return Err(target.damaged(id, ObjectDamage::Checksum));
         }
         let got = plan.take(read);
@@ -186,11 +188,17 @@ impl State {
 }
 
 impl Plan {
-    /// Whether the blocks of which the reader gets a part are what their sums say, where those are known.
-    fn edges_match(&self, read: &Bytes) -> bool {
-        let whole = whole_blocks_of(&self.range);
-        let edges = self.blocks.clone().filter(|block| !whole.contains(block));
-        edges.into_iter().all(|block| {
+    /// Whether the blocks that are compared here are what their sums say, where those are known.
+    fn matches(&self, read: &Bytes, checked: Checked) -> bool {
+        let left_to_reader = match checked {
+            Checked::ByAsker => whole_blocks_of(&self.range),
+            Checked::ByBoth => 0..0,
+        };
+        let mut compared = self
+            .blocks
+            .clone()
+            .filter(|block| !left_to_reader.contains(block));
+        compared.all(|block| {
             let Some(sum) = self.sums[(block - self.blocks.start) as usize] else {
                 return true;
             };

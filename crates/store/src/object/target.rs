@@ -17,7 +17,7 @@ use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{Incarnation, MapEpoch, ObjectId, OstId, Refusal};
 use gupfs_world::{Disk, DiskError, DiskLock, Task, World};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 pub(super) struct Target {
@@ -46,6 +46,8 @@ pub(super) struct Target {
     changes_stamped: AtomicU64,
     /// Why it serves no more.
     down: OnceLock<String>,
+    /// Closed because of what it is, not because something failed.
+    refused: AtomicBool,
     _lock: DiskLock,
 }
 
@@ -78,6 +80,7 @@ impl Target {
             changes_stamped: AtomicU64::new(0),
             superblock: tokio::sync::Mutex::new(found),
             down: OnceLock::new(),
+            refused: AtomicBool::new(false),
             _lock: lock,
             disk,
             world,
@@ -123,6 +126,16 @@ impl Target {
         tracing::error!(ost = self.ost.0, why, "target closed");
         // The first reason is the cause, later ones are its consequences.
         let _ = self.down.set(why);
+    }
+
+    /// Its bytes must not be believed.
+    pub fn refuse(&self, why: impl Into<String>) {
+        self.refused.store(true, Ordering::Relaxed);
+        self.fail(why);
+    }
+
+    pub fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// After a failed sync nothing that is only in memory can be relied on: the target closes.

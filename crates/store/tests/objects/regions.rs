@@ -1,7 +1,7 @@
 //! Clean regions: what is in them is believed, and what is no longer there is noticed.
 
 use crate::scene::*;
-use gupfs_proto::data::Existing;
+use gupfs_proto::data::{Checked, Existing};
 use gupfs_proto::limits::{REGION, REGION_BLOCKS};
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{ObjectOffset, Refusal};
@@ -49,6 +49,12 @@ async fn rot_in_a_clean_region_is_found_wherever_it_is_and_whoever_looks() {
         );
         let before = objects.status().await.damage_met;
         assert!(before > 0);
+        let doubted = objects.read(id, ObjectOffset(0), len, Existing::Certain, Checked::ByBoth);
+        assert_eq!(
+            doubted.await.map(|_| ()),
+            rotten.clone().map(|_| ()),
+            "doubted, {place}"
+        );
         let part = write(&objects, id, place / 4096 * 4096 + 7, b"part").await;
         assert_eq!(
             part.map(|_| ()),

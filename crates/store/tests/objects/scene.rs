@@ -1,7 +1,7 @@
 //! What the tests share: a target somewhere, and short ways to ask it.
 
 use gupfs_proto::checksum;
-use gupfs_proto::data::{BlockSums, Existing, ObjectStat, Owner};
+use gupfs_proto::data::{BlockSums, Checked, Existing, ObjectStat, Owner};
 use gupfs_proto::limits::CHECKSUM_BLOCK;
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{ClusterId, Generation, InodeId, ObjectId, ObjectOffset, OstId, Refusal};
@@ -155,7 +155,9 @@ pub async fn read_as(
     len: u64,
     existing: Existing,
 ) -> Result<Vec<u8>, Refusal> {
-    let got = objects.read(id, ObjectOffset(at), len, existing).await?;
+    let got = objects
+        .read(id, ObjectOffset(at), len, existing, Checked::ByAsker)
+        .await?;
     let block = CHECKSUM_BLOCK as usize;
     for (index, sum) in got.sums.sums.iter().enumerate() {
         let start = ((got.sums.first_block + index as u64) * CHECKSUM_BLOCK - at) as usize;
@@ -170,7 +172,13 @@ pub async fn read_as(
 /// How many blocks a reader of all of an object can check.
 pub async fn sums_known(objects: &Objects, id: ObjectId) -> usize {
     let len = gupfs_proto::limits::PAYLOAD_MAX.get();
-    let got = objects.read(id, ObjectOffset(0), len, Existing::Certain);
+    let got = objects.read(
+        id,
+        ObjectOffset(0),
+        len,
+        Existing::Certain,
+        Checked::ByAsker,
+    );
     got.await.unwrap().sums.sums.iter().flatten().count()
 }
 

@@ -114,6 +114,7 @@ impl FakeOst {
                 at,
                 len,
                 existing,
+                checked: _,
             } => {
                 assert!(len <= PAYLOAD_MAX.0);
                 let turned = state.turned > 0;
