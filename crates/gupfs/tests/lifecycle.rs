@@ -300,6 +300,12 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
     let place = Place::new();
     let running = place.up();
     let at = |name: &str| place.mnt().join(name).to_str().unwrap().to_string();
+    let size = |path| rustix::fs::statvfs(path).map(|found| found.f_blocks * found.f_frsize);
+    assert_eq!(
+        size(&place.mnt()),
+        size(&place.store()),
+        "two OSTs on one disk have its room once"
+    );
     fs::create_dir(at("wide")).unwrap();
     let set = gupfs([
         "layout",

@@ -21,6 +21,7 @@ mod tests {
 
     fn disk(total: u64, free: u64) -> Space {
         Space {
+            volume: 0,
             total,
             free,
             inodes_total: 0,

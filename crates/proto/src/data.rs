@@ -170,6 +170,8 @@ pub struct ObjectStat {
 /// A target's room. `available` is what writers may still take; the rest of `free` is kept for removal and eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Space {
+    /// Targets with the same number lie on one file system and share its room.
+    pub volume: u64,
     pub total: u64,
     pub free: u64,
     pub available: u64,

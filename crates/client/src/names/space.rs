@@ -5,8 +5,9 @@ use crate::join;
 use crate::service::Client;
 use gupfs_proto::meta::{Answer, Op};
 use gupfs_proto::{Caller, OstId, Refusal, data};
+use std::collections::BTreeSet;
 
-/// The room of all targets, in bytes, and the inodes in use.
+/// The room of all targets, in bytes, that of a file system with several of them counted once, and the inodes in use.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Space {
     pub total: u64,
@@ -41,13 +42,16 @@ impl Client {
         });
         let answers = join::all(asked.collect()).await;
         let targets = answers.len();
+        let mut seen = BTreeSet::new();
         for (ost, answer) in answers {
             match answer {
-                Ok(room) => {
+                // Targets on one file system share its room.
+                Ok(room) if seen.insert(room.volume) => {
                     space.total += room.total;
                     space.free += room.free;
                     space.available += room.available;
                 }
+                Ok(_) => {}
                 Err(refusal) => space.missing.push((ost, refusal)),
             }
         }

@@ -48,6 +48,7 @@ impl FakeOst {
                 stuck: false,
                 slow: Duration::ZERO,
                 space: Space {
+                    volume: 0,
                     total: 1 << 40,
                     free: 1 << 39,
                     available: 1 << 39,

@@ -64,6 +64,7 @@ impl Room {
     pub async fn space(&self) -> Result<Space, DiskError> {
         let space = self.disk.space().await?;
         Ok(Space {
+            volume: space.volume,
             total: space.total,
             free: space.free,
             available: space.free.saturating_sub(reserve(space.total)),

@@ -93,6 +93,8 @@ pub struct Stat {
 /// What the file system under a directory has left for us, in bytes and inodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Space {
+    /// The same for directories on one file system, which share this space; another on other hosts.
+    pub volume: u64,
     pub total: u64,
     pub free: u64,
     pub inodes_total: u64,

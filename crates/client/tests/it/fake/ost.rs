@@ -199,7 +199,9 @@ impl FakeOst {
                 Ok(Answer::Done)
             }
             Op::List { .. } => Err(Refusal::NotSupported),
+            // The first two share a disk.
             Op::Space => Ok(Answer::Space(Space {
+                volume: u64::from(ost.0.max(1)),
                 total: 1 << 40,
                 free: 1 << 39,
                 available: 1 << 38,

@@ -6,6 +6,7 @@ use super::file::{RealFile, stat_of};
 use super::{RealDisk, check_path, failed, is_missing};
 use crate::tasks::on_pool;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Files are ours alone: what users may do is decided above, never by these bits.
@@ -118,7 +119,10 @@ impl RealDisk {
     pub async fn space(&self) -> Result<Space> {
         let found = rustix::fs::fstatvfs(&self.root)
             .map_err(|errno| failed("ask the space of", ".", errno))?;
+        let stat = rustix::fs::fstat(&self.root)
+            .map_err(|errno| failed("ask the file system of", ".", errno))?;
         Ok(Space {
+            volume: volume(stat.st_dev),
             total: found.f_blocks * found.f_frsize,
             free: found.f_bavail * found.f_frsize,
             inodes_total: found.f_files,
@@ -136,4 +140,13 @@ impl RealDisk {
         rustix::io::fcntl_dupfd_cloexec(&self.root, 0)
             .map_err(|errno| failed("duplicate the handle of", ".", errno))
     }
+}
+
+/// A device number means something on one host, until it starts again.
+fn volume(device: u64) -> u64 {
+    // Without it (no /proc) hosts are told apart by their device numbers alone.
+    let host = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mut hasher = std::hash::DefaultHasher::new();
+    (host, device).hash(&mut hasher);
+    hasher.finish()
 }

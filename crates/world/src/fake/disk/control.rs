@@ -78,6 +78,7 @@ impl FakeDisk {
     pub fn new(options: FakeOptions, seed: u64) -> FakeDisk {
         FakeDisk(Arc::new(Mutex::new(State {
             options,
+            volume: seed,
             dice: FakeDice::new(seed),
             life: 1,
             dead: false,

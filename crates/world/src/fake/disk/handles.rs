@@ -268,6 +268,7 @@ impl FakeTree {
     pub async fn space(&self) -> Result<Space> {
         self.call("ask the space of", ".", |state, _| {
             Ok(Space {
+                volume: state.volume,
                 total: state.options.capacity,
                 free: state.free(),
                 inodes_total: u64::from(u32::MAX),

@@ -22,6 +22,7 @@ pub struct FileState {
 
 pub struct State {
     pub options: FakeOptions,
+    pub volume: u64,
     pub dice: FakeDice,
     pub life: Life,
     pub dead: bool,
