@@ -2,6 +2,7 @@
 #
 #   make demo        build, mount, work, kill, restart, compare: the five-minute proof
 #   make test        everything that must hold before a change lands
+#   make bench       speeds, as ratios to the local file system, into bench/results/
 #   make build       the binary, optimised, in $(TARGET)/release/gupfs
 #   make install     into $(DESTDIR)$(PREFIX): binary, man pages, completions
 
@@ -13,10 +14,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 # One target may need what another's tests hold (mount points, the CPU): never two at once.
 .NOTPARALLEL:
 
-.PHONY: help demo test build lint install
+.PHONY: help demo test bench build lint install
 
 help:
-	@sed -n '3,6s/^#   //p' Makefile
+	@sed -n '3,7s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -40,6 +41,14 @@ test:
 	status=0; $(MAKE) --no-print-directory lint && $(CARGO) test --workspace || status=$$?; \
 	scripts/leftovers.sh compare "$$before" || status=1; \
 	exit $$status
+
+# BENCH: more flags for it, for example BENCH="--only create --runs 3".
+bench:
+	@scripts/need.sh test
+	$(CARGO) build --release -p gupfs -p gupfs-bench
+	$(CARGO) build --release -p gupfs-door --example nullfs
+	"$(TARGET)/release/gupfs-bench" --gupfs "$(TARGET)/release/gupfs" \
+		--nullfs "$(TARGET)/release/examples/nullfs" --out bench/results $(BENCH)
 
 install: build
 	install -D -m 755 "$(TARGET)/release/gupfs" "$(DESTDIR)$(PREFIX)/bin/gupfs"

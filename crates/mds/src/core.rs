@@ -1,6 +1,6 @@
 //! What one metadata server is made of, shared by requests and chores.
 
-use crate::chores::{Purges, Unfinished};
+use crate::chores::{Purges, Sweeps, Unfinished};
 use crate::cuts::Cuts;
 use crate::shard::Shard;
 use crate::stats::Stats;
@@ -27,6 +27,7 @@ pub struct Core {
     pub cuts: Cuts,
     pub purges: Purges,
     pub unfinished: Unfinished,
+    pub sweeps: Sweeps,
     pub stats: Stats,
     pub waits: Waits,
     /// False while only the reserve of the metadata disk is left.
@@ -68,6 +69,7 @@ impl Core {
             cuts: Cuts::default(),
             purges: Purges::default(),
             unfinished: Unfinished::default(),
+            sweeps: Sweeps::default(),
             stats: Stats::default(),
             growth_allowed: AtomicBool::new(true),
             reads_slow_until: AtomicU64::new(0),

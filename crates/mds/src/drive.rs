@@ -42,6 +42,8 @@ pub struct Applied {
     /// A session that is to be cleared up after.
     pub ended: Option<SessionId>,
     numbers: Option<(VirtualShard, Range<u64>)>,
+    /// The answer leaves when `seq` is durable.
+    pub durable: bool,
 }
 
 /// How one try ended.
@@ -182,6 +184,7 @@ impl Core {
             cut: None,
             ended: None,
             numbers: None,
+            durable: false,
         };
         for work in effects.work {
             match work {
@@ -192,6 +195,7 @@ impl Core {
                     shard.sessions.remove(&session);
                     applied.ended = Some(session);
                 }
+                Work::Durable => applied.durable = true,
                 Work::Gone(_) => {} // nothing is kept about an inode here
             }
         }

@@ -53,3 +53,8 @@ pub const READ_SLOW: Duration = Duration::from_micros(200);
 /// ... and after a slow one the index is asked away from the reactor for this long: then its blocks are in memory again,
 /// or the disk is as slow as it was.
 pub const READ_AWAY: Duration = Duration::from_millis(100);
+
+/// Objects that the sweep looks at in one go, and its pause between: a million objects take a minute and a half in the
+/// background.
+pub const SWEEP_STEP: u32 = 1_024;
+pub const SWEEP_PAUSE: Duration = Duration::from_millis(100);

@@ -13,6 +13,7 @@ use gupfs_names::{Format, Key, KeyRange, Kind, KnownTarget, Parsed, Record};
 use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
 use gupfs_proto::{ClusterId, Incarnation, OstId, Refusal, Seq, VirtualShard, VirtualShards};
 use gupfs_store::kv::{Kv, KvError, KvRecovery};
+use gupfs_store::log::Stop;
 use gupfs_world::{Disk, Task, World};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -136,7 +137,10 @@ impl Mds {
             ..recovery
         };
         tracing::info!(?recovery, "the metadata server serves");
-        let chores = Mutex::new(chores::start(&core));
+        let chores = Mutex::new(chores::start(
+            &core,
+            !options.found.log.fresh && !options.found.log.stopped,
+        ));
         Ok(Arc::new(Mds {
             core,
             recovery,
@@ -172,7 +176,11 @@ impl Mds {
             chore.stop();
             let _ = chore.await; // that it was stopped
         }
-        self.core.kv.stop().await
+        let how = match self.core.sweeps.status().left {
+            0 => Stop::InOrder,
+            _ => Stop::WorkLeft,
+        };
+        self.core.kv.stop(how).await
     }
 
     /// Waits for the requests under way, but not for ever.

@@ -6,12 +6,8 @@ use crate::stats::Kind;
 use crate::waits::Who;
 use gupfs_names::Op;
 use gupfs_proto::meta::{self, Answer, Reply, Request};
-use gupfs_proto::{MapEpoch, OwnerEpoch, Refusal, Seq};
+use gupfs_proto::{MapEpoch, Refusal, Seq};
 use std::sync::atomic::Ordering::SeqCst;
-
-/// Generations that an owner may give out before they are durable: those in its own window are nobody else's, because a
-/// power cut ends the owner. 2¹² a file and owner, 2²⁰ owners.
-const GENERATION_WINDOW: u32 = 12;
 
 impl Core {
     pub async fn answer(&self, request: Request) -> Reply {
@@ -61,7 +57,7 @@ impl Core {
         let applied = self.drive(asker, Op::Client(&request.op)).await?;
         self.committed(who, applied.seq).await?;
         *seq = applied.seq.max(*seq);
-        self.settle(who, &request.op, applied).await
+        self.settle(who, &request.op, applied, seq).await
     }
 
     async fn sync(&self, who: Who, upto: Seq, newest: Seq) -> Result<Answer, Refusal> {
@@ -75,7 +71,13 @@ impl Core {
     }
 
     /// What must have happened besides the commit before the answer may leave.
-    async fn settle(&self, who: Who, op: &meta::Op, applied: Applied) -> Result<Answer, Refusal> {
+    async fn settle(
+        &self,
+        who: Who,
+        op: &meta::Op,
+        applied: Applied,
+        seq: &mut Seq,
+    ) -> Result<Answer, Refusal> {
         // The new size is committed. If an OST keeps the cut from being done the caller is told why: the promise stands,
         // a chore keeps it, and until then whoever would use the file's bytes meets the same refusal. A repetition of the
         // request comes here without the cut and must find it.
@@ -85,14 +87,16 @@ impl Core {
         };
         if let Some(cut) = cut {
             self.carry_out(who, cut).await?;
+            // And that it is done: a sync of what the client writes next must cover it, or the start after a power cut
+            // would find the promise and cut those bytes off.
+            *seq = self.kv.committed_seq().max(*seq);
         }
         if let Some(session) = applied.ended {
             self.end_session(session).await;
         }
-        if let Ok(answer) = &applied.answer
-            && applied.changed
-            && names_something(op, answer, self.owner_epoch)
-        {
+        // A session that a power cut makes forgotten would be another's.
+        let names_a_session = matches!(op, meta::Op::OpenSession { .. }) && applied.changed;
+        if applied.durable || names_a_session {
             self.durable(who, applied.seq).await?;
         }
         applied.answer
@@ -102,24 +106,6 @@ impl Core {
     fn refusal_to_serve(&self) -> Refusal {
         let why = self.failure().unwrap_or("the metadata server is stopped");
         Refusal::StoreFailed(why.into())
-    }
-}
-
-/// Whether the answer names what must not be forgotten once it is used: a session, or objects that may be made from now on.
-/// (A generation that a power cut makes forgotten would be given to other bytes of the same file.)
-fn names_something(op: &meta::Op, answer: &Answer, owner: OwnerEpoch) -> bool {
-    match (op, answer) {
-        (meta::Op::OpenSession { .. }, _) => true,
-        (meta::Op::BeginWrite { .. }, Answer::Opened(opened)) => {
-            let mut generations = opened
-                .layout
-                .components
-                .iter()
-                .map(|component| component.generation);
-            !generations.all(|generation| u64::from(generation.0 >> GENERATION_WINDOW) == owner.0)
-        }
-        (meta::Op::BeginWrite { .. }, _) => true,
-        _ => false,
     }
 }
 

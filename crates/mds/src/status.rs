@@ -1,7 +1,7 @@
 //! What `gupfs status` shows of a metadata server.
 
 use crate::Mds;
-use crate::chores::{PurgeStatus, UnfinishedStatus};
+use crate::chores::{PurgeStatus, SweepStatus, UnfinishedStatus};
 use crate::drive::Asker;
 use crate::recover::RecoveryReport;
 use crate::shard::SessionInfo;
@@ -37,6 +37,7 @@ pub struct MdsStatus {
     pub purging: Option<u64>,
     pub purge: PurgeStatus,
     pub unfinished: UnfinishedStatus,
+    pub sweep: SweepStatus,
     pub targets: Vec<TargetStatus>,
     pub sessions: BTreeMap<SessionId, SessionInfo>,
     pub recovery: RecoveryReport,
@@ -130,6 +131,7 @@ impl Mds {
             purging: counts.map(|counts| counts.purging),
             purge: core.purges.status(),
             unfinished: core.unfinished_status(),
+            sweep: core.sweeps.status(),
             targets: core.targets.status(),
             sessions: core.shard.lock().sessions.clone(),
             recovery: self.recovery.clone(),

@@ -14,6 +14,7 @@ pub mod check;
 mod context;
 mod digest;
 mod format;
+mod generations;
 mod hash;
 mod key;
 mod machine;

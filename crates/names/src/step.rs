@@ -73,6 +73,8 @@ pub enum Work {
         id: PurgeId,
         objects: Vec<(OstId, ObjectId)>,
     },
+    /// The answer rests on the batch's being durable.
+    Durable,
     /// Inode numbers reserved: `Machine::give_numbers` when the batch is durable.
     Numbers {
         shard: VirtualShard,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gupfs_proto::{ClusterId, Incarnation};
 use gupfs_store::index::Index;
 use gupfs_store::kv::{Kv, KvOptions};
-use gupfs_store::log::{LogOptions, StoreId};
+use gupfs_store::log::{LogOptions, Stop, StoreId};
 use gupfs_world::{Disk, World};
 use std::path::Path;
 use std::time::Instant;
@@ -47,7 +47,7 @@ async fn measure(kv: &Kv) -> Result<(), gupfs_store::kv::KvError> {
     }
     peeks(kv);
     let start = Instant::now();
-    kv.stop().await?;
+    kv.stop(Stop::InOrder).await?;
     println!("stop: {:.2} s", start.elapsed().as_secs_f64());
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The log on a disk that crashes: what was durable is there, what is there was staged, and damage is told from tears.
 
 use gupfs_proto::{ClusterId, Incarnation, OwnerEpoch, Seq};
-use gupfs_store::log::{Headroom, Log, LogError, LogOptions, LogRecovery, Replay, StoreId};
+use gupfs_store::log::{Headroom, Log, LogError, LogOptions, LogRecovery, Replay, Stop, StoreId};
 use gupfs_world::fake::{CallKind, FakeDice, FakeDisk, FakeOptions, FakeWorld};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -75,7 +75,7 @@ fn batches_come_back_in_order_with_their_shard_and_owner() {
             Seq(2),
             "one sync covers all that is committed"
         );
-        log.stop().await.unwrap();
+        log.stop(Stop::InOrder).await.unwrap();
         drop(log);
         let (_log, recovery, mut replay) = open(&disk, &world, Seq(0)).await.unwrap();
         assert_eq!((recovery.last, recovery.torn), (Seq(2), None));
@@ -163,7 +163,10 @@ fn a_failed_sync_ends_the_log_and_everybody_learns_it() {
             log.make_durable(seq).await,
             Err(LogError::Disk(_))
         ));
-        assert!(matches!(log.stop().await, Err(LogError::Disk(_))));
+        assert!(matches!(
+            log.stop(Stop::InOrder).await,
+            Err(LogError::Disk(_))
+        ));
         assert!(log.durable_beyond(Seq(0)).await.is_err());
     });
 }
@@ -277,7 +280,7 @@ async fn live(disk: &FakeDisk, dice: &FakeDice, model: &mut Model, seen: &mut Se
     let before = log.stats();
     // Each returns at the first failure: the log is closed then.
     let worked = work(&log, dice, model).await;
-    if worked.is_ok() && dice.one_in(4) && log.stop().await.is_ok() {
+    if worked.is_ok() && dice.one_in(4) && log.stop(Stop::InOrder).await.is_ok() {
         seen.stopped += 1;
         model.durable = log.last().0;
         model.committed = model.durable;

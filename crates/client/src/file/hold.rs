@@ -46,17 +46,16 @@ impl Client {
         Ok(())
     }
 
-    /// Moves the inode's bytes into objects. Data before record: were the record without the bytes to survive a power
-    /// cut and the objects not, the bytes would be nowhere; so the objects are synced before the server is told.
+    /// Moves the inode's bytes into objects. If they were promised to survive a power cut, data comes before record: were
+    /// the record without them to survive and the objects not, they would be nowhere.
     async fn spill(&self, inode: &File, inline: Bytes) -> Result<(), Refusal> {
         let put = self.put(inode, 0, &inline).await;
         if let Some(refusal) = put.refusal {
             return Err(refusal);
         }
-        let unsynced = inode.state().take_unsynced(inode.ino);
-        if let Err(refusal) = self.sync_objects(&unsynced).await {
-            inode.state().put_back_unsynced();
-            return Err(refusal);
+        // Looked at when the bytes are in the objects: a sync that begins now finds them there.
+        if inode.state().is_inline_promised() {
+            self.sync_unsynced(inode).await?;
         }
         self.learn(inode).await?;
         let word = inode.state().word();

@@ -20,6 +20,8 @@ pub struct State {
     pub layout: Layout,
     /// The bytes that live in the inode; with a layout beside it, they still wait to be moved there.
     inline: Bytes,
+    /// Somebody may have been told that the inode's bytes survive a power cut.
+    inline_promised: bool,
     /// Where the file ends: always right for a loaded file, since every change of it passes through here.
     pub size: u64,
     /// Up to where objects may hold bytes that never became part of the file: a write that failed or was given up.
@@ -131,6 +133,7 @@ impl State {
         }
         self.adopt(opened.layout, false);
         self.inline = opened.inline.unwrap_or_default();
+        self.inline_promised = !self.inline.is_empty();
     }
 
     /// Attributes from any answer: kept if they are not older than those known.
@@ -227,6 +230,15 @@ impl State {
     }
 
     // The inode's own bytes.
+
+    /// Whoever asks for a sync may rely on the inode's bytes from now on.
+    pub fn promise_inline(&mut self) {
+        self.inline_promised = true;
+    }
+
+    pub fn is_inline_promised(&self) -> bool {
+        self.inline_promised
+    }
 
     pub fn inline(&self) -> &Bytes {
         &self.inline

@@ -74,16 +74,24 @@ impl Client {
     }
 
     async fn sync_known(&self, inode: &File, data_only: bool) -> Result<(), Refusal> {
-        let unsynced = inode.state().take_unsynced(inode.ino);
-        if let Err(refusal) = self.sync_objects(&unsynced).await {
-            inode.state().put_back_unsynced();
-            return Err(refusal);
-        }
+        // First: bytes that leave the inode from here on are synced by whoever moves them, and those that left are in
+        // objects that are synced here.
+        inode.state().promise_inline();
+        self.sync_unsynced(inode).await?;
         if !data_only {
             let _telling = inode.telling.lock().await;
             self.tell(inode).await?;
         }
         Ok(())
+    }
+
+    pub(super) async fn sync_unsynced(&self, inode: &File) -> Result<(), Refusal> {
+        let unsynced = inode.state().take_unsynced(inode.ino);
+        let synced = self.sync_objects(&unsynced).await;
+        if synced.is_err() {
+            inode.state().put_back_unsynced();
+        }
+        synced
     }
 
     /// Target by target beside each other.

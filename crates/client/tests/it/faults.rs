@@ -213,6 +213,7 @@ async fn bytes_that_cannot_leave_the_inode_stay_in_it() {
     let site = Site::new(8).await;
     let file = site.create("file").await;
     site.write(&file, 0, b"small").await;
+    site.client.fsync(&file, false).await.unwrap();
     for step in ["write", "sync"] {
         site.ost
             .state

@@ -53,12 +53,28 @@ async fn bytes_leave_the_inode_data_before_record() {
     let site = Site::new(1).await;
     let file = site.create("file").await;
     site.write(&file, 0, b"hello").await;
+    site.client.fsync(&file, false).await.unwrap();
     site.write(&file, 5, &[1; 5000]).await;
     check_words(
         &site,
         expect![[r#"
-            mds: open_session create write_inline begin_write spilled
+            mds: open_session create write_inline sync begin_write spilled
             ost: write 2.1.0 0+5, sync [2.1.0], write 2.1.0 5+5000"#]],
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_that_nobody_asked_to_be_durable_leave_the_inode_without_a_sync() {
+    let site = Site::new(1).await;
+    let file = site.create("file").await;
+    site.write(&file, 0, b"hello").await;
+    site.write(&file, 5, &[1; 5000]).await;
+    site.client.fsync(&file, false).await.unwrap();
+    check_words(
+        &site,
+        expect![[r#"
+            mds: open_session create write_inline begin_write spilled end_write sync
+            ost: write 2.1.0 0+5, write 2.1.0 5+5000, sync [2.1.0]"#]],
     );
 }
 

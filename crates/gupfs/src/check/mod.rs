@@ -18,6 +18,7 @@ use crate::node::open_metadata;
 use gupfs_names::check::Problem;
 use gupfs_proto::{OstId, OwnerEpoch};
 use gupfs_store::kv::Kv;
+use gupfs_store::log::Stop;
 use gupfs_store::object::Objects;
 use gupfs_world::World;
 use progress::Progress;
@@ -65,13 +66,15 @@ impl Fault {
     }
 
     /// As every crash leaves it, and every start settles it.
-    fn is_left_by_a_crash(&self) -> bool {
-        matches!(
-            self,
-            Fault::Record(
-                Problem::OrphanWithoutSession { .. } | Problem::WriterWithoutSession { .. }
+    fn is_left_by_a_crash(&self, crashed: bool) -> bool {
+        let forgotten = matches!(self, Fault::Object(ObjectProblem::WithoutInode { .. }));
+        (crashed && forgotten)
+            || matches!(
+                self,
+                Fault::Record(
+                    Problem::OrphanWithoutSession { .. } | Problem::WriterWithoutSession { .. }
+                )
             )
-        )
     }
 
     /// For scripts.
@@ -136,6 +139,8 @@ struct Store {
     world: World,
     /// Read without hand-offs: this process has nothing else to do.
     kv: Kv,
+    /// Its last owner did not stop in order: the next start clears up.
+    crashed: bool,
     owner_epoch: OwnerEpoch,
     targets: Vec<(OstId, Result<Objects, String>)>,
 }
@@ -146,6 +151,7 @@ impl Store {
         Ok(Store {
             world: world.clone(),
             kv,
+            crashed: !found.log.stopped,
             owner_epoch: found.log.epoch,
             targets: targets::open(home, marker, world).await,
         })
@@ -184,13 +190,18 @@ impl Store {
         seen.objects = looked.objects;
         seen.bytes = looked.bytes;
         seen.faults.extend(looked.faults);
-        seen.faults.retain(|fault| !fault.is_left_by_a_crash());
+        seen.faults
+            .retain(|fault| !fault.is_left_by_a_crash(self.crashed));
         progress.finish();
         Ok(seen)
     }
 
     async fn close(self) {
-        if let Err(error) = self.kv.stop().await {
+        let how = match self.crashed {
+            true => Stop::WorkLeft,
+            false => Stop::InOrder,
+        };
+        if let Err(error) = self.kv.stop(how).await {
             tracing::error!(%error, "the metadata store could not be closed cleanly");
         }
         for (ost, target) in self.targets {

@@ -6,7 +6,7 @@ use gupfs_names::{Inode, Key, KeyRange, Kind, Parsed, Record};
 use gupfs_proto::{ClusterId, Incarnation, InodeId, ObjectId, OstId, VirtualShard};
 use gupfs_store::index::Index;
 use gupfs_store::kv::{Kv, KvOptions};
-use gupfs_store::log::{LogOptions, StoreId};
+use gupfs_store::log::{LogOptions, Stop, StoreId};
 use gupfs_store::object::{Objects, Whose};
 use gupfs_world::{Disk, World};
 use std::path::PathBuf;
@@ -108,7 +108,7 @@ pub fn in_records(place: &Place, plant: impl FnOnce(&Records)) {
             shards: marker.shards,
         };
         plant(&records);
-        records.kv.stop().await.unwrap();
+        records.kv.stop(Stop::InOrder).await.unwrap();
     });
 }
 

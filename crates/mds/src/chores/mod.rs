@@ -1,14 +1,18 @@
 //! # chores: what the server does by itself, with progress
 //!
-//! Owns   giving back the space of removed files, finishing what an OST kept from being finished, watching space.
+//! Owns   giving back the space of removed files and of forgotten ones, finishing what an OST kept from being finished,
+//!        watching space.
 //! Never  holds up a request: a step changes at most `CHORE_BATCH` records.
 //! Enter  at `start`.
 
 mod purge;
 mod space;
+mod sweep;
+mod sweeps;
 mod unfinished;
 
 pub use purge::{PurgeStatus, Purges};
+pub use sweeps::{SweepStatus, Sweeps};
 pub use unfinished::{Unfinished, UnfinishedStatus};
 
 use crate::core::Core;
@@ -16,11 +20,17 @@ use gupfs_world::Task;
 use std::sync::Arc;
 
 /// Starts all chores. They end with their tasks, at any await: each picks up from the records what another left.
-pub fn start(core: &Arc<Core>) -> Vec<Task<()>> {
+/// `sweep`: the last owner did not stop in order.
+pub fn start(core: &Arc<Core>, sweep: bool) -> Vec<Task<()>> {
     let tasks = &core.world.tasks;
-    vec![
+    let mut started = vec![
         tasks.spawn("purge", core.clone().purge_for_ever()),
         tasks.spawn("unfinished", core.clone().finish_for_ever()),
         tasks.spawn("space", core.clone().watch_space_for_ever()),
-    ]
+    ];
+    if sweep {
+        core.sweeps.expect(core.targets.all().len() as u64);
+        started.push(tasks.spawn("sweep", core.clone().sweep_all()));
+    }
+    started
 }

@@ -269,7 +269,7 @@ impl Core {
         failed
     }
 
-    async fn remove_object(&self, ost: OstId, object: ObjectId) -> Result<(), Refusal> {
+    pub(super) async fn remove_object(&self, ost: OstId, object: ObjectId) -> Result<(), Refusal> {
         match self.targets.call(ost, Op::Remove { object }).await? {
             Answer::Done => Ok(()),
             other => Err(unexpected(ost, &other)),

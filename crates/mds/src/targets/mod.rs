@@ -176,6 +176,11 @@ impl Targets {
             .ok_or_else(|| down(ost, "it is not part of this start"))
     }
 
+    /// Those of this start.
+    pub fn all(&self) -> Vec<OstId> {
+        self.peers.keys().copied().collect()
+    }
+
     /// Whether a target answers at all now.
     pub fn is_up(&self, ost: OstId) -> bool {
         self.asked(ost).is_ok()

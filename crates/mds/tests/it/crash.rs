@@ -491,7 +491,11 @@ async fn last_life(house: &Simulated, actors: &mut [Actor], seen: &mut Seen) {
         seen.lost += actor.find(&client).await.unwrap();
     }
     client.change(0, Op::CloseSession).await.unwrap();
-    while life.mds.status().await.purging != Some(0) {
+    let is_over = async || {
+        let status = life.mds.status().await;
+        status.purging == Some(0) && status.sweep.left == 0
+    };
+    while !is_over().await {
         life.world
             .world()
             .clock

@@ -128,6 +128,52 @@ fn a_cut_that_a_kill_broke_off_is_done_before_the_next_start_serves() {
     });
 }
 
+/// A sync of what was written after a truncate covers the truncate's end, or the next start would cut once more.
+#[test]
+fn what_a_client_has_seen_of_a_truncate_covers_its_end() {
+    simulate(async {
+        let house = Simulated::new(6);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        let ino = file(&house, &client, 8 * MIB).await;
+        client.begin_write(ino).await;
+        client.truncate(ino, MIB).await.unwrap();
+        client.sync().await.unwrap();
+        house.cut_power(&life.world).await;
+        let life = house.start().await;
+        assert_eq!(life.mds.recovery().cuts_resumed, 0);
+        life.mds.stop().await.unwrap();
+    });
+}
+
+/// What a power cut makes the records forget is not left at the OSTs.
+#[test]
+fn objects_of_a_forgotten_file_are_swept_away() {
+    simulate(async {
+        let house = Simulated::new(7);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        let kept = file(&house, &client, 8 * MIB).await;
+        client.sync().await.unwrap();
+        let there = sizes(&house);
+        let forgotten = client.create(0, InodeId::ROOT, "forgotten").await.unwrap();
+        let opened = client.begin_write(forgotten).await;
+        write(&house.osts, &opened, 8 * MIB, 1);
+        assert!(sizes(&house).len() > there.len());
+        house.cut_power(&life.world).await;
+        let life = house.start().await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let sweep = life.mds.status().await.sweep;
+        let client = Client::open(&life.mds).await;
+        let lost = client.attr(forgotten).await.is_err();
+        assert!(lost, "the power cut took nothing: the test shows nothing");
+        assert_eq!(sizes(&house), there);
+        assert_eq!((sweep.left, sweep.objects_removed > 0), (0, true));
+        assert_eq!(client.attr(kept).await.unwrap().size, 8 * MIB);
+        life.mds.stop().await.unwrap();
+    });
+}
+
 /// Were the bytes gone and the truncate not durable, a power cut would bring back a file that lost its end.
 #[test]
 fn nothing_is_cut_before_the_truncate_is_durable() {

@@ -9,7 +9,7 @@ use gupfs_names::{Key, KeyRange};
 use gupfs_proto::{ClusterId, Incarnation, VirtualShards};
 use gupfs_store::index::{FakeIndex, Index, IndexError};
 use gupfs_store::kv::{Kv, KvError, KvOptions, KvRecovery};
-use gupfs_store::log::{LogOptions, StoreId};
+use gupfs_store::log::{LogOptions, Stop, StoreId};
 use gupfs_world::fake::{FakeDice, FakeDisk, FakeOptions, FakeWorld};
 use gupfs_world::{Dice, Disk, World};
 use std::sync::Arc;
@@ -201,7 +201,7 @@ impl Simulated {
             }
         }
         assert_eq!(check.finish().problems, []);
-        kv.stop().await.unwrap();
+        kv.stop(Stop::InOrder).await.unwrap();
         drop(kv);
         self.kill(&world).await;
         all

@@ -154,6 +154,16 @@ impl Inner {
                 asked.push(format!("stat {object}"));
                 Ok(Answer::Stat(objects.get(&object).copied()))
             }
+            Op::List { after, limit } => {
+                asked.push("list".into());
+                let later = objects
+                    .iter()
+                    .filter(|(object, _)| after.is_none_or(|after| **object > after));
+                let some = later.take(limit as usize);
+                Ok(Answer::Objects(
+                    some.map(|(object, stat)| (*object, *stat)).collect(),
+                ))
+            }
             Op::Remove { object } => {
                 asked.push(format!("remove {object}"));
                 objects.remove(&object);

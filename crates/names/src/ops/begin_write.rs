@@ -1,29 +1,37 @@
 use crate::key::Key;
 use crate::record::Writer;
-use crate::step::Outcome;
+use crate::step::{Outcome, Work};
 use crate::view::View;
-use crate::{ops, placement};
+use crate::{generations, ops, placement};
 use gupfs_proto::meta::Answer;
 use gupfs_proto::{InodeId, Layout, Presence};
 
 /// A session starts to write a file's objects: it gets the layout, made now if there is none, and from now on size, mtime
 /// and which objects exist are its word. Every object may exist from now on, whatever happens to the session; that is
-/// durable before the first of them is. Inline bytes stay until `Spilled`.
+/// durable before the first of them is, unless nobody could ever give the new layout's generation again (`generations`). Inline bytes stay until `Spilled`.
 pub(crate) fn begin_write(view: &mut View, ino: InodeId, kill_privileges: bool) -> Outcome<Answer> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
     ops::truncate::must_not_be_cutting(file, ino)?;
     let writer = Key::writer(ino, view.ctx.session);
     let held = view.get::<Writer>(&writer)?.is_some();
-    let mut layout = if file.layout.is_empty() {
+    let fresh = file.layout.is_empty();
+    let mut layout = if fresh {
         let (rule, _) = ops::layout_rule::rule_of(view, &inode)?;
-        placement::lay_out(&rule, view.ctx.targets, ino, file.next_generation)?
+        let first = generations::first(file.next_generation, view.ctx.owner_epoch);
+        placement::lay_out(&rule, view.ctx.targets, ino, first)?
     } else {
         file.layout.clone()
     };
     let raised = expect_all_objects(&mut layout);
     if !held || raised {
         view.must_have_room()?;
+        // Others may hold it since a change that is not durable yet.
+        let others = file.writers > u32::from(held);
+        let forgettable = !fresh && (raised || others);
+        if forgettable || !generations::are_owned(&layout, view.ctx.owner_epoch) {
+            view.work(Work::Durable);
+        }
         view.change_file(ino, |inode, file| {
             let generations = layout
                 .components

@@ -9,7 +9,7 @@
 //! lies a *cache* of what was read or applied lately; below that the index.
 //!
 //! ```no_run
-//! # use gupfs_store::kv::*; use gupfs_store::{index::Index, log::{LogOptions, StoreId}}; use gupfs_world::{Disk, World};
+//! # use gupfs_store::kv::*; use gupfs_store::{index::Index, log::{LogOptions, Stop, StoreId}}; use gupfs_world::{Disk, World};
 //! # async fn tour(disk: Disk, store: StoreId) -> Result<(), KvError> {
 //! let index = Index::open_fjall(std::path::Path::new("/srv/gupfs/mds/index"))?;
 //! let (kv, recovery) = Kv::open(disk, index, KvOptions::new(LogOptions::new(store)), World::real()).await?;
@@ -17,7 +17,7 @@
 //! kv.committed(ticket).await?; // answer now
 //! kv.durable(ticket).await?; // fsync says yes
 //! assert_eq!(kv.get(b"key")?.as_deref(), Some(&b"value"[..]));
-//! # kv.stop().await }
+//! # kv.stop(Stop::InOrder).await }
 //! ```
 
 mod apply;
@@ -34,7 +34,7 @@ pub use error::KvError;
 pub use memory::Peek;
 
 use crate::index::Index;
-use crate::log::{Headroom, Log, LogError, LogOptions, LogRecovery, LogStats};
+use crate::log::{Headroom, Log, LogError, LogOptions, LogRecovery, LogStats, Stop};
 use bytes::Bytes;
 use gupfs_proto::Seq;
 use gupfs_world::{Disk, Task, World};
@@ -281,7 +281,7 @@ impl Kv {
     }
 
     /// Makes everything staged durable, gives it to the index, and closes both.
-    pub async fn stop(&self) -> Result<(), KvError> {
+    pub async fn stop(&self, how: Stop) -> Result<(), KvError> {
         let last = self.last_seq();
         self.durable(last).await?;
         loop {
@@ -294,7 +294,7 @@ impl Kv {
             moved.await;
         }
         self.shared.persist().await?;
-        self.shared.log.stop().await?;
+        self.shared.log.stop(how).await?;
         self.applier.stop();
         Ok(())
     }

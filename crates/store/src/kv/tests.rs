@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::index::{FakeIndex, IndexError};
-use crate::log::StoreId;
+use crate::log::{Stop, StoreId};
 use gupfs_proto::{ClusterId, Incarnation};
 use gupfs_world::Dice;
 use gupfs_world::fake::{CallKind, FakeDice, FakeDisk, FakeOptions, FakeWorld};
@@ -172,7 +172,7 @@ async fn lives(seed: u64, seen: &mut Seen) {
                         _ => {}
                     }
                 }
-                if dice.one_in(4) && kv.stop().await.is_ok() {
+                if dice.one_in(4) && kv.stop(Stop::InOrder).await.is_ok() {
                     seen.stops += 1;
                 }
                 must = kv.committed_seq().0 as usize;
@@ -312,7 +312,7 @@ async fn a_real_store_opens_again_after_its_process_just_ended() {
             }
         }
         if life == 2 {
-            kv.stop().await.unwrap();
+            kv.stop(Stop::InOrder).await.unwrap();
         }
     }
 }

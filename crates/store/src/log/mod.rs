@@ -72,6 +72,15 @@ pub enum Headroom {
     None,
 }
 
+/// How an owner ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// Everything that it had to do is done.
+    InOrder,
+    /// Everything is durable, but the next owner has to do what it does after a crash.
+    WorkLeft,
+}
+
 /// What opening found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogRecovery {
@@ -83,6 +92,8 @@ pub struct LogRecovery {
     pub last_epoch: OwnerEpoch,
     pub epoch: OwnerEpoch,
     pub torn: Option<Torn>,
+    /// The last owner stopped in order: nothing that was answered is missing.
+    pub stopped: bool,
     pub segments: usize,
 }
 
@@ -145,6 +156,7 @@ impl Log {
             last_epoch: found.epoch,
             epoch,
             torn: found.torn.clone(),
+            stopped: found.stopped,
             segments: found.live.len(),
         };
         let replay = Replay::new(options.store, &found.live, applied);
@@ -234,11 +246,11 @@ impl Log {
     }
 
     /// Makes everything staged durable and says so in the log, then closes it.
-    pub async fn stop(&self) -> Result<(), LogError> {
+    pub async fn stop(&self, how: Stop) -> Result<(), LogError> {
         let last = self.last();
         self.shared.make_durable(last).await?;
         self.shared.stop_keeping().await?;
-        if self.shared.has_room_for_mark() {
+        if how == Stop::InOrder && self.shared.has_room_for_mark() {
             self.shared.mark_and_sync(true).await?;
         }
         self.shared.close(LogError::Stopped);
@@ -270,6 +282,7 @@ async fn begin(disk: &Disk, options: &LogOptions) -> Result<Found, LogError> {
         chain: 0,
         epoch: OwnerEpoch(0),
         torn: None,
+        stopped: false,
     })
 }
 

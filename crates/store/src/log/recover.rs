@@ -45,6 +45,8 @@ pub struct Found {
     pub chain: u32,
     pub epoch: OwnerEpoch,
     pub torn: Option<Torn>,
+    /// Its owner stopped in order.
+    pub stopped: bool,
 }
 
 /// The state of the walk along the chain.
@@ -157,6 +159,7 @@ pub async fn recover(
             seq: walk.next,
             dropped,
         }),
+        stopped: walk.stopped && !torn,
         live,
         spares,
     }))

@@ -9,7 +9,7 @@ use super::record::{
 use super::superblock::Superblock;
 use crate::index::Index;
 use crate::kv::{self, Kv, KvError, KvOptions};
-use crate::log::{Headroom, LogError, LogOptions, StoreId};
+use crate::log::{Headroom, LogError, LogOptions, Stop, StoreId};
 use gupfs_proto::{ObjectId, Seq};
 use gupfs_world::{Disk, DiskError, World};
 use std::ops::Range;
@@ -150,7 +150,7 @@ impl Records {
     }
 
     pub async fn stop(&self) -> Result<(), RecordsError> {
-        match self.0.stop().await {
+        match self.0.stop(Stop::InOrder).await {
             Err(KvError::Log(LogError::Stopped)) => Ok(()),
             other => Ok(other?),
         }
