@@ -38,6 +38,22 @@ async fn what_was_synced_survives_every_crash() {
 }
 
 #[tokio::test]
+async fn a_sync_of_everything_covers_data_and_names_everywhere() {
+    for seed in 0..100 {
+        let disk = FakeDisk::new(FakeOptions::default(), seed);
+        disk.disk().create_dir("d").await.unwrap();
+        for name in ["f", "d/g"] {
+            let file = make(&disk, name).await;
+            file.write_at(&[1; 3000], 0).await.unwrap();
+        }
+        disk.disk().sync_everything().await.unwrap();
+        disk.crash();
+        assert_eq!(read(&disk, "f").await.unwrap(), [1; 3000]);
+        assert_eq!(read(&disk, "d/g").await.unwrap(), [1; 3000]);
+    }
+}
+
+#[tokio::test]
 async fn unsynced_sectors_survive_in_any_subset_and_any_version() {
     let mut seen = BTreeSet::new();
     for seed in 0..400 {

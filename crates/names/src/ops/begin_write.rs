@@ -73,7 +73,7 @@ fn expect_all_objects(layout: &mut Layout) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
-    use crate::{ChoreOp, Kind};
+    use crate::{ChoreOp, Kind, Work};
     use gupfs_proto::data::ObjectStat;
     use gupfs_proto::meta::{Access, Op, WriteAt};
     use gupfs_proto::{Caller, OstId, Presence, Refusal, Timestamp};
@@ -206,6 +206,23 @@ mod tests {
                 .all(|component| Some(component.generation) > most)
         );
         server.assert_clean();
+    }
+
+    #[test]
+    fn only_a_layout_that_could_be_forgotten_must_be_durable_first() {
+        let mut server = Server::new(2);
+        let file = server
+            .create(&Caller::root(), ROOT, "f", 0o644)
+            .unwrap()
+            .ino;
+        server.begin_write(file).unwrap();
+        assert!(!server.work.contains(&Work::Durable), "a new layout");
+        server
+            .end_write(file, written(100, &[(0, 0)]), false)
+            .unwrap();
+        // Its other objects were never made; from now on they may be, and that must not be forgotten.
+        server.begin_write(file).unwrap();
+        assert!(server.work.contains(&Work::Durable), "an old layout");
     }
 
     #[test]

@@ -41,6 +41,16 @@ impl Dirs {
         self.sync_one(TOP).await
     }
 
+    /// All names and all data of the file system.
+    pub async fn sync_everything(&self) -> Result<(), DiskError> {
+        self.disk.sync_everything().await
+    }
+
+    /// Those of an object directory's name and of the names in it.
+    pub fn points(&self, dir: &str) -> [Arc<SyncPoint>; 2] {
+        [self.point(dir), self.point(TOP)]
+    }
+
     async fn sync_one(&self, dir: &str) -> Result<(), DiskError> {
         let point = self.point(dir);
         point.reach(|| self.disk.sync_dir(dir)).await

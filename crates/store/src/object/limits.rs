@@ -47,6 +47,10 @@ pub const DAMAGE_LISTED: usize = 256;
 /// Data files synced at a time: enough to share the journal's commits, few enough to leave the device to readers.
 pub const SYNCS_AT_ONCE: usize = 32;
 
+/// Unsynced files for which the whole file system is synced when they settle: each by itself costs a cache flush of the
+/// device, together they cost one.
+pub const SYNC_WHOLE_FROM: usize = 32;
+
 /// A region becomes clean when nobody has written it for so long: rewriting is over then, mostly, and what a crash would
 /// leave unverified stays small.
 pub const SETTLE_IDLE: Duration = Duration::from_secs(5);
@@ -60,6 +64,9 @@ pub const SETTLE_EVERY: Duration = Duration::from_secs(1);
 
 /// Objects settled side by side: their syncs share the journal's commits.
 pub const SETTLES_AT_ONCE: usize = 16;
+
+/// Objects whose settling shares one sync of the file system.
+pub const SETTLES_TOGETHER: usize = 1024;
 
 /// Regions whose records are staged at once: a quarter of a megabyte of log.
 pub const REGIONS_SETTLED_AT_ONCE: usize = 256;

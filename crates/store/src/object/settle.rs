@@ -4,7 +4,8 @@
 //! reader would be told that good old bytes are damaged.
 
 use super::limits::{
-    REGIONS_SETTLED_AT_ONCE, SETTLE_IDLE, SETTLE_OLDEST, SETTLES_AT_ONCE, UNSETTLED_MAX,
+    REGIONS_SETTLED_AT_ONCE, SETTLE_IDLE, SETTLE_OLDEST, SETTLES_AT_ONCE, SETTLES_TOGETHER,
+    UNSETTLED_MAX,
 };
 use super::object::{Object, State};
 use super::record::{ObjectRecord, encode_region, object_key, region_key};
@@ -46,7 +47,7 @@ impl Target {
         let mut left = self.unsettled.len();
         while left > 0 {
             let mut turn = Vec::new();
-            while turn.len() < SETTLES_AT_ONCE && left > 0 {
+            while turn.len() < SETTLES_TOGETHER && left > 0 {
                 left -= 1;
                 let Some(object) = self.unsettled.pop() else {
                     break;
@@ -56,6 +57,7 @@ impl Target {
                     false => self.unsettled.push(object),
                 }
             }
+            self.sync_many(&turn).await?;
             let turn: Vec<_> = turn
                 .into_iter()
                 .map(|object| self.settle_and_requeue(object, due))

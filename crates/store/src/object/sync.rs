@@ -1,9 +1,10 @@
 //! sync: what was written to some objects, their names and their removal survive a power cut.
 
 use super::Objects;
-use super::limits::SYNCS_AT_ONCE;
+use super::limits::{SYNC_WHOLE_FROM, SYNCS_AT_ONCE};
 use super::object::Object;
 use super::place::dir_of;
+use super::sync_point::SyncPoint;
 use super::target::Target;
 use super::together::all;
 use gupfs_proto::{ObjectId, Refusal};
@@ -45,6 +46,27 @@ impl Target {
         }
         let (data, names) = tokio::join!(all(data, SYNCS_AT_ONCE), all(names, SYNCS_AT_ONCE));
         data.and(names).map_err(|error| self.sync_failed(&error))
+    }
+
+    /// The same for so many objects that one sync of the whole file system is cheaper; a few are left for later.
+    pub async fn sync_many(&self, objects: &[Arc<Object>]) -> Result<(), Refusal> {
+        let unsynced = objects.iter().filter(|object| !object.data.is_synced());
+        if unsynced.count() < SYNC_WHOLE_FROM {
+            return Ok(());
+        }
+        let dirs: BTreeSet<String> = objects.iter().map(|object| dir_of(object.id)).collect();
+        let dirs: Vec<_> = dirs.iter().flat_map(|dir| self.dirs.points(dir)).collect();
+        let points = || {
+            let data = objects.iter().map(|object| &object.data);
+            data.chain(dirs.iter().map(|dir| &**dir))
+        };
+        let covered: Vec<u64> = points().map(SyncPoint::covered_from_now).collect();
+        let synced = self.dirs.sync_everything().await;
+        synced.map_err(|error| self.sync_failed(&error))?;
+        points()
+            .zip(covered)
+            .for_each(|(point, covered)| point.reached(covered));
+        Ok(())
     }
 
     /// All objects with something unsynced.

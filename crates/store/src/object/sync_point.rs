@@ -29,6 +29,16 @@ impl SyncPoint {
         self.synced.load(Ordering::Acquire) >= self.changed.load(Ordering::Acquire)
     }
 
+    /// What a sync that begins now covers; for `reached` when it is done.
+    pub fn covered_from_now(&self) -> u64 {
+        self.changed.load(Ordering::Acquire)
+    }
+
+    /// Another's sync that covers so much is done.
+    pub fn reached(&self, covered: u64) {
+        self.synced.fetch_max(covered, Ordering::AcqRel);
+    }
+
     /// Returns when all changes made before the call are durable, by `sync` or by another's that began after them.
     pub async fn reach<E, F>(&self, sync: impl FnOnce() -> F) -> Result<(), E>
     where
@@ -43,9 +53,9 @@ impl SyncPoint {
         if reached() {
             return Ok(());
         }
-        let covered = self.changed.load(Ordering::Acquire);
+        let covered = self.covered_from_now();
         sync().await?;
-        self.synced.store(covered, Ordering::Release);
+        self.reached(covered);
         Ok(())
     }
 }
@@ -77,6 +87,11 @@ mod tests {
         tokio::join!(first, later);
         assert_eq!(syncs.get(), 2);
         assert!(point.is_synced());
+        point.change();
+        let covered = point.covered_from_now();
+        point.change();
+        point.reached(covered);
+        assert!(!point.is_synced());
     }
 
     #[tokio::test]

@@ -30,6 +30,32 @@ async fn a_region_left_alone_becomes_clean_and_its_sums_outlive_the_process() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_objects_settle_with_one_sync_of_the_file_system_and_survive_a_power_cut() {
+    let house = House::new(7, false);
+    let objects = house.fresh().await;
+    for number in 0..200 {
+        let id = object(5 + number);
+        let written = write(&objects, id, 0, &pattern(number, 0, 9000)).await;
+        written.unwrap();
+    }
+    let before = house.disk.counters().syncs;
+    house.sleep(Duration::from_secs(10)).await;
+    let status = objects.status().await;
+    assert_eq!((status.dirty_regions, status.settled), (0, 200));
+    let syncs = house.disk.counters().syncs - before;
+    assert!(syncs < 20, "{syncs} syncs");
+    objects.sync(&[]).await.unwrap();
+    house.sleep(Duration::from_secs(10)).await;
+    drop(objects);
+    house.cut_power();
+    let objects = house.open().await;
+    for number in 0..200 {
+        let bytes = read(&objects, object(5 + number), 0, 9000).await.unwrap();
+        assert!(bytes == pattern(number, 0, 9000), "object {number}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn rot_in_a_clean_region_is_found_wherever_it_is_and_whoever_looks() {
     let house = House::new(2, false);
     let mut objects = house.fresh().await;

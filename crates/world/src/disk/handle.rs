@@ -91,6 +91,12 @@ impl Disk {
         on!(self, it => it.sync_dir(dir).await)
     }
 
+    /// Everything that was written, made, renamed or removed survives a power cut, and so does what others did on the same
+    /// file system. One journal commit for any number of files; a few files are synced faster one by one.
+    pub async fn sync_everything(&self) -> Result<()> {
+        on!(self, it => it.sync_everything().await)
+    }
+
     /// None if there is nothing of that name.
     pub async fn stat(&self, path: &str) -> Result<Option<Stat>> {
         on!(self, it => it.stat(path).await)

@@ -105,6 +105,12 @@ impl RealDisk {
         on_pool(move || rustix::fs::fsync(fd)).await.map_err(sync)
     }
 
+    pub async fn sync_everything(&self) -> Result<()> {
+        let sync = |errno| failed("sync the file system of", ".", errno);
+        let fd = self.open_dir(".").map_err(sync)?;
+        on_pool(move || rustix::fs::syncfs(fd)).await.map_err(sync)
+    }
+
     pub async fn stat(&self, path: &str) -> Result<Option<Stat>> {
         check_path(path);
         let found = rustix::fs::statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW)

@@ -244,6 +244,33 @@ impl FakeTree {
         state.leave(fate, op, dir, ())
     }
 
+    pub async fn sync_everything(&self) -> Result<()> {
+        let op = "sync the file system of";
+        pause(&self.state).await;
+        let (fate, stamp, fails) = {
+            let mut state = self.state.lock();
+            let fate = state.enter(self.life, CallKind::Sync, op, ".")?;
+            let fails = state.fail_sync_at == Some(state.counters.syncs);
+            (fate, state.stamp, fails)
+        };
+        pause(&self.state).await; // what is done meanwhile is not part of it
+        let mut state = self.state.lock();
+        state.still_alive(self.life, op, ".")?;
+        if fails {
+            let dice = state.dice.clone();
+            for file in state.files.values_mut() {
+                file.content.lose(stamp, Mercy::throw(&dice), &dice);
+            }
+            return Err(errno(op, ".", libc::EIO));
+        }
+        for file in state.files.values_mut() {
+            file.content.settle(stamp);
+        }
+        state.tree.settle_all(stamp);
+        state.forget_unused();
+        state.leave(fate, op, ".", ())
+    }
+
     pub async fn stat(&self, path: &str) -> Result<Option<Stat>> {
         let op = "stat";
         let found = self

@@ -72,6 +72,11 @@ impl Tree {
         self.keep(|at, change| at <= stamp && change.touches(dir));
     }
 
+    /// What was done anywhere up to `stamp` survives from now on.
+    pub fn settle_all(&mut self, stamp: Stamp) {
+        self.keep(|at, _| at <= stamp);
+    }
+
     /// The power goes: an arbitrary subset of the changes survives.
     pub fn crash(&mut self, mercy: Mercy, dice: &FakeDice) {
         self.keep(|_, _| mercy.spares(dice));
