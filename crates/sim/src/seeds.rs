@@ -1,4 +1,5 @@
-//! Which seeds run: `GUPFS_SEEDS` of them, or the one that `GUPFS_SEED` names, with its events printed.
+//! Which seeds run: `GUPFS_SEEDS` of them (or `GUPFS_TIMES` as many as usual), or the one that `GUPFS_SEED` names, with its
+//! events printed.
 
 use crate::events::Events;
 use crate::rare::Rare;
@@ -37,7 +38,7 @@ pub fn each_twice(default: u64, run: impl Fn(u64, bool) -> Ran) -> Total {
     let one = number("GUPFS_SEED");
     let seeds = match one {
         Some(seed) => seed..seed + 1,
-        None => 0..number("GUPFS_SEEDS").unwrap_or(default),
+        None => 0..number("GUPFS_SEEDS").unwrap_or(default * number("GUPFS_TIMES").unwrap_or(1)),
     };
     let mut total = Total {
         single: one.is_some(),

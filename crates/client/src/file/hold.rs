@@ -59,7 +59,7 @@ impl Client {
             return Err(refusal);
         }
         self.learn(inode).await?;
-        let word = inode.state().word();
+        let word = inode.state().word(false);
         let op = Op::Spilled {
             ino: inode.ino,
             written: word.written.clone(),

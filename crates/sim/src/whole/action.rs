@@ -148,8 +148,8 @@ impl Action {
             },
             80..82 => Action::SyncAll,
             82..88 => Action::Read { file },
-            88..94 => Action::Close { file },
-            94..97 => Action::Wait { millis: 25 },
+            88..92 => Action::Close { file },
+            92..95 => Action::Wait { millis: 25 },
             _ => Action::Wait { millis: 7_000 },
         }
     }

@@ -27,27 +27,27 @@ pub const METADATA: usize = TARGETS as usize;
 impl Fault {
     pub fn throw(dice: &FakeDice) -> Fault {
         let disk = dice.below(u64::from(TARGETS) + 1) as usize;
-        match dice.below(12) {
+        match dice.below(16) {
             0..4 => Fault::Die {
                 disk,
                 kind: CallKind::Sync,
                 at: 1 + dice.below(12),
             },
-            4..6 => Fault::Die {
+            4..11 => Fault::Die {
                 disk,
                 kind: CallKind::Write,
-                at: 1 + dice.below(40),
+                at: 1 + dice.below(20),
             },
-            6..8 => Fault::Die {
+            11 => Fault::Die {
                 disk,
                 kind: CallKind::Any,
                 at: 1 + dice.below(150),
             },
-            8 => Fault::FailSync {
+            12 => Fault::FailSync {
                 disk,
                 at: 1 + dice.below(12),
             },
-            9 => Fault::Full {
+            13 => Fault::Full {
                 disk,
                 room: dice.below(1 << 20),
             },

@@ -107,6 +107,7 @@ fn dying_at(seed: u64, disk: usize, at: u64, aloud: bool) -> (Ran, bool) {
         };
         fault.arm(&story.house).await;
         story.work(&life, fault, WORKLOAD.into_iter()).await;
+        story.count(&life).await;
         let struck = story.house.is_dead();
         story.end(Some(life), (seed + at).is_multiple_of(2)).await;
         (story.finish().await, struck)

@@ -25,6 +25,8 @@ pub struct Story {
     power_cut: bool,
     /// Syncs that failed in earlier lives.
     failed_before: u64,
+    /// As counted before the action that failed.
+    before: Marks,
 }
 
 /// # Panics
@@ -50,6 +52,7 @@ impl Story {
             dice,
             power_cut: false,
             failed_before: 0,
+            before: Marks::default(),
         };
         let life = story.house.live(&mut story.rare).await;
         let life = life.expect("nothing is faulty yet");
@@ -65,11 +68,13 @@ impl Story {
             self.die_at_birth().await;
         }
         let life = self.start().await;
-        let fault = Fault::throw(&self.dice);
+        let (fault, dice) = (Fault::throw(&self.dice), self.dice.clone());
+        let actions = |count| (0..count).map(|_| Action::throw(&dice));
+        let unharmed = self.dice.below(ACTIONS);
+        self.work(&life, Fault::Nothing, actions(unharmed)).await;
         fault.arm(&self.house).await;
-        let dice = self.dice.clone();
-        let actions = (0..ACTIONS).map(|_| Action::throw(&dice));
-        self.work(&life, fault, actions).await;
+        self.work(&life, fault, actions(ACTIONS)).await;
+        self.count(&life).await;
         // After a failed sync the page cache is not what the disk has: only a power cut shows it.
         let power_cut = self.failed_syncs() > 0 || self.dice.one_in(2);
         self.end(Some(life), power_cut).await;
@@ -93,23 +98,23 @@ impl Story {
             Ok(life) => life,
             Err(why) => panic!("does not start: {why}"),
         };
+        self.before = Marks::of(&life).await;
         let recovery = life.mds.recovery();
         self.events.say(format_args!("{recovery:?}"));
         verdict::judge(&mut self.user, &life, self.power_cut, &mut self.rare).await;
         life
     }
 
-    /// Acts until the fault strikes or the actions end, and counts how it ended.
+    /// Acts until the fault strikes or the actions end.
     pub async fn work(&mut self, life: &Life, fault: Fault, actions: impl Iterator<Item = Action>) {
         self.events.say(format_args!("{fault:?}"));
-        let mut before = Marks::of(life).await;
         for action in actions {
             self.events.say(format_args!("{action:?}"));
             let done = self.user.act(life, action, &mut self.rare).await;
             let calls = self.house.calls();
             self.events.say(format_args!("  {done:?} {calls:?}"));
             match done {
-                Ok(()) => before = Marks::of(life).await,
+                Ok(()) => self.before = Marks::of(life).await,
                 Err(Refusal::NoSpace) if matches!(fault, Fault::Full { .. }) => {
                     self.rare.saw("full disk");
                 }
@@ -120,7 +125,11 @@ impl Story {
                 }
             }
         }
-        let made = self.user.made;
+    }
+
+    /// What is to be known of how a life ended, before its disks forget.
+    pub async fn count(&mut self, life: &Life) {
+        let (before, made) = (self.before, self.user.made);
         fault::count(&self.house, life, before, made, &mut self.rare).await;
     }
 
