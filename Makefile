@@ -2,6 +2,8 @@
 #
 #   make demo        build, mount, work, kill, restart, compare: the five-minute proof
 #   make test        everything that must hold before a change lands
+#   make test-long   the simulations with ten times the seeds
+#   make mutants     plants known bugs, and expects the simulations to find each
 #   make build       the binary, optimised, in $(TARGET)/release/gupfs
 #   make install     into $(DESTDIR)$(PREFIX): binary, man pages, completions
 
@@ -13,10 +15,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 # One target may need what another's tests hold (mount points, the CPU): never two at once.
 .NOTPARALLEL:
 
-.PHONY: help demo test build lint install
+.PHONY: help demo test test-long mutants build lint install
 
 help:
-	@sed -n '3,6s/^#   //p' Makefile
+	@sed -n '3,8s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -40,6 +42,12 @@ test:
 	status=0; $(MAKE) --no-print-directory lint && $(CARGO) test --workspace || status=$$?; \
 	scripts/leftovers.sh compare "$$before" || status=1; \
 	exit $$status
+
+test-long:
+	GUPFS_TIMES=10 $(CARGO) test -p gupfs-sim --test it
+
+mutants:
+	@scripts/mutants.sh
 
 install: build
 	install -D -m 755 "$(TARGET)/release/gupfs" "$(DESTDIR)$(PREFIX)/bin/gupfs"

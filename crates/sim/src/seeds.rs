@@ -3,7 +3,9 @@
 
 use crate::events::Events;
 use crate::rare::Rare;
+use gupfs_world::{BootTime, Clock};
 use std::env;
+use std::time::Duration;
 
 /// What one run of a seed gives.
 pub struct Ran {
@@ -17,16 +19,22 @@ pub struct Total {
     pub seeds: u64,
     pub events: u64,
     pub rare: Rare,
-    /// Only one seed is looked at: nothing is to be expected of the sums.
-    pub single: bool,
+    pub took: Duration,
+    /// Fewer seeds than usual: nothing is to be expected of the sums.
+    pub short: bool,
 }
 
 impl Total {
     /// # Panics
     /// When something was seen less often than its minimum, over all seeds.
     pub fn expect(&self, least: &[(&'static str, u64)]) {
-        println!("{} seeds, {} events", self.seeds, self.events);
-        self.rare.expect(if self.single { &[] } else { least });
+        let millis = self.took.as_millis().max(1) as u64;
+        let rate = self.events * 1000 / millis;
+        println!(
+            "{} seeds, {} events, {rate} events/s",
+            self.seeds, self.events
+        );
+        self.rare.expect(if self.short { &[] } else { least });
     }
 }
 
@@ -41,9 +49,10 @@ pub fn each_twice(default: u64, run: impl Fn(u64, bool) -> Ran) -> Total {
         None => 0..number("GUPFS_SEEDS").unwrap_or(default * number("GUPFS_TIMES").unwrap_or(1)),
     };
     let mut total = Total {
-        single: one.is_some(),
+        short: seeds.end - seeds.start < default,
         ..Total::default()
     };
+    let begun: BootTime = Clock::real().boot();
     for seed in seeds {
         // Shown if the test fails: the last one is the culprit.
         println!("seed {seed}");
@@ -58,6 +67,7 @@ pub fn each_twice(default: u64, run: impl Fn(u64, bool) -> Ran) -> Total {
         total.events += 2 * first.events.len();
         total.rare.merge(&first.rare);
     }
+    total.took = Clock::real().boot().since(begun);
     total
 }
 

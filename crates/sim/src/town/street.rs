@@ -47,7 +47,7 @@ struct Street {
     parked: Vec<(usize, usize)>,
     committing: bool,
     next_session: u64,
-    /// Every number ever told to anybody.
+    /// Every number ever told to anybody: never to be another inode's, whatever a crash made forgotten.
     told: BTreeSet<InodeId>,
     /// Lanes whose request is sent again after a crash.
     resent: BTreeSet<(usize, usize)>,
@@ -57,8 +57,8 @@ struct Street {
 
 /// # Panics
 /// When an answer is not the model's, or records do not fit together.
-pub fn run(seed: u64, aloud: bool) -> Ran {
-    let mut street = Street::new(seed, aloud);
+pub fn run(shards: u16, seed: u64, aloud: bool) -> Ran {
+    let mut street = Street::new(shards, seed, aloud);
     while street.events.len() < EVENTS {
         if street.dice.one_in(CRASH) {
             street.crash();
@@ -74,9 +74,9 @@ pub fn run(seed: u64, aloud: bool) -> Ran {
 }
 
 impl Street {
-    fn new(seed: u64, aloud: bool) -> Street {
+    fn new(shards: u16, seed: u64, aloud: bool) -> Street {
         let dice = FakeDice::new(seed ^ 0x7037);
-        let server = Server::new([1, 2, 64][(seed % 3) as usize], dice.fork());
+        let server = Server::new(shards, dice.fork());
         let mut street = Street {
             queue: Queue::new(),
             shadow: Shadow::new(Model::new(server.now)),
@@ -172,6 +172,11 @@ impl Street {
             true => self.server.store.stage(effects.batch),
             false => self.server.store.last,
         };
+        let new = asked
+            .number
+            .filter(|ino| !self.shadow.model().nodes.contains_key(ino));
+        let taken = new.is_some_and(|ino| changed && self.told.contains(&ino));
+        assert!(!taken, "{new:?} is given again");
         let repeated = self.shadow.is_done(session, lane) && op.changes();
         if self.resent.remove(&(client, number)) && op.changes() {
             self.rare.saw_if(repeated, "reply lost by a crash");
