@@ -5,7 +5,7 @@ use crate::user::me;
 use gupfs_client::AllocateHow;
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::refusal::ObjectDamage;
-use gupfs_proto::{OstId, Refusal};
+use gupfs_proto::{OstId, Presence, Refusal};
 
 #[tokio::test(start_paused = true)]
 async fn a_full_target_makes_the_write_short_and_then_says_so() {
@@ -240,4 +240,24 @@ async fn files_end_where_offsets_do() {
         .truncate(&me(), file.ino(), FILE_SIZE_MAX + 1, true, false)
         .await;
     assert_eq!(truncated, Err(Refusal::TooLarge));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_file_tells_of_its_objects_when_they_are_durable() {
+    let site = Site::new(5).await;
+    let file = site.create("file").await;
+    let is_told = || {
+        let inode = site.mds.inode(file.ino());
+        let mut objects = inode.layout.objects(file.ino());
+        objects.any(|(.., presence)| presence == Presence::Present)
+    };
+    site.write(&file, 0, &[1; 100_000]).await;
+    let grown = site
+        .client
+        .truncate(&me(), file.ino(), 200_000, true, false);
+    grown.await.unwrap();
+    // A power cut now may take the object; its record must not call that a loss.
+    assert!(!is_told());
+    site.client.fsync(&file, false).await.unwrap();
+    assert!(is_told());
 }

@@ -6,6 +6,7 @@
 //! Enter  at `run`.
 
 mod client;
+mod compare;
 mod model;
 mod queue;
 mod server;

@@ -1,18 +1,18 @@
 //! One seed: clients and shard, and everything that happens between them.
 
 use super::client::{Client, LANES};
+use super::compare::compare;
 use super::model::{Asked, Model, Seen, Try};
 use super::queue::Queue;
 use super::server::{Applied, Server};
-use super::shadow::{Shadow, of, seen};
+use super::shadow::{Shadow, seen};
 use crate::events::Events;
 use crate::rare::Rare;
 use crate::seeds::Ran;
-use gupfs_names::{Body, Inode, Parsed, Record};
 use gupfs_proto::meta::{Answer, Op, RenameHow};
 use gupfs_proto::{InodeId, Refusal, SessionId, Timestamp};
 use gupfs_world::fake::FakeDice;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 const CLIENTS: usize = 5;
 const EVENTS: u64 = 20_000;
@@ -337,7 +337,7 @@ impl Street {
             );
             self.rare.saw_if(over, "rename crossed a crash");
         }
-        self.compare();
+        compare(&self.server, self.shadow.model());
         if self.dice.one_in(4) {
             self.sessions_die();
         }
@@ -355,7 +355,7 @@ impl Street {
             self.clients[index].lanes = Default::default();
         }
         self.resent.clear();
-        self.compare();
+        compare(&self.server, self.shadow.model());
     }
 
     /// Clients go on, and send again what was not answered.
@@ -372,46 +372,6 @@ impl Street {
             }
         }
         self.queue.after(1, Event::SyncTick);
-    }
-
-    /// Records against the model, all of them.
-    fn compare(&self) {
-        self.server.check();
-        let (mut names, mut inodes) = (BTreeMap::new(), BTreeMap::new());
-        for (key, value) in &self.server.store.records {
-            match key.parse() {
-                Some(Parsed::Entry { dir, name, .. }) => {
-                    let entry = gupfs_names::Entry::decode(value).expect("the check read it");
-                    names.insert((dir, name.as_bytes().to_vec()), entry.ino);
-                }
-                Some(Parsed::Inode(ino)) => {
-                    let mut inode = Inode::decode(value).expect("the check read it");
-                    inode.ino = ino;
-                    let Seen::Inode { mtime, mode, .. } = of(&inode.attr()) else {
-                        unreachable!("an inode is an inode")
-                    };
-                    let data = match inode.body {
-                        Body::File(file) => {
-                            let mut data = file.inline.to_vec();
-                            data.resize(inode.size as usize, 0);
-                            data
-                        }
-                        _ => Vec::new(),
-                    };
-                    inodes.insert(ino, (mtime, mode, data));
-                }
-                _ => {}
-            }
-        }
-        let (mut model_names, mut model_inodes) = (BTreeMap::new(), BTreeMap::new());
-        for (ino, node) in &self.shadow.model().nodes {
-            for (name, child) in &node.children {
-                model_names.insert((*ino, name.clone()), *child);
-            }
-            model_inodes.insert(*ino, (node.mtime, node.mode, node.data.clone()));
-        }
-        assert_eq!(names, model_names, "names after a crash");
-        assert_eq!(inodes, model_inodes, "inodes after a crash");
     }
 }
 

@@ -63,7 +63,7 @@ impl House {
     pub async fn found(seed: u64) -> House {
         let (clock, dice) = (FakeClock::of_runtime(), FakeDice::new(seed));
         let options = FakeOptions {
-            yields: seed % 4 != 0,
+            yields: !seed.is_multiple_of(4),
             clock: Some(clock.clone()),
             ..FakeOptions::default()
         };

@@ -84,7 +84,7 @@ impl User {
         }
         if answer == Err(Refusal::NoSpace) {
             let found = life.client.read(file, 0, 2 * LONGEST).await?.concat();
-            if let Err(wrong) = content.found_after_kill(found) {
+            if let Err(wrong) = content.was_cut_short(found) {
                 panic!("after a full disk {}: {wrong}", file.ino());
             }
         }
