@@ -2,6 +2,8 @@
 #
 #   make demo        build, mount, work, kill, restart, compare: the five-minute proof
 #   make test        everything that must hold before a change lands
+#   make test-long   the simulations with ten times the seeds
+#   make mutants     plants known bugs, and expects the simulations to find each
 #   make bench       speeds, as ratios to the local file system, into bench/results/
 #   make build       the binary, optimised, in $(TARGET)/release/gupfs
 #   make install     into $(DESTDIR)$(PREFIX): binary, man pages, completions
@@ -14,10 +16,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 # One target may need what another's tests hold (mount points, the CPU): never two at once.
 .NOTPARALLEL:
 
-.PHONY: help demo test bench build lint install
+.PHONY: help demo test test-long mutants bench build lint install
 
 help:
-	@sed -n '3,7s/^#   //p' Makefile
+	@sed -n '3,9s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -41,6 +43,12 @@ test:
 	status=0; $(MAKE) --no-print-directory lint && $(CARGO) test --workspace || status=$$?; \
 	scripts/leftovers.sh compare "$$before" || status=1; \
 	exit $$status
+
+test-long:
+	GUPFS_TIMES=10 $(CARGO) test -p gupfs-sim --test it
+
+mutants:
+	@scripts/mutants.sh
 
 # BENCH: more flags for it, for example BENCH="--only create --runs 3".
 bench:

@@ -58,7 +58,7 @@ impl Client {
             self.sync_unsynced(inode).await?;
         }
         self.learn(inode).await?;
-        let word = inode.state().word();
+        let word = inode.state().word(false);
         let op = Op::Spilled {
             ino: inode.ino,
             written: word.written.clone(),

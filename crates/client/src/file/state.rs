@@ -110,6 +110,8 @@ pub enum Found {
 pub struct Word {
     pub written: Written,
     changes: u64,
+    /// Nothing is left to be said.
+    whole: bool,
 }
 
 impl State {
@@ -468,17 +470,21 @@ impl State {
         self.told != self.changes || self.atime.is_some()
     }
 
-    pub fn word(&self) -> Word {
-        let present = self
-            .layout
-            .components
-            .iter()
-            .enumerate()
-            .flat_map(|(index, component)| {
-                (0..component.targets.len())
-                    .filter(|stripe| component.presence.get(*stripe) == Presence::Present)
-                    .map(move |stripe| (index as u32, stripe as u32))
-            });
+    /// With `keep`, objects that are not durable are left unsaid: the record would say that they are there, and a power
+    /// cut could make a loss of it. Until the file is let go, who recovers it asks for them.
+    pub fn word(&self, keep: bool) -> Word {
+        let objects = (self.layout.components.iter().enumerate()).flat_map(|(index, component)| {
+            let stripes = 0..component.targets.len();
+            stripes.map(move |stripe| (index, stripe, component.presence.get(stripe)))
+        });
+        let there = objects
+            .zip(&self.objects)
+            .filter(|((.., presence), _)| *presence == Presence::Present);
+        let (told, unsaid): (Vec<_>, Vec<_>) =
+            there.partition(|(_, known)| !keep || !known.unsynced);
+        let present = told
+            .into_iter()
+            .map(|((index, stripe, _), _)| (index as u32, stripe as u32));
         let blocks = if self.layout.is_empty() {
             None
         } else {
@@ -493,12 +499,15 @@ impl State {
                 present: present.collect(),
             },
             changes: self.changes,
+            whole: unsaid.is_empty(),
         }
     }
 
     /// The server has heard it; what changed meanwhile stays untold.
     pub fn heard(&mut self, word: &Word) {
-        self.told = self.told.max(word.changes);
+        if word.whole {
+            self.told = self.told.max(word.changes);
+        }
         if self.changes == word.changes {
             self.mtime = None;
         }

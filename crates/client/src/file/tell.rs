@@ -29,7 +29,7 @@ impl Client {
 
     async fn end_write(&self, inode: &File, keep: bool) -> Result<(), Refusal> {
         self.learn(inode).await?;
-        let word = inode.state().word();
+        let word = inode.state().word(keep);
         let op = Op::EndWrite {
             ino: inode.ino,
             written: word.written.clone(),

@@ -5,7 +5,7 @@ use crate::user::me;
 use gupfs_client::{AllocateHow, ReadHow};
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::refusal::ObjectDamage;
-use gupfs_proto::{OstId, Refusal};
+use gupfs_proto::{OstId, Presence, Refusal};
 
 #[tokio::test(start_paused = true)]
 async fn a_full_target_makes_the_write_short_and_then_says_so() {
@@ -251,4 +251,26 @@ async fn files_end_where_offsets_do() {
         .truncate(&me(), file.ino(), FILE_SIZE_MAX + 1, true, false)
         .await;
     assert_eq!(truncated, Err(Refusal::TooLarge));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_file_does_not_tell_of_objects_that_are_not_durable() {
+    let site = Site::new(5).await;
+    let file = site.create("file").await;
+    let ino = file.ino();
+    let is_told = || {
+        let inode = site.mds.inode(ino);
+        let mut objects = inode.layout.objects(ino);
+        objects.any(|(.., presence)| presence == Presence::Present)
+    };
+    site.write(&file, 0, &[1; 100_000]).await;
+    site.client
+        .truncate(&me(), ino, 200_000, true, false)
+        .await
+        .unwrap();
+    // A power cut now may take the object; its record must not call that a loss.
+    assert!(!is_told());
+    site.client.fsync(&file, false).await.unwrap();
+    site.close(file).await;
+    assert!(is_told());
 }

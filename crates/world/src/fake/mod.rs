@@ -11,7 +11,7 @@ mod tasks;
 
 pub use clock::FakeClock;
 pub use dice::FakeDice;
-pub use disk::{CallKind, Counters, FakeDisk, FakeOptions};
+pub use disk::{CallKind, Counters, Death, FakeDisk, FakeOptions};
 pub use tasks::FakeTasks;
 
 pub(crate) use disk::{FakeFile, FakeLock, FakeTree};

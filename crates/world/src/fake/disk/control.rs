@@ -47,6 +47,8 @@ pub struct Counters {
     pub writes: u64,
     pub syncs: u64,
     pub names: u64,
+    /// Of the syncs, those that were told to fail.
+    pub failed_syncs: u64,
 }
 
 impl Counters {
@@ -70,6 +72,13 @@ impl Counters {
     }
 }
 
+/// The call at which a process died because it was told to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Death {
+    pub kind: CallKind,
+    pub path: String,
+}
+
 /// The disk itself, as the laboratory sees it.
 #[derive(Clone)]
 pub struct FakeDisk(Arc<Mutex<State>>);
@@ -89,6 +98,7 @@ impl FakeDisk {
             locks: BTreeMap::new(),
             counters: Counters::default(),
             die_at: None,
+            died: None,
             fail_sync_at: None,
         })))
     }
@@ -132,6 +142,11 @@ impl FakeDisk {
 
     pub fn is_dead(&self) -> bool {
         self.0.lock().dead
+    }
+
+    /// Where `die_at` struck last.
+    pub fn died(&self) -> Option<Death> {
+        self.0.lock().died.clone()
     }
 
     /// Dies at the `n`th call of that kind from now (1 is the next): before it, or after it took effect and before

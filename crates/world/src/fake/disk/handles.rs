@@ -229,7 +229,7 @@ impl FakeTree {
         let (fate, stamp) = {
             let mut state = self.state.lock();
             let fate = state.enter(self.life, CallKind::Sync, op, dir)?;
-            if state.fail_sync_at == Some(state.counters.syncs) {
+            if state.sync_fails() {
                 return Err(errno(op, dir, libc::EIO));
             }
             (fate, state.stamp)
@@ -446,7 +446,7 @@ impl FakeFile {
         let (fate, stamp, fails) = {
             let mut state = self.state.lock();
             let fate = state.enter(self.life, CallKind::Sync, op, &self.path)?;
-            let fails = state.fail_sync_at == Some(state.counters.syncs);
+            let fails = state.sync_fails();
             (fate, state.stamp, fails)
         };
         pause(&self.state).await; // what is written meanwhile is not part of it

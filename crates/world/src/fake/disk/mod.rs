@@ -12,5 +12,5 @@ mod handles;
 mod names;
 mod state;
 
-pub use control::{CallKind, Counters, FakeDisk, FakeOptions};
+pub use control::{CallKind, Counters, Death, FakeDisk, FakeOptions};
 pub(crate) use handles::{FakeFile, FakeLock, FakeTree};

@@ -1,7 +1,7 @@
 //! All of one disk, behind one lock, and the gate every call passes.
 
 use super::content::{Content, Mercy, Stamp};
-use super::control::{CallKind, Counters, FakeOptions};
+use super::control::{CallKind, Counters, Death, FakeOptions};
 use super::names::{Node, ROOT, Tree};
 use crate::disk::{DiskError, DiskErrorKind, Result};
 use crate::fake::FakeDice;
@@ -34,6 +34,7 @@ pub struct State {
     pub locks: BTreeMap<(u64, String), Life>,
     pub counters: Counters,
     pub die_at: Option<(CallKind, u64)>,
+    pub died: Option<Death>,
     pub fail_sync_at: Option<u64>,
 }
 
@@ -64,11 +65,22 @@ impl State {
         if !due {
             return Ok(Fate::Live);
         }
+        self.died = Some(Death {
+            kind,
+            path: path.to_owned(),
+        });
         if self.dice.one_in(2) {
             self.dead = true;
             return Err(dead(op, path));
         }
         Ok(Fate::DieAfter)
+    }
+
+    /// Whether the sync that was just counted is the one that was told to fail.
+    pub fn sync_fails(&mut self) -> bool {
+        let fails = self.fail_sync_at == Some(self.counters.syncs);
+        self.counters.failed_syncs += u64::from(fails);
+        fails
     }
 
     /// The second half of a call that gave others a turn in between: its process may have died there.

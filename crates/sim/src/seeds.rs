@@ -1,0 +1,80 @@
+//! Which seeds run: `GUPFS_SEEDS` of them (or `GUPFS_TIMES` as many as usual), or the one that `GUPFS_SEED` names, with its
+//! events printed.
+
+use crate::events::Events;
+use crate::rare::Rare;
+use gupfs_world::{BootTime, Clock};
+use std::env;
+use std::time::Duration;
+
+/// What one run of a seed gives.
+pub struct Ran {
+    pub events: Events,
+    pub rare: Rare,
+}
+
+/// All seeds of a run.
+#[derive(Default)]
+pub struct Total {
+    pub seeds: u64,
+    pub events: u64,
+    pub rare: Rare,
+    pub took: Duration,
+    /// Fewer seeds than usual: nothing is to be expected of the sums.
+    pub short: bool,
+}
+
+impl Total {
+    /// # Panics
+    /// When something was seen less often than its minimum, over all seeds.
+    pub fn expect(&self, least: &[(&'static str, u64)]) {
+        let millis = self.took.as_millis().max(1) as u64;
+        let rate = self.events * 1000 / millis;
+        println!(
+            "{} seeds, {} events, {rate} events/s",
+            self.seeds, self.events
+        );
+        self.rare.expect(if self.short { &[] } else { least });
+    }
+}
+
+/// Runs every seed twice.
+///
+/// # Panics
+/// When the two runs of a seed differ: then time, chance or order came from somewhere else.
+pub fn each_twice(default: u64, run: impl Fn(u64, bool) -> Ran) -> Total {
+    let one = number("GUPFS_SEED");
+    let seeds = match one {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("GUPFS_SEEDS").unwrap_or(default * number("GUPFS_TIMES").unwrap_or(1)),
+    };
+    let mut total = Total {
+        short: seeds.end - seeds.start < default,
+        ..Total::default()
+    };
+    let begun: BootTime = Clock::real().boot();
+    for seed in seeds {
+        // Shown if the test fails: the last one is the culprit.
+        println!("seed {seed}");
+        let first = run(seed, one.is_some());
+        let again = run(seed, false);
+        assert_eq!(
+            (first.events.hash(), &first.rare),
+            (again.events.hash(), &again.rare),
+            "seed {seed} did two things"
+        );
+        total.seeds += 1;
+        total.events += 2 * first.events.len();
+        total.rare.merge(&first.rare);
+    }
+    total.took = Clock::real().boot().since(begun);
+    total
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+    )
+}

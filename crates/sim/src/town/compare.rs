@@ -1,0 +1,55 @@
+//! All records against the model, after a crash.
+
+use super::model::{Model, Seen};
+use super::server::Server;
+use super::shadow::of;
+use gupfs_names::{Body, Entry, Inode, Parsed, Record};
+use gupfs_proto::{InodeId, Timestamp};
+use std::collections::BTreeMap;
+
+type Names = BTreeMap<(InodeId, Vec<u8>), InodeId>;
+type Inodes = BTreeMap<InodeId, (Timestamp, u32, Vec<u8>)>;
+
+/// # Panics
+/// When the records do not fit together, or say something else than the model.
+pub fn compare(server: &Server, model: &Model) {
+    server.check();
+    let (mut names, mut inodes) = (Names::new(), Inodes::new());
+    for (key, value) in &server.store.records {
+        match key.parse() {
+            Some(Parsed::Entry { dir, name, .. }) => {
+                let entry = Entry::decode(value).expect("the check read it");
+                names.insert((dir, name.as_bytes().to_vec()), entry.ino);
+            }
+            Some(Parsed::Inode(ino)) => {
+                let inode = Inode::decode(value).expect("the check read it");
+                let Seen::Inode { mtime, mode, .. } = of(&inode.attr()) else {
+                    unreachable!("an inode is an inode")
+                };
+                inodes.insert(ino, (mtime, mode, bytes(inode)));
+            }
+            _ => {}
+        }
+    }
+    let (mut model_names, mut model_inodes) = (Names::new(), Inodes::new());
+    for (ino, node) in &model.nodes {
+        for (name, child) in &node.children {
+            model_names.insert((*ino, name.clone()), *child);
+        }
+        model_inodes.insert(*ino, (node.mtime, node.mode, node.data.clone()));
+    }
+    assert_eq!(names, model_names, "names after a crash");
+    assert_eq!(inodes, model_inodes, "inodes after a crash");
+}
+
+/// What lives in the inode, up to the file's end.
+fn bytes(inode: Inode) -> Vec<u8> {
+    match inode.body {
+        Body::File(file) => {
+            let mut bytes = file.inline.to_vec();
+            bytes.resize(inode.size as usize, 0);
+            bytes
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,175 @@
+//! A driver of the shard machine: applies, stages, reserves numbers, and after a crash clears up or goes on.
+
+use super::store::Store;
+use gupfs_names::check::Check;
+use gupfs_names::{ChoreOp, Context, Effects, Key, Machine, Need, Op, Parsed, Step, Work};
+use gupfs_proto::meta::{self, Lane};
+use gupfs_proto::{
+    Caller, ClusterId, Incarnation, OwnerEpoch, SessionId, Timestamp, VirtualShard, VirtualShards,
+};
+use gupfs_world::fake::FakeDice;
+use std::ops::Range;
+
+pub struct Server {
+    pub store: Store,
+    machine: Machine,
+    shards: VirtualShards,
+    dice: FakeDice,
+    root: Caller,
+    pub now: Timestamp,
+    epoch: OwnerEpoch,
+    /// Reserved in a batch that is not durable yet: not to be used.
+    reserved: Vec<(u64, VirtualShard, Range<u64>)>,
+    /// Blocks given to the machine in this life.
+    pub blocks: u64,
+}
+
+pub enum Applied {
+    Done(Box<Effects>),
+    /// Numbers are reserved; ask again when the batch is durable.
+    Wait,
+}
+
+impl Server {
+    pub fn new(shards: u16, dice: FakeDice) -> Server {
+        let (shards, now) = (VirtualShards(shards), Timestamp::new(1_000, 0));
+        let first = gupfs_names::format(ClusterId(1), Incarnation(2), shards, now, dice.u64());
+        Server {
+            store: Store::new(first),
+            machine: Machine::new(),
+            shards,
+            dice,
+            root: Caller::root(),
+            now,
+            epoch: OwnerEpoch(1),
+            reserved: Vec::new(),
+            blocks: 0,
+        }
+    }
+
+    /// Applies and stages nothing yet, but for blocks of numbers.
+    pub fn apply(&mut self, session: SessionId, lane: Option<Lane>, op: &meta::Op) -> Applied {
+        match self.step(session, lane, Op::Client(op)) {
+            Step::Done(effects) => Applied::Done(Box::new(effects)),
+            Step::Need(Need::Numbers(shard)) => {
+                self.reserve(shard);
+                Applied::Wait
+            }
+            Step::Need(need) => unreachable!("every record is in memory: {need:?}"),
+        }
+    }
+
+    fn step(&mut self, session: SessionId, lane: Option<Lane>, op: Op) -> Step {
+        let ctx = Context {
+            now: self.now,
+            session,
+            lane,
+            caller: &self.root,
+            entropy: self.dice.u64(),
+            shards: self.shards,
+            owner_epoch: self.epoch,
+            targets: &[],
+            growth_allowed: true,
+        };
+        self.machine.apply(&self.store, &ctx, op)
+    }
+
+    fn chore(&mut self, chore: &ChoreOp) -> Vec<Work> {
+        match self.step(SessionId(0), None, Op::Chore(chore)) {
+            Step::Done(effects) => {
+                assert!(effects.answer.is_ok(), "{chore:?}: {:?}", effects.answer);
+                self.store.stage(effects.batch);
+                effects.work
+            }
+            Step::Need(need) => unreachable!("a chore needs nothing: {need:?}"),
+        }
+    }
+
+    fn reserve(&mut self, shard: VirtualShard) {
+        if self.reserved.iter().any(|(_, other, _)| *other == shard) {
+            return;
+        }
+        for work in self.chore(&ChoreOp::ReserveNumbers { shard }) {
+            if let Work::Numbers { shard, counters } = work {
+                self.reserved.push((self.store.last, shard, counters));
+            }
+        }
+    }
+
+    /// What was committed when the sync began is durable now.
+    pub fn synced(&mut self, upto: u64) {
+        self.store.sync(upto);
+        let (ready, rest) = std::mem::take(&mut self.reserved)
+            .into_iter()
+            .partition(|(seq, ..)| *seq <= upto);
+        self.reserved = rest;
+        for (_, shard, counters) in ready {
+            self.blocks += 1;
+            self.machine.give_numbers(shard, counters);
+        }
+    }
+
+    /// A session; made before anybody asks.
+    pub fn open_session(&mut self, session: SessionId) {
+        let client = "town".to_string();
+        let op = meta::Op::OpenSession { client };
+        match self.step(session, None, Op::Client(&op)) {
+            Step::Done(effects) => drop(self.store.stage(effects.batch)),
+            Step::Need(need) => unreachable!("a session needs nothing: {need:?}"),
+        }
+        self.settle();
+    }
+
+    /// A new owner on what a crash left.
+    pub fn restart(&mut self, kept: u64) {
+        self.store.crash(kept);
+        (self.machine, self.blocks) = (Machine::new(), 0);
+        self.reserved.clear();
+        self.epoch.0 += 1;
+    }
+
+    /// What every start does when all sessions are dead; returns how many orphans went.
+    pub fn clear_up(&mut self) -> u64 {
+        let (mut orphans, mut sessions) = (Vec::new(), Vec::new());
+        for key in self.store.records.keys() {
+            match key.parse() {
+                Some(Parsed::Orphan { ino, session }) => orphans.push((ino, session)),
+                Some(Parsed::Session(session)) => sessions.push(session),
+                _ => {}
+            }
+        }
+        for (ino, session) in &orphans {
+            let (ino, session) = (*ino, *session);
+            self.chore(&ChoreOp::ForgetOrphan { ino, session });
+        }
+        for session in sessions {
+            for shard in (0..self.shards.0).rev().map(VirtualShard) {
+                self.chore(&ChoreOp::DropSession { session, shard });
+            }
+        }
+        self.settle();
+        orphans.len() as u64
+    }
+
+    fn settle(&mut self) {
+        self.store.committed = self.store.last;
+        self.synced(self.store.last);
+    }
+
+    /// # Panics
+    /// When records do not fit together.
+    pub fn check(&self) {
+        let mut check = Check::new();
+        for range in Check::ranges(self.shards) {
+            let (from, to): (Key, Key) = (range.from, range.to);
+            for (key, value) in self.store.records.range(from..to) {
+                check.add(key, value);
+            }
+        }
+        assert_eq!(
+            check.finish().problems,
+            [],
+            "records that do not fit together"
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! The bytes of one file: what it should hold, and what a power cut may have left of it.
+
+use std::sync::Arc;
+
+/// Compared at once where it is as in one version.
+const STEP: usize = 512;
+
+/// Every state since the last sync, the oldest first; the last is what a reader sees.
+#[derive(Clone, Debug)]
+pub struct Content {
+    versions: Vec<Arc<Vec<u8>>>,
+    /// The last change was not answered: of it anything may be there.
+    torn: bool,
+    /// What writes would have made that a full disk cut short: what they left behind the end comes to light when the
+    /// process dies, since the objects then say how long the file is.
+    cut_short: Vec<Arc<Vec<u8>>>,
+}
+
+impl Default for Content {
+    /// A file that was made just now.
+    fn default() -> Content {
+        Content {
+            versions: vec![Arc::default()],
+            torn: false,
+            cut_short: Vec::new(),
+        }
+    }
+}
+
+impl Content {
+    pub fn bytes(&self) -> &[u8] {
+        self.versions.last().expect("there is a version")
+    }
+
+    pub fn len(&self) -> u64 {
+        self.bytes().len() as u64
+    }
+
+    pub fn push(&mut self, bytes: Vec<u8>) {
+        self.versions.push(Arc::new(bytes));
+        self.torn = false;
+    }
+
+    /// The last push was not answered.
+    pub fn tear(&mut self) {
+        self.torn = true;
+    }
+
+    /// fsync was answered.
+    pub fn synced(&mut self) {
+        self.versions.drain(..self.versions.len() - 1);
+    }
+
+    /// The last push had no room; the file is as `found` now.
+    pub fn was_cut_short(&mut self, found: Vec<u8>) -> Result<(), String> {
+        let attempted = self.versions.last().cloned();
+        self.found_after_kill(found)?;
+        self.cut_short.extend(attempted);
+        Ok(())
+    }
+
+    /// A reader of the same life, or of the next after a kill: everything answered is there.
+    pub fn found_after_kill(&mut self, found: Vec<u8>) -> Result<(), String> {
+        let certain = self.versions.len() - 1 - usize::from(self.torn);
+        may_be(
+            &[&self.versions[certain..], &self.cut_short].concat(),
+            &found,
+        )?;
+        if self.torn {
+            self.push(found);
+        }
+        Ok(())
+    }
+
+    /// After a power cut: what was synced is there, and all that is there is durable.
+    pub fn found_after_power_cut(&mut self, found: Vec<u8>) -> Result<(), String> {
+        may_be(&[&self.versions[..], &self.cut_short].concat(), &found)?;
+        *self = Content {
+            versions: vec![Arc::new(found)],
+            torn: false,
+            cut_short: Vec::new(),
+        };
+        Ok(())
+    }
+
+    /// Whether a power cut would have something to choose.
+    pub fn is_unsynced(&self) -> bool {
+        self.versions.len() > 1
+    }
+}
+
+/// Each byte is as in one of the versions (zero behind its end), and the length within theirs.
+fn may_be(versions: &[Arc<Vec<u8>>], found: &[u8]) -> Result<(), String> {
+    let lens = || versions.iter().map(|version| version.len());
+    let (least, most) = (lens().min().unwrap_or(0), lens().max().unwrap_or(0));
+    if !(least..=most).contains(&found.len()) {
+        return Err(format!("{} bytes, not {least}..={most}", found.len()));
+    }
+    for start in (0..found.len()).step_by(STEP) {
+        let part = &found[start..found.len().min(start + STEP)];
+        let whole = |version: &Arc<Vec<u8>>| version.get(start..start + part.len()) == Some(part);
+        if versions.iter().any(whole) {
+            continue;
+        }
+        for (at, byte) in (start..).zip(part) {
+            let as_in = |version: &Arc<Vec<u8>>| version.get(at).copied().unwrap_or(0) == *byte;
+            if !versions.iter().any(as_in) {
+                return Err(format!("byte {at} is {byte}, as never before"));
+            }
+        }
+    }
+    Ok(())
+}

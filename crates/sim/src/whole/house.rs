@@ -1,0 +1,265 @@
+//! Disks and indexes that outlive the processes, and one process: all servers and a client.
+
+use super::records::{self, Records};
+use crate::rare::Rare;
+use gupfs_client::{Client, Options};
+use gupfs_mds::targets::{Target, TargetInfo};
+use gupfs_mds::{Mds, Options as MdsOptions, RecoveryReport};
+use gupfs_oss::Oss;
+use gupfs_proto::layout::{ComponentRule, LayoutRule};
+use gupfs_proto::limits::STRIPE_UNIT_MIN;
+use gupfs_proto::{Caller, ClusterId, FileOffset, Incarnation, OstId, VirtualShards};
+use gupfs_rpc::Peer;
+use gupfs_store::index::{FakeIndex, Index};
+use gupfs_store::kv::{Kv, KvOptions};
+use gupfs_store::log::{LogOptions, StoreId};
+use gupfs_store::object::{Engine, Objects, Whose};
+use gupfs_world::Dice;
+use gupfs_world::fake::{
+    Counters, FakeClock, FakeDice, FakeDisk, FakeOptions, FakeTasks, FakeWorld,
+};
+use std::sync::Arc;
+
+const CLUSTER: ClusterId = ClusterId(0xc1);
+const INCARNATION: Incarnation = Incarnation(0x1c);
+pub const TARGETS: u16 = 2;
+
+/// Zeroing larger segments is most of what a simulated start costs.
+const MDS_SEGMENT: u64 = 256 << 10;
+const OST_SEGMENT: u64 = 512 << 10;
+
+/// The largest file that lies in one object; what is larger is striped.
+pub const ONE_OBJECT: u64 = 256 << 10;
+
+/// A disk, and the index that lies on it.
+#[derive(Clone)]
+pub struct Store {
+    pub disk: FakeDisk,
+    index: FakeIndex,
+}
+
+pub struct House {
+    clock: FakeClock,
+    dice: FakeDice,
+    shards: VirtualShards,
+    pub metadata: Store,
+    pub targets: Vec<Store>,
+}
+
+/// One process.
+pub struct Life {
+    pub world: FakeWorld,
+    pub client: Arc<Client>,
+    pub mds: Arc<Mds>,
+    pub oss: Arc<Oss>,
+    /// The records as they were found, before anything was settled.
+    pub records: Records,
+}
+
+/// Why a life did not begin: a disk died under it.
+pub type Stillborn = String;
+
+impl House {
+    pub async fn found(seed: u64) -> House {
+        let (clock, dice) = (FakeClock::of_runtime(), FakeDice::new(seed));
+        let options = FakeOptions {
+            yields: !seed.is_multiple_of(4),
+            clock: Some(clock.clone()),
+            ..FakeOptions::default()
+        };
+        let store = || Store {
+            disk: FakeDisk::new(options.clone(), dice.u64()),
+            index: FakeIndex::new(),
+        };
+        let house = House {
+            metadata: store(),
+            targets: (0..TARGETS).map(|_| store()).collect(),
+            shards: VirtualShards([1, 4, 64][(seed % 3) as usize]),
+            clock,
+            dice: dice.clone(),
+        };
+        let world = house.world();
+        for (ost, target) in (0..TARGETS).zip(&house.targets) {
+            let made = Objects::init(&target.disk.disk(), &world.world(), whose(ost)).await;
+            made.expect("nothing is faulty yet");
+        }
+        house
+    }
+
+    fn world(&self) -> FakeWorld {
+        FakeWorld {
+            clock: self.clock.clone(),
+            dice: self.dice.fork(),
+            tasks: FakeTasks::new(),
+        }
+    }
+
+    pub fn stores(&self) -> impl Iterator<Item = &Store> {
+        self.targets.iter().chain([&self.metadata])
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.stores().any(|store| store.disk.is_dead())
+    }
+
+    /// Calls so far, of every disk: equal runs make equal calls.
+    pub fn calls(&self) -> Vec<Counters> {
+        self.stores().map(|store| store.disk.counters()).collect()
+    }
+
+    /// Starts everything and connects a client.
+    pub async fn live(&self, rare: &mut Rare) -> Result<Life, Stillborn> {
+        let world = self.world();
+        let begun = self.begin(&world, rare).await;
+        if begun.is_err() {
+            self.end(&world).await;
+        }
+        begun
+    }
+
+    async fn begin(&self, world: &FakeWorld, rare: &mut Rare) -> Result<Life, Stillborn> {
+        let mut objects = Vec::new();
+        for (ost, target) in (0..TARGETS).zip(&self.targets) {
+            let engine = Engine {
+                index: Index::fake(target.index.clone()),
+                log_segment: OST_SEGMENT,
+            };
+            let disk = target.disk.disk();
+            let opened = Objects::open_with(disk, world.world(), whose(ost), engine).await;
+            objects.push(opened.map_err(|error| error.to_string())?);
+        }
+        let infos: Vec<TargetInfo> = objects
+            .iter()
+            .map(|objects| TargetInfo {
+                ost: objects.ost(),
+                cluster: CLUSTER,
+                incarnation: objects.incarnation(),
+                stamp: objects.stamp(),
+                run: world.dice.u64(),
+            })
+            .collect();
+        let oss = Oss::new(objects.into_iter().map(|objects| (objects.ost(), objects)));
+        let targets = infos.into_iter().map(|info| Target {
+            ost: info.ost,
+            peer: Peer::local(oss.clone()),
+            told: Ok(info),
+        });
+        let (mds, records) = self.metadata(world, targets.collect(), rare).await?;
+        let osts = (0..TARGETS).map(|ost| (OstId(ost), Peer::local(oss.clone())));
+        let (mds_peer, options) = (Peer::local(mds.clone()), Options::default());
+        let client = Client::connect(mds_peer, osts.collect(), world.world(), options).await;
+        Ok(Life {
+            world: world.clone(),
+            client: client.map_err(|refusal| refusal.to_string())?,
+            mds,
+            oss,
+            records,
+        })
+    }
+
+    async fn metadata(
+        &self,
+        world: &FakeWorld,
+        targets: Vec<Target>,
+        rare: &mut Rare,
+    ) -> Result<(Arc<Mds>, Records), Stillborn> {
+        let store = StoreId {
+            cluster: CLUSTER,
+            incarnation: INCARNATION,
+        };
+        let log = LogOptions {
+            segment_bytes: MDS_SEGMENT,
+            ..LogOptions::new(store)
+        };
+        let (disk, index) = (
+            self.metadata.disk.disk(),
+            Index::fake(self.metadata.index.clone()),
+        );
+        let opened = Kv::open(disk.clone(), index, KvOptions::new(log), world.world()).await;
+        let (kv, found) = opened.map_err(|error| error.to_string())?;
+        rare.saw_if(found.log.torn.is_some(), "torn log record");
+        rare.saw_if(found.replayed > 0, "index behind the log at recovery");
+        let records = records::all(&kv, self.shards).map_err(|error| error.to_string())?;
+        rare.saw_if(
+            !records.purges.is_empty(),
+            "purge or cut interrupted by a crash",
+        );
+        let mut options = MdsOptions::new((kv, found), disk, world.world(), CLUSTER, INCARNATION);
+        options.targets = targets;
+        options.shards = self.shards;
+        let mds = Mds::start(options)
+            .await
+            .map_err(|error| error.to_string())?;
+        count(mds.recovery(), rare);
+        Ok((mds, records))
+    }
+
+    /// The process ends without a word.
+    async fn end(&self, world: &FakeWorld) {
+        self.stores().for_each(|store| store.disk.kill());
+        world.tasks.kill();
+        tokio::task::yield_now().await;
+    }
+
+    /// Killed: what was written is in the page cache.
+    pub async fn kill(&self, life: Option<Life>) {
+        if let Some(life) = life {
+            self.end(&life.world).await;
+        }
+        self.stores().for_each(|store| store.disk.restart());
+        self.mend();
+    }
+
+    pub async fn cut_power(&self, life: Option<Life>) {
+        if let Some(life) = life {
+            self.end(&life.world).await;
+        }
+        for store in self.stores() {
+            store.disk.crash();
+            store.index.crash(&Dice::fake(self.dice.fork()));
+        }
+        self.mend();
+    }
+
+    /// Full disks have room again in the next life.
+    fn mend(&self) {
+        let plenty = FakeOptions::default().capacity;
+        self.stores()
+            .for_each(|store| store.disk.set_capacity(plenty));
+    }
+}
+
+fn whose(ost: u16) -> Whose {
+    Whose {
+        cluster: CLUSTER,
+        ost: OstId(ost),
+    }
+}
+
+fn count(report: &RecoveryReport, rare: &mut Rare) {
+    rare.add("orphan removed at recovery", report.orphans_forgotten);
+    rare.add("writer recovered from its objects", report.writers);
+    rare.add("cut resumed at recovery", report.cuts_resumed);
+}
+
+impl Life {
+    /// Borders close together, so that short files have several objects.
+    pub async fn lay_out_small(&self) {
+        let component = |to, count| ComponentRule {
+            to: FileOffset(to),
+            unit: STRIPE_UNIT_MIN,
+            count,
+            first: None,
+        };
+        let rule = LayoutRule {
+            components: vec![
+                component(ONE_OBJECT, 1),
+                component(u64::MAX, TARGETS.into()),
+            ],
+        };
+        let root = self.client.root();
+        let (client, caller) = (&self.client, Caller::root());
+        let ruled = client.set_layout_rule(&caller, root, Some(rule)).await;
+        ruled.expect("nothing is faulty yet");
+    }
+}

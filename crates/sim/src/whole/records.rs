@@ -1,0 +1,69 @@
+//! All metadata records at a start, before anything is settled: do they fit together, and which objects do they promise?
+
+use bytes::Bytes;
+use gupfs_names::check::{Check, Problem};
+use gupfs_names::{Body, Inode, Key, KeyRange, Parsed, PurgeId, Record};
+use gupfs_proto::{ObjectId, OstId, Presence, VirtualShards};
+use gupfs_store::kv::{Kv, KvError};
+use std::collections::BTreeSet;
+
+#[derive(Default)]
+pub struct Records {
+    pub problems: Vec<Problem>,
+    pub purges: Vec<PurgeId>,
+    pub writers: u64,
+    /// Objects that must be there, and those that may.
+    pub present: BTreeSet<(OstId, ObjectId)>,
+    pub perhaps: BTreeSet<(OstId, ObjectId)>,
+}
+
+pub fn all(kv: &Kv, shards: VirtualShards) -> Result<Records, KvError> {
+    let (mut check, mut records) = (Check::new(), Records::default());
+    let mut any = false;
+    for KeyRange { from, to } in Check::ranges(shards) {
+        let [from, to] = [from, to].map(|key| Bytes::copy_from_slice(key.as_bytes()));
+        for (key, value) in kv.scan(from, to, usize::MAX)? {
+            any = true;
+            let key = Key::from_bytes(&key);
+            check.add(&key, &value);
+            records.note(&key, &value);
+        }
+    }
+    if any {
+        records.problems = check.finish().problems;
+        records.problems.retain(|problem| !is_of_a_crash(problem));
+    }
+    Ok(records)
+}
+
+/// What a start clears up.
+fn is_of_a_crash(problem: &Problem) -> bool {
+    matches!(
+        problem,
+        Problem::OrphanWithoutSession { .. } | Problem::WriterWithoutSession { .. }
+    )
+}
+
+impl Records {
+    fn note(&mut self, key: &Key, value: &Bytes) {
+        match key.parse() {
+            Some(Parsed::Purge(id)) => self.purges.push(id),
+            Some(Parsed::Writer { .. }) => self.writers += 1,
+            Some(Parsed::Inode(ino)) => {
+                // The check says it if one cannot be read.
+                let Ok(inode) = Inode::decode(value) else {
+                    return;
+                };
+                let Body::File(file) = inode.body else { return };
+                for (.., ost, object, presence) in file.layout.objects(ino) {
+                    match presence {
+                        Presence::Never => {}
+                        Presence::Maybe => drop(self.perhaps.insert((ost, object))),
+                        Presence::Present => drop(self.present.insert((ost, object))),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

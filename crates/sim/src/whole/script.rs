@@ -1,0 +1,115 @@
+//! One short workload that dies at its first sync, at its second, at its third, until it comes to its end unharmed.
+
+use super::action::Action;
+use super::fault::{Fault, METADATA};
+use super::story::Story;
+use crate::rare::Rare;
+use crate::seeds::Ran;
+use gupfs_world::fake::CallKind;
+
+/// A little of everything that syncs: small files and striped ones, renames over, cuts, removals, chores.
+const WORKLOAD: [Action; 22] = [
+    Action::Create { dir: 0, name: 0 },
+    Action::Write {
+        file: 0,
+        at: 0,
+        len: 3_000,
+    },
+    Action::Fsync {
+        file: 0,
+        data_only: false,
+    },
+    Action::Append {
+        file: 0,
+        len: 90_000,
+    },
+    Action::Fsync {
+        file: 0,
+        data_only: true,
+    },
+    Action::Mkdir { dir: 0, name: 1 },
+    Action::Create { dir: 1, name: 2 },
+    Action::Write {
+        file: 1,
+        at: 200_000,
+        len: 150_000,
+    },
+    Action::SyncAll,
+    Action::Link {
+        file: 1,
+        dir: 0,
+        name: 3,
+    },
+    Action::Write {
+        file: 1,
+        at: 100,
+        len: 5_000,
+    },
+    Action::Truncate {
+        file: 0,
+        to: 10_000,
+    },
+    Action::Wait { millis: 7_000 },
+    Action::Create { dir: 0, name: 4 },
+    Action::Write {
+        file: 2,
+        at: 0,
+        len: 70_000,
+    },
+    Action::Rename {
+        from: (0, 4),
+        to: (0, 0),
+    },
+    Action::Fsync {
+        file: 1,
+        data_only: false,
+    },
+    Action::TmpFile { len: 20_000 },
+    Action::Unlink { dir: 1, name: 2 },
+    Action::Close { file: 0 },
+    Action::Wait { millis: 7_000 },
+    Action::SyncAll,
+];
+
+/// Runs to the end of the syncs of each disk; `Ran` sums up all.
+///
+/// # Panics
+/// When a promise is broken.
+pub fn every_sync(seed: u64, aloud: bool) -> Ran {
+    let mut total = Ran {
+        events: crate::events::Events::new(aloud),
+        rare: Rare::default(),
+    };
+    for disk in 0..=METADATA {
+        for at in 1.. {
+            let (ran, struck) = dying_at(seed, disk, at, aloud);
+            total.events.say(format_args!(
+                "disk {disk} sync {at}: {:x}",
+                ran.events.hash()
+            ));
+            total.rare.merge(&ran.rare);
+            if !struck {
+                break;
+            }
+        }
+    }
+    total
+}
+
+fn dying_at(seed: u64, disk: usize, at: u64, aloud: bool) -> (Ran, bool) {
+    super::on_paused_time(async {
+        let mut story = Story::begin(seed, aloud).await;
+        let life = story.start().await;
+        let fault = Fault::Die {
+            disk,
+            kind: CallKind::Sync,
+            at,
+        };
+        fault.arm(&story.house).await;
+        story.work(&life, fault, WORKLOAD.into_iter()).await;
+        story.count(&life).await;
+        let struck = story.house.is_dead();
+        story.end(Some(life), (seed + at).is_multiple_of(2)).await;
+        (story.finish().await, struck)
+    })
+}

@@ -1,0 +1,171 @@
+//! The user: does one thing after the other, and keeps what he was told.
+
+mod bytes;
+mod names;
+
+use super::action::Action;
+use super::content::Content;
+use super::house::Life;
+use super::tree::{History, Tree};
+use crate::rare::Rare;
+use gupfs_client::{OpenFile, OpenFlags};
+use gupfs_proto::meta::{Access, Make, OpenHow};
+use gupfs_proto::{Caller, FileKind, InodeId, Name, Refusal};
+use gupfs_world::fake::FakeDice;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub struct User {
+    dice: FakeDice,
+    pub history: History,
+    pub contents: BTreeMap<InodeId, Content>,
+    open: BTreeMap<InodeId, Arc<OpenFile>>,
+    /// Every number that was ever given.
+    given: BTreeSet<InodeId>,
+    /// Names replaced by a rename since the last sync.
+    pub renamed_over: u64,
+    /// Files made in this life.
+    pub made: u64,
+}
+
+type Done = Result<(), Refusal>;
+
+pub fn me() -> Caller {
+    Caller::root()
+}
+
+pub fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).expect("a short name")
+}
+
+fn text(number: u64) -> String {
+    char::from(b'a' + number as u8).to_string()
+}
+
+/// Opens by inode, as somebody does who has the number.
+pub async fn open(life: &Life, ino: InodeId) -> Result<Arc<OpenFile>, Refusal> {
+    let flags = OpenFlags::default();
+    let opened = life.client.open(&me(), ino, both_ways(), flags).await?;
+    Ok(opened.file)
+}
+
+fn make(mode: u32) -> Make {
+    Make { mode, umask: 0 }
+}
+
+const MODE: u32 = 0o644;
+
+fn both_ways() -> OpenHow {
+    OpenHow {
+        access: Access::READ | Access::WRITE,
+        truncate: false,
+        kill_privileges: false,
+    }
+}
+
+impl User {
+    pub fn new(dice: FakeDice) -> User {
+        User {
+            dice,
+            history: History::new(),
+            contents: BTreeMap::new(),
+            open: BTreeMap::new(),
+            given: BTreeSet::new(),
+            renamed_over: 0,
+            made: 0,
+        }
+    }
+
+    /// A new process: nothing is open.
+    pub fn reborn(&mut self) {
+        self.open.clear();
+        (self.renamed_over, self.made) = (0, 0);
+        let tree = self.history.now();
+        self.contents.retain(|ino, _| tree.nodes.contains_key(ino));
+    }
+
+    fn tree(&self) -> Tree {
+        self.history.now().clone()
+    }
+
+    fn dir(&self, pick: u64) -> InodeId {
+        let nodes = &self.history.now().nodes;
+        let dirs = nodes
+            .iter()
+            .filter(|(_, node)| node.kind == FileKind::Directory);
+        let dirs: Vec<InodeId> = [InodeId::ROOT]
+            .into_iter()
+            .chain(dirs.map(|(ino, _)| *ino))
+            .collect();
+        dirs[(pick % dirs.len() as u64) as usize]
+    }
+
+    fn file(&self, pick: u64) -> Option<InodeId> {
+        let nodes = &self.history.now().nodes;
+        let files: Vec<InodeId> = nodes
+            .iter()
+            .filter(|(_, node)| node.kind == FileKind::Regular)
+            .map(|(ino, _)| *ino)
+            .collect();
+        let index = pick.checked_rem(files.len() as u64)?;
+        Some(files[index as usize])
+    }
+
+    fn at(&self, dir: InodeId, name: u64) -> Option<InodeId> {
+        let names = &self.history.now().names;
+        names.get(&(dir, text(name))).copied()
+    }
+
+    fn kind(&self, ino: InodeId) -> FileKind {
+        self.history.now().nodes[&ino].kind
+    }
+
+    /// Does it if it can be done. An error is told after what was attempted is noted as perhaps done.
+    pub async fn act(&mut self, life: &Life, action: Action, rare: &mut Rare) -> Done {
+        match action {
+            Action::Create { dir, name } => self.create(life, self.dir(dir), name).await,
+            Action::Mkdir { dir, name } => self.mkdir(life, self.dir(dir), name).await,
+            Action::Rmdir { dir, name } => self.rmdir(life, self.dir(dir), name).await,
+            Action::Link { file, dir, name } => self.link(life, file, self.dir(dir), name).await,
+            Action::Unlink { dir, name } => self.unlink(life, self.dir(dir), name).await,
+            Action::Rename { from, to } => {
+                let (from, to) = ((self.dir(from.0), from.1), (self.dir(to.0), to.1));
+                self.rename(life, from, to, rare).await
+            }
+            Action::TmpFile { len } => self.tmpfile(life, len).await,
+            Action::Chmod { file, mode } => self.chmod(life, file, mode).await,
+            Action::Utimes { file, secs } => self.utimes(life, file, secs).await,
+            Action::Write { file, at, len } => self.write(life, file, Some(at), len).await,
+            Action::Append { file, len } => self.write(life, file, None, len).await,
+            Action::Truncate { file, to } => self.truncate(life, file, to).await,
+            Action::Fsync { file, data_only } => self.fsync(life, file, data_only).await,
+            Action::SyncAll => self.sync_all(life).await,
+            Action::Read { file } => self.read(life, file).await,
+            Action::Close { file } => self.close(life, file).await,
+            Action::Wait { millis } => {
+                let clock = life.world.world().clock;
+                clock.sleep(Duration::from_millis(millis)).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes a change of names that was answered so. A full disk did nothing; any other error perhaps did it.
+    fn note<T>(&mut self, after: Tree, answer: &Result<T, Refusal>) {
+        match answer {
+            Ok(_) => self.history.push(after),
+            Err(Refusal::NoSpace) => {}
+            Err(_) => {
+                self.history.push(after);
+                self.history.tear();
+            }
+        }
+    }
+
+    /// Files and directories get numbers that nobody ever had, whatever a crash made forgotten.
+    fn told_number(&mut self, ino: InodeId) {
+        assert!(self.given.insert(ino), "{ino} was given twice");
+        self.made += 1;
+    }
+}

@@ -1,0 +1,219 @@
+//! What a new life finds, and whether the user was promised otherwise.
+
+use super::content::Content;
+use super::house::{House, Life};
+use super::tree::{Node, Outcome, Tree};
+use super::user::{User, me, open};
+use crate::rare::Rare;
+use gupfs_client::{EntryName, ReadHow};
+use gupfs_proto::refusal::ObjectDamage;
+use gupfs_proto::{Attr, FileKind, InodeId, ObjectId, OstId, Refusal};
+use gupfs_store::object::{Scrub, Verify};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Longer than any file of the user.
+const ALL: u64 = 2 << 20;
+
+/// What is there: names, attributes and every byte.
+struct Found {
+    tree: Tree,
+    attrs: BTreeMap<InodeId, Attr>,
+    bytes: BTreeMap<InodeId, Vec<u8>>,
+    /// Files of which an object is missing.
+    lost: BTreeSet<InodeId>,
+}
+
+/// # Panics
+/// When a promise is broken.
+pub async fn judge(user: &mut User, life: &Life, power_cut: bool, rare: &mut Rare) {
+    assert_eq!(
+        life.records.problems,
+        [],
+        "records that do not fit together"
+    );
+    let found = match look(life).await {
+        Ok(found) => found,
+        Err(refusal) => panic!("what is there cannot be read: {refusal}"),
+    };
+    for (ino, attr) in &found.attrs {
+        if found.bytes.contains_key(ino) {
+            assert_eq!(attr.nlink, found.tree.nlink(*ino), "names of {ino}");
+            assert_eq!(attr.size, found.bytes[ino].len() as u64, "size of {ino}");
+        }
+    }
+    let renamed_over = user.renamed_over > 0;
+    match user.history.found(found.tree, power_cut) {
+        Ok(Outcome::Newest { unanswered }) => rare.saw_if(unanswered, "reply lost by a crash"),
+        Ok(Outcome::Older) => {
+            rare.saw("answered names lost by a power cut");
+            rare.saw_if(renamed_over, "rename over a target crossed a crash");
+        }
+        Err(wrong) => panic!("{wrong}"),
+    }
+    for (ino, bytes) in found.bytes {
+        let content = user.contents.entry(ino).or_default();
+        rare.saw_if(
+            power_cut && content.is_unsynced(),
+            "unsynced bytes at a power cut",
+        );
+        let possible = match power_cut {
+            true => content.found_after_power_cut(bytes),
+            false => content.found_after_kill(bytes),
+        };
+        if let Err(wrong) = possible {
+            panic!("{ino} after a crash: {wrong}");
+        }
+    }
+    for ino in found.lost {
+        // A file that was closed without fsync: its record is durable before its objects are, and says that they are
+        // there. What was synced must not be lost so.
+        let unsynced = user.contents.get(&ino).is_some_and(Content::is_unsynced);
+        assert!(power_cut && unsynced, "{ino} has lost an object");
+        rare.saw("closed file lost its unsynced objects");
+        user.give_up(life, ino).await;
+    }
+    user.reborn();
+}
+
+impl Found {
+    fn note(&mut self, ino: InodeId, read: Result<Vec<u8>, Refusal>) -> Result<(), Refusal> {
+        match read {
+            Ok(bytes) => drop(self.bytes.insert(ino, bytes)),
+            Err(Refusal::ObjectDamaged {
+                what: ObjectDamage::Missing,
+                ..
+            }) => drop(self.lost.insert(ino)),
+            Err(refusal) => return Err(refusal),
+        }
+        Ok(())
+    }
+}
+
+async fn look(life: &Life) -> Result<Found, Refusal> {
+    let (client, me) = (&life.client, me());
+    let mut found = Found {
+        tree: Tree::default(),
+        attrs: BTreeMap::new(),
+        bytes: BTreeMap::new(),
+        lost: BTreeSet::new(),
+    };
+    let mut dirs = vec![client.root()];
+    while let Some(dir) = dirs.pop() {
+        let listing = client.readdir(&me, dir, 0, 1000, true).await?;
+        assert!(listing.end, "the directories are small");
+        for entry in listing.entries {
+            let EntryName::Name(name) = entry.name else {
+                continue;
+            };
+            let attr = client.lookup(&me, dir, &name).await?;
+            client.forget([(attr.ino, 1)]);
+            assert_eq!((entry.ino, entry.kind), (attr.ino, attr.kind), "{name:?}");
+            let text = String::from_utf8_lossy(name.as_bytes()).into_owned();
+            found.tree.names.insert((dir, text), attr.ino);
+            let node = Node {
+                kind: attr.kind,
+                mode: attr.mode.0.into(),
+                // A directory's moves with its names.
+                mtime: (attr.kind == FileKind::Regular).then_some(attr.mtime),
+            };
+            found.tree.nodes.insert(attr.ino, node);
+            found.attrs.insert(attr.ino, attr);
+            match attr.kind {
+                FileKind::Directory => dirs.push(attr.ino),
+                _ => found.note(attr.ino, read(life, attr.ino).await)?,
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn read(life: &Life, ino: InodeId) -> Result<Vec<u8>, Refusal> {
+    let file = open(life, ino).await?;
+    let bytes = life
+        .client
+        .read(&file, 0, ALL, ReadHow::default())
+        .await?
+        .concat();
+    life.client.release(file.id()).await?;
+    Ok(bytes)
+}
+
+/// Stops everything in order, and looks whether each object belongs to a file, each file has its objects, and no sum is
+/// wrong. Then removes all, and looks whether all space came back.
+pub async fn settle(house: &House, user: &mut User, life: Life, rare: &mut Rare) {
+    let life = rest(house, life, rare).await;
+    judge(user, &life, false, rare).await;
+    assert_eq!(life.records.purges, [], "purges that nobody carried out");
+    assert_eq!(life.records.writers, 0, "writers after everybody stopped");
+    let there = objects(&life).await;
+    let (present, perhaps) = (&life.records.present, &life.records.perhaps);
+    let lost: Vec<_> = present.difference(&there).collect();
+    assert!(lost.is_empty(), "lost: {lost:?}");
+    let mut known = present | perhaps;
+    let stray: Vec<_> = there.difference(&known).collect();
+    assert!(stray.is_empty(), "belong to no file: {stray:?}");
+    known.clear();
+    remove_all(user, &life).await;
+    let life = rest(house, life, rare).await;
+    assert_eq!(objects(&life).await, known, "everything is removed");
+    house.kill(Some(life)).await;
+}
+
+/// Waits for the purges and the sweep, stops in order, starts again.
+async fn rest(house: &House, life: Life, rare: &mut Rare) -> Life {
+    life.client.stop().await.expect("nothing is faulty");
+    let clock = life.world.world().clock;
+    let is_over = async || {
+        let status = life.mds.status().await;
+        status.purging == Some(0) && status.sweep.left == 0
+    };
+    while !is_over().await {
+        clock.sleep(Duration::from_millis(100)).await;
+    }
+    life.mds.stop().await.expect("nothing is faulty");
+    for ost in life.oss.osts() {
+        let objects = life.oss.objects(ost).expect("it serves");
+        objects.settle().await.expect("nothing is faulty");
+        let scrub = objects.scrub(Scrub::new(Verify::All), |_| {}).await;
+        assert_eq!(scrub.expect("it serves").damaged, [], "wrong sums");
+    }
+    life.oss.stop().await.expect("nothing is faulty");
+    house.kill(Some(life)).await;
+    house.live(rare).await.expect("nothing is faulty")
+}
+
+async fn objects(life: &Life) -> BTreeSet<(OstId, ObjectId)> {
+    let mut there = BTreeSet::new();
+    for ost in life.oss.osts() {
+        let objects = life.oss.objects(ost).expect("it serves");
+        for (object, _) in objects.list(None, 1000).await.expect("it serves") {
+            there.insert((ost, object));
+        }
+    }
+    there
+}
+
+/// Deepest first.
+async fn remove_all(user: &User, life: &Life) {
+    let tree = user.history.now();
+    let mut left: Vec<_> = tree.names.iter().collect();
+    while !left.is_empty() {
+        let full: BTreeSet<InodeId> = left.iter().map(|((dir, _), _)| *dir).collect();
+        let mut later = Vec::new();
+        for entry in left {
+            let ((dir, text), ino) = entry;
+            let name = super::user::name(text);
+            let removed = match tree.nodes[ino].kind {
+                FileKind::Directory if full.contains(ino) => {
+                    later.push(entry);
+                    continue;
+                }
+                FileKind::Directory => life.client.rmdir(&me(), *dir, &name).await,
+                _ => life.client.unlink(&me(), *dir, &name).await,
+            };
+            removed.expect("nothing is faulty");
+        }
+        left = later;
+    }
+}

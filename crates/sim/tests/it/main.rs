@@ -1,0 +1,5 @@
+//! The simulations, each seed twice. `GUPFS_SEEDS` says how many seeds, `GUPFS_SEED` runs one and prints its events.
+
+mod every_sync;
+mod town;
+mod whole;

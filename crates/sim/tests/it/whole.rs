@@ -1,0 +1,25 @@
+//! Random lives of the real client and servers.
+
+use gupfs_sim::{seeds, whole};
+
+/// At least so often in a run of the usual length.
+const RARE: [(&str, u64); 13] = [
+    ("crash between mark and data", 10),
+    ("crash between inode block and its first use", 15),
+    ("crash in a recovery", 80),
+    ("torn log record", 30),
+    ("index behind the log at recovery", 700),
+    ("failing sync", 40),
+    ("full disk", 30),
+    ("orphan removed at recovery", 1_000),
+    ("purge or cut interrupted by a crash", 120),
+    ("cut resumed at recovery", 30),
+    ("rename over a target crossed a crash", 15),
+    ("reply lost by a crash", 10),
+    ("unsynced bytes at a power cut", 800),
+];
+
+#[test]
+fn whatever_happens_to_the_disks_what_was_promised_is_kept() {
+    seeds::each_twice(200, whole::run).expect(&RARE);
+}
