@@ -31,6 +31,7 @@ pub enum Command {
     Stop(commands::stop::Stop),
     Status(commands::status::Status),
     Df(commands::df::Df),
+    Sync(commands::sync::Sync),
     #[command(subcommand)]
     Layout(commands::layout::Layout),
     Check(commands::check::Check),
@@ -50,6 +51,7 @@ impl Command {
             Command::Stop(_) => "stop",
             Command::Status(_) => "status",
             Command::Df(_) => "df",
+            Command::Sync(_) => "sync",
             Command::Layout(_) => "layout",
             Command::Check(_) => "check",
             Command::Config(_) => "config",

@@ -23,6 +23,8 @@ fn help_lists_the_commands() {
           stop         Unmount and stop a running gupfs; everything is kept
           status       Show what runs, what it does, what it waits for, what is damaged
           df           Show the space of each OST and of all together
+          sync         Bring everything that was written so far onto the disks, so that it survives a power
+                       cut
           layout       Show or set how files are laid out over the OSTs
           check        Look for inconsistencies in a stopped store, and repair what can be repaired without
                        losing anything

@@ -306,6 +306,10 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
         size(&place.store()),
         "two OSTs on one disk have its room once"
     );
+    fs::write(at("unsynced"), vec![1; 100_000]).unwrap();
+    let synced: serde_json::Value =
+        serde_json::from_str(&said(&gupfs(["sync", &at("."), "--json"]))).unwrap();
+    assert!(synced["change"].as_u64().unwrap() > 0, "{synced}");
     fs::create_dir(at("wide")).unwrap();
     let set = gupfs([
         "layout",

@@ -14,6 +14,7 @@ pub mod layout;
 pub mod man;
 pub mod status;
 pub mod stop;
+pub mod sync;
 pub mod up;
 pub mod version;
 
@@ -26,6 +27,7 @@ pub fn run(command: Command) -> Outcome<Exit> {
         Command::Stop(stop) => stop.run(),
         Command::Status(status) => status.run(),
         Command::Df(df) => df.run(),
+        Command::Sync(sync) => sync.run(),
         Command::Layout(layout) => layout.run(),
         Command::Check(check) => check.run(),
         Command::Config(config) => config.run(),

@@ -11,6 +11,8 @@ pub enum Ask {
     Status,
     /// Answered with a list of `OstStatus`.
     Df,
+    /// Answered with a `Synced` when everything that was answered before survives a power cut.
+    Sync,
     /// Where the bytes of a file lie, or how new files of a directory will.
     LayoutGet { ino: InodeId },
     /// None: what the directory above says.

@@ -5,6 +5,7 @@ use super::layout::{ComponentView, LayoutView, ObjectState, ObjectView};
 use super::roles::Roles;
 use super::status;
 use crate::commands::df::OstSpace;
+use crate::commands::sync::Synced;
 use crate::control::{Answerer, Ask, Reply};
 use crate::home::{Home, Marker};
 use crate::metrics::Calls;
@@ -37,6 +38,7 @@ impl Answerer for Answers {
         match ask {
             Ask::Status => Reply::good(&status::of(self).await),
             Ask::Df => Reply::good(&self.df().await),
+            Ask::Sync => self.sync().await,
             Ask::LayoutGet { ino } => told(self.layout(ino).await),
             Ask::LayoutSet { ino, rule } => told(self.set_layout(ino, rule).await),
             Ask::Stop { force } => self.stop(force).await,
@@ -71,6 +73,15 @@ impl Answers {
                 device: std::fs::metadata(self.home.ost(target.ost)).map_or(0, |found| found.dev()),
             })
             .collect()
+    }
+
+    async fn sync(&self) -> Reply {
+        match self.roles.client.sync_all().await {
+            Ok(()) => Reply::good(&Synced {
+                change: self.roles.client.status().durable,
+            }),
+            Err(refusal) => Reply::Bad(format!("not everything could be synced: {refusal}")),
+        }
     }
 
     async fn layout(&self, ino: InodeId) -> Result<LayoutView, Refusal> {

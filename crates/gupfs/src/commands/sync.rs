@@ -1,0 +1,57 @@
+//! `gupfs sync`: everything that programs were answered is on the disks.
+
+use crate::amount::show_time;
+use crate::control::{Ask, Place};
+use crate::exit::{Exit, Outcome};
+use clap::Args;
+use gupfs_world::World;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bring everything that was written so far onto the disks, so that it survives a power cut
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs sync
+  gupfs sync /mnt/gupfs --json
+
+Linux does not pass syncfs(2), which `sync -f` uses, on to file systems like this one; this command does its work. A \
+single file is synced by fsync(2), for example with `sync FILE`.
+
+Exit codes: 0 synced · 1 something could not be synced · 2 not a gupfs store or mount · 3 nothing serves it")]
+pub struct Sync {
+    /// The store's directory or its mount point; without it, the only one mounted here
+    path: Option<PathBuf>,
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was synced.
+#[derive(Serialize, Deserialize)]
+pub struct Synced {
+    /// Every change of metadata up to this one is durable.
+    pub change: u64,
+}
+
+impl Sync {
+    pub fn run(self) -> Outcome<Exit> {
+        let place = Place::find(self.path.as_deref())?;
+        let clock = World::real().clock;
+        let begun = clock.boot();
+        let synced: Synced = place.ask(&Ask::Sync)?;
+        let took: Duration = clock.boot().since(begun);
+        match self.json {
+            true => println!(
+                "{}",
+                serde_json::json!({ "change": synced.change, "seconds": took.as_secs_f64() })
+            ),
+            false => println!(
+                "synced in {}: everything up to change {}",
+                show_time(took),
+                synced.change
+            ),
+        }
+        Ok(Exit::Fine)
+    }
+}
