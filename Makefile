@@ -2,7 +2,7 @@
 #
 #   make demo        build, mount, work, kill, restart, compare: the five-minute proof
 #   make test        everything that must hold before a change lands
-#   make test-long   the simulations with ten times the seeds
+#   make test-long   simulations, random calls, kills and power cuts, several times as many
 #   make mutants     plants known bugs, and expects the simulations to find each
 #   make bench       speeds, as ratios to the local file system, into bench/results/
 #   make build       the binary, optimised, in $(TARGET)/release/gupfs
@@ -46,6 +46,8 @@ test:
 
 test-long:
 	GUPFS_TIMES=10 $(CARGO) test -p gupfs-sim --test it
+	GUPFS_RANDOM=1 GUPFS_CASES=3000 $(CARGO) test -p gupfs --test model
+	GUPFS_CUTS=200 GUPFS_KILLS=100 $(CARGO) test -p gupfs --test power_cut
 
 mutants:
 	@scripts/mutants.sh

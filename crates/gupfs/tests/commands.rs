@@ -164,6 +164,7 @@ fn every_command_has_a_manual_page() {
         gupfs-man.1
         gupfs-status.1
         gupfs-stop.1
+        gupfs-sync.1
         gupfs-up.1
         gupfs-version.1
         gupfs.1"#]]

@@ -13,7 +13,7 @@ use model::Model;
 use op::Op;
 use program::Program;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestError, TestRunner};
+use proptest::test_runner::{Config, TestError, TestRng, TestRunner};
 use real::Real;
 use std::cell::{Cell, RefCell};
 
@@ -59,12 +59,20 @@ fn run(cases: u32, ops: impl Strategy<Value = Op>, length: usize) {
         *program.borrow_mut() = Some(Program::start(&store, &mount));
     };
     let case = Cell::new(0u64);
-    let mut runner = TestRunner::new(Config {
+    let config = Config {
         cases,
         max_shrink_iters: 2000,
         failure_persistence: None,
         ..Config::default()
-    });
+    };
+    // The same cases each time, so that a change is judged by what it changed; others when somebody asks.
+    let mut runner = match std::env::var_os("GUPFS_RANDOM") {
+        Some(_) => TestRunner::new(config),
+        None => {
+            let rng = TestRng::deterministic_rng(config.rng_algorithm);
+            TestRunner::new_with_rng(config, rng)
+        }
+    };
     let outcome = runner.run(&proptest::collection::vec(ops, 1..length), |ops| {
         case.set(case.get() + 1);
         let dir = mount.join(format!("case-{}", case.get()));
