@@ -357,7 +357,7 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
     let df = about(&place, &["df", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&df.stdout).unwrap();
     assert_eq!(json["osts"].as_array().unwrap().len(), 2);
-    assert_eq!(json["total"]["objects"], 2);
+    assert_eq!(json["total"]["objects"], 3);
     assert_eq!(running.stop(), 0);
 }
 
