@@ -21,9 +21,19 @@ mod node;
 
 use clap::Parser;
 use commands::guardian::{self, Guardian};
+use rustix::process::Resource;
 use std::process::ExitCode;
 
+/// A store keeps many files open, and the usual limit is there for programs that could not count beyond it. The hard limit
+/// is ours to use; where it cannot be raised `gupfs doctor` says what it should be.
+fn raise_open_files() {
+    let mut limit = rustix::process::getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = rustix::process::setrlimit(Resource::Nofile, limit);
+}
+
 fn main() -> ExitCode {
+    raise_open_files();
     let (name, outcome) = match Guardian::asked() {
         Some(guardian) => (guardian::NAME, guardian.run()),
         None => {

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 impl Target {
     /// The object as it stands on disk, whether or not it exists.
     pub async fn object(&self, id: ObjectId) -> Result<Arc<Object>, Refusal> {
+        self.sync_if_many_open().await?;
         let object = self.table.get(id);
         self.load(&object).await?;
         Ok(object)

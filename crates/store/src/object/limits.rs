@@ -16,6 +16,9 @@ pub(super) const DIR_SHIFT: u32 = 12;
 /// Files a target keeps open: a process that serves several targets stays below the usual hard limit of descriptors.
 pub const OPEN_FILES: usize = 512;
 
+/// Files with unsynced bytes stay open, so there may be more; at so many all are synced, so that some can be closed.
+pub const OPEN_FILES_MOST: usize = 2 * OPEN_FILES;
+
 /// Objects whose state (size, open files) is remembered without being in use; about 300 bytes each.
 pub const OBJECTS_KEPT: usize = 32 << 10;
 const _: () = assert!(OBJECTS_KEPT >= OPEN_FILES);

@@ -24,6 +24,8 @@ pub struct TargetStatus {
     /// What writers may still take.
     pub available: u64,
     pub objects: u64,
+    /// Data files that are open.
+    pub open_files: usize,
     /// Regions whose sums are not recorded yet.
     pub dirty_regions: u64,
     /// Records of clean regions deleted because somebody was to write there, since the target was opened.
@@ -49,6 +51,7 @@ impl TargetStatus {
             free: 0,
             available: 0,
             objects: 0,
+            open_files: 0,
             dirty_regions: 0,
             marks: 0,
             settled: 0,
@@ -77,6 +80,7 @@ impl Objects {
             free: space.free,
             available: space.available,
             objects: target.objects.load(Ordering::Relaxed),
+            open_files: target.table.open_files(),
             dirty_regions: target.dirty.load(Ordering::Relaxed) as u64,
             marks: target.counters.marks.get(),
             settled: target.counters.settled.get(),

@@ -78,6 +78,10 @@ impl Table {
         });
     }
 
+    pub fn open_files(&self) -> usize {
+        self.open.lock().len()
+    }
+
     /// Closes some: the process has no descriptors left.
     pub fn close_some(&self) {
         let mut open = self.open.lock();

@@ -46,6 +46,8 @@ pub(super) struct Target {
     changes_stamped: AtomicU64,
     /// Why it serves no more.
     down: OnceLock<String>,
+    /// Held by who syncs so that files can be closed.
+    pub closing: tokio::sync::Mutex<()>,
     /// Closed because of what it is, not because something failed.
     refused: AtomicBool,
     _lock: DiskLock,
@@ -80,6 +82,7 @@ impl Target {
             changes_stamped: AtomicU64::new(0),
             superblock: tokio::sync::Mutex::new(found),
             down: OnceLock::new(),
+            closing: tokio::sync::Mutex::new(()),
             refused: AtomicBool::new(false),
             _lock: lock,
             disk,

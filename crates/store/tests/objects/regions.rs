@@ -5,6 +5,7 @@ use gupfs_proto::data::{Checked, Existing};
 use gupfs_proto::limits::{REGION, REGION_BLOCKS};
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{ObjectOffset, Refusal};
+use gupfs_store::object::limits::OPEN_FILES_MOST;
 use gupfs_store::object::{Scrub, Verify};
 use gupfs_world::fake::CallKind;
 use std::time::Duration;
@@ -27,6 +28,23 @@ async fn a_region_left_alone_becomes_clean_and_its_sums_outlive_the_process() {
     assert_eq!(sums_known(&objects, id).await, 3 * REGION_BLOCKS);
     let bytes = read(&objects, id, 100, 3 * REGION).await.unwrap();
     assert!(bytes == pattern(1, 100, 3 * REGION));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_objects_can_be_written_and_read_with_few_files_open() {
+    let house = House::new(8, false);
+    let mut objects = house.fresh().await;
+    let count = 3 * OPEN_FILES_MOST as u64;
+    for number in 0..count {
+        write(&objects, object(number), 0, b"bytes").await.unwrap();
+        assert!(objects.status().await.open_files <= OPEN_FILES_MOST + 1);
+    }
+    objects = house.reopened(objects).await;
+    for number in 0..count {
+        let bytes = read(&objects, object(number), 0, 5).await.unwrap();
+        assert_eq!(bytes, b"bytes");
+        assert!(objects.status().await.open_files <= OPEN_FILES_MOST + 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]
