@@ -152,7 +152,7 @@ fn data_subject(op: &data::Op) -> Option<InodeId> {
         | Op::Seek { object, .. }
         | Op::Stat { object }
         | Op::Remove { object } => Some(object.ino),
-        Op::Sync { objects } => objects.first().map(|object| object.ino),
+        Op::Sync { objects } | Op::Confirm { objects } => objects.first().map(|object| object.ino),
         Op::List { .. } | Op::Space => None,
     }
 }

@@ -18,7 +18,6 @@ use gupfs_proto::{Caller, InodeId, OstId, Refusal, SessionId, meta};
 use gupfs_world::World;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// A session with one file system. All functions may be called from any task, beside each other.
 pub struct Client {
@@ -35,7 +34,8 @@ pub struct Client {
     pub(crate) handles: Handles,
     pub(crate) counters: Counters,
     /// A background sync of closed files' objects is under way.
-    pub(crate) syncing_left: AtomicBool,
+    /// One sync of what closed files left at a time.
+    pub(crate) syncing_left: tokio::sync::Mutex<()>,
 }
 
 impl Client {
@@ -78,7 +78,7 @@ impl Client {
             table: Table::new(),
             handles: Handles::default(),
             counters: Counters::default(),
-            syncing_left: AtomicBool::new(false),
+            syncing_left: tokio::sync::Mutex::default(),
         }))
     }
 

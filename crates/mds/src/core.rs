@@ -1,12 +1,12 @@
 //! What one metadata server is made of, shared by requests and chores.
 
-use crate::chores::{Purges, Sweeps, Unfinished};
+use crate::chores::{Confirms, Purges, Sweeps, Unfinished};
 use crate::cuts::Cuts;
 use crate::shard::Shard;
 use crate::stats::Stats;
 use crate::targets::Targets;
 use crate::waits::{Awaited, Waits, Who};
-use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq, VirtualShards};
+use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq, VirtualShard, VirtualShards};
 use gupfs_store::kv::{Kv, KvError};
 use gupfs_world::{Disk, World};
 use parking_lot::Mutex;
@@ -28,6 +28,7 @@ pub struct Core {
     pub purges: Purges,
     pub unfinished: Unfinished,
     pub sweeps: Sweeps,
+    pub confirms: Confirms,
     pub stats: Stats,
     pub waits: Waits,
     /// False while only the reserve of the metadata disk is left.
@@ -70,6 +71,7 @@ impl Core {
             purges: Purges::default(),
             unfinished: Unfinished::default(),
             sweeps: Sweeps::default(),
+            confirms: Confirms::default(),
             stats: Stats::default(),
             growth_allowed: AtomicBool::new(true),
             reads_slow_until: AtomicU64::new(0),
@@ -80,6 +82,10 @@ impl Core {
             failed: OnceLock::new(),
             root: Caller::root(),
         }
+    }
+
+    pub fn all_shards(&self) -> impl Iterator<Item = VirtualShard> + use<> {
+        (0..self.shards.0).map(VirtualShard)
     }
 
     /// The store failed: nothing is promised any more, since what is on disk is unknown until it is opened again.

@@ -190,6 +190,7 @@ impl Core {
             match work {
                 Work::Cut { id, objects } => applied.cut = Some(self.cuts.add(id, seq, objects)),
                 Work::Purge { id, objects } => self.purges.add(id, seq, objects),
+                Work::Confirm(_) => self.confirms.expect(),
                 Work::Numbers { shard, counters } => applied.numbers = Some((shard, counters)),
                 Work::SessionEnded(session) => {
                     shard.sessions.remove(&session);

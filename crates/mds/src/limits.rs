@@ -22,6 +22,16 @@ pub const RETRY: Duration = Duration::from_secs(2);
 /// How long a request waits for any one thing (a commit, a sync, an OST) before it is refused with what it waited for.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
+/// How often objects of files that were closed without a sync are confirmed. An OST has synced what rested for five seconds
+/// by then, so that mostly nothing is left to be synced; and a file that is removed within it is never synced.
+pub const CONFIRM_EVERY: Duration = Duration::from_secs(10);
+
+/// Files confirmed in one go.
+pub const CONFIRM_STEP: usize = 1_024;
+
+/// How long a stop confirms before it leaves the rest to the next start.
+pub const STOP_CONFIRMS: Duration = Duration::from_secs(30);
+
 /// How often one request may ask for more records before it is refused: each round fetches what the operation had not
 /// seen, so a path of directories needs as many rounds as it has levels; PATH_MAX allows 2,048 of them.
 pub const ROUNDS_MAX: u32 = 4_096;

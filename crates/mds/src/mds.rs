@@ -3,7 +3,7 @@
 use crate::chores;
 use crate::core::{Core, Parts};
 use crate::error::StartError;
-use crate::limits::STOP_WAIT;
+use crate::limits::{STOP_CONFIRMS, STOP_WAIT};
 use crate::records::to_store;
 use crate::recover::RecoveryReport;
 use crate::targets::{Target, TargetInfo, Targets};
@@ -175,6 +175,12 @@ impl Mds {
         for chore in chores {
             chore.stop();
             let _ = chore.await; // that it was stopped
+        }
+        // What is not confirmed in time stays recorded.
+        tokio::select! {
+            biased;
+            () = self.core.confirm_all() => {}
+            () = self.core.world.clock.sleep(STOP_CONFIRMS) => {}
         }
         let how = match self.core.sweeps.status().left {
             0 => Stop::InOrder,

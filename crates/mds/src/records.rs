@@ -248,6 +248,11 @@ pub fn to_store(batch: Batch) -> gupfs_store::kv::Batch {
         .collect()
 }
 
+/// A record that cannot be understood.
+pub fn damaged(key: &Key, what: impl std::fmt::Display) -> Refusal {
+    Refusal::StoreFailed(format!("record {key:?}: {what}"))
+}
+
 impl Core {
     /// Brings records into memory, so that the next try finds them: away from the reactor, with one hand-off for all.
     pub async fn fetch_all(&self, who: Who, keys: Vec<Key>) -> Result<(), Refusal> {
@@ -260,6 +265,16 @@ impl Core {
         });
         let read = self.waits.wait(who, Awaited::Records(count), read);
         read.await?.map_err(|error| self.fail(&error))
+    }
+
+    /// The newest states of records, read away from the reactor with one hand-off for all.
+    pub async fn get_all_now(&self, keys: Vec<Key>) -> Result<Vec<Option<Bytes>>, Refusal> {
+        let kv = self.kv.clone();
+        let read = self.world.tasks.blocking(move || {
+            let reads = keys.iter().map(|key| kv.get(key.as_bytes()));
+            reads.collect::<Result<Vec<_>, _>>()
+        });
+        read.await.map_err(|error| self.fail(&error))
     }
 
     /// The newest state of a record.

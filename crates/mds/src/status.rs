@@ -1,7 +1,7 @@
 //! What `gupfs status` shows of a metadata server.
 
 use crate::Mds;
-use crate::chores::{PurgeStatus, SweepStatus, UnfinishedStatus};
+use crate::chores::{ConfirmStatus, PurgeStatus, SweepStatus, UnfinishedStatus};
 use crate::drive::Asker;
 use crate::recover::RecoveryReport;
 use crate::shard::SessionInfo;
@@ -38,6 +38,7 @@ pub struct MdsStatus {
     pub purge: PurgeStatus,
     pub unfinished: UnfinishedStatus,
     pub sweep: SweepStatus,
+    pub confirm: ConfirmStatus,
     pub targets: Vec<TargetStatus>,
     pub sessions: BTreeMap<SessionId, SessionInfo>,
     pub recovery: RecoveryReport,
@@ -132,6 +133,7 @@ impl Mds {
             purge: core.purges.status(),
             unfinished: core.unfinished_status(),
             sweep: core.sweeps.status(),
+            confirm: core.confirms.status(),
             targets: core.targets.status(),
             sessions: core.shard.lock().sessions.clone(),
             recovery: self.recovery.clone(),

@@ -24,6 +24,7 @@ pub enum Kind {
     Format = b'F',
     Target = b'G',
     Inode = b'I',
+    Unconfirmed = b'L',
     Writer = b'M',
     Numbers = b'N',
     Orphan = b'O',
@@ -35,12 +36,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 14] = [
         Kind::BackLink,
         Kind::Entry,
         Kind::Format,
         Kind::Target,
         Kind::Inode,
+        Kind::Unconfirmed,
         Kind::Writer,
         Kind::Numbers,
         Kind::Orphan,
@@ -76,6 +78,7 @@ pub enum Parsed {
     },
     Format,
     Inode(InodeId),
+    Unconfirmed(InodeId),
     Writer {
         ino: InodeId,
         session: SessionId,
@@ -179,6 +182,10 @@ impl Key {
         Key::of(ino, Kind::Writer).u64(session.0)
     }
 
+    pub fn unconfirmed(ino: InodeId) -> Key {
+        Key::of(ino, Kind::Unconfirmed)
+    }
+
     pub fn purge(id: PurgeId) -> Key {
         Key::of(id.ino, Kind::Purge).bytes(&id.number.to_be_bytes())
     }
@@ -234,6 +241,7 @@ impl Key {
                 (ino.shard() == shard).then_some(())?;
                 match kind {
                     Kind::Inode => Parsed::Inode(ino),
+                    Kind::Unconfirmed => Parsed::Unconfirmed(ino),
                     Kind::Entry => Parsed::Entry {
                         dir: ino,
                         hash: rest.u64()?,
@@ -412,6 +420,7 @@ mod tests {
             ),
             (Key::orphan(ino, session), Parsed::Orphan { ino, session }),
             (Key::writer(ino, session), Parsed::Writer { ino, session }),
+            (Key::unconfirmed(ino), Parsed::Unconfirmed(ino)),
             (
                 Key::purge(PurgeId { ino, number: 4 }),
                 Parsed::Purge(PurgeId { ino, number: 4 }),

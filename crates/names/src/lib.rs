@@ -42,7 +42,7 @@ pub use key::{Key, KeyRange, Kind, Parsed, PurgeId};
 pub use machine::Machine;
 pub use record::{
     BackLink, Body, Cutting, Directory, Entry, Essence, File, Format, Inode, KnownTarget, Link,
-    Numbers, Orphan, Purge, PurgeWhat, Record, Reply, Ruled, Session, Undecodable, Usage, Writer,
-    Xattr,
+    Numbers, Orphan, Purge, PurgeWhat, Record, Reply, Ruled, Session, Unconfirmed, Undecodable,
+    Usage, Writer, Xattr,
 };
 pub use step::{Batch, Effects, Known, Need, Records, Step, Work};

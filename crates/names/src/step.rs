@@ -73,6 +73,8 @@ pub enum Work {
         id: PurgeId,
         objects: Vec<(OstId, ObjectId)>,
     },
+    /// Objects of this file are to be confirmed some time. The record says the same, so a driver may forget this and look later.
+    Confirm(InodeId),
     /// The answer rests on the batch's being durable.
     Durable,
     /// Inode numbers reserved: `Machine::give_numbers` when the batch is durable.

@@ -26,6 +26,7 @@ impl Service<Request, Reply> for Oss {
                 checked,
             } => ops::read::run(target, object, at, len, existing, checked).await,
             Op::Sync { objects } => ops::sync::run(target, &objects).await,
+            Op::Confirm { objects } => ops::confirm::run(target, &objects).await,
             Op::Cut { object, to } => ops::cut::run(target, object, to).await,
             Op::Allocate {
                 object,

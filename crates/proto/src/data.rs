@@ -40,6 +40,10 @@ pub enum Op {
     Sync {
         objects: Vec<ObjectId>,
     },
+    /// The same for those of these objects that are there, and which they are: a file's record may call them present.
+    Confirm {
+        objects: Vec<ObjectId>,
+    },
     /// Bytes from `to` on go. An absent object stays absent.
     Cut {
         object: ObjectId,
@@ -87,6 +91,7 @@ impl Op {
             Op::Write { .. } => "write",
             Op::Read { .. } => "read",
             Op::Sync { .. } => "sync",
+            Op::Confirm { .. } => "confirm",
             Op::Cut { .. } => "cut",
             Op::Allocate { .. } => "allocate",
             Op::Zero { .. } => "zero",
@@ -152,6 +157,8 @@ pub enum Answer {
         sums: BlockSums,
     },
     Found(Option<ObjectOffset>),
+    /// To Confirm: which of the objects, in their order, are there.
+    There(Vec<bool>),
     /// None: no such object.
     Stat(Option<ObjectStat>),
     Objects(Vec<(ObjectId, ObjectStat)>),

@@ -385,8 +385,10 @@ pub struct Written {
     pub atime: Option<Timestamp>,
     /// Space in use over all objects, in units of 512 bytes.
     pub blocks: u64,
-    /// Objects that exist now: (component index, stripe index).
+    /// Objects that exist and survive a power cut: (component index, stripe index).
     pub present: Vec<(u32, u32)>,
+    /// Objects that exist, of which a power cut may leave nothing.
+    pub unsynced: Vec<(u32, u32)>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

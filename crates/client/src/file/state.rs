@@ -50,6 +50,14 @@ struct Object {
     /// None: not known.
     blocks: Option<u64>,
     unsynced: bool,
+    /// A sync of it is under way: until it ends well, nobody may rely on it.
+    syncing: bool,
+}
+
+impl Object {
+    fn may_vanish(self) -> bool {
+        self.unsynced || self.syncing
+    }
 }
 
 /// Where the bytes of a file are.
@@ -302,7 +310,7 @@ impl State {
                         component.presence.set(stripe, Presence::Never);
                         Object {
                             blocks: Some(0),
-                            unsynced: false,
+                            ..Object::default()
                         }
                     }
                     None => Object::default(),
@@ -457,7 +465,12 @@ impl State {
         self.objects[index].blocks = Some(stat.map_or(0, |stat| stat.blocks));
         let presence = &mut self.layout.components[component].presence;
         match (presence.get(stripe), stat) {
-            (_, Some(_)) => presence.set(stripe, Presence::Present),
+            (Presence::Present, Some(_)) => {}
+            (Presence::Never | Presence::Maybe, Some(_)) => {
+                presence.set(stripe, Presence::Present);
+                // Who made it may not have synced it.
+                self.objects[index].unsynced = true;
+            }
             (Presence::Maybe, None) => presence.set(stripe, Presence::Never),
             // Known to be made and not there: lost. Reading it must go on saying so.
             (Presence::Never | Presence::Present, None) => {}
@@ -470,8 +483,8 @@ impl State {
         self.told != self.changes || self.atime.is_some()
     }
 
-    /// With `keep`, objects that are not durable are left unsaid: the record would say that they are there, and a power
-    /// cut could make a loss of it. Until the file is let go, who recovers it asks for them.
+    /// Objects that are not durable are not called present: the record would say that they are there, and a power cut could
+    /// make a loss of it. With `keep` they are still to be told of; without, the server finds out by itself.
     pub fn word(&self, keep: bool) -> Word {
         let objects = (self.layout.components.iter().enumerate()).flat_map(|(index, component)| {
             let stripes = 0..component.targets.len();
@@ -480,11 +493,12 @@ impl State {
         let there = objects
             .zip(&self.objects)
             .filter(|((.., presence), _)| *presence == Presence::Present);
-        let (told, unsaid): (Vec<_>, Vec<_>) =
-            there.partition(|(_, known)| !keep || !known.unsynced);
-        let present = told
-            .into_iter()
-            .map(|((index, stripe, _), _)| (index as u32, stripe as u32));
+        let (unsynced, synced): (Vec<_>, Vec<_>) = there.partition(|(_, known)| known.may_vanish());
+        let places = |objects: Vec<((usize, usize, Presence), &Object)>| {
+            let place = |((index, stripe, _), _)| (index as u32, stripe as u32);
+            objects.into_iter().map(place).collect::<Vec<_>>()
+        };
+        let whole = !keep || unsynced.is_empty();
         let blocks = if self.layout.is_empty() {
             None
         } else {
@@ -496,10 +510,11 @@ impl State {
                 mtime: self.mtime,
                 atime: self.atime,
                 blocks: blocks.or(self.base.map(|base| base.blocks)).unwrap_or(0),
-                present: present.collect(),
+                present: places(synced),
+                unsynced: places(unsynced),
             },
             changes: self.changes,
-            whole: unsaid.is_empty(),
+            whole,
         }
     }
 
@@ -518,7 +533,7 @@ impl State {
 
     // What is not synced.
 
-    /// Objects to sync, and from now on nobody's business but the taker's.
+    /// Objects to sync, by one who tells with `synced` how it went; nobody else takes any before.
     pub fn take_unsynced(&mut self, ino: InodeId) -> Vec<(OstId, ObjectId)> {
         let all = std::mem::take(&mut self.sync_unsure);
         let mut taken = Vec::new();
@@ -526,21 +541,25 @@ impl State {
             self.layout.objects(ino).zip(&mut self.objects)
         {
             if std::mem::take(&mut known.unsynced) || (all && presence != Presence::Never) {
+                known.syncing = true;
                 taken.push((ost, object));
             }
         }
         taken
     }
 
-    /// They could not be synced: they are still to be.
-    pub fn put_back_unsynced(&mut self) {
-        self.sync_unsure = true;
+    /// What was taken was synced, or could not be and is still to be.
+    pub fn synced(&mut self, well: bool) {
+        for object in &mut self.objects {
+            let was_taken = std::mem::take(&mut object.syncing);
+            object.unsynced |= was_taken && !well;
+        }
     }
 
     /// Objects known to be unsynced.
     pub fn unsynced(&self, ino: InodeId) -> Vec<(OstId, ObjectId)> {
         let all = self.layout.objects(ino).zip(&self.objects);
-        all.filter(|(_, known)| known.unsynced)
+        all.filter(|(_, known)| known.may_vanish())
             .map(|((_, _, ost, object, _), _)| (ost, object))
             .collect()
     }

@@ -1,6 +1,7 @@
 //! fsync(2), syncfs(2): objects first, then our word on the file, then the server's log.
 
 use super::handle::OpenFile;
+use super::left::Left;
 use super::table::File;
 use crate::answer;
 use crate::join;
@@ -9,9 +10,35 @@ use crate::metrics::Counters;
 use crate::service::Client;
 use gupfs_proto::meta::Op;
 use gupfs_proto::{Caller, ObjectId, OstId, Refusal, data};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Unsynced objects in the hands of who syncs them; given up half way, they are still to be synced.
+struct Taken<'a> {
+    inode: &'a File,
+    unsynced: Vec<(OstId, ObjectId)>,
+    well: bool,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.inode.state().synced(self.well);
+    }
+}
+
+/// The same for objects of closed files.
+struct TakenLeft<'a> {
+    left: &'a Mutex<Left>,
+    objects: Vec<(OstId, ObjectId)>,
+}
+
+impl Drop for TakenLeft<'_> {
+    fn drop(&mut self) {
+        self.left.lock().add(self.objects.drain(..));
+    }
+}
 
 impl Client {
     /// fsync(2): what was written to the file survives a power cut; `data_only` (fdatasync) leaves times untold, the
@@ -86,11 +113,15 @@ impl Client {
     }
 
     pub(super) async fn sync_unsynced(&self, inode: &File) -> Result<(), Refusal> {
-        let unsynced = inode.state().take_unsynced(inode.ino);
-        let synced = self.sync_objects(&unsynced).await;
-        if synced.is_err() {
-            inode.state().put_back_unsynced();
-        }
+        // Who comes while another syncs waits for it: what the other took is its own business too.
+        let _syncing = inode.syncing.lock().await;
+        let mut taken = Taken {
+            unsynced: inode.state().take_unsynced(inode.ino),
+            inode,
+            well: false,
+        };
+        let synced = self.sync_objects(&taken.unsynced).await;
+        taken.well = synced.is_ok();
         synced
     }
 
@@ -118,18 +149,20 @@ impl Client {
 
     /// Objects of files that were closed without fsync. Those that cannot be synced stay on the list.
     async fn sync_left(&self) -> Result<(), Refusal> {
-        let left = self.table.left.lock().take();
-        let synced = self.sync_objects(&left).await;
-        if synced.is_err() {
-            self.table.left.lock().add(left);
-        }
-        synced
+        // As for one file: who finds nothing left waits for who took it.
+        let _syncing = self.syncing_left.lock().await;
+        let mut taken = TakenLeft {
+            left: &self.table.left,
+            objects: self.table.left.lock().take(),
+        };
+        self.sync_objects(&taken.objects).await?;
+        taken.objects.clear();
+        Ok(())
     }
 
     /// Writes out what closed files left when it has become much.
     pub(super) fn sync_left_if_many(self: &Arc<Self>) {
-        if self.table.left.lock().len() < LEFT_UNSYNCED_MAX
-            || self.syncing_left.swap(true, Ordering::AcqRel)
+        if self.table.left.lock().len() < LEFT_UNSYNCED_MAX || self.syncing_left.try_lock().is_err()
         {
             return;
         }
@@ -138,7 +171,6 @@ impl Client {
             if let Err(refusal) = client.sync_left().await {
                 tracing::warn!(%refusal, "objects of closed files could not be synced");
             }
-            client.syncing_left.store(false, Ordering::Release);
         });
     }
 

@@ -11,12 +11,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// One inode's part. Order of locks: `ranges`, then `telling`, then the state's own, which no await holds.
+/// One inode's part. Order of locks: `ranges`, `telling`, `syncing`, then the state's own, which no await holds.
 pub struct File {
     pub ino: InodeId,
     pub ranges: Ranges,
     /// One conversation with the metadata server about size, content and objects at a time: its words are absolute.
     pub telling: tokio::sync::Mutex<()>,
+    /// One sync of its objects at a time.
+    pub syncing: tokio::sync::Mutex<()>,
     state: Mutex<State>,
     pins: AtomicU32,
 }
@@ -69,6 +71,7 @@ impl Table {
                 ino,
                 ranges: Ranges::default(),
                 telling: tokio::sync::Mutex::default(),
+                syncing: tokio::sync::Mutex::default(),
                 state: Mutex::default(),
                 pins: AtomicU32::new(0),
             })

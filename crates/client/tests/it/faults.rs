@@ -6,6 +6,7 @@ use gupfs_client::{AllocateHow, ReadHow};
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{OstId, Presence, Refusal};
+use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
 async fn a_full_target_makes_the_write_short_and_then_says_so() {
@@ -125,6 +126,7 @@ async fn a_lost_object_is_an_error_and_never_zeros() {
     let site = Site::new(5).await;
     let file = site.create("file").await;
     site.write(&file, 0, &[1; 10_000]).await;
+    site.client.fsync(&file, false).await.unwrap();
     let lost = |site: &Site| site.ost.state.lock().objects.clear();
     lost(&site);
     let missing = |read| {
@@ -273,4 +275,44 @@ async fn a_held_file_does_not_tell_of_objects_that_are_not_durable() {
     site.client.fsync(&file, false).await.unwrap();
     site.close(file).await;
     assert!(is_told());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_closed_without_a_sync_leaves_its_objects_in_doubt() {
+    let site = Site::new(5).await;
+    let file = site.create("file").await;
+    let ino = file.ino();
+    site.write(&file, 0, &[1; 100_000]).await;
+    site.close(file).await;
+    let layout = site.mds.inode(ino).layout.clone();
+    let presence: Vec<Presence> = layout.objects(ino).map(|(.., presence)| presence).collect();
+    assert!(presence.contains(&Presence::Maybe) && !presence.contains(&Presence::Present));
+    // A sync of the file, opened again, is a reason to say so.
+    let again = site.open(ino).await;
+    site.client.fsync(&again, false).await.unwrap();
+    site.write(&again, 0, &[2; 10]).await;
+    site.client.fsync(&again, false).await.unwrap();
+    site.close(again).await;
+    let layout = site.mds.inode(ino).layout.clone();
+    let presence: Vec<Presence> = layout.objects(ino).map(|(.., presence)| presence).collect();
+    assert!(presence.contains(&Presence::Present));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_syncs_while_another_does_waits_for_it() {
+    let site = Site::new(6).await;
+    let file = site.create("file").await;
+    site.write(&file, 0, &[1; 100_000]).await;
+    site.ost.state.lock().slow_sync = Duration::from_secs(5);
+    let begun = tokio::time::Instant::now();
+    let one = site.client.fsync(&file, true);
+    let other = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let synced = site.client.fsync(&file, true).await;
+        assert!(begun.elapsed() >= Duration::from_secs(5));
+        synced
+    };
+    let (one, other) = tokio::join!(one, other);
+    one.unwrap();
+    other.unwrap();
 }

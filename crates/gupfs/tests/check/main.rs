@@ -351,7 +351,10 @@ fn a_log_damaged_in_the_middle_is_told_and_nothing_is_served() {
         for n in third {
             fs::write(store.place.mnt().join(format!("f{n}")), "x").unwrap();
         }
-        fs::File::open(store.place.mnt()).unwrap().sync_all().unwrap();
+        fs::File::open(store.place.mnt())
+            .unwrap()
+            .sync_all()
+            .unwrap();
     }
     running.kill();
     let log = store.place.store().join("mds/log");

@@ -1,16 +1,18 @@
 //! # chores: what the server does by itself, with progress
 //!
-//! Owns   giving back the space of removed files and of forgotten ones, finishing what an OST kept from being finished,
-//!        watching space.
+//! Owns   giving back the space of removed files and of forgotten ones, confirming objects of files that were closed
+//!        without a sync, finishing what an OST kept from being finished, watching space.
 //! Never  holds up a request: a step changes at most `CHORE_BATCH` records.
 //! Enter  at `start`.
 
+mod confirm;
 mod purge;
 mod space;
 mod sweep;
 mod sweeps;
 mod unfinished;
 
+pub use confirm::{ConfirmStatus, Confirms};
 pub use purge::{PurgeStatus, Purges};
 pub use sweeps::{SweepStatus, Sweeps};
 pub use unfinished::{Unfinished, UnfinishedStatus};
@@ -26,6 +28,7 @@ pub fn start(core: &Arc<Core>, sweep: bool) -> Vec<Task<()>> {
     let mut started = vec![
         tasks.spawn("purge", core.clone().purge_for_ever()),
         tasks.spawn("unfinished", core.clone().finish_for_ever()),
+        tasks.spawn("confirm", core.clone().confirm_for_ever()),
         tasks.spawn("space", core.clone().watch_space_for_ever()),
     ];
     if sweep {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use gupfs_names::{ChoreOp, Key, KeyRange, Kind, Parsed, Purge, PurgeId, PurgeWhat, Record};
 use gupfs_proto::data::{Answer, Op};
 use gupfs_proto::limits::CHORE_BATCH;
-use gupfs_proto::{ObjectId, OstId, Refusal, Seq, VirtualShard};
+use gupfs_proto::{ObjectId, OstId, Refusal, Seq};
 use gupfs_world::BootTime;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -166,7 +166,7 @@ impl Core {
     async fn load_purges(&self, known: &BTreeSet<PurgeId>) -> Result<(), Refusal> {
         // Everything that a scan finds now is in a batch up to here.
         let seq = self.kv.last_seq();
-        for shard in (0..self.shards.0).map(VirtualShard) {
+        for shard in self.all_shards() {
             let mut range = KeyRange::of_kind(shard, Kind::Purge);
             loop {
                 let records = self.scan_now(&range, SCAN_STEP).await?;

@@ -6,6 +6,7 @@
 
 use crate::core::Core;
 use crate::limits::{OST_CALLS, RETRY, SWEEP_PAUSE, SWEEP_STEP};
+use crate::records::damaged;
 use crate::targets::unexpected;
 use crate::together;
 use crate::waits::Who;
@@ -77,16 +78,12 @@ impl Core {
         found: &[ObjectId],
     ) -> Result<Vec<ObjectId>, Refusal> {
         let files: BTreeSet<InodeId> = found.iter().map(|object| object.ino).collect();
-        let keys: Vec<Key> = files.iter().map(|ino| Key::inode(*ino)).collect();
-        self.fetch_all(Who::own("sweep"), keys).await?;
+        let keys = files.iter().map(|ino| Key::inode(*ino)).collect();
+        let records = self.get_all_now(keys).await?;
         let mut known: BTreeMap<InodeId, BTreeSet<ObjectId>> = BTreeMap::new();
-        for ino in files {
-            let key = Key::inode(ino);
-            let Some(record) = self.get_now(&key).await? else {
-                continue;
-            };
-            let inode = Inode::decode(&record)
-                .map_err(|error| Refusal::StoreFailed(format!("record {key:?}: {error}")))?;
+        for (ino, record) in files.into_iter().zip(records) {
+            let Some(record) = record else { continue };
+            let inode = Inode::decode(&record).map_err(|error| damaged(&Key::inode(ino), error))?;
             if let Body::File(file) = inode.body {
                 let objects = file.layout.objects(ino);
                 let here = objects.filter(|(_, _, on, ..)| *on == ost);

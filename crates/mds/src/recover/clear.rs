@@ -51,10 +51,6 @@ impl Core {
         Ok(cleared)
     }
 
-    pub(super) fn all_shards(&self) -> impl Iterator<Item = VirtualShard> + use<> {
-        (0..self.shards.0).map(VirtualShard)
-    }
-
     /// Forgets orphans in batches, so that a crowd of them neither fills memory nor holds up others.
     async fn forget_orphans(&self, shard: VirtualShard, dead: Dead) -> Result<u64, Refusal> {
         let mut range = KeyRange::of_kind(shard, Kind::Orphan);

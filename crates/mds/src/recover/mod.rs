@@ -9,6 +9,7 @@ mod writer;
 
 use crate::core::Core;
 use crate::limits::SCAN_STEP;
+use crate::records::damaged;
 use crate::waits::Who;
 use clear::Dead;
 use gupfs_names::{Key, KeyRange, Kind, Parsed, Purge, PurgeWhat, Record};
@@ -117,8 +118,4 @@ impl Core {
             }
         }
     }
-}
-
-fn damaged(key: &Key, what: impl std::fmt::Display) -> Refusal {
-    Refusal::StoreFailed(format!("record {key:?}: {what}"))
 }

@@ -1,8 +1,8 @@
 //! One file whose writer is gone: its objects say how large it is.
 
-use super::damaged;
 use crate::core::Core;
 use crate::limits::OST_CALLS;
+use crate::records::damaged;
 use crate::targets::unexpected;
 use crate::together;
 use crate::waits::Who;
@@ -75,8 +75,7 @@ impl Core {
         self.committed(Who::own("recover writer"), seq).await
     }
 
-    /// How each object stands, and makes what is found durable: the file's record will say that it is there, and a power
-    /// cut must not make a loss of it.
+    /// How each object stands.
     async fn ask_objects(&self, ino: InodeId, inode: &Inode) -> Result<Found, Refusal> {
         let layout = &inode.file()?.layout;
         let asked =
@@ -92,14 +91,7 @@ impl Core {
                     Ok((component as u32, stripe as u32, stat))
                 });
         let answers = together::all(asked.collect(), OST_CALLS).await;
-        let found = answers.into_iter().collect::<Result<Found, Refusal>>()?;
-        let there = layout
-            .objects(ino)
-            .zip(&found)
-            .filter(|(_, (.., stat))| stat.is_some());
-        self.sync_objects(there.map(|((_, _, ost, object, _), _)| (ost, object)))
-            .await?;
-        Ok(found)
+        answers.into_iter().collect()
     }
 
     async fn stat_object(

@@ -134,6 +134,17 @@ impl Client {
         }
     }
 
+    pub async fn open_file(&self, ino: InodeId) -> Opened {
+        let open = OpenHow {
+            access: Access::READ,
+            ..WRITE
+        };
+        match self.change(0, Op::Open { ino, open }).await.unwrap() {
+            Answer::Opened(opened) => opened,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub async fn end_write(&self, ino: InodeId, written: Written) {
         let op = Op::EndWrite {
             ino,

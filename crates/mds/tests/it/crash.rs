@@ -460,9 +460,15 @@ impl Actor {
                 played.objects += 1;
             }
         }
+        // Synced or not: a chore finds out.
+        let (present, unsynced) = match dice.one_in(2) {
+            true => (present, vec![]),
+            false => (vec![], present),
+        };
         let written = Written {
             size: end,
             present,
+            unsynced,
             ..Written::default()
         };
         let op = Op::EndWrite {

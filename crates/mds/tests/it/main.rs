@@ -6,6 +6,7 @@ mod ost;
 
 mod cold;
 mod concurrency;
+mod confirm;
 mod crash;
 mod cuts;
 mod failing;

@@ -100,6 +100,11 @@ impl FakeOst {
         self.0.state.lock().objects.keys().copied().collect()
     }
 
+    /// As a power cut takes it.
+    pub fn lose(&self, object: ObjectId) {
+        self.0.state.lock().objects.remove(&object);
+    }
+
     pub fn set_down(&self, down: bool) {
         self.0.state.lock().down = down;
     }
@@ -182,6 +187,12 @@ impl Inner {
                 let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
                 asked.push(format!("sync {}", names.join(" ")));
                 Ok(Answer::Done)
+            }
+            Op::Confirm { objects: asked_for } => {
+                let names: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
+                asked.push(format!("confirm {}", names.join(" ")));
+                let there = asked_for.iter().map(|object| objects.contains_key(object));
+                Ok(Answer::There(there.collect()))
             }
             Op::Space => Ok(Answer::Space(state.space)),
             other => Err(Refusal::Malformed(format!(

@@ -20,7 +20,7 @@ use crate::hash::name_hash;
 use crate::key::{Key, KeyRange, Kind, Parsed};
 use crate::record::{
     BackLink, Body, Entry, Format, Inode, KnownTarget, Link, Numbers, Orphan, Purge, PurgeWhat,
-    Record, Reply, Session, Usage, Writer, Xattr,
+    Record, Reply, Session, Unconfirmed, Usage, Writer, Xattr,
 };
 use brief::{Brief, Brieves};
 use bytes::Bytes;
@@ -137,6 +137,10 @@ impl Check {
                 if !self.sessions.contains(&session) {
                     self.problem(Problem::WriterWithoutSession { ino, session });
                 }
+            }
+            Parsed::Unconfirmed(ino) => {
+                self.decodes::<Unconfirmed>(key, value);
+                self.belongs(ino, key, |_| {});
             }
             Parsed::Reply { session, .. } => {
                 self.decodes::<Reply>(key, value);

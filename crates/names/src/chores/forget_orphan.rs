@@ -1,6 +1,6 @@
 use crate::key::{Key, KeyRange, Kind};
 use crate::purge;
-use crate::record::{Body, Orphan};
+use crate::record::{Body, Orphan, Unconfirmed};
 use crate::step::Outcome;
 use crate::view::View;
 use gupfs_proto::{InodeId, SessionId};
@@ -39,6 +39,11 @@ pub(crate) fn remove_all(view: &mut View, ino: InodeId) -> Outcome<()> {
             {
                 view.remove(key);
             }
+        }
+        let unconfirmed = Key::unconfirmed(ino);
+        let had_objects = file.next_generation > 0;
+        if had_objects && view.get::<Unconfirmed>(&unconfirmed)?.is_some() {
+            view.remove(unconfirmed);
         }
         purge::remove_objects(view, &inode, file.next_generation, file.layout.clone());
     }

@@ -1,5 +1,6 @@
 //! Steps that the driver takes by itself: finishing what an operation began, and clearing up after sessions that ended.
 
+mod confirmed;
 mod cut_done;
 mod drop_session;
 mod forget_orphan;
@@ -8,6 +9,7 @@ mod recover_writer;
 mod repair;
 mod reserve_numbers;
 
+pub(crate) use confirmed::expect as expect_confirmation;
 pub(crate) use forget_orphan::forget;
 
 use crate::check::Problem;
@@ -28,11 +30,17 @@ pub enum ChoreOp {
     /// The session holds this nameless inode no more.
     ForgetOrphan { ino: InodeId, session: SessionId },
     /// The session that wrote this file is gone. `found` says of every object of the layout, as (component, stripe), how it
-    /// stands, None where there is none. Cuts of the file were finished before the objects were asked.
+    /// stands, None where there is none; a power cut may still take it. Cuts of the file were finished before the objects were asked.
     RecoverWriter {
         ino: InodeId,
         session: SessionId,
         found: Vec<(u32, u32, Option<ObjectStat>)>,
+    },
+    /// Objects that may exist of a file with an `L` record: as (component, stripe), whether it is there and survives a
+    /// power cut. The file is as it was when they were asked.
+    Confirmed {
+        ino: InodeId,
+        found: Vec<(u32, u32, bool)>,
     },
     /// Stored replies of the session in this shard, and in the first shard its registration.
     DropSession {
@@ -54,6 +62,7 @@ pub(crate) fn apply(view: &mut View, chore: &ChoreOp) -> Outcome<()> {
             session,
             found,
         } => recover_writer::recover_writer(view, *ino, *session, found),
+        ChoreOp::Confirmed { ino, found } => confirmed::confirmed(view, *ino, found),
         ChoreOp::DropSession { session, shard } => {
             drop_session::drop_session(view, *session, *shard)
         }

@@ -1,3 +1,4 @@
+use super::expect_confirmation;
 use crate::key::Key;
 use crate::purge;
 use crate::record::Writer;
@@ -6,7 +7,8 @@ use crate::view::View;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::{InodeId, Layout, Presence, SessionId};
 
-/// A writer is gone without a last word: the objects say what it wrote. Its right to write ends in the same batch.
+/// A writer is gone without a last word: the objects say what it wrote. Its right to write ends in the same batch. What it made
+/// and did not sync is confirmed later: a start does not wait for disks.
 ///
 /// Inline bytes beside a layout are a file whose move into objects did not end: the inline bytes are the file, because the
 /// record that forgets them is written after the objects are safe, and the objects go.
@@ -35,6 +37,7 @@ pub(crate) fn recover_writer(
             inode.blocks = 0;
         });
     }
+    let mut in_doubt = false;
     view.change_file(ino, |inode, file| {
         file.writers = file.writers.saturating_sub(1);
         for (component, stripe, stat) in found {
@@ -44,15 +47,19 @@ pub(crate) fn recover_writer(
             let stripe = *stripe as usize;
             match stat {
                 Some(stat) => {
-                    component.presence.set(stripe, Presence::Present);
+                    if component.presence.get(stripe) != Presence::Present {
+                        component.presence.set(stripe, Presence::Maybe);
+                        in_doubt = true;
+                    }
                     inode.size = inode.size.max(component.file_size(stripe, stat.size));
                     if stat.mtime > inode.ctime {
                         inode.mtime = stat.mtime;
                         inode.ctime = stat.mtime;
                     }
                 }
-                // It may have been made by nobody; one that was there and is not stays known as lost.
-                None if component.presence.get(stripe) == Presence::Maybe => {
+                // Nobody has made it, unless another writer does just now; one that was there and is not stays known as
+                // lost.
+                None if component.presence.get(stripe) == Presence::Maybe && file.writers == 0 => {
                     component.presence.set(stripe, Presence::Never);
                 }
                 None => {}
@@ -64,5 +71,9 @@ pub(crate) fn recover_writer(
             .map(|stat| stat.blocks)
             .sum();
         inode.data_version += 1;
-    })
+    })?;
+    if in_doubt {
+        expect_confirmation(view, ino);
+    }
+    Ok(())
 }

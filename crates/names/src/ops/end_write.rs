@@ -1,6 +1,7 @@
+use crate::chores;
 use crate::key::Key;
 use crate::ops::truncate;
-use crate::record::{File, Inode, Writer};
+use crate::record::{File, Inode, Unconfirmed, Writer};
 use crate::step::Outcome;
 use crate::view::View;
 use gupfs_proto::limits::FILE_SIZE_MAX;
@@ -9,6 +10,9 @@ use gupfs_proto::{InodeId, Presence, Refusal};
 
 /// What the session wrote: size, times, space, objects. With `keep` it goes on writing; without, the file is nobody's, and
 /// objects that it did not report do not exist (or whoever wrote them before reported them).
+///
+/// An object that a power cut may still take is not called present: its loss would look like damage. It stays in doubt until
+/// a chore has confirmed it.
 pub(crate) fn end_write(
     view: &mut View,
     ino: InodeId,
@@ -22,14 +26,22 @@ pub(crate) fn end_write(
     truncate::must_not_be_cutting(file, ino)?;
     check(file, written)?;
     let last = file.writers <= 1;
+    let mut unconfirmed = false;
     if !keep {
         view.remove(writer);
+        if may_vanish(file, written) {
+            chores::expect_confirmation(view, ino);
+            unconfirmed = true;
+        } else if last {
+            // Another session's, that ended before.
+            unconfirmed = view.get::<Unconfirmed>(&Key::unconfirmed(ino))?.is_some();
+        }
     }
     view.change_file(ino, |inode, file| {
         believe(inode, file, written);
         if !keep {
             file.writers = file.writers.saturating_sub(1);
-            if last {
+            if last && !unconfirmed {
                 forget_unmade(file);
             }
         }
@@ -56,7 +68,7 @@ pub(crate) fn check(file: &File, written: &Written) -> Result<(), Refusal> {
         let component = file.layout.components.get(*component as usize);
         component.is_some_and(|component| (*stripe as usize) < component.targets.len())
     };
-    if written.present.iter().all(known) {
+    if written.present.iter().chain(&written.unsynced).all(known) {
         Ok(())
     } else {
         Err(Refusal::Malformed(
@@ -81,6 +93,14 @@ pub(crate) fn believe(inode: &mut Inode, file: &mut File, written: &Written) {
         let component = &mut file.layout.components[*component as usize];
         component.presence.set(*stripe as usize, Presence::Present);
     }
+}
+
+/// Whether it made an object that a power cut may leave nothing of.
+fn may_vanish(file: &File, written: &Written) -> bool {
+    written.unsynced.iter().any(|(component, stripe)| {
+        let component = &file.layout.components[*component as usize];
+        component.presence.get(*stripe as usize) != Presence::Present
+    })
 }
 
 fn forget_unmade(file: &mut File) {

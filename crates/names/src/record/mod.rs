@@ -12,7 +12,7 @@ mod work;
 pub use inode::{Body, Cutting, Directory, File, Inode, Link, Ruled};
 pub use names::{BackLink, Entry, Xattr};
 pub use service::{Format, KnownTarget, Numbers, Usage};
-pub use sessions::{Essence, Orphan, Reply, Session, Writer};
+pub use sessions::{Essence, Orphan, Reply, Session, Unconfirmed, Writer};
 pub use work::{Purge, PurgeWhat};
 
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Records of who asks: `S` sessions, `R` stored replies, `O` orphans, `M` writers.
+//! Records of who asks: `S` sessions, `R` stored replies, `O` orphans, `M` writers, `L` what they left.
 
 use super::first_version;
 use gupfs_proto::{InodeId, Timestamp};
@@ -54,4 +54,10 @@ pub struct Writer {
     pub since: Timestamp,
 }
 
-first_version!(Session, Reply, Orphan, Writer);
+/// `L ino`: nobody's word says which objects of the file survive a power cut; a chore asks for them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unconfirmed {
+    pub since: Timestamp,
+}
+
+first_version!(Session, Reply, Orphan, Writer, Unconfirmed);

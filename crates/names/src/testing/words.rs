@@ -22,6 +22,7 @@ pub fn written(size: u64, present: &[(u32, u32)]) -> meta::Written {
         atime: None,
         blocks: size.div_ceil(512),
         present: present.to_vec(),
+        unsynced: Vec::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One file an operation. Each hands its part of a request to the target's objects and makes the answer.
 
 pub mod allocate;
+pub mod confirm;
 pub mod cut;
 pub mod list;
 pub mod read;

@@ -1,12 +1,10 @@
 //! What a new life finds, and whether the user was promised otherwise.
 
-use super::content::Content;
 use super::house::{House, Life};
 use super::tree::{Node, Outcome, Tree};
 use super::user::{User, me, open};
 use crate::rare::Rare;
 use gupfs_client::{EntryName, ReadHow};
-use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{Attr, FileKind, InodeId, ObjectId, OstId, Refusal};
 use gupfs_store::object::{Scrub, Verify};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +18,6 @@ struct Found {
     tree: Tree,
     attrs: BTreeMap<InodeId, Attr>,
     bytes: BTreeMap<InodeId, Vec<u8>>,
-    /// Files of which an object is missing.
-    lost: BTreeSet<InodeId>,
 }
 
 /// # Panics
@@ -65,29 +61,7 @@ pub async fn judge(user: &mut User, life: &Life, power_cut: bool, rare: &mut Rar
             panic!("{ino} after a crash: {wrong}");
         }
     }
-    for ino in found.lost {
-        // A file that was closed without fsync: its record is durable before its objects are, and says that they are
-        // there. What was synced must not be lost so.
-        let unsynced = user.contents.get(&ino).is_some_and(Content::is_unsynced);
-        assert!(power_cut && unsynced, "{ino} has lost an object");
-        rare.saw("closed file lost its unsynced objects");
-        user.give_up(life, ino).await;
-    }
     user.reborn();
-}
-
-impl Found {
-    fn note(&mut self, ino: InodeId, read: Result<Vec<u8>, Refusal>) -> Result<(), Refusal> {
-        match read {
-            Ok(bytes) => drop(self.bytes.insert(ino, bytes)),
-            Err(Refusal::ObjectDamaged {
-                what: ObjectDamage::Missing,
-                ..
-            }) => drop(self.lost.insert(ino)),
-            Err(refusal) => return Err(refusal),
-        }
-        Ok(())
-    }
 }
 
 async fn look(life: &Life) -> Result<Found, Refusal> {
@@ -96,7 +70,6 @@ async fn look(life: &Life) -> Result<Found, Refusal> {
         tree: Tree::default(),
         attrs: BTreeMap::new(),
         bytes: BTreeMap::new(),
-        lost: BTreeSet::new(),
     };
     let mut dirs = vec![client.root()];
     while let Some(dir) = dirs.pop() {
@@ -121,7 +94,7 @@ async fn look(life: &Life) -> Result<Found, Refusal> {
             found.attrs.insert(attr.ino, attr);
             match attr.kind {
                 FileKind::Directory => dirs.push(attr.ino),
-                _ => found.note(attr.ino, read(life, attr.ino).await)?,
+                _ => drop(found.bytes.insert(attr.ino, read(life, attr.ino).await?)),
             }
         }
     }

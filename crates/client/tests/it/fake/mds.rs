@@ -342,7 +342,7 @@ impl FakeMds {
                 inode.believe(written);
                 if !keep {
                     inode.writers.remove(&request.session);
-                    inode.forget_unmade();
+                    inode.forget_unmade(&written.unsynced);
                 }
                 Ok(Answer::Attr(inode.attr))
             }
@@ -556,10 +556,11 @@ impl Inode {
         self.attr.change += 1;
     }
 
-    fn forget_unmade(&mut self) {
-        for component in &mut self.layout.components {
+    fn forget_unmade(&mut self, unsynced: &[(u32, u32)]) {
+        for (index, component) in self.layout.components.iter_mut().enumerate() {
             for stripe in 0..component.targets.len() {
-                if component.presence.get(stripe) == Presence::Maybe {
+                let is_there = unsynced.contains(&(index as u32, stripe as u32));
+                if component.presence.get(stripe) == Presence::Maybe && !is_there {
                     component.presence.set(stripe, Presence::Never);
                 }
             }

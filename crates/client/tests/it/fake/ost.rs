@@ -10,6 +10,7 @@ use gupfs_world::fake::{FakeClock, FakeDice};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub struct FakeOst {
     clock: FakeClock,
@@ -28,6 +29,8 @@ pub struct State {
     pub journal: Vec<String>,
     /// Refused once each, by operation and target.
     pub refused: Vec<(&'static str, OstId, Refusal)>,
+    /// How long each sync takes.
+    pub slow_sync: Duration,
 }
 
 #[derive(Default, Clone)]
@@ -35,6 +38,8 @@ pub struct Object {
     pub size: u64,
     pub blocks: BTreeMap<u64, Block>,
     pub synced: bool,
+    /// Since it was made.
+    pub was_synced: bool,
     mtime: gupfs_proto::Timestamp,
 }
 
@@ -141,10 +146,12 @@ impl FakeOst {
                 for id in objects {
                     if let Some(it) = state.objects.get_mut(&id) {
                         it.synced = true;
+                        it.was_synced = true;
                     }
                 }
                 Ok(Answer::Done)
             }
+            Op::Confirm { .. } => Err(Refusal::NotSupported),
             Op::Cut { object, to } => {
                 drop(state);
                 Ok(Answer::Written(self.cut(object, to)))
@@ -214,6 +221,10 @@ impl FakeOst {
 impl Service<Request, Reply> for FakeOst {
     async fn answer(self: Arc<Self>, request: Request) -> Reply {
         dawdle(&self.dice).await;
+        if matches!(request.op, Op::Sync { .. }) {
+            let slow = self.state.lock().slow_sync;
+            tokio::time::sleep(slow).await;
+        }
         let reply = self.do_it(request.ost, request.op);
         dawdle(&self.dice).await;
         reply
@@ -354,7 +365,7 @@ fn describe(op: &Op) -> String {
         Op::Read {
             object, at, len, ..
         } => format!("{name} {object} {at}+{len}"),
-        Op::Sync { objects } => format!("{name} {objects:?}"),
+        Op::Sync { objects } | Op::Confirm { objects } => format!("{name} {objects:?}"),
         Op::Cut { object, to } => format!("{name} {object} {to}"),
         Op::Allocate {
             object, at, len, ..

@@ -157,22 +157,6 @@ impl User {
         self.write_to(life, &file, Some(0), len).await
     }
 
-    /// Removes every name of a file that cannot be read any more.
-    pub async fn give_up(&mut self, life: &Life, ino: InodeId) {
-        let mut tree = self.tree();
-        let names = tree.names.iter().filter(|(_, of)| **of == ino);
-        let names: Vec<_> = names.map(|(place, _)| place.clone()).collect();
-        for place in names {
-            let removed = life.client.unlink(&me(), place.0, &name(&place.1)).await;
-            removed.expect("nothing is faulty");
-            tree.names.remove(&place);
-        }
-        life.client.sync_all().await.expect("nothing is faulty");
-        self.history.push(tree);
-        self.history.synced();
-        self.contents.remove(&ino);
-    }
-
     pub(super) async fn chmod(&mut self, life: &Life, file: u64, mode: u32) -> Done {
         let Some(ino) = self.file(file) else {
             return Ok(());

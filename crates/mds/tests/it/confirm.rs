@@ -1,0 +1,126 @@
+//! Files that were closed without a sync: their objects are in doubt until the server has confirmed them.
+
+use crate::client::Client;
+use crate::house::{Life, Simulated, simulate};
+use crate::ost::FakeOst;
+use crate::writers::write;
+use gupfs_proto::{InodeId, ObjectId, Presence};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+async fn close_unsynced(house: &Simulated, client: &Client, name: &str) -> InodeId {
+    let ino = client.create(0, InodeId::ROOT, name).await.unwrap();
+    let opened = client.begin_write(ino).await;
+    let mut written = write(&house.osts, &opened, 5 * MIB, 1);
+    written.unsynced = std::mem::take(&mut written.present);
+    client.end_write(ino, written).await;
+    ino
+}
+
+async fn presence(client: &Client, ino: InodeId) -> Vec<Presence> {
+    let opened = client.open_file(ino).await;
+    let objects = opened.layout.objects(ino);
+    objects.map(|(.., presence)| presence).collect()
+}
+
+/// Since it was asked for last.
+fn confirms(house: &Simulated) -> usize {
+    let asked: Vec<String> = house.osts.iter().flat_map(FakeOst::asked).collect();
+    asked
+        .iter()
+        .filter(|asked| asked.starts_with("confirm "))
+        .count()
+}
+
+#[test]
+fn a_while_after_the_close_its_objects_are_present_and_the_others_never_were() {
+    simulate(async {
+        let house = Simulated::new(11);
+        let Life { mds, world } = house.start().await;
+        let client = Client::open(&mds).await;
+        let files = [
+            close_unsynced(&house, &client, "a").await,
+            close_unsynced(&house, &client, "b").await,
+        ];
+        for ino in files {
+            let presence = presence(&client, ino).await;
+            assert!(presence.iter().all(|is| *is == Presence::Maybe));
+        }
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        for ino in files {
+            let presence = presence(&client, ino).await;
+            assert!(presence.contains(&Presence::Present));
+            assert!(!presence.contains(&Presence::Maybe), "{presence:?}");
+        }
+        let status = mds.status().await.confirm;
+        assert_eq!((status.files_done, status.files_left), (2, 0));
+        assert!(confirms(&house) <= house.osts.len(), "one question an OST");
+        // Nothing is in doubt: nobody is asked.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(confirms(&house), 0);
+        mds.stop().await.unwrap();
+        house.kill(&world).await;
+        house.check().await;
+    });
+}
+
+#[test]
+fn a_stop_leaves_nothing_in_doubt() {
+    simulate(async {
+        let house = Simulated::new(12);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        let ino = close_unsynced(&house, &client, "a").await;
+        life.mds.stop().await.unwrap();
+        house.kill(&life.world).await;
+        let Life { mds, .. } = house.start().await;
+        let client = Client::open(&mds).await;
+        assert!(!presence(&client, ino).await.contains(&Presence::Maybe));
+        assert_eq!(mds.status().await.confirm.files_done, 0);
+        mds.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn what_a_power_cut_took_before_is_a_hole_and_no_loss() {
+    simulate(async {
+        let house = Simulated::new(13);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        let ino = close_unsynced(&house, &client, "a").await;
+        house.kill(&life.world).await;
+        for ost in &house.osts {
+            let there: Vec<ObjectId> = ost.list();
+            there.into_iter().for_each(|object| ost.lose(object));
+        }
+        let Life { mds, .. } = house.start().await;
+        let client = Client::open(&mds).await;
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        let presence = presence(&client, ino).await;
+        assert!(presence.iter().all(|is| *is == Presence::Never));
+        assert_eq!(client.attr(ino).await.unwrap().size, 5 * MIB);
+        mds.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_file_whose_ost_is_down_waits_and_the_others_do_not() {
+    simulate(async {
+        let house = Simulated::new(14);
+        let Life { mds, .. } = house.start().await;
+        let client = Client::open(&mds).await;
+        let wide = close_unsynced(&house, &client, "wide").await;
+        house.osts[1].set_down(true);
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        let status = mds.status().await.confirm;
+        assert_eq!((status.files_done, status.files_left), (0, 1));
+        assert!(status.last_error.is_some());
+        assert!(presence(&client, wide).await.contains(&Presence::Maybe));
+        house.osts[1].set_down(false);
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        assert_eq!(mds.status().await.confirm.files_done, 1);
+        assert!(!presence(&client, wide).await.contains(&Presence::Maybe));
+        mds.stop().await.unwrap();
+    });
+}
