@@ -5,7 +5,7 @@ use gupfs_mds::{Mds, Options};
 use gupfs_proto::meta::{Access, Answer, Lane, Make, Op, OpenHow, Request};
 use gupfs_proto::{Caller, ClusterId, Incarnation, InodeId, Name, Seq, SessionId, Slot};
 use gupfs_rpc::Peer;
-use gupfs_store::index::Index;
+use gupfs_store::index::{FILES_MOST, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
 use gupfs_world::{Disk, World};
@@ -18,7 +18,7 @@ const FILES: u64 = 100_000;
 async fn main() {
     let dir = tempfile::tempdir().expect("a directory for the store");
     let (cluster, incarnation) = (ClusterId(1), Incarnation(2));
-    let index = Index::open_fjall(&dir.path().join("index")).expect("an index");
+    let index = Index::open_fjall(&dir.path().join("index"), FILES_MOST).expect("an index");
     let disk = Disk::real(dir.path()).expect("a disk");
     let how = KvOptions::new(LogOptions::new(StoreId {
         cluster,

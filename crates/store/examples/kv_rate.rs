@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use gupfs_proto::{ClusterId, Incarnation};
-use gupfs_store::index::Index;
+use gupfs_store::index::{FILES_MOST, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, Stop, StoreId};
 use gupfs_world::{Disk, World};
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         cluster: ClusterId(1),
         incarnation: Incarnation(2),
     };
-    let index = Index::open_fjall(&Path::new(&dir).join("index"))?;
+    let index = Index::open_fjall(&Path::new(&dir).join("index"), FILES_MOST)?;
     let options = KvOptions::new(LogOptions::new(store));
     let (kv, _) = Kv::open(Disk::real(&dir)?, index, options, World::real()).await?;
     // On a worker thread, as a reactor would.

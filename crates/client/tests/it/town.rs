@@ -15,7 +15,7 @@ use gupfs_rpc::Peer;
 use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
-use gupfs_store::object::{Engine, Objects, Whose};
+use gupfs_store::object::{Engine, Objects, OpenFiles, Whose};
 use gupfs_world::Dice;
 use gupfs_world::fake::{FakeClock, FakeDice, FakeDisk, FakeOptions, FakeTasks, FakeWorld};
 use std::sync::Arc;
@@ -104,6 +104,7 @@ impl Town {
             let engine = Engine {
                 index: cellar.index(),
                 log_segment: LOG_SEGMENT,
+                open_files: OpenFiles::LEAST.objects,
             };
             let opened = Objects::open_with(cellar.disk.disk(), world.world(), whose, engine);
             objects.push(opened.await.unwrap());

@@ -14,7 +14,7 @@ pub use objects::ObjectProblem;
 
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::home::{Home, Lock, Marker};
-use crate::node::open_metadata;
+use crate::node::{Share, open_metadata};
 use gupfs_names::check::Problem;
 use gupfs_proto::{OstId, OwnerEpoch};
 use gupfs_store::kv::Kv;
@@ -147,13 +147,15 @@ struct Store {
 
 impl Store {
     async fn open(home: &Home, marker: &Marker, world: &World) -> Outcome<Store> {
-        let (kv, found) = open_metadata(home, marker, world).await?;
+        let share = Share::of_this_process(marker.osts().count())
+            .map_err(|trouble| trouble.exit(Exit::Unusable))?;
+        let (kv, found) = open_metadata(home, marker, share, world).await?;
         Ok(Store {
             world: world.clone(),
             kv,
             crashed: !found.log.stopped,
             owner_epoch: found.log.epoch,
-            targets: targets::open(home, marker, world).await,
+            targets: targets::open(home, marker, share, world).await,
         })
     }
 

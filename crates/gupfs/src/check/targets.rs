@@ -4,7 +4,7 @@ use super::Fault;
 use super::objects::{Expected, ObjectProblem};
 use super::progress::Progress;
 use crate::home::{Home, Marker};
-use crate::node::open_target;
+use crate::node::{Share, open_target};
 use gupfs_proto::{ObjectId, OstId, Refusal};
 use gupfs_store::object::{Objects, Scrub, Verify, Whose};
 use gupfs_world::World;
@@ -17,6 +17,7 @@ const STEP: u32 = 1_024;
 pub async fn open(
     home: &Home,
     marker: &Marker,
+    share: Share,
     world: &World,
 ) -> Vec<(OstId, Result<Objects, String>)> {
     let cluster = marker.cluster();
@@ -24,7 +25,7 @@ pub async fn open(
     for ost in marker.osts() {
         opened.push((
             ost,
-            open_target(&home.ost(ost), Whose { cluster, ost }, world).await,
+            open_target(&home.ost(ost), Whose { cluster, ost }, share, world).await,
         ));
     }
     opened

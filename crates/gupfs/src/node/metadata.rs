@@ -1,5 +1,6 @@
 //! The metadata store of a directory, opened.
 
+use super::descriptors::Share;
 use crate::exit::{Outcome, Trouble};
 use crate::home::{Home, Marker};
 use gupfs_store::index::Index;
@@ -11,6 +12,7 @@ use gupfs_world::{Disk, World};
 pub async fn open_metadata(
     home: &Home,
     marker: &Marker,
+    share: Share,
     world: &World,
 ) -> Outcome<(Kv, KvRecovery)> {
     let failed = |error: &(dyn std::error::Error + 'static)| {
@@ -26,7 +28,7 @@ pub async fn open_metadata(
     // fjall does its own I/O.
     let index = world
         .tasks
-        .blocking(move || Index::open_fjall(&dir))
+        .blocking(move || Index::open_fjall(&dir, share.metadata))
         .await
         .map_err(|error| failed(&error))?;
     let store = StoreId {

@@ -5,6 +5,7 @@
 //! Enter  at `Node::start`, then `Node::serve_until_told`.
 
 mod answers;
+mod descriptors;
 mod guard;
 mod layout;
 mod metadata;
@@ -13,6 +14,7 @@ mod roles;
 mod status;
 mod unmount;
 
+pub use descriptors::Share;
 pub use layout::LayoutView;
 pub use metadata::open_metadata;
 pub use roles::open_target;

@@ -1,6 +1,7 @@
 //! The servers and the client of one process, started and stopped in order.
 
 use super::Settings;
+use super::descriptors::Share;
 use super::metadata::open_metadata;
 use crate::config::Atime;
 use crate::exit::{Outcome, Trouble};
@@ -41,8 +42,9 @@ impl Roles {
         calls: Arc<Calls>,
     ) -> Outcome<Roles> {
         let cluster = entered.marker.cluster();
+        let share = Share::of_this_process(entered.marker.osts().count())?;
         make_targets(entered, cluster, world).await?;
-        let opened = open_targets(entered, cluster, world).await;
+        let opened = open_targets(entered, share, cluster, world).await;
         let opening = Opening {
             cluster,
             run: world.dice.u64(),
@@ -50,7 +52,7 @@ impl Roles {
         let oss = Oss::new(opened);
         let peer = Peer::local(oss.clone());
         let osts: Vec<(OstId, OstPeer)> = oss.osts().map(|ost| (ost, peer.clone())).collect();
-        let mds = start_mds(entered, settings, world, &oss, &osts, opening).await?;
+        let mds = start_mds(entered, settings, share, world, &oss, &osts, opening).await?;
         disown_refused(&mds, &oss);
         entered.finish()?;
         let options = gupfs_client::Options {
@@ -145,13 +147,14 @@ async fn make_targets(entered: &Entered, cluster: ClusterId, world: &World) -> O
 /// A target that cannot be opened is down, and no reason for the others not to serve.
 async fn open_targets(
     entered: &Entered,
+    share: Share,
     cluster: ClusterId,
     world: &World,
 ) -> Vec<(OstId, gupfs_oss::Target)> {
     let mut opened = Vec::new();
     for ost in entered.marker.osts() {
         let dir = entered.home.ost(ost);
-        let target = match open_target(&dir, Whose { cluster, ost }, world).await {
+        let target = match open_target(&dir, Whose { cluster, ost }, share, world).await {
             Ok(objects) => gupfs_oss::Target::Serving(objects),
             Err(why) => {
                 tracing::error!(%ost, why, "an OST is down; files with bytes on it give EIO");
@@ -164,10 +167,15 @@ async fn open_targets(
 }
 
 /// Err says why, with the directory.
-pub async fn open_target(dir: &Path, whose: Whose, world: &World) -> Result<Objects, String> {
+pub async fn open_target(
+    dir: &Path,
+    whose: Whose,
+    share: Share,
+    world: &World,
+) -> Result<Objects, String> {
     let at = |why: String| format!("'{}': {why}", dir.display());
     let disk = Disk::real(dir).map_err(|error| at(told(&error)))?;
-    Objects::open(disk, world.clone(), whose)
+    Objects::open(disk, world.clone(), whose, share.target)
         .await
         .map_err(|error| at(told(&error)))
 }
@@ -175,6 +183,7 @@ pub async fn open_target(dir: &Path, whose: Whose, world: &World) -> Result<Obje
 async fn start_mds(
     entered: &Entered,
     settings: &Settings,
+    share: Share,
     world: &World,
     oss: &Oss,
     osts: &[(OstId, OstPeer)],
@@ -186,7 +195,7 @@ async fn start_mds(
     };
     refuse_lost_metadata(entered)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-    let opened = open_metadata(&entered.home, &entered.marker, world).await?;
+    let opened = open_metadata(&entered.home, &entered.marker, share, world).await?;
     let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
     let mut options = gupfs_mds::Options::new(opened, disk, world.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);

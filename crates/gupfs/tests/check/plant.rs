@@ -4,10 +4,10 @@ use crate::running::Place;
 use bytes::Bytes;
 use gupfs_names::{Inode, Key, KeyRange, Kind, Parsed, Record};
 use gupfs_proto::{ClusterId, Incarnation, InodeId, ObjectId, OstId, VirtualShard};
-use gupfs_store::index::Index;
+use gupfs_store::index::{FILES_LEAST, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, Stop, StoreId};
-use gupfs_store::object::{Objects, Whose};
+use gupfs_store::object::{Objects, OpenFiles, Whose};
 use gupfs_world::{Disk, World};
 use std::path::PathBuf;
 
@@ -95,7 +95,7 @@ pub fn in_records(place: &Place, plant: impl FnOnce(&Records)) {
     let marker = marker(place);
     run(async {
         let mds = place.store().join("mds");
-        let index = Index::open_fjall(&mds.join("index")).unwrap();
+        let index = Index::open_fjall(&mds.join("index"), FILES_LEAST).unwrap();
         let store = StoreId {
             cluster: marker.cluster,
             incarnation: marker.metadata,
@@ -124,7 +124,9 @@ pub fn in_objects<F: Future<Output = ()>>(
             cluster,
             ost: OstId(ost),
         };
-        let objects = Objects::open(disk, World::real(), whose).await.unwrap();
+        let objects = Objects::open(disk, World::real(), whose, OpenFiles::LEAST)
+            .await
+            .unwrap();
         plant(objects.clone()).await;
         objects.stop().await.unwrap();
     });

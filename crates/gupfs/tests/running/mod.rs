@@ -37,6 +37,18 @@ pub fn command() -> Command {
     command
 }
 
+/// `gupfs` that may not have more than `files` open.
+pub fn command_with_files(files: u64) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")])
+        .arg(env!("CARGO_BIN_EXE_gupfs"))
+        .env_remove("GUPFS_LOG")
+        .env("COLUMNS", "100")
+        .stdin(Stdio::null());
+    command
+}
+
 /// Exit code and what was said on standard error, with `dir` written as DIR.
 pub fn refused(output: &Output, dir: &Path) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
@@ -70,7 +82,17 @@ impl Running {
 
     /// Err is what it said before it ended.
     pub fn try_start(store: &Path, mount: &Path, more: &[&str]) -> Result<Running, String> {
-        let mut child = command()
+        Running::try_start_by(command(), store, mount, more)
+    }
+
+    /// The same with a command of the caller's, that is `gupfs` in some other surroundings.
+    pub fn try_start_by(
+        mut command: Command,
+        store: &Path,
+        mount: &Path,
+        more: &[&str],
+    ) -> Result<Running, String> {
+        let mut child = command
             .arg("up")
             .arg(store)
             .arg("--mount")

@@ -7,7 +7,7 @@ use gupfs_mds::{Mds, Options, StartError};
 use gupfs_names::check::Check;
 use gupfs_names::{Key, KeyRange};
 use gupfs_proto::{ClusterId, Incarnation, VirtualShards};
-use gupfs_store::index::{FakeIndex, Index, IndexError};
+use gupfs_store::index::{FILES_LEAST, FakeIndex, Index, IndexError};
 use gupfs_store::kv::{Kv, KvError, KvOptions, KvRecovery};
 use gupfs_store::log::{LogOptions, Stop, StoreId};
 use gupfs_world::fake::{FakeDice, FakeDisk, FakeOptions, FakeWorld};
@@ -100,7 +100,7 @@ impl House {
     async fn index(&self) -> Result<Index, IndexError> {
         let mut tries = 0;
         loop {
-            match Index::open_fjall(&self.dir.path().join("index")) {
+            match Index::open_fjall(&self.dir.path().join("index"), FILES_LEAST) {
                 Err(IndexError::Engine(why)) if why.contains("Locked") && tries < 1_000 => {
                     tries += 1;
                     tokio::time::sleep(std::time::Duration::from_millis(5)).await;

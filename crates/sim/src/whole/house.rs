@@ -13,7 +13,7 @@ use gupfs_rpc::Peer;
 use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
-use gupfs_store::object::{Engine, Objects, Whose};
+use gupfs_store::object::{Engine, Objects, OpenFiles, Whose};
 use gupfs_world::Dice;
 use gupfs_world::fake::{
     Counters, FakeClock, FakeDice, FakeDisk, FakeOptions, FakeTasks, FakeWorld,
@@ -123,6 +123,7 @@ impl House {
             let engine = Engine {
                 index: Index::fake(target.index.clone()),
                 log_segment: OST_SEGMENT,
+                open_files: OpenFiles::LEAST.objects,
             };
             let disk = target.disk.disk();
             let opened = Objects::open_with(disk, world.world(), whose(ost), engine).await;

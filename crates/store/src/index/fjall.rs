@@ -40,11 +40,11 @@ pub struct FjallIndex {
 }
 
 impl FjallIndex {
-    pub fn open(dir: &Path) -> Result<FjallIndex, IndexError> {
+    pub fn open(dir: &Path, files: usize) -> Result<FjallIndex, IndexError> {
         let database = Database::builder(dir)
             .cache_size(limits::CACHE_BYTES)
             .max_journaling_size(limits::JOURNAL_BYTES)
-            .max_cached_files(Some(limits::FILES))
+            .max_cached_files(Some(files))
             .worker_threads(limits::WORKERS)
             // Our log survives the process; the journal's bytes may stay in memory until `persist`.
             .manual_journal_persist(true)

@@ -10,8 +10,12 @@ pub const MEMTABLE_BYTES: u64 = 16 << 20;
 /// The engine's own journal: read again at a start, so it bounds how long that takes.
 pub const JOURNAL_BYTES: u64 = 128 << 20;
 
-/// Open table files.
-pub const FILES: usize = 256;
+/// Table files that are kept open, at most and at least: one that is not is opened for each question.
+pub const FILES_MOST: usize = 256;
+pub const FILES_LEAST: usize = 16;
+
+/// Descriptors beside them: journals, the lock, tables that are being merged.
+pub const FILES_BESIDE: usize = 16;
 
 /// One thread flushes and merges: the machine is for its users.
 pub const WORKERS: usize = 1;

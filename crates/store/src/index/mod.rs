@@ -16,6 +16,7 @@ pub mod limits;
 pub use error::IndexError;
 #[cfg(feature = "fake")]
 pub use fake::FakeIndex;
+pub use limits::{FILES_BESIDE, FILES_LEAST, FILES_MOST};
 
 use self::fjall::FjallIndex;
 use crate::log::StoreId;
@@ -80,8 +81,10 @@ macro_rules! on {
 impl Index {
     /// # Errors
     /// `Version` for an index that a newer program made; `Engine` for what fjall cannot open.
-    pub fn open_fjall(dir: &Path) -> Result<Index, IndexError> {
-        Ok(Index(Kind::Fjall(Arc::new(FjallIndex::open(dir)?))))
+    ///
+    /// `files`: how many tables may stay open, between `FILES_LEAST` and `FILES_MOST`.
+    pub fn open_fjall(dir: &Path, files: usize) -> Result<Index, IndexError> {
+        Ok(Index(Kind::Fjall(Arc::new(FjallIndex::open(dir, files)?))))
     }
 
     #[cfg(feature = "fake")]

@@ -64,10 +64,10 @@ fn contract(index: &Index) {
 #[test]
 fn fjall_keeps_the_contract_and_opens_again() {
     let dir = tempfile::tempdir().unwrap();
-    let index = Index::open_fjall(dir.path()).unwrap();
+    let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
     contract(&index);
     drop(index);
-    let index = Index::open_fjall(dir.path()).unwrap();
+    let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
     assert_eq!(index.applied(), Seq(5));
     assert_eq!(index.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
 }

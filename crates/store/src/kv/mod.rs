@@ -9,9 +9,9 @@
 //! lies a *cache* of what was read or applied lately; below that the index.
 //!
 //! ```no_run
-//! # use gupfs_store::kv::*; use gupfs_store::{index::Index, log::{LogOptions, Stop, StoreId}}; use gupfs_world::{Disk, World};
+//! # use gupfs_store::kv::*; use gupfs_store::{index::{FILES_MOST, Index}, log::{LogOptions, Stop, StoreId}}; use gupfs_world::{Disk, World};
 //! # async fn tour(disk: Disk, store: StoreId) -> Result<(), KvError> {
-//! let index = Index::open_fjall(std::path::Path::new("/srv/gupfs/mds/index"))?;
+//! let index = Index::open_fjall(std::path::Path::new("/srv/gupfs/mds/index"), FILES_MOST)?;
 //! let (kv, recovery) = Kv::open(disk, index, KvOptions::new(LogOptions::new(store)), World::real()).await?;
 //! let ticket = kv.stage(0, vec![("key".into(), Some("value".into()))]);
 //! kv.committed(ticket).await?; // answer now

@@ -1,7 +1,7 @@
 //! The store beside a map, through crashes of disk and index.
 
 use super::*;
-use crate::index::{FakeIndex, IndexError};
+use crate::index::{FILES_LEAST, FakeIndex, IndexError};
 use crate::log::{Stop, StoreId};
 use gupfs_proto::{ClusterId, Incarnation};
 use gupfs_world::Dice;
@@ -371,7 +371,7 @@ async fn open_real(dir: &std::path::Path, options: &KvOptions) -> (Kv, KvRecover
 /// Waits for the tasks of a former life, which hold the index until they have ended.
 async fn open_index(dir: &std::path::Path) -> Index {
     for _ in 0..500 {
-        match Index::open_fjall(&dir.join("index")) {
+        match Index::open_fjall(&dir.join("index"), FILES_LEAST) {
             Ok(index) => return index,
             Err(IndexError::Engine(why)) if why.contains("Locked") => {
                 tokio::time::sleep(Duration::from_millis(10)).await;

@@ -13,15 +13,16 @@ const _: () = assert!(SEGMENT.is_multiple_of(REGION) && SEGMENT > PAYLOAD_MAX.ge
 pub const INODES_PER_DIR: u64 = 1 << DIR_SHIFT;
 pub(super) const DIR_SHIFT: u32 = 12;
 
-/// Files a target keeps open: a process that serves several targets stays below the usual hard limit of descriptors.
-pub const OPEN_FILES: usize = 512;
+/// Files of objects that a target has open at most, where descriptors allow: more would save few openings.
+pub const OPEN_FILES_MOST: usize = 1024;
 
-/// Files with unsynced bytes stay open, so there may be more; at so many all are synced, so that some can be closed.
-pub const OPEN_FILES_MOST: usize = 2 * OPEN_FILES;
+/// And at least: of those some tens are in use, or unsynced, and cannot be closed.
+pub const OPEN_FILES_LEAST: usize = 64;
+const _: () = assert!(OPEN_FILES_LEAST / 2 >= SYNC_WHOLE_FROM);
 
 /// Objects whose state (size, open files) is remembered without being in use; about 300 bytes each.
 pub const OBJECTS_KEPT: usize = 32 << 10;
-const _: () = assert!(OBJECTS_KEPT >= OPEN_FILES);
+const _: () = assert!(OBJECTS_KEPT >= OPEN_FILES_MOST);
 
 /// Writers stop when less than this part of the disk is free…
 pub const RESERVE_PART: u64 = 100;

@@ -52,7 +52,7 @@ mod zero;
 pub use allocate::Allocate;
 pub use counters::Served;
 pub use error::{OpenError, OpenErrorKind};
-pub use objects::{Engine, Objects, Whose};
+pub use objects::{Engine, Objects, OpenFiles, Whose};
 pub use read::Got;
 pub use scrub::{Scrub, Scrubbed, Verify};
 pub use status::{TargetState, TargetStatus};

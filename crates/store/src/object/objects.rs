@@ -1,7 +1,7 @@
 //! `Objects`: one target, made, opened, stopped.
 
 use super::error::{OpenError, OpenErrorKind};
-use super::limits::LOG_SEGMENT;
+use super::limits::{LOG_SEGMENT, OPEN_FILES_LEAST, OPEN_FILES_MOST};
 use super::place::TOP;
 use super::records::Records;
 use super::superblock::Superblock;
@@ -27,6 +27,29 @@ pub struct Engine {
     pub index: Index,
     /// Bytes of one segment of the log.
     pub log_segment: u64,
+    /// Files of objects that may be open: half of them rest, and when all are open, all are synced so that some can be closed.
+    pub open_files: usize,
+}
+
+/// Descriptors that a target may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenFiles {
+    pub objects: usize,
+    /// Tables of the index of its records.
+    pub index: usize,
+}
+
+impl OpenFiles {
+    /// More would not make it faster.
+    pub const MOST: OpenFiles = OpenFiles {
+        objects: OPEN_FILES_MOST,
+        index: crate::index::FILES_MOST,
+    };
+    /// With fewer it would hinder itself.
+    pub const LEAST: OpenFiles = OpenFiles {
+        objects: OPEN_FILES_LEAST,
+        index: crate::index::FILES_LEAST,
+    };
 }
 
 impl Objects {
@@ -62,11 +85,17 @@ impl Objects {
     }
 
     /// Opens the target on a real disk, for this process alone.
-    pub async fn open(disk: Disk, world: World, whose: Whose) -> Result<Objects, OpenError> {
+    pub async fn open(
+        disk: Disk,
+        world: World,
+        whose: Whose,
+        files: OpenFiles,
+    ) -> Result<Objects, OpenError> {
         let (found, lock) = Objects::claim(&disk, whose).await?;
         let engine = Engine {
-            index: Records::index(&disk, &world).await?,
+            index: Records::index(&disk, &world, files.index).await?,
             log_segment: LOG_SEGMENT,
+            open_files: files.objects,
         };
         Objects::start(disk, world, lock, found, engine).await
     }

@@ -61,14 +61,14 @@ impl Records {
     }
 
     /// The index where it lies on a real disk.
-    pub async fn index(disk: &Disk, world: &World) -> Result<Index, OpenError> {
+    pub async fn index(disk: &Disk, world: &World, files: usize) -> Result<Index, OpenError> {
         let Some(root) = disk.path() else {
             return Err(failed("a faked disk needs a faked index"));
         };
         let dir = root.join(DIR).join(INDEX);
         // It does its own I/O.
-        let opened = world.tasks.blocking(move || Index::open_fjall(&dir)).await;
-        opened.map_err(|error| failed(told(&error)))
+        let opened = world.tasks.blocking(move || Index::open_fjall(&dir, files));
+        opened.await.map_err(|error| failed(told(&error)))
     }
 
     pub async fn open(

@@ -1,7 +1,7 @@
 //! sync: what was written to some objects, their names and their removal survive a power cut.
 
 use super::Objects;
-use super::limits::{OPEN_FILES_MOST, SYNC_WHOLE_FROM, SYNCS_AT_ONCE};
+use super::limits::{SYNC_WHOLE_FROM, SYNCS_AT_ONCE};
 use super::object::Object;
 use super::place::dir_of;
 use super::sync_point::SyncPoint;
@@ -93,11 +93,11 @@ impl Target {
     /// Makes whoever comes help when more files are open than there should be: one with unsynced bytes cannot be closed,
     /// nor one of which it is not known.
     pub async fn sync_if_many_open(&self) -> Result<(), Refusal> {
-        if self.table.open_files() < OPEN_FILES_MOST {
+        if !self.table.has_many_open() {
             return Ok(());
         }
         let _turn = self.closing.lock().await;
-        if self.table.open_files() < OPEN_FILES_MOST {
+        if !self.table.has_many_open() {
             return Ok(());
         }
         self.sync_many(&self.table.all()).await?;

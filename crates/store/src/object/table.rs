@@ -12,6 +12,7 @@ pub(super) struct Table {
     dirty: Arc<AtomicUsize>,
     objects: Mutex<Known>,
     open: Mutex<SecondChance<(ObjectId, u32)>>,
+    open_files: usize,
 }
 
 struct Known {
@@ -20,7 +21,7 @@ struct Known {
 }
 
 impl Table {
-    /// `dirty` counts the dirty regions of all objects.
+    /// Half of `open_files` may rest open. `dirty` counts the dirty regions of all objects.
     pub fn new(objects: usize, open_files: usize, dirty: Arc<AtomicUsize>) -> Table {
         Table {
             dirty,
@@ -28,7 +29,8 @@ impl Table {
                 map: Map::default(),
                 kept: SecondChance::new(objects),
             }),
-            open: Mutex::new(SecondChance::new(open_files)),
+            open: Mutex::new(SecondChance::new(open_files / 2)),
+            open_files,
         }
     }
 
@@ -80,6 +82,10 @@ impl Table {
 
     pub fn open_files(&self) -> usize {
         self.open.lock().len()
+    }
+
+    pub fn has_many_open(&self) -> bool {
+        self.open_files() >= self.open_files
     }
 
     /// Closes some: the process has no descriptors left.

@@ -4,7 +4,7 @@ use super::counters::Counters;
 use super::damage::DamageList;
 use super::dirs::Dirs;
 use super::error::{OpenError, told};
-use super::limits::{CLEAN_KEPT, OBJECTS_KEPT, OPEN_FILES, STOP_SETTLES};
+use super::limits::{CLEAN_KEPT, OBJECTS_KEPT, STOP_SETTLES};
 use super::objects::Engine;
 use super::records::{Records, RecordsError};
 use super::room::Room;
@@ -61,12 +61,13 @@ impl Target {
         found: Superblock,
         engine: Engine,
     ) -> Result<Target, OpenError> {
+        let open_files = engine.open_files;
         let records = Records::open(&disk, &world, &found, engine).await?;
         let dirty: Arc<AtomicUsize> = Arc::default();
         let target = Target {
             ost: found.ost,
             incarnation: found.incarnation,
-            table: Table::new(OBJECTS_KEPT, OPEN_FILES, Arc::clone(&dirty)),
+            table: Table::new(OBJECTS_KEPT, open_files, Arc::clone(&dirty)),
             records,
             dirty,
             unsettled: Unsettled::default(),

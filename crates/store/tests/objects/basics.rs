@@ -192,7 +192,7 @@ async fn an_object_reaches_to_the_end_of_all_offsets_and_takes_only_what_is_writ
 #[tokio::test]
 async fn many_more_objects_than_open_files_are_served() {
     let (_dir, objects) = real().await;
-    let count = gupfs_store::object::limits::OPEN_FILES as u64 + 100;
+    let count = gupfs_store::object::limits::OPEN_FILES_MOST as u64 + 100;
     for ino in 0..count {
         write(&objects, object(ino), 0, &ino.to_le_bytes())
             .await

@@ -2,11 +2,11 @@
 
 use crate::scene::*;
 use gupfs_proto::{ClusterId, Incarnation, Refusal};
-use gupfs_store::object::{Objects, OpenErrorKind, Whose};
+use gupfs_store::object::{Objects, OpenErrorKind, OpenFiles, Whose};
 use gupfs_world::{Disk, World};
 
 async fn refused(disk: &Disk, whose: Whose) -> OpenErrorKind {
-    match Objects::open(disk.clone(), World::real(), whose).await {
+    match Objects::open(disk.clone(), World::real(), whose, OpenFiles::LEAST).await {
         Ok(_) => panic!("opened"),
         Err(error) => error.kind,
     }

@@ -6,7 +6,7 @@ use gupfs_proto::limits::CHECKSUM_BLOCK;
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{ClusterId, Generation, InodeId, ObjectId, ObjectOffset, OstId, Refusal};
 use gupfs_store::index::{FakeIndex, Index};
-use gupfs_store::object::{Engine, Objects, OpenError, Whose, Write};
+use gupfs_store::object::{Engine, Objects, OpenError, OpenFiles, Whose, Write};
 use gupfs_world::fake::{FakeDisk, FakeOptions, FakeWorld};
 use gupfs_world::{Disk, Tasks, World};
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub async fn fresh(disk: &Disk, world: &World) -> Objects {
 }
 
 pub async fn open(disk: &Disk, world: &World) -> Objects {
-    Objects::open(disk.clone(), world.clone(), WHOSE)
+    Objects::open(disk.clone(), world.clone(), WHOSE, OpenFiles::LEAST)
         .await
         .unwrap()
 }
@@ -76,6 +76,7 @@ impl House {
     pub async fn try_open(&self) -> Result<Objects, OpenError> {
         let engine = Engine {
             index: Index::fake(self.index.clone()),
+            open_files: OpenFiles::MOST.objects,
             log_segment: 512 << 10, // zeroing larger ones is most of what a simulated start costs
         };
         Objects::open_with(self.disk.disk(), self.world.world(), WHOSE, engine).await

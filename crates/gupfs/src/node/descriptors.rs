@@ -1,0 +1,101 @@
+//! Descriptors: how the files that a process may have open are shared among its stores.
+
+use crate::exit::{Outcome, Trouble};
+use gupfs_store::index::{FILES_BESIDE, FILES_LEAST, FILES_MOST};
+use gupfs_store::object::OpenFiles;
+use rustix::process::Resource;
+
+/// What is open besides: FUSE, sockets, log segments and locks; and what calls under way open for a moment.
+const OTHERS: usize = 128;
+
+/// Log segments, superblock and lock of one target.
+const OF_A_TARGET: usize = 16;
+
+/// Who keeps how many files open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// Tables of the metadata's index.
+    pub metadata: usize,
+    pub target: OpenFiles,
+}
+
+impl Share {
+    /// Of the limit of this process, for a store of so many targets.
+    ///
+    /// # Errors
+    /// When there are too few for so many targets, with the number that is needed.
+    pub fn of_this_process(targets: usize) -> Outcome<Share> {
+        let limit = rustix::process::getrlimit(Resource::Nofile).current;
+        let limit = limit.map_or(usize::MAX, |limit| {
+            usize::try_from(limit).unwrap_or(usize::MAX)
+        });
+        Share::of(limit, targets).ok_or_else(|| {
+            let needed = Share::needed(targets);
+            Trouble::new(format!(
+                "this process may open {limit} files, and a store of {targets} OSTs needs {needed}"
+            ))
+            .todo(format!(
+                "ulimit -n {}, or LimitNOFILE= in the service's unit",
+                needed.max(65_536)
+            ))
+        })
+    }
+
+    fn of(limit: usize, targets: usize) -> Option<Share> {
+        if limit < Share::needed(targets) {
+            return None;
+        }
+        let indexes = targets + 1;
+        let free = limit - Share::fixed(targets);
+        // Objects first: there are many of them, and tables are large.
+        let index = (free / 4 / indexes).clamp(FILES_LEAST, FILES_MOST);
+        let objects = (free - index * indexes) / targets.max(1);
+        let target = OpenFiles {
+            objects: objects.clamp(OpenFiles::LEAST.objects, OpenFiles::MOST.objects),
+            index,
+        };
+        Some(Share {
+            metadata: index,
+            target,
+        })
+    }
+
+    fn fixed(targets: usize) -> usize {
+        OTHERS + targets * OF_A_TARGET + (targets + 1) * FILES_BESIDE
+    }
+
+    fn needed(targets: usize) -> usize {
+        let least = OpenFiles::LEAST;
+        Share::fixed(targets) + (targets + 1) * least.index + targets * least.objects
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_share_is_more_than_the_limit() {
+        for targets in [1, 2, 4, 8, 64] {
+            for limit in (64..10_000).step_by(64).chain([65_536, usize::MAX]) {
+                let Some(share) = Share::of(limit, targets) else {
+                    assert!(limit < Share::needed(targets));
+                    continue;
+                };
+                let used = Share::fixed(targets)
+                    + share.metadata
+                    + targets * (share.target.index + share.target.objects);
+                assert!(used <= limit, "{limit} for {targets}: {share:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_usual_limits_are_enough() {
+        let usual = Share::of(1_024, 4).unwrap();
+        assert!(usual.target.objects >= 100, "{usual:?}");
+        let raised = Share::of(65_536, 8).unwrap();
+        assert_eq!(raised.target, OpenFiles::MOST);
+        assert_eq!(Share::of(1_024, 16), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! With few descriptors: what is open is shared among the stores, and too few are refused.
+
+mod running;
+
+use running::{Place, Running, can_mount, command_with_files};
+use std::fs;
+
+/// Far fewer than files are written below, also than the usual limit of a shell.
+const FEW: u64 = 512;
+
+fn up(place: &Place, files: u64) -> Result<Running, String> {
+    let command = command_with_files(files);
+    Running::try_start_by(command, &place.store(), &place.mnt(), &["--osts", "2"])
+}
+
+fn open_files(running: &Running) -> usize {
+    let dir = format!("/proc/{}/fd", running.child.id());
+    fs::read_dir(dir).unwrap().count()
+}
+
+#[test]
+fn more_files_than_descriptors_are_written_read_and_checked() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let running = up(&place, FEW).unwrap();
+    let name = |n: usize| place.mnt().join(format!("{}/{n}", n % 7));
+    for dir in 0..7 {
+        fs::create_dir(place.mnt().join(dir.to_string())).unwrap();
+    }
+    let content = |n: usize| vec![n as u8; 5_000 + n];
+    let mut most = 0;
+    for n in 0..1_500 {
+        fs::write(name(n), content(n)).unwrap();
+        if n % 50 == 0 {
+            most = most.max(open_files(&running));
+        }
+    }
+    for n in 0..1_500 {
+        assert_eq!(fs::read(name(n)).unwrap(), content(n), "{n}");
+    }
+    assert!(most > 100 && most < FEW as usize, "{most} are open");
+    // What a crash leaves is all unsettled, as far as anybody knows.
+    running.kill();
+    running::wait_until_unmounted(&place.mnt());
+    let mut check = command_with_files(FEW);
+    let checked = check.args(["check", "--data"]).arg(place.store());
+    let checked = checked.output().unwrap();
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert_eq!(checked.status.code(), Some(0), "{said}");
+    let running = up(&place, FEW).unwrap();
+    for n in 0..1_500 {
+        assert_eq!(fs::read(name(n)).unwrap(), content(n), "{n}");
+    }
+    assert_eq!(running.stop(), 0);
+}
+
+#[test]
+fn too_few_descriptors_are_refused_with_the_number_needed() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let said = up(&place, 300).err().expect("it was not refused");
+    assert!(
+        said.contains("this process may open 300 files, and a store of 2 OSTs needs 384"),
+        "{said}"
+    );
+    assert!(said.contains("ulimit -n"), "{said}");
+}
