@@ -57,8 +57,9 @@ const _: () = assert!(PURGES_KNOWN >= gupfs_proto::limits::CHORE_BATCH);
 /// Keys that one try at an operation reads from the index under the shard's lock, if such reads have been quick.
 pub const READS_HERE: usize = 8;
 
-/// Quick is what costs no more than some hand-offs to another thread would...
-pub const READ_SLOW: Duration = Duration::from_micros(200);
+/// Quick is what no disk had to be waited for; a thread that had to wait for its turn on a processor may take nearly as
+/// long...
+pub const READ_SLOW: Duration = Duration::from_millis(1);
 
 /// ... and after a slow one the index is asked away from the reactor for this long: then its blocks are in memory again,
 /// or the disk is as slow as it was.

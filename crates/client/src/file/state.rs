@@ -114,6 +114,13 @@ pub enum Found {
     Pieces(Vec<Piece>),
 }
 
+/// A moment in the life of a file's times.
+#[derive(Clone, Copy)]
+pub struct Times {
+    changes: u64,
+    atime: Option<Timestamp>,
+}
+
 /// What was said to the server, to be confirmed when it has heard.
 pub struct Word {
     pub written: Written,
@@ -515,6 +522,24 @@ impl State {
             },
             changes: self.changes,
             whole,
+        }
+    }
+
+    /// Which of our times are the newest now.
+    pub fn times(&self) -> Times {
+        Times {
+            changes: self.changes,
+            atime: self.atime,
+        }
+    }
+
+    /// Somebody set times at the server after `before`: ours of that moment would be told after them, and win.
+    pub fn times_were_set(&mut self, mtime: bool, atime: bool, before: Times) {
+        if mtime && self.changes == before.changes {
+            self.mtime = None;
+        }
+        if atime && self.atime == before.atime {
+            self.atime = None;
         }
     }
 

@@ -31,15 +31,10 @@ impl Client {
         set: SetAttr,
     ) -> Result<Attr, Refusal> {
         let _telling = file.telling.lock().await;
-        if set.atime.is_some() || set.mtime.is_some() {
-            // Else our older times would be told after the new ones, and win.
-            self.tell(file).await?;
-        }
+        let before = file.state().times();
         let attr = answer::entry("setattr", self.ask(caller, op).await?)?;
         let mut state = file.state();
-        if set.atime.is_some() {
-            state.atime = None;
-        }
+        state.times_were_set(set.mtime.is_some(), set.atime.is_some(), before);
         // A new mode may bring privileges: the next write asks.
         state.may_have_privileges();
         state.note(attr);

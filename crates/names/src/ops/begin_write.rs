@@ -260,10 +260,10 @@ mod tests {
         let attr = server.getattr(file).unwrap();
         assert_eq!((attr.size, attr.blocks), ((5 << 20) + 7, 16));
         assert_eq!((attr.mtime, attr.ctime), (late, late));
-        use Presence::{Never, Present};
+        use Presence::{Maybe, Never, Present};
         assert_eq!(
             presence(&server, file),
-            [Present, Never, Present, Never, Never]
+            [Present, Never, Maybe, Never, Never]
         );
         server.assert_clean();
         server.chore(&recover).unwrap();

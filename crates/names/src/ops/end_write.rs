@@ -26,23 +26,21 @@ pub(crate) fn end_write(
     truncate::must_not_be_cutting(file, ino)?;
     check(file, written)?;
     let last = file.writers <= 1;
-    let mut unconfirmed = false;
+    let mut others_in_doubt = false;
     if !keep {
         view.remove(writer);
+        // Another session's, that ended before and did not say which.
+        others_in_doubt = view.get::<Unconfirmed>(&Key::unconfirmed(ino))?.is_some();
         if may_vanish(file, written) {
             chores::expect_confirmation(view, ino);
-            unconfirmed = true;
-        } else if last {
-            // Another session's, that ended before.
-            unconfirmed = view.get::<Unconfirmed>(&Key::unconfirmed(ino))?.is_some();
         }
     }
     view.change_file(ino, |inode, file| {
         believe(inode, file, written);
         if !keep {
             file.writers = file.writers.saturating_sub(1);
-            if last && !unconfirmed {
-                forget_unmade(file);
+            if last && !others_in_doubt {
+                forget_unmade(file, &written.unsynced);
             }
         }
     })?;
@@ -103,10 +101,11 @@ fn may_vanish(file: &File, written: &Written) -> bool {
     })
 }
 
-fn forget_unmade(file: &mut File) {
-    for component in &mut file.layout.components {
+fn forget_unmade(file: &mut File, unsynced: &[(u32, u32)]) {
+    for (index, component) in file.layout.components.iter_mut().enumerate() {
         for stripe in 0..component.targets.len() {
-            if component.presence.get(stripe) == Presence::Maybe {
+            let is_there = unsynced.contains(&(index as u32, stripe as u32));
+            if component.presence.get(stripe) == Presence::Maybe && !is_there {
                 component.presence.set(stripe, Presence::Never);
             }
         }

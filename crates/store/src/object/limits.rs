@@ -100,5 +100,9 @@ pub const SCRUB_STEP: u64 = 16 << 20;
 /// A segment of the log of records: three of them are allocated on every target, however small.
 pub const LOG_SEGMENT: u64 = 8 << 20;
 
+/// How old records may be that nobody has asked to be durable: the sums of settled regions, which are read anew if they
+/// are lost. Often enough for the index behind the log, seldom enough for the device.
+pub const RECORDS_SYNCED_EVERY: Duration = Duration::from_millis(250);
+
 /// Memory for records that were read or written lately; the sums of clean regions are kept beside it.
 pub const RECORDS_CACHED: usize = 8 << 20;

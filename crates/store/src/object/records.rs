@@ -1,7 +1,7 @@
 //! The target's own records: a log and its index in its directory.
 
 use super::error::{OpenError, OpenErrorKind, told};
-use super::limits::RECORDS_CACHED;
+use super::limits::{RECORDS_CACHED, RECORDS_SYNCED_EVERY};
 use super::objects::Engine;
 use super::record::{
     ObjectRecord, RegionRecord, Unreadable, object_key, region_key, region_of_key,
@@ -82,6 +82,7 @@ impl Records {
             incarnation: whose.incarnation,
         });
         log.segment_bytes = engine.log_segment;
+        log.sync_every = RECORDS_SYNCED_EVERY;
         let mut options = KvOptions::new(log);
         options.cache_bytes = RECORDS_CACHED;
         let disk = disk.under(&format!("{DIR}/{LOG}")).await?;

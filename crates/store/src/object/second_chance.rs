@@ -31,9 +31,12 @@ impl<K> SecondChance<K> {
     /// Keeps one more, and asks about the longest kept ones while there are too many; gives up when a few looks
     /// found none that can go, since the next call looks further.
     pub fn keep(&mut self, key: K, look: impl FnMut(&K) -> Verdict) {
+        /// More than one, so that the excess shrinks when there is something to let go; not all of it, or each caller
+        /// would look at everything as long as nothing can go.
+        const AT_ONCE: usize = 2;
         self.queue.push_back(key);
         let excess = self.queue.len().saturating_sub(self.limit);
-        self.evict(excess, look);
+        self.evict(excess.min(AT_ONCE), look);
     }
 
     /// Tries to let `count` of them go.
@@ -58,6 +61,23 @@ impl<K> SecondChance<K> {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn as_long_as_none_can_go_each_call_looks_at_a_few() {
+        let mut kept = SecondChance::new(3);
+        for key in 0..1_000 {
+            let mut looks = 0;
+            kept.keep(key, |_| {
+                looks += 1;
+                Verdict::Stays
+            });
+            assert!(looks <= 16, "{looks}");
+        }
+        for key in 1_000..2_100 {
+            kept.keep(key, |_| Verdict::Gone);
+        }
+        assert_eq!(kept.len(), 3, "the excess goes when it can");
+    }
 
     #[test]
     fn the_longest_unused_goes_and_the_used_stay() {
