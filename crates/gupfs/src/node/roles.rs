@@ -7,6 +7,7 @@ use crate::config::Atime;
 use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
 use crate::metrics::Calls;
+use futures_util::future::join_all;
 use gupfs_client::{AtimeRule, Client};
 use gupfs_mds::Mds;
 use gupfs_mds::targets::{Target, TargetInfo};
@@ -151,8 +152,8 @@ async fn open_targets(
     cluster: ClusterId,
     world: &World,
 ) -> Vec<(OstId, gupfs_oss::Target)> {
-    let mut opened = Vec::new();
-    for ost in entered.marker.osts() {
+    // Beside each other: each waits for its own disk.
+    let opening = entered.marker.osts().map(|ost| async move {
         let dir = entered.home.ost(ost);
         let target = match open_target(&dir, Whose { cluster, ost }, share, world).await {
             Ok(objects) => gupfs_oss::Target::Serving(objects),
@@ -161,9 +162,9 @@ async fn open_targets(
                 gupfs_oss::Target::Down(why)
             }
         };
-        opened.push((ost, target));
-    }
-    opened
+        (ost, target)
+    });
+    join_all(opening).await
 }
 
 /// Err says why, with the directory.

@@ -7,8 +7,9 @@ pub const CACHE_BYTES: u64 = 32 << 20;
 /// What is gathered in memory before it becomes a table.
 pub const MEMTABLE_BYTES: u64 = 16 << 20;
 
-/// The engine's own journal: read again at a start, so it bounds how long that takes.
-pub const JOURNAL_BYTES: u64 = 128 << 20;
+/// The engine's own journal: read again at a start in small steps, about a second for so much, so it bounds how long that
+/// takes. The engine takes no less.
+pub const JOURNAL_BYTES: u64 = 64 << 20;
 
 /// Table files that are kept open, at most and at least: one that is not is opened for each question.
 pub const FILES_MOST: usize = 256;
