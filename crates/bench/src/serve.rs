@@ -79,10 +79,11 @@ impl Serving {
         Ok(kib / 1024.0)
     }
 
-    /// Asks the process to end, as Ctrl-C does.
+    /// Asks the process to end. Not as Ctrl-C does: whoever starts us in the background has us ignore that, and our children
+    /// with us.
     pub fn stop(mut self) -> Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
         self.child.wait()?;
         self.unmounted()
     }

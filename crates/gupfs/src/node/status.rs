@@ -169,10 +169,29 @@ impl Status {
                 unfinished.cuts, unfinished.sessions
             );
         }
-        for error in [&purge.last_error, &unfinished.last_error]
-            .into_iter()
-            .flatten()
-        {
+        let (sweep, confirm) = (&mds.sweep, &mds.confirm);
+        if sweep.left > 0 {
+            let _ = writeln!(
+                out,
+                "sweep     {} OSTs are to be searched for objects that a crash left · {} removed",
+                sweep.left,
+                show_count(sweep.objects_removed)
+            );
+        }
+        if confirm.files_left > 0 {
+            let _ = writeln!(
+                out,
+                "confirm   {} closed files have objects that an OST could not be asked about",
+                show_count(confirm.files_left)
+            );
+        }
+        let failures = [
+            &purge.last_error,
+            &unfinished.last_error,
+            &sweep.last_error,
+            &confirm.last_error,
+        ];
+        for error in failures.into_iter().flatten() {
             let _ = writeln!(out, "          last failure: {error}");
         }
         let _ = writeln!(out, "start     {}", recovery(&mds.recovery));

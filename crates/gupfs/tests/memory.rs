@@ -1,0 +1,73 @@
+//! What the process needs is bounded: by caches of named sizes, and by what the kernel knows of inodes.
+
+mod running;
+
+use gupfs_store::{index::limits as index, kv::limits as kv};
+use running::{Place, Running, can_mount};
+use std::fs::OpenOptions;
+use std::process::{Command, Stdio};
+
+const FILES: u64 = 50_000;
+
+/// The program, its threads, buffers of requests, targets with nothing in them.
+const FIXED: u64 = 64 << 20;
+
+/// Of an inode that the kernel knows: its place in the ledger of lookups, with the room that a growing table takes.
+const OF_AN_INODE: u64 = 160;
+
+fn resident(running: &Running) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", running.child.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib: u64 = line
+        .unwrap()
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    kib << 10
+}
+
+#[test]
+fn after_listing_many_files_the_process_needs_what_its_bounds_say() {
+    if !can_mount() {
+        return;
+    }
+    // Records in memory: of the metadata index its blocks and what is not yet a table (one is filled while another is
+    // written), then ours.
+    let records = index::CACHE_BYTES
+        + 2 * index::MEMTABLE_BYTES
+        + (kv::CACHE_BYTES + kv::OVERLAY_BYTES) as u64;
+    let bound = |inodes: u64| FIXED + records + inodes * OF_AN_INODE;
+    assert!(
+        bound(1_000_000) < 400 << 20,
+        "what README and docs/performance.md promise"
+    );
+
+    let place = Place::new();
+    let running = place.up();
+    let dir = place.mnt().join("many");
+    std::fs::create_dir(&dir).unwrap();
+    for number in 0..FILES {
+        let path = dir.join(format!("f{number}"));
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .unwrap();
+    }
+    let listed = Command::new("ls")
+        .arg("-lR")
+        .arg(place.mnt())
+        .stdout(Stdio::null())
+        .status();
+    assert!(listed.unwrap().success());
+    let needed = resident(&running);
+    assert!(
+        needed < bound(FILES),
+        "{} MiB for {FILES} files, and the bounds say {}",
+        needed >> 20,
+        bound(FILES) >> 20
+    );
+    assert_eq!(running.stop(), 0);
+}
