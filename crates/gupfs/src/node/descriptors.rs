@@ -48,7 +48,9 @@ impl Share {
         let indexes = targets + 1;
         let free = limit - Share::fixed(targets);
         // Objects first: there are many of them, and tables are large.
-        let index = (free / 4 / indexes).clamp(FILES_LEAST, FILES_MOST);
+        let beside_objects = free - targets * OpenFiles::LEAST.objects;
+        let index = (free / 4).min(beside_objects) / indexes;
+        let index = index.clamp(FILES_LEAST, FILES_MOST);
         let objects = (free - index * indexes) / targets.max(1);
         let target = OpenFiles {
             objects: objects.clamp(OpenFiles::LEAST.objects, OpenFiles::MOST.objects),
