@@ -68,4 +68,12 @@ fn too_few_descriptors_are_refused_with_the_number_needed() {
         "{said}"
     );
     assert!(said.contains("ulimit -n"), "{said}");
+    // The doctor says so too, of a store as it would be made.
+    let doctor = command_with_files(300).arg("doctor").output().unwrap();
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert_eq!(doctor.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("at most 300; a store of 4 OSTs needs 608"),
+        "{said}"
+    );
 }

@@ -2,6 +2,8 @@
 
 use crate::amount::show_size;
 use crate::exit::{Exit, Outcome};
+use crate::home::OSTS_DEFAULT;
+use crate::node::Share;
 use clap::Args;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -176,16 +178,21 @@ fn files() -> Finding {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     // No limit is None.
     let most = limit.maximum.unwrap_or(u64::MAX);
+    let needed = Share::needed(usize::from(OSTS_DEFAULT)) as u64;
     let mut files = finding(
         "open files",
         most >= FILES_MIN,
         match limit.maximum {
+            Some(most) if most < needed => format!(
+                "at most {most}; a store of {} OSTs needs {needed}",
+                OSTS_DEFAULT
+            ),
             Some(most) => format!("at most {most}; {FILES_MIN} is a good measure"),
             None => "no limit".into(),
         },
         "ulimit -n 65536, or LimitNOFILE= in the service's unit",
     );
-    files.needed = false;
+    files.needed = most < needed;
     files
 }
 

@@ -17,7 +17,7 @@ mod enter;
 mod lock;
 mod marker;
 
-pub use enter::{Entered, SPACE_MIN, Wish};
+pub use enter::{Entered, OSTS_DEFAULT, SPACE_MIN, Wish};
 pub use lock::Lock;
 pub use marker::{MARKER, Marker, VERSION};
 

@@ -66,7 +66,8 @@ impl Share {
         OTHERS + targets * OF_A_TARGET + (targets + 1) * FILES_BESIDE
     }
 
-    fn needed(targets: usize) -> usize {
+    /// What a store of so many targets needs at least.
+    pub fn needed(targets: usize) -> usize {
         let least = OpenFiles::LEAST;
         Share::fixed(targets) + (targets + 1) * least.index + targets * least.objects
     }
