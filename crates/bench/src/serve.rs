@@ -1,6 +1,6 @@
 //! Starting and ending the programs that are measured.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -84,7 +84,15 @@ impl Serving {
     pub fn stop(mut self) -> Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
-        self.child.wait()?;
+        let asked = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            ensure!(
+                asked.elapsed() < Duration::from_secs(120),
+                "the server of {} does not end",
+                self.mount.display()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
         self.unmounted()
     }
 

@@ -181,7 +181,7 @@ impl Status {
         if confirm.files_left > 0 {
             let _ = writeln!(
                 out,
-                "confirm   {} closed files have objects that an OST could not be asked about",
+                "confirm   {} closed files are still to be confirmed",
                 show_count(confirm.files_left)
             );
         }

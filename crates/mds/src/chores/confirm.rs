@@ -4,7 +4,7 @@
 //! The records `L` are the truth. Nothing is kept of them here but whether there may be any.
 
 use crate::core::Core;
-use crate::limits::{CONFIRM_EVERY, CONFIRM_STEP};
+use crate::limits::{CONFIRM_EVERY, CONFIRM_STEP, OST_CALLS};
 use crate::records::damaged;
 use crate::targets::unexpected;
 use crate::together;
@@ -186,7 +186,7 @@ impl Core {
                 other => Err(unexpected(ost, &other)),
             }
         });
-        let answers = together::all(asked.collect(), crate::limits::OST_CALLS).await;
+        let answers = together::all(asked.collect(), OST_CALLS).await;
         let (mut there, mut failed) = (BTreeMap::new(), None);
         for answer in answers {
             match answer {

@@ -12,7 +12,8 @@ pub(super) struct Table {
     dirty: Arc<AtomicUsize>,
     objects: Mutex<Known>,
     open: Mutex<SecondChance<(ObjectId, u32)>>,
-    open_files: usize,
+    /// At so many open files all are to be synced, so that some can be closed.
+    many_open: usize,
 }
 
 struct Known {
@@ -30,7 +31,7 @@ impl Table {
                 kept: SecondChance::new(objects),
             }),
             open: Mutex::new(SecondChance::new(open_files / 2)),
-            open_files,
+            many_open: open_files,
         }
     }
 
@@ -85,7 +86,7 @@ impl Table {
     }
 
     pub fn has_many_open(&self) -> bool {
-        self.open_files() >= self.open_files
+        self.open_files() >= self.many_open
     }
 
     /// Closes some: the process has no descriptors left.
