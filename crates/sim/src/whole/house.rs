@@ -8,7 +8,9 @@ use gupfs_mds::{Mds, Options as MdsOptions, RecoveryReport};
 use gupfs_oss::Oss;
 use gupfs_proto::layout::{ComponentRule, LayoutRule};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
-use gupfs_proto::{Caller, ClusterId, FileOffset, Incarnation, OstId, VirtualShards};
+use gupfs_proto::{
+    Caller, ClusterId, FileOffset, Incarnation, ObjectId, OstId, Refusal, VirtualShards,
+};
 use gupfs_rpc::Peer;
 use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::kv::{Kv, KvOptions};
@@ -18,6 +20,7 @@ use gupfs_world::Dice;
 use gupfs_world::fake::{
     Counters, FakeClock, FakeDice, FakeDisk, FakeOptions, FakeTasks, FakeWorld,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const CLUSTER: ClusterId = ClusterId(0xc1);
@@ -54,6 +57,8 @@ pub struct Life {
     pub oss: Arc<Oss>,
     /// The records as they were found, before anything was settled.
     pub records: Records,
+    /// The objects as they were found, before any chore began.
+    pub objects: BTreeSet<(OstId, ObjectId)>,
 }
 
 /// Why a life did not begin: a disk died under it.
@@ -145,6 +150,9 @@ impl House {
             peer: Peer::local(oss.clone()),
             told: Ok(info),
         });
+        let objects = objects_on(&oss)
+            .await
+            .map_err(|refusal| refusal.to_string())?;
         let (mds, records) = self.metadata(world, targets.collect(), rare).await?;
         let osts = (0..TARGETS).map(|ost| (OstId(ost), Peer::local(oss.clone())));
         let (mds_peer, options) = (Peer::local(mds.clone()), Options::default());
@@ -155,6 +163,7 @@ impl House {
             mds,
             oss,
             records,
+            objects,
         })
     }
 
@@ -228,6 +237,15 @@ impl House {
         self.stores()
             .for_each(|store| store.disk.set_capacity(plenty));
     }
+}
+
+pub async fn objects_on(oss: &Oss) -> Result<BTreeSet<(OstId, ObjectId)>, Refusal> {
+    let mut there = BTreeSet::new();
+    for ost in oss.osts() {
+        let found = oss.objects(ost)?.list(None, 1000).await?;
+        there.extend(found.into_iter().map(|(object, _)| (ost, object)));
+    }
+    Ok(there)
 }
 
 fn whose(ost: u16) -> Whose {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gupfs_names::check::{Check, Problem};
-use gupfs_names::{Body, Inode, Key, KeyRange, Parsed, PurgeId, Record};
+use gupfs_names::{Body, Inode, Key, KeyRange, Parsed, Purge, PurgeId, Record};
 use gupfs_proto::{ObjectId, OstId, Presence, VirtualShards};
 use gupfs_store::kv::{Kv, KvError};
 use std::collections::BTreeSet;
@@ -15,6 +15,8 @@ pub struct Records {
     /// Objects that must be there, and those that may.
     pub present: BTreeSet<(OstId, ObjectId)>,
     pub perhaps: BTreeSet<(OstId, ObjectId)>,
+    /// Objects that are promised to be removed.
+    pub removed: BTreeSet<(OstId, ObjectId)>,
 }
 
 pub fn all(kv: &Kv, shards: VirtualShards) -> Result<Records, KvError> {
@@ -45,9 +47,27 @@ fn is_of_a_crash(problem: &Problem) -> bool {
 }
 
 impl Records {
+    /// Every object that a record says anything of.
+    pub fn named(&self) -> impl Iterator<Item = (OstId, ObjectId)> {
+        let sets = [&self.present, &self.perhaps, &self.removed];
+        sets.into_iter().flatten().copied()
+    }
+
+    pub fn names(&self, object: &(OstId, ObjectId)) -> bool {
+        self.named().any(|named| named == *object)
+    }
+
     fn note(&mut self, key: &Key, value: &Bytes) {
         match key.parse() {
-            Some(Parsed::Purge(id)) => self.purges.push(id),
+            Some(Parsed::Purge(id)) => {
+                self.purges.push(id);
+                let Ok(purge) = Purge::decode(value) else {
+                    return;
+                };
+                let objects = purge.objects(id).into_iter();
+                self.removed
+                    .extend(objects.map(|(ost, object, _)| (ost, object)));
+            }
             Some(Parsed::Writer { .. }) => self.writers += 1,
             Some(Parsed::Inode(ino)) => {
                 // The check says it if one cannot be read.

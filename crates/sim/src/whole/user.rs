@@ -10,7 +10,7 @@ use super::tree::{History, Tree};
 use crate::rare::Rare;
 use gupfs_client::{OpenFile, OpenFlags};
 use gupfs_proto::meta::{Access, Make, OpenHow};
-use gupfs_proto::{Caller, FileKind, InodeId, Name, Refusal};
+use gupfs_proto::{Caller, FileKind, InodeId, Name, ObjectId, OstId, Refusal};
 use gupfs_world::fake::FakeDice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub struct User {
     open: BTreeMap<InodeId, Arc<OpenFile>>,
     /// Every number that was ever given.
     given: BTreeSet<InodeId>,
+    /// Objects that durable records named once.
+    named: BTreeSet<(OstId, ObjectId)>,
     /// Names replaced by a rename since the last sync.
     pub renamed_over: u64,
     /// Files made in this life.
@@ -72,6 +74,7 @@ impl User {
             contents: BTreeMap::new(),
             open: BTreeMap::new(),
             given: BTreeSet::new(),
+            named: BTreeSet::new(),
             renamed_over: 0,
             made: 0,
         }
@@ -83,6 +86,20 @@ impl User {
         (self.renamed_over, self.made) = (0, 0);
         let tree = self.history.now();
         self.contents.retain(|ino, _| tree.nodes.contains_key(ino));
+    }
+
+    /// Of the objects that are there, those that no record names any longer: the record of their purge goes only when
+    /// their removal is durable, so they must not be there. (What no durable record ever named may be: its file was not
+    /// durable either.)
+    pub fn returned(&mut self, life: &Life, power_cut: bool) -> Vec<(OstId, ObjectId)> {
+        let records = &life.records;
+        let nameless = life.objects.iter().filter(|object| !records.names(object));
+        let returned = nameless.filter(|object| self.named.contains(object));
+        let returned = returned.copied().collect();
+        if power_cut {
+            self.named.extend(records.named()); // what was not durable is gone
+        }
+        returned
     }
 
     fn tree(&self) -> Tree {

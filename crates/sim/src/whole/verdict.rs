@@ -1,11 +1,11 @@
 //! What a new life finds, and whether the user was promised otherwise.
 
-use super::house::{House, Life};
+use super::house::{House, Life, objects_on};
 use super::tree::{Node, Outcome, Tree};
 use super::user::{User, me, open};
 use crate::rare::Rare;
 use gupfs_client::{EntryName, ReadHow};
-use gupfs_proto::{Attr, FileKind, InodeId, ObjectId, OstId, Refusal};
+use gupfs_proto::{Attr, FileKind, InodeId, Refusal};
 use gupfs_store::object::{Scrub, Verify};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub async fn judge(user: &mut User, life: &Life, power_cut: bool, rare: &mut Rar
         [],
         "records that do not fit together"
     );
+    let returned = user.returned(life, power_cut);
+    assert_eq!(returned, [], "purged, and there again");
     let found = match look(life).await {
         Ok(found) => found,
         Err(refusal) => panic!("what is there cannot be read: {refusal}"),
@@ -119,7 +121,7 @@ pub async fn settle(house: &House, user: &mut User, life: Life, rare: &mut Rare)
     judge(user, &life, false, rare).await;
     assert_eq!(life.records.purges, [], "purges that nobody carried out");
     assert_eq!(life.records.writers, 0, "writers after everybody stopped");
-    let there = objects(&life).await;
+    let there = objects_on(&life.oss).await.expect("it serves");
     let (present, perhaps) = (&life.records.present, &life.records.perhaps);
     let lost: Vec<_> = present.difference(&there).collect();
     assert!(lost.is_empty(), "lost: {lost:?}");
@@ -129,7 +131,8 @@ pub async fn settle(house: &House, user: &mut User, life: Life, rare: &mut Rare)
     known.clear();
     remove_all(user, &life).await;
     let life = rest(house, life, rare).await;
-    assert_eq!(objects(&life).await, known, "everything is removed");
+    let there = objects_on(&life.oss).await.expect("it serves");
+    assert_eq!(there, known, "everything is removed");
     house.kill(Some(life)).await;
 }
 
@@ -154,17 +157,6 @@ async fn rest(house: &House, life: Life, rare: &mut Rare) -> Life {
     life.oss.stop().await.expect("nothing is faulty");
     house.kill(Some(life)).await;
     house.live(rare).await.expect("nothing is faulty")
-}
-
-async fn objects(life: &Life) -> BTreeSet<(OstId, ObjectId)> {
-    let mut there = BTreeSet::new();
-    for ost in life.oss.osts() {
-        let objects = life.oss.objects(ost).expect("it serves");
-        for (object, _) in objects.list(None, 1000).await.expect("it serves") {
-            there.insert((ost, object));
-        }
-    }
-    there
 }
 
 /// Deepest first.
