@@ -4,6 +4,7 @@ use std::io::IoSlice;
 
 use crate::limits::{OUT_HEADER, PIECES_MAX, SMALL_ANSWER};
 use crate::op::FileLock;
+use crate::transport::ring::Lent;
 use crate::values::{
     Attributes, Created, Data, Entry, Ioctled, Opened, Pieces, Statfs, Statxed, Xattr,
 };
@@ -70,6 +71,24 @@ impl Answer {
     /// Bytes without the header.
     pub fn body(&self) -> usize {
         self.small.length - OUT_HEADER + self.data.len()
+    }
+
+    /// Takes scratch memory out of the answer if it is the one; returns its length. The bytes stay where they are.
+    pub fn take_lent(&mut self, is_it: impl FnOnce(&Lent) -> bool) -> Option<usize> {
+        let Pieces::Scratch(scratch) = &self.data.0 else {
+            return None;
+        };
+        if !scratch.lent().is_some_and(is_it) {
+            return None;
+        }
+        if self.small.length > OUT_HEADER {
+            // What comes before it would be written over it.
+            self.data = Data::from(scratch.to_vec());
+            return None;
+        }
+        let length = scratch.len();
+        self.data = Data::default();
+        Some(length)
     }
 
     /// Hands the pieces of the message, header first, to `write`.

@@ -8,12 +8,13 @@
 //! that drops the payload gives the buffer back; one that keeps it keeps the buffer, and the reactor takes another.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
 use crate::limits::{ALIGN, BEFORE_PAYLOAD, BUFFERS_KEPT, PAYLOAD_MIN};
+use crate::transport::ring::Lent;
 
 /// Memory for one request.
 pub(crate) struct Buffer {
@@ -82,22 +83,13 @@ impl Pool {
     }
 }
 
-/// A part of a buffer, which goes back to its pool when this is dropped.
-struct Loan {
+/// A buffer of a pool, which goes back when this is dropped.
+struct Pooled {
     buffer: Option<Buffer>,
-    range: Range<usize>,
     pool: Arc<Pool>,
 }
 
-impl Loan {
-    fn bytes(&self) -> &[u8] {
-        self.buffer
-            .as_ref()
-            .map_or(&[], |buffer| &buffer.bytes[self.range.clone()])
-    }
-}
-
-impl Drop for Loan {
+impl Drop for Pooled {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
             self.pool.give(buffer);
@@ -105,28 +97,77 @@ impl Drop for Loan {
     }
 }
 
+/// Memory for one request's bytes.
+enum Memory {
+    /// The payload begins at the buffer's `payload`.
+    Pooled(Pooled),
+    /// The payload's pages in a place that the kernel knows.
+    Lent(Lent),
+}
+
+/// The first bytes of the payload.
+struct Loan {
+    memory: Memory,
+    size: usize,
+}
+
+impl Loan {
+    fn bytes(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Pooled(Pooled { buffer, .. }) => buffer
+                .as_ref()
+                .map_or(&[], |buffer| &buffer.bytes[buffer.payload..][..self.size]),
+            Memory::Lent(lent) => lent.bytes(self.size),
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        match &self.memory {
+            Memory::Pooled(pooled) => pooled.pool.capacity,
+            Memory::Lent(lent) => lent.capacity(),
+        }
+    }
+}
+
 /// The bytes of a WRITE, on a page boundary.
+///
+/// If the request came through a ring, they lie in memory that the kernel needs for the answer: it is given when this is
+/// dropped.
 pub struct Payload(Loan);
 
 impl Payload {
-    /// `range` counts from the start of the message and lies inside it.
-    pub(crate) fn new(buffer: Buffer, range: Range<usize>, pool: Arc<Pool>) -> Payload {
-        let base = buffer.payload - BEFORE_PAYLOAD;
-        assert!(
-            base + range.end <= buffer.bytes.len(),
-            "a payload lies inside its message"
-        );
+    /// The first `size` bytes of the payload of the message that was read into `buffer`.
+    pub(crate) fn new(buffer: Buffer, size: usize, pool: Arc<Pool>) -> Payload {
+        assert!(size <= buffer.capacity, "a payload lies in its buffer");
+        let buffer = Some(buffer);
         Payload(Loan {
-            buffer: Some(buffer),
-            range: base + range.start..base + range.end,
-            pool,
+            memory: Memory::Pooled(Pooled { buffer, pool }),
+            size,
         })
     }
 
-    /// To be kept beyond the request. A payload that fills less than a quarter of its buffer is copied out, so that
-    /// what is kept costs what it holds; a larger one keeps the buffer.
+    /// The same of a request that came through a ring.
+    pub(crate) fn lent(lent: Lent, size: usize) -> Payload {
+        assert!(size <= lent.capacity(), "a payload lies in its place");
+        Payload(Loan {
+            memory: Memory::Lent(lent),
+            size,
+        })
+    }
+
+    /// To be kept beyond the request. What fills less than a quarter of its memory is copied out, so that what is kept costs
+    /// what it holds; a larger payload keeps the memory, unless it came through a ring.
     pub fn into_bytes(self) -> Bytes {
-        if self.len() < self.0.pool.capacity / 4 {
+        match self.0.memory {
+            Memory::Lent(_) => Bytes::copy_from_slice(&self),
+            Memory::Pooled(_) => self.into_passing_bytes(),
+        }
+    }
+
+    /// To be handed to who needs it until the request is answered: the same, without a copy of what came through a ring. Its
+    /// answer waits until all clones of the result are dropped.
+    pub fn into_passing_bytes(self) -> Bytes {
+        if self.len() < self.0.capacity() / 4 {
             Bytes::copy_from_slice(&self)
         } else {
             Bytes::from_owner(self)
@@ -166,18 +207,31 @@ impl Scratch {
         } else {
             Buffer::new(size)
         };
-        let range = buffer.payload..buffer.payload + size;
+        let buffer = Some(buffer);
         Scratch(Loan {
-            buffer: Some(buffer),
-            range,
-            pool,
+            memory: Memory::Pooled(Pooled { buffer, pool }),
+            size,
         })
+    }
+
+    /// `size` is at most the capacity of what is lent.
+    pub(crate) fn of_lent(lent: Lent, size: usize) -> Scratch {
+        Scratch(Loan {
+            memory: Memory::Lent(lent),
+            size,
+        })
+    }
+
+    pub(crate) fn lent(&self) -> Option<&Lent> {
+        match &self.0.memory {
+            Memory::Lent(lent) => Some(lent),
+            Memory::Pooled(_) => None,
+        }
     }
 
     /// Keeps the first `size` bytes; no effect if there are not more.
     pub fn truncate(&mut self, size: usize) {
-        let end = self.0.range.start + size;
-        self.0.range.end = self.0.range.end.min(end);
+        self.0.size = self.0.size.min(size);
     }
 }
 
@@ -191,11 +245,13 @@ impl Deref for Scratch {
 
 impl DerefMut for Scratch {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let range = self.0.range.clone();
-        self.0
-            .buffer
-            .as_mut()
-            .map_or(&mut [], |buffer| &mut buffer.bytes[range])
+        let size = self.0.size;
+        match &mut self.0.memory {
+            Memory::Pooled(Pooled { buffer, .. }) => buffer.as_mut().map_or(&mut [], |buffer| {
+                &mut buffer.bytes[buffer.payload..][..size]
+            }),
+            Memory::Lent(lent) => lent.bytes_mut(size),
+        }
     }
 }
 
@@ -212,11 +268,7 @@ mod tests {
     fn payload(pool: &Arc<Pool>, bytes: &[u8]) -> Payload {
         let mut buffer = pool.take();
         buffer.landing()[BEFORE_PAYLOAD..][..bytes.len()].copy_from_slice(bytes);
-        Payload::new(
-            buffer,
-            BEFORE_PAYLOAD..BEFORE_PAYLOAD + bytes.len(),
-            pool.clone(),
-        )
+        Payload::new(buffer, bytes.len(), pool.clone())
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::buffer::Scratch;
 use crate::interrupt::Interrupted;
 use crate::lane::Desk;
+use crate::transport::ring::Hold;
 use crate::wire::{Groups, Header};
 use crate::{NodeId, Unique};
 
@@ -21,10 +22,17 @@ pub struct Call {
     /// Groups that matter for a new object (CREATE_SUPP_GROUP): the directory's, if the caller is a member.
     pub groups: Groups,
     desk: Arc<Desk>,
+    /// If it came through a ring: the answer is given when this call and what was made of it are dropped.
+    hold: Option<Hold>,
 }
 
 impl Call {
-    pub(crate) fn new(header: &Header, groups: Groups, desk: Arc<Desk>) -> Call {
+    pub(crate) fn new(
+        header: &Header,
+        groups: Groups,
+        desk: Arc<Desk>,
+        hold: Option<Hold>,
+    ) -> Call {
         let Header {
             unique,
             node,
@@ -41,6 +49,7 @@ impl Call {
             pid,
             groups,
             desk,
+            hold,
         }
     }
 
@@ -54,8 +63,13 @@ impl Call {
         self.desk.interrupts.is_interrupted(self.unique)
     }
 
-    /// Memory to answer a READ from.
+    /// Memory to answer a READ from. The first of a request that came through a ring is the memory that the kernel takes
+    /// the answer from, so that nothing is copied.
     pub fn scratch(&self, size: usize) -> Scratch {
+        let hold = self.hold.as_ref().filter(|hold| size <= hold.capacity());
+        if let Some(lent) = hold.and_then(Hold::lend) {
+            return Scratch::of_lent(lent, size);
+        }
         Scratch::new(size, self.desk.pool.clone())
     }
 }
@@ -70,6 +84,7 @@ impl fmt::Debug for Call {
             pid,
             groups,
             desk: _,
+            hold: _,
         } = self;
         write!(
             f,

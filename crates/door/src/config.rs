@@ -10,6 +10,19 @@ use crate::wire::InitFlags;
 /// of a runtime: `|run| { let _in = handle.enter(); run() }`.
 pub type AroundReactor = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
+/// The way of requests and answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// Rings if the kernel offers them and permits them to this process, else the device.
+    #[default]
+    Auto,
+    /// One `read` a request, one `write` an answer.
+    Device,
+    /// FUSE over io_uring: one system call a turn, on the CPU on which the program asks. If that cannot be had the mount
+    /// is refused. See `over_io_uring`.
+    IoUring,
+}
+
 /// What to ask of the kernel and how to serve it.
 #[derive(Clone)]
 pub struct Config {
@@ -46,11 +59,14 @@ pub struct Config {
     /// Granularity of time stamps, nanoseconds.
     pub time_gran: u32,
 
-    /// Threads that read requests, each from its own clone of the device.
+    pub transport: Transport,
+    /// Threads that read requests from the device, each from its own clone of it. Rings have a thread for each possible CPU.
     pub reactors: usize,
     /// Ask the device so long before going to sleep. Saves a wake-up if the program runs on another CPU, and takes
     /// its time if it does not.
     pub on_idle_spin: Option<Duration>,
+    /// Each thread of a ring stays on the CPU whose requests it gets.
+    pub pin_rings: bool,
     pub around_reactor: Option<AroundReactor>,
 }
 
@@ -100,8 +116,10 @@ impl Config {
             max_background: 64,
             congestion_threshold: 48,
             time_gran: 1,
+            transport: Transport::Auto,
             reactors: default_reactors(),
             on_idle_spin: None,
+            pin_rings: true,
             around_reactor: None,
         }
     }

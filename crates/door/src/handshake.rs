@@ -5,9 +5,10 @@ use std::os::fd::OwnedFd;
 
 use tracing::debug;
 
-use crate::config::Config;
+use crate::config::{Config, Transport};
 use crate::error::MountError;
 use crate::limits::{MAJOR, MINOR, MINOR_MIN, OUT_HEADER};
+use crate::over_io_uring::{self, Support};
 use crate::pages_limit;
 use crate::transport::{Device, Received};
 use crate::wire::init::{Offer, Terms};
@@ -82,6 +83,7 @@ fn agree(offer: &Offer, config: &Config) -> Result<Negotiated, MountError> {
             minor: offer.minor,
         });
     }
+    let rings = wants_rings(config, offer)?;
     let missing = config.must - offer.flags;
     if !missing.is_empty() {
         return Err(MountError::KernelLacks(missing));
@@ -89,11 +91,33 @@ fn agree(offer: &Offer, config: &Config) -> Result<Negotiated, MountError> {
     Ok(Negotiated {
         kernel_minor: offer.minor,
         offered: offer.flags,
-        flags: (config.want | config.must) & offer.flags,
+        flags: (((config.want | config.must) - InitFlags::OVER_IO_URING) | rings) & offer.flags,
         max_write: config.max_write,
         max_pages: config.max_pages.min(pages_limit::get()),
         max_readahead: config.max_readahead.min(offer.max_readahead),
     })
+}
+
+/// OVER_IO_URING if requests shall come through rings. To be known before INIT is answered: a kernel that was told so waits
+/// for the rings.
+fn wants_rings(config: &Config, offer: &Offer) -> Result<InitFlags, MountError> {
+    let offered = offer.flags.contains(InitFlags::OVER_IO_URING);
+    let support = match config.transport {
+        Transport::Device => return Ok(InitFlags::empty()),
+        Transport::Auto if !offered => return Ok(InitFlags::empty()),
+        Transport::Auto | Transport::IoUring => over_io_uring::support(),
+    };
+    let why = match support {
+        Support::Ready if offered => return Ok(InitFlags::OVER_IO_URING),
+        Support::SwitchedOff => format!("{} says no; as root: echo Y > it", over_io_uring::SWITCH),
+        Support::Ready | Support::KernelLacks => "this kernel does not offer it".into(),
+        Support::RingsRefused(error) => format!("this process may not have rings: {error}"),
+    };
+    if config.transport == Transport::IoUring {
+        return Err(MountError::NoIoUring(why));
+    }
+    debug!(why, "no rings");
+    Ok(InitFlags::empty())
 }
 
 fn terms(negotiated: &Negotiated, config: &Config) -> Terms {

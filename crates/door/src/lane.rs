@@ -1,13 +1,14 @@
-//! # lane: one reader of the device and what it needs to answer
+//! # lane: one reader of requests and what it needs to answer
 //!
-//! Owns   a device descriptor, the buffers of its thread, the way from a request to the handler and back.
+//! Owns   a device descriptor or a ring, the buffers of its thread, the way from a request to the handler and back.
 //! Never  shares a counter or a lock with another lane on the way of a request that is answered at once.
-//! Enter  at `Lane::run`.
+//! Enter  at `Lane::run`, `Lane::run_ring`.
 
 mod dispatch;
 mod ticket;
 
 use std::cell::Cell;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,9 +21,11 @@ use crate::answer::Answer;
 use crate::buffer::{Buffer, Pool};
 use crate::interrupt::Interrupts;
 use crate::request::{Dialect, Request};
+use crate::transport::ring::{Incoming, Ring};
 use crate::transport::{Device, Received};
 use crate::wire::{Header, Opcode};
 use crate::{Errno, FileSystem, Unique};
+use dispatch::Source;
 
 thread_local! {
     static REACTOR: Cell<bool> = const { Cell::new(false) };
@@ -94,26 +97,58 @@ impl<F: FileSystem> Lane<F> {
         }
     }
 
+    /// Serves the ring until the connection ends, or until the ring fails.
+    pub fn run_ring(self: &Arc<Self>, mut ring: Ring) -> io::Result<()> {
+        REACTOR.set(true);
+        ring.register()?;
+        while ring.turn(|incoming| self.receive_from_ring(incoming))? {}
+        Ok(())
+    }
+
     /// Handles one message; returns the buffer for the next.
     fn receive(self: &Arc<Self>, buffer: Buffer, length: usize) -> Buffer {
-        self.desk.counts.requests.fetch_add(1, Ordering::Relaxed);
-        let message = buffer.message(length);
-        let header = match Header::from_wire(message) {
-            Ok(header) => header,
-            Err(error) => {
-                error!(%error, length, "a message without a header");
-                return buffer;
+        match self.read(buffer.message(length)) {
+            Ok((header, request)) => self
+                .dispatch(header, request, Source::Device(buffer))
+                .unwrap_or_else(|| self.desk.pool.take()),
+            Err(waits) => {
+                if let Some(unique) = waits {
+                    self.desk.send(unique, Answer::error(Errno::EIO));
+                }
+                buffer
             }
-        };
+        }
+    }
+
+    fn receive_from_ring(self: &Arc<Self>, incoming: Incoming) {
+        let (unique, crowded) = (incoming.unique(), incoming.crowded);
+        match self.read(incoming.message()) {
+            Ok((header, request)) => {
+                let hold = incoming.into_hold();
+                self.dispatch(header, request, Source::Ring { hold, crowded });
+            }
+            // Whatever it was, its place goes back with an answer.
+            Err(_) => incoming
+                .into_hold()
+                .answer(unique, Answer::error(Errno::EIO)),
+        }
+    }
+
+    /// What a message asks for; if it cannot be read, who waits for an answer all the same.
+    fn read(&self, message: &[u8]) -> Result<(Header, Request), Option<Unique>> {
+        self.desk.counts.requests.fetch_add(1, Ordering::Relaxed);
+        let length = message.len();
+        let header = Header::from_wire(message).map_err(|error| {
+            error!(%error, length, "a message without a header");
+            None
+        })?;
         match Request::from_wire(&header, message, &self.desk.dialect) {
-            Ok(request) => self.dispatch(header, request, buffer),
+            Ok(request) => Ok((header, request)),
             Err(error) => {
                 let opcode = Opcode::from_raw(header.opcode);
                 error!(%error, ?opcode, unique = %header.unique, length, "cannot read a request");
-                if !opcode.is_some_and(Opcode::has_no_answer) {
-                    self.desk.send(header.unique, Answer::error(Errno::EIO));
-                }
-                buffer
+                let waits = !opcode.is_some_and(Opcode::has_no_answer);
+                Err(waits.then_some(header.unique))
             }
         }
     }

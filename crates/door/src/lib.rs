@@ -76,6 +76,7 @@ pub mod mountinfo;
 pub mod mountpoint;
 mod notify;
 pub mod op;
+pub mod over_io_uring;
 pub mod pages_limit;
 pub mod read_ahead;
 mod request;
@@ -87,7 +88,7 @@ pub mod wire;
 
 pub use buffer::{Payload, Scratch};
 pub use call::Call;
-pub use config::{AroundReactor, Config};
+pub use config::{AroundReactor, Config, Transport};
 pub use dirents::{Dirents, DirentsPlus};
 pub use errno::{Errno, Result};
 pub use error::MountError;

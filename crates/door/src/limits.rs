@@ -48,3 +48,25 @@ pub const REACTORS_MIN: usize = 4;
 /// Above this the kernel's one queue lock costs more than another reader brings.
 pub const REACTORS_MAX: usize = 8;
 const _: () = assert!(REACTORS_MIN <= REACTORS_MAX);
+
+/// Threads that serve rings; queues beyond share them.
+pub const RING_REACTORS_MAX: usize = 256;
+
+/// Device readers beside rings: forgetting and interrupts still come that way.
+pub const REACTORS_BESIDE_RINGS: usize = 1;
+
+/// Places of each queue of a ring when it begins: requests of one CPU that are answered at a time.
+pub const PLACES_AT_FIRST: usize = 8;
+
+/// ... and at most: half of them may wait long (for locks, for a server). Memory of a place is one page until it is used.
+pub const PLACES_MAX: usize = 1024;
+const _: () = assert!(PLACES_MAX >= 2 * PLACES_AT_FIRST);
+
+/// Commands that a ring takes at a time; more are submitted in between.
+pub const RING_ENTRIES: u32 = 256;
+
+/// After so long without a request a ring gives memory back ...
+pub const RING_QUIET: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// ... of places whose payload was longer than this.
+pub const RING_TOUCHED: usize = 64 * 1024;

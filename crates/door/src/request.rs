@@ -85,6 +85,23 @@ impl Request {
 }
 
 impl Operation {
+    /// Bytes that the body of the answer may have, where the request says it.
+    pub fn answer_room(&self) -> usize {
+        /// A length (and nothing else) for who asks how much room is needed.
+        const SIZE: u32 = 8;
+        let room = match self {
+            Operation::Read(op) => op.size,
+            Operation::Readdir(op) | Operation::Readdirplus(op) => op.size,
+            Operation::Getxattr(op::Getxattr { size, .. })
+            | Operation::Listxattr(op::Listxattr { size }) => match size {
+                0 => SIZE,
+                size => *size,
+            },
+            _ => return usize::MAX,
+        };
+        room as usize
+    }
+
     fn from_wire(
         header: &Header,
         body: &mut Cursor<'_>,

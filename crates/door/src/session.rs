@@ -12,18 +12,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use rustix::thread::{CpuSet, sched_setaffinity};
 use tracing::{debug, error, info, warn};
 
 use crate::buffer::Pool;
-use crate::config::{AroundReactor, Config};
+use crate::config::{AroundReactor, Config, Transport};
 use crate::connection::{ConnectionId, Control};
 use crate::error::MountError;
 use crate::handshake::{Negotiated, handshake};
 use crate::interrupt::Interrupts;
 use crate::lane::{Desk, Lane, LaneCounts, Spawner};
+use crate::limits::{REACTORS_BESIDE_RINGS, RING_REACTORS_MAX};
 use crate::mountinfo::{self, DeviceNumber};
 use crate::request::Dialect;
 use crate::transport::Device;
+use crate::transport::ring::{self, Home, Ring};
 use crate::wire::InitFlags;
 use crate::{Errno, FileSystem, Notifier, mount as mounting, mountpoint, read_ahead};
 
@@ -35,6 +38,16 @@ pub struct Mounted {
     pub connection: ConnectionId,
     pub negotiated: Negotiated,
     pub notifier: Notifier,
+}
+
+impl Mounted {
+    /// The way requests come: `Device` or `IoUring`.
+    pub fn transport(&self) -> Transport {
+        match self.negotiated.has(InitFlags::OVER_IO_URING) {
+            true => Transport::IoUring,
+            false => Transport::Device,
+        }
+    }
 }
 
 /// A mount that is being served. Dropping it takes the mount out of the tree and waits for nobody.
@@ -71,6 +84,8 @@ struct Life {
     connection: ConnectionId,
     /// None where fusectl cannot be had.
     control: Option<Control>,
+    /// Rings do not hear of the end if the kernel has none of their places.
+    homes: Vec<Arc<Home>>,
     running: Mutex<usize>,
     ended: Condvar,
     over: AtomicBool,
@@ -143,7 +158,15 @@ fn start<F: FileSystem>(
     let dialect = Dialect {
         setxattr_ext: mounted.negotiated.has(InitFlags::SETXATTR_EXT),
     };
-    let reactors = config.reactors.max(1);
+    let rings = match mounted.negotiated.has(InitFlags::OVER_IO_URING) {
+        true => plan_rings(config, &mounted.negotiated).map_err(MountError::Ring)?,
+        false => Vec::new(),
+    };
+    let readers = match rings.is_empty() {
+        true => config.reactors.max(1),
+        false => REACTORS_BESIDE_RINGS,
+    };
+    let reactors = readers + rings.len();
     let mut lanes = Vec::with_capacity(reactors);
     for _ in 0..reactors {
         let device = match Device::clone_of(device.as_fd(), config.on_idle_spin) {
@@ -169,6 +192,7 @@ fn start<F: FileSystem>(
         }));
     }
     let counts = lanes.iter().map(|lane| lane.desk.counts.clone()).collect();
+    let homes = rings.iter().map(|plan| plan.home.clone()).collect();
     fs.mounted(&mounted);
     // Opened now: the number may be another mount's when it is needed.
     let control = Control::open(mounted.connection)
@@ -177,20 +201,28 @@ fn start<F: FileSystem>(
     let life = Arc::new(Life {
         connection: mounted.connection,
         control,
+        homes,
         running: Mutex::new(reactors),
         ended: Condvar::new(),
         over: AtomicBool::new(false),
     });
+    let mut plans = rings.into_iter();
     for (index, lane) in lanes.into_iter().enumerate() {
         let (life_of, around) = (life.clone(), config.around_reactor.clone());
-        let reactor = thread::Builder::new().name(format!("door-{index}"));
-        if let Err(error) = reactor.spawn(move || serve(&lane, around, &life_of)) {
+        let plan = if index < readers { None } else { plans.next() };
+        let name = match &plan {
+            None => format!("door-{index}"),
+            Some(plan) => format!("ring-{}", plan.cpu),
+        };
+        let reactor = thread::Builder::new().name(name);
+        if let Err(error) = reactor.spawn(move || serve(&lane, plan, around, &life_of)) {
             // Those that run already end with the connection: the caller takes the mount out of the tree.
             *life.running() -= reactors - index;
             return Err(MountError::Thread(error));
         }
     }
-    info!(path = %mounted.mountpoint.display(), connection = %mounted.connection, reactors, "mounted");
+    let transport = mounted.transport();
+    info!(path = %mounted.mountpoint.display(), connection = %mounted.connection, ?transport, reactors, "mounted");
     Ok(Session {
         mounted,
         life,
@@ -199,10 +231,63 @@ fn start<F: FileSystem>(
     })
 }
 
+/// The ring of one thread.
+struct RingPlan {
+    cpu: usize,
+    queues: Vec<u16>,
+    payload: usize,
+    pin: bool,
+    home: Arc<Home>,
+}
+
+/// A ring for each possible CPU; beyond a bound they share threads.
+fn plan_rings(config: &Config, negotiated: &Negotiated) -> io::Result<Vec<RingPlan>> {
+    let queues = ring::possible_cpus()?;
+    let threads = queues.min(RING_REACTORS_MAX);
+    let plan = |cpu| {
+        Ok(RingPlan {
+            cpu,
+            queues: (cpu..queues)
+                .step_by(threads)
+                .map(|queue| queue as u16)
+                .collect(),
+            payload: ring::payload_size(negotiated.max_write, config.max_pages),
+            pin: config.pin_rings && threads == queues,
+            home: Arc::new(Home::new()?),
+        })
+    };
+    (0..threads).map(plan).collect()
+}
+
+impl RingPlan {
+    fn run<F: FileSystem>(self, lane: &Arc<Lane<F>>) -> io::Result<()> {
+        if self.pin {
+            let mut cpus = CpuSet::new();
+            cpus.set(self.cpu);
+            // Refused if the CPU is not there now, or not for us: the thread then runs where it may.
+            if let Err(errno) = sched_setaffinity(None, &cpus) {
+                debug!(cpu = self.cpu, %errno, "not pinned");
+            }
+        }
+        let device = lane.desk.device.duplicate()?;
+        lane.run_ring(Ring::new(device, self.home, &self.queues, self.payload)?)
+    }
+}
+
 /// The life of one reactor.
-fn serve<F: FileSystem>(lane: &Arc<Lane<F>>, around: Option<AroundReactor>, life: &Life) {
+fn serve<F: FileSystem>(
+    lane: &Arc<Lane<F>>,
+    mut plan: Option<RingPlan>,
+    around: Option<AroundReactor>,
+    life: &Life,
+) {
     let mut end = Ok(());
-    let mut run = || end = lane.run();
+    let mut run = || {
+        end = match plan.take() {
+            None => lane.run().map_err(|errno| errno.to_string()),
+            Some(plan) => plan.run(lane).map_err(|error| error.to_string()),
+        };
+    };
     // Handlers' panics do not come here. One that does is a mistake of the door's, and leaves nothing half done that
     // is used again.
     let panicked = catch_unwind(AssertUnwindSafe(|| match around {
@@ -221,6 +306,7 @@ fn serve<F: FileSystem>(lane: &Arc<Lane<F>>, around: Option<AroundReactor>, life
             error!(%error, "cannot abort the connection");
         }
     }
+    life.homes.iter().for_each(|home| home.close());
     let last = {
         let mut running = life.running();
         *running -= 1;
@@ -239,6 +325,11 @@ fn serve<F: FileSystem>(lane: &Arc<Lane<F>>, around: Option<AroundReactor>, life
 impl Session {
     pub fn mounted(&self) -> &Mounted {
         &self.mounted
+    }
+
+    /// The way requests come: `Device` or `IoUring`.
+    pub fn transport(&self) -> Transport {
+        self.mounted.transport()
     }
 
     pub fn negotiated(&self) -> &Negotiated {

@@ -5,27 +5,49 @@ use std::sync::Arc;
 use tracing::debug;
 
 use super::{Lane, Task};
-use crate::answer::{Answer, IntoAnswer, Number32, Number64};
+use crate::answer::{Answer, Number32, Number64};
 use crate::buffer::{Buffer, Payload};
 use crate::lane::ticket::Ticket;
 use crate::op;
 use crate::request::{Operation, Request};
+use crate::transport::ring::Hold;
 use crate::wire::Header;
-use crate::{Call, Errno, FileSystem};
+use crate::{Call, Errno, FileSystem, Unique};
+
+/// Where a request's bytes lie.
+pub(super) enum Source {
+    Device(Buffer),
+    Ring {
+        hold: Hold,
+        /// It should not wait long.
+        crowded: bool,
+    },
+}
 
 impl<F: FileSystem> Lane<F> {
-    /// Starts the method that answers `request`; returns the buffer for the next message.
+    /// Starts the method that answers `request`; returns the buffer unless it went with the request.
     pub(super) fn dispatch(
         self: &Arc<Self>,
         header: Header,
         request: Request,
-        buffer: Buffer,
-    ) -> Buffer {
+        source: Source,
+    ) -> Option<Buffer> {
         let Request { groups, operation } = request;
         let unique = header.unique;
-        let call = Call::new(&header, groups, self.desk.clone());
-        let lane = self.clone();
-        let ticket = move |lane: &Lane<F>| Ticket::new(lane.desk.clone(), unique);
+        let (buffer, hold, crowded) = match source {
+            Source::Device(buffer) => (Some(buffer), None, false),
+            Source::Ring { hold, crowded } => (None, Some(hold), crowded),
+        };
+        let call = Call::new(&header, groups, self.desk.clone(), hold.clone());
+        let payload = |buffer: Option<Buffer>, hold: &Option<Hold>, size| match buffer {
+            Some(buffer) => Payload::new(buffer, size, self.desk.pool.clone()),
+            None => {
+                let lent = hold.as_ref().and_then(Hold::lend);
+                Payload::lent(lent.expect("nothing was lent of a new request"), size)
+            }
+        };
+        let (lane, room) = (self.clone(), operation.answer_room());
+        let ticket = move |lane: &Lane<F>, hold| Ticket::new(lane.desk.clone(), unique, hold, room);
 
         // Each future is as large as its own method needs, and owns the lane that its method borrows from.
         macro_rules! task {
@@ -35,7 +57,7 @@ impl<F: FileSystem> Lane<F> {
             ($method:ident, $op:expr, |$ticket:ident, $answer:ident| $finish:expr) => {{
                 let op = $op;
                 Box::pin(async move {
-                    let $ticket = ticket(&lane);
+                    let $ticket = ticket(&lane, hold);
                     let $answer = lane.fs.$method(call, op).await;
                     $finish
                 }) as Task
@@ -59,11 +81,11 @@ impl<F: FileSystem> Lane<F> {
             Operation::Tmpfile(op) => task!(tmpfile, op),
             Operation::Read(op) => task!(read, op),
             Operation::Write(head) => {
-                let payload = Payload::new(buffer, head.range(), self.desk.pool.clone());
+                let payload = payload(buffer, &hold, head.size);
                 let task = task!(write, head.with(payload), |ticket, answer| ticket
                     .answer(answer.map(Number32)));
                 self.drive(unique, task);
-                return self.desk.pool.take();
+                return None;
             }
             Operation::Flush(op) => task!(flush, op),
             Operation::Release(op) => task!(release, op),
@@ -81,6 +103,11 @@ impl<F: FileSystem> Lane<F> {
             Operation::Removexattr(op) => task!(removexattr, op),
             Operation::Getlk(op) => task!(getlk, op),
             Operation::Setlk(op) => task!(setlk, op),
+            // Who waits long keeps its place of the queue: some must be left for those it waits for.
+            Operation::Setlkw(_) if crowded => {
+                ticket(self, hold).answer(Err::<(), _>(Errno::ENOLCK));
+                return buffer;
+            }
             Operation::Setlkw(op) => task!(setlkw, op),
             Operation::Access(op) => task!(access, op),
             Operation::Fallocate(op) => task!(fallocate, op),
@@ -101,34 +128,46 @@ impl<F: FileSystem> Lane<F> {
             Operation::Poll(op) => task!(poll, op, |ticket, answer| ticket
                 .answer(answer.map(Number32))),
             Operation::Statx(op) => task!(statx, op),
-            Operation::Forget(batch) => Box::pin(async move { lane.fs.forget(batch).await }),
+            Operation::Forget(batch) => {
+                give_back(hold, unique);
+                Box::pin(async move { lane.fs.forget(batch).await })
+            }
             Operation::Retrieved(head) => {
-                let data = Payload::new(buffer, head.range(), self.desk.pool.clone());
+                let data = payload(buffer, &hold, head.size);
                 let op = op::Retrieved {
                     offset: head.offset,
                     data,
                 };
+                give_back(hold, unique);
                 self.drive(
                     unique,
                     Box::pin(async move { lane.fs.retrieved(call, op).await }),
                 );
-                return self.desk.pool.take();
+                return None;
             }
             Operation::Interrupt(target) => {
                 self.desk.interrupts.interrupt(target);
+                give_back(hold, unique);
                 return buffer;
             }
             Operation::Destroy => {
-                self.desk.send(unique, ().into_answer());
+                ticket(self, hold).answer(());
                 return buffer;
             }
             Operation::Unsupported(opcode) => {
                 debug!(opcode, "a request of a kind that is not supported");
-                self.desk.send(unique, Answer::error(Errno::ENOSYS));
+                ticket(self, hold).answer(Err::<(), _>(Errno::ENOSYS));
                 return buffer;
             }
         };
         self.drive(unique, task);
         buffer
+    }
+}
+
+/// A message that wants no answer gives its place in a ring back by one.
+fn give_back(hold: Option<Hold>, unique: Unique) {
+    if let Some(hold) = hold {
+        hold.answer(unique, Answer::empty());
     }
 }

@@ -6,27 +6,46 @@ use tracing::error;
 
 use super::Desk;
 use crate::answer::{Answer, IntoAnswer};
+use crate::transport::ring::Hold;
 use crate::{Errno, Unique};
 
 /// Answers EIO when dropped unused: a handler that panicked, or a task that its executor gave up.
 pub(super) struct Ticket {
     desk: Arc<Desk>,
     unique: Unique,
+    /// If the request came through a ring.
+    hold: Option<Hold>,
+    /// Bytes that the answer's body may have.
+    room: usize,
     answered: bool,
 }
 
 impl Ticket {
-    pub fn new(desk: Arc<Desk>, unique: Unique) -> Ticket {
+    pub fn new(desk: Arc<Desk>, unique: Unique, hold: Option<Hold>, room: usize) -> Ticket {
         Ticket {
             desk,
             unique,
+            hold,
+            room,
             answered: false,
         }
     }
 
     pub fn answer(mut self, answer: impl IntoAnswer) {
+        self.send(answer.into_answer());
+    }
+
+    fn send(&mut self, mut answer: Answer) {
         self.answered = true;
-        self.desk.send(self.unique, answer.into_answer());
+        if answer.body() > self.room {
+            let (bytes, room) = (answer.body(), self.room);
+            error!(unique = %self.unique, bytes, room, "an answer is longer than was asked for; answering EIO");
+            answer = Answer::error(Errno::EIO);
+        }
+        match self.hold.take() {
+            Some(hold) => hold.answer(self.unique, answer),
+            None => self.desk.send(self.unique, answer),
+        }
     }
 }
 
@@ -35,7 +54,7 @@ impl Drop for Ticket {
         if !self.answered {
             let panicking = std::thread::panicking();
             error!(unique = %self.unique, panicking, "a handler ended without an answer; answering EIO");
-            self.desk.send(self.unique, Answer::error(Errno::EIO));
+            self.send(Answer::error(Errno::EIO));
         }
     }
 }

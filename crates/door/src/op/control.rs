@@ -1,7 +1,5 @@
 //! Forgetting, interrupting, and the odd ones.
 
-use std::ops::Range;
-
 use crate::buffer::Payload;
 use crate::wire::{Cursor, FromWire, IoctlFlags, Malformed, PollFlags};
 use crate::{Handle, NodeId, Unique};
@@ -127,11 +125,5 @@ impl FromWire for RetrievedHead {
         // The kernel sends less than it says if a page vanished on the way.
         let size = size.min(body.left());
         Ok(RetrievedHead { offset, size })
-    }
-}
-
-impl RetrievedHead {
-    pub fn range(&self) -> Range<usize> {
-        crate::limits::BEFORE_PAYLOAD..crate::limits::BEFORE_PAYLOAD + self.size
     }
 }

@@ -1,7 +1,5 @@
 //! Operations on open files.
 
-use std::ops::Range;
-
 use super::Name;
 use crate::buffer::Payload;
 use crate::wire::{
@@ -169,11 +167,6 @@ impl FromWire for WriteHead {
 }
 
 impl WriteHead {
-    /// Where the bytes lie in the message.
-    pub fn range(&self) -> Range<usize> {
-        crate::limits::BEFORE_PAYLOAD..crate::limits::BEFORE_PAYLOAD + self.size
-    }
-
     pub fn with(self, data: Payload) -> Write {
         let WriteHead {
             fh,

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::*;
-use crate::limits::IN_HEADER;
+use crate::limits::{BEFORE_PAYLOAD, IN_HEADER};
 use crate::wire::Put;
 
 const LONG: Dialect = Dialect { setxattr_ext: true };
@@ -372,7 +372,7 @@ proptest! {
         bytes[36..38].copy_from_slice(&extensions.to_ne_bytes());
         let parsed = parse(&bytes, &Dialect { setxattr_ext: long });
         if let Ok(Request { operation: Operation::Write(head), .. }) = parsed {
-            prop_assert!(head.range().end <= bytes.len());
+            prop_assert!(BEFORE_PAYLOAD + head.size <= bytes.len());
         }
     }
 

@@ -1,9 +1,14 @@
 //! The door against the real kernel: file systems mounted in temporary directories.
 //!
+//! These run over /dev/fuse, those of `ringed` are the same over io_uring.
+//!
 //! Needs /dev/fuse and the right to mount; without the device every test says so and does nothing.
 
 // Tests stand outside the simulated world and wait by the real clock.
 #![allow(clippy::disallowed_methods)]
+
+/// The way requests come in this run of the tests.
+const TRANSPORT: gupfs_door::Transport = gupfs_door::Transport::Device;
 
 #[path = "../../examples/memfs/fs/mod.rs"]
 mod memfs;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use gupfs_door::{NodeId, NotifyError, Unique};
+use gupfs_door::{NodeId, NotifyError, Transport, Unique};
 
 use crate::odd::{Odd, SIZE};
 use crate::rig::{Rig, config, errno, until};
@@ -123,7 +123,12 @@ fn what_was_not_answered_is_sent_again() {
         rig.session.notifier().resend().unwrap();
         assert_eq!(&reader.join().unwrap(), b"ss");
     });
-    assert_eq!(rig.session.counts().parked, 2);
+    // The kernel sends again what it gave to a reader of the device, not what it put into a ring.
+    let again = match rig.session.transport() {
+        Transport::IoUring => 0,
+        _ => 1,
+    };
+    assert_eq!(rig.session.counts().parked, 1 + again);
     until("nothing waits", || rig.session.counts().waiting == 0);
 }
 

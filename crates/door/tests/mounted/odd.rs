@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gupfs_door::{
     Attr, Attributes, Call, Created, Data, Entry, Errno, FileSystem, Handle, Ioctled, NodeId,
-    Notifier, Opened, OpenedFlags, Payload, PollFlags, Result, Xattr, op,
+    Notifier, Opened, OpenedFlags, PollFlags, Result, Xattr, op,
 };
 use std::sync::Mutex;
 
@@ -25,7 +25,7 @@ pub struct Odd {
     pub polls: Mutex<Vec<u64>>,
     /// Opens what `stuck` creates wait for.
     pub gate: tokio::sync::Notify,
-    kept: Mutex<Vec<(u8, Payload)>>,
+    kept: Mutex<Vec<(u8, Bytes)>>,
 }
 
 impl Odd {
@@ -204,7 +204,7 @@ impl FileSystem for Odd {
                 kept.iter()
                     .all(|(value, data)| data.iter().all(|byte| byte == value))
             );
-            kept.push((op.data[0], op.data));
+            kept.push((op.data[0], op.data.into_bytes()));
         }
         Ok(taken)
     }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gupfs_door::connection::Control;
-use gupfs_door::{Config, FileSystem, InitFlags, MountError, OpenedFlags, Session, Spawner, mount};
+use gupfs_door::over_io_uring::{self, Support};
+use gupfs_door::{
+    Config, FileSystem, InitFlags, MountError, OpenedFlags, Session, Spawner, Transport, mount,
+};
 use tempfile::TempDir;
 use tokio::runtime::{Handle, Runtime};
 
@@ -23,11 +26,21 @@ pub fn have_fuse() -> bool {
     if !there {
         eprintln!("SKIPPED: there is no /dev/fuse on this machine");
     }
-    there
+    there && may_ring()
+}
+
+fn may_ring() -> bool {
+    let support = over_io_uring::support();
+    let may = crate::TRANSPORT == Transport::Device || matches!(support, Support::Ready);
+    if !may {
+        eprintln!("SKIPPED: no FUSE over io_uring on this machine: {support:?}");
+    }
+    may
 }
 
 pub fn config() -> Config {
     let mut config = Config::new("test,with \\ signs", "doortest");
+    config.transport = crate::TRANSPORT;
     config.want |= InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS;
     config
 }

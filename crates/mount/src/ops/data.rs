@@ -47,7 +47,7 @@ pub async fn write(kernel: &Kernel, _: Call, op: op::Write) -> Outcome<u32> {
     let file = kernel.client.file(op.fh.0)?;
     let done = kernel
         .client
-        .write(&file, at, op.data.into_bytes(), how)
+        .write(&file, at, op.data.into_passing_bytes(), how)
         .await?;
     kernel
         .meter

@@ -1,0 +1,330 @@
+//! One ring, and the queues of the kernel that it serves.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use tracing::debug;
+
+use super::hold::{Incoming, Place};
+use super::home::Home;
+use super::layout::{COMMIT_AND_FETCH, PIECES, REGISTER, command};
+use super::memory::Memory;
+use crate::limits::{PLACES_AT_FIRST, PLACES_MAX, RING_ENTRIES, RING_QUIET, RING_TOUCHED};
+
+type Uring = IoUring<squeue::Entry128, cqueue::Entry>;
+
+/// Completions of commands carry their place's number, this one the descriptor that wakes.
+const WAKE: u64 = u64::MAX;
+
+/// The fuse device is the only registered file.
+const DEVICE: Fixed = Fixed(0);
+
+/// A ring and the places of its queues.
+///
+/// Field order is drop order: the ring is closed before the places' memory goes.
+pub(crate) struct Ring {
+    uring: Uring,
+    places: Vec<Arc<Place>>,
+    home: Arc<Home>,
+    /// How many places each queue has, and how many of them are ours.
+    queues: Vec<Queue>,
+    payload: usize,
+    /// What commands go to; the ring knows it by its place in the table of registered files.
+    _device: OwnedFd,
+    arrived: Vec<cqueue::Entry>,
+    answered: Vec<u32>,
+    /// Places that the kernel has.
+    armed: usize,
+    /// A place was given back because there is no connection any more.
+    over: bool,
+    quiet: bool,
+}
+
+#[derive(Default)]
+struct Queue {
+    number: u16,
+    places: usize,
+    ours: usize,
+}
+
+fn build(entries: u32) -> io::Result<Uring> {
+    // One thread submits, and completions are made when it asks for them: no interrupts, no locks between.
+    IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_submit_all()
+        .setup_cqsize(4 * entries)
+        .build(entries)
+}
+
+/// Why this process cannot have rings, if so.
+pub(crate) fn unavailable() -> Option<io::Error> {
+    build(8).err()
+}
+
+/// CPUs that this machine may ever have: the kernel has a queue for each.
+pub(crate) fn possible_cpus() -> io::Result<usize> {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    let count = list.trim().split(',').map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(last.parse::<usize>().ok()? + 1 - first.parse::<usize>().ok()?)
+    });
+    let count: Option<usize> = count.sum();
+    count.ok_or_else(|| io::Error::other(format!("cannot read the list of possible CPUs {list:?}")))
+}
+
+impl Ring {
+    /// A ring of the calling thread for these queues of the connection of `device`. Nothing is registered yet.
+    pub fn new(
+        device: OwnedFd,
+        home: Arc<Home>,
+        queues: &[u16],
+        payload: usize,
+    ) -> io::Result<Ring> {
+        let uring = build(RING_ENTRIES)?;
+        uring.submitter().register_files(&[device.as_raw_fd()])?;
+        // Saves looking the descriptor up at each call; not every kernel can.
+        if let Err(error) = uring.submitter().register_ring_fd() {
+            debug!(%error, "the ring's descriptor is not registered");
+        }
+        home.enter();
+        let queues = queues.iter().map(|number| Queue {
+            number: *number,
+            ..Queue::default()
+        });
+        let queues = queues.collect();
+        let mut ring = Ring {
+            uring,
+            places: Vec::new(),
+            home,
+            queues,
+            payload,
+            _device: device,
+            arrived: Vec::new(),
+            answered: Vec::new(),
+            armed: 0,
+            over: false,
+            quiet: false,
+        };
+        ring.watch_home()?;
+        Ok(ring)
+    }
+
+    /// Gives the kernel the first places of every queue. When all queues of the connection have some, requests come.
+    pub fn register(&mut self) -> io::Result<()> {
+        for queue in 0..self.queues.len() {
+            self.add_places(queue, PLACES_AT_FIRST)?;
+        }
+        self.submit()
+    }
+
+    fn add_places(&mut self, queue: usize, count: usize) -> io::Result<()> {
+        for memory in Memory::map(count, self.payload)? {
+            let number = self.places.len();
+            let of = self.queues[queue].number;
+            let place = Place::new(memory, self.home.clone(), of, number as u32);
+            let place = Arc::new(place);
+            let command = opcode::UringCmd80::new(DEVICE, REGISTER)
+                .cmd(command(0, of))
+                .addr(Some(place.vectors.as_ptr() as u64))
+                .build()
+                .user_data(number as u64);
+            self.places.push(place);
+            // SAFETY: what the command points to, the place's vectors and the memory in them, lives in `self.places` until
+            // the ring is closed. The kernel has the place from here on: it has no hold yet.
+            unsafe { self.push(&with_length(command, PIECES)) }?;
+            self.armed += 1;
+        }
+        self.queues[queue].places += count;
+        Ok(())
+    }
+
+    /// Gives the places that were answered back to the kernel, with their answers.
+    fn commit(&mut self, woken: bool) -> io::Result<()> {
+        let mut answered = std::mem::take(&mut self.answered);
+        self.home.collect(woken, &mut answered);
+        for number in answered.drain(..) {
+            let place = &self.places[number as usize];
+            let command = opcode::UringCmd80::new(DEVICE, COMMIT_AND_FETCH)
+                .cmd(command(place.commit_id(), place.queue))
+                .build()
+                .user_data(u64::from(number));
+            let of = place.queue;
+            // SAFETY: the command points to nothing. Its place was answered, so it has no hold: nobody has bytes of it, and
+            // nobody can get any before the kernel completes this.
+            unsafe { self.push(&command) }?;
+            self.armed += 1;
+            if let Some(queue) = self.queues.iter_mut().find(|queue| queue.number == of) {
+                queue.ours -= 1;
+            }
+        }
+        self.answered = answered;
+        Ok(())
+    }
+
+    /// # Safety
+    /// What the entry points to lives until it is completed or the ring is closed.
+    unsafe fn push(&mut self, entry: &squeue::Entry128) -> io::Result<()> {
+        // SAFETY: the caller's promise, here and below.
+        if unsafe { self.uring.submission().push(entry) }.is_ok() {
+            return Ok(());
+        }
+        self.submit()?;
+        let pushed = unsafe { self.uring.submission().push(entry) };
+        pushed.map_err(|_| io::Error::other("the ring takes no more commands"))
+    }
+
+    fn submit(&self) -> io::Result<()> {
+        loop {
+            match self.uring.submit() {
+                Ok(_) => return Ok(()),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn watch_home(&mut self) -> io::Result<()> {
+        let poll = opcode::PollAdd::new(Fd(self.home.descriptor()), libc::POLLIN as u32)
+            .multi(true)
+            .build()
+            .user_data(WAKE);
+        // SAFETY: it points to nothing; the descriptor is open as long as `home`.
+        unsafe { self.push(&poll.into()) }
+    }
+
+    /// Hands over what was answered, waits, and gives what came to `each`, one after the other. False when the connection
+    /// has ended.
+    pub fn turn(&mut self, mut each: impl FnMut(Incoming)) -> io::Result<bool> {
+        self.commit(false)?;
+        self.wait()?;
+        let mut arrived = std::mem::take(&mut self.arrived);
+        arrived.extend(self.uring.completion());
+        let mut left = arrived.len();
+        for completion in arrived.drain(..) {
+            left -= 1;
+            if completion.user_data() == WAKE {
+                if !cqueue::more(completion.flags()) {
+                    self.watch_home()?;
+                }
+                self.commit(true)?;
+            } else {
+                self.completed(
+                    completion.user_data() as usize,
+                    completion.result(),
+                    &mut each,
+                )?;
+            }
+            // Nobody waits for the answer of one while another is handled.
+            if left > 0 {
+                self.commit(false)?;
+                self.submit()?;
+            }
+        }
+        self.arrived = arrived;
+        let ended = (self.over && self.armed == 0) || self.home.is_closed();
+        Ok(!ended)
+    }
+
+    fn completed(
+        &mut self,
+        number: usize,
+        result: i32,
+        each: &mut impl FnMut(Incoming),
+    ) -> io::Result<()> {
+        self.armed -= 1;
+        if result < 0 {
+            self.over |= is_end(result);
+            return match is_end(result) {
+                true => Ok(()),
+                // A place that the kernel refuses is lost; that is a mistake of ours, and nobody would hear of it otherwise.
+                false => Err(io::Error::from_raw_os_error(-result)),
+            };
+        }
+        let place = self.places[number].clone();
+        let (of, mut crowded) = (place.queue, false);
+        if let Some(index) = self.queues.iter().position(|queue| queue.number == of) {
+            let queue = &mut self.queues[index];
+            queue.ours += 1;
+            // Requests that wait long keep their places: there must be others.
+            let more = queue.places.min(PLACES_MAX - queue.places);
+            if 2 * queue.ours >= queue.places && more > 0 && queue.ours > PLACES_AT_FIRST / 2 {
+                self.add_places(index, more)?;
+            }
+            crowded = self.queues[index].ours > PLACES_MAX / 2;
+        }
+        // SAFETY: the kernel has completed the place's command, and this is the only look at that completion.
+        each(unsafe { Incoming::new(&place, crowded) });
+        Ok(())
+    }
+
+    /// Waits for something. After a while of nothing, memory that was used much is given back.
+    fn wait(&mut self) -> io::Result<()> {
+        let timeout = Timespec::from(RING_QUIET);
+        let bounded = SubmitArgs::new().timespec(&timeout);
+        loop {
+            let waited = match self.quiet {
+                true => self.uring.submit_and_wait(1),
+                false => self.uring.submitter().submit_with_args(1, &bounded),
+            };
+            match waited {
+                Ok(_) => {
+                    self.quiet = false;
+                    return Ok(());
+                }
+                Err(error) if error.raw_os_error() == Some(libc::ETIME) => {
+                    self.release_pages();
+                    self.quiet = true;
+                }
+                Err(error) if is_passing(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn release_pages(&self) {
+        for place in &self.places {
+            let touched = place.touched.load(Ordering::Relaxed) as usize;
+            // Who holds a place may use its memory.
+            if touched > RING_TOUCHED && !place.is_ours() {
+                // SAFETY: no hold: nobody has bytes of it. The kernel writes into it while this thread is in `wait`, no other time.
+                unsafe { place.memory.release_pages(RING_TOUCHED) };
+                place.touched.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The library cannot say how many vectors a command points to.
+fn with_length(entry: squeue::Entry128, length: u32) -> squeue::Entry128 {
+    /// `len` of `struct io_uring_sqe`.
+    const LENGTH: usize = 24;
+    const SIZE: usize = 128;
+    const _: () = assert!(size_of::<squeue::Entry128>() == SIZE);
+    // SAFETY: both are 128 bytes without a bit pattern that is not allowed: the entry is what the kernel's header says,
+    // integers throughout.
+    let mut bytes = unsafe { std::mem::transmute::<squeue::Entry128, [u8; SIZE]>(entry) };
+    bytes[LENGTH..LENGTH + 4].copy_from_slice(&length.to_ne_bytes());
+    // SAFETY: the same.
+    unsafe { std::mem::transmute::<[u8; SIZE], squeue::Entry128>(bytes) }
+}
+
+/// A signal, or completions that are to be taken first.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)
+    )
+}
+
+/// The mount is gone.
+fn is_end(result: i32) -> bool {
+    matches!(
+        -result,
+        libc::ENOTCONN | libc::ECONNABORTED | libc::ENODEV | libc::ECANCELED | libc::ENOENT
+    )
+}

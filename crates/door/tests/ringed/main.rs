@@ -1,0 +1,27 @@
+//! The tests of `mounted` over io_uring. Where that is not permitted every test says so and does nothing.
+
+// Tests stand outside the simulated world and wait by the real clock.
+#![allow(clippy::disallowed_methods)]
+
+/// The way requests come in this run of the tests.
+const TRANSPORT: gupfs_door::Transport = gupfs_door::Transport::IoUring;
+
+#[path = "../../examples/memfs/fs/mod.rs"]
+mod memfs;
+
+#[path = "../mounted/files.rs"]
+mod files;
+#[path = "../mounted/life.rs"]
+mod life;
+#[path = "../mounted/map.rs"]
+mod map;
+#[path = "../mounted/notices.rs"]
+mod notices;
+#[path = "../mounted/odd.rs"]
+mod odd;
+#[path = "../mounted/requests.rs"]
+mod requests;
+#[path = "../mounted/rig.rs"]
+mod rig;
+#[path = "../mounted/waits.rs"]
+mod waits;
