@@ -16,7 +16,7 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 # One target may need what another's tests hold (mount points, the CPU): never two at once.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-long mutants bench build lint install
+.PHONY: help demo test test-io-uring test-long mutants bench build lint install
 
 help:
 	@sed -n '3,9s/^#   //p' Makefile
@@ -40,9 +40,16 @@ test:
 	@scripts/need.sh test
 	@before=$$(mktemp); trap 'rm -f "$$before"' EXIT; \
 	scripts/leftovers.sh list > "$$before"; \
-	status=0; $(MAKE) --no-print-directory lint && $(CARGO) test --workspace || status=$$?; \
+	status=0; $(MAKE) --no-print-directory lint && $(CARGO) test --workspace && \
+		scripts/with_io_uring.sh $(MAKE) --no-print-directory test-io-uring || status=$$?; \
 	scripts/leftovers.sh compare "$$before" || status=1; \
 	exit $$status
+
+# The same once more for whatever depends on the way in which requests come.
+test-io-uring:
+	$(CARGO) test -p gupfs-door --test ringed
+	GUPFS_TEST_TRANSPORT=io-uring $(CARGO) test -p gupfs --test conform --test lifecycle --test model --test power_cut \
+		--test descriptors --test memory
 
 test-long:
 	GUPFS_TIMES=10 $(CARGO) test -p gupfs-sim --test it
@@ -57,7 +64,7 @@ bench:
 	@scripts/need.sh test
 	$(CARGO) build --release -p gupfs -p gupfs-bench
 	$(CARGO) build --release -p gupfs-door --example nullfs
-	"$(TARGET)/release/gupfs-bench" --gupfs "$(TARGET)/release/gupfs" \
+	scripts/with_io_uring.sh --anyway "$(TARGET)/release/gupfs-bench" --gupfs "$(TARGET)/release/gupfs" \
 		--nullfs "$(TARGET)/release/examples/nullfs" --out bench/results $(BENCH)
 
 install: build

@@ -15,11 +15,13 @@ mod place;
 mod report;
 mod serve;
 mod timing;
+mod transport;
 mod work;
 
 use anyhow::{Context, Result};
 use clap::Parser;
 use std::path::PathBuf;
+use transport::Transport;
 
 /// Measures `gupfs up` beside the local file system and writes bench/results/.
 ///
@@ -47,6 +49,9 @@ struct Args {
     /// Files of the large directory.
     #[arg(long, default_value_t = 1_000_000)]
     many: u64,
+    /// The ways of requests to measure; without it both, if this machine permits io_uring.
+    #[arg(long, value_enum)]
+    transport: Vec<Transport>,
     /// Only workloads whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
@@ -63,6 +68,10 @@ fn main() -> Result<()> {
         runs: args.runs,
         stream: args.stream_gib << 30,
         many: args.many,
+        transports: match args.transport.is_empty() {
+            true => Transport::permitted(),
+            false => args.transport.clone(),
+        },
     };
     for (name, run) in work::ALL {
         if name.contains(&args.only) {

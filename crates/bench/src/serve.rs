@@ -1,5 +1,6 @@
 //! Starting and ending the programs that are measured.
 
+use crate::transport::Transport;
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,19 +16,27 @@ pub struct Serving {
 }
 
 impl Serving {
-    pub fn gupfs(program: &Path, store: &Path, mount: &Path) -> Result<Serving> {
+    pub fn gupfs(
+        program: &Path,
+        store: &Path,
+        mount: &Path,
+        transport: Transport,
+    ) -> Result<Serving> {
         let mut command = Command::new(program);
         command
             .arg("up")
             .arg(store)
             .arg("--mount")
             .arg(mount)
-            .args(["--osts", "4"]);
+            .args(["--osts", "4", "--transport", transport.flag()]);
         Serving::start(command, mount)
     }
 
-    pub fn nullfs(program: &Path, mount: &Path) -> Result<Serving> {
+    pub fn nullfs(program: &Path, mount: &Path, transport: Transport) -> Result<Serving> {
         let mut command = Command::new(program);
+        if transport == Transport::IoUring {
+            command.arg("ring");
+        }
         command.arg(mount);
         Serving::start(command, mount)
     }

@@ -67,6 +67,9 @@ fn help_of_up_tells_all_it_takes() {
                                             [default: info]
               --allow-other <BOOL>          Whether other users may use the mount, true or false [default:
                                             true for root]
+              --transport <WAY>             How requests come from the kernel: over io_uring if the machine
+                                            has it switched on (auto), through /dev/fuse (device), or over
+                                            io_uring, switched on if need be (io-uring) [default: auto]
               --read-only                   No changes through this mount
               --accept-loss                 Start although something that was acknowledged as durable is
                                             lost; the log says what
@@ -192,6 +195,7 @@ fn doctor_looks_at_the_machine() {
             "mounting",
             "memory",
             "open files",
+            "io_uring",
             "space"
         ]
     );

@@ -17,7 +17,7 @@ pub use lifetimes::Lifetimes;
 pub use meter::{Meter, MountStats, OpStats};
 
 use gupfs_client::Client;
-use gupfs_door::{Config, MountError, Session, Spawner};
+use gupfs_door::{Config, MountError, Session, Spawner, Transport};
 use gupfs_world::Clock;
 use kernel::Kernel;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,9 @@ pub struct Options {
     pub lifetimes: Lifetimes,
     /// The kernel reads ahead so much in files read in order; None keeps its own figure.
     pub read_ahead_kib: Option<u32>,
-    /// Threads that take requests; None lets the door choose.
+    /// The way requests come from the kernel.
+    pub transport: Transport,
+    /// Threads that take requests from /dev/fuse; None lets the door choose.
     pub reactors: Option<usize>,
 }
 
@@ -50,6 +52,7 @@ impl Options {
             allow_devices: false,
             lifetimes: Lifetimes::ALONE,
             read_ahead_kib: Some(READ_AHEAD_KIB),
+            transport: Transport::Auto,
             reactors: None,
         }
     }
@@ -81,6 +84,7 @@ impl Mount {
         config.allow_other = options.allow_other;
         config.no_suid = !options.allow_suid;
         config.no_dev = !options.allow_devices;
+        config.transport = options.transport;
         if let Some(reactors) = options.reactors {
             config.reactors = reactors;
         }

@@ -16,7 +16,7 @@ const SAMPLE: u64 = 10_000;
 pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     let store = bench.place.fresh("many-store")?;
     let mount = bench.place.fresh("many-mount")?;
-    let serving = Serving::gupfs(bench.gupfs, &store, &mount)?;
+    let serving = Serving::gupfs(bench.gupfs, &store, &mount, bench.usual())?;
     let dir = mount.join("many");
     std::fs::create_dir(&dir)?;
     // Warm up elsewhere, so that the first ten thousand are not the program's first requests.
@@ -75,7 +75,7 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
 
     serving.kill()?;
     drop_caches()?;
-    let serving = Serving::gupfs(bench.gupfs, &store, &mount)?;
+    let serving = Serving::gupfs(bench.gupfs, &store, &mount, bench.usual())?;
     let start = serving.ready_after.as_secs_f64();
     report.add(figure(
         "start after kill -9",

@@ -7,6 +7,8 @@ mod unpack;
 
 use crate::place::Place;
 use crate::report::Report;
+use crate::serve::Serving;
+use crate::transport::Transport;
 use anyhow::Result;
 use std::path::Path;
 
@@ -18,6 +20,23 @@ pub struct Bench<'a> {
     pub runs: usize,
     pub stream: u64,
     pub many: u64,
+    pub transports: Vec<Transport>,
+}
+
+impl Bench<'_> {
+    /// A new store, mounted.
+    pub fn serve(&self, name: &str, transport: Transport) -> Result<Serving> {
+        let fresh = |what| {
+            self.place
+                .fresh(&format!("{name}-{what}-{}", transport.flag()))
+        };
+        Serving::gupfs(self.gupfs, &fresh("store")?, &fresh("mount")?, transport)
+    }
+
+    /// The way that a workload is measured on that is not about ways.
+    pub fn usual(&self) -> Transport {
+        *self.transports.last().unwrap_or(&Transport::Device)
+    }
 }
 
 type Run = fn(&Bench, &mut Report) -> Result<()>;

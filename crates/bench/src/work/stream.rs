@@ -14,66 +14,90 @@ const RECORD: usize = 1 << 20;
 
 pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     let local = bench.place.fresh("stream-local")?;
-    let serving = Serving::gupfs(
-        bench.gupfs,
-        &bench.place.fresh("stream-store")?,
-        &bench.place.fresh("stream-mount")?,
-    )?;
-    let [
-        mut local_write,
-        mut local_read,
-        mut gupfs_write,
-        mut gupfs_read,
-    ] = [const { Figures(Vec::new()) }; 4];
+    let mut sides = Vec::new();
+    for transport in &bench.transports {
+        sides.push(Side {
+            name: transport.to_string(),
+            serving: Some(bench.serve("stream", *transport)?),
+            write: Figures::default(),
+            read: Figures::default(),
+        });
+    }
+    let mut beside = Side {
+        name: "local".into(),
+        serving: None,
+        write: Figures::default(),
+        read: Figures::default(),
+    };
     for _ in 0..bench.runs {
-        for (dir, write, read) in [
-            (local.as_path(), &mut local_write, &mut local_read),
-            (serving.mount.as_path(), &mut gupfs_write, &mut gupfs_read),
-        ] {
+        for side in std::iter::once(&mut beside).chain(&mut sides) {
+            let dir = side
+                .serving
+                .as_ref()
+                .map_or(&local, |serving| &serving.mount);
             let file = dir.join("stream");
             drop_caches()?;
             // Twice the file: gupfs's pages and the store's are both new.
             touch_memory(bench.stream * 2);
-            write.push(rate(
+            side.write.push(rate(
                 bench.stream,
                 seconds(|| write_file(&file, bench.stream))?,
             ));
             drop_caches()?;
             touch_memory(bench.stream * 2);
-            read.push(rate(
+            side.read.push(rate(
                 bench.stream,
                 seconds(|| read_file(&file, bench.stream))?,
             ));
             std::fs::remove_file(&file)?;
         }
     }
-    serving.stop()?;
-    for (what, gupfs, local, least, target) in [
-        (
-            "write, 1 MiB records, fsync at end",
-            gupfs_write,
-            local_write,
-            0.6,
-            "0.6 × local",
-        ),
-        (
-            "read back cold, 1 MiB records",
-            gupfs_read,
-            local_read,
-            0.5,
-            "0.5 × local",
-        ),
-    ] {
-        report.add(Line {
-            work: format!("{what}, {} GiB", bench.stream >> 30),
-            unit: "GB/s",
-            reached: gupfs.median() >= least * local.median(),
-            gupfs,
-            beside: Some(("local".into(), local)),
-            target,
-        });
+    for side in sides {
+        let Side {
+            name,
+            serving,
+            write,
+            read,
+        } = side;
+        if let Some(serving) = serving {
+            serving.stop()?;
+        }
+        let gib = bench.stream >> 30;
+        for (what, gupfs, local, least, target) in [
+            (
+                "write, 1 MiB records, fsync at end",
+                write,
+                &beside.write,
+                0.6,
+                "0.6 × local",
+            ),
+            (
+                "read back cold, 1 MiB records",
+                read,
+                &beside.read,
+                0.5,
+                "0.5 × local",
+            ),
+        ] {
+            report.add(Line {
+                work: format!("{what}, {gib} GiB, {name}"),
+                unit: "GB/s",
+                reached: gupfs.median() >= least * local.median(),
+                gupfs,
+                beside: Some((beside.name.clone(), local.clone())),
+                target,
+            });
+        }
     }
     Ok(())
+}
+
+/// The local file system, or gupfs with requests coming one way.
+struct Side {
+    name: String,
+    serving: Option<Serving>,
+    write: Figures,
+    read: Figures,
 }
 
 fn rate(bytes: u64, seconds: f64) -> f64 {

@@ -2,7 +2,6 @@
 
 use super::Bench;
 use crate::report::{Line, Report};
-use crate::serve::Serving;
 use crate::timing::{Figures, seconds};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
@@ -25,44 +24,52 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
             .arg("."),
     )?;
     let local = bench.place.fresh("unpack-local")?;
-    let serving = Serving::gupfs(
-        bench.gupfs,
-        &bench.place.fresh("unpack-store")?,
-        &bench.place.fresh("unpack-mount")?,
-    )?;
-    let [mut ours, mut locals, mut removals] = [const { Figures(Vec::new()) }; 3];
+    let mut sides = Vec::new();
+    for transport in &bench.transports {
+        let serving = bench.serve("unpack", *transport)?;
+        sides.push((*transport, serving, Figures::default()));
+    }
+    let mut locals = Figures::default();
+    let unpack = |under: &Path, run: usize| {
+        let dir = under.join(format!("run-{run}"));
+        std::fs::create_dir(&dir)?;
+        seconds(|| shell(Command::new("tar").arg("xf").arg(&tar).arg("-C").arg(&dir)))
+    };
     for run in 0..bench.runs {
-        for (under, figures) in [(&local, &mut locals), (&serving.mount, &mut ours)] {
-            let dir = under.join(format!("run-{run}"));
-            std::fs::create_dir(&dir)?;
-            figures.push(seconds(|| {
-                shell(Command::new("tar").arg("xf").arg(&tar).arg("-C").arg(&dir))
-            })?);
+        locals.push(unpack(&local, run)?);
+        for (_, serving, figures) in &mut sides {
+            figures.push(unpack(&serving.mount, run)?);
         }
     }
     // Not in between: ext4 does not give the numbers of inodes that were just removed again for minutes, and looks at each
     // of them when it makes a file. Both sides of the next run would pay for the removals of this one.
-    for run in 0..bench.runs {
-        let dir = serving.mount.join(format!("run-{run}"));
-        removals.push(seconds(|| Ok(std::fs::remove_dir_all(&dir)?))?);
+    for (transport, serving, ours) in sides {
+        let mut removals = Figures::default();
+        for run in 0..bench.runs {
+            let dir = serving.mount.join(format!("run-{run}"));
+            removals.push(seconds(|| Ok(std::fs::remove_dir_all(&dir)?))?);
+        }
+        serving.stop()?;
+        report.add(Line {
+            work: format!(
+                "unpack {FILES} files, {:.1} MB, {transport}",
+                BYTES as f64 / 1e6
+            ),
+            unit: "s",
+            reached: ours.median() <= 5.0,
+            gupfs: ours,
+            beside: Some(("local".into(), locals.clone())),
+            target: "5 s",
+        });
+        report.add(Line {
+            work: format!("remove them, {transport}"),
+            unit: "s",
+            reached: true,
+            gupfs: removals,
+            beside: None,
+            target: "no figure set",
+        });
     }
-    serving.stop()?;
-    report.add(Line {
-        work: format!("unpack {FILES} files, {:.1} MB", BYTES as f64 / 1e6),
-        unit: "s",
-        reached: ours.median() <= 5.0,
-        gupfs: ours,
-        beside: Some(("local".into(), locals)),
-        target: "5 s",
-    });
-    report.add(Line {
-        work: "remove them".into(),
-        unit: "s",
-        reached: true,
-        gupfs: removals,
-        beside: None,
-        target: "no figure set",
-    });
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use crate::exit::{Exit, Outcome};
 use crate::home::OSTS_DEFAULT;
 use crate::node::Share;
 use clap::Args;
+use gupfs_door::over_io_uring::{self, Support};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +49,7 @@ struct Finding {
 
 impl Doctor {
     pub fn run(self) -> Outcome<Exit> {
-        let mut findings = vec![kernel(), device(), who_mounts(), memory(), files()];
+        let mut findings = vec![kernel(), device(), who_mounts(), memory(), files(), rings()];
         findings.extend(self.dir.as_deref().map(space));
         let healthy = findings
             .iter()
@@ -172,6 +173,34 @@ fn memory() -> Finding {
     );
     memory.needed = false;
     memory
+}
+
+fn rings() -> Finding {
+    let (good, found, todo) = match over_io_uring::support() {
+        Support::Ready => (true, "requests come over it".into(), String::new()),
+        Support::SwitchedOff => (
+            false,
+            "switched off: requests come through /dev/fuse".into(),
+            format!(
+                "echo Y > {}, or `gupfs up --transport io-uring`: small requests are answered two to three times as fast",
+                over_io_uring::SWITCH
+            ),
+        ),
+        Support::KernelLacks => (
+            false,
+            "this kernel's FUSE cannot: requests come through /dev/fuse".into(),
+            "Linux 6.14 or newer, built with CONFIG_FUSE_IO_URING".into(),
+        ),
+        Support::RingsRefused(error) => (
+            false,
+            format!("refused to this process ({error}): requests come through /dev/fuse"),
+            "sysctl kernel.io_uring_disabled=0; in a container: permit it in its seccomp profile"
+                .into(),
+        ),
+    };
+    let mut rings = finding("io_uring", good, found, todo);
+    rings.needed = false;
+    rings
 }
 
 fn files() -> Finding {

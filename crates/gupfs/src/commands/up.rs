@@ -1,6 +1,6 @@
 //! `gupfs up`: metadata server, object servers and mount in one process.
 
-use crate::config::{Config, LogFormat};
+use crate::config::{Config, LogFormat, Transport};
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
 use crate::home::{Entered, Home, Lock, Wish};
 use crate::node::{self, Node};
@@ -49,6 +49,10 @@ pub struct Up {
     /// Whether other users may use the mount, true or false [default: true for root]
     #[arg(long, value_name = "BOOL", hide_possible_values = true)]
     allow_other: Option<bool>,
+    /// How requests come from the kernel: over io_uring if the machine has it switched on (auto), through /dev/fuse (device),
+    /// or over io_uring, switched on if need be (io-uring) [default: auto]
+    #[arg(long, value_enum, value_name = "WAY", hide_possible_values = true)]
+    transport: Option<Transport>,
     /// No changes through this mount
     #[arg(long)]
     read_only: bool,
@@ -112,6 +116,7 @@ impl Up {
         store.osts = self.osts.or(store.osts);
         mount.point = self.mount.clone().or(mount.point.take());
         mount.allow_other = self.allow_other.or(mount.allow_other);
+        mount.transport = self.transport.or(mount.transport);
         mount.read_only = mount.read_only.or(self.read_only.then_some(true));
         log.format = self.log.or(log.format);
         log.level = self.log_level.clone().or(log.level.take());

@@ -36,8 +36,21 @@ pub struct Mount {
     pub allow_other: Option<bool>,
     pub read_only: Option<bool>,
     pub read_ahead: Option<Size>,
+    pub transport: Option<Transport>,
     pub threads: Option<u16>,
     pub atime: Option<Atime>,
+}
+
+/// The way requests come from the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// Over io_uring if that is switched on on this machine, else through /dev/fuse.
+    Auto,
+    /// Through /dev/fuse.
+    Device,
+    /// Over io_uring; switches it on if need be.
+    IoUring,
 }
 
 /// When reading a file moves its access time.
@@ -147,7 +160,7 @@ mod tests {
             "[mount]\nallow_other = true\nreadahead = \"8MiB\"\n",
             expect![[r#"
                 gupfs.conf, line 3: there is no key 'readahead' in [mount].
-                  → 'read_ahead' was probably meant; all keys here: point, allow_other, read_only, read_ahead, threads, atime."#]],
+                  → 'read_ahead' was probably meant; all keys here: point, allow_other, read_only, read_ahead, transport, threads, atime."#]],
         );
         check(
             "[motn]\nallow_other = true\n",

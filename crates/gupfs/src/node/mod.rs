@@ -21,13 +21,14 @@ pub use roles::open_target;
 pub use status::{Offline, StatusAnswer};
 
 use crate::amount::show_time;
-use crate::config::Config;
+use crate::config::{Config, Transport};
 use crate::control::{self, Served};
 use crate::exit::{OrTrouble, Outcome, Trouble};
 use crate::home::Entered;
 use crate::metrics::{self, Calls};
 use answers::Answers;
 use guard::Guard;
+use gupfs_door::over_io_uring::{self, Support};
 use gupfs_mount::Mount;
 use gupfs_world::{BootTime, Task, World};
 use roles::Roles;
@@ -195,6 +196,7 @@ async fn start_mount(
     if let Some(size) = wish.read_ahead {
         options.read_ahead_kib = Some((size.0 >> 10) as u32);
     }
+    options.transport = transport(wish.transport)?;
     options.reactors = wish.threads.map(usize::from);
     let runtime = tokio::runtime::Handle::current();
     let (client, point) = (roles.client.clone(), settings.point.clone());
@@ -219,6 +221,28 @@ async fn start_mount(
         None => None,
     };
     Ok((mount, guard))
+}
+
+/// Who asks for io_uring by name, and may, gets it switched on.
+fn transport(wish: Option<Transport>) -> Outcome<gupfs_door::Transport> {
+    Ok(match wish.unwrap_or(Transport::Auto) {
+        Transport::Auto => gupfs_door::Transport::Auto,
+        Transport::Device => gupfs_door::Transport::Device,
+        Transport::IoUring => {
+            if matches!(over_io_uring::support(), Support::SwitchedOff) {
+                over_io_uring::switch_on().map_err(|error| {
+                    Trouble::new("FUSE over io_uring is off on this machine")
+                        .because(&error)
+                        .todo(format!("as root: echo Y > {}", over_io_uring::SWITCH))
+                })?;
+                tracing::info!(
+                    switch = over_io_uring::SWITCH,
+                    "switched FUSE over io_uring on"
+                );
+            }
+            gupfs_door::Transport::IoUring
+        }
+    })
 }
 
 /// The signals that end us.

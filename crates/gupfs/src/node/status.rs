@@ -3,6 +3,7 @@
 use super::answers::Answers;
 use crate::amount::{show_count, show_size, show_time};
 use crate::home::Marker;
+use gupfs_door::Transport;
 use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
 use gupfs_store::object::{TargetState, TargetStatus};
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,8 @@ struct Status {
 struct MountStatus {
     at: PathBuf,
     connection: u32,
+    /// "io_uring" or "/dev/fuse".
+    over: &'static str,
     requests: u64,
     /// Of these, those that could not be answered at once.
     parked: u64,
@@ -76,6 +79,10 @@ fn mount(answers: &Answers) -> MountStatus {
     MountStatus {
         at: answers.mount.at().to_path_buf(),
         connection: answers.mount.session().connection().0,
+        over: match answers.mount.session().transport() {
+            Transport::IoUring => "io_uring",
+            Transport::Auto | Transport::Device => "/dev/fuse",
+        },
         requests: counts.requests,
         parked: counts.parked,
         under_way: stats.under_way,
@@ -104,9 +111,10 @@ impl Status {
         let mount = &self.mount;
         let _ = writeln!(
             out,
-            "mount     {} · {} requests, {} under way · {} read, {} written",
+            "mount     {} · {} requests over {}, {} under way · {} read, {} written",
             mount.at.display(),
             show_count(mount.requests),
+            mount.over,
             mount.under_way,
             show_size(mount.bytes_read),
             show_size(mount.bytes_written)

@@ -25,7 +25,7 @@ impl Program {
             .arg(store)
             .arg("--mount")
             .arg(mount)
-            .args(["--osts", "2"]);
+            .args(["--osts", "2", "--transport", &transport()]);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -72,4 +72,9 @@ impl Drop for Program {
             let _ = rustix::mount::unmount(&self.mount, rustix::mount::UnmountFlags::DETACH);
         }
     }
+}
+
+/// The way in which requests come to the mounts of this run: the tests run once for each.
+fn transport() -> String {
+    std::env::var("GUPFS_TEST_TRANSPORT").unwrap_or("device".into())
 }

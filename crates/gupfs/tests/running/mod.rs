@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test program uses the part it needs
 #![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
 
+use gupfs_door::over_io_uring::Support;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -20,7 +21,19 @@ pub fn can_mount() -> bool {
         rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists(),
         "this test mounts: run it as root on a machine with /dev/fuse, or set GUPFS_TEST_NO_MOUNT=1 to leave it out"
     );
+    let support = gupfs_door::over_io_uring::support();
+    if transport() == "io-uring"
+        && matches!(support, Support::KernelLacks | Support::RingsRefused(_))
+    {
+        eprintln!("SKIPPED: no FUSE over io_uring on this machine: {support:?}");
+        return false;
+    }
     true
+}
+
+/// The way in which requests come to the mounts of this run: the tests run once for each.
+fn transport() -> String {
+    std::env::var("GUPFS_TEST_TRANSPORT").unwrap_or("device".into())
 }
 
 /// `gupfs` with these arguments, to its end.
@@ -97,6 +110,7 @@ impl Running {
             .arg(store)
             .arg("--mount")
             .arg(mount)
+            .args(["--transport", &transport()])
             .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

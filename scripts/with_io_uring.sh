@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs a command with FUSE over io_uring switched on, and leaves the switch as it was. Where the machine cannot or may not
+# it says so, and runs nothing unless told to do it anyway.
+#
+#   scripts/with_io_uring.sh [--anyway] COMMAND …
+set -eu
+switch=/sys/module/fuse/parameters/enable_uring
+anyway=
+[ "$1" != --anyway ] || { anyway=1; shift; }
+
+without() {
+    echo "not over io_uring: $1"
+    [ -n "$anyway" ] || exit 0
+    exec "${command[@]}"
+}
+command=("$@")
+
+modprobe fuse 2>/dev/null || true
+if [ ! -e "$switch" ]; then
+    without "this kernel's FUSE cannot ($switch is not there)"
+fi
+before=$(cat "$switch")
+if [ "$before" != Y ]; then
+    if ! { echo Y > "$switch"; } 2>/dev/null; then
+        without "$switch cannot be written (not root, or it is read-only here)"
+    fi
+    trap 'echo N > "$switch"' EXIT
+fi
+"${command[@]}"
