@@ -71,6 +71,50 @@ const WORKLOAD: [Action; 22] = [
     Action::SyncAll,
 ];
 
+/// A file is closed without a sync, confirmed ten seconds after the start, and the record of that is durable before its OST
+/// would have synced the bytes by itself.
+const CONFIRMATION: [Action; 8] = [
+    Action::Wait { millis: 7_000 },
+    Action::Create { dir: 0, name: 0 },
+    Action::Write {
+        file: 0,
+        at: 0,
+        len: 70_000,
+    },
+    Action::Close { file: 0 },
+    Action::Wait { millis: 3_500 },
+    Action::Create { dir: 0, name: 1 },
+    Action::Write {
+        file: 1,
+        at: 0,
+        len: 100,
+    },
+    Action::Fsync {
+        file: 1,
+        data_only: false,
+    },
+];
+
+/// The power goes after a file was confirmed.
+///
+/// # Panics
+/// When a promise is broken.
+pub fn confirmed(seed: u64, aloud: bool) -> Ran {
+    super::on_paused_time(async {
+        let mut story = Story::begin(seed, aloud).await;
+        let life = story.start().await;
+        story
+            .work(&life, Fault::Nothing, CONFIRMATION.into_iter())
+            .await;
+        let confirmed = life.mds.status().await.confirm.files_done;
+        story
+            .rare
+            .add("file confirmed before a power cut", confirmed);
+        story.end(Some(life), true).await;
+        story.finish().await
+    })
+}
+
 /// Runs to the end of the syncs of each disk; `Ran` sums up all.
 ///
 /// # Panics

@@ -23,3 +23,9 @@ const RARE: [(&str, u64); 13] = [
 fn whatever_happens_to_the_disks_what_was_promised_is_kept() {
     seeds::each_twice(200, whole::run).expect(&RARE);
 }
+
+#[test]
+fn what_is_confirmed_survives_a_power_cut() {
+    let total = seeds::each_twice(20, whole::script::confirmed);
+    total.expect(&[("file confirmed before a power cut", 20)]);
+}
