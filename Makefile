@@ -47,7 +47,7 @@ test:
 
 # The same once more for whatever depends on the way in which requests come.
 test-io-uring:
-	$(CARGO) test -p gupfs-door --test ringed
+	$(CARGO) test -p gupfs-door --test ringed --test quiet
 	GUPFS_TEST_TRANSPORT=io-uring $(CARGO) test -p gupfs --test conform --test lifecycle --test model --test power_cut \
 		--test descriptors --test memory
 

@@ -104,7 +104,7 @@ impl<F: FileSystem> Lane<F> {
             Operation::Getlk(op) => task!(getlk, op),
             Operation::Setlk(op) => task!(setlk, op),
             // Who waits long keeps its place of the queue: some must be left for those it waits for.
-            Operation::Setlkw(_) if crowded => {
+            Operation::Setlkw(op) if crowded && op.lock.kind != op::LockKind::Unlock => {
                 ticket(self, hold).answer(Err::<(), _>(Errno::ENOLCK));
                 return buffer;
             }

@@ -8,7 +8,7 @@ use gupfs_door::{
     Attr, Attributes, Call, Created, Data, Entry, Errno, FileSystem, Handle, Ioctled, NodeId,
     Notifier, Opened, OpenedFlags, PollFlags, Result, Xattr, op,
 };
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Every file has this size, unless told otherwise.
 pub const SIZE: u64 = 100_000;
@@ -26,6 +26,8 @@ pub struct Odd {
     /// Opens what `stuck` creates wait for.
     pub gate: tokio::sync::Notify,
     kept: Mutex<Vec<(u8, Bytes)>>,
+    /// Payloads that another thread has.
+    pub passed_on: Arc<AtomicUsize>,
 }
 
 impl Odd {
@@ -42,6 +44,7 @@ impl Odd {
             polls: Mutex::default(),
             gate: tokio::sync::Notify::new(),
             kept: Mutex::default(),
+            passed_on: Arc::default(),
         }
     }
 
@@ -94,6 +97,7 @@ const NAMES: &[&str] = &[
     "scratch",
     "waits for a signal",
     "keeps what is written",
+    "passes on what is written",
     "notifies",
     "stuck",
 ];
@@ -205,6 +209,14 @@ impl FileSystem for Odd {
                     .all(|(value, data)| data.iter().all(|byte| byte == value))
             );
             kept.push((op.data[0], op.data.into_bytes()));
+        } else if Odd::name(call.node) == "passes on what is written" && taken > 512 << 10 {
+            let (passed_on, bytes) = (self.passed_on.clone(), op.data.into_passing_bytes());
+            passed_on.fetch_add(1, Ordering::Relaxed);
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(100));
+                let unchanged = bytes.iter().all(|byte| *byte == 7);
+                passed_on.fetch_sub(usize::from(unchanged), Ordering::Relaxed);
+            });
         }
         Ok(taken)
     }

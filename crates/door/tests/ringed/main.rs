@@ -9,6 +9,8 @@ const TRANSPORT: gupfs_door::Transport = gupfs_door::Transport::IoUring;
 #[path = "../../examples/memfs/fs/mod.rs"]
 mod memfs;
 
+mod places;
+
 #[path = "../mounted/files.rs"]
 mod files;
 #[path = "../mounted/life.rs"]

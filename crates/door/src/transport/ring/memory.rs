@@ -196,3 +196,98 @@ impl Memory {
         debug_assert!(released.is_ok());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the kernel does it.
+    fn arrive(memory: &Memory, said: u32, fixed: &[u8], payload: &[u8], commit_id: u64) {
+        let mut headers = [0u8; 288];
+        headers[..4].copy_from_slice(&said.to_ne_bytes());
+        headers[4..IN_HEADER].fill(0xaa);
+        headers[OP_HEADER..OP_HEADER + fixed.len()].copy_from_slice(fixed);
+        headers[COMMIT_ID..COMMIT_ID + 8].copy_from_slice(&commit_id.to_ne_bytes());
+        headers[PAYLOAD_BYTES..PAYLOAD_BYTES + 4]
+            .copy_from_slice(&(payload.len() as u32).to_ne_bytes());
+        // SAFETY: the memory is the test's alone.
+        unsafe {
+            memory
+                .at(0)
+                .copy_from_nonoverlapping(headers.as_ptr(), headers.len());
+            memory.payload_mut(payload.len()).copy_from_slice(payload);
+        }
+    }
+
+    fn one() -> Memory {
+        Memory::map(3, 2 * ALIGN).unwrap().remove(1)
+    }
+
+    #[test]
+    fn header_fixed_part_and_payload_become_one_message() {
+        for (fixed, payload) in [(0, 0), (0, 5), (40, ALIGN), (128, 2 * ALIGN), (88, 0)] {
+            let memory = one();
+            let said = IN_HEADER + fixed + payload;
+            arrive(
+                &memory,
+                said as u32,
+                &vec![0xbb; fixed],
+                &vec![0xcc; payload],
+                77,
+            );
+            // SAFETY: the memory is the test's alone, here and below.
+            assert_eq!(unsafe { memory.put_together() }, (77, Some(said)));
+            let message = unsafe { memory.message(said) };
+            assert_eq!(message.len(), said);
+            assert!(message[4..IN_HEADER].iter().all(|byte| *byte == 0xaa));
+            assert!(
+                message[IN_HEADER..][..fixed]
+                    .iter()
+                    .all(|byte| *byte == 0xbb)
+            );
+            assert!(
+                message[IN_HEADER + fixed..]
+                    .iter()
+                    .all(|byte| *byte == 0xcc)
+            );
+        }
+    }
+
+    #[test]
+    fn lengths_that_contradict_each_other_are_no_message() {
+        for said in [0, 39, 44, IN_HEADER as u32 + 5 + 129, u32::MAX] {
+            let memory = one();
+            arrive(&memory, said, &[], &[1; 5], 9);
+            // SAFETY: the memory is the test's alone.
+            assert_eq!(unsafe { memory.put_together() }, (9, None), "{said}");
+        }
+    }
+
+    #[test]
+    fn an_answer_lies_in_the_payload_and_what_is_in_place_stays() {
+        let memory = one();
+        // SAFETY: the memory is the test's alone, here and below.
+        unsafe { memory.payload_mut(6) }.copy_from_slice(b"abcdef");
+        let header = [9; OUT_HEADER];
+        let in_place = unsafe { memory.payload(4) };
+        let written = unsafe { memory.write_answer(&header, [in_place].into_iter()) };
+        assert_eq!(written, Some(4));
+        assert_eq!(unsafe { memory.payload(6) }, b"abcdef");
+        let pieces = [&b"12"[..], b"345"];
+        assert_eq!(
+            unsafe { memory.write_answer(&header, pieces.into_iter()) },
+            Some(5)
+        );
+        assert_eq!(unsafe { memory.payload(6) }, b"12345f");
+        assert_eq!(
+            unsafe { memory.number::<4>(PAYLOAD_BYTES) },
+            5u32.to_ne_bytes()
+        );
+        let long = vec![0; 2 * ALIGN];
+        let pieces = [&long[..], b"1"];
+        assert_eq!(
+            unsafe { memory.write_answer(&header, pieces.into_iter()) },
+            None
+        );
+    }
+}
