@@ -42,7 +42,7 @@ fn a_directory_with_other_things_is_refused_and_untouched() {
         &[],
         expect![[r#"
             exit status: 1
-            gupfs up: 'DIR/store' is not empty and holds no gupfs store: 'a', 'b', 'letters', … are in it.
+            gupfs up: 'DIR/store' holds no gupfs store, and is not empty: 'a', 'b', 'letters', ….
               → give an empty or new directory for the store; the mount point is what --mount names.
         "#]],
     );
@@ -318,5 +318,30 @@ fn a_store_in_use_is_refused_with_the_pid() {
     "#]]
     .assert_eq(&refused(&output, &place.dir()));
     assert!(!second.exists());
+    assert_eq!(running.stop(), 0);
+}
+
+#[test]
+fn a_store_on_a_gupfs_mount_is_refused() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let running = place.up();
+    let other = place.dir().join("other");
+    fs::create_dir(&other).unwrap();
+    let output = gupfs([
+        "up".as_ref(),
+        place.mnt().join("store").as_os_str(),
+        "--mount".as_ref(),
+        other.as_os_str(),
+    ]);
+    expect![[r#"
+        2
+        gupfs up: the store 'DIR/mnt/store' would lie on the gupfs mount 'DIR/mnt'.
+          → give a directory of a local file system.
+    "#]]
+    .assert_eq(&refused(&output, &place.dir()));
+    assert!(!place.mnt().join("store").exists());
     assert_eq!(running.stop(), 0);
 }

@@ -125,6 +125,22 @@ impl Up {
     }
 }
 
+/// A store on a mount of ours: its servers would wait for a file system that waits for them.
+fn refuse_on_gupfs(dir: &Path) -> Outcome<()> {
+    let whole =
+        std::path::absolute(dir).or_trouble(|| format!("cannot find '{}'", dir.display()))?;
+    match mountpoint::holding(&whole)? {
+        Some(mount) if mount.kind == mountpoint::FSTYPE => Err(Trouble::new(format!(
+            "the store '{}' would lie on the gupfs mount '{}'",
+            dir.display(),
+            mount.path.display()
+        ))
+        .todo("give a directory of a local file system")
+        .exit(Exit::Unusable)),
+        _ => Ok(()),
+    }
+}
+
 /// The store, ours and locked, and the mount point, empty and absolute. Nothing is written before both are known to do.
 fn enter(dir: &Path, point: &Path, config: &Config, world: &World) -> Outcome<(Entered, PathBuf)> {
     let wish = Wish {
@@ -137,6 +153,7 @@ fn enter(dir: &Path, point: &Path, config: &Config, world: &World) -> Outcome<(E
         ),
     };
     // Before the directory is made: a wrong mount point should leave nothing behind.
+    refuse_on_gupfs(dir)?;
     if !dir.exists() {
         mountpoint::prepare(point, None)?;
         std::fs::create_dir(dir).map_err(|error| {

@@ -213,7 +213,7 @@ impl Home {
             ));
         }
         Trouble::new(format!(
-            "'{dir}' is not empty and holds no gupfs store: {some} are in it"
+            "'{dir}' holds no gupfs store, and is not empty: {some}"
         ))
         .todo("give an empty or new directory for the store; the mount point is what --mount names")
     }
