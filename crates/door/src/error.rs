@@ -30,7 +30,7 @@ pub enum MountError {
     Version { major: u32, minor: u32 },
     #[error("this kernel's FUSE lacks {}", names(.0))]
     KernelLacks(InitFlags),
-    #[error("FUSE over io_uring was asked for, and {0}")]
+    #[error("no FUSE over io_uring: {0}")]
     NoIoUring(String),
     #[error("cannot make a ring: {0}")]
     Ring(#[source] std::io::Error),

@@ -1,16 +1,17 @@
 //! INIT: kernel and server agree, before anything else is asked.
 
 use std::io::IoSlice;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::config::{Config, Transport};
 use crate::error::MountError;
-use crate::limits::{MAJOR, MINOR, MINOR_MIN, OUT_HEADER};
+use crate::limits::{MAJOR, MINOR, MINOR_MIN, OUT_HEADER, PAYLOAD_MIN};
 use crate::over_io_uring::{self, Support};
 use crate::pages_limit;
-use crate::transport::{Device, Received};
+use crate::rings::Rings;
+use crate::transport::{Device, Received, ring};
 use crate::wire::init::{Offer, Terms};
 use crate::wire::{FromWire, Header, InitFlags, Opcode, Put, split};
 
@@ -40,7 +41,13 @@ const ROOM: usize = 8192;
 
 /// Waits for INIT on the mounted device, and answers it. A kernel that will not do is told so, and every use of the
 /// mount fails.
-pub(crate) fn handshake(fd: OwnedFd, config: &Config) -> Result<(OwnedFd, Negotiated), MountError> {
+///
+/// `abortable`: a ring that fails later can end the connection, rather than let programs wait for ever.
+pub(crate) fn handshake(
+    fd: OwnedFd,
+    config: &Config,
+    abortable: bool,
+) -> Result<(OwnedFd, Negotiated, Option<Rings>), MountError> {
     let device = Device::of(fd);
     let mut buffer = vec![0; ROOM];
     let length = loop {
@@ -59,31 +66,39 @@ pub(crate) fn handshake(fd: OwnedFd, config: &Config) -> Result<(OwnedFd, Negoti
     let offer = Offer::from_wire(&mut body).map_err(MountError::Malformed)?;
     debug!(?offer, "the kernel offers");
 
-    let agreed = agree(&offer, config);
+    let device = device.into_fd();
+    let agreed = make_rings(config, &offer, device.as_fd(), abortable).and_then(|rings| {
+        let negotiated = agree(&offer, config, rings.is_some())?;
+        Ok((negotiated, rings))
+    });
+    let device = Device::of(device);
     let mut answer = Vec::with_capacity(OUT_HEADER + 64);
     answer.put_zeros(OUT_HEADER);
     match &agreed {
-        Ok(negotiated) => terms(negotiated, config).put(&mut answer),
+        Ok((negotiated, _)) => terms(negotiated, config).put(&mut answer),
         Err(_) => answer[4..8].copy_from_slice(&(-libc::EPROTO).to_ne_bytes()),
     }
     let length = answer.len() as u32;
     answer[..4].copy_from_slice(&length.to_ne_bytes());
     answer[8..16].copy_from_slice(&header.unique.0.to_ne_bytes());
     let written = device.write(&[IoSlice::new(&answer)]);
-    let negotiated = agreed?;
+    let (negotiated, rings) = agreed?;
     written.map_err(MountError::Device)?;
     debug!(?negotiated, "agreed");
-    Ok((device.into_fd(), negotiated))
+    Ok((device.into_fd(), negotiated, rings))
 }
 
-fn agree(offer: &Offer, config: &Config) -> Result<Negotiated, MountError> {
+fn agree(offer: &Offer, config: &Config, rings: bool) -> Result<Negotiated, MountError> {
     if offer.major != MAJOR || offer.minor < MINOR_MIN {
         return Err(MountError::Version {
             major: offer.major,
             minor: offer.minor,
         });
     }
-    let rings = wants_rings(config, offer)?;
+    let rings = match rings {
+        true => InitFlags::OVER_IO_URING,
+        false => InitFlags::empty(),
+    };
     let missing = config.must - offer.flags;
     if !missing.is_empty() {
         return Err(MountError::KernelLacks(missing));
@@ -98,26 +113,48 @@ fn agree(offer: &Offer, config: &Config) -> Result<Negotiated, MountError> {
     })
 }
 
-/// OVER_IO_URING if requests shall come through rings. To be known before INIT is answered: a kernel that was told so waits
-/// for the rings.
-fn wants_rings(config: &Config, offer: &Offer) -> Result<InitFlags, MountError> {
+/// Rings, if requests shall come that way. They are made before INIT is answered: a kernel that was told of rings lets all
+/// programs wait for them.
+fn make_rings(
+    config: &Config,
+    offer: &Offer,
+    device: BorrowedFd<'_>,
+    abortable: bool,
+) -> Result<Option<Rings>, MountError> {
     let offered = offer.flags.contains(InitFlags::OVER_IO_URING);
-    let support = match config.transport {
-        Transport::Device => return Ok(InitFlags::empty()),
-        Transport::Auto if !offered => return Ok(InitFlags::empty()),
-        Transport::Auto | Transport::IoUring => over_io_uring::support(),
-    };
-    let why = match support {
-        Support::Ready if offered => return Ok(InitFlags::OVER_IO_URING),
-        Support::SwitchedOff => format!("{} says no; as root: echo Y > it", over_io_uring::SWITCH),
-        Support::Ready | Support::KernelLacks => "this kernel does not offer it".into(),
-        Support::RingsRefused(error) => format!("this process may not have rings: {error}"),
-    };
-    if config.transport == Transport::IoUring {
-        return Err(MountError::NoIoUring(why));
+    let asked_for = config.transport == Transport::IoUring;
+    if config.transport == Transport::Device || !(offered || asked_for) {
+        return Ok(None);
     }
-    debug!(why, "no rings");
-    Ok(InitFlags::empty())
+    let payload = ring::payload_size(config.max_write, config.max_pages);
+    let why = match over_io_uring::support() {
+        Support::KernelLeaks if asked_for => {
+            warn!(
+                "this kernel loses a page of memory with every large request over io_uring; Linux 6.18.3 is mended"
+            );
+            None
+        }
+        Support::Ready => None,
+        other => Some(other.to_string()),
+    };
+    let why = why
+        .or_else(|| (!offered).then(|| "this kernel does not offer it".into()))
+        .or_else(|| {
+            (!abortable).then(|| "there is no fusectl, to end a connection whose ring fails".into())
+        })
+        .or_else(|| (payload < PAYLOAD_MIN).then(|| "requests are too small for it".into()));
+    let made = match why {
+        Some(why) => Err(MountError::NoIoUring(why)),
+        None => Rings::prepare(device, payload, config.pin_rings).map_err(MountError::Ring),
+    };
+    match made {
+        Ok(rings) => Ok(Some(rings)),
+        Err(error) if asked_for => Err(error),
+        Err(error) => {
+            debug!(%error, "requests come through the device");
+            Ok(None)
+        }
+    }
 }
 
 fn terms(negotiated: &Negotiated, config: &Config) -> Terms {
@@ -153,7 +190,7 @@ mod tests {
         config.must = InitFlags::BIG_WRITES;
         config.want = InitFlags::ASYNC_READ | InitFlags::POSIX_LOCKS;
         let offered = InitFlags::BIG_WRITES | InitFlags::ASYNC_READ | InitFlags::WRITEBACK_CACHE;
-        let agreed = agree(&offer(offered), &config).unwrap();
+        let agreed = agree(&offer(offered), &config, false).unwrap();
         assert_eq!(agreed.flags, InitFlags::BIG_WRITES | InitFlags::ASYNC_READ);
         assert_eq!(agreed.max_readahead, 131_072);
     }
@@ -165,6 +202,7 @@ mod tests {
         let error = agree(
             &offer(InitFlags::BIG_WRITES | InitFlags::POSIX_ACL),
             &config,
+            false,
         )
         .unwrap_err();
         assert_eq!(
@@ -179,7 +217,7 @@ mod tests {
             minor: 31,
             ..offer(InitFlags::all())
         };
-        let error = agree(&offer, &Config::new("s", "t")).unwrap_err();
+        let error = agree(&offer, &Config::new("s", "t"), false).unwrap_err();
         assert_eq!(
             error.to_string(),
             "this kernel speaks FUSE 7.31, needed is 7.36 or newer"

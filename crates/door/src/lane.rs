@@ -44,7 +44,7 @@ pub type Spawner = Arc<dyn Fn(Task) + Send + Sync>;
 
 /// What requests and their answers need, whatever the file system.
 pub(crate) struct Desk {
-    pub device: Device,
+    pub device: Arc<Device>,
     pub pool: Arc<Pool>,
     pub interrupts: Arc<Interrupts>,
     pub dialect: Dialect,

@@ -55,8 +55,9 @@ pub const RING_REACTORS_MAX: usize = 256;
 /// Device readers beside rings: forgetting and interrupts still come that way.
 pub const REACTORS_BESIDE_RINGS: usize = 1;
 
-/// Places of each queue of a ring when it begins: requests of one CPU that are answered at a time.
-pub const PLACES_AT_FIRST: usize = 8;
+/// Places of each queue of a ring when it begins: requests of one CPU that are answered at a time. They cost address space
+/// until they are used.
+pub const PLACES_AT_FIRST: usize = 64;
 
 /// ... and at most: half of them may wait long (for locks, for a server). Memory of a place is one page until it is used.
 pub const PLACES_MAX: usize = 1024;

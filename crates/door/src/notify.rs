@@ -19,6 +19,9 @@ use crate::transport::Device;
 use crate::wire::Put;
 use crate::{Errno, NodeId, Unique};
 
+/// Marks what was asked for by `retrieve`: the kernel counts its own requests up from 2.
+pub(crate) const RETRIEVED: u64 = 1 << 62;
+
 /// Why the kernel did not do what it was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -151,10 +154,12 @@ impl Notifier {
         self.tell_and_wait(Kind::Store, &body, data)
     }
 
-    /// Ask for bytes from the page cache; they come to `FileSystem::retrieved` under the same `unique`.
+    /// Ask for bytes from the page cache; they come to `FileSystem::retrieved` under the same `unique`, which is below
+    /// 2⁶².
     pub fn retrieve(&self, unique: Unique, node: NodeId, offset: u64, size: u32) -> Told {
         let mut body = Vec::with_capacity(32);
-        body.put_u64(unique.0);
+        // Over a ring the kernel finds requests by their number: this must be none of its own.
+        body.put_u64(unique.0 | RETRIEVED);
         body.put_u64(node.0);
         body.put_u64(offset);
         body.put_u32(size);

@@ -89,6 +89,8 @@ impl Operation {
     pub fn answer_room(&self) -> usize {
         /// A length (and nothing else) for who asks how much room is needed.
         const SIZE: u32 = 8;
+        const PATH_MAX: u32 = 4096;
+        const IOCTL_HEAD: u32 = 16;
         let room = match self {
             Operation::Read(op) => op.size,
             Operation::Readdir(op) | Operation::Readdirplus(op) => op.size,
@@ -97,6 +99,8 @@ impl Operation {
                 0 => SIZE,
                 size => *size,
             },
+            Operation::Readlink => PATH_MAX - 1,
+            Operation::Ioctl(op) => IOCTL_HEAD + op.out_size,
             _ => return usize::MAX,
         };
         room as usize

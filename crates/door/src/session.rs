@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use rustix::thread::{CpuSet, sched_setaffinity};
 use tracing::{debug, error, info, warn};
 
 use crate::buffer::Pool;
@@ -22,11 +21,12 @@ use crate::error::MountError;
 use crate::handshake::{Negotiated, handshake};
 use crate::interrupt::Interrupts;
 use crate::lane::{Desk, Lane, LaneCounts, Spawner};
-use crate::limits::{REACTORS_BESIDE_RINGS, RING_REACTORS_MAX};
+use crate::limits::REACTORS_BESIDE_RINGS;
 use crate::mountinfo::{self, DeviceNumber};
 use crate::request::Dialect;
+use crate::rings::Rings;
 use crate::transport::Device;
-use crate::transport::ring::{self, Home, Ring};
+use crate::transport::ring::Home;
 use crate::wire::InitFlags;
 use crate::{Errno, FileSystem, Notifier, mount as mounting, mountpoint, read_ahead};
 
@@ -119,12 +119,8 @@ pub fn mount<F: FileSystem>(
         errno: error.into(),
     })?;
     let device = mounting::attach(&path, config)?;
-    let attached = handshake(device, config).and_then(|(device, negotiated)| {
-        let entry = mountinfo::at(&path).map_err(|error| MountError::Device(error.into()))?;
-        let number = entry.ok_or(MountError::Gone)?.device;
-        Ok((device, negotiated, number))
-    });
-    let started = attached.and_then(|(device, negotiated, number)| {
+    let attached = connect(&path, device, config);
+    let started = attached.and_then(|(device, negotiated, number, connected)| {
         let mounted = Mounted {
             mountpoint: path.clone(),
             device: number,
@@ -137,7 +133,7 @@ pub fn mount<F: FileSystem>(
                     .map_err(|error| MountError::Device(error.into()))?,
             )),
         };
-        start(mounted, config, device, fs, spawner)
+        start(mounted, config, device, connected, fs, spawner)
     });
     if started.is_err()
         && let Err(error) = mountpoint::detach(&path)
@@ -147,10 +143,32 @@ pub fn mount<F: FileSystem>(
     started
 }
 
+/// What a connection has beside its device.
+struct Connected {
+    /// None where fusectl cannot be had.
+    control: Option<Control>,
+    rings: Option<Rings>,
+}
+
+type Attached = (OwnedFd, Negotiated, DeviceNumber, Connected);
+
+fn connect(path: &Path, device: OwnedFd, config: &Config) -> Result<Attached, MountError> {
+    let entry = mountinfo::at(path).map_err(|error| MountError::Device(error.into()))?;
+    let number = entry.ok_or(MountError::Gone)?.device;
+    // Opened now: the number may be another mount's when it is needed. The connection bears the minor number of the
+    // mount's device.
+    let control = Control::open(ConnectionId(number.minor))
+        .inspect_err(|error| warn!(%error, "no fusectl: this mount cannot be aborted"))
+        .ok();
+    let (device, negotiated, rings) = handshake(device, config, control.is_some())?;
+    Ok((device, negotiated, number, Connected { control, rings }))
+}
+
 fn start<F: FileSystem>(
     mounted: Mounted,
     config: &Config,
     device: OwnedFd,
+    connected: Connected,
     fs: Arc<F>,
     spawner: Spawner,
 ) -> Result<Session, MountError> {
@@ -158,17 +176,28 @@ fn start<F: FileSystem>(
     let dialect = Dialect {
         setxattr_ext: mounted.negotiated.has(InitFlags::SETXATTR_EXT),
     };
-    let rings = match mounted.negotiated.has(InitFlags::OVER_IO_URING) {
-        true => plan_rings(config, &mounted.negotiated).map_err(MountError::Ring)?,
-        false => Vec::new(),
+    let Connected { control, rings } = connected;
+    let readers = match &rings {
+        None => config.reactors.max(1),
+        Some(_) => REACTORS_BESIDE_RINGS,
     };
-    let readers = match rings.is_empty() {
-        true => config.reactors.max(1),
-        false => REACTORS_BESIDE_RINGS,
+    let reactors = readers + rings.as_ref().map_or(0, Rings::count);
+    let lane = |device| {
+        let desk = Desk {
+            device,
+            pool: Arc::new(Pool::new(config.max_write as usize)),
+            interrupts: interrupts.clone(),
+            dialect,
+            counts: Arc::new(LaneCounts::default()),
+        };
+        Arc::new(Lane {
+            desk: Arc::new(desk),
+            fs: fs.clone(),
+            spawner: spawner.clone(),
+        })
     };
-    let reactors = readers + rings.len();
     let mut lanes = Vec::with_capacity(reactors);
-    for _ in 0..reactors {
+    for _ in 0..readers {
         let device = match Device::clone_of(device.as_fd(), config.on_idle_spin) {
             Err(Errno::EACCES) => {
                 // fusermount3 may open the device and we may not: all reactors use the one it sent.
@@ -178,47 +207,49 @@ fn start<F: FileSystem>(
             }
             other => other.map_err(MountError::Device)?,
         };
-        let desk = Desk {
-            device,
-            pool: Arc::new(Pool::new(config.max_write as usize)),
-            interrupts: interrupts.clone(),
-            dialect,
-            counts: Arc::new(LaneCounts::default()),
-        };
-        lanes.push(Arc::new(Lane {
-            desk: Arc::new(desk),
-            fs: fs.clone(),
-            spawner: spawner.clone(),
-        }));
+        lanes.push(lane(Arc::new(device)));
+    }
+    for _ in readers..reactors {
+        lanes.push(lane(lanes[0].desk.device.clone()));
     }
     let counts = lanes.iter().map(|lane| lane.desk.counts.clone()).collect();
-    let homes = rings.iter().map(|plan| plan.home.clone()).collect();
     fs.mounted(&mounted);
-    // Opened now: the number may be another mount's when it is needed.
-    let control = Control::open(mounted.connection)
-        .inspect_err(|error| warn!(%error, "no fusectl: this mount cannot be aborted"))
-        .ok();
     let life = Arc::new(Life {
         connection: mounted.connection,
         control,
-        homes,
+        homes: rings.as_ref().map_or(Vec::new(), Rings::homes),
         running: Mutex::new(reactors),
         ended: Condvar::new(),
         over: AtomicBool::new(false),
     });
-    let mut plans = rings.into_iter();
+    let of_rings = lanes.split_off(readers);
     for (index, lane) in lanes.into_iter().enumerate() {
         let (life_of, around) = (life.clone(), config.around_reactor.clone());
-        let plan = if index < readers { None } else { plans.next() };
-        let name = match &plan {
-            None => format!("door-{index}"),
-            Some(plan) => format!("ring-{}", plan.cpu),
+        let reactor = thread::Builder::new().name(format!("door-{index}"));
+        let body = move || {
+            let run = || lane.run().map_err(|errno| errno.to_string());
+            serve(&lane, around, &life_of, run);
         };
-        let reactor = thread::Builder::new().name(name);
-        if let Err(error) = reactor.spawn(move || serve(&lane, plan, around, &life_of)) {
-            // Those that run already end with the connection: the caller takes the mount out of the tree.
+        if let Err(error) = reactor.spawn(body) {
+            // Those that run already end with the connection, and who waits for it is told.
             *life.running() -= reactors - index;
+            let _ = life.abort();
             return Err(MountError::Thread(error));
+        }
+    }
+    if let Some(rings) = rings {
+        let all = rings.start(|index| {
+            let (life, around) = (life.clone(), config.around_reactor.clone());
+            let lane = of_rings[index].clone();
+            Box::new(move |ring| {
+                let run = || lane.run_ring(ring).map_err(|error| error.to_string());
+                serve(&lane, around, &life, run);
+            })
+        });
+        if !all {
+            let _ = life.abort();
+            let ended = io::Error::other("a ring's thread ended");
+            return Err(MountError::Ring(ended));
         }
     }
     let transport = mounted.transport();
@@ -231,62 +262,18 @@ fn start<F: FileSystem>(
     })
 }
 
-/// The ring of one thread.
-struct RingPlan {
-    cpu: usize,
-    queues: Vec<u16>,
-    payload: usize,
-    pin: bool,
-    home: Arc<Home>,
-}
-
-/// A ring for each possible CPU; beyond a bound they share threads.
-fn plan_rings(config: &Config, negotiated: &Negotiated) -> io::Result<Vec<RingPlan>> {
-    let queues = ring::possible_cpus()?;
-    let threads = queues.min(RING_REACTORS_MAX);
-    let plan = |cpu| {
-        Ok(RingPlan {
-            cpu,
-            queues: (cpu..queues)
-                .step_by(threads)
-                .map(|queue| queue as u16)
-                .collect(),
-            payload: ring::payload_size(negotiated.max_write, config.max_pages),
-            pin: config.pin_rings && threads == queues,
-            home: Arc::new(Home::new()?),
-        })
-    };
-    (0..threads).map(plan).collect()
-}
-
-impl RingPlan {
-    fn run<F: FileSystem>(self, lane: &Arc<Lane<F>>) -> io::Result<()> {
-        if self.pin {
-            let mut cpus = CpuSet::new();
-            cpus.set(self.cpu);
-            // Refused if the CPU is not there now, or not for us: the thread then runs where it may.
-            if let Err(errno) = sched_setaffinity(None, &cpus) {
-                debug!(cpu = self.cpu, %errno, "not pinned");
-            }
-        }
-        let device = lane.desk.device.duplicate()?;
-        lane.run_ring(Ring::new(device, self.home, &self.queues, self.payload)?)
-    }
-}
-
 /// The life of one reactor.
 fn serve<F: FileSystem>(
-    lane: &Arc<Lane<F>>,
-    mut plan: Option<RingPlan>,
+    lane: &Lane<F>,
     around: Option<AroundReactor>,
     life: &Life,
+    body: impl FnOnce() -> Result<(), String>,
 ) {
-    let mut end = Ok(());
+    let (mut end, mut body) = (Ok(()), Some(body));
     let mut run = || {
-        end = match plan.take() {
-            None => lane.run().map_err(|errno| errno.to_string()),
-            Some(plan) => plan.run(lane).map_err(|error| error.to_string()),
-        };
+        if let Some(body) = body.take() {
+            end = body();
+        }
     };
     // Handlers' panics do not come here. One that does is a mistake of the door's, and leaves nothing half done that
     // is used again.

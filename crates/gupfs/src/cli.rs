@@ -38,6 +38,8 @@ pub enum Command {
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),
     Doctor(commands::doctor::Doctor),
+    #[command(subcommand)]
+    Bench(commands::bench::Bench),
     Completions(commands::completions::Completions),
     Man(commands::man::Man),
     Version(commands::version::Version),
@@ -56,6 +58,7 @@ impl Command {
             Command::Check(_) => "check",
             Command::Config(_) => "config",
             Command::Doctor(_) => "doctor",
+            Command::Bench(_) => "bench",
             Command::Completions(_) => "completions",
             Command::Man(_) => "man",
             Command::Version(_) => "version",

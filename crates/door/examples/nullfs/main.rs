@@ -1,16 +1,15 @@
 //! A file system that does nothing, to measure what the door and the kernel cost by themselves.
 //!
 //! `nullfs MOUNTPOINT [REACTORS [SPIN_MICROSECONDS]]` mounts it until it is unmounted, `nullfs ring MOUNTPOINT` and `nullfs
-//! ring-unpinned MOUNTPOINT` do so over io_uring; `nullfs measure DIRECTORY` runs the work. Files have names, sizes and no bytes: what is read is zeros.
+//! ring-unpinned MOUNTPOINT` do so over io_uring; `nullfs measure DIRECTORY` runs the work. See `gupfs_door::nullfs`.
 
-mod fs;
 mod measure;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fs::NullFs;
+use gupfs_door::nullfs::NullFs;
 use gupfs_door::{Config, InitFlags, Spawner, Transport, mount};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,7 +55,7 @@ fn serve(
     config.on_idle_spin = spin.map(Duration::from_micros);
     // Everything is answered at once.
     let spawner: Spawner = Arc::new(|_| unreachable!("nothing here waits"));
-    let session = mount(Path::new(path), &config, Arc::new(NullFs::new()), spawner)?;
+    let session = mount(Path::new(path), &config, Arc::new(NullFs::new(0)), spawner)?;
     session.wait();
     eprintln!("{:?}", session.counts());
     Ok(())

@@ -8,6 +8,7 @@ use super::{Lane, Task};
 use crate::answer::{Answer, Number32, Number64};
 use crate::buffer::{Buffer, Payload};
 use crate::lane::ticket::Ticket;
+use crate::notify::RETRIEVED;
 use crate::op;
 use crate::request::{Operation, Request};
 use crate::transport::ring::Hold;
@@ -38,7 +39,7 @@ impl<F: FileSystem> Lane<F> {
             Source::Device(buffer) => (Some(buffer), None, false),
             Source::Ring { hold, crowded } => (None, Some(hold), crowded),
         };
-        let call = Call::new(&header, groups, self.desk.clone(), hold.clone());
+        let mut call = Call::new(&header, groups, self.desk.clone(), hold.clone());
         let payload = |buffer: Option<Buffer>, hold: &Option<Hold>, size| match buffer {
             Some(buffer) => Payload::new(buffer, size, self.desk.pool.clone()),
             None => {
@@ -139,6 +140,7 @@ impl<F: FileSystem> Lane<F> {
                     data,
                 };
                 give_back(hold, unique);
+                call.unique.0 &= !RETRIEVED;
                 self.drive(
                     unique,
                     Box::pin(async move { lane.fs.retrieved(call, op).await }),

@@ -57,11 +57,6 @@ impl Device {
         Device { fd, spin: None }
     }
 
-    /// The same descriptor once more.
-    pub fn duplicate(&self) -> std::io::Result<OwnedFd> {
-        self.fd.try_clone()
-    }
-
     pub fn into_fd(self) -> OwnedFd {
         self.fd
     }

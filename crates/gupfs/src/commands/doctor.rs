@@ -191,6 +191,11 @@ fn rings() -> Finding {
             "this kernel's FUSE cannot: requests come through /dev/fuse".into(),
             "Linux 6.14 or newer, built with CONFIG_FUSE_IO_URING".into(),
         ),
+        Support::KernelLeaks => (
+            false,
+            "this kernel loses memory that way: requests come through /dev/fuse".into(),
+            "Linux 6.18.3 or newer".into(),
+        ),
         Support::RingsRefused(error) => (
             false,
             format!("refused to this process ({error}): requests come through /dev/fuse"),

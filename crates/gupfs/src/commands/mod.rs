@@ -4,6 +4,7 @@
 //! Never  shares state between commands.
 //! Enter  at `run`.
 
+pub mod bench;
 pub mod check;
 pub mod completions;
 pub mod config;
@@ -32,6 +33,7 @@ pub fn run(command: Command) -> Outcome<Exit> {
         Command::Check(check) => check.run(),
         Command::Config(config) => config.run(),
         Command::Doctor(doctor) => doctor.run(),
+        Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
         Command::Version(version) => version.run(),

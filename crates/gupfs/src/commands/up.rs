@@ -9,6 +9,7 @@ use clap::Args;
 use gupfs_proto::VirtualShards;
 use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
 use gupfs_world::World;
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -78,8 +79,15 @@ impl Up {
                 .exit(Exit::Unusable)
         })?;
         let (entered, point) = enter(&self.dir, &point, &config, &world)?;
+        let everywhere = sched_getaffinity(None);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
+            // A thread begins on the CPUs of the one that started it, and that may be pinned: a ring's.
+            .on_thread_start(move || {
+                if let Ok(cpus) = &everywhere {
+                    let _ = sched_setaffinity(None, cpus);
+                }
+            })
             .build()
             .or_trouble(|| "cannot start the runtime".into())?;
         let settings = node::Settings {

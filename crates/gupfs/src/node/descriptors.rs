@@ -1,12 +1,15 @@
 //! Descriptors: how the files that a process may have open are shared among its stores.
 
 use crate::exit::{Outcome, Trouble};
+use gupfs_door::over_io_uring;
 use gupfs_store::index::{FILES_BESIDE, FILES_LEAST, FILES_MOST};
 use gupfs_store::object::OpenFiles;
 use rustix::process::Resource;
 
-/// What is open besides: FUSE, sockets, log segments and locks; and what calls under way open for a moment.
+/// What is open besides: FUSE, sockets, log segments and locks; and what calls under way open for a moment. The rings of
+/// sixteen CPUs are part of it.
 const OTHERS: usize = 128;
+const OF_RINGS: usize = 32;
 
 /// Log segments, superblock and lock of one target.
 const OF_A_TARGET: usize = 16;
@@ -63,7 +66,8 @@ impl Share {
     }
 
     fn fixed(targets: usize) -> usize {
-        OTHERS + targets * OF_A_TARGET + (targets + 1) * FILES_BESIDE
+        let rings = over_io_uring::descriptors().saturating_sub(OF_RINGS);
+        OTHERS + rings + targets * OF_A_TARGET + (targets + 1) * FILES_BESIDE
     }
 
     /// What a store of so many targets needs at least.

@@ -72,10 +72,6 @@ impl Place {
         }
     }
 
-    pub fn is_ours(&self) -> bool {
-        self.holds.load(Ordering::Acquire) > 0
-    }
-
     pub fn commit_id(&self) -> u64 {
         self.commit_id.load(Ordering::Relaxed)
     }

@@ -8,6 +8,8 @@
 //! | | … 4,095 | the message put together, so that it ends here and its payload follows |
 //! | others | | payload of the request, then all of the answer but its header |
 
+use rustix::param::page_size;
+
 use crate::limits::{ALIGN, IN_HEADER};
 
 /// `struct fuse_uring_req_header`.
@@ -38,6 +40,7 @@ pub fn command(commit_id: u64, queue: u16) -> [u8; 80] {
 
 /// The payload that the kernel demands room for: the largest WRITE, and the largest READ.
 pub fn payload_size(max_write: u32, max_pages: u16) -> usize {
-    let largest = (max_write as usize).max(usize::from(max_pages) * ALIGN);
-    largest.max(2 * ALIGN).next_multiple_of(ALIGN)
+    let page = page_size();
+    let largest = (max_write as usize).max(usize::from(max_pages) * page);
+    largest.max(2 * page).next_multiple_of(page)
 }

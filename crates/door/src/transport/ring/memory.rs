@@ -9,9 +9,10 @@ use std::slice;
 use std::sync::Arc;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::param::page_size;
 
 use super::layout::{COMMIT_ID, OP_HEADER, OP_HEADER_MAX, PAYLOAD, PAYLOAD_BYTES};
-use crate::limits::{ALIGN, IN_HEADER, OUT_HEADER};
+use crate::limits::{IN_HEADER, OUT_HEADER};
 
 /// Some places' memory, mapped together.
 struct Mapping {
@@ -54,6 +55,9 @@ impl Memory {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         }?;
+        // One touched page shall be one page. Not every kernel has the large ones that this declines.
+        // SAFETY: it changes how the new mapping is filled, not what is in it.
+        let _ = unsafe { madvise(base, length, Advice::LinuxNoHugepage) };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapping = Arc::new(Mapping { base, length });
         let memory = |index| Memory {
@@ -184,7 +188,9 @@ impl Memory {
     /// Nobody has bytes of the payload. The kernel may have the place: it writes into it only while this thread asks it for
     /// completions.
     pub unsafe fn release_pages(&self, keep: usize) {
-        let keep = keep.next_multiple_of(ALIGN).min(self.payload);
+        // Where a page of the kernel begins, counted from the place: its memory begins with ours, which need not be one.
+        let end = self.at(PAYLOAD + keep).align_offset(page_size());
+        let keep = (keep + end).min(self.payload);
         // SAFETY: the caller's promise: the bytes that vanish are nobody's.
         let released = unsafe {
             madvise(
@@ -200,6 +206,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::ALIGN;
 
     /// As the kernel does it.
     fn arrive(memory: &Memory, said: u32, fixed: &[u8], payload: &[u8], commit_id: u64) {

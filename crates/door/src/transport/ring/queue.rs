@@ -1,13 +1,13 @@
 //! One ring, and the queues of the kernel that it serves.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
-use tracing::debug;
+use tracing::warn;
 
 use super::hold::{Incoming, Place};
 use super::home::Home;
@@ -25,7 +25,8 @@ const DEVICE: Fixed = Fixed(0);
 
 /// A ring and the places of its queues.
 ///
-/// Field order is drop order: the ring is closed before the places' memory goes.
+/// Field order is drop order: the ring is closed before the places' memory goes. (What the kernel still has to do for it then,
+/// it does without touching that memory: into a place it writes only from this thread, while the thread asks for completions.)
 pub(crate) struct Ring {
     uring: Uring,
     places: Vec<Arc<Place>>,
@@ -33,8 +34,10 @@ pub(crate) struct Ring {
     /// How many places each queue has, and how many of them are ours.
     queues: Vec<Queue>,
     payload: usize,
-    /// What commands go to; the ring knows it by its place in the table of registered files.
-    _device: OwnedFd,
+    /// The first places of the queues; those that came later the ring can do without.
+    first: usize,
+    /// Which places the kernel has.
+    with_kernel: Vec<bool>,
     arrived: Vec<cqueue::Entry>,
     answered: Vec<u32>,
     /// Places that the kernel has.
@@ -49,6 +52,8 @@ struct Queue {
     number: u16,
     places: usize,
     ours: usize,
+    /// It gets no more.
+    full: bool,
 }
 
 fn build(entries: u32) -> io::Result<Uring> {
@@ -78,19 +83,15 @@ pub(crate) fn possible_cpus() -> io::Result<usize> {
 }
 
 impl Ring {
-    /// A ring of the calling thread for these queues of the connection of `device`. Nothing is registered yet.
+    /// A ring of the calling thread for these queues of the connection of `device`. The kernel has no place yet.
     pub fn new(
-        device: OwnedFd,
+        device: BorrowedFd<'_>,
         home: Arc<Home>,
         queues: &[u16],
         payload: usize,
     ) -> io::Result<Ring> {
         let uring = build(RING_ENTRIES)?;
         uring.submitter().register_files(&[device.as_raw_fd()])?;
-        // Saves looking the descriptor up at each call; not every kernel can.
-        if let Err(error) = uring.submitter().register_ring_fd() {
-            debug!(%error, "the ring's descriptor is not registered");
-        }
         home.enter();
         let queues = queues.iter().map(|number| Queue {
             number: *number,
@@ -103,44 +104,73 @@ impl Ring {
             home,
             queues,
             payload,
-            _device: device,
+            first: 0,
+            with_kernel: Vec::new(),
             arrived: Vec::new(),
             answered: Vec::new(),
             armed: 0,
             over: false,
             quiet: false,
         };
+        for queue in 0..ring.queues.len() {
+            ring.make_places(queue, PLACES_AT_FIRST)?;
+        }
+        ring.first = ring.places.len();
         ring.watch_home()?;
         Ok(ring)
     }
 
     /// Gives the kernel the first places of every queue. When all queues of the connection have some, requests come.
     pub fn register(&mut self) -> io::Result<()> {
-        for queue in 0..self.queues.len() {
-            self.add_places(queue, PLACES_AT_FIRST)?;
+        for number in 0..self.first {
+            self.give(number)?;
         }
         self.submit()
     }
 
-    fn add_places(&mut self, queue: usize, count: usize) -> io::Result<()> {
+    /// So many more places for a queue.
+    fn make_places(&mut self, queue: usize, count: usize) -> io::Result<()> {
         for memory in Memory::map(count, self.payload)? {
-            let number = self.places.len();
+            let number = self.places.len() as u32;
             let of = self.queues[queue].number;
-            let place = Place::new(memory, self.home.clone(), of, number as u32);
-            let place = Arc::new(place);
-            let command = opcode::UringCmd80::new(DEVICE, REGISTER)
-                .cmd(command(0, of))
-                .addr(Some(place.vectors.as_ptr() as u64))
-                .build()
-                .user_data(number as u64);
-            self.places.push(place);
-            // SAFETY: what the command points to, the place's vectors and the memory in them, lives in `self.places` until
-            // the ring is closed. The kernel has the place from here on: it has no hold yet.
-            unsafe { self.push(&with_length(command, PIECES)) }?;
-            self.armed += 1;
+            let place = Place::new(memory, self.home.clone(), of, number);
+            self.places.push(Arc::new(place));
+            self.with_kernel.push(false);
         }
         self.queues[queue].places += count;
         Ok(())
+    }
+
+    /// Twice as many places for a queue; without them it goes on with what it has.
+    fn grow(&mut self, queue: usize) -> io::Result<()> {
+        let (first, now) = (self.places.len(), self.queues[queue].places);
+        let more = now.min(PLACES_MAX - now);
+        if let Err(error) = self.make_places(queue, more) {
+            warn!(%error, places = now, "no memory for more requests at a time");
+            self.queues[queue].full = true;
+            return Ok(());
+        }
+        (first..self.places.len()).try_for_each(|number| self.give(number))
+    }
+
+    /// Shows the kernel a new place.
+    fn give(&mut self, number: usize) -> io::Result<()> {
+        let place = &self.places[number];
+        let command = opcode::UringCmd80::new(DEVICE, REGISTER)
+            .cmd(command(0, place.queue))
+            .addr(Some(place.vectors.as_ptr() as u64))
+            .build()
+            .user_data(number as u64);
+        // SAFETY: what the command points to, the place's vectors and the memory in them, lives in `self.places` until the
+        // ring is closed. The kernel has the place from here on: it has no hold yet.
+        unsafe { self.push(&with_length(command, PIECES)) }?;
+        self.handed_over(number);
+        Ok(())
+    }
+
+    fn handed_over(&mut self, number: usize) {
+        self.with_kernel[number] = true;
+        self.armed += 1;
     }
 
     /// Gives the places that were answered back to the kernel, with their answers.
@@ -157,7 +187,7 @@ impl Ring {
             // SAFETY: the command points to nothing. Its place was answered, so it has no hold: nobody has bytes of it, and
             // nobody can get any before the kernel completes this.
             unsafe { self.push(&command) }?;
-            self.armed += 1;
+            self.handed_over(number as usize);
             if let Some(queue) = self.queues.iter_mut().find(|queue| queue.number == of) {
                 queue.ours -= 1;
             }
@@ -237,28 +267,46 @@ impl Ring {
         each: &mut impl FnMut(Incoming),
     ) -> io::Result<()> {
         self.armed -= 1;
+        self.with_kernel[number] = false;
+        let place = self.places[number].clone();
+        let of = place.queue;
+        let queue = self.queues.iter().position(|queue| queue.number == of);
         if result < 0 {
-            self.over |= is_end(result);
             return match is_end(result) {
-                true => Ok(()),
-                // A place that the kernel refuses is lost; that is a mistake of ours, and nobody would hear of it otherwise.
-                false => Err(io::Error::from_raw_os_error(-result)),
+                true => {
+                    self.over = true;
+                    Ok(())
+                }
+                false => self.refused(number, queue, result),
             };
         }
-        let place = self.places[number].clone();
-        let (of, mut crowded) = (place.queue, false);
-        if let Some(index) = self.queues.iter().position(|queue| queue.number == of) {
+        let mut crowded = false;
+        if let Some(index) = queue {
             let queue = &mut self.queues[index];
             queue.ours += 1;
-            // Requests that wait long keep their places: there must be others.
-            let more = queue.places.min(PLACES_MAX - queue.places);
-            if 2 * queue.ours >= queue.places && more > 0 && queue.ours > PLACES_AT_FIRST / 2 {
-                self.add_places(index, more)?;
+            // Requests that wait long keep their places, and what the kernel has queued does not go to new ones: there must
+            // be some before they are needed.
+            if 4 * queue.ours >= queue.places && queue.places < PLACES_MAX && !queue.full {
+                self.grow(index)?;
             }
-            crowded = self.queues[index].ours > PLACES_MAX / 2;
+            crowded = 2 * self.queues[index].ours > PLACES_MAX;
         }
         // SAFETY: the kernel has completed the place's command, and this is the only look at that completion.
         each(unsafe { Incoming::new(&place, crowded) });
+        Ok(())
+    }
+
+    /// A place that the kernel did not take. Those that came later are not needed; without a first one something is wrong.
+    fn refused(&mut self, number: usize, queue: Option<usize>, result: i32) -> io::Result<()> {
+        let error = io::Error::from_raw_os_error(-result);
+        if number < self.first || self.places[number].commit_id() != 0 {
+            return Err(error);
+        }
+        warn!(%error, "the kernel takes no more requests at a time");
+        if let Some(index) = queue {
+            self.queues[index].places -= 1;
+            self.queues[index].full = true;
+        }
         Ok(())
     }
 
@@ -287,11 +335,11 @@ impl Ring {
     }
 
     fn release_pages(&self) {
-        for place in &self.places {
+        for (place, with_kernel) in self.places.iter().zip(&self.with_kernel) {
             let touched = place.touched.load(Ordering::Relaxed) as usize;
-            // Who holds a place may use its memory.
-            if touched > RING_TOUCHED && !place.is_ours() {
-                // SAFETY: no hold: nobody has bytes of it. The kernel writes into it while this thread is in `wait`, no other time.
+            if touched > RING_TOUCHED && *with_kernel {
+                // SAFETY: the kernel has it, so it has no hold and its answer was taken: nobody has bytes of it. The kernel writes
+                // into it while this thread is in `wait`, no other time.
                 unsafe { place.memory.release_pages(RING_TOUCHED) };
                 place.touched.store(0, Ordering::Relaxed);
             }
@@ -325,6 +373,6 @@ fn is_passing(error: &io::Error) -> bool {
 fn is_end(result: i32) -> bool {
     matches!(
         -result,
-        libc::ENOTCONN | libc::ECONNABORTED | libc::ENODEV | libc::ECANCELED | libc::ENOENT
+        libc::ENOTCONN | libc::ECONNABORTED | libc::ENODEV | libc::ECANCELED
     )
 }

@@ -1,0 +1,115 @@
+//! `bench door`: how many requests a second go through the kernel's door, by kind, when nothing is behind it.
+//!
+//! An empty file system is served by a process of its own: ours over `/dev/fuse` and over io_uring, and others' programs beside
+//! it. One or four programs use it at a time. All sides take turns; a figure is the median of its turns, with least and most.
+
+mod kind;
+mod program;
+mod server;
+mod table;
+
+pub use program::Program;
+pub use server::Server;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use kind::Kind;
+use server::{Serving, Side};
+use std::path::PathBuf;
+use std::time::Duration;
+use table::{Cell, Table};
+
+/// Trips a second through the kernel's FUSE, by kind of request and by transport
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs bench door
+  gupfs bench door --only write --runs 9
+  gupfs bench door --beside fuser=target/release/examples/fuser_null
+
+Needs root, to mount. A program given with --beside is started as `PROGRAM MOUNTPOINT` and mounts an empty file system \
+until it gets SIGTERM.
+
+Exit codes: 0 measured · 1 could not · 2 wrong arguments")]
+pub struct Door {
+    /// Turns of each side
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    runs: usize,
+    /// How long one turn takes, in milliseconds
+    #[arg(long, default_value_t = 300, value_name = "MS")]
+    millis: u64,
+    /// Only kinds whose name contains this
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    only: String,
+    /// Programs at a time
+    #[arg(long, value_delimiter = ',', default_value = "1,4", value_name = "N,…")]
+    programs: Vec<usize>,
+    /// Another's empty file system to measure beside ours
+    #[arg(long, value_name = "NAME=PROGRAM")]
+    beside: Vec<String>,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Door {
+    pub fn run(&self) -> Result<()> {
+        let sides = self.sides()?;
+        let work = tempfile::tempdir().context("cannot make a directory to mount in")?;
+        let mut serving = Vec::new();
+        for side in &sides {
+            let mount = work.path().join(format!("side-{}", serving.len()));
+            std::fs::create_dir(&mount)?;
+            serving.push(Serving::start(side, &mount)?);
+        }
+        let kinds = Kind::ALL
+            .into_iter()
+            .filter(|kind| kind.name().contains(&self.only));
+        for kind in kinds {
+            for (programs, pinned) in self.settings() {
+                let table = self.measure(kind, programs, pinned, &sides, &serving)?;
+                table.print(self.json);
+            }
+        }
+        serving.into_iter().try_for_each(Serving::stop)
+    }
+
+    fn sides(&self) -> Result<Vec<Side>> {
+        let mut sides = Side::ours();
+        for beside in &self.beside {
+            let Some((name, program)) = beside.split_once('=') else {
+                bail!("--beside {beside}: NAME=PROGRAM is expected");
+            };
+            sides.push(Side::beside(name, PathBuf::from(program)));
+        }
+        Ok(sides)
+    }
+
+    /// One program may stay on a CPU, too; several are spread by the scheduler, or one after the other over the CPUs.
+    fn settings(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
+        self.programs
+            .iter()
+            .flat_map(|programs| [(*programs, false), (*programs, true)])
+    }
+
+    fn measure(
+        &self,
+        kind: Kind,
+        programs: usize,
+        pinned: bool,
+        sides: &[Side],
+        serving: &[Serving],
+    ) -> Result<Table> {
+        let mut table = Table::new(kind, programs, pinned, sides);
+        let turn = Duration::from_millis(self.millis);
+        for run in 0..self.runs {
+            for (index, server) in serving.iter().enumerate() {
+                let before = server.effort()?;
+                let done = program::together(kind, server.mount(), programs, pinned, run, turn)
+                    .with_context(|| format!("{} on {}", kind.name(), sides[index].name))?;
+                let effort = server.effort()? - before;
+                table.add(index, Cell::new(done, effort));
+            }
+        }
+        Ok(table)
+    }
+}

@@ -1,0 +1,144 @@
+//! The programs that use a mount: processes of their own, started together.
+
+use super::kind::{Kind, Work};
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One program of `bench door`: prepares, says so, waits for a line, works, says what it did
+#[derive(Args)]
+pub struct Program {
+    #[arg(long)]
+    kind: Kind,
+    #[arg(long)]
+    dir: PathBuf,
+    #[arg(long)]
+    who: String,
+    #[arg(long)]
+    millis: u64,
+    #[arg(long)]
+    cpu: Option<usize>,
+}
+
+/// Steps between looks at the clock.
+const STRIDE: usize = 16;
+
+impl Program {
+    pub fn run(&self) -> Result<()> {
+        if let Some(cpu) = self.cpu {
+            let mut cpus = CpuSet::new();
+            cpus.set(cpu);
+            sched_setaffinity(None, &cpus)?;
+        }
+        let mut work = Work::prepare(self.kind, &self.dir, &self.who)?;
+        println!("ready");
+        std::io::stdin().lock().read_line(&mut String::new())?;
+        let (start, most) = (Instant::now(), Duration::from_millis(self.millis));
+        let (mut done, mut more) = (0, true);
+        while more && start.elapsed() < most {
+            for _ in 0..if self.kind == Kind::List { 1 } else { STRIDE } {
+                match work.step()? {
+                    Some(steps) => done += steps,
+                    None => {
+                        more = false;
+                        break;
+                    }
+                }
+            }
+        }
+        println!("{done} {}", start.elapsed().as_nanos());
+        std::io::stdin().lock().read_line(&mut String::new())?;
+        work.end();
+        Ok(())
+    }
+}
+
+/// What all programs of one turn did.
+pub struct Done {
+    pub requests: u64,
+    pub per_second: f64,
+}
+
+/// Starts so many programs, lets them begin at once, and waits for all.
+pub fn together(
+    kind: Kind,
+    dir: &Path,
+    programs: usize,
+    pinned: bool,
+    run: usize,
+    turn: Duration,
+) -> Result<Done> {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+    let start = |number: usize| {
+        let mut command = Command::new(std::env::current_exe()?);
+        let kind = clap::ValueEnum::to_possible_value(&kind).context("a hidden kind")?;
+        command
+            .args(["bench", "door-program", "--kind", kind.get_name(), "--dir"])
+            .arg(dir)
+            .args(["--who", &format!("{run}-{number}-{}", std::process::id())])
+            .args(["--millis", &turn.as_millis().to_string()]);
+        if pinned {
+            command.args(["--cpu", &(number % cpus).to_string()]);
+        }
+        Started::new(command)
+    };
+    let mut started: Vec<Started> = (0..programs).map(start).collect::<Result<_>>()?;
+    for program in &mut started {
+        ensure!(program.line()? == "ready", "a program did not get ready");
+    }
+    for program in &mut started {
+        program.go_on()?;
+    }
+    let mut all = Done {
+        requests: 0,
+        per_second: 0.0,
+    };
+    for program in &mut started {
+        let said = program.line()?;
+        let numbers = said.split_once(' ').context("a program failed")?;
+        let (requests, nanos): (u64, u64) = (numbers.0.parse()?, numbers.1.parse()?);
+        all.requests += requests;
+        all.per_second += requests as f64 * 1e9 / nanos as f64;
+    }
+    started.into_iter().try_for_each(Started::end)?;
+    Ok(all)
+}
+
+struct Started {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Started {
+    fn new(mut command: Command) -> Result<Started> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start a program")?;
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        Ok(Started { child, output })
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        Ok(line.trim().to_owned())
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        let input = self.child.stdin.as_mut().context("no input")?;
+        Ok(input.write_all(b"\n")?)
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.go_on()?;
+        self.output.read_to_string(&mut String::new())?;
+        ensure!(self.child.wait()?.success(), "a program failed");
+        Ok(())
+    }
+}
