@@ -8,8 +8,9 @@
 
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, SessionACL, TimeOrNow, WriteFlags,
+    KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, SessionACL,
+    TimeOrNow, WriteFlags,
 };
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -148,10 +149,10 @@ impl Filesystem for NullFs {
     ) {
         let mut state = self.state();
         let ino = state.add(name);
-        let Some((attr, _)) = state.attr(ino) else {
+        let Some((attr, ttl)) = state.attr(ino) else {
             return reply.error(Errno::EIO);
         };
-        reply.created(&TTL, &attr, Generation(0), FileHandle(0), direct());
+        reply.created(&ttl, &attr, Generation(0), FileHandle(0), direct());
     }
 
     fn unlink(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -242,6 +243,7 @@ fn main() -> std::io::Result<()> {
     }
     let mut config = Config::default();
     config.acl = SessionACL::All;
+    config.mount_options = vec![MountOption::DefaultPermissions];
     config.n_threads = Some(std::thread::available_parallelism()?.get());
     config.clone_fd = true;
     fuser::mount(NullFs(Mutex::new(state)), point, &config)

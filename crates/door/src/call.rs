@@ -10,7 +10,7 @@ use crate::transport::ring::Hold;
 use crate::wire::{Groups, Header};
 use crate::{NodeId, Unique};
 
-/// What every request carries beside its own fields.
+/// What every request carries beside its own fields. Over io_uring its answer waits until this is dropped.
 pub struct Call {
     pub unique: Unique,
     /// What the request is about; for names, the directory.

@@ -65,7 +65,8 @@ pub struct Config {
     /// Ask the device so long before going to sleep. Saves a wake-up if the program runs on another CPU, and takes
     /// its time if it does not.
     pub on_idle_spin: Option<Duration>,
-    /// Each thread of a ring stays on the CPU whose requests it gets.
+    /// Each thread of a ring stays on the CPU whose requests it gets; without that rings are slower than the device. Threads
+    /// that a handler starts there begin on that CPU, too.
     pub pin_rings: bool,
     pub around_reactor: Option<AroundReactor>,
 }

@@ -141,6 +141,9 @@ impl Drop for Waiting {
 
 /// Ready when the program that waits for the answer got a signal. The request must still be answered: with EINTR, or
 /// with whatever was done. A killed program cannot end before that.
+///
+/// Over io_uring the kernel forgets a signal that comes while the request is on its way into the ring: who may wait for ever
+/// needs an end of its own besides.
 pub struct Interrupted {
     unique: Unique,
     registry: Arc<Interrupts>,

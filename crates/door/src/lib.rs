@@ -1,6 +1,6 @@
 //! # door: the kernel's FUSE protocol, spoken by ourselves
 //!
-//! Owns   the messages of the protocol, their way through /dev/fuse, mounting and unmounting.
+//! Owns   the messages of the protocol, their way through /dev/fuse and rings, mounting and unmounting.
 //! Never  caches, decides, or knows what is behind it; the only errors it makes are EIO and ENOSYS.
 //! Enter  at [`FileSystem`] and [`mount`].
 //!
@@ -42,6 +42,8 @@
 //! - A *reactor* thread reads a request and polls the method once. Ready: the same thread writes the answer, with one
 //!   system call. Not ready: the future goes to the [`Spawner`], and writes the answer when it is done.
 //! - [`Call`] says who asks, about which node; [`Call::interrupted`] tells a handler that waits of a signal.
+//! - Over io_uring the same thread keeps to one CPU and answers with the system call that brings the next request; see
+//!   [`Transport`].
 //! - WRITE hands over a [`Payload`]: the memory it was read into, on a page boundary. READ answers with [`Data`]: a
 //!   `Vec<u8>`, one or many `bytes::Bytes`, or [`Scratch`] memory from [`Call::scratch`].
 //! - [`Session`] is the mount: [`Session::unmount`], [`Session::abort`], [`Session::wait`], [`Session::counts`].

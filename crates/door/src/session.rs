@@ -282,16 +282,16 @@ fn serve<F: FileSystem>(
         None => run(),
     }))
     .is_err();
-    if panicked || end.is_err() {
-        error!(
-            panicked,
-            ?end,
-            "a reactor cannot go on; aborting the connection"
-        );
-        // Otherwise programs would wait for answers that never come.
-        if let Err(error) = life.abort() {
-            error!(%error, "cannot abort the connection");
-        }
+    let failed = panicked || end.is_err();
+    if failed {
+        error!(panicked, ?end, "a reactor cannot go on");
+    }
+    // Otherwise programs would wait for answers that never come. What a ring of a CPU would have answered nobody else
+    // does, so none may end alone; aborting what has ended does nothing.
+    if (failed || !life.homes.is_empty())
+        && let Err(error) = life.abort()
+    {
+        error!(%error, "cannot abort the connection");
     }
     life.homes.iter().for_each(|home| home.close());
     let last = {

@@ -1,6 +1,6 @@
 //! # sys: the one system call that no library has
 //!
-//! Owns   all unsafe code of this crate.
+//! Owns   the unsafe code of this crate that is not about memory shared with the kernel (`transport/ring`).
 //! Never  grows without saying why the call is sound.
 
 use std::os::fd::{AsRawFd, BorrowedFd};

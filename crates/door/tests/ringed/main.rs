@@ -11,6 +11,8 @@ mod memfs;
 
 mod places;
 
+#[path = "../mounted/contract.rs"]
+mod contract;
 #[path = "../mounted/files.rs"]
 mod files;
 #[path = "../mounted/life.rs"]
@@ -21,6 +23,8 @@ mod map;
 mod notices;
 #[path = "../mounted/odd.rs"]
 mod odd;
+#[path = "../mounted/probe.rs"]
+mod probe;
 #[path = "../mounted/requests.rs"]
 mod requests;
 #[path = "../mounted/rig.rs"]

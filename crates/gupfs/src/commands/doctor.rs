@@ -182,7 +182,7 @@ fn rings() -> Finding {
             false,
             "switched off: requests come through /dev/fuse".into(),
             format!(
-                "echo Y > {}, or `gupfs up --transport io-uring`: small requests are answered two to three times as fast",
+                "echo Y > {}, or `gupfs up --transport io-uring`: small requests are answered about twice as fast",
                 over_io_uring::SWITCH
             ),
         ),

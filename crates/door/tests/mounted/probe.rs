@@ -1,0 +1,300 @@
+//! A file system that holds back its answers, and writes down what it was asked.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gupfs_door::{
+    Attr, Attributes, Call, Created, Data, DirentsPlus, Entry, Errno, FileSystem, Handle, NodeId,
+    Opened, OpenedFlags, Result, Timestamp, op,
+};
+
+pub const LONG: Duration = Duration::from_secs(3600);
+
+pub struct Probe {
+    state: Mutex<State>,
+    gates: Mutex<BTreeMap<&'static str, Arc<Gate>>>,
+}
+
+#[derive(Default)]
+struct State {
+    files: BTreeMap<NodeId, File>,
+    log: Vec<String>,
+}
+
+#[derive(Clone)]
+struct File {
+    name: Vec<u8>,
+    mode: u32,
+    size: u64,
+    mtime: i64,
+    /// What it consists of.
+    byte: u8,
+    ttl: Duration,
+    flags: OpenedFlags,
+}
+
+/// Requests of one kind wait here for their answer.
+pub struct Gate {
+    waiting: AtomicUsize,
+    open: tokio::sync::Semaphore,
+}
+
+impl Gate {
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Lets so many through, also of those to come.
+    pub fn let_go(&self, count: usize) {
+        self.open.add_permits(count);
+    }
+}
+
+impl Probe {
+    pub fn new() -> Probe {
+        Probe {
+            state: Mutex::default(),
+            gates: Mutex::default(),
+        }
+    }
+
+    /// A file or directory in the root.
+    pub fn with(self, node: u64, name: &str, mode: u32, flags: OpenedFlags) -> Probe {
+        let file = File {
+            name: name.into(),
+            mode,
+            size: 10_000,
+            mtime: 1,
+            byte: b'a',
+            ttl: LONG,
+            flags,
+        };
+        self.state.lock().unwrap().files.insert(NodeId(node), file);
+        self
+    }
+
+    pub fn file(self, node: u64, name: &str, flags: OpenedFlags) -> Probe {
+        self.with(node, name, 0o100666, flags)
+    }
+
+    /// As if somebody else had changed the file.
+    pub fn change(&self, node: u64, size: u64, byte: u8) {
+        let mut state = self.state.lock().unwrap();
+        let file = state.files.get_mut(&NodeId(node)).unwrap();
+        (file.size, file.byte) = (size, byte);
+        file.mtime += 1;
+    }
+
+    pub fn believed_for(&self, node: u64, ttl: Duration) {
+        let mut state = self.state.lock().unwrap();
+        state.files.get_mut(&NodeId(node)).unwrap().ttl = ttl;
+    }
+
+    /// From now on answers of this kind wait.
+    pub fn hold(&self, kind: &'static str) -> Arc<Gate> {
+        let gate = Arc::new(Gate {
+            waiting: AtomicUsize::new(0),
+            open: tokio::sync::Semaphore::new(0),
+        });
+        self.gates.lock().unwrap().insert(kind, gate.clone());
+        gate
+    }
+
+    /// What was asked since the last call.
+    pub fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().unwrap().log)
+    }
+
+    async fn pass(&self, kind: &'static str, what: String) {
+        self.state
+            .lock()
+            .unwrap()
+            .log
+            .push(format!("{kind} {what}"));
+        let gate = self.gates.lock().unwrap().get(kind).cloned();
+        if let Some(gate) = gate {
+            gate.waiting.fetch_add(1, Ordering::Relaxed);
+            gate.open.acquire().await.unwrap().forget();
+            gate.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn entry(&self, node: NodeId) -> Result<Entry> {
+        let state = self.state.lock().unwrap();
+        let file = state.files.get(&node).ok_or(Errno::ESTALE)?;
+        Ok(Entry {
+            node,
+            generation: 0,
+            name_ttl: LONG,
+            attr: attr(node, file),
+            attr_ttl: file.ttl,
+        })
+    }
+
+    fn named(&self, name: &[u8]) -> Result<NodeId> {
+        let state = self.state.lock().unwrap();
+        let found = state.files.iter().find(|(_, file)| file.name == name);
+        found.map(|(node, _)| *node).ok_or(Errno::ENOENT)
+    }
+}
+
+fn attr(node: NodeId, file: &File) -> Attr {
+    let mtime = Timestamp {
+        seconds: file.mtime,
+        nanos: 0,
+    };
+    Attr {
+        ino: node.0,
+        size: file.size,
+        mode: file.mode,
+        mtime,
+        nlink: 2,
+        ..Attr::default()
+    }
+}
+
+fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+impl FileSystem for Probe {
+    async fn lookup(&self, _: Call, op: op::Lookup) -> Result<Entry> {
+        let found = self.named(op.name.as_bytes());
+        let found = found.and_then(|node| self.entry(node));
+        self.pass("lookup", text(op.name.as_bytes())).await;
+        found
+    }
+
+    async fn getattr(&self, call: Call, _: op::Getattr) -> Result<Attributes> {
+        if call.node == NodeId::ROOT {
+            let attr = Attr {
+                ino: 1,
+                mode: 0o040777,
+                nlink: 2,
+                ..Attr::default()
+            };
+            return Ok(Attributes { attr, ttl: LONG });
+        }
+        let entry = self.entry(call.node);
+        self.pass("getattr", call.node.to_string()).await;
+        let entry = entry?;
+        Ok(Attributes {
+            attr: entry.attr,
+            ttl: entry.attr_ttl,
+        })
+    }
+
+    async fn setattr(&self, call: Call, op: op::Setattr) -> Result<Attributes> {
+        if let Some(size) = op.size() {
+            let mut state = self.state.lock().unwrap();
+            state.files.get_mut(&call.node).ok_or(Errno::ESTALE)?.size = size;
+        }
+        self.getattr(
+            call,
+            op::Getattr {
+                fh: None,
+                flags: gupfs_door::GetattrFlags::empty(),
+            },
+        )
+        .await
+    }
+
+    async fn open(&self, call: Call, _: op::Open) -> Result<Opened> {
+        let flags = self.state.lock().unwrap().files[&call.node].flags;
+        self.pass("open", call.node.to_string()).await;
+        Ok(Opened {
+            fh: Handle(7),
+            flags,
+        })
+    }
+
+    async fn read(&self, call: Call, op: op::Read) -> Result<Data> {
+        let (size, byte) = {
+            let state = self.state.lock().unwrap();
+            let file = &state.files[&call.node];
+            (file.size, file.byte)
+        };
+        let owner = match op.lock_owner {
+            Some(_) => " with owner",
+            None => "",
+        };
+        self.pass("read", format!("{} at {}{owner}", call.node, op.offset))
+            .await;
+        let count = size.saturating_sub(op.offset).min(u64::from(op.size));
+        Ok(vec![byte; count as usize].into())
+    }
+
+    async fn write(&self, call: Call, op: op::Write) -> Result<u32> {
+        self.pass("write", format!("{} at {}", call.node, op.offset))
+            .await;
+        let mut state = self.state.lock().unwrap();
+        let file = state.files.get_mut(&call.node).ok_or(Errno::ESTALE)?;
+        file.size = file.size.max(op.offset + op.data.len() as u64);
+        Ok(op.data.len() as u32)
+    }
+
+    async fn create(&self, _: Call, op: op::Create) -> Result<Created> {
+        let name = text(op.name.as_bytes());
+        self.pass("create", name.clone()).await;
+        let node = NodeId(1000 + name.len() as u64);
+        let file = File {
+            name: name.into_bytes(),
+            mode: 0o100666,
+            size: 0,
+            mtime: 1,
+            byte: b'n',
+            ttl: LONG,
+            flags: OpenedFlags::empty(),
+        };
+        self.state.lock().unwrap().files.insert(node, file);
+        Ok(Created {
+            entry: self.entry(node)?,
+            opened: Opened::default(),
+        })
+    }
+
+    async fn link(&self, _: Call, op: op::Link) -> Result<Entry> {
+        let entry = self.entry(op.target);
+        self.pass("link", text(op.name.as_bytes())).await;
+        entry
+    }
+
+    async fn opendir(&self, _: Call, _: op::Open) -> Result<Opened> {
+        Ok(Opened::default())
+    }
+
+    async fn releasedir(&self, _: Call, _: op::Release) -> Result<()> {
+        Ok(())
+    }
+
+    async fn readdirplus(&self, call: Call, op: op::Readdir) -> Result<DirentsPlus> {
+        let mut dirents = DirentsPlus::new(&op);
+        if call.node == NodeId::ROOT && op.offset == 0 {
+            let nodes: Vec<NodeId> = self.state.lock().unwrap().files.keys().copied().collect();
+            for node in nodes {
+                let name = self.state.lock().unwrap().files[&node].name.clone();
+                assert!(dirents.push(&self.entry(node)?, node.0, &name));
+            }
+        }
+        self.pass("readdirplus", op.offset.to_string()).await;
+        Ok(dirents)
+    }
+
+    async fn setlk(&self, call: Call, op: op::Lock) -> Result<()> {
+        self.pass("setlk", format!("{} {:?}", call.node, op.lock.kind))
+            .await;
+        Ok(())
+    }
+
+    async fn setlkw(&self, call: Call, op: op::Lock) -> Result<()> {
+        self.setlk(call, op).await
+    }
+
+    async fn release(&self, call: Call, op: op::Release) -> Result<()> {
+        self.pass("release", format!("{} {:?}", call.node, op.flags))
+            .await;
+        Ok(())
+    }
+}
