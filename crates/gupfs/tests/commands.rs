@@ -30,6 +30,7 @@ fn help_lists_the_commands() {
                        losing anything
           config       Look at a configuration file
           doctor       Look at this machine: what gupfs needs, what is missing, how to get it
+          bench        Measure: what the kernel's door costs on this machine
           completions  Print completions for a shell
           man          Print the manual page, or write one a command into a directory
           version      Show the version of the program and of the formats it knows
@@ -155,6 +156,8 @@ fn every_command_has_a_manual_page() {
         .collect();
     pages.sort();
     expect![[r#"
+        gupfs-bench-door.1
+        gupfs-bench.1
         gupfs-check.1
         gupfs-completions.1
         gupfs-config-check.1
