@@ -45,10 +45,11 @@ test:
 	scripts/leftovers.sh compare "$$before" || status=1; \
 	exit $$status
 
-# The same once more for whatever depends on the way in which requests come.
+# The same once more for whatever depends on the way in which requests come. (The whole workspace, so that nothing is built
+# again with other features.)
 test-io-uring:
-	$(CARGO) test -p gupfs-door --test ringed --test quiet
-	GUPFS_TEST_TRANSPORT=io-uring $(CARGO) test -p gupfs --test conform --test lifecycle --test model --test power_cut \
+	$(CARGO) test --workspace --test ringed --test quiet
+	GUPFS_TEST_TRANSPORT=io-uring $(CARGO) test --workspace --test conform --test lifecycle --test model --test power_cut \
 		--test descriptors --test memory
 
 test-long:
