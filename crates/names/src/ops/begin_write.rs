@@ -26,10 +26,9 @@ pub(crate) fn begin_write(view: &mut View, ino: InodeId, kill_privileges: bool) 
     let raised = expect_all_objects(&mut layout);
     if !held || raised {
         view.must_have_room()?;
-        // Others may hold it since a change that is not durable yet.
-        let others = file.writers > u32::from(held);
-        let forgettable = !fresh && (raised || others);
-        if forgettable || !generations::are_owned(&layout, view.ctx.owner_epoch) {
+        // That there is a writer, too: were it forgotten, nobody would ask the objects how long the file is, and bytes that
+        // they have behind its end would come to light when it grows.
+        if !fresh || !generations::are_owned(&layout, view.ctx.owner_epoch) {
             view.work(Work::Durable);
         }
         view.change_file(ino, |inode, file| {
@@ -223,6 +222,13 @@ mod tests {
         // Its other objects were never made; from now on they may be, and that must not be forgotten.
         server.begin_write(file).unwrap();
         assert!(server.work.contains(&Work::Durable), "an old layout");
+        // All objects are there, and somebody opens it to write again: that he does must not be forgotten either.
+        server.begin_write(file).unwrap();
+        assert!(!server.work.contains(&Work::Durable), "he is known");
+        let all = [(0, 0), (1, 0), (1, 1), (1, 2), (1, 3)];
+        server.end_write(file, written(100, &all), false).unwrap();
+        server.begin_write(file).unwrap();
+        assert!(server.work.contains(&Work::Durable), "a new writer");
     }
 
     #[test]

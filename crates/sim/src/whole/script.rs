@@ -115,6 +115,61 @@ pub fn confirmed(seed: u64, aloud: bool) -> Ran {
     })
 }
 
+/// All objects of a file are there and nothing is in doubt; then it is opened again and written behind its end.
+const BEHIND_THE_END: [Action; 9] = [
+    Action::Create { dir: 0, name: 0 },
+    Action::Write {
+        file: 0,
+        at: 0,
+        len: 390_000,
+    },
+    Action::Fsync {
+        file: 0,
+        data_only: false,
+    },
+    Action::Truncate {
+        file: 0,
+        to: 70_000,
+    },
+    Action::SyncAll,
+    Action::Close { file: 0 },
+    Action::Wait { millis: 7_000 },
+    Action::Wait { millis: 7_000 },
+    Action::Write {
+        file: 0,
+        at: 300_000,
+        len: 20_000,
+    },
+];
+
+/// The power goes, and the file grows over what may have been left there.
+const GROWTH: [Action; 2] = [
+    Action::Write {
+        file: 0,
+        at: 380_000,
+        len: 100,
+    },
+    Action::Read { file: 0 },
+];
+
+/// What a power cut left behind a file's end must not come to light.
+///
+/// # Panics
+/// When a promise is broken.
+pub fn behind_the_end(seed: u64, aloud: bool) -> Ran {
+    super::on_paused_time(async {
+        let mut story = Story::begin(seed, aloud).await;
+        let life = story.start().await;
+        let actions = BEHIND_THE_END.into_iter();
+        story.work(&life, Fault::Nothing, actions).await;
+        story.end(Some(life), true).await;
+        let life = story.start().await;
+        story.work(&life, Fault::Nothing, GROWTH.into_iter()).await;
+        story.end(Some(life), false).await;
+        story.finish().await
+    })
+}
+
 /// Runs to the end of the syncs of each disk; `Ran` sums up all.
 ///
 /// # Panics

@@ -29,3 +29,9 @@ fn what_is_confirmed_survives_a_power_cut() {
     let total = seeds::each_twice(20, whole::script::confirmed);
     total.expect(&[("file confirmed before a power cut", 20)]);
 }
+
+#[test]
+fn what_a_power_cut_left_behind_a_files_end_stays_hidden() {
+    let total = seeds::each_twice(60, whole::script::behind_the_end);
+    total.expect(&[("unsynced bytes at a power cut", 60)]);
+}
