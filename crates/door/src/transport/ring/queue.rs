@@ -40,8 +40,6 @@ pub(crate) struct Ring {
     with_kernel: Vec<bool>,
     arrived: Vec<cqueue::Entry>,
     answered: Vec<u32>,
-    /// Places that the kernel has.
-    armed: usize,
     /// A place was given back because there is no connection any more.
     over: bool,
     quiet: bool,
@@ -108,7 +106,6 @@ impl Ring {
             with_kernel: Vec::new(),
             arrived: Vec::new(),
             answered: Vec::new(),
-            armed: 0,
             over: false,
             quiet: false,
         };
@@ -164,13 +161,8 @@ impl Ring {
         // SAFETY: what the command points to, the place's vectors and the memory in them, lives in `self.places` until the
         // ring is closed. The kernel has the place from here on: it has no hold yet.
         unsafe { self.push(&with_length(command, PIECES)) }?;
-        self.handed_over(number);
-        Ok(())
-    }
-
-    fn handed_over(&mut self, number: usize) {
         self.with_kernel[number] = true;
-        self.armed += 1;
+        Ok(())
     }
 
     /// Gives the places that were answered back to the kernel, with their answers.
@@ -187,7 +179,7 @@ impl Ring {
             // SAFETY: the command points to nothing. Its place was answered, so it has no hold: nobody has bytes of it, and
             // nobody can get any before the kernel completes this.
             unsafe { self.push(&command) }?;
-            self.handed_over(number as usize);
+            self.with_kernel[number as usize] = true;
             if let Some(queue) = self.queues.iter_mut().find(|queue| queue.number == of) {
                 queue.ours -= 1;
             }
@@ -256,7 +248,7 @@ impl Ring {
             }
         }
         self.arrived = arrived;
-        let ended = (self.over && self.armed == 0) || self.home.is_closed();
+        let ended = (self.over && !self.with_kernel.contains(&true)) || self.home.is_closed();
         Ok(!ended)
     }
 
@@ -266,10 +258,8 @@ impl Ring {
         result: i32,
         each: &mut impl FnMut(Incoming),
     ) -> io::Result<()> {
-        self.armed -= 1;
         self.with_kernel[number] = false;
-        let place = self.places[number].clone();
-        let of = place.queue;
+        let of = self.places[number].queue;
         let queue = self.queues.iter().position(|queue| queue.number == of);
         if result < 0 {
             return match is_end(result) {
@@ -292,7 +282,7 @@ impl Ring {
             crowded = 2 * self.queues[index].ours > PLACES_MAX;
         }
         // SAFETY: the kernel has completed the place's command, and this is the only look at that completion.
-        each(unsafe { Incoming::new(&place, crowded) });
+        each(unsafe { Incoming::new(&self.places[number], crowded) });
         Ok(())
     }
 
