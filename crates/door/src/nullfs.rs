@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::{
-    Attr, Attributes, Call, Created, Data, Dirents, DirentsPlus, Entry, Errno, FileSystem, Handle,
-    NodeId, Opened, OpenedFlags, Result, op,
+    Attr, Attributes, Call, Config, Created, Data, Dirents, DirentsPlus, Entry, Errno, FileSystem,
+    Handle, InitFlags, NodeId, Opened, OpenedFlags, Result, op,
 };
 
 const TTL: Duration = Duration::from_secs(3600);
@@ -28,6 +28,13 @@ struct State {
 struct File {
     name: Box<[u8]>,
     size: u64,
+}
+
+/// How it is mounted. Without ACLs: with them the kernel asks for them at every create.
+pub fn config() -> Config {
+    let mut config = Config::new("nothing", "nullfs");
+    config.want -= InitFlags::POSIX_ACL;
+    config
 }
 
 /// See the module.

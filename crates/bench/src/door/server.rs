@@ -3,9 +3,9 @@
 use super::kind::FILES;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use gupfs_door::nullfs::NullFs;
+use gupfs_door::nullfs::{self, NullFs};
 use gupfs_door::over_io_uring::{self, Support};
-use gupfs_door::{Config, InitFlags, Spawner, Transport, mount, mountinfo};
+use gupfs_door::{Spawner, Transport, mount, mountinfo};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ops::Sub;
 use std::path::{Path, PathBuf};
@@ -27,9 +27,7 @@ pub struct Server {
 
 impl Server {
     pub fn run(&self) -> Result<()> {
-        let mut config = Config::new("nothing", "nullfs");
-        // Without ACLs the kernel does not ask for them at every create.
-        config.want -= InitFlags::POSIX_ACL;
+        let mut config = nullfs::config();
         config.transport = match self.ring {
             true => Transport::IoUring,
             false => Transport::Device,

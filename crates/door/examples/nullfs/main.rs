@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gupfs_door::nullfs::NullFs;
-use gupfs_door::{Config, InitFlags, Spawner, Transport, mount};
+use gupfs_door::nullfs::{self, NullFs};
+use gupfs_door::{Spawner, Transport, mount};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -47,9 +47,7 @@ fn serve(
     transport: Transport,
     pin: bool,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let mut config = Config::new("nothing", "nullfs");
-    // Without ACLs the kernel does not ask for them at every create.
-    config.want -= InitFlags::POSIX_ACL;
+    let mut config = nullfs::config();
     config.reactors = reactors.unwrap_or(config.reactors);
     (config.transport, config.pin_rings) = (transport, pin);
     config.on_idle_spin = spin.map(Duration::from_micros);
