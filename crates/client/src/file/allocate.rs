@@ -65,7 +65,11 @@ impl Client {
                 .await;
         }
         self.hold(inode, kill_privileges).await?;
-        self.allocate_objects(inode, how, offset, end).await
+        let done = self.allocate_objects(inode, how, offset, end).await;
+        if done.is_err() {
+            self.after_failure(inode, true).await;
+        }
+        done
     }
 
     /// Space in an inode needs no preparation: only zeros and size matter.

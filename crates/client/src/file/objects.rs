@@ -68,13 +68,28 @@ impl Client {
             }
             cuts
         };
-        for (component, stripe, ost, object, to) in cuts {
-            let cut = self.ask_ost(ost, data::Op::Cut { object, to }).await?;
-            let stat = answer::written("cut", cut)?;
-            inode.state().cleared(component, stripe, stat);
-        }
+        let cut = cuts
+            .into_iter()
+            .map(|(component, stripe, ost, object, to)| async move {
+                let cut = self.ask_ost(ost, data::Op::Cut { object, to }).await?;
+                let stat = answer::written("cut", cut)?;
+                inode.state().cleared(component, stripe, stat);
+                Ok(())
+            });
+        // Each is tried, also when one fails.
+        let outcomes = join::all(cut.collect()).await;
+        outcomes.into_iter().collect::<Result<(), Refusal>>()?;
         let mut state = inode.state();
         state.beyond = state.size;
         Ok(())
+    }
+
+    /// After a change that failed half way. Were we to die, the objects would say how the file stands: what lies behind its
+    /// end goes, and their times become the file's. What cannot be cut now is cut when the file grows.
+    pub(super) async fn after_failure(&self, inode: &File, has_end: bool) {
+        if has_end && let Err(refusal) = self.cut_leftovers(inode).await {
+            tracing::debug!(ino = %inode.ino, %refusal, "what a failed write left behind the end stays");
+        }
+        inode.state().wrote(0, self.world.clock.now());
     }
 }

@@ -135,25 +135,24 @@ impl Client {
         offset: u64,
         data: &Bytes,
     ) -> Result<WriteDone, Refusal> {
-        let end = offset + data.len() as u64;
-        let over_leftovers = {
-            let state = inode.state();
-            state.beyond > state.size && end > state.size
-        };
-        if over_leftovers {
+        let moves_end = offset + data.len() as u64 > inode.state().size;
+        if moves_end {
             self.cut_leftovers(inode).await?;
         }
         let put = self.put(inode, offset, data).await;
-        let mut state = inode.state();
         if put.written > 0 {
-            state.wrote(offset + put.written, self.world.clock.now());
+            let end = offset + put.written;
+            inode.state().wrote(end, self.world.clock.now());
+        }
+        if put.refusal.is_some() {
+            self.after_failure(inode, moves_end).await;
         }
         match put.refusal {
             Some(refusal) if put.written == 0 => Err(refusal),
             _ => Ok(WriteDone {
                 written: put.written,
                 offset,
-                size: state.size,
+                size: inode.state().size,
             }),
         }
     }

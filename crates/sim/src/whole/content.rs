@@ -11,9 +11,6 @@ pub struct Content {
     versions: Vec<Arc<Vec<u8>>>,
     /// The last change was not answered: of it anything may be there.
     torn: bool,
-    /// What writes would have made that a full disk cut short: what they left behind the end comes to light when the
-    /// process dies, since the objects then say how long the file is.
-    cut_short: Vec<Arc<Vec<u8>>>,
 }
 
 impl Default for Content {
@@ -22,7 +19,6 @@ impl Default for Content {
         Content {
             versions: vec![Arc::default()],
             torn: false,
-            cut_short: Vec::new(),
         }
     }
 }
@@ -51,21 +47,10 @@ impl Content {
         self.versions.drain(..self.versions.len() - 1);
     }
 
-    /// The last push had no room; the file is as `found` now.
-    pub fn was_cut_short(&mut self, found: Vec<u8>) -> Result<(), String> {
-        let attempted = self.versions.last().cloned();
-        self.found_after_kill(found)?;
-        self.cut_short.extend(attempted);
-        Ok(())
-    }
-
     /// A reader of the same life, or of the next after a kill: everything answered is there.
     pub fn found_after_kill(&mut self, found: Vec<u8>) -> Result<(), String> {
         let certain = self.versions.len() - 1 - usize::from(self.torn);
-        may_be(
-            &[&self.versions[certain..], &self.cut_short].concat(),
-            &found,
-        )?;
+        may_be(&self.versions[certain..], &found)?;
         if self.torn {
             self.push(found);
         }
@@ -74,11 +59,10 @@ impl Content {
 
     /// After a power cut: what was synced is there, and all that is there is durable.
     pub fn found_after_power_cut(&mut self, found: Vec<u8>) -> Result<(), String> {
-        may_be(&[&self.versions[..], &self.cut_short].concat(), &found)?;
+        may_be(&self.versions, &found)?;
         *self = Content {
             versions: vec![Arc::new(found)],
             torn: false,
-            cut_short: Vec::new(),
         };
         Ok(())
     }

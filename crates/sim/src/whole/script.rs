@@ -2,6 +2,7 @@
 
 use super::action::Action;
 use super::fault::{Fault, METADATA};
+use super::house::TARGETS;
 use super::story::Story;
 use crate::rare::Rare;
 use crate::seeds::Ran;
@@ -165,6 +166,52 @@ pub fn behind_the_end(seed: u64, aloud: bool) -> Ran {
         story.end(Some(life), true).await;
         let life = story.start().await;
         story.work(&life, Fault::Nothing, GROWTH.into_iter()).await;
+        story.end(Some(life), false).await;
+        story.finish().await
+    })
+}
+
+/// A file over both targets.
+const STRIPED: [Action; 3] = [
+    Action::Create { dir: 0, name: 0 },
+    Action::Write {
+        file: 0,
+        at: 0,
+        len: 400_000,
+    },
+    Action::SyncAll,
+];
+
+/// On a full target: what the other takes of the write lies behind the file's end.
+const NO_ROOM: [Action; 3] = [
+    Action::Write {
+        file: 0,
+        at: 420_000,
+        len: 150_000,
+    },
+    Action::Read { file: 0 },
+    Action::Fsync {
+        file: 0,
+        data_only: false,
+    },
+];
+
+/// The process ends after a full disk cut a write short; size and times of the file are those that were told.
+///
+/// # Panics
+/// When a promise is broken.
+pub fn cut_short(seed: u64, aloud: bool) -> Ran {
+    super::on_paused_time(async {
+        let mut story = Story::begin(seed, aloud).await;
+        let life = story.start().await;
+        let actions = STRIPED.into_iter();
+        story.work(&life, Fault::Nothing, actions).await;
+        let fault = Fault::Full {
+            disk: (seed % u64::from(TARGETS)) as usize,
+            room: seed % 3 * 40_000,
+        };
+        fault.arm(&story.house).await;
+        story.work(&life, fault, NO_ROOM.into_iter()).await;
         story.end(Some(life), false).await;
         story.finish().await
     })

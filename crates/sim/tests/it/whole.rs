@@ -35,3 +35,9 @@ fn what_a_power_cut_left_behind_a_files_end_stays_hidden() {
     let total = seeds::each_twice(60, whole::script::behind_the_end);
     total.expect(&[("unsynced bytes at a power cut", 60)]);
 }
+
+#[test]
+fn what_a_full_disk_cut_short_is_as_it_was_told_after_a_kill() {
+    let total = seeds::each_twice(30, whole::script::cut_short);
+    total.expect(&[("full disk", 20)]);
+}

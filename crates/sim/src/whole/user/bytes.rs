@@ -88,7 +88,7 @@ impl User {
                 .read(file, 0, 2 * LONGEST, ReadHow::default())
                 .await?
                 .concat();
-            if let Err(wrong) = content.was_cut_short(found) {
+            if let Err(wrong) = content.found_after_kill(found) {
                 panic!("after a full disk {}: {wrong}", file.ino());
             }
         }
