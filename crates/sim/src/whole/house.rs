@@ -59,6 +59,7 @@ pub struct Life {
     pub records: Records,
     /// The objects as they were found, before any chore began.
     pub objects: BTreeSet<(OstId, ObjectId)>,
+    disks: Vec<FakeDisk>,
 }
 
 /// Why a life did not begin: a disk died under it.
@@ -164,6 +165,7 @@ impl House {
             oss,
             records,
             objects,
+            disks: self.stores().map(|store| store.disk.clone()).collect(),
         })
     }
 
@@ -262,6 +264,11 @@ fn count(report: &RecoveryReport, rare: &mut Rare) {
 }
 
 impl Life {
+    /// A disk has died, so the process has: what it still answers nobody gets.
+    pub fn is_over(&self) -> bool {
+        self.disks.iter().any(FakeDisk::is_dead)
+    }
+
     /// Borders close together, so that short files have several objects.
     pub async fn lay_out_small(&self) {
         let component = |to, count| ComponentRule {

@@ -82,7 +82,7 @@ impl User {
         if answer.is_err() {
             content.tear();
         }
-        if answer == Err(Refusal::NoSpace) {
+        if answer == Err(Refusal::NoSpace) && !life.is_over() {
             let found = life
                 .client
                 .read(file, 0, 2 * LONGEST, ReadHow::default())
