@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::buffer::Scratch;
 use crate::interrupt::Interrupted;
-use crate::lane::Desk;
+use crate::lane::Kit;
 use crate::transport::ring::Hold;
 use crate::wire::{Groups, Header};
 use crate::{NodeId, Unique};
@@ -21,18 +21,13 @@ pub struct Call {
     pub pid: u32,
     /// Groups that matter for a new object (CREATE_SUPP_GROUP): the directory's, if the caller is a member.
     pub groups: Groups,
-    desk: Arc<Desk>,
+    kit: Arc<Kit>,
     /// If it came through a ring: the answer is given when this call and what was made of it are dropped.
     hold: Option<Hold>,
 }
 
 impl Call {
-    pub(crate) fn new(
-        header: &Header,
-        groups: Groups,
-        desk: Arc<Desk>,
-        hold: Option<Hold>,
-    ) -> Call {
+    pub(crate) fn new(header: &Header, groups: Groups, kit: Arc<Kit>, hold: Option<Hold>) -> Call {
         let Header {
             unique,
             node,
@@ -48,19 +43,19 @@ impl Call {
             gid,
             pid,
             groups,
-            desk,
+            kit,
             hold,
         }
     }
 
     /// Ready when the program got a signal while it waits for this answer. See `Interrupted`.
     pub fn interrupted(&self) -> Interrupted {
-        Interrupted::new(self.unique, self.desk.interrupts.clone())
+        Interrupted::new(self.unique, self.kit.interrupts.clone())
     }
 
     /// If the program has got a signal by now.
     pub fn is_interrupted(&self) -> bool {
-        self.desk.interrupts.is_interrupted(self.unique)
+        self.kit.interrupts.is_interrupted(self.unique)
     }
 
     /// Memory to answer a READ from. The first of a request that came through a ring is the memory that the kernel takes
@@ -70,7 +65,7 @@ impl Call {
         if let Some(lent) = hold.and_then(Hold::lend) {
             return Scratch::of_lent(lent, size);
         }
-        Scratch::new(size, self.desk.pool.clone())
+        Scratch::new(size, self.kit.pool.clone())
     }
 }
 
@@ -83,7 +78,7 @@ impl fmt::Debug for Call {
             gid,
             pid,
             groups,
-            desk: _,
+            kit: _,
             hold: _,
         } = self;
         write!(

@@ -2,7 +2,7 @@
 
 use crate::op::Readdir;
 use crate::values::Entry;
-use crate::wire::Put;
+use crate::wire::{Cursor, FromWire, Malformed, Put};
 
 /// Entries of a directory, as many as the kernel has room for.
 ///
@@ -99,9 +99,31 @@ impl DirentsPlus {
         self.bytes.is_empty()
     }
 
+    /// What was pushed, as the kernel reads it: entry, offset, name.
+    pub fn entries(&self) -> Vec<(Entry, u64, Vec<u8>)> {
+        let mut entries = Vec::new();
+        let mut rest = Cursor::new(&self.bytes);
+        while let Ok(entry) = Entry::from_wire(&mut rest) {
+            let name = read_name(&mut rest);
+            let (offset, name) = name.expect("an entry has a name behind it");
+            entries.push((entry, offset, name));
+        }
+        entries
+    }
+
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
+}
+
+fn read_name(rest: &mut Cursor<'_>) -> Result<(u64, Vec<u8>), Malformed> {
+    rest.u64("ino")?;
+    let offset = rest.u64("offset")?;
+    let length = rest.u32("length")? as usize;
+    rest.u32("kind")?;
+    let name = rest.bytes(length, "name")?.to_vec();
+    rest.skip(record(&name) - HEAD - length)?;
+    Ok((offset, name))
 }
 
 #[cfg(test)]
@@ -134,10 +156,25 @@ mod tests {
     #[test]
     fn entries_with_attributes_carry_an_entry_before_them() {
         let mut dirents = DirentsPlus::new(&request(200));
-        let entry = Entry::absent(Duration::ZERO);
+        let attr = crate::Attr {
+            ino: 9,
+            size: 1 << 40,
+            mode: 0o100644,
+            nlink: 2,
+            uid: 3,
+            ..crate::Attr::default()
+        };
+        let entry = Entry {
+            node: crate::NodeId(9),
+            generation: 4,
+            attr,
+            attr_ttl: Duration::from_millis(1_500),
+            ..Entry::absent(Duration::from_nanos(7))
+        };
         assert!(dirents.push(&entry, 1, b"name"));
         assert!(!dirents.has_room(b"name"));
         assert!(!dirents.push(&entry, 2, b"name"));
+        assert_eq!(dirents.entries(), [(entry, 1, b"name".to_vec())]);
         assert_eq!(dirents.into_bytes().len(), 128 + 32);
     }
 }

@@ -45,10 +45,15 @@ pub type Spawner = Arc<dyn Fn(Task) + Send + Sync>;
 /// What requests and their answers need, whatever the file system.
 pub(crate) struct Desk {
     pub device: Arc<Device>,
-    pub pool: Arc<Pool>,
-    pub interrupts: Arc<Interrupts>,
+    pub kit: Arc<Kit>,
     pub dialect: Dialect,
     pub counts: Arc<LaneCounts>,
+}
+
+/// What calls reach for while they are handled.
+pub(crate) struct Kit {
+    pub pool: Arc<Pool>,
+    pub interrupts: Arc<Interrupts>,
 }
 
 /// Requests of one lane, by the way they went.
@@ -86,7 +91,7 @@ impl<F: FileSystem> Lane<F> {
     /// Reads and answers until the connection ends, or until reading fails.
     pub fn run(self: &Arc<Self>) -> Result<(), Errno> {
         REACTOR.set(true);
-        let mut buffer = self.desk.pool.take();
+        let mut buffer = self.desk.kit.pool.take();
         loop {
             match self.desk.device.read(buffer.landing()) {
                 Ok(Received::Message(length)) => buffer = self.receive(buffer, length),
@@ -110,7 +115,7 @@ impl<F: FileSystem> Lane<F> {
         match self.read(buffer.message(length)) {
             Ok((header, request)) => self
                 .dispatch(header, request, Source::Device(buffer))
-                .unwrap_or_else(|| self.desk.pool.take()),
+                .unwrap_or_else(|| self.desk.kit.pool.take()),
             Err(waits) => {
                 if let Some(unique) = waits {
                     self.desk.send(unique, Answer::error(Errno::EIO));
@@ -166,7 +171,7 @@ impl<F: FileSystem> Lane<F> {
             }
             self.desk.counts.parked.fetch_add(1, Ordering::Relaxed);
             // Before the spawner has it: from the task's next poll on an interrupt must find it.
-            let waiting = self.desk.interrupts.enter(unique);
+            let waiting = self.desk.kit.interrupts.enter(unique);
             (self.spawner)(Box::pin(async move {
                 let _waiting = waiting;
                 task.await;

@@ -70,6 +70,7 @@ mod fs;
 pub mod guardian;
 mod handshake;
 mod ids;
+pub mod imagined;
 mod interrupt;
 mod lane;
 pub mod limits;

@@ -20,7 +20,7 @@ use crate::connection::{ConnectionId, Control};
 use crate::error::MountError;
 use crate::handshake::{Negotiated, handshake};
 use crate::interrupt::Interrupts;
-use crate::lane::{Desk, Lane, LaneCounts, Spawner};
+use crate::lane::{Desk, Kit, Lane, LaneCounts, Spawner};
 use crate::limits::REACTORS_BESIDE_RINGS;
 use crate::mountinfo::{self, DeviceNumber};
 use crate::request::Dialect;
@@ -185,8 +185,10 @@ fn start<F: FileSystem>(
     let lane = |device| {
         let desk = Desk {
             device,
-            pool: Arc::new(Pool::new(config.max_write as usize)),
-            interrupts: interrupts.clone(),
+            kit: Arc::new(Kit {
+                pool: Arc::new(Pool::new(config.max_write as usize)),
+                interrupts: interrupts.clone(),
+            }),
             dialect,
             counts: Arc::new(LaneCounts::default()),
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::buffer::Scratch;
-use crate::wire::{AttrFlags, OpenedFlags, Put};
+use crate::wire::{AttrFlags, Cursor, FromWire, Malformed, OpenedFlags, Put};
 use crate::{Handle, NodeId};
 
 /// Seconds since 1970, negative before, and nanoseconds below 10⁹ after it.
@@ -102,6 +102,48 @@ impl Entry {
         out.put_u32(self.name_ttl.subsec_nanos());
         out.put_u32(self.attr_ttl.subsec_nanos());
         self.attr.put(out);
+    }
+}
+
+impl FromWire for Attr {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<Attr, Malformed> {
+        let mut attr = Attr {
+            ino: body.u64("ino")?,
+            size: body.u64("size")?,
+            blocks: body.u64("blocks")?,
+            ..Attr::default()
+        };
+        for time in [&mut attr.atime, &mut attr.mtime, &mut attr.ctime] {
+            time.seconds = body.u64("seconds")? as i64;
+        }
+        for time in [&mut attr.atime, &mut attr.mtime, &mut attr.ctime] {
+            time.nanos = body.u32("nanoseconds")?;
+        }
+        attr.mode = body.u32("mode")?;
+        attr.nlink = body.u32("nlink")?;
+        attr.uid = body.u32("uid")?;
+        attr.gid = body.u32("gid")?;
+        attr.rdev = body.u32("rdev")?;
+        attr.blksize = body.u32("blksize")?;
+        attr.flags = AttrFlags::from_bits_retain(body.u32("flags")?);
+        Ok(attr)
+    }
+}
+
+impl FromWire for Entry {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<Entry, Malformed> {
+        let node = NodeId(body.u64("node")?);
+        let generation = body.u64("generation")?;
+        let (name, attr) = (body.u64("name seconds")?, body.u64("attr seconds")?);
+        let name_ttl = Duration::new(name, body.u32("name nanoseconds")?);
+        let attr_ttl = Duration::new(attr, body.u32("attr nanoseconds")?);
+        Ok(Entry {
+            node,
+            generation,
+            name_ttl,
+            attr_ttl,
+            attr: Attr::from_wire(body)?,
+        })
     }
 }
 

@@ -14,6 +14,7 @@ mod config;
 mod control;
 mod exit;
 mod home;
+mod kernel;
 mod logging;
 mod metrics;
 mod mountpoint;
@@ -21,6 +22,7 @@ mod node;
 
 use clap::Parser;
 use commands::guardian::{self, Guardian};
+use kernel::Facts;
 use rustix::process::Resource;
 use std::process::ExitCode;
 
@@ -34,12 +36,13 @@ fn raise_open_files() {
 
 fn main() -> ExitCode {
     raise_open_files();
-    let (name, outcome) = match Guardian::asked() {
-        Some(guardian) => (guardian::NAME, guardian.run()),
-        None => {
-            let command = cli::Cli::parse().command;
-            (command.name(), commands::run(command))
-        }
+    let (name, outcome) = if let Some(guardian) = Guardian::asked() {
+        (guardian::NAME, guardian.run())
+    } else if let Some(facts) = Facts::asked() {
+        (kernel::NAME, facts.run())
+    } else {
+        let command = cli::Cli::parse().command;
+        (command.name(), commands::run(command))
     };
     match outcome {
         Ok(exit) => exit.into(),

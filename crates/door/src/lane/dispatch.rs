@@ -39,9 +39,9 @@ impl<F: FileSystem> Lane<F> {
             Source::Device(buffer) => (Some(buffer), None, false),
             Source::Ring { hold, crowded } => (None, Some(hold), crowded),
         };
-        let mut call = Call::new(&header, groups, self.desk.clone(), hold.clone());
+        let mut call = Call::new(&header, groups, self.desk.kit.clone(), hold.clone());
         let payload = |buffer: Option<Buffer>, hold: &Option<Hold>, size| match buffer {
-            Some(buffer) => Payload::new(buffer, size, self.desk.pool.clone()),
+            Some(buffer) => Payload::new(buffer, size, self.desk.kit.pool.clone()),
             None => {
                 let lent = hold.as_ref().and_then(Hold::lend);
                 Payload::lent(lent.expect("nothing was lent of a new request"), size)
@@ -148,7 +148,7 @@ impl<F: FileSystem> Lane<F> {
                 return None;
             }
             Operation::Interrupt(target) => {
-                self.desk.interrupts.interrupt(target);
+                self.desk.kit.interrupts.interrupt(target);
                 give_back(hold, unique);
                 return buffer;
             }

@@ -13,13 +13,11 @@ const TRANSPORT: gupfs_door::Transport = gupfs_door::Transport::Device;
 #[path = "../../examples/memfs/fs/mod.rs"]
 mod memfs;
 
-mod contract;
 mod files;
 mod life;
 mod map;
 mod notices;
 mod odd;
-mod probe;
 mod requests;
 mod rig;
 mod waits;

@@ -11,8 +11,6 @@ mod memfs;
 
 mod places;
 
-#[path = "../mounted/contract.rs"]
-mod contract;
 #[path = "../mounted/files.rs"]
 mod files;
 #[path = "../mounted/life.rs"]
@@ -23,8 +21,6 @@ mod map;
 mod notices;
 #[path = "../mounted/odd.rs"]
 mod odd;
-#[path = "../mounted/probe.rs"]
-mod probe;
 #[path = "../mounted/requests.rs"]
 mod requests;
 #[path = "../mounted/rig.rs"]

@@ -3,8 +3,10 @@
 use crate::amount::show_size;
 use crate::exit::{Exit, Outcome};
 use crate::home::OSTS_DEFAULT;
+use crate::kernel::{self, Trial, Which};
 use crate::node::Share;
 use clap::Args;
+use gupfs_contract::{Finding as Tried, Verdict, Weight};
 use gupfs_door::over_io_uring::{self, Support};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -21,7 +23,7 @@ const MEMORY_MIN: u64 = 1 << 30;
 /// Descriptors a process should be allowed: every open object is one.
 const FILES_MIN: u64 = 4_096;
 
-/// Look at this machine: what gupfs needs, what is missing, how to get it
+/// Look at this machine: what gupfs needs, what is missing, how to get it; try what the kernel does with a file system's answers
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs doctor
@@ -49,15 +51,29 @@ struct Finding {
 
 impl Doctor {
     pub fn run(self) -> Outcome<Exit> {
-        let mut findings = vec![kernel(), device(), who_mounts(), memory(), files(), rings()];
+        let mut findings = vec![
+            release(),
+            device(),
+            who_mounts(),
+            memory(),
+            files(),
+            rings(),
+        ];
         findings.extend(self.dir.as_deref().map(space));
+        let tried = tried();
+        match &tried {
+            Ok(facts) => findings.extend(rules(facts)),
+            Err(why) => findings.push(untried(why)),
+        }
         let healthy = findings
             .iter()
             .all(|finding| finding.good || !finding.needed);
         if self.json {
             println!(
                 "{}",
-                serde_json::json!({ "healthy": healthy, "findings": findings })
+                serde_json::json!({
+                    "healthy": healthy, "findings": findings, "facts": tried.unwrap_or_default(),
+                })
             );
         } else {
             for finding in &findings {
@@ -66,9 +82,9 @@ impl Doctor {
                     (false, true) => "MISSING",
                     (false, false) => "note   ",
                 };
-                println!("{mark}  {:<12} {}", finding.about, finding.found);
+                println!("{mark}  {:<13} {}", finding.about, finding.found);
                 if let Some(todo) = &finding.todo {
-                    println!("{:23}→ {todo}", "");
+                    println!("{:24}→ {todo}", "");
                 }
             }
         }
@@ -86,7 +102,7 @@ fn finding(about: &'static str, good: bool, found: String, todo: impl Into<Strin
     }
 }
 
-fn kernel() -> Finding {
+fn release() -> Finding {
     let release = rustix::system::uname()
         .release()
         .to_string_lossy()
@@ -206,6 +222,78 @@ fn rings() -> Finding {
     let mut rings = finding("io_uring", good, found, todo);
     rings.needed = false;
     rings
+}
+
+/// Every fact about the kernel, tried now.
+fn tried() -> Result<Vec<Tried>, String> {
+    let trial = Trial::begin(Which::All, gupfs_door::Transport::Auto);
+    trial.map_err(|error| error.to_string())?.findings()
+}
+
+fn untried(why: &str) -> Finding {
+    let mut untried = finding(
+        "kernel rules",
+        false,
+        format!("could not be tried: {why}"),
+        "what is above may say why",
+    );
+    untried.needed = false;
+    untried
+}
+
+/// One line a rule: how many of its facts stand, and which do not.
+fn rules(facts: &[Tried]) -> Vec<Finding> {
+    let by_rule = facts.chunk_by(|one, next| one.rule == next.rule);
+    by_rule.map(rule).collect()
+}
+
+fn rule(facts: &[Tried]) -> Finding {
+    let mut otherwise = Vec::new();
+    let (mut stand, mut todo, mut needed) = (0, None, false);
+    for Tried {
+        fact,
+        verdict,
+        weight,
+        ..
+    } in facts
+    {
+        match verdict {
+            Verdict::Stands => stand += 1,
+            Verdict::Untried(why) => {
+                otherwise.push(format!("not tried: {fact} ({why})"));
+                todo = todo.or(Some("as root, with /dev/fuse, more can be tried"));
+            }
+            Verdict::Differs(how) => {
+                otherwise.push(format!("not so: {fact} ({how})"));
+                needed |= *weight == Weight::CountedOn;
+                todo = Some(match weight {
+                    Weight::CountedOn => "`gupfs up` refuses this kernel: start another one",
+                    Weight::ForSharing => "mounts that share files will need a newer kernel",
+                    Weight::GuardedAgainst => {
+                        "nothing to do: gupfs guards against it, here in vain"
+                    }
+                });
+            }
+        }
+    }
+    let count = match facts.len() {
+        1 => "the fact stands".to_owned(),
+        many => format!("{stand} of {many} facts stand"),
+    };
+    let found = match otherwise.is_empty() {
+        true => count,
+        false => format!(
+            "{stand} of {} facts stand; {}",
+            facts.len(),
+            otherwise.join("; ")
+        ),
+    };
+    let about = facts
+        .first()
+        .map_or("kernel rules", |fact| kernel::name_of(fact.rule));
+    let mut rule = finding(about, otherwise.is_empty(), found, todo.unwrap_or_default());
+    rule.needed = needed;
+    rule
 }
 
 fn files() -> Finding {

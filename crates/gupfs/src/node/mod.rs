@@ -25,6 +25,7 @@ use crate::config::{Config, Transport};
 use crate::control::{self, Served};
 use crate::exit::{OrTrouble, Outcome, Trouble};
 use crate::home::Entered;
+use crate::kernel::{self, Trial, Which};
 use crate::metrics::{self, Calls};
 use answers::Answers;
 use guard::Guard;
@@ -77,10 +78,14 @@ impl Node {
     ) -> Outcome<Node> {
         // Before anything is started: a signal from here on ends us cleanly.
         let signals = Signals::listen()?;
+        let trial = try_kernel(&settings);
         let calls = Arc::new(Calls::default());
         let roles = Roles::start(&mut entered, &settings, world, calls.clone()).await?;
         let roles = Arc::new(roles);
-        let mounted = start_mount(&entered, &settings, world, &roles).await;
+        let mounted = match judge_kernel(trial, world).await {
+            Ok(()) => start_mount(&entered, &settings, world, &roles).await,
+            Err(trouble) => Err(trouble),
+        };
         let (mount, guard) = match mounted {
             Ok(mounted) => mounted,
             Err(trouble) => {
@@ -178,6 +183,35 @@ fn say(json: bool, event: &str, text: &str) {
         println!("{}", serde_json::json!({ "event": event, "text": text }));
     } else {
         println!("gupfs: {text}");
+    }
+}
+
+/// The kernel is tried while the stores are opened.
+fn try_kernel(settings: &Settings) -> std::io::Result<Trial> {
+    let transport = match settings.config.mount.transport {
+        Some(Transport::Device) => gupfs_door::Transport::Device,
+        Some(Transport::IoUring | Transport::Auto) | None => gupfs_door::Transport::Auto,
+    };
+    Trial::begin(Which::CountedOn, transport)
+}
+
+/// # Errors
+/// When it breaks what every mount counts on. A kernel that could not be tried is believed.
+async fn judge_kernel(trial: std::io::Result<Trial>, world: &World) -> Outcome<()> {
+    let trial = trial.map_err(|error| error.to_string());
+    let found = world
+        .tasks
+        .blocking(move || trial.and_then(Trial::findings))
+        .await;
+    match found {
+        Ok(findings) => kernel::refuse(&findings),
+        Err(why) => {
+            tracing::warn!(
+                why,
+                "what this kernel does with answers could not be tried; `gupfs doctor` tries it again"
+            );
+            Ok(())
+        }
     }
 }
 

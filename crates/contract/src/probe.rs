@@ -1,17 +1,36 @@
-//! A file system that holds back its answers, and writes down what it was asked.
+//! # probe: the server that tries a kernel
+//!
+//! Owns   a few files in one directory, each with its own lifetime and door; what was asked, in words.
+//! Never  answers a kind of request that is held back before it is let go.
+//! Enter  at `Probe`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
 
 use gupfs_door::{
     Attr, Attributes, Call, Created, Data, DirentsPlus, Entry, Errno, FileSystem, Handle, NodeId,
     Opened, OpenedFlags, Result, Timestamp, op,
 };
 
+use crate::Otherwise;
+
+/// A lifetime that no try outlives.
 pub const LONG: Duration = Duration::from_secs(3600);
 
+/// What is not asked for so long is not asked for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// What a file consists of at first, and how much of it there is.
+pub const BYTE: u8 = b'a';
+pub const SIZE: u64 = 10_000;
+
+#[derive(Default)]
 pub struct Probe {
     state: Mutex<State>,
     gates: Mutex<BTreeMap<&'static str, Arc<Gate>>>,
@@ -42,8 +61,24 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// How many wait now.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Until so many wait.
+    pub async fn reached(&self, count: usize) -> Result<(), Otherwise> {
+        let begun = Instant::now();
+        while self.waiting() != count {
+            if begun.elapsed() > PATIENCE {
+                let found = self.waiting();
+                return Err(Otherwise::Differs(format!(
+                    "{found} requests wait where {count} should"
+                )));
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        Ok(())
     }
 
     /// Lets so many through, also of those to come.
@@ -53,43 +88,49 @@ impl Gate {
 }
 
 impl Probe {
-    pub fn new() -> Probe {
-        Probe {
-            state: Mutex::default(),
-            gates: Mutex::default(),
-        }
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gates(&self) -> MutexGuard<'_, BTreeMap<&'static str, Arc<Gate>>> {
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A file or directory in the root.
+    #[must_use]
     pub fn with(self, node: u64, name: &str, mode: u32, flags: OpenedFlags) -> Probe {
         let file = File {
             name: name.into(),
             mode,
-            size: 10_000,
+            size: SIZE,
             mtime: 1,
-            byte: b'a',
+            byte: BYTE,
             ttl: LONG,
             flags,
         };
-        self.state.lock().unwrap().files.insert(NodeId(node), file);
+        self.state().files.insert(NodeId(node), file);
         self
     }
 
+    #[must_use]
     pub fn file(self, node: u64, name: &str, flags: OpenedFlags) -> Probe {
         self.with(node, name, 0o100666, flags)
     }
 
     /// As if somebody else had changed the file.
     pub fn change(&self, node: u64, size: u64, byte: u8) {
-        let mut state = self.state.lock().unwrap();
-        let file = state.files.get_mut(&NodeId(node)).unwrap();
-        (file.size, file.byte) = (size, byte);
-        file.mtime += 1;
+        let mut state = self.state();
+        if let Some(file) = state.files.get_mut(&NodeId(node)) {
+            (file.size, file.byte) = (size, byte);
+            file.mtime += 1;
+        }
     }
 
     pub fn believed_for(&self, node: u64, ttl: Duration) {
-        let mut state = self.state.lock().unwrap();
-        state.files.get_mut(&NodeId(node)).unwrap().ttl = ttl;
+        let mut state = self.state();
+        if let Some(file) = state.files.get_mut(&NodeId(node)) {
+            file.ttl = ttl;
+        }
     }
 
     /// From now on answers of this kind wait.
@@ -98,13 +139,19 @@ impl Probe {
             waiting: AtomicUsize::new(0),
             open: tokio::sync::Semaphore::new(0),
         });
-        self.gates.lock().unwrap().insert(kind, gate.clone());
+        self.gates().insert(kind, gate.clone());
         gate
     }
 
-    /// What was asked since the last call.
+    /// What was asked since the last call: kind, then node or name, then more.
     pub fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.state.lock().unwrap().log)
+        std::mem::take(&mut self.state().log)
+    }
+
+    /// How many of what was asked since the last call begin so.
+    pub fn asked_for(&self, kind: &str) -> usize {
+        let asked = self.asked();
+        asked.iter().filter(|what| what.starts_with(kind)).count()
     }
 
     async fn pass(&self, kind: &'static str, what: String) {
@@ -113,16 +160,18 @@ impl Probe {
             .unwrap()
             .log
             .push(format!("{kind} {what}"));
-        let gate = self.gates.lock().unwrap().get(kind).cloned();
+        let gate = self.gates().get(kind).cloned();
         if let Some(gate) = gate {
             gate.waiting.fetch_add(1, Ordering::Relaxed);
-            gate.open.acquire().await.unwrap().forget();
+            if let Ok(permit) = gate.open.acquire().await {
+                permit.forget();
+            }
             gate.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     fn entry(&self, node: NodeId) -> Result<Entry> {
-        let state = self.state.lock().unwrap();
+        let state = self.state();
         let file = state.files.get(&node).ok_or(Errno::ESTALE)?;
         Ok(Entry {
             node,
@@ -133,8 +182,12 @@ impl Probe {
         })
     }
 
+    fn file_of(&self, node: NodeId) -> Result<File> {
+        self.state().files.get(&node).cloned().ok_or(Errno::ESTALE)
+    }
+
     fn named(&self, name: &[u8]) -> Result<NodeId> {
-        let state = self.state.lock().unwrap();
+        let state = self.state();
         let found = state.files.iter().find(|(_, file)| file.name == name);
         found.map(|(node, _)| *node).ok_or(Errno::ENOENT)
     }
@@ -186,23 +239,8 @@ impl FileSystem for Probe {
         })
     }
 
-    async fn setattr(&self, call: Call, op: op::Setattr) -> Result<Attributes> {
-        if let Some(size) = op.size() {
-            let mut state = self.state.lock().unwrap();
-            state.files.get_mut(&call.node).ok_or(Errno::ESTALE)?.size = size;
-        }
-        self.getattr(
-            call,
-            op::Getattr {
-                fh: None,
-                flags: gupfs_door::GetattrFlags::empty(),
-            },
-        )
-        .await
-    }
-
     async fn open(&self, call: Call, _: op::Open) -> Result<Opened> {
-        let flags = self.state.lock().unwrap().files[&call.node].flags;
+        let flags = self.file_of(call.node)?.flags;
         self.pass("open", call.node.to_string()).await;
         Ok(Opened {
             fh: Handle(7),
@@ -211,11 +249,7 @@ impl FileSystem for Probe {
     }
 
     async fn read(&self, call: Call, op: op::Read) -> Result<Data> {
-        let (size, byte) = {
-            let state = self.state.lock().unwrap();
-            let file = &state.files[&call.node];
-            (file.size, file.byte)
-        };
+        let File { size, byte, .. } = self.file_of(call.node)?;
         let owner = match op.lock_owner {
             Some(_) => " with owner",
             None => "",
@@ -229,7 +263,7 @@ impl FileSystem for Probe {
     async fn write(&self, call: Call, op: op::Write) -> Result<u32> {
         self.pass("write", format!("{} at {}", call.node, op.offset))
             .await;
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state();
         let file = state.files.get_mut(&call.node).ok_or(Errno::ESTALE)?;
         file.size = file.size.max(op.offset + op.data.len() as u64);
         Ok(op.data.len() as u32)
@@ -248,7 +282,7 @@ impl FileSystem for Probe {
             ttl: LONG,
             flags: OpenedFlags::empty(),
         };
-        self.state.lock().unwrap().files.insert(node, file);
+        self.state().files.insert(node, file);
         Ok(Created {
             entry: self.entry(node)?,
             opened: Opened::default(),
@@ -272,10 +306,12 @@ impl FileSystem for Probe {
     async fn readdirplus(&self, call: Call, op: op::Readdir) -> Result<DirentsPlus> {
         let mut dirents = DirentsPlus::new(&op);
         if call.node == NodeId::ROOT && op.offset == 0 {
-            let nodes: Vec<NodeId> = self.state.lock().unwrap().files.keys().copied().collect();
+            let nodes: Vec<NodeId> = self.state().files.keys().copied().collect();
             for node in nodes {
-                let name = self.state.lock().unwrap().files[&node].name.clone();
-                assert!(dirents.push(&self.entry(node)?, node.0, &name));
+                let name = self.file_of(node)?.name;
+                if !dirents.push(&self.entry(node)?, node.0, &name) {
+                    break;
+                }
             }
         }
         self.pass("readdirplus", op.offset.to_string()).await;

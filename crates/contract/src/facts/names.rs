@@ -1,0 +1,69 @@
+//! Names: what is on its way, and what waits for a directory's lock.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use gupfs_door::NotifyError;
+
+use super::{CACHED, FILE, both, one_file};
+use crate::fact::{Otherwise, Tried, is};
+use crate::linux::{Flags, Linux, Tree, Word};
+use crate::probe::SIZE;
+
+/// Long enough to see that something waits.
+pub(super) const A_WHILE: Duration = Duration::from_millis(50);
+
+/// The kernel does not know a node whose LOOKUP is not answered, and believes the answer afterwards.
+pub async fn an_invalidation_that_passes_a_lookup_is_lost<L: Linux>(linux: &L) -> Tried {
+    let probe = one_file(CACHED);
+    let tree = linux.mount(&probe, Flags::usual()).await?;
+    let gate = probe.hold("lookup");
+    let meanwhile = async {
+        gate.reached(1).await?;
+        probe.change(FILE, 20_000, b'b');
+        let told = tree.tell(Word::attributes(FILE)).await;
+        is("the invalidation", told, Err(NotifyError::Unknown))?;
+        gate.let_go(1);
+        Ok(())
+    };
+    let seen = both(tree.size("file"), meanwhile).await?;
+    is("size as it was asked for", seen, SIZE)?;
+    is("size afterwards", tree.size("file").await?, SIZE)
+}
+
+pub async fn an_invalidated_name_is_looked_up_again<L: Linux>(linux: &L) -> Tried {
+    let probe = one_file(CACHED);
+    let tree = linux.mount(&probe, Flags::usual()).await?;
+    tree.size("file").await?;
+    probe.asked();
+    tree.size("file").await?;
+    is("looked up a known name", probe.asked_for("lookup"), 0)?;
+    tree.tell(Word::name("file")).await?;
+    tree.size("file").await?;
+    is("looked up the name", probe.asked_for("lookup file"), 1)
+}
+
+/// The create holds the directory's lock until it is answered; so nobody who must answer it may wait for the notification.
+pub async fn an_invalidated_name_waits_for_a_create_in_its_directory<L: Linux>(linux: &L) -> Tried {
+    let probe = one_file(CACHED);
+    let tree = linux.mount(&probe, Flags::usual()).await?;
+    tree.size("file").await?;
+    let gate = probe.hold("create");
+    let told = Cell::new(false);
+    let telling = async {
+        gate.reached(1).await?;
+        tree.tell(Word::name("file")).await?;
+        told.set(true);
+        Ok::<(), Otherwise>(())
+    };
+    let meanwhile = async {
+        gate.reached(1).await?;
+        tokio::time::sleep(A_WHILE).await;
+        is("told while it is created", told.get(), false)?;
+        gate.let_go(1);
+        Ok(())
+    };
+    let creating = both(tree.create("new"), meanwhile);
+    both(creating, telling).await?;
+    is("told afterwards", told.get(), true)
+}

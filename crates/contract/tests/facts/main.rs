@@ -1,0 +1,6 @@
+//! The facts, tried on the running kernel over /dev/fuse. Without the device, or the right to mount, the test says so.
+
+mod kernel;
+
+/// The way requests come in this run of the tests.
+const TRANSPORT: gupfs_door::Transport = gupfs_door::Transport::Device;

@@ -1,0 +1,51 @@
+//! `gupfs kernel-facts`: tries the facts and prints what it finds, as JSON. It is no command for people: `gupfs doctor` is.
+
+use crate::exit::{Exit, OrTrouble, Outcome};
+use clap::Parser;
+use gupfs_contract::{Running, Weight, try_all};
+use gupfs_door::Transport;
+use std::time::Duration;
+
+/// The first argument of such a process.
+pub const NAME: &str = "kernel-facts";
+
+/// Tries what the kernel does with a FUSE server's answers; started by `gupfs up` and `gupfs doctor`
+#[derive(Parser)]
+pub struct Facts {
+    /// Also those that no mount counts on
+    #[arg(long)]
+    all: bool,
+    /// Over /dev/fuse, also where io_uring is switched on
+    #[arg(long)]
+    device: bool,
+}
+
+impl Facts {
+    /// If this process was started as one.
+    pub fn asked() -> Option<Facts> {
+        let mut args = std::env::args_os().skip(1).peekable();
+        let meant = args.peek().is_some_and(|first| first == NAME);
+        meant.then(|| Facts::parse_from(args))
+    }
+
+    pub fn run(self) -> Outcome<Exit> {
+        // A session of its own, as the guardian has: Ctrl-C is meant for who started us, and we leave no mount behind.
+        let _ = rustix::process::setsid();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .or_trouble(|| "cannot start the runtime".into())?;
+        let transport = match self.device {
+            true => Transport::Device,
+            false => Transport::Auto,
+        };
+        let findings = runtime.block_on(try_all(&Running { transport }, |fact| {
+            self.all || fact.weight == Weight::CountedOn
+        }));
+        runtime.shutdown_timeout(Duration::from_secs(5));
+        let text = serde_json::to_string(&findings).or_trouble(|| "cannot say it".into())?;
+        println!("{text}");
+        Ok(Exit::Fine)
+    }
+}

@@ -1,0 +1,232 @@
+//! Open files: reads by two doors, writes past the page cache, mapped stores, locks.
+
+use super::pages::PAGE;
+use super::{Kernel, Quirk};
+use gupfs_door::op::{self, FileLock, LockKind};
+use gupfs_door::{
+    Errno, FileSystem, Handle, InitFlags, LockFlags, LockOwner, NodeId, OpenFlags, OpenedFlags,
+    ReleaseFlags, Result, WriteFlags,
+};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Whoever holds locks through a file of this model: there is one program.
+const OWNER: LockOwner = LockOwner(1);
+
+/// An open file.
+pub struct File<F> {
+    kernel: Arc<Kernel<F>>,
+    node: NodeId,
+    fh: Handle,
+    flags: OpenedFlags,
+    held: Mutex<Held>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Held {
+    flock: bool,
+    /// The first page is mapped, writable.
+    mapped: bool,
+}
+
+impl<F: FileSystem> Kernel<F> {
+    pub async fn open(self: &Arc<Kernel<F>>, name: &[u8]) -> Result<File<F>> {
+        let node = self.walk(name).await?;
+        let request = op::Open {
+            flags: 0,
+            open_flags: OpenFlags::empty(),
+        };
+        let opened = self.ask(self.fs.open(self.call(node), request)).await?;
+        let direct = opened.flags.contains(OpenedFlags::DIRECT_IO);
+        if !direct && !opened.flags.contains(OpenedFlags::KEEP_CACHE) {
+            self.drop_pages(node, 0).await;
+        }
+        Ok(File {
+            kernel: self.clone(),
+            node,
+            fh: opened.fh,
+            flags: opened.flags,
+            held: Mutex::default(),
+        })
+    }
+
+    pub(super) async fn flush_and_release(
+        &self,
+        node: NodeId,
+        fh: Handle,
+        flags: ReleaseFlags,
+    ) -> Result<()> {
+        let flush = op::Flush {
+            fh,
+            lock_owner: OWNER,
+        };
+        let flushed = self.ask(self.fs.flush(self.call(node), flush)).await;
+        let release = op::Release {
+            fh,
+            open_flags: 0,
+            flags,
+            lock_owner: OWNER,
+        };
+        let released = self.ask(self.fs.release(self.call(node), release)).await;
+        // Who closes is told of the flush alone.
+        match (flushed, released) {
+            (Ok(()) | Err(Errno::ENOSYS), _) => Ok(()),
+            (Err(errno), _) => Err(errno),
+        }
+    }
+}
+
+impl<F: FileSystem> File<F> {
+    fn is_direct(&self) -> bool {
+        self.flags.contains(OpenedFlags::DIRECT_IO)
+    }
+
+    /// The byte at an offset.
+    pub async fn read(&self, at: u64) -> Result<Option<u8>> {
+        if !self.is_direct() {
+            return self.kernel.read_cached(self.node, self.fh, at).await;
+        }
+        let kernel = &self.kernel;
+        let read = kernel.read_past(self.node, self.fh, at, 1, Some(OWNER));
+        Ok(read.await?.first().copied())
+    }
+
+    /// Through the page cache, however the file is open.
+    pub async fn splice(&self) -> Result<()> {
+        let kernel = &self.kernel;
+        if self.is_direct() && kernel.has(Quirk::SpliceDirect) {
+            let read = kernel.read_past(self.node, self.fh, 0, 100, Some(OWNER));
+            return read.await.map(drop);
+        }
+        kernel.page(self.node, self.fh, 0).await.map(drop)
+    }
+
+    pub async fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let kernel = &self.kernel;
+        let lock = kernel.state().lock_of(self.node)?;
+        let end = at + bytes.len() as u64;
+        let extends = end > kernel.state().node(self.node)?.attr.size;
+        let parallel = self.flags.contains(OpenedFlags::PARALLEL_DIRECT_WRITES);
+        let beside = parallel
+            && (!extends || kernel.has(Quirk::ExtendingTogether))
+            && !kernel.has(Quirk::WritesOneByOne);
+        match beside {
+            true => {
+                let _shared = lock.read().await;
+                self.write_at(at, bytes).await
+            }
+            false => {
+                let _alone = lock.write().await;
+                self.write_at(at, bytes).await
+            }
+        }
+    }
+
+    /// Where the kernel believes the end to be: nobody is asked.
+    pub async fn append(&self, bytes: &[u8]) -> Result<()> {
+        let kernel = &self.kernel;
+        let lock = kernel.state().lock_of(self.node)?;
+        let _alone = lock.write().await;
+        if kernel.has(Quirk::AppendAsks) {
+            kernel.state().doubt(self.node)?;
+            kernel.known(self.node).await?;
+        }
+        let at = kernel.state().node(self.node)?.attr.size;
+        self.write_at(at, bytes).await
+    }
+
+    /// The caller has the file's lock. Whatever was cached of the bytes is dropped.
+    async fn write_at(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let kernel = &self.kernel;
+        let request = op::Write {
+            fh: self.fh,
+            offset: at,
+            flags: WriteFlags::LOCKOWNER,
+            lock_owner: Some(OWNER),
+            open_flags: 0,
+            data: kernel.imagined.payload(bytes),
+        };
+        let written = kernel.ask(kernel.fs.write(kernel.call(self.node), request));
+        let written = u64::from(written.await?);
+        kernel.state().wrote(self.node, at + written)?;
+        kernel.drop_pages(self.node, at).await;
+        Ok(())
+    }
+
+    /// A store into the first page, which is mapped when this is called first.
+    pub async fn store(&self, byte: u8) -> Result<()> {
+        let kernel = &self.kernel;
+        if self.is_direct() && !kernel.flags.contains(InitFlags::DIRECT_IO_ALLOW_MMAP) {
+            return Err(Errno::ENODEV);
+        }
+        let cached = kernel.state().node(self.node)?.pages.get(&0).cloned();
+        let mapped = std::mem::replace(&mut self.held.lock().mapped, true);
+        let page = match cached.filter(|_| mapped) {
+            Some(page) => page,
+            None => {
+                kernel.page(self.node, self.fh, 0).await?; // a fault
+                let state = kernel.state();
+                state
+                    .node(self.node)?
+                    .pages
+                    .get(&0)
+                    .cloned()
+                    .ok_or(Errno::EFAULT)?
+            }
+        };
+        {
+            let mut bytes = page.lock().await;
+            let mut stored = bytes.take().unwrap_or_default().to_vec();
+            stored.resize(PAGE as usize, 0);
+            stored[0] = byte;
+            *bytes = Some(stored.into());
+        }
+        if kernel.has(Quirk::StoresAreWritten) {
+            self.write(0, &[byte]).await?;
+        }
+        Ok(())
+    }
+
+    /// flock(2), exclusive.
+    pub async fn flock(&self) -> Result<()> {
+        if self.kernel.flags.contains(InitFlags::FLOCK_LOCKS) {
+            self.set_flock(LockKind::Write).await?;
+        }
+        self.held.lock().flock = true;
+        Ok(())
+    }
+
+    async fn set_flock(&self, kind: LockKind) -> Result<()> {
+        let kernel = &self.kernel;
+        let request = op::Lock {
+            fh: self.fh,
+            owner: OWNER,
+            lock: FileLock {
+                start: 0,
+                end: FileLock::EOF,
+                kind,
+                pid: 1,
+            },
+            flags: LockFlags::FLOCK,
+        };
+        kernel
+            .ask(kernel.fs.setlkw(kernel.call(self.node), request))
+            .await
+    }
+
+    /// Nobody waits for the answer to RELEASE; a flock goes with it.
+    pub async fn close(self) -> Result<()> {
+        let flocked = self.held.lock().flock;
+        if flocked && self.kernel.has(Quirk::FlockUnlocks) {
+            self.set_flock(LockKind::Unlock).await?;
+        }
+        let flags = match flocked {
+            true => ReleaseFlags::FLOCK_UNLOCK,
+            false => ReleaseFlags::empty(),
+        };
+        let File {
+            kernel, node, fh, ..
+        } = self;
+        kernel.flush_and_release(node, fh, flags).await
+    }
+}

@@ -1,0 +1,117 @@
+//! The model as something that the contract's facts can be tried on.
+
+use super::{File, Kernel, Quirk};
+use gupfs_contract::{Flags, How, Linux, OpenFile, Otherwise, Probe, Tree, Word};
+use gupfs_door::{Config, Errno, NodeId, NotifyError};
+use std::sync::Arc;
+
+/// The model, as Linux is or with something otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Model {
+    pub quirk: Option<Quirk>,
+}
+
+pub struct Mounted(Arc<Kernel<Probe>>);
+
+impl Linux for Model {
+    type Tree = Mounted;
+
+    async fn mount(&self, probe: &Arc<Probe>, flags: Flags) -> Result<Mounted, Otherwise> {
+        let flags = (Config::FLAGS | flags.with) - flags.without;
+        Ok(Mounted(Kernel::mount(probe.clone(), flags, self.quirk)))
+    }
+}
+
+impl Drop for Mounted {
+    /// Who still waits for an answer must not wait for ever.
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Tree for Mounted {
+    type File = File<Probe>;
+
+    async fn size(&self, name: &str) -> Result<u64, Errno> {
+        self.0.size(name.as_bytes()).await
+    }
+
+    async fn list(&self) -> Result<Vec<String>, Errno> {
+        let names = self.0.list().await?;
+        let text = |name: Vec<u8>| String::from_utf8_lossy(&name).into_owned();
+        Ok(names.into_iter().map(text).collect())
+    }
+
+    async fn create(&self, name: &str) -> Result<(), Errno> {
+        self.0.create(name.as_bytes()).await
+    }
+
+    async fn link(&self, name: &str, new: &str) -> Result<(), Errno> {
+        self.0.link(name.as_bytes(), new.as_bytes()).await
+    }
+
+    async fn open(&self, name: &str, _: How) -> Result<File<Probe>, Errno> {
+        self.0.open(name.as_bytes()).await
+    }
+
+    async fn cover(&self, name: &str) -> Result<(), Otherwise> {
+        self.0.walk(name.as_bytes()).await?;
+        let place = (NodeId::ROOT, name.as_bytes().to_vec());
+        self.0.state().covered.insert(place);
+        Ok(())
+    }
+
+    async fn is_covered(&self, name: &str) -> bool {
+        let place = (NodeId::ROOT, name.as_bytes().to_vec());
+        self.0.walk(name.as_bytes()).await.is_ok() && self.0.state().covered.contains(&place)
+    }
+
+    async fn tell(&self, word: Word) -> Result<(), NotifyError> {
+        match word {
+            Word::Inode { node, offset } => self.0.inval_inode(node, offset).await,
+            Word::Entry { parent, name } => self.0.inval_entry(parent, name.as_bytes()).await,
+            Word::Epoch => {
+                self.0.inc_epoch().await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn abort(&self) {
+        self.0.abort();
+    }
+}
+
+impl OpenFile for File<Probe> {
+    async fn read(&self, at: u64) -> Result<Option<u8>, Errno> {
+        File::read(self, at).await
+    }
+
+    async fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Errno> {
+        File::write(self, at, bytes).await
+    }
+
+    async fn append(&self, bytes: &[u8]) -> Result<(), Errno> {
+        File::append(self, bytes).await
+    }
+
+    async fn splice(&self) -> Result<(), Errno> {
+        File::splice(self).await
+    }
+
+    async fn store(&self, byte: u8) -> Result<(), Errno> {
+        File::store(self, byte).await
+    }
+
+    async fn flock(&self) -> Result<(), Errno> {
+        File::flock(self).await
+    }
+
+    /// As close(2) does: RELEASE is answered behind its back.
+    async fn close(self) {
+        tokio::spawn(async move {
+            let closed = File::close(self).await;
+            debug_assert!(closed.is_ok(), "{closed:?}");
+        });
+    }
+}

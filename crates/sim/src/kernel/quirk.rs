@@ -1,0 +1,48 @@
+//! Kernels that do otherwise, each in one thing: so the contract's facts are seen to fail.
+
+/// What a kernel does otherwise than Linux.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Quirk {
+    /// Once known, attributes are never asked for again.
+    AttributesNeverAgain,
+    /// The answer to LINK is taken only if nothing newer is known.
+    LinkHasVersion,
+    /// An answer to LOOKUP is not taken when an invalidation has passed it.
+    LookupHasVersion,
+    /// INVAL_INODE leaves attributes alone.
+    InvalidationIgnored,
+    /// Names stay after INVAL_ENTRY.
+    NamesSurvive,
+    /// INVAL_ENTRY waits for nobody.
+    NamesWithoutLock,
+    /// INC_EPOCH waits for creates.
+    EpochWaits,
+    /// Names that a listing brings are as old as its request.
+    ListingHasEpoch,
+    /// What is mounted on an old name stays.
+    CoverStays,
+    /// Attributes that changed leave pages alone.
+    PagesSurviveAttributes,
+    /// Pages are dropped while they are read.
+    PagesWithoutLock,
+    /// INVAL_INODE of attributes waits for pages, too.
+    AttributesWaitForPages,
+    /// Reads for the page cache name an owner as others do.
+    OwnerEverywhere,
+    /// splice of a file that is opened direct reads past the page cache.
+    SpliceDirect,
+    /// Each store into a mapped page is written at once.
+    StoresAreWritten,
+    /// Every write has the file for itself.
+    WritesOneByOne,
+    /// Writes behind the end go beside each other.
+    ExtendingTogether,
+    /// An append asks for the size first.
+    AppendAsks,
+    /// flock is taken back before RELEASE.
+    FlockUnlocks,
+    /// The kernel believes the server's size with a write-back cache, too.
+    WritebackBelieves,
+    /// Pages of a dead server are dropped whatever was agreed on.
+    PagesDieWithServer,
+}
