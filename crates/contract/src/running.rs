@@ -86,7 +86,7 @@ async fn call<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Errno> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| Errno::from(error)),
+        Ok(done) => done.map_err(Errno::from),
         Err(_) => Err(Errno::EIO),
     }
 }

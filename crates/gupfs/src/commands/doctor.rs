@@ -9,6 +9,7 @@ use clap::Args;
 use gupfs_contract::{Finding as Tried, Verdict, Weight};
 use gupfs_door::over_io_uring::{self, Support};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Oldest kernel whose FUSE the mount can talk to (protocol 7.36).
@@ -23,7 +24,7 @@ const MEMORY_MIN: u64 = 1 << 30;
 /// Descriptors a process should be allowed: every open object is one.
 const FILES_MIN: u64 = 4_096;
 
-/// Look at this machine: what gupfs needs, what is missing, how to get it; try what the kernel does with a file system's answers
+/// Look at this machine and its kernel: what is missing, how to get it
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs doctor
@@ -82,9 +83,9 @@ impl Doctor {
                     (false, true) => "MISSING",
                     (false, false) => "note   ",
                 };
-                println!("{mark}  {:<13} {}", finding.about, finding.found);
+                println!("{mark}  {:<12} {}", finding.about, finding.found);
                 if let Some(todo) = &finding.todo {
-                    println!("{:24}→ {todo}", "");
+                    println!("{:23}→ {todo}", "");
                 }
             }
         }
@@ -231,69 +232,62 @@ fn tried() -> Result<Vec<Tried>, String> {
 }
 
 fn untried(why: &str) -> Finding {
-    let mut untried = finding(
-        "kernel rules",
-        false,
-        format!("could not be tried: {why}"),
-        "what is above may say why",
-    );
-    untried.needed = false;
-    untried
+    let what = format!("could not be tried: {why}");
+    Finding {
+        needed: false,
+        ..finding("kernel rules", false, what, "what is above may say why")
+    }
 }
 
-/// One line a rule: how many of its facts stand, and which do not.
+/// What stands, by rule, and a line for each fact that does not.
 fn rules(facts: &[Tried]) -> Vec<Finding> {
+    let stands = |tried: &&Tried| tried.verdict == Verdict::Stands;
     let by_rule = facts.chunk_by(|one, next| one.rule == next.rule);
-    by_rule.map(rule).collect()
-}
-
-fn rule(facts: &[Tried]) -> Finding {
-    let mut otherwise = Vec::new();
-    let (mut stand, mut todo, mut needed) = (0, None, false);
-    for Tried {
-        fact,
-        verdict,
-        weight,
-        ..
-    } in facts
-    {
-        match verdict {
-            Verdict::Stands => stand += 1,
-            Verdict::Untried(why) => {
-                otherwise.push(format!("not tried: {fact} ({why})"));
-                todo = todo.or(Some("as root, with /dev/fuse, more can be tried"));
-            }
-            Verdict::Differs(how) => {
-                otherwise.push(format!("not so: {fact} ({how})"));
-                needed |= *weight == Weight::CountedOn;
-                todo = Some(match weight {
-                    Weight::CountedOn => "`gupfs up` refuses this kernel: start another one",
-                    Weight::ForSharing => "mounts that share files will need a newer kernel",
-                    Weight::GuardedAgainst => {
-                        "nothing to do: gupfs guards against it, here in vain"
-                    }
-                });
-            }
+    let counts: Vec<String> = by_rule
+        .map(|facts| {
+            let standing = facts.iter().filter(stands).count();
+            format!("{} {standing}", kernel::name_of(facts[0].rule))
+        })
+        .collect();
+    let standing = facts.iter().filter(stands).count();
+    let what = format!(
+        "{standing} of {} facts stand: {}",
+        facts.len(),
+        counts.join(", ")
+    );
+    let mut findings = vec![finding("kernel rules", true, what, "")];
+    let mut untried: BTreeMap<&str, usize> = BTreeMap::new();
+    for tried in facts {
+        match &tried.verdict {
+            Verdict::Stands => {}
+            Verdict::Untried(why) => *untried.entry(why).or_default() += 1,
+            Verdict::Differs(how) => findings.push(differs(tried, how)),
         }
     }
-    let count = match facts.len() {
-        1 => "the fact stands".to_owned(),
-        many => format!("{stand} of {many} facts stand"),
+    for (why, count) in untried {
+        let (what, todo) = (
+            format!("not tried: {count} facts: {why}"),
+            "as root, with /dev/fuse, more can be tried",
+        );
+        findings.push(Finding {
+            needed: false,
+            ..finding("kernel rules", false, what, todo)
+        });
+    }
+    findings
+}
+
+fn differs(tried: &Tried, how: &str) -> Finding {
+    let what = format!("not so: {}: {how}", tried.fact);
+    let todo = match tried.weight {
+        Weight::CountedOn => "`gupfs up` refuses this kernel: start another one",
+        Weight::ForSharing => "mounts that share files will need a newer kernel",
+        Weight::GuardedAgainst => "nothing to do: gupfs guards against it, here in vain",
     };
-    let found = match otherwise.is_empty() {
-        true => count,
-        false => format!(
-            "{stand} of {} facts stand; {}",
-            facts.len(),
-            otherwise.join("; ")
-        ),
-    };
-    let about = facts
-        .first()
-        .map_or("kernel rules", |fact| kernel::name_of(fact.rule));
-    let mut rule = finding(about, otherwise.is_empty(), found, todo.unwrap_or_default());
-    rule.needed = needed;
-    rule
+    Finding {
+        needed: tried.weight == Weight::CountedOn,
+        ..finding(kernel::name_of(tried.rule), false, what, todo)
+    }
 }
 
 fn files() -> Finding {

@@ -56,18 +56,22 @@ impl Trial {
     /// # Errors
     /// Why nothing can be said.
     pub fn findings(mut self) -> Result<Vec<Finding>, String> {
-        let pipe = self.child.stdout.take().ok_or("it has no output")?;
+        let mut pipe = self.child.stdout.take().ok_or("it has no output")?;
         let (send, receive) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut text = String::new();
-            let read = { pipe }.read_to_string(&mut text);
-            // Nobody listens any more if it took too long.
-            let _ = send.send(read.map(|_| text));
+        let text = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut text = String::new();
+                let read = pipe.read_to_string(&mut text);
+                // Nobody listens any more if it took too long.
+                let _ = send.send(read.map(|_| text));
+            });
+            let text = receive.recv_timeout(DEADLINE);
+            if text.is_err() {
+                // Its end is the end of the pipe, and of who reads it.
+                let _ = self.child.kill();
+            }
+            text
         });
-        let text = receive.recv_timeout(DEADLINE);
-        if text.is_err() {
-            let _ = self.child.kill();
-        }
         let ended = self.child.wait().map_err(|error| error.to_string())?;
         let text = text
             .map_err(|_| format!("it took longer than {} s", DEADLINE.as_secs()))?
