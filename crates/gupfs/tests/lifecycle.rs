@@ -308,6 +308,12 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
         size(&place.store()),
         "two OSTs on one disk have its room once"
     );
+    let free = |path| rustix::fs::statvfs(path).map(|found| found.f_bfree * found.f_frsize);
+    let (mount, disk) = (free(&place.mnt()).unwrap(), free(&place.store()).unwrap());
+    assert!(
+        mount.abs_diff(disk) < 64 << 20,
+        "what the disk keeps for others holds nothing: {mount}, {disk}"
+    );
     fs::write(at("unsynced"), vec![1; 100_000]).unwrap();
     let synced: serde_json::Value =
         serde_json::from_str(&said(&gupfs(["sync", &at("."), "--json"]))).unwrap();

@@ -322,6 +322,19 @@ fn a_store_in_use_is_refused_with_the_pid() {
 }
 
 #[test]
+fn a_file_of_another_file_system_has_no_layout() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let output = gupfs(["layout".as_ref(), "get".as_ref(), file.as_os_str()]);
+    expect![[r#"
+        2
+        gupfs layout: 'DIR/file' is neither a gupfs store (no gupfs.toml in it) nor on a gupfs mount.
+    "#]]
+    .assert_eq(&refused(&output, dir.path()));
+}
+
+#[test]
 fn a_store_on_a_gupfs_mount_is_refused() {
     if !can_mount() {
         return;

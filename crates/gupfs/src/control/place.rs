@@ -34,7 +34,10 @@ impl Place {
         {
             return Place::behind(mount.path, &mount.source);
         }
-        let home = Home::at(path).map_err(|trouble| trouble.exit(Exit::Unusable))?;
+        // A file says by its directory where it is, also through a link.
+        let real = path.canonicalize().ok().filter(|real| !real.is_dir());
+        let dir = real.as_deref().and_then(Path::parent).unwrap_or(path);
+        let home = Home::at(dir).map_err(|trouble| trouble.exit(Exit::Unusable))?;
         if home.marker().exists() {
             return Ok(Place { home, mount: None });
         }

@@ -67,7 +67,7 @@ impl Room {
             volume: space.volume,
             total: space.total,
             free: space.free,
-            available: space.free.saturating_sub(reserve(space.total)),
+            available: space.available.saturating_sub(reserve(space.total)),
             objects: 0,
         })
     }

@@ -96,7 +96,10 @@ pub struct Space {
     /// The same for directories on one file system, which share this space; another on other hosts.
     pub volume: u64,
     pub total: u64,
+    /// What holds nothing.
     pub free: u64,
+    /// Of that, what the file system does not keep for others.
+    pub available: u64,
     pub inodes_total: u64,
     pub inodes_free: u64,
 }

@@ -130,7 +130,8 @@ impl RealDisk {
         Ok(Space {
             volume: volume(stat.st_dev),
             total: found.f_blocks * found.f_frsize,
-            free: found.f_bavail * found.f_frsize,
+            free: found.f_bfree * found.f_frsize,
+            available: found.f_bavail * found.f_frsize,
             inodes_total: found.f_files,
             inodes_free: found.f_favail,
         })

@@ -298,6 +298,7 @@ impl FakeTree {
                 volume: state.volume,
                 total: state.options.capacity,
                 free: state.free(),
+                available: state.free(),
                 inodes_total: u64::from(u32::MAX),
                 inodes_free: u64::from(u32::MAX) - state.files.len() as u64,
             })
