@@ -3,6 +3,7 @@
 #   make demo        build, mount, work, kill, restart, compare: the five-minute proof
 #   make test        everything that must hold before a change lands
 #   make test-long   simulations, random calls, kills and power cuts, several times as many
+#   make fuzz        bytes of chance into all that reads the kernel's messages, 60 s each
 #   make mutants     plants known bugs, and expects the simulations to find each
 #   make bench       speeds, as ratios to the local file system, into bench/results/
 #   make build       the binary, optimised, in $(TARGET)/release/gupfs
@@ -16,10 +17,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 # One target may need what another's tests hold (mount points, the CPU): never two at once.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-io-uring test-long mutants bench build lint install
+.PHONY: help demo test test-io-uring test-long fuzz mutants bench build lint install
 
 help:
-	@sed -n '3,9s/^#   //p' Makefile
+	@sed -n '3,10s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -56,6 +57,11 @@ test-long:
 	GUPFS_TIMES=10 $(CARGO) test -p gupfs-sim --test it
 	GUPFS_RANDOM=1 GUPFS_CASES=3000 $(CARGO) test -p gupfs --test model
 	GUPFS_CUTS=200 GUPFS_KILLS=100 $(CARGO) test -p gupfs --test power_cut
+
+# FUZZ: one of crates/door/fuzz/fuzz_targets or all, seconds, flags of libFuzzer, for example FUZZ="ring 600".
+fuzz:
+	@scripts/need.sh fuzz
+	scripts/fuzz.sh $(FUZZ)
 
 mutants:
 	@scripts/mutants.sh

@@ -1,5 +1,6 @@
 //! Building the answers to READDIR and READDIRPLUS.
 
+use crate::limits::DIRENTS_RESERVED;
 use crate::op::Readdir;
 use crate::values::Entry;
 use crate::wire::{Cursor, FromWire, Malformed, Put};
@@ -38,10 +39,14 @@ fn put(out: &mut Vec<u8>, ino: u64, offset: u64, mode: u32, name: &[u8]) {
     out.put_zeros(record(name) - HEAD - name.len());
 }
 
+fn reserved(request: &Readdir) -> usize {
+    (request.size as usize).min(DIRENTS_RESERVED)
+}
+
 impl Dirents {
     pub fn new(request: &Readdir) -> Dirents {
         Dirents {
-            bytes: Vec::with_capacity(request.size as usize),
+            bytes: Vec::with_capacity(reserved(request)),
             room: request.size as usize,
         }
     }
@@ -68,7 +73,7 @@ impl Dirents {
 impl DirentsPlus {
     pub fn new(request: &Readdir) -> DirentsPlus {
         DirentsPlus {
-            bytes: Vec::with_capacity(request.size as usize),
+            bytes: Vec::with_capacity(reserved(request)),
             room: request.size as usize,
         }
     }
@@ -151,6 +156,14 @@ mod tests {
         assert_eq!(bytes[16..24], [1, 0, 0, 0, 4, 0, 0, 0]);
         assert_eq!(&bytes[24..32], b"a\0\0\0\0\0\0\0");
         assert_eq!(bytes[48..56], [8, 0, 0, 0, 8, 0, 0, 0]);
+    }
+
+    #[test]
+    fn memory_is_not_taken_only_because_there_is_room() {
+        let bytes = Dirents::new(&request(u32::MAX)).into_bytes();
+        assert!(bytes.capacity() <= DIRENTS_RESERVED);
+        let bytes = DirentsPlus::new(&request(u32::MAX)).into_bytes();
+        assert!(bytes.capacity() <= DIRENTS_RESERVED);
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 mod dispatch;
 mod ticket;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod trial;
 
 use std::cell::Cell;
 use std::io;
@@ -20,6 +22,7 @@ use tracing::{debug, error, warn};
 use crate::answer::Answer;
 use crate::buffer::{Buffer, Pool};
 use crate::interrupt::Interrupts;
+use crate::limits::BEFORE_PAYLOAD;
 use crate::request::{Dialect, Request};
 use crate::transport::ring::{Incoming, Ring};
 use crate::transport::{Device, Received};
@@ -127,13 +130,22 @@ impl<F: FileSystem> Lane<F> {
 
     fn receive_from_ring(self: &Arc<Self>, incoming: Incoming) {
         let (unique, crowded) = (incoming.unique(), incoming.crowded);
+        // What is handed over where it lies must begin where the payload does, on a page.
+        let in_place = |request: &Request| {
+            let before = incoming.before_payload();
+            let well = !request.operation.has_payload() || before == BEFORE_PAYLOAD;
+            if !well {
+                error!(%unique, before, "a payload does not begin on its page");
+            }
+            well
+        };
         match self.read(incoming.message()) {
-            Ok((header, request)) => {
+            Ok((header, request)) if in_place(&request) => {
                 let hold = incoming.into_hold();
                 self.dispatch(header, request, Source::Ring { hold, crowded });
             }
             // Whatever it was, its place goes back with an answer.
-            Err(_) => incoming
+            _ => incoming
                 .into_hold()
                 .answer(unique, Answer::error(Errno::EIO)),
         }

@@ -67,6 +67,9 @@ mod dirents;
 mod errno;
 mod error;
 mod fs;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guardian;
 mod handshake;
 mod ids;

@@ -32,6 +32,10 @@ pub const SMALL_ANSWER: usize = OUT_HEADER + 288;
 /// writev takes at most 1,024 pieces, one of which is the header.
 pub const PIECES_MAX: usize = 1023;
 
+/// Memory that names are collected in begins with this at most, however much room the kernel has: what it asks for today is
+/// less (1 MiB and a page, `max_pages`).
+pub const DIRENTS_RESERVED: usize = 2 << 20;
+
 /// Free buffers that one reactor keeps. More are out only while handlers hold on to payloads; those are given back to
 /// the allocator.
 pub const BUFFERS_KEPT: usize = 8;

@@ -25,11 +25,12 @@ pub struct MountEntry {
 
 /// All mounts, those mounted later behind those they cover.
 pub fn mounts() -> std::io::Result<Vec<MountEntry>> {
-    let table = std::fs::read(TABLE)?;
-    Ok(table
-        .split(|byte| *byte == b'\n')
-        .filter_map(entry)
-        .collect())
+    Ok(read(&std::fs::read(TABLE)?))
+}
+
+pub(crate) fn read(table: &[u8]) -> Vec<MountEntry> {
+    let lines = table.split(|byte| *byte == b'\n');
+    lines.filter_map(entry).collect()
 }
 
 /// What is mounted at exactly this path, the topmost.

@@ -90,7 +90,7 @@ impl Operation {
         /// A length (and nothing else) for who asks how much room is needed.
         const SIZE: u32 = 8;
         const PATH_MAX: u32 = 4096;
-        const IOCTL_HEAD: u32 = 16;
+        const IOCTL_HEAD: usize = 16;
         let room = match self {
             Operation::Read(op) => op.size,
             Operation::Readdir(op) | Operation::Readdirplus(op) => op.size,
@@ -100,10 +100,15 @@ impl Operation {
                 size => *size,
             },
             Operation::Readlink => PATH_MAX - 1,
-            Operation::Ioctl(op) => IOCTL_HEAD + op.out_size,
+            Operation::Ioctl(op) => return IOCTL_HEAD + op.out_size as usize,
             _ => return usize::MAX,
         };
         room as usize
+    }
+
+    /// Its last bytes are handed over where they lie.
+    pub fn has_payload(&self) -> bool {
+        matches!(self, Operation::Write(_) | Operation::Retrieved(_))
     }
 
     fn from_wire(
@@ -188,5 +193,7 @@ fn short_copy(body: &mut Cursor<'_>) -> Result<op::CopyFileRange, Malformed> {
     Ok(copy)
 }
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod samples;
 #[cfg(test)]
 mod tests;

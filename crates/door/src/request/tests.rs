@@ -3,170 +3,17 @@
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
+use super::samples::*;
 use super::*;
-use crate::limits::{BEFORE_PAYLOAD, IN_HEADER};
-use crate::wire::Put;
+use crate::limits::BEFORE_PAYLOAD;
 
 const LONG: Dialect = Dialect { setxattr_ext: true };
 const SHORT: Dialect = Dialect {
     setxattr_ext: false,
 };
 
-fn message(opcode: u32, body: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    bytes.put_u32((IN_HEADER + body.len()) as u32);
-    bytes.put_u32(opcode);
-    bytes.put_u64(0x20);
-    bytes.put_u64(9);
-    for word in [1000, 100, 4242, 0] {
-        bytes.put_u32(word);
-    }
-    bytes.put(body);
-    bytes
-}
-
 fn parse(bytes: &[u8], dialect: &Dialect) -> Result<Request, Malformed> {
     Header::from_wire(bytes).and_then(|header| Request::from_wire(&header, bytes, dialect))
-}
-
-/// A field of a body.
-enum Field {
-    Word(u32),
-    Quad(u64),
-    Text(&'static [u8]),
-}
-use Field::{Quad, Text, Word};
-
-fn body(fields: &[Field]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for field in fields {
-        match field {
-            Word(value) => bytes.put_u32(*value),
-            Quad(value) => bytes.put_u64(*value),
-            Text(text) => bytes.put(text),
-        }
-    }
-    bytes
-}
-
-/// A body for each kind, every field with a value of its own.
-fn whole(opcode: Opcode) -> Vec<u8> {
-    let create = [Word(1), Word(2), Word(3), Word(1), Text(b"name\0")];
-    let read = [
-        Quad(1),
-        Quad(2),
-        Word(3),
-        Word(2),
-        Quad(4),
-        Word(5),
-        Word(0),
-    ];
-    let copy = [
-        Quad(1),
-        Quad(2),
-        Quad(3),
-        Quad(4),
-        Quad(5),
-        Quad(1 << 40),
-        Quad(7),
-    ];
-    let lock = [
-        Quad(1),
-        Quad(2),
-        Quad(3),
-        Quad(4),
-        Word(1),
-        Word(6),
-        Word(1),
-        Word(0),
-    ];
-    match opcode {
-        Opcode::Lookup | Opcode::Unlink | Opcode::Rmdir | Opcode::Removexattr => {
-            body(&[Text(b"name\0")])
-        }
-        Opcode::Forget | Opcode::Interrupt => body(&[Quad(3)]),
-        Opcode::BatchForget => body(&[Word(2), Word(0), Quad(5), Quad(6), Quad(7), Quad(8)]),
-        Opcode::Getattr => body(&[Word(1), Word(0), Quad(7)]),
-        Opcode::Setattr => body(&[
-            Word(0xfff),
-            Word(0),
-            Quad(1),
-            Quad(2),
-            Quad(3),
-            Quad(4),
-            Quad(5),
-            Quad(-6i64 as u64),
-            Word(7),
-            Word(8),
-            Word(9),
-            Word(10),
-            Word(0),
-            Word(11),
-            Word(12),
-            Word(0),
-        ]),
-        Opcode::Readlink | Opcode::Statfs | Opcode::Destroy | Opcode::Init => Vec::new(),
-        Opcode::Setupmapping | Opcode::Removemapping => Vec::new(),
-        Opcode::Symlink => body(&[Text(b"name\0to/where\0")]),
-        Opcode::Mknod => body(&[Word(1), Word(2), Word(3), Word(0), Text(b"name\0")]),
-        Opcode::Mkdir => body(&[Word(1), Word(2), Text(b"name\0")]),
-        Opcode::Rename => body(&[Quad(5), Text(b"old\0new\0")]),
-        Opcode::Rename2 => body(&[Quad(5), Word(1), Word(0), Text(b"old\0new\0")]),
-        Opcode::Link => body(&[Quad(5), Text(b"name\0")]),
-        Opcode::Open | Opcode::Opendir => body(&[Word(2), Word(1)]),
-        Opcode::Read | Opcode::Readdir | Opcode::Readdirplus => body(&read),
-        Opcode::Write => body(&[
-            Quad(1),
-            Quad(2),
-            Word(4),
-            Word(7),
-            Quad(5),
-            Word(6),
-            Word(0),
-            Text(b"data"),
-        ]),
-        Opcode::Release | Opcode::Releasedir => body(&[Quad(1), Word(2), Word(3), Quad(4)]),
-        Opcode::Fsync | Opcode::Fsyncdir => body(&[Quad(1), Word(1), Word(0)]),
-        Opcode::Setxattr => body(&[
-            Word(5),
-            Word(1),
-            Word(1),
-            Word(0),
-            Text(b"user.x\0"),
-            Text(b"value"),
-        ]),
-        Opcode::Getxattr => body(&[Word(5), Word(0), Text(b"user.x\0")]),
-        Opcode::Listxattr => body(&[Word(5), Word(0)]),
-        Opcode::Flush => body(&[Quad(1), Quad(0), Quad(2)]),
-        Opcode::Getlk | Opcode::Setlk | Opcode::Setlkw => body(&lock),
-        Opcode::Access => body(&[Word(4), Word(0)]),
-        Opcode::Create | Opcode::Tmpfile => body(&create),
-        Opcode::Bmap => body(&[Quad(1), Word(2), Word(0)]),
-        Opcode::Ioctl => body(&[
-            Quad(1),
-            Word(16),
-            Word(2),
-            Quad(3),
-            Word(4),
-            Word(5),
-            Text(b"data"),
-        ]),
-        Opcode::Poll => body(&[Quad(1), Quad(2), Word(1), Word(4)]),
-        Opcode::NotifyReply => body(&[
-            Quad(0),
-            Quad(1),
-            Word(4),
-            Word(0),
-            Quad(0),
-            Quad(0),
-            Text(b"data"),
-        ]),
-        Opcode::Fallocate => body(&[Quad(1), Quad(2), Quad(3), Word(4), Word(0)]),
-        Opcode::Lseek => body(&[Quad(1), Quad(2), Word(3), Word(0)]),
-        Opcode::CopyFileRange | Opcode::CopyFileRange64 => body(&copy),
-        Opcode::Syncfs => body(&[Quad(0)]),
-        Opcode::Statx => body(&[Word(1), Word(0), Quad(2), Word(3), Word(4)]),
-    }
 }
 
 #[test]
@@ -322,6 +169,13 @@ fn counts_that_the_message_has_no_room_for_are_refused() {
         Text(b"value"),
     ];
     assert!(parse(&message(21, &body(&value)), &LONG).is_err());
+}
+
+#[test]
+fn an_ioctl_may_ask_for_as_much_as_its_field_can_say() {
+    let ioctl = [Quad(1), Word(16), Word(2), Quad(3), Word(0), Word(u32::MAX)];
+    let request = parse(&message(39, &body(&ioctl)), &LONG).unwrap();
+    assert_eq!(request.operation.answer_room(), 16 + u32::MAX as usize);
 }
 
 #[test]

@@ -158,6 +158,13 @@ impl Incoming {
         }
     }
 
+    /// Bytes of the message that lie before the payload's pages.
+    pub fn before_payload(&self) -> usize {
+        // SAFETY: the place is ours, and this is the only hold: there is no answer.
+        let payload = unsafe { self.hold.place.memory.payload_bytes() };
+        self.length.map_or(0, |length| length - payload)
+    }
+
     /// The kernel's number of the request, also if its message cannot be read.
     pub fn unique(&self) -> Unique {
         Unique(self.hold.place.commit_id())

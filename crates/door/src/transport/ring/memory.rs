@@ -101,7 +101,7 @@ impl Memory {
             (
                 u64::from_ne_bytes(self.number(COMMIT_ID)),
                 u32::from_ne_bytes(self.number(0)) as usize,
-                u32::from_ne_bytes(self.number(PAYLOAD_BYTES)) as usize,
+                self.payload_bytes(),
             )
         };
         let fixed = length.checked_sub(IN_HEADER + payload);
@@ -119,6 +119,16 @@ impl Memory {
         (commit_id, Some(length))
     }
 
+    /// How much of the message lies in the payload's pages.
+    ///
+    /// # Safety
+    /// The place is ours, and its answer is not written yet.
+    pub unsafe fn payload_bytes(&self) -> usize {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { self.number(PAYLOAD_BYTES) };
+        u32::from_ne_bytes(bytes) as usize
+    }
+
     /// The message that was put together: `length` bytes of which the last `payload` lie in the payload's pages.
     ///
     /// # Safety
@@ -126,7 +136,7 @@ impl Memory {
     pub unsafe fn message(&self, length: usize) -> &[u8] {
         // SAFETY: the caller's promise; `put_together` checked the lengths, and the message is one piece.
         unsafe {
-            let payload = u32::from_ne_bytes(self.number(PAYLOAD_BYTES)) as usize;
+            let payload = self.payload_bytes();
             slice::from_raw_parts(self.at(PAYLOAD - (length - payload)), length)
         }
     }
@@ -150,8 +160,8 @@ impl Memory {
         unsafe { slice::from_raw_parts_mut(self.at(PAYLOAD), length) }
     }
 
-    /// Writes an answer: its header, then the pieces of its body one after the other. A piece that lies where it belongs
-    /// stays. Returns the body's length; None if it is too long.
+    /// Writes an answer: its header, with the length that it has here, then the pieces of its body one after the other. A
+    /// piece that lies where it belongs stays. Returns the body's length; None if it is too long.
     ///
     /// # Safety
     /// The place is ours and nobody else has bytes of it, but for `pieces`: of them one may lie at the payload's beginning.
@@ -172,6 +182,9 @@ impl Memory {
             }
             length += piece.len();
         }
+        let mut header = *header;
+        // Whoever made it does not count what was in place.
+        header[..4].copy_from_slice(&((OUT_HEADER + length) as u32).to_ne_bytes());
         // SAFETY: the caller's promise; both places lie in the headers.
         unsafe {
             self.at(0)
@@ -280,6 +293,8 @@ mod tests {
         let written = unsafe { memory.write_answer(&header, [in_place].into_iter()) };
         assert_eq!(written, Some(4));
         assert_eq!(unsafe { memory.payload(6) }, b"abcdef");
+        let said = (OUT_HEADER as u32 + 4).to_ne_bytes();
+        assert_eq!(unsafe { memory.number::<4>(0) }, said);
         let pieces = [&b"12"[..], b"345"];
         assert_eq!(
             unsafe { memory.write_answer(&header, pieces.into_iter()) },

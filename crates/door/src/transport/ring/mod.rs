@@ -17,6 +17,8 @@
 mod hold;
 mod home;
 mod layout;
+#[cfg(any(test, fuzzing))]
+mod loose;
 mod memory;
 mod queue;
 
@@ -24,3 +26,9 @@ pub(crate) use hold::{Hold, Incoming, Lent};
 pub(crate) use home::Home;
 pub(crate) use layout::payload_size;
 pub(crate) use queue::{Ring, possible_cpus, unavailable};
+#[cfg(any(test, fuzzing))]
+pub(crate) use {
+    layout::{COMMIT_ID, HEADERS, OP_HEADER, OP_HEADER_MAX, PAYLOAD_BYTES},
+    loose::Loose,
+    queue::count_cpus,
+};

@@ -72,12 +72,17 @@ pub(crate) fn unavailable() -> Option<io::Error> {
 /// CPUs that this machine may ever have: the kernel has a queue for each.
 pub(crate) fn possible_cpus() -> io::Result<usize> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
-    let count = list.trim().split(',').map(|range| {
+    count_cpus(&list)
+        .ok_or_else(|| io::Error::other(format!("cannot read the list of possible CPUs {list:?}")))
+}
+
+/// `0-3,8`: how many are in it.
+pub(crate) fn count_cpus(list: &str) -> Option<usize> {
+    list.trim().split(',').try_fold(0usize, |count, range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(last.parse::<usize>().ok()? + 1 - first.parse::<usize>().ok()?)
-    });
-    let count: Option<usize> = count.sum();
-    count.ok_or_else(|| io::Error::other(format!("cannot read the list of possible CPUs {list:?}")))
+        let (first, last) = (first.parse().ok()?, last.parse::<usize>().ok()?);
+        count.checked_add(last.checked_sub(first)?)?.checked_add(1)
+    })
 }
 
 impl Ring {
@@ -365,4 +370,20 @@ fn is_end(result: i32) -> bool {
         -result,
         libc::ENOTCONN | libc::ECONNABORTED | libc::ENODEV | libc::ECANCELED
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_cpus_is_counted_or_refused() {
+        for (list, count) in [("0", 1), ("0-1\n", 2), ("0-3,8,10-11", 7)] {
+            assert_eq!(count_cpus(list), Some(count), "{list}");
+        }
+        let all = format!("0-{}", usize::MAX);
+        for list in ["", "-", "3-0", "x", "0-1,", &all] {
+            assert_eq!(count_cpus(list), None, "{list}");
+        }
+    }
 }

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Bytes of chance into whatever of the door reads bytes of others (crates/door/fuzz), with cargo-fuzz and the address sanitizer.
+# What was found goes on from run to run in crates/door/fuzz/corpus; an input that fails is written to artifacts/, and the
+# command to run it again is printed.
+#
+#   scripts/fuzz.sh [TARGET [SECONDS [ARGUMENTS OF LIBFUZZER …]]]      without TARGET, or with "all": each in turn, 60 s
+set -eu
+cd "$(dirname "$0")/../crates/door/fuzz"
+target=${1:-all} seconds=${2:-60}
+shift $(($# < 2 ? $# : 2))
+
+command -v cargo-fuzz >/dev/null 2>&1 || {
+    echo "cargo-fuzz is missing; installing it: cargo install cargo-fuzz --locked"
+    cargo install cargo-fuzz --locked
+}
+# The compiler's flags for it are not stable, but the stable compiler has them.
+export RUSTC_BOOTSTRAP=1
+# Where the workspace's builds go, if that was said, and never among them.
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/fuzz"
+
+all=$(cargo fuzz list)
+[ "$target" = all ] || all=$target
+RUSTFLAGS="--cfg fuzzing" cargo run --quiet --example seeds -- corpus
+for each in $all; do
+    echo "fuzzing $each for $seconds s"
+    cargo fuzz run "$each" -- -max_total_time="$seconds" -print_final_stats=1 "$@"
+done
