@@ -105,9 +105,11 @@ enum Memory {
     Lent(Lent),
 }
 
-/// The first bytes of the payload.
+/// Bytes of the payload.
 struct Loan {
     memory: Memory,
+    /// Not 0 only in what the kernel lent: there the bytes may lie behind others.
+    begins: usize,
     size: usize,
 }
 
@@ -117,7 +119,7 @@ impl Loan {
             Memory::Pooled(Pooled { buffer, .. }) => buffer
                 .as_ref()
                 .map_or(&[], |buffer| &buffer.bytes[buffer.payload..][..self.size]),
-            Memory::Lent(lent) => lent.bytes(self.size),
+            Memory::Lent(lent) => &lent.bytes(self.begins + self.size)[self.begins..],
         }
     }
 
@@ -129,7 +131,7 @@ impl Loan {
     }
 }
 
-/// The bytes of a WRITE, on a page boundary.
+/// The bytes of a WRITE, on a page boundary. (Those of `op::Retrieved` may lie anywhere.)
 ///
 /// If the request came through a ring, they lie in memory that the kernel needs for the answer: it is given when this is
 /// dropped.
@@ -142,15 +144,18 @@ impl Payload {
         let buffer = Some(buffer);
         Payload(Loan {
             memory: Memory::Pooled(Pooled { buffer, pool }),
+            begins: 0,
             size,
         })
     }
 
-    /// The same of a request that came through a ring.
-    pub(crate) fn lent(lent: Lent, size: usize) -> Payload {
-        assert!(size <= lent.capacity(), "a payload lies in its place");
+    /// The bytes from `begins` on of a request that came through a ring.
+    pub(crate) fn lent(lent: Lent, begins: usize, size: usize) -> Payload {
+        let fits = begins + size <= lent.capacity();
+        assert!(fits, "a payload lies in its place");
         Payload(Loan {
             memory: Memory::Lent(lent),
+            begins,
             size,
         })
     }
@@ -210,6 +215,7 @@ impl Scratch {
         let buffer = Some(buffer);
         Scratch(Loan {
             memory: Memory::Pooled(Pooled { buffer, pool }),
+            begins: 0,
             size,
         })
     }
@@ -218,6 +224,7 @@ impl Scratch {
     pub(crate) fn of_lent(lent: Lent, size: usize) -> Scratch {
         Scratch(Loan {
             memory: Memory::Lent(lent),
+            begins: 0,
             size,
         })
     }

@@ -22,7 +22,6 @@ use tracing::{debug, error, warn};
 use crate::answer::Answer;
 use crate::buffer::{Buffer, Pool};
 use crate::interrupt::Interrupts;
-use crate::limits::BEFORE_PAYLOAD;
 use crate::request::{Dialect, Request};
 use crate::transport::ring::{Incoming, Ring};
 use crate::transport::{Device, Received};
@@ -130,19 +129,16 @@ impl<F: FileSystem> Lane<F> {
 
     fn receive_from_ring(self: &Arc<Self>, incoming: Incoming) {
         let (unique, crowded) = (incoming.unique(), incoming.crowded);
-        // What is handed over where it lies must begin where the payload does, on a page.
-        let in_place = |request: &Request| {
-            let before = incoming.before_payload();
-            let well = !request.operation.has_payload() || before == BEFORE_PAYLOAD;
-            if !well {
-                error!(%unique, before, "a payload does not begin on its page");
-            }
-            well
-        };
+        let before = incoming.before_payload();
         match self.read(incoming.message()) {
-            Ok((header, request)) if in_place(&request) => {
+            Ok((header, request)) if let Some(begins) = request.operation.begins(before) => {
                 let hold = incoming.into_hold();
-                self.dispatch(header, request, Source::Ring { hold, crowded });
+                let source = Source::Ring {
+                    hold,
+                    begins,
+                    crowded,
+                };
+                self.dispatch(header, request, source);
             }
             // Whatever it was, its place goes back with an answer.
             _ => incoming

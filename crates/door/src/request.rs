@@ -1,5 +1,6 @@
 //! From the bytes of a message to what it asks for.
 
+use crate::limits::BEFORE_PAYLOAD;
 use crate::op;
 use crate::wire::{Cursor, FromWire, Groups, Header, Malformed, Opcode, split};
 use crate::{NodeId, Unique};
@@ -106,9 +107,15 @@ impl Operation {
         room as usize
     }
 
-    /// Its last bytes are handed over where they lie.
-    pub fn has_payload(&self) -> bool {
-        matches!(self, Operation::Write(_) | Operation::Retrieved(_))
+    /// Where the bytes that are handed over as they lie begin in a payload that is preceded by so much of the message. None if
+    /// they do not lie in it, or those of a WRITE not on its first page: then it is not what a kernel sends.
+    pub fn begins(&self, before_payload: usize) -> Option<usize> {
+        match self {
+            Operation::Write(_) => (before_payload == BEFORE_PAYLOAD).then_some(0),
+            // Linux has a head for it in the payload, too.
+            Operation::Retrieved(_) => BEFORE_PAYLOAD.checked_sub(before_payload),
+            _ => Some(0),
+        }
     }
 
     fn from_wire(

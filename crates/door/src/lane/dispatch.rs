@@ -20,6 +20,8 @@ pub(super) enum Source {
     Device(Buffer),
     Ring {
         hold: Hold,
+        /// Where in its payload the bytes lie that are handed over.
+        begins: usize,
         /// It should not wait long.
         crowded: bool,
     },
@@ -35,16 +37,21 @@ impl<F: FileSystem> Lane<F> {
     ) -> Option<Buffer> {
         let Request { groups, operation } = request;
         let unique = header.unique;
-        let (buffer, hold, crowded) = match source {
-            Source::Device(buffer) => (Some(buffer), None, false),
-            Source::Ring { hold, crowded } => (None, Some(hold), crowded),
+        let (buffer, hold, begins, crowded) = match source {
+            Source::Device(buffer) => (Some(buffer), None, 0, false),
+            Source::Ring {
+                hold,
+                begins,
+                crowded,
+            } => (None, Some(hold), begins, crowded),
         };
         let mut call = Call::new(&header, groups, self.desk.kit.clone(), hold.clone());
         let payload = |buffer: Option<Buffer>, hold: &Option<Hold>, size| match buffer {
             Some(buffer) => Payload::new(buffer, size, self.desk.kit.pool.clone()),
             None => {
                 let lent = hold.as_ref().and_then(Hold::lend);
-                Payload::lent(lent.expect("nothing was lent of a new request"), size)
+                let lent = lent.expect("nothing was lent of a new request");
+                Payload::lent(lent, begins, size)
             }
         };
         let (lane, room) = (self.clone(), operation.answer_room());

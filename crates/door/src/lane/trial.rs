@@ -164,6 +164,8 @@ impl<F: FileSystem> Door<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
     use crate::request::samples;
     use crate::{Call, op};
@@ -172,16 +174,35 @@ mod tests {
     impl FileSystem for Nothing {}
 
     /// Tells what it was given.
-    struct Length;
+    #[derive(Default)]
+    struct Length(Arc<Mutex<Vec<u8>>>);
     impl FileSystem for Length {
         async fn write(&self, _: Call, op: op::Write) -> crate::Result<u32> {
             Ok(op.data.len() as u32)
+        }
+
+        async fn retrieved(&self, _: Call, op: op::Retrieved) {
+            *self.0.lock().unwrap() = op.data.to_vec();
+        }
+    }
+
+    #[test]
+    fn retrieved_bytes_are_found_wherever_their_head_lies() {
+        let fs = Length::default();
+        let retrieved = fs.0.clone();
+        let door = Door::new(fs, true).unwrap();
+        let is_it = |message: &Vec<u8>| message[4] == Opcode::NotifyReply as u8;
+        let message = samples::messages().into_iter().find(is_it).unwrap();
+        for fixed in [0, 8, 40] {
+            let (headers, payload) = samples::in_place(&message, fixed);
+            door.by_ring(&headers, &payload, false);
+            assert_eq!(std::mem::take(&mut *retrieved.lock().unwrap()), b"data");
         }
     }
 
     #[test]
     fn a_payload_that_does_not_begin_on_its_page_is_refused() {
-        let door = Door::new(Length, true).unwrap();
+        let door = Door::new(Length::default(), true).unwrap();
         let mut messages = samples::messages().into_iter();
         let write = |message: &Vec<u8>| message[4] == Opcode::Write as u8;
         let write = messages.find(write).unwrap();

@@ -86,12 +86,16 @@ fn pages_are_stored_retrieved_and_dropped() {
     };
     notifier.store(node, 8192, &[b'k'; 4096]).unwrap();
     assert_eq!(&read(), b"kkkk");
-    notifier.retrieve(Unique(77), node, 8190, 10).unwrap();
-    until("the pages came", || {
-        !rig.fs.retrieved.lock().unwrap().is_empty()
-    });
-    let retrieved = rig.fs.retrieved.lock().unwrap().remove(0);
-    assert_eq!((retrieved.0, retrieved.1), (77, 8190));
+    let retrieve = |unique, offset| {
+        notifier.retrieve(Unique(unique), node, offset, 10).unwrap();
+        until("the pages came", || {
+            !rig.fs.retrieved.lock().unwrap().is_empty()
+        });
+        rig.fs.retrieved.lock().unwrap().remove(0)
+    };
+    assert_eq!(retrieve(76, 8192), (76, 8192, vec![b'k'; 10]));
+    // The page before it is not there.
+    assert_eq!(retrieve(77, 8190), (77, 8190, vec![]));
     notifier.inval_inode(node, 0, 0).unwrap();
     assert_eq!(&read(), b"....");
 }
