@@ -6,6 +6,7 @@
 #   make fuzz        bytes of chance into all that reads the kernel's messages, 60 s each
 #   make mutants     plants known bugs, and expects the simulations to find each
 #   make bench       speeds, as ratios to the local file system, into bench/results/
+#   make bench-door  its last part alone: requests a second through the kernel's door, beside fuser and libfuse
 #   make build       the binary, optimised, in $(TARGET)/release/gupfs
 #   make install     into $(DESTDIR)$(PREFIX): binary, man pages, completions
 
@@ -17,10 +18,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 # One target may need what another's tests hold (mount points, the CPU): never two at once.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-io-uring test-long fuzz mutants bench build lint install
+.PHONY: help demo test test-io-uring test-long fuzz mutants bench bench-door build lint install
 
 help:
-	@sed -n '3,10s/^#   //p' Makefile
+	@sed -n '3,11s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -73,6 +74,15 @@ bench:
 	$(CARGO) build --release -p gupfs-door --example nullfs
 	scripts/with_io_uring.sh --anyway "$(TARGET)/release/gupfs-bench" --gupfs "$(TARGET)/release/gupfs" \
 		--nullfs "$(TARGET)/release/examples/nullfs" --out bench/results $(BENCH)
+	@$(MAKE) --no-print-directory bench-door
+
+# What a request costs by itself, beside the crate fuser and, where it is found, libfuse. DOOR: more flags for it, for example
+# DOOR="--only lookup". LIBFUSE: where a libfuse of one's own is installed (scripts/libfuse_null.sh says how).
+bench-door:
+	@scripts/need.sh test
+	$(CARGO) build --release -p gupfs
+	$(CARGO) build --release -p gupfs-bench --example fuser_null
+	scripts/with_io_uring.sh --anyway scripts/bench_door.sh "$(TARGET)/release" "$(LIBFUSE)" $(DOOR)
 
 install: build
 	install -D -m 755 "$(TARGET)/release/gupfs" "$(DESTDIR)$(PREFIX)/bin/gupfs"

@@ -1,12 +1,13 @@
 //! The programs that use a mount: processes of their own, started together.
 
 use super::kind::{Kind, Work};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// One program of `bench door`: prepares, says so, waits for a line, works, says what it did
@@ -88,7 +89,10 @@ pub fn together(
     };
     let mut started: Vec<Started> = (0..programs).map(start).collect::<Result<_>>()?;
     for program in &mut started {
-        ensure!(program.line()? == "ready", "a program did not get ready");
+        ensure!(
+            program.line(PATIENCE)? == "ready",
+            "a program did not get ready"
+        );
     }
     for program in &mut started {
         program.go_on()?;
@@ -98,7 +102,7 @@ pub fn together(
         per_second: 0.0,
     };
     for program in &mut started {
-        let said = program.line()?;
+        let said = program.line(turn + PATIENCE)?;
         let numbers = said.split_once(' ').context("a program failed")?;
         let (requests, nanos): (u64, u64) = (numbers.0.parse()?, numbers.1.parse()?);
         all.requests += requests;
@@ -108,9 +112,12 @@ pub fn together(
     Ok(all)
 }
 
+/// How long a program may take beside its turn: to prepare, or to take back what it prepared. Thousands of files take seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 struct Started {
     child: Child,
-    output: BufReader<std::process::ChildStdout>,
+    lines: Receiver<String>,
 }
 
 impl Started {
@@ -121,13 +128,26 @@ impl Started {
             .spawn()
             .context("cannot start a program")?;
         let output = BufReader::new(child.stdout.take().context("no output")?);
-        Ok(Started { child, output })
+        let (tell, lines) = channel();
+        // A read has no deadline, so another thread reads.
+        std::thread::spawn(move || {
+            let mut said = output.lines().map_while(Result::ok);
+            said.try_for_each(|line| tell.send(line))
+        });
+        Ok(Started { child, lines })
     }
 
-    fn line(&mut self) -> Result<String> {
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        Ok(line.trim().to_owned())
+    fn line(&mut self, within: Duration) -> Result<String> {
+        self.lines
+            .recv_timeout(within)
+            .map_err(|error| match error {
+                RecvTimeoutError::Timeout => {
+                    anyhow!(
+                        "a program said nothing for {within:?}: it waits for an answer of the mount"
+                    )
+                }
+                RecvTimeoutError::Disconnected => anyhow!("a program failed"),
+            })
     }
 
     fn go_on(&mut self) -> Result<()> {
@@ -137,8 +157,19 @@ impl Started {
 
     fn end(mut self) -> Result<()> {
         self.go_on()?;
-        self.output.read_to_string(&mut String::new())?;
+        // It says no more: its output ends with it.
+        match self.lines.recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Disconnected) => {}
+            _ => bail!("a program did not end within {PATIENCE:?}"),
+        }
         ensure!(self.child.wait()?.success(), "a program failed");
         Ok(())
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // After an error. Nobody waits for it: one that hangs in the mount ends when the server has.
+        let _ = self.child.kill();
     }
 }
