@@ -70,6 +70,11 @@ const _: () = assert!(PLACES_MAX >= 2 * PLACES_AT_FIRST);
 /// Commands that a ring takes at a time; more are submitted in between.
 pub const RING_ENTRIES: u32 = 256;
 
+/// So often in a row the kernel may refuse the commands of a ring, with a pause in between: some seconds. Then the session ends,
+/// because whoever waits for an answer would wait for ever.
+pub const RING_REFUSALS_MAX: u32 = 2000;
+pub const RING_REFUSED_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+
 /// After so long without a request a ring gives memory back ...
 pub const RING_QUIET: std::time::Duration = std::time::Duration::from_secs(2);
 

@@ -20,6 +20,7 @@ mod layout;
 #[cfg(any(test, fuzzing))]
 mod loose;
 mod memory;
+mod patience;
 mod queue;
 
 pub(crate) use hold::{Hold, Incoming, Lent};

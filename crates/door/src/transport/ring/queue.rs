@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 
 use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -13,6 +14,7 @@ use super::hold::{Incoming, Place};
 use super::home::Home;
 use super::layout::{COMMIT_AND_FETCH, PIECES, REGISTER, command};
 use super::memory::Memory;
+use super::patience::Patience;
 use crate::limits::{PLACES_AT_FIRST, PLACES_MAX, RING_ENTRIES, RING_QUIET, RING_TOUCHED};
 
 type Uring = IoUring<squeue::Entry128, cqueue::Entry>;
@@ -43,6 +45,7 @@ pub(crate) struct Ring {
     /// A place was given back because there is no connection any more.
     over: bool,
     quiet: bool,
+    patience: Patience,
 }
 
 #[derive(Default)]
@@ -113,6 +116,7 @@ impl Ring {
             answered: Vec::new(),
             over: false,
             quiet: false,
+            patience: Patience::default(),
         };
         for queue in 0..ring.queues.len() {
             ring.make_places(queue, PLACES_AT_FIRST)?;
@@ -205,12 +209,14 @@ impl Ring {
         pushed.map_err(|_| io::Error::other("the ring takes no more commands"))
     }
 
-    fn submit(&self) -> io::Result<()> {
+    fn submit(&mut self) -> io::Result<()> {
         loop {
             match self.uring.submit() {
-                Ok(_) => return Ok(()),
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(error),
+                Ok(_) => {
+                    self.patience.succeeded();
+                    return Ok(());
+                }
+                Err(error) => thread::sleep(self.patience.after(error)?),
             }
         }
     }
@@ -316,6 +322,7 @@ impl Ring {
             };
             match waited {
                 Ok(_) => {
+                    self.patience.succeeded();
                     self.quiet = false;
                     return Ok(());
                 }
@@ -323,8 +330,11 @@ impl Ring {
                     self.release_pages();
                     self.quiet = true;
                 }
-                Err(error) if is_passing(&error) => return Ok(()),
-                Err(error) => return Err(error),
+                // What came is taken before the next try.
+                Err(error) => {
+                    thread::sleep(self.patience.after(error)?);
+                    return Ok(());
+                }
             }
         }
     }
@@ -354,14 +364,6 @@ fn with_length(entry: squeue::Entry128, length: u32) -> squeue::Entry128 {
     bytes[LENGTH..LENGTH + 4].copy_from_slice(&length.to_ne_bytes());
     // SAFETY: the same.
     unsafe { std::mem::transmute::<[u8; SIZE], squeue::Entry128>(bytes) }
-}
-
-/// A signal, or completions that are to be taken first.
-fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)
-    )
 }
 
 /// The mount is gone.
