@@ -145,7 +145,9 @@ fn make_rings(
         .or_else(|| (payload < PAYLOAD_MIN).then(|| "requests are too small for it".into()));
     let made = match why {
         Some(why) => Err(MountError::NoIoUring(why)),
-        None => Rings::prepare(device, payload, config.pin_rings).map_err(MountError::Ring),
+        None => ring::possible_cpus()
+            .and_then(|queues| Rings::prepare(device, queues, payload, config.pin_rings))
+            .map_err(MountError::Ring),
     };
     match made {
         Ok(rings) => Ok(Some(rings)),

@@ -14,7 +14,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use tracing::debug;
 
 use crate::limits::RING_REACTORS_MAX;
-use crate::transport::ring::{Home, Ring, possible_cpus};
+use crate::transport::ring::{Home, Ring};
 
 /// What a thread does with its ring.
 pub(crate) type Job = Box<dyn FnOnce(Ring) + Send>;
@@ -30,9 +30,14 @@ struct Waiting {
 }
 
 impl Rings {
-    /// A ring for each possible CPU; beyond a bound they share threads.
-    pub fn prepare(device: BorrowedFd<'_>, payload: usize, pin: bool) -> io::Result<Rings> {
-        let queues = possible_cpus()?;
+    /// A ring for each of so many queues; beyond a bound they share threads. The kernel has a queue for each possible CPU, and
+    /// waits until all of them have a place.
+    pub fn prepare(
+        device: BorrowedFd<'_>,
+        queues: usize,
+        payload: usize,
+        pin: bool,
+    ) -> io::Result<Rings> {
         let count = queues.min(RING_REACTORS_MAX);
         let pin = pin && count == queues;
         let (mut threads, mut answers) = (Vec::new(), Vec::new());
@@ -102,3 +107,6 @@ fn stay_on(cpu: usize) {
         debug!(cpu, %errno, "not pinned");
     }
 }
+
+#[cfg(test)]
+mod tests;
