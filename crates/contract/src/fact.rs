@@ -100,9 +100,10 @@ impl Finding {
     }
 }
 
+/// An error is no evidence: a machine that forbids or lacks something answers with one, whatever its kernel does.
 impl From<Errno> for Otherwise {
     fn from(errno: Errno) -> Otherwise {
-        Otherwise::Differs(format!("a program got {errno}"))
+        Otherwise::Untried(format!("a program got {errno}"))
     }
 }
 
@@ -112,8 +113,18 @@ impl From<NotifyError> for Otherwise {
             NotifyError::Unsupported => {
                 Otherwise::Untried("this kernel has no such notification".into())
             }
-            other => Otherwise::Differs(format!("a notification was refused: {other}")),
+            other => Otherwise::Untried(format!("a notification was refused: {other}")),
         }
+    }
+}
+
+/// Without it nothing can be tried: the kernel may have forgotten what it knew, as it does when memory is short.
+pub(crate) fn given<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Tried {
+    match found == expected {
+        true => Ok(()),
+        false => Err(Otherwise::Untried(format!(
+            "{what}: {found:?}, not {expected:?}"
+        ))),
     }
 }
 

@@ -101,7 +101,7 @@ pub trait Tree {
     /// The names of a new look at the directory.
     async fn list(&self) -> Result<Vec<String>, Errno>;
 
-    /// A new file, closed at once.
+    /// open(2) with O_CREAT of a name that is absent, closed at once.
     async fn create(&self, name: &str) -> Result<(), Errno>;
 
     async fn link(&self, name: &str, new: &str) -> Result<(), Errno>;
@@ -117,7 +117,7 @@ pub trait Tree {
     async fn tell(&self, word: Word) -> Result<(), NotifyError>;
 
     /// The server is gone.
-    async fn abort(&self);
+    async fn abort(&self) -> Result<(), Otherwise>;
 }
 
 #[allow(async_fn_in_trait)]

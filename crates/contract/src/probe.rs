@@ -5,6 +5,7 @@
 //! Enter  at `Probe`.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -51,6 +52,10 @@ struct File {
     /// What it consists of.
     byte: u8,
     ttl: Duration,
+    /// How long its name may be believed.
+    name_ttl: Duration,
+    /// LOOKUP does not find it; CREATE does.
+    hidden: bool,
     flags: OpenedFlags,
 }
 
@@ -72,7 +77,7 @@ impl Gate {
         while self.waiting() != count {
             if begun.elapsed() > PATIENCE {
                 let found = self.waiting();
-                return Err(Otherwise::Differs(format!(
+                return Err(Otherwise::Untried(format!(
                     "{found} requests wait where {count} should"
                 )));
             }
@@ -106,6 +111,8 @@ impl Probe {
             mtime: 1,
             byte: BYTE,
             ttl: LONG,
+            name_ttl: LONG,
+            hidden: false,
             flags,
         };
         self.state().files.insert(NodeId(node), file);
@@ -123,6 +130,29 @@ impl Probe {
         if let Some(file) = state.files.get_mut(&NodeId(node)) {
             (file.size, file.byte) = (size, byte);
             file.mtime += 1;
+        }
+    }
+
+    pub fn names_for(&self, node: u64, ttl: Duration) {
+        let mut state = self.state();
+        if let Some(file) = state.files.get_mut(&NodeId(node)) {
+            file.name_ttl = ttl;
+        }
+    }
+
+    /// As if a name were made between LOOKUP and CREATE.
+    pub fn hide(&self, node: u64) {
+        let mut state = self.state();
+        if let Some(file) = state.files.get_mut(&NodeId(node)) {
+            file.hidden = true;
+        }
+    }
+
+    /// How the file is opened from now on.
+    pub fn opens(&self, node: u64, flags: OpenedFlags) {
+        let mut state = self.state();
+        if let Some(file) = state.files.get_mut(&NodeId(node)) {
+            file.flags = flags;
         }
     }
 
@@ -148,10 +178,16 @@ impl Probe {
         std::mem::take(&mut self.state().log)
     }
 
-    /// How many of what was asked since the last call begin so.
-    pub fn asked_for(&self, kind: &str) -> usize {
+    /// How many of what was asked since the last call are this kind of request about this node or name. Others may look at a
+    /// new mount, too: a file manager, an indexer.
+    pub fn asked_for(&self, kind: &str, whom: impl Display) -> usize {
+        let begin = format!("{kind} {whom}");
         let asked = self.asked();
-        asked.iter().filter(|what| what.starts_with(kind)).count()
+        let about = |what: &&String| {
+            let rest = what.strip_prefix(&begin);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        asked.iter().filter(about).count()
     }
 
     async fn pass(&self, kind: &'static str, what: String) {
@@ -176,7 +212,7 @@ impl Probe {
         Ok(Entry {
             node,
             generation: 0,
-            name_ttl: LONG,
+            name_ttl: file.name_ttl,
             attr: attr(node, file),
             attr_ttl: file.ttl,
         })
@@ -214,8 +250,10 @@ fn text(name: &[u8]) -> String {
 
 impl FileSystem for Probe {
     async fn lookup(&self, _: Call, op: op::Lookup) -> Result<Entry> {
-        let found = self.named(op.name.as_bytes());
-        let found = found.and_then(|node| self.entry(node));
+        let found = match self.named(op.name.as_bytes()) {
+            Ok(node) if !self.file_of(node)?.hidden => self.entry(node),
+            _ => Ok(Entry::absent(LONG)),
+        };
         self.pass("lookup", text(op.name.as_bytes())).await;
         found
     }
@@ -266,12 +304,23 @@ impl FileSystem for Probe {
         let mut state = self.state();
         let file = state.files.get_mut(&call.node).ok_or(Errno::ESTALE)?;
         file.size = file.size.max(op.offset + op.data.len() as u64);
+        file.byte = op.data.first().copied().unwrap_or(file.byte);
+        file.mtime += 1;
         Ok(op.data.len() as u32)
     }
 
     async fn create(&self, _: Call, op: op::Create) -> Result<Created> {
         let name = text(op.name.as_bytes());
+        let found = self.named(op.name.as_bytes());
+        // As it is now: the answer may wait.
+        let found = found.and_then(|node| self.entry(node));
         self.pass("create", name.clone()).await;
+        if let Ok(entry) = found {
+            return Ok(Created {
+                entry,
+                opened: Opened::default(),
+            });
+        }
         let node = NodeId(1000 + name.len() as u64);
         let file = File {
             name: name.into_bytes(),
@@ -280,6 +329,8 @@ impl FileSystem for Probe {
             mtime: 1,
             byte: b'n',
             ttl: LONG,
+            name_ttl: LONG,
+            hidden: false,
             flags: OpenedFlags::empty(),
         };
         self.state().files.insert(node, file);

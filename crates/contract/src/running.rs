@@ -25,9 +25,11 @@ const TOO_LONG: Duration = Duration::from_secs(15);
 const PAGE: usize = 4096;
 
 /// The kernel of this machine. To be used within a tokio runtime of several threads.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Running {
     pub transport: Transport,
+    /// Mounts are made in directories of it.
+    pub place: PathBuf,
 }
 
 /// A mount of the probe.
@@ -59,8 +61,7 @@ impl Linux for Running {
             run();
         }));
         let untried = |error: &dyn std::fmt::Display| Otherwise::Untried(error.to_string());
-        let dir = tempfile::Builder::new().prefix("gupfs-contract-").tempdir();
-        let dir = dir.map_err(|error| untried(&error))?;
+        let dir = TempDir::new_in(&self.place).map_err(|error| untried(&error))?;
         let session = mount(dir.path(), &config, probe.clone(), spawner);
         let session = session.map_err(|error| untried(&error))?;
         watch_over(&session);
@@ -118,7 +119,12 @@ impl Tree for Mounted {
 
     async fn create(&self, name: &str) -> Result<(), Errno> {
         let path = self.path(name);
-        call(move || File::create_new(path).map(drop)).await
+        call(move || {
+            let mut options = OpenOptions::new();
+            let options = options.write(true).create(true).truncate(false);
+            options.open(path).map(drop)
+        })
+        .await
     }
 
     async fn link(&self, name: &str, new: &str) -> Result<(), Errno> {
@@ -166,10 +172,10 @@ impl Tree for Mounted {
         told.unwrap_or(Err(NotifyError::Gone))
     }
 
-    async fn abort(&self) {
-        if let Err(error) = self.session.abort() {
-            tracing::warn!(%error, "the connection of a try could not be ended");
-        }
+    async fn abort(&self) -> Result<(), Otherwise> {
+        let aborted = self.session.abort();
+        aborted
+            .map_err(|error| Otherwise::Untried(format!("the connection cannot be ended: {error}")))
     }
 }
 

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{UnmountFlags, unmount};
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
 
 use crate::mountinfo::{self, MountEntry};
 
@@ -87,6 +87,15 @@ pub fn detach(path: &Path) -> io::Result<()> {
         Err(rustix::io::Errno::PERM) => crate::mount::helper_unmount(path, true),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Mounts made from here on, by this thread and by those it starts, are seen by nobody else, and go with the last of them.
+/// To be called before other threads are started. Needs root.
+pub fn keep_mounts_private() -> io::Result<()> {
+    crate::sys::leave_mount_namespace()?;
+    // Without this they would spread to where we came from.
+    let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    Ok(mount_change("/", flags)?)
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! # sys: the one system call that no library has
+//! # sys: system calls that no library has, or has as unsafe
 //!
 //! Owns   the unsafe code of this crate that is not about memory shared with the kernel (`transport/ring`).
 //! Never  grows without saying why the call is sound.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::Errno;
 
@@ -21,4 +23,11 @@ pub(crate) fn join_connection(fd: BorrowedFd<'_>, original: BorrowedFd<'_>) -> R
     } else {
         Err(std::io::Error::last_os_error().into())
     }
+}
+
+/// Mounts of the calling thread, and of threads that it starts, are seen by nobody else from here on.
+pub(crate) fn leave_mount_namespace() -> rustix::io::Result<()> {
+    // SAFETY: of what a thread shares with others only the mount namespace and, as that needs, the working directory are left;
+    // open descriptors stay shared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::FS) }
 }

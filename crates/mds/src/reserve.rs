@@ -5,7 +5,7 @@ use gupfs_world::Space;
 
 /// Whether growth leaves the reserve untouched.
 pub fn allows_growth(space: &Space) -> bool {
-    space.free > reserve(space.total)
+    space.available > reserve(space.total)
 }
 
 /// A share of the disk within bounds; a disk so small that the lower bound is more than a tenth keeps a tenth.
@@ -19,11 +19,13 @@ fn reserve(total: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn disk(total: u64, free: u64) -> Space {
+    fn disk(total: u64, available: u64) -> Space {
         Space {
             volume: 0,
             total,
-            free,
+            // What the file system keeps for others is not ours.
+            free: total,
+            available,
             inodes_total: 0,
             inodes_free: 0,
         }

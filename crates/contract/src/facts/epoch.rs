@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gupfs_door::InitFlags;
 
 use super::{CACHED, FILE, both, one_file};
-use crate::fact::{Tried, is};
+use crate::fact::{Tried, given, is};
 use crate::linux::{Flags, Linux, Tree, Word};
 use crate::probe::Probe;
 
@@ -24,7 +24,7 @@ pub async fn a_new_epoch_waits_for_nobody_and_makes_names_old<L: Linux>(linux: &
     both(tree.create("new"), meanwhile).await?;
     probe.asked();
     tree.size("file").await?;
-    is("looked up the name", probe.asked_for("lookup file"), 1)
+    is("looked up the name", probe.asked_for("lookup", "file"), 1)
 }
 
 /// Names that a listing brings after the new epoch are of it, though they were read before.
@@ -40,20 +40,28 @@ pub async fn a_listing_under_way_survives_a_new_epoch<L: Linux>(linux: &L) -> Tr
         Ok(())
     };
     let found = both(tree.list(), meanwhile).await?;
-    is("names", found, vec!["file".to_owned()])?;
+    given("names", found, vec!["file".to_owned()])?;
     probe.asked();
     tree.size("file").await?;
-    is("looked up what was listed", probe.asked_for("lookup"), 0)?;
+    is(
+        "looked up what was listed",
+        probe.asked_for("lookup", "file"),
+        0,
+    )?;
     tree.tell(Word::Epoch).await?;
     tree.size("file").await?;
-    is("looked up after one more", probe.asked_for("lookup"), 1)
+    is(
+        "looked up after one more",
+        probe.asked_for("lookup", "file"),
+        1,
+    )
 }
 
 pub async fn a_new_epoch_unmounts_what_is_mounted_on_the_tree<L: Linux>(linux: &L) -> Tried {
     let probe = Arc::new(Probe::default().with(FILE, "dir", 0o040_777, CACHED));
     let tree = linux.mount(&probe, Flags::usual()).await?;
     tree.cover("dir").await?;
-    is("covered", tree.is_covered("dir").await, true)?;
+    given("covered", tree.is_covered("dir").await, true)?;
     tree.tell(Word::Epoch).await?;
     is("covered afterwards", tree.is_covered("dir").await, false)
 }

@@ -18,6 +18,9 @@ use gupfs_door::OpenedFlags;
 /// No fact needs so long, unless something waits for ever.
 const TOO_LONG: Duration = Duration::from_secs(10);
 
+/// How often a fact is tried that does not stand.
+const TRIES: usize = 3;
+
 const CACHED: OpenedFlags = OpenedFlags::empty();
 const DIRECT: OpenedFlags = OpenedFlags::DIRECT_IO;
 
@@ -61,22 +64,28 @@ facts! {
     Lifetimes, CountedOn: attributes::what_is_believed_for_a_time_is_asked_for_after_it;
     Lifetimes, ForSharing: pages::pages_of_a_dead_server_are_not_served_after_their_lifetime;
     Lifetimes, GuardedAgainst: attributes::the_answer_to_a_link_brings_old_attributes_back;
-    Invalidations, CountedOn: attributes::an_invalidation_makes_attributes_unknown;
+    Lifetimes, GuardedAgainst: attributes::the_answer_to_a_create_brings_old_attributes_back;
+    Invalidations, ForSharing: attributes::an_invalidation_makes_attributes_unknown;
     Invalidations, GuardedAgainst: names::an_invalidation_that_passes_a_lookup_is_lost;
-    Names, CountedOn: names::an_invalidated_name_is_looked_up_again;
+    Names, ForSharing: names::an_invalidated_name_is_looked_up_again;
+    Names, GuardedAgainst: names::that_a_name_is_absent_is_remembered;
     Names, ForSharing: epoch::a_new_epoch_waits_for_nobody_and_makes_names_old;
     Names, GuardedAgainst: epoch::a_listing_under_way_survives_a_new_epoch;
     Names, GuardedAgainst: epoch::a_new_epoch_unmounts_what_is_mounted_on_the_tree;
     Notifications, GuardedAgainst: names::an_invalidated_name_waits_for_a_create_in_its_directory;
     Notifications, GuardedAgainst: pages::invalidated_pages_wait_for_the_read_that_fills_them;
+    Notifications, GuardedAgainst: pages::invalidated_pages_are_written_first_if_they_are_dirty;
     Notifications, ForSharing: pages::invalidated_attributes_wait_for_no_read;
+    TwoDoors, CountedOn: writes::a_write_past_the_page_cache_drops_the_pages_it_covers;
+    TwoDoors, CountedOn: writes::pages_that_are_filled_while_they_are_written_are_dropped_afterwards;
+    TwoDoors, ForSharing: writes::an_open_for_the_page_cache_waits_for_no_later_write;
     TwoDoors, ForSharing: pages::only_a_read_past_the_page_cache_names_its_owner;
     TwoDoors, GuardedAgainst: pages::splice_fills_pages_whatever_the_file_is;
     TwoDoors, GuardedAgainst: pages::a_store_into_a_mapped_page_asks_nobody;
     TwoDoors, ForSharing: writes::writes_within_a_file_go_beside_each_other;
     TwoDoors, GuardedAgainst: writes::writes_that_extend_a_file_go_one_by_one;
     Appends, GuardedAgainst: writes::the_offset_of_an_append_may_be_old;
-    Locks, CountedOn: writes::a_flock_goes_with_the_release_of_its_file;
+    Locks, ForSharing: writes::a_flock_is_given_back_at_the_release_of_its_file;
 }
 
 pub fn by_name(name: &str) -> Option<&'static Fact> {
@@ -87,9 +96,22 @@ pub fn by_name(name: &str) -> Option<&'static Fact> {
 pub async fn try_all<L: Linux>(linux: &L, which: impl Fn(&Fact) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for fact in ALL.iter().filter(|fact| which(fact)) {
-        let tried = tokio::time::timeout(TOO_LONG, try_one(linux, fact.name)).await;
-        let waits = |_| Otherwise::Differs("something waits that should not".into());
-        findings.push(Finding::of(fact, tried.map_err(waits).flatten()));
+        findings.push(Finding::of(fact, try_again(linux, fact.name).await));
     }
     findings
+}
+
+/// What goes wrong once may be chance: a machine short of memory forgets, a slow one is late. What stands once stands; what
+/// is otherwise must be so again.
+async fn try_again<L: Linux>(linux: &L, name: &str) -> Tried {
+    let mut tried = Ok(());
+    for _ in 0..TRIES {
+        let once = tokio::time::timeout(TOO_LONG, try_one(linux, name)).await;
+        let waits = |_| Otherwise::Untried("something waits, or the machine is too slow".into());
+        tried = once.map_err(waits).flatten();
+        if tried.is_ok() {
+            break;
+        }
+    }
+    tried
 }

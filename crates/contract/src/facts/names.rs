@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use gupfs_door::NotifyError;
+use gupfs_door::{Errno, NotifyError};
 
 use super::{CACHED, FILE, both, one_file};
-use crate::fact::{Otherwise, Tried, is};
+use crate::fact::{Otherwise, Tried, given, is};
 use crate::linux::{Flags, Linux, Tree, Word};
 use crate::probe::SIZE;
 
@@ -27,7 +27,7 @@ pub async fn an_invalidation_that_passes_a_lookup_is_lost<L: Linux>(linux: &L) -
         Ok(())
     };
     let seen = both(tree.size("file"), meanwhile).await?;
-    is("size as it was asked for", seen, SIZE)?;
+    given("size as it was asked for", seen, SIZE)?;
     is("size afterwards", tree.size("file").await?, SIZE)
 }
 
@@ -37,10 +37,28 @@ pub async fn an_invalidated_name_is_looked_up_again<L: Linux>(linux: &L) -> Trie
     tree.size("file").await?;
     probe.asked();
     tree.size("file").await?;
-    is("looked up a known name", probe.asked_for("lookup"), 0)?;
+    given(
+        "looked up a known name",
+        probe.asked_for("lookup", "file"),
+        0,
+    )?;
     tree.tell(Word::name("file")).await?;
     tree.size("file").await?;
-    is("looked up the name", probe.asked_for("lookup file"), 1)
+    is("looked up the name", probe.asked_for("lookup", "file"), 1)
+}
+
+/// So who makes such a name elsewhere must take that back.
+pub async fn that_a_name_is_absent_is_remembered<L: Linux>(linux: &L) -> Tried {
+    let probe = one_file(CACHED);
+    let tree = linux.mount(&probe, Flags::usual()).await?;
+    let absent = |found: Result<u64, Errno>| given("size", found, Err(Errno::ENOENT));
+    absent(tree.size("none").await)?;
+    probe.asked();
+    absent(tree.size("none").await)?;
+    is("looked up the name", probe.asked_for("lookup", "none"), 0)?;
+    tree.tell(Word::name("none")).await?;
+    absent(tree.size("none").await)?;
+    is("looked up afterwards", probe.asked_for("lookup", "none"), 1)
 }
 
 /// The create holds the directory's lock until it is answered; so nobody who must answer it may wait for the notification.

@@ -8,7 +8,7 @@ use gupfs_door::InitFlags;
 
 use super::names::A_WHILE;
 use super::{CACHED, DIRECT, FILE, both, one_file};
-use crate::fact::{Otherwise, Tried, is};
+use crate::fact::{Otherwise, Tried, given, is};
 use crate::linux::{Flags, How, Linux, OpenFile, Tree, Word};
 use crate::probe::{BYTE, Probe};
 
@@ -20,10 +20,10 @@ pub async fn new_attributes_drop_the_pages_of_a_cached_file<L: Linux>(linux: &L)
     probe.believed_for(FILE, Duration::ZERO);
     let tree = linux.mount(&probe, Flags::usual()).await?;
     let file = tree.open("file", How::Read).await?;
-    is("first byte", file.read(0).await?, Some(BYTE))?;
+    given("first byte", file.read(0).await?, Some(BYTE))?;
     probe.asked();
-    is("first byte, again", file.read(0).await?, Some(BYTE))?;
-    is("reads of what is cached", probe.asked_for("read"), 0)?;
+    given("first byte, again", file.read(0).await?, Some(BYTE))?;
+    given("reads of what is cached", probe.asked_for("read", FILE), 0)?;
     probe.change(FILE, 10_000, b'b');
     is(
         "first byte, with a new time",
@@ -44,8 +44,8 @@ async fn served_by_a_dead_server<L: Linux>(linux: &L, flags: Flags) -> Result<bo
     probe.believed_for(FILE, SHORT);
     let tree = linux.mount(&probe, flags).await?;
     let file = tree.open("file", How::Read).await?;
-    is("first byte", file.read(0).await?, Some(BYTE))?;
-    tree.abort().await;
+    given("first byte", file.read(0).await?, Some(BYTE))?;
+    tree.abort().await?;
     tokio::time::sleep(2 * SHORT).await;
     Ok(file.read(0).await.is_ok())
 }
@@ -113,7 +113,7 @@ pub async fn only_a_read_past_the_page_cache_names_its_owner<L: Linux>(linux: &L
     cached.read(0).await?;
     direct.read(0).await?;
     let asked = probe.asked();
-    let reads = asked.iter().filter(|what| what.starts_with("read"));
+    let reads = asked.iter().filter(|what| what.starts_with("read "));
     is(
         "asked for",
         reads.map(String::as_str).collect(),
@@ -128,7 +128,7 @@ pub async fn splice_fills_pages_whatever_the_file_is<L: Linux>(linux: &L) -> Tri
     probe.asked();
     file.splice().await?;
     let asked = probe.asked();
-    let cached = |what: &&String| what.starts_with("read") && !what.contains("owner");
+    let cached = |what: &&String| what.starts_with("read 9 ") && !what.contains("owner");
     is(
         "reads for the page cache",
         asked.iter().filter(cached).count() > 0,
@@ -143,5 +143,30 @@ pub async fn a_store_into_a_mapped_page_asks_nobody<L: Linux>(linux: &L) -> Trie
     file.store(b'x').await?;
     probe.asked();
     file.store(b'y').await?;
-    is("asked for", probe.asked(), Vec::new())
+    let asked = probe.asked();
+    let about = asked.iter().filter(|what| what.contains(" 9 "));
+    is("asked for", about.collect::<Vec<_>>(), Vec::new())
+}
+
+/// So the server must take a WRITE while it waits for the notification.
+pub async fn invalidated_pages_are_written_first_if_they_are_dirty<L: Linux>(linux: &L) -> Tried {
+    let probe = one_file(CACHED);
+    let tree = linux.mount(&probe, Flags::usual()).await?;
+    let file = tree.open("file", How::ReadWrite).await?;
+    file.store(b'x').await?;
+    let gate = probe.hold("write");
+    let told = Cell::new(false);
+    let telling = async {
+        tree.tell(Word::pages(FILE)).await?;
+        told.set(true);
+        Ok::<(), Otherwise>(())
+    };
+    let meanwhile = async {
+        gate.reached(1).await?;
+        tokio::time::sleep(A_WHILE).await;
+        is("told while they are written", told.get(), false)?;
+        gate.let_go(1);
+        Ok(())
+    };
+    both(telling, meanwhile).await
 }

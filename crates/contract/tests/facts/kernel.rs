@@ -25,8 +25,10 @@ fn every_fact_stands() {
         .enable_all()
         .build()
         .unwrap();
+    let place = tempfile::tempdir().unwrap();
     let running = Running {
         transport: crate::TRANSPORT,
+        place: place.path().into(),
     };
     let findings = runtime.block_on(try_all(&running, |_| true));
     let mut differs = Vec::new();

@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 
-use super::{Desk, Lane, LaneCounts, Spawner};
+use super::{Desk, Kit, Lane, LaneCounts, Spawner};
 use crate::buffer::Pool;
 use crate::interrupt::Interrupts;
 use crate::limits::{IN_HEADER, OUT_HEADER, PAYLOAD_MIN};
@@ -78,8 +78,10 @@ impl<F: FileSystem> Door<F> {
         let (ours, kernel) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
         let desk = Desk {
             device: Arc::new(Device::of(ours)),
-            pool: Arc::new(Pool::new(PAYLOAD_MIN)),
-            interrupts: Arc::new(Interrupts::new()),
+            kit: Arc::new(Kit {
+                pool: Arc::new(Pool::new(PAYLOAD_MIN)),
+                interrupts: Arc::new(Interrupts::new()),
+            }),
             dialect: Dialect { setxattr_ext },
             counts: Arc::new(LaneCounts::default()),
         };
@@ -101,10 +103,10 @@ impl<F: FileSystem> Door<F> {
 
     /// What a reader of the device does with this message. Panics if the kernel would not be content.
     pub fn by_device(&self, message: &[u8]) -> Option<Vec<u8>> {
-        let mut buffer = self.lane.desk.pool.take();
+        let mut buffer = self.lane.desk.kit.pool.take();
         buffer.landing()[..message.len()].copy_from_slice(message);
         let buffer = self.lane.receive(buffer, message.len());
-        self.lane.desk.pool.give(buffer);
+        self.lane.desk.kit.pool.give(buffer);
         let answer = self.receive();
         assert_eq!(self.receive(), None, "a second answer");
         let error = answer.as_ref().map(|bytes| taken(bytes, unique(message)));

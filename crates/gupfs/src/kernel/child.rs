@@ -4,6 +4,7 @@ use crate::exit::{Exit, OrTrouble, Outcome};
 use clap::Parser;
 use gupfs_contract::{Running, Weight, try_all};
 use gupfs_door::Transport;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The first argument of such a process.
@@ -12,6 +13,8 @@ pub const NAME: &str = "kernel-facts";
 /// Tries what the kernel does with a FUSE server's answers; started by `gupfs up` and `gupfs doctor`
 #[derive(Parser)]
 pub struct Facts {
+    /// Where to mount
+    place: PathBuf,
     /// Also those that no mount counts on
     #[arg(long)]
     all: bool,
@@ -31,6 +34,12 @@ impl Facts {
     pub fn run(self) -> Outcome<Exit> {
         // A session of its own, as the guardian has: Ctrl-C is meant for who started us, and we leave no mount behind.
         let _ = rustix::process::setsid();
+        if rustix::process::geteuid().is_root()
+            && let Err(error) = gupfs_door::mountpoint::keep_mounts_private()
+        {
+            // A container may forbid it. The mounts are seen then, for a moment.
+            tracing::debug!(%error, "mounts are not private");
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -40,7 +49,11 @@ impl Facts {
             true => Transport::Device,
             false => Transport::Auto,
         };
-        let findings = runtime.block_on(try_all(&Running { transport }, |fact| {
+        let running = Running {
+            transport,
+            place: self.place,
+        };
+        let findings = runtime.block_on(try_all(&running, |fact| {
             self.all || fact.weight == Weight::CountedOn
         }));
         runtime.shutdown_timeout(Duration::from_secs(5));

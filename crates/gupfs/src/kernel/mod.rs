@@ -15,9 +15,14 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// All facts take less than a second; a machine under load has time.
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// For a child that has answered to end.
+const GRACE: Duration = Duration::from_secs(1);
+const GRACE_STEPS: u32 = 100;
 
 /// Which facts to try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,15 +33,18 @@ pub enum Which {
 }
 
 /// Facts that are being tried by a second process of this program: mounts of its own, which may hang on a strange kernel,
-/// are none of ours.
+/// are none of ours. Dropped, it is told to end, and leaves no mount.
 pub struct Trial {
     child: Child,
+    /// Its mounts are below.
+    place: TempDir,
 }
 
 impl Trial {
     pub fn begin(which: Which, transport: Transport) -> std::io::Result<Trial> {
+        let place = tempfile::Builder::new().prefix("gupfs-kernel-").tempdir()?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(NAME);
+        command.arg(NAME).arg(place.path());
         if which == Which::All {
             command.arg("--all");
         }
@@ -48,7 +56,7 @@ impl Trial {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Trial { child })
+        Ok(Trial { child, place })
     }
 
     /// Waits for the end of it.
@@ -58,28 +66,42 @@ impl Trial {
     pub fn findings(mut self) -> Result<Vec<Finding>, String> {
         let mut pipe = self.child.stdout.take().ok_or("it has no output")?;
         let (send, receive) = mpsc::channel();
-        let text = std::thread::scope(|scope| {
-            scope.spawn(move || {
-                let mut text = String::new();
-                let read = pipe.read_to_string(&mut text);
-                // Nobody listens any more if it took too long.
-                let _ = send.send(read.map(|_| text));
-            });
-            let text = receive.recv_timeout(DEADLINE);
-            if text.is_err() {
-                // Its end is the end of the pipe, and of who reads it.
-                let _ = self.child.kill();
-            }
-            text
+        // Nobody waits for this thread: a child that hangs on its own mount may keep the pipe open.
+        let reader = std::thread::Builder::new().name("kernel facts".into());
+        let reading = reader.spawn(move || {
+            let mut text = String::new();
+            let read = pipe.read_to_string(&mut text);
+            let _ = send.send(read.map(|_| text));
         });
-        let ended = self.child.wait().map_err(|error| error.to_string())?;
-        let text = text
+        reading.map_err(|error| error.to_string())?;
+        let text = receive
+            .recv_timeout(DEADLINE)
             .map_err(|_| format!("it took longer than {} s", DEADLINE.as_secs()))?
             .map_err(|error| error.to_string())?;
-        match ended.success() {
-            true => serde_json::from_str(&text).map_err(|error| error.to_string()),
-            false => Err(format!("it ended with {ended}")),
+        serde_json::from_str(&text).map_err(|_| "it ended without an answer".into())
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        // A child that has answered is about to end by itself.
+        for _ in 0..GRACE_STEPS {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            std::thread::sleep(GRACE / GRACE_STEPS);
         }
+        let _ = self.child.kill();
+        for entry in std::fs::read_dir(self.place.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            if let Err(error) = gupfs_door::mountpoint::detach(&entry.path()) {
+                tracing::debug!(%error, path = %entry.path().display(), "a mount of a try stays");
+            }
+        }
+        let _ = self.child.try_wait();
     }
 }
 
@@ -114,8 +136,12 @@ pub fn refuse(findings: &[Finding]) -> Outcome<()> {
                 .todo("`gupfs doctor` lists every rule and how this kernel keeps it")
                 .exit(Exit::Failed));
             }
-            (Verdict::Untried(why), _) => {
-                tracing::debug!(fact = finding.fact, why, "the kernel was not tried");
+            (Verdict::Untried(why), Weight::CountedOn) => {
+                tracing::warn!(
+                    fact = finding.fact,
+                    why,
+                    "what every mount counts on could not be tried in this kernel, and is believed"
+                );
             }
             _ => {}
         }
@@ -141,13 +167,25 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_that_could_not_be_tried_refuses_nothing() {
+        let finding = |verdict| Finding {
+            rule: Rule::Names,
+            weight: Weight::CountedOn,
+            fact: "names are names".into(),
+            verdict,
+        };
+        let untried = finding(Verdict::Untried("no /dev/fuse".into()));
+        assert!(refuse(&[untried]).is_ok());
+        assert!(refuse(&[finding(Verdict::Differs("no".into()))]).is_err());
+    }
+
+    #[test]
     fn a_kernel_that_breaks_what_is_counted_on_is_refused_by_the_rules_name() {
         assert_eq!(refusal(None), None);
         let broken = [
-            (Quirk::AttributesNeverAgain, "'features'"),
-            (Quirk::InvalidationIgnored, "'invalidations'"),
-            (Quirk::NamesSurvive, "'names'"),
-            (Quirk::FlockUnlocks, "'locks'"),
+            (Quirk::PagesSurviveAttributes, "'features'"),
+            (Quirk::AttributesNeverAgain, "'lifetimes'"),
+            (Quirk::PagesSurviveWrites, "'two doors'"),
         ];
         for (quirk, name) in broken {
             let refusal = refusal(Some(quirk)).unwrap();

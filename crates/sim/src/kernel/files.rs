@@ -30,16 +30,19 @@ struct Held {
 }
 
 impl<F: FileSystem> Kernel<F> {
-    pub async fn open(self: &Arc<Kernel<F>>, name: &[u8]) -> Result<File<F>> {
+    /// `flags`: O_… of the program.
+    pub async fn open(self: &Arc<Kernel<F>>, name: &[u8], flags: u32) -> Result<File<F>> {
         let node = self.walk(name).await?;
         let request = op::Open {
-            flags: 0,
+            flags,
             open_flags: OpenFlags::empty(),
         };
         let opened = self.ask(self.fs.open(self.call(node), request)).await?;
-        let direct = opened.flags.contains(OpenedFlags::DIRECT_IO);
-        if !direct && !opened.flags.contains(OpenedFlags::KEEP_CACHE) {
-            self.drop_pages(node, 0).await;
+        if !opened.flags.contains(OpenedFlags::KEEP_CACHE) {
+            self.drop_pages(node, 0, u64::MAX).await;
+        }
+        if !opened.flags.contains(OpenedFlags::DIRECT_IO) {
+            self.enter_page_cache(node).await?;
         }
         Ok(File {
             kernel: self.clone(),
@@ -50,12 +53,38 @@ impl<F: FileSystem> Kernel<F> {
         })
     }
 
+    /// Waits for the writes that go beside each other now; later ones take turns.
+    async fn enter_page_cache(&self, node: NodeId) -> Result<()> {
+        if !self.has(Quirk::OpensWaitForAll) {
+            self.state().node_mut(node)?.doors.cached += 1;
+        }
+        loop {
+            let done = self.state().node(node)?.doors.done.clone();
+            let done = done.notified();
+            if self.may_enter(node)? {
+                return Ok(());
+            }
+            done.await;
+        }
+    }
+
+    fn may_enter(&self, node: NodeId) -> Result<bool> {
+        let mut state = self.state();
+        let doors = &mut state.node_mut(node)?.doors;
+        let alone = doors.beside == 0;
+        if alone && self.has(Quirk::OpensWaitForAll) {
+            doors.cached += 1;
+        }
+        Ok(alone)
+    }
+
     pub(super) async fn flush_and_release(
         &self,
         node: NodeId,
         fh: Handle,
         flags: ReleaseFlags,
     ) -> Result<()> {
+        self.write_back_all(node).await;
         let flush = op::Flush {
             fh,
             lock_owner: OWNER,
@@ -106,20 +135,17 @@ impl<F: FileSystem> File<F> {
         let lock = kernel.state().lock_of(self.node)?;
         let end = at + bytes.len() as u64;
         let extends = end > kernel.state().node(self.node)?.attr.size;
-        let parallel = self.flags.contains(OpenedFlags::PARALLEL_DIRECT_WRITES);
-        let beside = parallel
+        let parallel = self.flags.contains(OpenedFlags::PARALLEL_DIRECT_WRITES)
             && (!extends || kernel.has(Quirk::ExtendingTogether))
             && !kernel.has(Quirk::WritesOneByOne);
-        match beside {
-            true => {
-                let _shared = lock.read().await;
-                self.write_at(at, bytes).await
-            }
-            false => {
-                let _alone = lock.write().await;
-                self.write_at(at, bytes).await
+        if parallel {
+            let _shared = lock.read().await;
+            if let Some(_beside) = Beside::enter(kernel, self.node)? {
+                return self.write_at(at, bytes).await;
             }
         }
+        let _alone = lock.write().await;
+        self.write_at(at, bytes).await
     }
 
     /// Where the kernel believes the end to be: nobody is asked.
@@ -129,15 +155,23 @@ impl<F: FileSystem> File<F> {
         let _alone = lock.write().await;
         if kernel.has(Quirk::AppendAsks) {
             kernel.state().doubt(self.node)?;
-            kernel.known(self.node).await?;
+            kernel.known(self.node, true).await?;
         }
         let at = kernel.state().node(self.node)?.attr.size;
         self.write_at(at, bytes).await
     }
 
-    /// The caller has the file's lock. Whatever was cached of the bytes is dropped.
+    /// The caller has the file's lock. What is cached of the range is dropped before the bytes go, and after it what was
+    /// cached again meanwhile.
     async fn write_at(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let kernel = &self.kernel;
+        let end = at + bytes.len() as u64;
+        let drop_pages = async || {
+            if !kernel.has(Quirk::PagesSurviveWrites) {
+                kernel.drop_pages(self.node, at, end).await;
+            }
+        };
+        drop_pages().await;
         let request = op::Write {
             fh: self.fh,
             offset: at,
@@ -149,7 +183,9 @@ impl<F: FileSystem> File<F> {
         let written = kernel.ask(kernel.fs.write(kernel.call(self.node), request));
         let written = u64::from(written.await?);
         kernel.state().wrote(self.node, at + written)?;
-        kernel.drop_pages(self.node, at).await;
+        if !kernel.has(Quirk::PagesDropBefore) {
+            drop_pages().await;
+        }
         Ok(())
     }
 
@@ -175,11 +211,12 @@ impl<F: FileSystem> File<F> {
             }
         };
         {
-            let mut bytes = page.lock().await;
-            let mut stored = bytes.take().unwrap_or_default().to_vec();
+            let mut cached = page.lock().await;
+            let mut stored = cached.bytes.take().unwrap_or_default().to_vec();
             stored.resize(PAGE as usize, 0);
             stored[0] = byte;
-            *bytes = Some(stored.into());
+            cached.bytes = Some(stored.into());
+            cached.dirty = Some(self.fh);
         }
         if kernel.has(Quirk::StoresAreWritten) {
             self.write(0, &[byte]).await?;
@@ -220,7 +257,10 @@ impl<F: FileSystem> File<F> {
         if flocked && self.kernel.has(Quirk::FlockUnlocks) {
             self.set_flock(LockKind::Unlock).await?;
         }
-        let flags = match flocked {
+        if !self.is_direct() {
+            self.kernel.state().node_mut(self.node)?.doors.cached -= 1;
+        }
+        let flags = match flocked && !self.kernel.has(Quirk::FlockStays) {
             true => ReleaseFlags::FLOCK_UNLOCK,
             false => ReleaseFlags::empty(),
         };
@@ -228,5 +268,33 @@ impl<F: FileSystem> File<F> {
             kernel, node, fh, ..
         } = self;
         kernel.flush_and_release(node, fh, flags).await
+    }
+}
+
+/// A write that goes beside others, until it is dropped.
+struct Beside<'a, F: FileSystem> {
+    kernel: &'a Kernel<F>,
+    node: NodeId,
+}
+
+impl<F: FileSystem> Beside<'_, F> {
+    /// None while somebody uses the page cache: then writes take turns.
+    fn enter(kernel: &Kernel<F>, node: NodeId) -> Result<Option<Beside<'_, F>>> {
+        let mut state = kernel.state();
+        let doors = &mut state.node_mut(node)?.doors;
+        if doors.cached > 0 {
+            return Ok(None);
+        }
+        doors.beside += 1;
+        Ok(Some(Beside { kernel, node }))
+    }
+}
+
+impl<F: FileSystem> Drop for Beside<'_, F> {
+    fn drop(&mut self) {
+        if let Ok(node) = self.kernel.state().node_mut(self.node) {
+            node.doors.beside -= 1;
+            node.doors.done.notify_waiters();
+        }
     }
 }

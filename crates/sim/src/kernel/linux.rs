@@ -50,8 +50,13 @@ impl Tree for Mounted {
         self.0.link(name.as_bytes(), new.as_bytes()).await
     }
 
-    async fn open(&self, name: &str, _: How) -> Result<File<Probe>, Errno> {
-        self.0.open(name.as_bytes()).await
+    async fn open(&self, name: &str, how: How) -> Result<File<Probe>, Errno> {
+        let flags = match how {
+            How::Read => libc::O_RDONLY,
+            How::ReadWrite => libc::O_RDWR,
+            How::Append => libc::O_WRONLY | libc::O_APPEND,
+        };
+        self.0.open(name.as_bytes(), flags as u32).await
     }
 
     async fn cover(&self, name: &str) -> Result<(), Otherwise> {
@@ -77,8 +82,9 @@ impl Tree for Mounted {
         }
     }
 
-    async fn abort(&self) {
+    async fn abort(&self) -> Result<(), Otherwise> {
         self.0.abort();
+        Ok(())
     }
 }
 

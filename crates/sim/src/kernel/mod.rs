@@ -22,7 +22,7 @@ pub use linux::{Model, Mounted};
 pub use quirk::Quirk;
 
 use gupfs_door::imagined::{Asker, Imagined};
-use gupfs_door::{Call, Errno, FileSystem, InitFlags, NodeId, Result, op};
+use gupfs_door::{Attr, Call, Errno, FileSystem, InitFlags, NodeId, Result, op};
 use parking_lot::{Mutex, MutexGuard};
 use state::State;
 use std::sync::Arc;
@@ -96,20 +96,20 @@ impl<F: FileSystem> Kernel<F> {
     /// stat(2).
     pub async fn size(&self, name: &[u8]) -> Result<u64> {
         let node = self.walk(name).await?;
-        self.known(node).await?;
-        Ok(self.state().node(node)?.attr.size)
+        Ok(self.known(node, true).await?.size)
     }
 
-    /// Asks for attributes that are not believed any more.
-    async fn known(&self, node: NodeId) -> Result<()> {
-        let (version, believed) = {
+    /// The attributes, asked for if they are not believed any more. An answer that is too old to be kept still reaches the
+    /// program.
+    async fn known(&self, node: NodeId, all: bool) -> Result<Attr> {
+        let version = {
             let state = self.state();
-            let believed = state.node(node)?.believed_at(Instant::now());
-            (state.version(), believed)
+            let known = state.node(node)?;
+            if known.believed_at(Instant::now(), all) || self.has(Quirk::AttributesNeverAgain) {
+                return Ok(known.attr);
+            }
+            state.version()
         };
-        if believed || self.has(Quirk::AttributesNeverAgain) {
-            return Ok(());
-        }
         let request = op::Getattr {
             flags: Default::default(),
             fh: None,
@@ -119,8 +119,11 @@ impl<F: FileSystem> Kernel<F> {
             .state()
             .attributes(node, found.attr, found.ttl, version);
         if drop_pages && !self.has(Quirk::PagesSurviveAttributes) {
-            self.drop_pages(node, 0).await;
+            self.drop_pages(node, 0, u64::MAX).await;
         }
-        Ok(())
+        if self.flags.contains(InitFlags::WRITEBACK_CACHE) {
+            return Ok(self.state().node(node)?.attr);
+        }
+        Ok(found.attr)
     }
 }

@@ -3,7 +3,9 @@
 use super::state::Asked;
 use super::{Kernel, Quirk};
 use gupfs_door::op::{self, Name};
-use gupfs_door::{Entry, Errno, FileSystem, InitFlags, NodeId, OpenFlags, ReleaseFlags, Result};
+use gupfs_door::{
+    Entry, Errno, FileSystem, InitFlags, LockOwner, NodeId, OpenFlags, ReleaseFlags, Result,
+};
 
 /// Room for one listing's answer.
 const LISTING: u32 = 4096;
@@ -22,7 +24,7 @@ impl<F: FileSystem> Kernel<F> {
     async fn take(&self, name: &[u8], entry: &Entry, asked: Asked) {
         let drop_pages = self.state().entry((DIR, name.into()), entry, asked);
         if drop_pages && !self.has(Quirk::PagesSurviveAttributes) {
-            self.drop_pages(entry.node, 0).await;
+            self.drop_pages(entry.node, 0, u64::MAX).await;
         }
     }
 
@@ -31,7 +33,7 @@ impl<F: FileSystem> Kernel<F> {
         let keep_cover = self.has(Quirk::CoverStays);
         let believed = self.state().believed(&(DIR, name.into()), keep_cover);
         if let Some(node) = believed {
-            return Ok(node);
+            return node.ok_or(Errno::ENOENT);
         }
         let lock = self.state().lock_of(DIR)?;
         let _shared = lock.read().await;
@@ -46,10 +48,15 @@ impl<F: FileSystem> Kernel<F> {
         };
         let entry = self.ask(self.fs.lookup(self.call(DIR), request)).await?;
         if entry.node == NodeId::NONE {
+            if !self.has(Quirk::AbsenceForgotten) {
+                let mut state = self.state();
+                state.absent((DIR, name.into()), entry.name_ttl, asked);
+            }
             return Err(Errno::ENOENT);
         }
+        let passed = self.asked() != asked;
         self.take(name, &entry, asked).await;
-        if self.has(Quirk::LookupHasVersion) && self.asked() != asked {
+        if passed && self.has(Quirk::LookupHasVersion) {
             self.state().doubt(entry.node)?;
         }
         Ok(entry.node)
@@ -63,7 +70,10 @@ impl<F: FileSystem> Kernel<F> {
             Ok(_) => return Err(Errno::EEXIST),
             Err(other) => return Err(other),
         }
-        let asked = self.asked();
+        let mut asked = self.asked();
+        if !self.has(Quirk::CreateHasVersion) {
+            asked.version = 0;
+        }
         let request = op::Create {
             name: Name::new(name),
             flags: 0,
@@ -128,7 +138,7 @@ impl<F: FileSystem> Kernel<F> {
             let answer = self.ask(self.fs.readdirplus(self.call(DIR), request));
             let entries = answer.await?.entries();
             let Some((_, last, _)) = entries.last() else {
-                return Ok(found);
+                break;
             };
             offset = *last;
             for (entry, _, name) in entries {
@@ -143,5 +153,14 @@ impl<F: FileSystem> Kernel<F> {
                 found.push(name);
             }
         }
+        let release = op::Release {
+            fh: opened.fh,
+            open_flags: 0,
+            flags: ReleaseFlags::empty(),
+            lock_owner: LockOwner(0),
+        };
+        // Nobody is told how that went.
+        let _ = self.ask(self.fs.releasedir(self.call(DIR), release)).await;
+        Ok(found)
     }
 }

@@ -20,9 +20,9 @@ impl<F: FileSystem> Kernel<F> {
             doubted.map_err(|_| NotifyError::Unknown)?;
         }
         if offset >= 0 {
-            self.drop_pages(node, offset as u64).await;
+            self.drop_pages(node, offset as u64, u64::MAX).await;
         } else if self.has(Quirk::AttributesWaitForPages) {
-            self.drop_pages(node, 0).await;
+            self.drop_pages(node, 0, u64::MAX).await;
         }
         Ok(())
     }

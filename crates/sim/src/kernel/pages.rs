@@ -2,14 +2,25 @@
 
 use super::{Kernel, Quirk};
 use bytes::Bytes;
-use gupfs_door::{FileSystem, Handle, InitFlags, LockOwner, NodeId, ReadFlags, Result, op};
+use gupfs_door::{
+    Errno, FileSystem, Handle, InitFlags, LockOwner, NodeId, ReadFlags, Result, WriteFlags, op,
+};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::Mutex;
 
 pub const PAGE: u64 = 4096;
 
-/// None until it was read.
-pub type Page = Arc<Mutex<Option<Bytes>>>;
+/// A page, with its lock.
+pub type Page = Arc<Mutex<Cached>>;
+
+#[derive(Default)]
+pub struct Cached {
+    /// None until it was read.
+    pub bytes: Option<Bytes>,
+    /// Stored into by a mapping, and not written yet: whoever drops it writes it first, through this open file.
+    pub dirty: Option<Handle>,
+}
 
 impl<F: FileSystem> Kernel<F> {
     /// A page, from the cache or from the server.
@@ -20,11 +31,11 @@ impl<F: FileSystem> Kernel<F> {
                 let pages = &mut state.node_mut(node)?.pages;
                 pages.entry(index).or_default().clone()
             };
-            let mut bytes = page.lock().await;
+            let mut cached = page.lock().await;
             if !self.is_cached(node, index, &page) {
                 continue; // dropped while we waited for its lock
             }
-            if let Some(bytes) = &*bytes {
+            if let Some(bytes) = &cached.bytes {
                 return Ok(bytes.clone());
             }
             let owner = self.has(Quirk::OwnerEverywhere).then_some(LockOwner(1));
@@ -32,7 +43,7 @@ impl<F: FileSystem> Kernel<F> {
                 .read_past(node, fh, index * PAGE, PAGE as u32, owner)
                 .await
             {
-                Ok(read) => return Ok(bytes.insert(read).clone()),
+                Ok(read) => return Ok(cached.bytes.insert(read).clone()),
                 Err(errno) => {
                     self.forget_page(node, index, &page);
                     return Err(errno);
@@ -82,21 +93,63 @@ impl<F: FileSystem> Kernel<F> {
         Ok(data.into_bytes())
     }
 
-    /// Pages from `offset` on are gone when this ends; it waits for those that are being read.
-    pub(super) async fn drop_pages(&self, node: NodeId, offset: u64) {
+    /// Pages of a range are gone when this ends. It waits for those that are being read, and for the server to take those
+    /// that are dirty.
+    pub(super) async fn drop_pages(&self, node: NodeId, from: u64, to: u64) {
         let pages: Vec<(u64, Page)> = match self.state().node(node) {
             Ok(node) => {
-                let behind = node.pages.range(offset / PAGE..);
+                let behind = node.pages.range(from / PAGE..to.div_ceil(PAGE));
                 behind.map(|(index, page)| (*index, page.clone())).collect()
             }
             Err(_) => return,
         };
         for (index, page) in pages {
-            let _locked = match self.has(Quirk::PagesWithoutLock) {
-                true => None,
-                false => Some(page.lock().await),
-            };
+            if self.has(Quirk::PagesWithoutLock) {
+                self.forget_page(node, index, &page);
+                continue;
+            }
+            let mut locked = page.lock().await;
+            self.write_back(node, index, &mut locked).await;
             self.forget_page(node, index, &page);
+        }
+    }
+
+    /// Writes a dirty page. If the server refuses, the bytes are lost.
+    async fn write_back(&self, node: NodeId, index: u64, page: &mut Cached) {
+        let Some(fh) = page.dirty.take() else { return };
+        if self.has(Quirk::DirtyPagesVanish) {
+            return;
+        }
+        let Ok(size) = self.state().node(node).map(|node| node.attr.size) else {
+            return;
+        };
+        let within = size.saturating_sub(index * PAGE).min(PAGE) as usize;
+        let bytes = page.bytes.clone().unwrap_or_default();
+        let request = op::Write {
+            fh,
+            offset: index * PAGE,
+            flags: WriteFlags::CACHE,
+            lock_owner: None,
+            open_flags: 0,
+            data: self.imagined.payload(&bytes[..within.min(bytes.len())]),
+        };
+        let written = self.ask(self.fs.write(self.call(node), request)).await;
+        debug_assert!(written.is_ok() || self.dead.load(Ordering::Relaxed));
+    }
+
+    /// All dirty pages of a file: fsync, and close of a descriptor.
+    pub(super) async fn write_back_all(&self, node: NodeId) {
+        let pages: Vec<(u64, Page)> = match self.state().node(node) {
+            Ok(node) => node
+                .pages
+                .iter()
+                .map(|(index, page)| (*index, page.clone()))
+                .collect(),
+            Err(_) => return,
+        };
+        for (index, page) in pages {
+            let mut page = page.lock().await;
+            self.write_back(node, index, &mut page).await;
         }
     }
 
@@ -108,11 +161,11 @@ impl<F: FileSystem> Kernel<F> {
         at: u64,
     ) -> Result<Option<u8>> {
         let behind = at >= self.state().node(node)?.attr.size;
-        if self.flags.contains(InitFlags::AUTO_INVAL_DATA)
-            || behind
-            || self.has(Quirk::PagesDieWithServer)
-        {
-            self.known(node).await?;
+        if self.has(Quirk::PagesDieWithServer) && self.dead.load(Ordering::Relaxed) {
+            return Err(Errno::ENOTCONN);
+        }
+        if self.flags.contains(InitFlags::AUTO_INVAL_DATA) || behind {
+            self.known(node, false).await?;
         }
         if at >= self.state().node(node)?.attr.size {
             return Ok(None);

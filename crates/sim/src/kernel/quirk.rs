@@ -33,14 +33,28 @@ pub enum Quirk {
     SpliceDirect,
     /// Each store into a mapped page is written at once.
     StoresAreWritten,
+    /// A write past the page cache drops no pages.
+    PagesSurviveWrites,
+    /// It drops them before it, not after it.
+    PagesDropBefore,
+    /// Writes go beside each other also while somebody opens the file for the page cache.
+    OpensWaitForAll,
+    /// The answer to CREATE is taken only if nothing newer is known.
+    CreateHasVersion,
+    /// That there is no such name is not remembered.
+    AbsenceForgotten,
+    /// Dirty pages are dropped without being written.
+    DirtyPagesVanish,
     /// Every write has the file for itself.
     WritesOneByOne,
     /// Writes behind the end go beside each other.
     ExtendingTogether,
     /// An append asks for the size first.
     AppendAsks,
-    /// flock is taken back before RELEASE.
+    /// flock is taken back before RELEASE: as good.
     FlockUnlocks,
+    /// Nobody is told that a flock is over.
+    FlockStays,
     /// The kernel believes the server's size with a write-back cache, too.
     WritebackBelieves,
     /// Pages of a dead server are dropped whatever was agreed on.

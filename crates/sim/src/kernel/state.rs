@@ -5,7 +5,7 @@ use gupfs_door::{Attr, Entry, Errno, InitFlags, NodeId, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::RwLock;
+use tokio::sync::{Notify, RwLock};
 use tokio::time::Instant;
 
 const REGULAR: u32 = 0o100_000;
@@ -30,15 +30,28 @@ pub struct Node {
     pub attr: Attr,
     /// None: not believed.
     until: Option<Instant>,
+    /// Times and space were changed by a write: stat asks, reading does not.
+    modified: bool,
     version: u64,
     /// The inode's lock: of a directory while names in it change, of a file while it is written.
     pub lock: Arc<RwLock<()>>,
     pub pages: BTreeMap<u64, Page>,
+    pub doors: Doors,
+}
+
+/// Who uses a file through the page cache, and who writes past it beside others: never both.
+#[derive(Default)]
+pub struct Doors {
+    pub cached: usize,
+    pub beside: usize,
+    /// One of those who wrote beside others is done.
+    pub done: Arc<Notify>,
 }
 
 /// A name that is known, and until when.
 pub struct Name {
-    pub node: NodeId,
+    /// None: there is no such name.
+    pub node: Option<NodeId>,
     pub until: Instant,
     pub epoch: u64,
 }
@@ -49,14 +62,17 @@ impl Node {
             lookups: 0,
             attr,
             until: None,
+            modified: false,
             version: 0,
             lock: Arc::default(),
             pages: BTreeMap::new(),
+            doors: Doors::default(),
         }
     }
 
-    pub fn believed_at(&self, now: Instant) -> bool {
-        self.until.is_some_and(|until| now < until)
+    /// For stat(2) all of them, for reading the size.
+    pub fn believed_at(&self, now: Instant, all: bool) -> bool {
+        self.until.is_some_and(|until| now < until) && !(all && self.modified)
     }
 }
 
@@ -101,7 +117,7 @@ impl State {
     }
 
     /// A name that may be believed now. One of an older epoch is gone, and what is mounted on it.
-    pub fn believed(&mut self, place: &Place, keep_cover: bool) -> Option<NodeId> {
+    pub fn believed(&mut self, place: &Place, keep_cover: bool) -> Option<Option<NodeId>> {
         let name = self.names.get(place)?;
         if name.epoch < self.epoch {
             self.names.remove(place);
@@ -120,13 +136,23 @@ impl State {
         let node = self.nodes.entry(entry.node);
         node.or_insert_with(|| Node::new(entry.attr)).lookups += 1;
         let name = Name {
-            node: entry.node,
+            node: Some(entry.node),
             until: after(entry.name_ttl),
             epoch: asked.epoch,
         };
         self.names.insert(place, name);
         let version = if fresh { 0 } else { asked.version };
         self.attributes(entry.node, entry.attr, entry.attr_ttl, version)
+    }
+
+    /// An answer that says that there is no such name.
+    pub fn absent(&mut self, place: Place, ttl: Duration, asked: Asked) {
+        let name = Name {
+            node: None,
+            until: after(ttl),
+            epoch: asked.epoch,
+        };
+        self.names.insert(place, name);
     }
 
     /// Attributes as an answer brings them; nothing if it was asked for before something newer was known. `version` 0:
@@ -138,6 +164,7 @@ impl State {
         ttl: Duration,
         version: u64,
     ) -> bool {
+        // With both, pages follow attributes.
         let writes_back = self.agreed(InitFlags::WRITEBACK_CACHE);
         let (auto, explicit) = (
             self.agreed(InitFlags::AUTO_INVAL_DATA),
@@ -152,6 +179,7 @@ impl State {
         self.version += 1;
         known.version = self.version;
         known.until = Some(after(ttl));
+        known.modified = false;
         let regular = attr.mode & KIND == REGULAR;
         if writes_back && regular {
             attr.size = known.attr.size;
@@ -160,7 +188,7 @@ impl State {
         let resized = known.attr.size != attr.size;
         let touched = known.attr.mtime != attr.mtime;
         known.attr = attr;
-        regular && !explicit && (resized || auto && touched)
+        regular && (auto && (resized || touched) || !explicit && resized)
     }
 
     /// What is known of a node's attributes is not believed any more, and neither are answers on their way.
@@ -175,8 +203,11 @@ impl State {
 
     /// A file was written up to `end`.
     pub fn wrote(&mut self, node: NodeId, end: u64) -> Result<()> {
-        self.doubt(node)?;
+        self.version += 1;
+        let version = self.version;
         let known = self.node_mut(node)?;
+        known.version = version;
+        known.modified = true;
         known.attr.size = known.attr.size.max(end);
         Ok(())
     }
