@@ -76,10 +76,11 @@ impl Client {
                 inode.state().cleared(component, stripe, stat);
                 Ok(())
             });
-        // Each is tried, also when one fails.
+        // Each is tried, also when one fails; those that were cut have a new time.
         let outcomes = join::all(cut.collect()).await;
-        outcomes.into_iter().collect::<Result<(), Refusal>>()?;
         let mut state = inode.state();
+        state.wrote(0, self.world.clock.now());
+        outcomes.into_iter().collect::<Result<(), Refusal>>()?;
         state.beyond = state.size;
         Ok(())
     }
@@ -88,7 +89,10 @@ impl Client {
     /// end goes, and their times become the file's. What cannot be cut now is cut when the file grows.
     pub(super) async fn after_failure(&self, inode: &File, has_end: bool) {
         if has_end && let Err(refusal) = self.cut_leftovers(inode).await {
-            tracing::debug!(ino = %inode.ino, %refusal, "what a failed write left behind the end stays");
+            tracing::warn!(
+                ino = %inode.ino, %refusal,
+                "what a failed write left behind the file's end could not be cut; until the file grows, a crash would make it part of the file"
+            );
         }
         inode.state().wrote(0, self.world.clock.now());
     }

@@ -72,6 +72,68 @@ async fn what_a_failed_write_left_behind_the_end_reads_as_zeros_when_the_file_gr
     }
 }
 
+/// Size and time are what a recovery would find, were the client to die now.
+#[tokio::test(start_paused = true)]
+async fn after_a_failure_the_objects_say_what_was_told() {
+    let border = 256 << 10;
+    for way in ["write", "append", "allocate", "zero", "within"] {
+        let site = Site::new(4).await;
+        let file = site.create("file").await;
+        site.write(&file, 0, &vec![1; border as usize + 300_000])
+            .await;
+        let size = site.attr(file.ino()).await.size;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let refuse = |op| {
+            let mut state = site.ost.state.lock();
+            state.refused.push((op, OstId(1), Refusal::NoSpace));
+        };
+        let grow = |how| {
+            let client = &site.client;
+            let file = &file;
+            async move { client.allocate(file, how, size, 400_000, false).await }
+        };
+        let failed = match way {
+            "write" => {
+                refuse("write");
+                site.try_write(&file, size + 10_000, 400_000)
+                    .await
+                    .map(drop)
+            }
+            "append" => {
+                refuse("write");
+                site.try_write(&file, size, 400_000).await.map(drop)
+            }
+            "allocate" => {
+                refuse("allocate");
+                grow(AllocateHow::Allocate { keep_size: false }).await
+            }
+            "zero" => {
+                refuse("allocate");
+                grow(AllocateHow::Zero { keep_size: false }).await
+            }
+            _ => {
+                refuse("write");
+                site.try_write(&file, border, 300_000).await.map(drop)
+            }
+        };
+        let attr = site.attr(file.ino()).await;
+        let layout = site.mds.inode(file.ino()).layout;
+        let state = site.ost.state.lock();
+        for (component, stripe, _, object, _) in layout.objects(file.ino()) {
+            let Some(object) = state.objects.get(&object) else {
+                continue;
+            };
+            let most = layout.components[component].object_size(stripe, attr.size);
+            let stat = object.stat();
+            assert!(
+                stat.size <= most,
+                "{way} ({failed:?}): {stat:?}, not {most}"
+            );
+            assert!(stat.mtime <= attr.mtime, "{way} ({failed:?}): {stat:?}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_given_up_half_way_leaves_no_bytes_behind_the_end() {
     let site = Site::new(3).await;
