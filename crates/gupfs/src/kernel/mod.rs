@@ -183,8 +183,7 @@ mod tests {
     fn a_kernel_that_breaks_what_is_counted_on_is_refused_by_the_rules_name() {
         assert_eq!(refusal(None), None);
         let broken = [
-            (Quirk::PagesSurviveAttributes, "'features'"),
-            (Quirk::AttributesNeverAgain, "'lifetimes'"),
+            (Quirk::AttributesNeverAgain, "'features'"),
             (Quirk::PagesSurviveWrites, "'two doors'"),
         ];
         for (quirk, name) in broken {
