@@ -33,6 +33,8 @@ pub enum Rule {
 pub enum Weight {
     /// Every mount counts on it.
     CountedOn,
+    /// Without it files are read past the kernel's page cache.
+    ForPageCache,
     /// Mounts of which several share files will count on it.
     ForSharing,
     /// We guard against it; a kernel that does otherwise is as good.

@@ -6,7 +6,8 @@
 //! Enter  at `ALL` for the facts, `try_all` to try them.
 //!
 //! A fact is tried on whatever is a [`Linux`]: the running kernel ([`Running`]), or a model of it. Some facts are *counted
-//! on*: a kernel without them would make us serve what is not so, and a mount is refused. Others are *guarded against*: if
+//! on*: a kernel without them would make us serve what is not so, and a mount is refused. Some decide whether its page cache
+//! is used. Others are *guarded against*: if
 //! a kernel does otherwise our care is in vain, and that is all.
 
 // The kernel stands outside the simulated world: it is tried by its own clock.

@@ -78,5 +78,6 @@ pub const RING_REFUSED_PAUSE: std::time::Duration = std::time::Duration::from_mi
 /// After so long without a request a ring gives memory back ...
 pub const RING_QUIET: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// ... of places whose payload was longer than this.
+/// ... of all places but a few, which keep this much of their payload.
 pub const RING_TOUCHED: usize = 64 * 1024;
+pub const RING_PLACES_KEPT: usize = 2;

@@ -19,6 +19,7 @@ pub struct Kernel {
     pub client: Arc<Client>,
     pub clock: Clock,
     pub lifetimes: Lifetimes,
+    pub page_cache: bool,
     pub meter: Arc<Meter>,
 }
 

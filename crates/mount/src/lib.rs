@@ -34,6 +34,8 @@ pub struct Options {
     pub allow_suid: bool,
     pub allow_devices: bool,
     pub lifetimes: Lifetimes,
+    /// Files are read through the kernel's page cache. Not where it keeps pages that are older than what was written past it.
+    pub page_cache: bool,
     /// The kernel reads ahead so much in files read in order; None keeps its own figure.
     pub read_ahead_kib: Option<u32>,
     /// The way requests come from the kernel.
@@ -51,6 +53,7 @@ impl Options {
             allow_suid: false,
             allow_devices: false,
             lifetimes: Lifetimes::ALONE,
+            page_cache: true,
             read_ahead_kib: Some(READ_AHEAD_KIB),
             transport: Transport::Auto,
             reactors: None,
@@ -100,6 +103,7 @@ impl Mount {
             client,
             clock: Clock::real(),
             lifetimes: options.lifetimes,
+            page_cache: options.page_cache,
             meter: meter.clone(),
         });
         let session = gupfs_door::mount(at, &config, kernel, spawner)?;

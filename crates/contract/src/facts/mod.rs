@@ -76,8 +76,8 @@ facts! {
     Notifications, GuardedAgainst: pages::invalidated_pages_wait_for_the_read_that_fills_them;
     Notifications, GuardedAgainst: pages::invalidated_pages_are_written_first_if_they_are_dirty;
     Notifications, ForSharing: pages::invalidated_attributes_wait_for_no_read;
-    TwoDoors, CountedOn: writes::a_write_past_the_page_cache_drops_the_pages_it_covers;
-    TwoDoors, CountedOn: writes::pages_that_are_filled_while_they_are_written_are_dropped_afterwards;
+    TwoDoors, ForPageCache: writes::a_write_past_the_page_cache_drops_the_pages_it_covers;
+    TwoDoors, ForPageCache: writes::pages_that_are_filled_while_they_are_written_are_dropped_afterwards;
     TwoDoors, ForSharing: writes::an_open_for_the_page_cache_waits_for_no_later_write;
     TwoDoors, ForSharing: pages::only_a_read_past_the_page_cache_names_its_owner;
     TwoDoors, GuardedAgainst: pages::splice_fills_pages_whatever_the_file_is;

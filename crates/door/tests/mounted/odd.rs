@@ -126,11 +126,10 @@ impl FileSystem for Odd {
     }
 
     async fn open(&self, call: Call, _: op::Open) -> Result<Opened> {
-        let cached = Odd::name(call.node) == "cached";
-        let flags = if cached {
-            OpenedFlags::KEEP_CACHE
-        } else {
-            OpenedFlags::DIRECT_IO
+        let flags = match Odd::name(call.node) {
+            "cached" => OpenedFlags::KEEP_CACHE,
+            "slow" => OpenedFlags::DIRECT_IO | OpenedFlags::PARALLEL_DIRECT_WRITES,
+            _ => OpenedFlags::DIRECT_IO,
         };
         Ok(Opened {
             fh: Handle(1),
@@ -201,6 +200,9 @@ impl FileSystem for Odd {
             "a payload begins on a page"
         );
         let taken = op.data.len() as u32;
+        if Odd::name(call.node) == "slow" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
         if Odd::name(call.node) == "keeps what is written" {
             let mut kept = self.kept.lock().unwrap();
             // Everything kept so far must still be what it was.

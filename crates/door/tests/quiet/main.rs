@@ -42,5 +42,16 @@ fn memory_that_was_used_much_is_given_back_when_it_is_quiet() {
     });
     assert!(resident() > before + 900, "little was used");
     until("it is given back", || resident() < before + 500);
+    // Short payloads, in as many places at a time.
+    let slow = OpenOptions::new().write(true).open(rig.path("slow"));
+    let slow = slow.unwrap();
+    let before = resident();
+    thread::scope(|scope| {
+        for _ in 0..32 {
+            scope.spawn(|| slow.write_all_at(&bytes[..60 << 10], 0).unwrap());
+        }
+    });
+    assert!(resident() > before + 1_000, "little was used");
+    until("it is given back", || resident() < before + 500);
     file.write_all_at(&bytes, 0).unwrap();
 }

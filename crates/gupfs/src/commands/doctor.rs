@@ -281,6 +281,9 @@ fn differs(tried: &Tried, how: &str) -> Finding {
     let what = format!("not so: {}: {how}", tried.fact);
     let todo = match tried.weight {
         Weight::CountedOn => "`gupfs up` refuses this kernel: start another one",
+        Weight::ForPageCache => {
+            "it works: files are read past the kernel's page cache, more slowly; Linux 6.18 needs no such care"
+        }
         Weight::ForSharing => "mounts that share files will need a newer kernel",
         Weight::GuardedAgainst => "nothing to do: gupfs guards against it, here in vain",
     };

@@ -15,7 +15,7 @@ pub const NAME: &str = "kernel-facts";
 pub struct Facts {
     /// Where to mount
     place: PathBuf,
-    /// Also those that no mount counts on
+    /// Also those that change nothing for a mount
     #[arg(long)]
     all: bool,
     /// Over /dev/fuse, also where io_uring is switched on
@@ -54,7 +54,7 @@ impl Facts {
             place: self.place,
         };
         let findings = runtime.block_on(try_all(&running, |fact| {
-            self.all || fact.weight == Weight::CountedOn
+            self.all || matches!(fact.weight, Weight::CountedOn | Weight::ForPageCache)
         }));
         runtime.shutdown_timeout(Duration::from_secs(5));
         let text = serde_json::to_string(&findings).or_trouble(|| "cannot say it".into())?;

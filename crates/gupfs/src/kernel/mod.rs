@@ -2,7 +2,7 @@
 //!
 //! Owns   trying the contract's facts in a process of its own, and what follows from what it finds.
 //! Never  lets a try that hangs hold up more than its deadline; refuses a kernel for what could not be tried.
-//! Enter  at `Trial::begin`, then `Trial::findings`; `refuse` says whether to mount.
+//! Enter  at `Trial::begin`, then `Trial::findings`; `judge` says whether to mount, and how.
 
 mod child;
 
@@ -27,8 +27,8 @@ const GRACE_STEPS: u32 = 100;
 /// Which facts to try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Which {
-    /// Those without which nothing is mounted.
-    CountedOn,
+    /// Those that decide whether something is mounted, and how.
+    Deciding,
     All,
 }
 
@@ -119,9 +119,17 @@ pub fn name_of(rule: Rule) -> &'static str {
     }
 }
 
+/// How to mount, by what was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Judgement {
+    /// Files may be read through the kernel's page cache.
+    pub page_cache: bool,
+}
+
 /// # Errors
 /// When the kernel does otherwise where every mount counts on it; the rule is named.
-pub fn refuse(findings: &[Finding]) -> Outcome<()> {
+pub fn judge(findings: &[Finding]) -> Outcome<Judgement> {
+    let mut judgement = Judgement { page_cache: true };
     for finding in findings {
         match (&finding.verdict, finding.weight) {
             (Verdict::Differs(how), Weight::CountedOn) => {
@@ -136,7 +144,15 @@ pub fn refuse(findings: &[Finding]) -> Outcome<()> {
                 .todo("`gupfs doctor` lists every rule and how this kernel keeps it")
                 .exit(Exit::Failed));
             }
-            (Verdict::Untried(why), Weight::CountedOn) => {
+            (Verdict::Differs(how), Weight::ForPageCache) => {
+                tracing::warn!(
+                    fact = finding.fact,
+                    how,
+                    "not so in this kernel: files are read past its page cache, more slowly"
+                );
+                judgement.page_cache = false;
+            }
+            (Verdict::Untried(why), Weight::CountedOn | Weight::ForPageCache) => {
                 tracing::warn!(
                     fact = finding.fact,
                     why,
@@ -146,7 +162,7 @@ pub fn refuse(findings: &[Finding]) -> Outcome<()> {
             _ => {}
         }
     }
-    Ok(())
+    Ok(judgement)
 }
 
 #[cfg(test)]
@@ -155,15 +171,16 @@ mod tests {
     use gupfs_contract::try_all;
     use gupfs_sim::kernel::{Model, Quirk};
 
-    fn refusal(quirk: Option<Quirk>) -> Option<String> {
+    fn judged(quirk: Option<Quirk>) -> Result<bool, String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
             .unwrap();
         let findings = runtime.block_on(try_all(&Model { quirk }, |fact| {
-            fact.weight == Weight::CountedOn
+            matches!(fact.weight, Weight::CountedOn | Weight::ForPageCache)
         }));
-        refuse(&findings).err().map(|trouble| trouble.to_string())
+        let judged = judge(&findings).map(|judgement| judgement.page_cache);
+        judged.map_err(|trouble| trouble.to_string())
     }
 
     #[test]
@@ -175,22 +192,25 @@ mod tests {
             verdict,
         };
         let untried = finding(Verdict::Untried("no /dev/fuse".into()));
-        assert!(refuse(&[untried]).is_ok());
-        assert!(refuse(&[finding(Verdict::Differs("no".into()))]).is_err());
+        assert!(judge(&[untried]).is_ok());
+        assert!(judge(&[finding(Verdict::Differs("no".into()))]).is_err());
     }
 
     #[test]
     fn a_kernel_that_breaks_what_is_counted_on_is_refused_by_the_rules_name() {
-        assert_eq!(refusal(None), None);
-        let broken = [
-            (Quirk::AttributesNeverAgain, "'features'"),
-            (Quirk::PagesSurviveWrites, "'two doors'"),
-        ];
-        for (quirk, name) in broken {
-            let refusal = refusal(Some(quirk)).unwrap();
-            assert!(refusal.contains(name), "{quirk:?}: {refusal}");
+        assert_eq!(judged(None), Ok(true));
+        for quirk in [Quirk::PagesSurviveAttributes, Quirk::AttributesNeverAgain] {
+            let refusal = judged(Some(quirk)).unwrap_err();
+            assert!(refusal.contains("'features'"), "{quirk:?}: {refusal}");
         }
         // We guard against it: a kernel that does otherwise is as good.
-        assert_eq!(refusal(Some(Quirk::LinkHasVersion)), None);
+        assert_eq!(judged(Some(Quirk::LinkHasVersion)), Ok(true));
+    }
+
+    #[test]
+    fn where_pages_outlive_a_write_the_page_cache_is_not_used() {
+        for quirk in [Quirk::PagesSurviveWrites, Quirk::PagesDropBefore] {
+            assert_eq!(judged(Some(quirk)), Ok(false));
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::config::{Config, Transport};
 use crate::control::{self, Served};
 use crate::exit::{OrTrouble, Outcome, Trouble};
 use crate::home::Entered;
-use crate::kernel::{self, Trial, Which};
+use crate::kernel::{self, Judgement, Trial, Which};
 use crate::metrics::{self, Calls};
 use answers::Answers;
 use guard::Guard;
@@ -83,7 +83,7 @@ impl Node {
         let roles = Roles::start(&mut entered, &settings, world, calls.clone()).await?;
         let roles = Arc::new(roles);
         let mounted = match judge_kernel(trial, world).await {
-            Ok(()) => start_mount(&entered, &settings, world, &roles).await,
+            Ok(judgement) => start_mount(&entered, &settings, judgement, world, &roles).await,
             Err(trouble) => Err(trouble),
         };
         let (mount, guard) = match mounted {
@@ -192,25 +192,25 @@ fn try_kernel(settings: &Settings) -> std::io::Result<Trial> {
         Some(Transport::Device) => gupfs_door::Transport::Device,
         Some(Transport::IoUring | Transport::Auto) | None => gupfs_door::Transport::Auto,
     };
-    Trial::begin(Which::CountedOn, transport)
+    Trial::begin(Which::Deciding, transport)
 }
 
 /// # Errors
 /// When it breaks what every mount counts on. A kernel that could not be tried is believed.
-async fn judge_kernel(trial: std::io::Result<Trial>, world: &World) -> Outcome<()> {
+async fn judge_kernel(trial: std::io::Result<Trial>, world: &World) -> Outcome<Judgement> {
     let trial = trial.map_err(|error| error.to_string());
     let found = world
         .tasks
         .blocking(move || trial.and_then(Trial::findings))
         .await;
     match found {
-        Ok(findings) => kernel::refuse(&findings),
+        Ok(findings) => kernel::judge(&findings),
         Err(why) => {
             tracing::warn!(
                 why,
                 "what this kernel does with answers could not be tried; `gupfs doctor` tries it again"
             );
-            Ok(())
+            kernel::judge(&[])
         }
     }
 }
@@ -218,6 +218,7 @@ async fn judge_kernel(trial: std::io::Result<Trial>, world: &World) -> Outcome<(
 async fn start_mount(
     entered: &Entered,
     settings: &Settings,
+    judgement: Judgement,
     world: &World,
     roles: &Roles,
 ) -> Outcome<(Arc<Mount>, Option<Guard>)> {
@@ -227,6 +228,7 @@ async fn start_mount(
         .allow_other
         .unwrap_or_else(|| rustix::process::geteuid().is_root());
     options.read_only = wish.read_only.unwrap_or(false);
+    options.page_cache = judgement.page_cache;
     if let Some(size) = wish.read_ahead {
         options.read_ahead_kib = Some((size.0 >> 10) as u32);
     }

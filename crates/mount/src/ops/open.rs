@@ -103,10 +103,14 @@ fn file_flags(flags: u32) -> FileFlags {
 }
 
 /// Writers go past the kernel's page cache. Readers use it, and find there what earlier readers left, unless the file has
-/// a writer: a writer of this mount drops what it overwrites, so pages are never older than the file.
+/// a writer: the kernel drops what is written past it, so pages are never older than the file. (Where it does not, which is
+/// tried before mounting, nobody uses the page cache.)
 fn opened(kernel: &Kernel, ino: InodeId, file: u64, flags: u32) -> Opened {
     let writes = flags as i32 & libc::O_ACCMODE != libc::O_RDONLY;
-    let direct = writes || flags & libc::O_DIRECT as u32 != 0 || kernel.client.has_writer(ino);
+    let direct = writes
+        || !kernel.page_cache
+        || flags & libc::O_DIRECT as u32 != 0
+        || kernel.client.has_writer(ino);
     let door = if direct {
         OpenedFlags::DIRECT_IO | OpenedFlags::PARALLEL_DIRECT_WRITES
     } else {

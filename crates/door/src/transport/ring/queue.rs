@@ -15,7 +15,9 @@ use super::home::Home;
 use super::layout::{COMMIT_AND_FETCH, PIECES, REGISTER, command};
 use super::memory::Memory;
 use super::patience::Patience;
-use crate::limits::{PLACES_AT_FIRST, PLACES_MAX, RING_ENTRIES, RING_QUIET, RING_TOUCHED};
+use crate::limits::{
+    PLACES_AT_FIRST, PLACES_MAX, RING_ENTRIES, RING_PLACES_KEPT, RING_QUIET, RING_TOUCHED,
+};
 
 type Uring = IoUring<squeue::Entry128, cqueue::Entry>;
 
@@ -339,14 +341,24 @@ impl Ring {
         }
     }
 
+    /// The kernel uses the same few places again and again: those that were used only when it was busy need no memory.
     fn release_pages(&self) {
+        let mut kept = 0;
         for (place, with_kernel) in self.places.iter().zip(&self.with_kernel) {
             let touched = place.touched.load(Ordering::Relaxed) as usize;
-            if touched > RING_TOUCHED && *with_kernel {
+            if touched == 0 || !with_kernel {
+                continue;
+            }
+            let keep = match kept < RING_PLACES_KEPT {
+                true => RING_TOUCHED,
+                false => 0,
+            };
+            kept += 1;
+            if touched > keep {
                 // SAFETY: the kernel has it, so it has no hold and its answer was taken: nobody has bytes of it. The kernel writes
                 // into it while this thread is in `wait`, no other time.
-                unsafe { place.memory.release_pages(RING_TOUCHED) };
-                place.touched.store(0, Ordering::Relaxed);
+                unsafe { place.memory.release_pages(keep) };
+                place.touched.store(keep as u32, Ordering::Relaxed);
             }
         }
     }
