@@ -25,11 +25,33 @@ const TOO_LONG: Duration = Duration::from_secs(15);
 const PAGE: usize = 4096;
 
 /// The kernel of this machine. To be used within a tokio runtime of several threads.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Running {
-    pub transport: Transport,
+    transport: Transport,
     /// Mounts are made in directories of it.
-    pub place: PathBuf,
+    place: PathBuf,
+    /// Connections that were made; ending one that has ended does nothing.
+    connections: Arc<Mutex<Vec<Control>>>,
+}
+
+impl Running {
+    pub fn new(transport: Transport, place: PathBuf) -> Running {
+        Running {
+            transport,
+            place,
+            connections: Arc::default(),
+        }
+    }
+
+    /// Ends all mounts, so that nobody waits in one: a process that dies with one in use may be there for ever.
+    pub fn abort_all(&self) {
+        let connections = self.connections.lock();
+        for control in connections.unwrap_or_else(PoisonError::into_inner).iter() {
+            if let Err(error) = control.abort() {
+                tracing::debug!(%error, "a try of the kernel could not be ended");
+            }
+        }
+    }
 }
 
 /// A mount of the probe.
@@ -64,6 +86,11 @@ impl Linux for Running {
         let dir = TempDir::new_in(&self.place).map_err(|error| untried(&error))?;
         let session = mount(dir.path(), &config, probe.clone(), spawner);
         let session = session.map_err(|error| untried(&error))?;
+        if let Ok(control) = Control::open(session.connection()) {
+            let connections = self.connections.lock();
+            let mut connections = connections.unwrap_or_else(PoisonError::into_inner);
+            connections.push(control);
+        }
         watch_over(&session);
         Ok(Mounted { session, dir })
     }

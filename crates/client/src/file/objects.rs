@@ -79,7 +79,9 @@ impl Client {
         // Each is tried, also when one fails; those that were cut have a new time.
         let outcomes = join::all(cut.collect()).await;
         let mut state = inode.state();
-        state.wrote(0, self.world.clock.now());
+        if state.marked {
+            state.wrote(0, self.world.clock.now());
+        }
         outcomes.into_iter().collect::<Result<(), Refusal>>()?;
         state.beyond = state.size;
         Ok(())

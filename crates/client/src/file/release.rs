@@ -54,6 +54,13 @@ impl Client {
         if inode.state().writers > 0 && !even_if_open {
             return Ok(());
         }
+        // Whoever holds the file next does not know of it.
+        match self.cut_leftovers(inode).await {
+            Err(refusal) if even_if_open => {
+                tracing::warn!(ino = %inode.ino, %refusal, "bytes behind the file's end stay");
+            }
+            cut => cut?,
+        }
         self.let_go(inode).await
     }
 }

@@ -72,6 +72,33 @@ async fn what_a_failed_write_left_behind_the_end_reads_as_zeros_when_the_file_gr
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_cut_is_not_forgotten_when_the_file_is_closed() {
+    let site = Site::new(5).await;
+    let file = site.create("file").await;
+    site.write(&file, 0, &[1; 10_000]).await;
+    {
+        let mut state = site.ost.state.lock();
+        state.refused.push(("write", OstId(1), Refusal::NoSpace));
+        for _ in 0..2 {
+            state.refused.push(("cut", OstId(2), Refusal::Busy));
+        }
+    }
+    let border = 256 << 10;
+    let written = site.try_write(&file, border - 100, 200_000).await;
+    assert_eq!(written, Ok(100));
+    let (ino, id) = (file.ino(), file.id());
+    drop(file);
+    assert_eq!(site.client.release(id).await, Err(Refusal::Busy));
+    let file = site.open(ino).await;
+    let to = border + 300_000;
+    let grown = site.client.truncate(&me(), ino, to, true, false).await;
+    grown.unwrap();
+    let read = site.read(&file, border, 1 << 20).await;
+    assert_eq!(read.len(), 300_000);
+    assert!(read.iter().all(|byte| *byte == 0));
+}
+
 /// Size and time are what a recovery would find, were the client to die now.
 #[tokio::test(start_paused = true)]
 async fn after_a_failure_the_objects_say_what_was_told() {

@@ -86,7 +86,7 @@ pub async fn an_open_for_the_page_cache_waits_for_no_later_write<L: Linux>(linux
     };
     let meanwhile = async {
         gate.reached(1).await?;
-        let opening = tokio::time::timeout(A_WHILE * 20, tree.open("file", How::Read));
+        let opening = tokio::time::timeout(A_WHILE * 100, tree.open("file", How::Read));
         let letting = async {
             tokio::time::sleep(2 * A_WHILE).await;
             gate.let_go(1);

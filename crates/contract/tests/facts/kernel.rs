@@ -26,10 +26,7 @@ fn every_fact_stands() {
         .build()
         .unwrap();
     let place = tempfile::tempdir().unwrap();
-    let running = Running {
-        transport: crate::TRANSPORT,
-        place: place.path().into(),
-    };
+    let running = Running::new(crate::TRANSPORT, place.path().into());
     let findings = runtime.block_on(try_all(&running, |_| true));
     let mut differs = Vec::new();
     for finding in &findings {

@@ -4,6 +4,7 @@ use crate::exit::{Exit, OrTrouble, Outcome};
 use clap::Parser;
 use gupfs_contract::{Running, Weight, try_all};
 use gupfs_door::Transport;
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -49,10 +50,8 @@ impl Facts {
             true => Transport::Device,
             false => Transport::Auto,
         };
-        let running = Running {
-            transport,
-            place: self.place,
-        };
+        let running = Running::new(transport, self.place);
+        end_with_who_started_us(running.clone())?;
         let findings = runtime.block_on(try_all(&running, |fact| {
             self.all || matches!(fact.weight, Weight::CountedOn | Weight::ForPageCache)
         }));
@@ -61,4 +60,18 @@ impl Facts {
         println!("{text}");
         Ok(Exit::Fine)
     }
+}
+
+/// Standard input ends when who started us has enough of it, or is gone.
+fn end_with_who_started_us(running: Running) -> Outcome<()> {
+    let watching = std::thread::Builder::new().name("parent".into());
+    let watched = watching.spawn(move || {
+        let read = std::io::stdin().read(&mut [0]);
+        tracing::debug!(?read, "nobody wants to know any more");
+        running.abort_all();
+        std::process::exit(i32::from(Exit::Failed as u8));
+    });
+    watched
+        .map(drop)
+        .or_trouble(|| "cannot start a thread".into())
 }

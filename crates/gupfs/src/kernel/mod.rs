@@ -52,7 +52,7 @@ impl Trial {
             command.arg("--device");
         }
         let child = command
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
@@ -84,24 +84,31 @@ impl Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        // A child that has answered is about to end by itself.
-        for _ in 0..GRACE_STEPS {
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
-                return;
-            }
-            std::thread::sleep(GRACE / GRACE_STEPS);
+        // Told by this to end its mounts and itself; one that has answered is about to end anyway.
+        drop(self.child.stdin.take());
+        if !self.ended() {
+            let _ = self.child.kill();
+            self.ended();
         }
-        let _ = self.child.kill();
-        for entry in std::fs::read_dir(self.place.path())
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+        let left = std::fs::read_dir(self.place.path());
+        for entry in left.into_iter().flatten().flatten() {
             if let Err(error) = gupfs_door::mountpoint::detach(&entry.path()) {
                 tracing::debug!(%error, path = %entry.path().display(), "a mount of a try stays");
             }
         }
-        let _ = self.child.try_wait();
+    }
+}
+
+impl Trial {
+    /// Whether the child has ended, after a while.
+    fn ended(&mut self) -> bool {
+        for _ in 0..GRACE_STEPS {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return true;
+            }
+            std::thread::sleep(GRACE / GRACE_STEPS);
+        }
+        false
     }
 }
 

@@ -201,17 +201,16 @@ impl Memory {
     /// Nobody has bytes of the payload. The kernel may have the place: it writes into it only while this thread asks it for
     /// completions.
     pub unsafe fn release_pages(&self, keep: usize) {
-        // Where a page of the kernel begins, counted from the place: its memory begins with ours, which need not be one.
-        let end = self.at(PAYLOAD + keep).align_offset(page_size());
-        let keep = (keep + end).min(self.payload);
+        // Whole pages of the kernel, counted from the place: it need not begin with one, and what is behind it is another's.
+        let page = page_size();
+        let first = self.at(PAYLOAD + keep);
+        let from = PAYLOAD + keep + first.align_offset(page);
+        let to = PAYLOAD + self.payload - self.at(PAYLOAD + self.payload).addr() % page;
+        if from >= to {
+            return;
+        }
         // SAFETY: the caller's promise: the bytes that vanish are nobody's.
-        let released = unsafe {
-            madvise(
-                self.at(PAYLOAD + keep).cast(),
-                self.payload - keep,
-                Advice::LinuxDontNeed,
-            )
-        };
+        let released = unsafe { madvise(self.at(from).cast(), to - from, Advice::LinuxDontNeed) };
         debug_assert!(released.is_ok());
     }
 }
