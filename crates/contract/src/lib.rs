@@ -21,7 +21,7 @@ mod probe;
 mod running;
 
 pub use fact::{Fact, Finding, Otherwise, Rule, Tried, Verdict, Weight};
-pub use facts::{ALL, by_name, try_all};
+pub use facts::{ALL, try_all};
 pub use linux::{Flags, How, Linux, OpenFile, Tree, Word};
 pub use probe::{Gate, LONG, Probe};
 pub use running::Running;

@@ -31,7 +31,7 @@ pub struct Running {
     /// Mounts are made in directories of it.
     place: PathBuf,
     /// Connections that were made; ending one that has ended does nothing.
-    connections: Arc<Mutex<Vec<Control>>>,
+    connections: Arc<Mutex<Vec<Arc<Control>>>>,
 }
 
 impl Running {
@@ -47,10 +47,33 @@ impl Running {
     pub fn abort_all(&self) {
         let connections = self.connections.lock();
         for control in connections.unwrap_or_else(PoisonError::into_inner).iter() {
-            if let Err(error) = control.abort() {
-                tracing::debug!(%error, "a try of the kernel could not be ended");
-            }
+            end(control);
         }
+    }
+
+    /// Ends it when it takes too long; of one that is over it finds nothing.
+    fn watch_over(&self, session: &Session) {
+        let control = match Control::open(session.connection()) {
+            Ok(control) => Arc::new(control),
+            Err(error) => {
+                tracing::debug!(%error, "nobody watches over a try of the kernel");
+                return;
+            }
+        };
+        let connections = self.connections.lock();
+        connections
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(control.clone());
+        std::thread::spawn(move || {
+            std::thread::sleep(TOO_LONG);
+            end(&control);
+        });
+    }
+}
+
+fn end(control: &Control) {
+    if let Err(error) = control.abort() {
+        tracing::debug!(%error, "a try of the kernel could not be ended");
     }
 }
 
@@ -86,26 +109,8 @@ impl Linux for Running {
         let dir = TempDir::new_in(&self.place).map_err(|error| untried(&error))?;
         let session = mount(dir.path(), &config, probe.clone(), spawner);
         let session = session.map_err(|error| untried(&error))?;
-        if let Ok(control) = Control::open(session.connection()) {
-            let connections = self.connections.lock();
-            let mut connections = connections.unwrap_or_else(PoisonError::into_inner);
-            connections.push(control);
-        }
-        watch_over(&session);
+        self.watch_over(&session);
         Ok(Mounted { session, dir })
-    }
-}
-
-/// Ends the connection of a try that takes too long; of one that is over it finds nothing.
-fn watch_over(session: &Session) {
-    match Control::open(session.connection()) {
-        Ok(control) => drop(std::thread::spawn(move || {
-            std::thread::sleep(TOO_LONG);
-            if let Err(error) = control.abort() {
-                tracing::debug!(%error, "a try of the kernel could not be ended");
-            }
-        })),
-        Err(error) => tracing::debug!(%error, "nobody watches over a try of the kernel"),
     }
 }
 

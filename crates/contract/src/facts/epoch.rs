@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gupfs_door::InitFlags;
 
-use super::{CACHED, FILE, both, one_file};
+use super::{ALL_OF_THEM, CACHED, FILE, both, one_file};
 use crate::fact::{Tried, given, is};
 use crate::linux::{Flags, Linux, Tree, Word};
 use crate::probe::Probe;
@@ -36,7 +36,7 @@ pub async fn a_listing_under_way_survives_a_new_epoch<L: Linux>(linux: &L) -> Tr
     let meanwhile = async {
         gate.reached(1).await?;
         tree.tell(Word::Epoch).await?;
-        gate.let_go(10);
+        gate.let_go(ALL_OF_THEM);
         Ok(())
     };
     let found = both(tree.list(), meanwhile).await?;

@@ -6,13 +6,14 @@ mod names;
 mod pages;
 mod writes;
 
+use std::cell::Cell;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fact::{Fact, Finding, Otherwise, Rule, Tried, Weight};
-use crate::linux::Linux;
-use crate::probe::Probe;
+use crate::fact::{Fact, Finding, Otherwise, Rule, Tried, Weight, is};
+use crate::linux::{Linux, Tree, Word};
+use crate::probe::{Gate, Probe};
 use gupfs_door::OpenedFlags;
 
 /// No fact needs so long, unless something waits for ever.
@@ -20,6 +21,12 @@ const TOO_LONG: Duration = Duration::from_secs(10);
 
 /// How often a fact is tried that does not stand.
 const TRIES: usize = 3;
+
+/// Long enough to see that something waits.
+const A_WHILE: Duration = Duration::from_millis(50);
+
+/// More requests than any fact makes.
+const ALL_OF_THEM: usize = 100;
 
 const CACHED: OpenedFlags = OpenedFlags::empty();
 const DIRECT: OpenedFlags = OpenedFlags::DIRECT_IO;
@@ -38,6 +45,31 @@ async fn both<T, E: Into<Otherwise>>(
 ) -> Result<T, Otherwise> {
     let program = async { program.await.map_err(E::into) };
     Ok(tokio::try_join!(program, meanwhile)?.0)
+}
+
+/// `program` asks for what `gate` holds back; `word`, said meanwhile, is over only when that is let go.
+async fn word_waits<P, E: Into<Otherwise>>(
+    tree: &impl Tree,
+    word: Word,
+    gate: &Gate,
+    program: impl Future<Output = Result<P, E>>,
+) -> Tried {
+    let told = Cell::new(false);
+    let telling = async {
+        gate.reached(1).await?;
+        tree.tell(word).await?;
+        told.set(true);
+        Ok::<(), Otherwise>(())
+    };
+    let meanwhile = async {
+        gate.reached(1).await?;
+        tokio::time::sleep(A_WHILE).await;
+        is("told while it is held back", told.get(), false)?;
+        gate.let_go(ALL_OF_THEM);
+        Ok(())
+    };
+    both(both(program, meanwhile), telling).await?;
+    is("told afterwards", told.get(), true)
 }
 
 macro_rules! facts {
@@ -86,10 +118,6 @@ facts! {
     TwoDoors, GuardedAgainst: writes::writes_that_extend_a_file_go_one_by_one;
     Appends, GuardedAgainst: writes::the_offset_of_an_append_may_be_old;
     Locks, ForSharing: writes::a_flock_is_given_back_at_the_release_of_its_file;
-}
-
-pub fn by_name(name: &str) -> Option<&'static Fact> {
-    ALL.iter().find(|fact| fact.name == name)
 }
 
 /// Tries those of the facts that `which` wants, one after the other.

@@ -1,17 +1,11 @@
 //! Names: what is on its way, and what waits for a directory's lock.
 
-use std::cell::Cell;
-use std::time::Duration;
-
 use gupfs_door::{Errno, NotifyError};
 
-use super::{CACHED, FILE, both, one_file};
-use crate::fact::{Otherwise, Tried, given, is};
+use super::{CACHED, FILE, both, one_file, word_waits};
+use crate::fact::{Tried, given, is};
 use crate::linux::{Flags, Linux, Tree, Word};
 use crate::probe::SIZE;
-
-/// Long enough to see that something waits.
-pub(super) const A_WHILE: Duration = Duration::from_millis(50);
 
 /// The kernel does not know a node whose LOOKUP is not answered, and believes the answer afterwards.
 pub async fn an_invalidation_that_passes_a_lookup_is_lost<L: Linux>(linux: &L) -> Tried {
@@ -67,21 +61,5 @@ pub async fn an_invalidated_name_waits_for_a_create_in_its_directory<L: Linux>(l
     let tree = linux.mount(&probe, Flags::usual()).await?;
     tree.size("file").await?;
     let gate = probe.hold("create");
-    let told = Cell::new(false);
-    let telling = async {
-        gate.reached(1).await?;
-        tree.tell(Word::name("file")).await?;
-        told.set(true);
-        Ok::<(), Otherwise>(())
-    };
-    let meanwhile = async {
-        gate.reached(1).await?;
-        tokio::time::sleep(A_WHILE).await;
-        is("told while it is created", told.get(), false)?;
-        gate.let_go(1);
-        Ok(())
-    };
-    let creating = both(tree.create("new"), meanwhile);
-    both(creating, telling).await?;
-    is("told afterwards", told.get(), true)
+    word_waits(&tree, Word::name("file"), &gate, tree.create("new")).await
 }

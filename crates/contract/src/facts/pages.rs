@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use gupfs_door::InitFlags;
 
-use super::names::A_WHILE;
-use super::{CACHED, DIRECT, FILE, both, one_file};
+use super::{A_WHILE, ALL_OF_THEM, CACHED, DIRECT, FILE, both, one_file, word_waits};
 use crate::fact::{Otherwise, Tried, given, is};
 use crate::linux::{Flags, How, Linux, OpenFile, Tree, Word};
 use crate::probe::{BYTE, Probe};
@@ -71,22 +70,7 @@ pub async fn invalidated_pages_wait_for_the_read_that_fills_them<L: Linux>(linux
     let tree = linux.mount(&probe, Flags::usual()).await?;
     let file = tree.open("file", How::Read).await?;
     let gate = probe.hold("read");
-    let told = Cell::new(false);
-    let telling = async {
-        gate.reached(1).await?;
-        tree.tell(Word::pages(FILE)).await?;
-        told.set(true);
-        Ok::<(), Otherwise>(())
-    };
-    let meanwhile = async {
-        gate.reached(1).await?;
-        tokio::time::sleep(A_WHILE).await;
-        is("told while they are read", told.get(), false)?;
-        gate.let_go(100);
-        Ok(())
-    };
-    both(both(file.read(0), meanwhile), telling).await?;
-    is("told afterwards", told.get(), true)
+    word_waits(&tree, Word::pages(FILE), &gate, file.read(0)).await
 }
 
 pub async fn invalidated_attributes_wait_for_no_read<L: Linux>(linux: &L) -> Tried {
@@ -97,7 +81,7 @@ pub async fn invalidated_attributes_wait_for_no_read<L: Linux>(linux: &L) -> Tri
     let meanwhile = async {
         gate.reached(1).await?;
         tree.tell(Word::attributes(FILE)).await?;
-        gate.let_go(100);
+        gate.let_go(ALL_OF_THEM);
         Ok(())
     };
     both(file.read(0), meanwhile).await.map(drop)

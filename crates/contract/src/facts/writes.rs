@@ -2,8 +2,7 @@
 
 use gupfs_door::OpenedFlags;
 
-use super::names::A_WHILE;
-use super::{CACHED, DIRECT, FILE, both, one_file};
+use super::{A_WHILE, CACHED, DIRECT, FILE, both, one_file};
 use crate::fact::{Otherwise, Tried, given, is};
 use crate::linux::{Flags, How, Linux, OpenFile, Tree};
 use crate::probe::{BYTE, Probe, SIZE};
