@@ -13,6 +13,7 @@ pub mod layout;
 pub mod limits;
 pub mod meta;
 pub mod name;
+pub mod recall;
 pub mod refusal;
 pub mod time;
 pub mod units;
