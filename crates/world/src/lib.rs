@@ -1,6 +1,6 @@
 //! # world: everything a program cannot decide by itself
 //!
-//! Owns   handles to disk, clock, dice and tasks; the real ones; with feature `fake` the faked ones.
+//! Owns   handles to disk, net, clock, dice and tasks; the real ones; with feature `fake` the faked ones.
 //! Never  knows what is stored or said.
 //! Enter  at `Disk::real`, `World::real`; tests at `fake::FakeDisk::new`, `fake::FakeWorld::new`.
 //!
@@ -25,6 +25,7 @@ pub mod clock;
 pub mod dice;
 pub mod disk;
 pub mod hash;
+pub mod net;
 pub mod tasks;
 
 #[cfg(feature = "fake")]
@@ -36,9 +37,11 @@ pub use disk::{
     Advice, DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, EntryKind, OpenHow,
     ReadHow, Space, Stat,
 };
+pub use net::{Listener, Net, Stream};
 pub use tasks::{Task, TaskEnded, Tasks};
 
-/// Clock, dice and tasks of one process. A disk comes apart from it: a process may use several.
+/// Clock, dice and tasks of one process. Disks come apart from it, since a process may use several, and so does
+/// the net, since not every process has one.
 #[derive(Clone)]
 pub struct World {
     pub clock: Clock,

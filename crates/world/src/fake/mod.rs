@@ -1,17 +1,20 @@
 //! # fake: a world that does what a seed says
 //!
-//! Owns   a disk that crashes, a clock that stands still, dice with a seed, tasks that die with their process.
+//! Owns   a disk that crashes, a clock that stands still, dice with a seed, tasks that die with their process, a network
+//!        that delays and breaks.
 //! Never  runs in the product: feature `fake` is for tests only.
 //! Enter  at `FakeDisk::new` and `FakeWorld::new`.
 
 mod clock;
 mod dice;
 mod disk;
+mod net;
 mod tasks;
 
 pub use clock::FakeClock;
 pub use dice::FakeDice;
 pub use disk::{CallKind, Counters, Death, FakeDisk, FakeOptions};
+pub use net::{FakeHost, FakeListener, FakeNet, FakeStream};
 pub use tasks::FakeTasks;
 
 pub(crate) use disk::{FakeFile, FakeLock, FakeTree};

@@ -1,0 +1,85 @@
+//! TCP.
+
+use bytes::BytesMut;
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpStream};
+
+pub async fn listen(address: &str) -> Result<Listener> {
+    Ok(Listener(TcpListener::bind(address).await?))
+}
+
+pub async fn connect(to: &str) -> Result<Stream> {
+    Stream::new(TcpStream::connect(to).await?)
+}
+
+pub struct Listener(TcpListener);
+
+impl Listener {
+    pub async fn accept(&self) -> Result<Stream> {
+        Stream::new(self.0.accept().await?.0)
+    }
+
+    pub fn address(&self) -> String {
+        self.0
+            .local_addr()
+            .map_or_else(|error| error.to_string(), |address| address.to_string())
+    }
+}
+
+#[derive(Clone)]
+pub struct Stream(Arc<Connected>);
+
+struct Connected {
+    stream: TcpStream,
+    peer: String,
+    local: bool,
+}
+
+impl Stream {
+    fn new(stream: TcpStream) -> Result<Stream> {
+        // Messages are whole when they are sent: waiting for more would only delay them.
+        stream.set_nodelay(true)?;
+        let peer = stream.peer_addr()?;
+        let local = peer.ip() == stream.local_addr()?.ip() || peer.ip().is_loopback();
+        Ok(Stream(Arc::new(Connected {
+            stream,
+            peer: peer.to_string(),
+            local,
+        })))
+    }
+
+    pub async fn read(&self, into: &mut BytesMut) -> Result<usize> {
+        loop {
+            self.0.stream.readable().await?;
+            match self.0.stream.try_read_buf(into) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+        }
+    }
+
+    pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
+        match self.0.stream.try_write_vectored(parts) {
+            Ok(0) => Err(Error::from(ErrorKind::WriteZero)),
+            other => other,
+        }
+    }
+
+    pub async fn writable(&self) -> Result<()> {
+        self.0.stream.writable().await
+    }
+
+    pub fn close(&self) {
+        // An error means that it was closed already.
+        let _ = rustix::net::shutdown(&self.0.stream, rustix::net::Shutdown::Both);
+    }
+
+    pub fn peer(&self) -> &str {
+        &self.0.peer
+    }
+
+    pub fn is_local(&self) -> bool {
+        self.0.local
+    }
+}
