@@ -1,12 +1,14 @@
 //! # proto: the nouns and sentences of gupfs
 //!
-//! Owns   ids, numbers with units, layout arithmetic, what metadata and object servers are asked and answer, refusals, limits.
+//! Owns   ids, numbers with units, layout arithmetic, what servers and clients are asked and answer and how that
+//!        is written down, refusals, limits.
 //! Never  does I/O, is async, knows a clock.
 //! Enter  at `meta::Request` (names and attributes) and `data::Request` (bytes of objects).
 
 pub mod attr;
 pub mod caller;
 pub mod checksum;
+pub mod cluster;
 pub mod data;
 pub mod ids;
 pub mod layout;
@@ -17,6 +19,7 @@ pub mod recall;
 pub mod refusal;
 pub mod time;
 pub mod units;
+pub mod wire;
 
 pub use attr::{Attr, FileKind, Mode};
 pub use caller::Caller;

@@ -55,6 +55,12 @@ pub const INLINE_MAX: ByteCount = ByteCount::kib(4);
 pub const PAYLOAD_MAX: ByteCount = ByteCount::mib(4);
 const _: () = assert!(PAYLOAD_MAX.get() >= STRIPE_UNIT_DEFAULT.get());
 
+/// Largest body of one message: the longest are listings (1,024 entries of 255 bytes with attributes), extended attributes and
+/// lists of objects.
+pub const BODY_MAX: ByteCount = ByteCount::mib(1);
+const _: () = assert!(BODY_MAX.get() >= 2 * XATTR_VALUE_MAX as u64);
+const _: () = assert!(BODY_MAX.get() >= READDIR_ENTRIES_MAX as u64 * (NAME_MAX as u64 + 256));
+
 /// Inode numbers a shard reserves at a time; one synced record per block.
 pub const INODE_BLOCK: u64 = 65_536;
 

@@ -1,0 +1,63 @@
+//! What servers tell the metadata server about their targets, and what clients ask it about the cluster.
+
+use crate::data::Space;
+use crate::ids::{ClusterId, Incarnation, MapEpoch, OstId};
+use crate::refusal::Refusal;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// An object server's word on itself, when it starts and every second after. Answered by `Heard`.
+    Here {
+        /// Where clients and the metadata server reach it: "host:port".
+        address: String,
+        targets: Vec<TargetWord>,
+    },
+    /// Which targets there are and where. Answered by `Map`.
+    Map,
+}
+
+/// One target, as its server tells of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TargetWord {
+    pub ost: OstId,
+    /// None: it could not be opened, for this reason.
+    pub open: Result<OpenTarget, String>,
+}
+
+/// Who an open target is (`mds::targets::TargetInfo`), and its room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OpenTarget {
+    pub cluster: ClusterId,
+    pub incarnation: Incarnation,
+    pub stamp: u64,
+    pub run: u64,
+    pub space: Space,
+}
+
+pub type Reply = Result<Answer, Refusal>;
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// Targets among those told of that are not who they were, with the reason: nobody may believe their bytes.
+    Heard {
+        map_epoch: MapEpoch,
+        refused: Vec<(OstId, String)>,
+    },
+    Map(Map),
+}
+
+/// Where the targets are. It changes rarely; every metadata reply names the newest epoch.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Map {
+    pub epoch: MapEpoch,
+    /// In ascending order of `ost`.
+    pub targets: Vec<Place>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Place {
+    pub ost: OstId,
+    /// None: its server has not been heard of since the metadata server started.
+    pub address: Option<String>,
+}

@@ -1,0 +1,276 @@
+//! How messages are written down: which kinds there are, in which versions, and what of each is body and what payload.
+//!
+//! A body is postcard, which does not describe itself: a new field is a new version of the kind. The bytes of a file travel
+//! beside the body as the frame's payload, so that they are never copied into it.
+
+use crate::limits::{BODY_MAX, PAYLOAD_MAX};
+use crate::refusal::Refusal;
+use crate::{cluster, data, meta, recall};
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What a frame's kind field says. Numbers are for ever.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Kind(pub u16);
+
+impl Kind {
+    /// Handshake, signs of life, "busy": what `rpc` says by itself.
+    pub const LINK: Kind = Kind(0);
+    pub const META: Kind = Kind(1);
+    pub const DATA: Kind = Kind(2);
+    pub const RECALL: Kind = Kind(3);
+    pub const CLUSTER: Kind = Kind(4);
+}
+
+/// The kinds that this program speaks, each with its oldest and newest version: the handshake finds what both sides have.
+pub const SPOKEN: [(Kind, u8, u8); 5] = [
+    (Kind::LINK, 1, 1),
+    (Kind::META, 1, 1),
+    (Kind::DATA, 1, 1),
+    (Kind::RECALL, 1, 1),
+    (Kind::CLUSTER, 1, 1),
+];
+
+/// A message as it travels.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Written {
+    pub body: Vec<u8>,
+    pub payload: Bytes,
+}
+
+/// Why bytes are no message.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what} cannot be read: {why}")]
+pub struct Unreadable {
+    what: &'static str,
+    why: String,
+}
+
+/// Something that can be said over a connection.
+pub trait Message: Sized + Send + 'static {
+    const KIND: Kind;
+
+    fn write(self) -> Written;
+
+    /// # Errors
+    /// When these are not the bytes of such a message: whoever sent them does not speak as agreed.
+    fn read(body: &[u8], payload: Bytes) -> Result<Self, Unreadable>;
+}
+
+/// An answer that the caller's side makes up itself when none comes.
+pub trait Reply: Message {
+    fn refused(why: Refusal) -> Self;
+}
+
+fn written<T: Serialize>(message: &T, payload: Bytes) -> Written {
+    Written {
+        // Messages are plain data; nothing in them can fail to be written.
+        body: postcard::to_stdvec(message).expect("a message is plain data"),
+        payload,
+    }
+}
+
+fn read<T: DeserializeOwned>(what: &'static str, body: &[u8]) -> Result<T, Unreadable> {
+    let unreadable = |why: String| Unreadable { what, why };
+    if body.len() > BODY_MAX.0 as usize {
+        return Err(unreadable(format!("its body has {} bytes", body.len())));
+    }
+    match postcard::take_from_bytes(body) {
+        Ok((message, [])) => Ok(message),
+        Ok((_, rest)) => Err(unreadable(format!("{} bytes too many", rest.len()))),
+        Err(error) => Err(unreadable(error.to_string())),
+    }
+}
+
+fn no_payload(what: &'static str, payload: &Bytes) -> Result<(), Unreadable> {
+    match payload.len() {
+        0 => Ok(()),
+        some => Err(Unreadable {
+            what,
+            why: format!("{some} bytes of payload where none belongs"),
+        }),
+    }
+}
+
+/// Messages whose whole is their body.
+macro_rules! plain {
+    ($($message:ty: $kind:expr, $what:literal;)*) => {$(
+        impl Message for $message {
+            const KIND: Kind = $kind;
+
+            fn write(self) -> Written {
+                written(&self, Bytes::new())
+            }
+
+            fn read(body: &[u8], payload: Bytes) -> Result<Self, Unreadable> {
+                no_payload($what, &payload)?;
+                read($what, body)
+            }
+        }
+    )*};
+}
+
+plain! {
+    meta::Request: Kind::META, "a metadata request";
+    meta::Reply: Kind::META, "a metadata reply";
+    recall::Request: Kind::RECALL, "a recall";
+    recall::Reply: Kind::RECALL, "a recall's answer";
+    cluster::Request: Kind::CLUSTER, "a request about the cluster";
+    cluster::Reply: Kind::CLUSTER, "a reply about the cluster";
+}
+
+impl Message for data::Request {
+    const KIND: Kind = Kind::DATA;
+
+    fn write(mut self) -> Written {
+        let payload = match &mut self.op {
+            data::Op::Write { data, .. } => std::mem::take(data),
+            _ => Bytes::new(),
+        };
+        written(&self, payload)
+    }
+
+    fn read(body: &[u8], payload: Bytes) -> Result<Self, Unreadable> {
+        const WHAT: &str = "a data request";
+        let mut request: data::Request = read(WHAT, body)?;
+        match &mut request.op {
+            data::Op::Write { data, .. } => put(WHAT, data, payload)?,
+            _ => no_payload(WHAT, &payload)?,
+        }
+        Ok(request)
+    }
+}
+
+impl Message for data::Reply {
+    const KIND: Kind = Kind::DATA;
+
+    fn write(mut self) -> Written {
+        let payload = match &mut self {
+            Ok(data::Answer::Data { data, .. }) => std::mem::take(data),
+            _ => Bytes::new(),
+        };
+        written(&self, payload)
+    }
+
+    fn read(body: &[u8], payload: Bytes) -> Result<Self, Unreadable> {
+        const WHAT: &str = "a data reply";
+        let mut reply: data::Reply = read(WHAT, body)?;
+        match &mut reply {
+            Ok(data::Answer::Data { data, .. }) => put(WHAT, data, payload)?,
+            _ => no_payload(WHAT, &payload)?,
+        }
+        Ok(reply)
+    }
+}
+
+fn put(what: &'static str, place: &mut Bytes, payload: Bytes) -> Result<(), Unreadable> {
+    let why = match (place.len(), payload.len() as u64 <= PAYLOAD_MAX.0) {
+        (0, true) => {
+            *place = payload;
+            return Ok(());
+        }
+        (0, false) => format!("its payload has {} bytes", payload.len()),
+        _ => "its bytes lie in the body".to_string(),
+    };
+    Err(Unreadable { what, why })
+}
+
+impl Reply for meta::Reply {
+    fn refused(why: Refusal) -> meta::Reply {
+        meta::Reply {
+            seq: Default::default(),
+            durable: Default::default(),
+            map_epoch: Default::default(),
+            result: Err(why),
+        }
+    }
+}
+
+macro_rules! results {
+    ($($reply:ty;)*) => {$(
+        impl Reply for $reply {
+            fn refused(why: Refusal) -> Self {
+                Err(why)
+            }
+        }
+    )*};
+}
+
+results! {
+    data::Reply;
+    recall::Reply;
+    cluster::Reply;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{BlockSums, Existing, Op, Owner};
+    use crate::{Generation, InodeId, MapEpoch, ObjectId, ObjectOffset, OstId, SessionId};
+    use proptest::prelude::*;
+
+    fn write(data: &'static [u8]) -> data::Request {
+        data::Request {
+            session: SessionId(7),
+            map_epoch: MapEpoch(1),
+            job: 0,
+            ost: OstId(3),
+            op: Op::Write {
+                object: ObjectId {
+                    ino: InodeId(9),
+                    generation: Generation(1),
+                    stripe: 0,
+                },
+                at: ObjectOffset(4096),
+                data: Bytes::from_static(data),
+                sums: BlockSums::default(),
+                existing: Existing::Perhaps,
+                owner: Owner::default(),
+            },
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_write_travel_beside_its_body() {
+        let said = write(b"some bytes");
+        let sent = said.clone().write();
+        assert_eq!(&sent.payload[..], b"some bytes");
+        assert!(sent.body.len() < 40, "{}", sent.body.len());
+        assert_eq!(data::Request::read(&sent.body, sent.payload), Ok(said));
+    }
+
+    #[test]
+    fn what_is_too_long_or_too_short_is_no_message() {
+        let sent = write(b"x").write();
+        let mut longer = sent.body.clone();
+        longer.push(0);
+        assert!(data::Request::read(&longer, sent.payload.clone()).is_err());
+        let shorter = &sent.body[..sent.body.len() - 1];
+        assert!(data::Request::read(shorter, sent.payload.clone()).is_err());
+        let request = meta::Request {
+            session: SessionId(1),
+            lane: None,
+            caller: crate::Caller::root(),
+            job: 0,
+            seen: crate::Seq(0),
+            op: meta::Op::StatFs,
+        };
+        let sent = request.write();
+        let stray = Bytes::from_static(b"stray");
+        assert!(meta::Request::read(&sent.body, stray).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_are_refused_without_a_panic(body in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = meta::Request::read(&body, Bytes::new());
+            let _ = meta::Reply::read(&body, Bytes::new());
+            let _ = data::Request::read(&body, Bytes::new());
+            let _ = data::Reply::read(&body, Bytes::new());
+            let _ = recall::Request::read(&body, Bytes::new());
+            let _ = cluster::Request::read(&body, Bytes::new());
+            let _ = cluster::Reply::read(&body, Bytes::new());
+        }
+    }
+}
