@@ -1,79 +1,26 @@
 //! # rpc: one call
 //!
-//! Owns   the way a question reaches who answers it. In one process that is a function call, and nothing is encoded.
+//! Owns   the way a question reaches who answers it: a function call in one process, frames over a connection between two;
+//!        handshake, connecting again, asking again with the same number, how much is worked on at once.
 //! Never  knows a message's meaning.
-//! Enter  at `Peer::call`; a server implements `Service`.
+//! Enter  at `Peer::call`. A server implements `Service` (or `Host`, to know who asks) and is reached through `Peer::local`,
+//!        or over the net through `Server::start` on one side and `Line::open` on the other.
 
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
+mod call;
+mod frame;
+mod handshake;
+mod host;
+mod key;
+pub mod limits;
+mod link;
+mod peer;
+mod serve;
 
-/// Who answers questions `Q` with `A`. Answering may wait; whoever asks decides on which task.
-pub trait Service<Q, A>: Send + Sync + 'static {
-    fn answer(self: Arc<Self>, question: Q) -> impl Future<Output = A> + Send;
-}
-
-/// A handle to one server, whereever it is. Clones are the same peer.
-pub struct Peer<Q, A> {
-    way: Arc<dyn Way<Q, A>>,
-}
-
-impl<Q, A> Clone for Peer<Q, A> {
-    fn clone(&self) -> Self {
-        Peer {
-            way: self.way.clone(),
-        }
-    }
-}
-
-impl<Q, A> fmt::Debug for Peer<Q, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Peer(in this process)")
-    }
-}
-
-impl<Q: Send + 'static, A: Send + 'static> Peer<Q, A> {
-    /// A server in this process: the call runs on the caller's task, as far as it goes without waiting.
-    pub fn local<S: Service<Q, A>>(server: Arc<S>) -> Peer<Q, A> {
-        Peer {
-            way: Arc::new(Local(server)),
-        }
-    }
-
-    pub async fn call(&self, question: Q) -> A {
-        self.way.call(question).await
-    }
-}
-
-/// The seam behind `Peer`: `Local` here, connections and simulated nets elsewhere.
-trait Way<Q, A>: Send + Sync {
-    fn call(&self, question: Q) -> Pin<Box<dyn Future<Output = A> + Send>>;
-}
-
-struct Local<S>(Arc<S>);
-
-impl<S: Service<Q, A>, Q: Send + 'static, A: Send + 'static> Way<Q, A> for Local<S> {
-    fn call(&self, question: Q) -> Pin<Box<dyn Future<Output = A> + Send>> {
-        let server = self.0.clone();
-        Box::pin(async move { server.answer(question).await })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Adder;
-    impl Service<(u32, u32), u32> for Adder {
-        async fn answer(self: Arc<Self>, (a, b): (u32, u32)) -> u32 {
-            a + b
-        }
-    }
-
-    #[tokio::test]
-    async fn a_local_peer_answers_without_waiting() {
-        let peer = Peer::local(Arc::new(Adder));
-        assert_eq!(peer.clone().call((1, 2)).await, 3);
-    }
-}
+pub use call::{ConnectError, Line, LineOptions, LineStatus};
+pub use handshake::{GreetError, Met, Myself, Role};
+pub use host::{Host, Hosts};
+pub use key::ClusterKey;
+pub use peer::{Peer, Service};
+pub use serve::{
+    Attend, Caller, ConnectionStatus, Server, ServerOptions, ServerStatus, Unattended,
+};

@@ -1,0 +1,243 @@
+//! Connections of a line, one after the other.
+
+use super::Shared;
+use super::table::Outcome;
+use crate::frame::{Flags, Frame, pack};
+use crate::handshake::{GreetError, Met, greet};
+use crate::limits::{CONNECT, RETRY_FIRST, RETRY_LAST};
+use crate::link::{Link, Reader};
+use bytes::Bytes;
+use gupfs_proto::Refusal;
+use gupfs_proto::limits::BODY_MAX;
+use gupfs_proto::wire::{Kind, Written};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    #[error("cannot connect: {0}")]
+    Connect(std::io::Error),
+    #[error(transparent)]
+    Greet(GreetError),
+    #[error("it does not answer")]
+    Slow,
+    /// What a connection that there was ended with.
+    #[error("{0}")]
+    Lost(String),
+}
+
+impl ConnectError {
+    /// Trying again will not help: something must be set right first.
+    pub fn is_for_good(&self) -> bool {
+        matches!(self, ConnectError::Greet(error) if error.is_for_good())
+    }
+}
+
+pub(super) async fn keep_connected(shared: Arc<Shared>) {
+    let world = shared.options.world.clone();
+    let mut pause = RETRY_FIRST;
+    loop {
+        let dialled = tokio::select! {
+            biased;
+            dialled = dial(&shared) => dialled,
+            () = world.clock.sleep(CONNECT) => Err(ConnectError::Slow),
+        };
+        let failure = match dialled {
+            Ok(connection) => {
+                pause = RETRY_FIRST;
+                ConnectError::Lost(talk(&shared, connection).await)
+            }
+            Err(failure) => failure,
+        };
+        let for_good = failure.is_for_good();
+        tracing::debug!(whom = shared.options.whom, to = shared.options.to, %failure, "no connection");
+        note(&shared, failure);
+        if for_good {
+            shared.table.fail_all(&shared.excuse());
+        }
+        world.clock.sleep(pause).await;
+        pause = (pause * 2).min(RETRY_LAST);
+    }
+}
+
+struct Connection {
+    link: Ends,
+    reader: Reader,
+    number: u64,
+    met: Met,
+}
+
+/// Connects, and shows who we are.
+async fn dial(shared: &Shared) -> Result<Connection, ConnectError> {
+    let options = &shared.options;
+    let stream = options.net.connect(&options.to).await;
+    let stream = stream.map_err(ConnectError::Connect)?;
+    let link = Ends(Arc::new(Link::new(stream, options.world.clock.clone())));
+    let number = {
+        let mut state = shared.state.lock();
+        state.number += 1;
+        state.number
+    };
+    let mut reader = link.0.reader();
+    let greeting = greet(
+        &link.0,
+        &mut reader,
+        &options.world.dice,
+        &options.me,
+        number,
+        options.cluster,
+        options.key.as_ref(),
+    );
+    // What is said in a handshake may wait for room in the socket too.
+    let met = tokio::select! {
+        biased;
+        met = greeting => met.map_err(ConnectError::Greet)?,
+        () = link.0.flush() => return Err(ConnectError::Lost("the connection ended".into())),
+    };
+    Ok(Connection {
+        link,
+        reader,
+        number,
+        met,
+    })
+}
+
+/// From the first question to the end of the connection; why it ended.
+async fn talk(shared: &Arc<Shared>, connection: Connection) -> String {
+    let Connection {
+        link,
+        mut reader,
+        number,
+        met,
+    } = connection;
+    install(shared, &link.0, number, met);
+    let lost = tokio::select! {
+        biased;
+        lost = read(shared, &link.0, &mut reader) => lost,
+        () = link.0.flush() => "the connection ended".to_string(),
+    };
+    shared.state.lock().link = None;
+    lost
+}
+
+/// Closes the link however its connection ends.
+struct Ends(Arc<Link>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+fn install(shared: &Arc<Shared>, link: &Arc<Link>, number: u64, met: Met) {
+    tracing::debug!(
+        whom = shared.options.whom,
+        to = shared.options.to,
+        number,
+        "connected"
+    );
+    {
+        let mut state = shared.state.lock();
+        state.link = Some((link.clone(), number));
+        state.met = Some(met);
+        state.failure = None;
+        state.since = shared.options.world.clock.boot();
+    }
+    shared.send_open(link, number);
+    shared.changed.notify_waiters();
+}
+
+fn note(shared: &Shared, failure: ConnectError) {
+    let mut state = shared.state.lock();
+    state.link = None;
+    if state.failure.is_none() {
+        state.since = shared.options.world.clock.boot();
+    }
+    state.failure = Some(Arc::new(failure));
+    drop(state);
+    shared.changed.notify_waiters();
+}
+
+/// Takes what comes until nothing comes any more; why.
+async fn read(shared: &Arc<Shared>, link: &Arc<Link>, reader: &mut Reader) -> String {
+    loop {
+        let frame = match reader.next(BODY_MAX.0 as u32).await {
+            Ok(frame) => frame,
+            Err(error) => return error.to_string(),
+        };
+        match (frame.head.kind, frame.head.is_answer()) {
+            (Kind::LINK, _) => {} // a sign of life
+            (_, true) => answered(shared, frame),
+            (_, false) => asked(shared, link, frame),
+        }
+    }
+}
+
+fn answered(shared: &Shared, frame: Frame) {
+    if frame.head.flags.contains(Flags::BUSY) {
+        let mut hint = [0; 4];
+        let have = frame.body.len().min(4);
+        hint[..have].copy_from_slice(&frame.body[..have]);
+        let by = Duration::from_millis(u64::from(u32::from_le_bytes(hint)));
+        let now = shared.options.world.clock.boot();
+        shared
+            .table
+            .postpone(frame.head.id, now, by.min(RETRY_LAST));
+        return;
+    }
+    let outcome = Outcome::Answered {
+        body: frame.body,
+        payload: frame.payload,
+    };
+    shared.table.complete(frame.head.id, outcome);
+}
+
+/// The server asks us.
+fn asked(shared: &Arc<Shared>, link: &Arc<Link>, frame: Frame) {
+    let (kind, id) = (frame.head.kind, frame.head.id);
+    let Some(host) = shared.options.hosts.get(kind) else {
+        tracing::warn!(
+            ?kind,
+            whom = shared.options.whom,
+            "a question that nobody here answers"
+        );
+        return;
+    };
+    let link = link.clone();
+    let answering = host.answer(None, frame.body, frame.payload);
+    shared.options.world.tasks.spawn("answer the server", async move {
+        match answering.await {
+            Ok(answer) => {
+                if let Ok(packed) = pack(kind, 1, Flags::ANSWER, id, answer) {
+                    link.send(packed);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the server asks what is no question; the connection is closed");
+                link.close();
+            }
+        }
+    });
+}
+
+/// A frame that says only that we are here.
+pub(crate) fn ping(link: &Link) {
+    let nothing = Written {
+        body: Vec::new(),
+        payload: Bytes::new(),
+    };
+    if let Ok(packed) = pack(Kind::LINK, 1, Flags::empty(), 0, nothing) {
+        link.send(packed);
+    }
+}
+
+/// The excuse that goes with a question whose time is over.
+pub(super) fn give_up(shared: &Shared, numbers: Vec<u64>) {
+    let refusal: Refusal = shared.excuse();
+    for number in numbers {
+        shared
+            .table
+            .complete(number, Outcome::Failed(refusal.clone()));
+    }
+}

@@ -1,0 +1,212 @@
+//! One frame: a head of 32 bytes, a body, a payload (docs/formats/frames.md).
+
+use bytes::{BufMut, Bytes, BytesMut};
+use gupfs_proto::limits::{BODY_MAX, PAYLOAD_MAX};
+use gupfs_proto::wire::{Kind, Written};
+
+pub const HEAD: usize = 32;
+const MAGIC: u32 = u32::from_le_bytes(*b"gpf1");
+
+bitflags::bitflags! {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Flags: u8 {
+        /// It answers the frame of this number that went the other way.
+        const ANSWER = 1;
+        /// With ANSWER: the question was not taken; ask again after the milliseconds in the body.
+        const BUSY = 2;
+    }
+}
+
+/// What a frame begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Of the message kind, as the handshake agreed.
+    pub version: u8,
+    pub flags: Flags,
+    pub kind: Kind,
+    /// Chosen by who asks; each direction has its own.
+    pub id: u64,
+    pub body: u32,
+    pub payload: u32,
+    body_sum: u32,
+}
+
+/// A whole frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frame {
+    pub head: Head,
+    pub body: Bytes,
+    pub payload: Bytes,
+}
+
+/// A frame ready to be sent: head and body in one, the payload beside them.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    pub front: Bytes,
+    pub payload: Bytes,
+}
+
+/// Why what came is no frame of ours. The connection is closed: where the next frame begins is unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FrameError {
+    #[error("it does not begin like a frame of gupfs")]
+    Magic,
+    #[error("the checksum of its head does not match")]
+    HeadSum,
+    #[error("the checksum of its body does not match")]
+    BodySum,
+    #[error("its body has {0} bytes, more than allowed")]
+    Body(u32),
+    #[error("its payload has {0} bytes, more than allowed")]
+    Payload(u32),
+    #[error("it has flags that are not known: {0:#x}")]
+    Flags(u8),
+}
+
+/// # Errors
+/// The lengths, when the message is longer than a frame may be.
+pub fn pack(
+    kind: Kind,
+    version: u8,
+    flags: Flags,
+    id: u64,
+    message: Written,
+) -> Result<Packed, FrameError> {
+    let Written { body, payload } = message;
+    let length = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+    let head = Head {
+        version,
+        flags,
+        kind,
+        id,
+        body: length(body.len()),
+        payload: length(payload.len()),
+        body_sum: crc32c::crc32c(&body),
+    };
+    head.check_lengths(BODY_MAX.0 as u32)?;
+    let mut front = BytesMut::with_capacity(HEAD + body.len());
+    head.write(&mut front);
+    front.put_slice(&body);
+    Ok(Packed {
+        front: front.freeze(),
+        payload,
+    })
+}
+
+impl Head {
+    fn write(&self, into: &mut BytesMut) {
+        let start = into.len();
+        into.put_u32_le(MAGIC);
+        into.put_u8(self.version);
+        into.put_u8(self.flags.bits());
+        into.put_u16_le(self.kind.0);
+        into.put_u64_le(self.id);
+        into.put_u32_le(self.body);
+        into.put_u32_le(self.payload);
+        into.put_u32_le(self.body_sum);
+        let sum = crc32c::crc32c(&into[start..]);
+        into.put_u32_le(sum);
+        debug_assert_eq!(into.len() - start, HEAD);
+    }
+
+    /// `body_max` is smaller while the other side is a stranger.
+    pub fn read(bytes: &[u8; HEAD], body_max: u32) -> Result<Head, FrameError> {
+        let u32_at = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        if u32_at(0) != MAGIC {
+            return Err(FrameError::Magic);
+        }
+        if crc32c::crc32c(&bytes[..28]) != u32_at(28) {
+            return Err(FrameError::HeadSum);
+        }
+        let head = Head {
+            version: bytes[4],
+            flags: Flags::from_bits(bytes[5]).ok_or(FrameError::Flags(bytes[5]))?,
+            kind: Kind(u16::from_le_bytes([bytes[6], bytes[7]])),
+            id: u64::from(u32_at(8)) | u64::from(u32_at(12)) << 32,
+            body: u32_at(16),
+            payload: u32_at(20),
+            body_sum: u32_at(24),
+        };
+        head.check_lengths(body_max)?;
+        Ok(head)
+    }
+
+    fn check_lengths(&self, body_max: u32) -> Result<(), FrameError> {
+        if self.body > body_max {
+            return Err(FrameError::Body(self.body));
+        }
+        if u64::from(self.payload) > PAYLOAD_MAX.0 {
+            return Err(FrameError::Payload(self.payload));
+        }
+        Ok(())
+    }
+
+    pub fn check_body(&self, body: &[u8]) -> Result<(), FrameError> {
+        match crc32c::crc32c(body) == self.body_sum {
+            true => Ok(()),
+            false => Err(FrameError::BodySum),
+        }
+    }
+
+    pub fn is_answer(&self) -> bool {
+        self.flags.contains(Flags::ANSWER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn packed() -> Packed {
+        let message = Written {
+            body: b"a body".to_vec(),
+            payload: Bytes::from_static(b"a payload"),
+        };
+        pack(Kind::DATA, 1, Flags::ANSWER, 0x1_0000_0002, message).unwrap()
+    }
+
+    fn head(bytes: &[u8]) -> Result<Head, FrameError> {
+        Head::read(bytes[..HEAD].try_into().unwrap(), 1 << 20)
+    }
+
+    #[test]
+    fn a_head_is_read_as_it_was_written() {
+        let front = packed().front;
+        let head = head(&front).unwrap();
+        assert_eq!(
+            (head.kind, head.version, head.id),
+            (Kind::DATA, 1, 0x1_0000_0002)
+        );
+        assert_eq!((head.body, head.payload, head.is_answer()), (6, 9, true));
+        assert_eq!(head.check_body(&front[HEAD..]), Ok(()));
+        assert_eq!(head.check_body(b"a bodY"), Err(FrameError::BodySum));
+    }
+
+    #[test]
+    fn what_is_too_long_is_neither_sent_nor_taken() {
+        let long = Written {
+            body: vec![0; BODY_MAX.0 as usize + 1],
+            payload: Bytes::new(),
+        };
+        let refused = pack(Kind::META, 1, Flags::empty(), 1, long);
+        assert_eq!(
+            refused.unwrap_err(),
+            FrameError::Body(BODY_MAX.0 as u32 + 1)
+        );
+        let front = packed().front;
+        let stranger = Head::read(front[..HEAD].try_into().unwrap(), 5);
+        assert_eq!(stranger, Err(FrameError::Body(6)));
+    }
+
+    proptest! {
+        #[test]
+        fn every_changed_bit_of_a_head_is_noticed(bit in 0usize..HEAD * 8) {
+            let mut front = packed().front.to_vec();
+            front[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(head(&front).is_err());
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The side that connects.
+
+use super::words::{Answer, CLIENT_PROOF, Challenge, Hello, SERVER_PROOF, Verdict, spoken};
+use super::{Met, Myself, hear, say};
+use crate::key::ClusterKey;
+use crate::link::{Link, LinkError, Reader};
+use gupfs_proto::ClusterId;
+use gupfs_world::Dice;
+
+/// Why a server was not met.
+#[derive(Debug, thiserror::Error)]
+pub enum GreetError {
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// With `for_good` asking again will not help.
+    #[error("it refused us: {why}")]
+    Refused { why: String, for_good: bool },
+    #[error("it did not prove that it has the key of this cluster")]
+    Impostor,
+    #[error("it has no key, and we have one: it is not of this cluster")]
+    Keyless,
+    #[error("it serves cluster {0}, not the one that is meant")]
+    Foreign(ClusterId),
+}
+
+impl GreetError {
+    /// Asking again will not help: something must be set right first.
+    pub fn is_for_good(&self) -> bool {
+        match self {
+            GreetError::Link(_) => false,
+            GreetError::Refused { for_good, .. } => *for_good,
+            GreetError::Impostor | GreetError::Keyless | GreetError::Foreign(_) => true,
+        }
+    }
+}
+
+/// Opens a connection: `number` is above all those of former ones to this server.
+pub async fn greet(
+    link: &Link,
+    reader: &mut Reader,
+    dice: &Dice,
+    me: &Myself,
+    number: u64,
+    cluster: Option<ClusterId>,
+    key: Option<&ClusterKey>,
+) -> Result<Met, GreetError> {
+    let mut nonce = [0; 32];
+    dice.fill(&mut nonce);
+    let hello = say(
+        link,
+        &Hello {
+            who: me.who,
+            number,
+            role: me.role,
+            name: me.name.clone(),
+            cluster,
+            has_key: key.is_some(),
+            nonce,
+            speaks: spoken(),
+        },
+    );
+    let (challenge, _) = hear::<Challenge>(reader).await?;
+    let (terms, proof) = match challenge {
+        Challenge::Known { terms, proof } => (terms, proof),
+        Challenge::Refused(refused) => {
+            return Err(GreetError::Refused {
+                why: refused.why,
+                for_good: refused.for_good,
+            });
+        }
+    };
+    let said = postcard::to_stdvec(&terms).expect("terms are plain data");
+    match (key, proof) {
+        (Some(key), Some(proof)) => {
+            if !key.verifies(&[SERVER_PROOF, &hello, &said], &proof) {
+                return Err(GreetError::Impostor);
+            }
+        }
+        (Some(_), None) => return Err(GreetError::Keyless),
+        // It asks for none: a server without a key listens to its own host alone.
+        (None, _) => {}
+    }
+    if cluster.is_some_and(|meant| meant != terms.cluster) {
+        return Err(GreetError::Foreign(terms.cluster));
+    }
+    let proof = key.map(|key| key.prove(&[CLIENT_PROOF, &hello, &said]));
+    say(link, &Answer { proof });
+    match hear::<Verdict>(reader).await?.0 {
+        Verdict::Welcome => Ok(Met {
+            who: terms.who,
+            role: terms.role,
+            name: terms.name,
+            cluster: terms.cluster,
+            versions: terms.versions,
+        }),
+        Verdict::Refused(refused) => Err(GreetError::Refused {
+            why: refused.why,
+            for_good: refused.for_good,
+        }),
+    }
+}

@@ -1,0 +1,136 @@
+//! The side that is connected to.
+
+use super::words::{
+    Answer, CLIENT_PROOF, Challenge, Hello, Refused, SERVER_PROOF, Terms, Verdict, agree, spoken,
+};
+use super::{Met, Myself, hear, say};
+use crate::key::ClusterKey;
+use crate::link::{Link, LinkError, Reader};
+use gupfs_proto::ClusterId;
+use gupfs_proto::wire::Kind;
+use gupfs_world::Dice;
+
+/// Longest name of a peer: it goes into lists and logs.
+const NAME_MAX: usize = 256;
+
+/// Who decides whom to let in.
+pub struct Porter {
+    pub me: Myself,
+    pub cluster: ClusterId,
+    /// None: everybody who can reach us is let in.
+    pub key: Option<ClusterKey>,
+}
+
+/// Why somebody was not let in.
+#[derive(Debug, thiserror::Error)]
+pub enum Turned {
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error("it has no key")]
+    NoKey,
+    #[error("its key is not the cluster's")]
+    WrongKey,
+    #[error("it looks for cluster {0}")]
+    Foreign(ClusterId),
+    #[error("it speaks nothing that we speak")]
+    Speechless,
+}
+
+/// Somebody who has proved what is to be proved, and is not let in yet.
+pub struct Guest {
+    pub met: Met,
+    /// Of this connection, among those of the same `who`.
+    pub number: u64,
+}
+
+impl Porter {
+    /// Up to the last word, which the caller says: `welcome` or `refuse`.
+    pub async fn receive(
+        &self,
+        link: &Link,
+        reader: &mut Reader,
+        dice: &Dice,
+    ) -> Result<Guest, Turned> {
+        let (hello, said_hello) = hear::<Hello>(reader).await?;
+        let versions = agree(&hello.speaks, &spoken());
+        if let Err((turned, why)) = self.judge(&hello, &versions) {
+            let refused = Refused {
+                why,
+                for_good: true,
+            };
+            say(link, &Challenge::Refused(refused));
+            return Err(turned);
+        }
+        let mut nonce = [0; 32];
+        dice.fill(&mut nonce);
+        let terms = Terms {
+            who: self.me.who,
+            role: self.me.role,
+            name: self.me.name.clone(),
+            cluster: self.cluster,
+            nonce,
+            versions: versions.clone(),
+        };
+        let said_terms = postcard::to_stdvec(&terms).expect("terms are plain data");
+        let proof = self
+            .key
+            .as_ref()
+            .map(|key| key.prove(&[SERVER_PROOF, &said_hello, &said_terms]));
+        say(link, &Challenge::Known { terms, proof });
+        let (answer, _) = hear::<Answer>(reader).await?;
+        if let Some(key) = &self.key {
+            let proof = answer.proof.unwrap_or_default();
+            if !key.verifies(&[CLIENT_PROOF, &said_hello, &said_terms], &proof) {
+                refuse(link, "the key is not the key of this cluster", true);
+                return Err(Turned::WrongKey);
+            }
+        }
+        let mut name = hello.name;
+        name.truncate(
+            (0..=NAME_MAX)
+                .rev()
+                .find(|at| name.is_char_boundary(*at))
+                .unwrap_or(0),
+        );
+        Ok(Guest {
+            met: Met {
+                who: hello.who,
+                role: hello.role,
+                name,
+                cluster: self.cluster,
+                versions,
+            },
+            number: hello.number,
+        })
+    }
+
+    fn judge(&self, hello: &Hello, versions: &[(u16, u8)]) -> Result<(), (Turned, String)> {
+        if let Some(meant) = hello.cluster
+            && meant != self.cluster
+        {
+            let why = format!("this is cluster {}, not {meant}", self.cluster);
+            return Err((Turned::Foreign(meant), why));
+        }
+        if self.key.is_some() && !hello.has_key {
+            let why = "this cluster has a key, and none was given".to_string();
+            return Err((Turned::NoKey, why));
+        }
+        if !versions.iter().any(|(kind, _)| *kind == Kind::LINK.0) {
+            let why = "there is no version of the protocol that both speak".to_string();
+            return Err((Turned::Speechless, why));
+        }
+        Ok(())
+    }
+}
+
+pub fn welcome(link: &Link) {
+    say(link, &Verdict::Welcome);
+}
+
+pub fn refuse(link: &Link, why: &str, for_good: bool) {
+    let refused = Refused {
+        why: why.to_string(),
+        for_good,
+    };
+    say(link, &Verdict::Refused(refused));
+}

@@ -1,0 +1,78 @@
+//! Who answers which kind of message that comes over a connection.
+
+use crate::peer::Service;
+use crate::serve::Caller;
+use bytes::Bytes;
+use gupfs_proto::wire::{Kind, Message, Reply, Unreadable, Written};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Like `Service`, for who wants to know where a question came from.
+pub trait Host<Q, A>: Send + Sync + 'static {
+    fn answer(self: Arc<Self>, from: Arc<Caller>, question: Q) -> impl Future<Output = A> + Send;
+}
+
+/// One answerer for each kind.
+#[derive(Clone, Default)]
+pub struct Hosts(BTreeMap<Kind, Arc<dyn Erased>>);
+
+impl Hosts {
+    pub fn none() -> Hosts {
+        Hosts::default()
+    }
+
+    /// Questions of this kind go to `service`.
+    pub fn with<Q: Message, A: Reply, S: Service<Q, A>>(mut self, service: Arc<S>) -> Hosts {
+        let erased = OfService(service, PhantomData::<fn(Q) -> A>);
+        self.0.insert(Q::KIND, Arc::new(erased));
+        self
+    }
+
+    /// The same, told who asks.
+    pub fn with_host<Q: Message, A: Reply, H: Host<Q, A>>(mut self, host: Arc<H>) -> Hosts {
+        let erased = OfHost(host, PhantomData::<fn(Q) -> A>);
+        self.0.insert(Q::KIND, Arc::new(erased));
+        self
+    }
+
+    pub(crate) fn get(&self, kind: Kind) -> Option<&Arc<dyn Erased>> {
+        self.0.get(&kind)
+    }
+}
+
+pub(crate) type Answered = Pin<Box<dyn Future<Output = Result<Written, Unreadable>> + Send>>;
+
+pub(crate) trait Erased: Send + Sync {
+    fn answer(&self, from: Option<Arc<Caller>>, body: Bytes, payload: Bytes) -> Answered;
+}
+
+struct OfService<S, Q, A>(Arc<S>, PhantomData<fn(Q) -> A>);
+
+impl<S: Service<Q, A>, Q: Message, A: Reply> Erased for OfService<S, Q, A> {
+    fn answer(&self, _: Option<Arc<Caller>>, body: Bytes, payload: Bytes) -> Answered {
+        let service = self.0.clone();
+        Box::pin(async move {
+            let question = Q::read(&body, payload)?;
+            Ok(service.answer(question).await.write())
+        })
+    }
+}
+
+struct OfHost<H, Q, A>(Arc<H>, PhantomData<fn(Q) -> A>);
+
+impl<H: Host<Q, A>, Q: Message, A: Reply> Erased for OfHost<H, Q, A> {
+    fn answer(&self, from: Option<Arc<Caller>>, body: Bytes, payload: Bytes) -> Answered {
+        let host = self.0.clone();
+        Box::pin(async move {
+            let question = Q::read(&body, payload)?;
+            let Some(from) = from else {
+                let why = gupfs_proto::Refusal::Malformed("asked the wrong way round".into());
+                return Ok(A::refused(why).write());
+            };
+            Ok(host.answer(from, question).await.write())
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! Every bound of a connection with its reason.
+
+use std::time::Duration;
+
+/// A handshake that is not over by then is given up: both sides answer at once when they live.
+pub const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Longest body before the other side has proved who it is.
+pub const HANDSHAKE_BODY: u32 = 4 << 10;
+
+/// Handshakes under way at a server: strangers hold no more memory than this many small bodies.
+pub const HANDSHAKES: usize = 256;
+
+/// How long connecting may take, handshake included, before it is tried again.
+pub const CONNECT: Duration = Duration::from_secs(15);
+
+/// Pauses between attempts to connect: they double from the first to the last, so that a server that starts again is found
+/// soon, and one that is away is not pestered.
+pub const RETRY_FIRST: Duration = Duration::from_millis(20);
+pub const RETRY_LAST: Duration = Duration::from_secs(1);
+
+/// A quiet connection is asked for a sign of life so often...
+pub const PING: Duration = Duration::from_secs(2);
+
+/// ... and is given up when nothing at all came for so long: a host that vanished sends no end.
+pub const SILENCE: Duration = Duration::from_secs(8);
+const _: () = assert!(SILENCE.as_millis() >= 3 * PING.as_millis());
+
+/// How often deadlines and pings are looked at.
+pub const TICK: Duration = Duration::from_millis(250);
+
+/// Questions of one connection that a server works on at once: then it reads no more of them until one is answered. A
+/// client has 64 lanes, and reads beside them.
+pub const QUESTIONS_OF_ONE: usize = 512;
+
+/// Bytes of payload of one connection that a server holds at once.
+pub const PAYLOAD_OF_ONE: usize = 64 << 20;
+
+/// Questions of all connections that a server works on at once. What comes beyond is answered "busy", with a hint when to
+/// ask again: a thousand clients find their memory bounded, not their calls lost.
+pub const QUESTIONS_OF_ALL: usize = 8_192;
+
+/// And bytes of their payload.
+pub const PAYLOAD_OF_ALL: usize = 1 << 30;
+const _: () = assert!(PAYLOAD_OF_ONE < PAYLOAD_OF_ALL && QUESTIONS_OF_ONE < QUESTIONS_OF_ALL);
+
+/// The hint that goes with "busy".
+pub const BUSY_HINT: Duration = Duration::from_millis(50);
+
+/// Answers that wait for a slow reader, in bytes: above it a server reads no more of his questions.
+pub const ANSWERS_WAITING: usize = 32 << 20;
+
+/// How long the end of a former connection's work is waited for before a new one is let in.
+pub const DRAIN: Duration = Duration::from_secs(10);
+const _: () = assert!(DRAIN.as_millis() < CONNECT.as_millis());
+
+/// Room that a reader asks the socket to fill at least: many small frames come with one call.
+pub const READ_AT_LEAST: usize = 64 << 10;
+
+/// With less room than this left, more is made before the next read.
+pub const READ_LITTLE: usize = 4 << 10;

@@ -1,0 +1,233 @@
+//! One connection as a sequence of frames: sent from any thread without waiting, read by one task.
+
+use crate::frame::{Frame, FrameError, HEAD, Head, Packed};
+use crate::limits::{READ_AT_LEAST, READ_LITTLE};
+use bytes::{Buf, Bytes, BytesMut};
+use gupfs_world::{BootTime, Clock, Stream};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::sync::Notify;
+
+pub struct Link {
+    stream: Stream,
+    clock: Clock,
+    out: Mutex<Out>,
+    /// Something waits that could not go at once.
+    waiting: Notify,
+    /// What waited has gone.
+    drained: Notify,
+    closed: AtomicBool,
+    ended: Notify,
+    /// Boot time at which the last frame came.
+    heard: AtomicU64,
+}
+
+#[derive(Default)]
+struct Out {
+    parts: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+/// Why no more frames come.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    #[error("the other side ended the connection")]
+    Ended,
+    #[error("the connection broke: {0}")]
+    Broken(#[from] std::io::Error),
+    #[error("what came is not understood: {0}")]
+    Frame(#[from] FrameError),
+    #[error("what came is not understood: {0}")]
+    Handshake(&'static str),
+}
+
+impl Link {
+    pub fn new(stream: Stream, clock: Clock) -> Link {
+        let heard = AtomicU64::new(clock.boot().0);
+        Link {
+            stream,
+            clock,
+            out: Mutex::default(),
+            waiting: Notify::new(),
+            drained: Notify::new(),
+            closed: AtomicBool::new(false),
+            ended: Notify::new(),
+            heard,
+        }
+    }
+
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Sends now what can go now; `flush` sends the rest. What is sent over a link that is closed goes nowhere.
+    pub fn send(&self, packed: Packed) {
+        if self.is_closed() {
+            return;
+        }
+        let mut out = self.out.lock();
+        let idle = out.parts.is_empty();
+        for part in [packed.front, packed.payload] {
+            if !part.is_empty() {
+                out.bytes += part.len();
+                out.parts.push_back(part);
+            }
+        }
+        // In order: while something waits, everything queues behind it.
+        if idle && !self.push(&mut out) {
+            self.waiting.notify_one();
+        }
+    }
+
+    /// Writes as much as the socket takes; whether nothing waits any more.
+    fn push(&self, out: &mut Out) -> bool {
+        while !out.parts.is_empty() {
+            let mut slices = [IoSlice::new(&[]); 16];
+            let mut count = 0;
+            for (slice, part) in slices.iter_mut().zip(&out.parts) {
+                *slice = IoSlice::new(part);
+                count += 1;
+            }
+            match self.stream.try_write(&slices[..count]) {
+                Ok(sent) => out.sent(sent),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(_) => {
+                    // The reader meets the same end and tells it.
+                    self.close();
+                    out.parts.clear();
+                    out.bytes = 0;
+                }
+            }
+        }
+        true
+    }
+
+    /// Runs beside the reader as long as the link lives: sends what could not go at once.
+    pub async fn flush(&self) {
+        loop {
+            self.waiting.notified().await;
+            loop {
+                if self.is_closed() || self.stream.writable().await.is_err() {
+                    return;
+                }
+                let done = self.push(&mut self.out.lock());
+                if done {
+                    self.drained.notify_waiters();
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Returns when no more than `bytes` wait to be sent, or the link is closed.
+    pub async fn room(&self, bytes: usize) {
+        loop {
+            let mut drained = std::pin::pin!(self.drained.notified());
+            drained.as_mut().enable();
+            if self.is_closed() || self.out.lock().bytes <= bytes {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = drained => {}
+                () = self.ended() => {}
+            }
+        }
+    }
+
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.stream.close();
+        self.ended.notify_waiters();
+        self.waiting.notify_one();
+        self.drained.notify_waiters();
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Returns when the link is closed.
+    pub async fn ended(&self) {
+        let mut ended = std::pin::pin!(self.ended.notified());
+        ended.as_mut().enable();
+        if !self.is_closed() {
+            ended.await;
+        }
+    }
+
+    /// When the last frame came.
+    pub fn heard(&self) -> BootTime {
+        BootTime(self.heard.load(Ordering::Relaxed))
+    }
+
+    pub fn reader(self: &Arc<Self>) -> Reader {
+        Reader {
+            link: self.clone(),
+            buffer: BytesMut::new(),
+        }
+    }
+}
+
+impl Out {
+    fn sent(&mut self, mut sent: usize) {
+        self.bytes -= sent;
+        while let Some(front) = self.parts.front_mut() {
+            if sent < front.len() {
+                front.advance(sent);
+                return;
+            }
+            sent -= front.len();
+            self.parts.pop_front();
+        }
+    }
+}
+
+/// Reads a link's frames.
+pub struct Reader {
+    link: Arc<Link>,
+    buffer: BytesMut,
+}
+
+impl Reader {
+    /// The next frame. Dropped half way, nothing is lost: what came stays in the buffer.
+    ///
+    /// # Errors
+    /// When there is none any more, or what came is not a frame.
+    pub async fn next(&mut self, body_max: u32) -> Result<Frame, LinkError> {
+        self.fill(HEAD).await?;
+        let mut head = [0; HEAD];
+        head.copy_from_slice(&self.buffer[..HEAD]);
+        let head = Head::read(&head, body_max)?;
+        let (body, payload) = (head.body as usize, head.payload as usize);
+        self.fill(HEAD + body + payload).await?;
+        self.buffer.advance(HEAD);
+        let body = self.buffer.split_to(body).freeze();
+        head.check_body(&body)?;
+        let payload = self.buffer.split_to(payload).freeze();
+        let now = self.link.clock.boot().0;
+        self.link.heard.store(now, Ordering::Relaxed);
+        Ok(Frame {
+            head,
+            body,
+            payload,
+        })
+    }
+
+    async fn fill(&mut self, bytes: usize) -> Result<(), LinkError> {
+        while self.buffer.len() < bytes {
+            let missing = bytes - self.buffer.len();
+            if self.buffer.capacity() - self.buffer.len() < missing.max(READ_LITTLE) {
+                // A large frame is read into its own memory; small ones share some.
+                self.buffer.reserve(missing.max(READ_AT_LEAST));
+            }
+            if self.link.stream.read(&mut self.buffer).await? == 0 {
+                return Err(LinkError::Ended);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Somebody who is connected, and the way to ask him something back.
+
+use super::admit::Load;
+use super::{ConnectionStatus, age};
+use crate::call::{Outcome, Table};
+use crate::frame::{Flags, pack};
+use crate::handshake::Met;
+use crate::link::Link;
+use crate::peer::{Answering, Peer, Way};
+use gupfs_proto::Refusal;
+use gupfs_proto::wire::{Message, Reply};
+use gupfs_world::BootTime;
+use std::sync::Arc;
+
+pub struct Caller {
+    met: Met,
+    number: u64,
+    since: BootTime,
+    pub(super) link: Arc<Link>,
+    pub(super) load: Arc<Load>,
+    /// What we asked him.
+    pub(super) asked: Table,
+}
+
+impl Caller {
+    pub(super) fn new(met: Met, number: u64, since: BootTime, link: Arc<Link>) -> Caller {
+        Caller {
+            met,
+            number,
+            since,
+            link,
+            load: Arc::default(),
+            asked: Table::default(),
+        }
+    }
+
+    pub fn met(&self) -> &Met {
+        &self.met
+    }
+
+    /// Of this connection, among those of the same process.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// "host:port" of his end.
+    pub fn from(&self) -> &str {
+        self.link.stream().peer()
+    }
+
+    /// He is on this host.
+    pub fn is_local(&self) -> bool {
+        self.link.stream().is_local()
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.link.is_closed()
+    }
+
+    /// Ends the connection; what is under way goes on, and its answers go nowhere.
+    pub fn end(&self) {
+        self.link.close();
+        let gone = Refusal::TimedOut(format!("{}: it is gone", self.met.name));
+        self.asked.fail_all(&gone);
+    }
+
+    /// The way to ask him, as long as this connection lives: afterwards every question is refused with `TimedOut`.
+    pub fn peer<Q: Message, A: Reply>(self: &Arc<Self>) -> Peer<Q, A> {
+        Peer::over(Arc::new(Back(self.clone())))
+    }
+
+    pub(super) fn status(&self, now: BootTime) -> ConnectionStatus {
+        ConnectionStatus {
+            role: self.met.role.name(),
+            name: self.met.name.clone(),
+            from: self.from().to_string(),
+            number: self.number,
+            questions: self.load.questions(),
+            for_ms: age(now, self.since),
+            silent_ms: age(now, self.link.heard()),
+        }
+    }
+}
+
+struct Back(Arc<Caller>);
+
+impl<Q: Message, A: Reply> Way<Q, A> for Back {
+    fn call(&self, question: Q) -> Answering<A> {
+        let caller = self.0.clone();
+        let number = caller.asked.number();
+        let packed = match pack(Q::KIND, 1, Flags::empty(), number, question.write()) {
+            Ok(packed) => packed,
+            Err(error) => {
+                let refusal =
+                    Refusal::Malformed(format!("a question to {}: {error}", caller.met.name));
+                return Box::pin(std::future::ready(A::refused(refusal)));
+            }
+        };
+        caller.asked.insert(number, packed.clone(), None);
+        caller.link.send(packed);
+        if caller.is_gone() {
+            caller.end();
+        }
+        Box::pin(async move {
+            let waiting = Waiting { caller, number };
+            let outcome = std::future::poll_fn(|cx| waiting.caller.asked.poll(number, cx)).await;
+            Outcome::read(outcome)
+        })
+    }
+}
+
+/// Forgets the question when nobody waits for its answer any more.
+struct Waiting {
+    caller: Arc<Caller>,
+    number: u64,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.caller.asked.forget(self.number);
+    }
+}

@@ -1,0 +1,56 @@
+//! Who is connected: one connection for each process.
+
+use super::Caller;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Default)]
+pub(crate) struct Doors(Mutex<BTreeMap<u128, Arc<Caller>>>);
+
+impl Doors {
+    /// Lets a caller in in place of a former connection of the same process, which is ended and returned.
+    ///
+    /// # Errors
+    /// The number of the connection that there is, if it is not older.
+    pub fn enter(&self, caller: &Arc<Caller>) -> Result<Option<Arc<Caller>>, u64> {
+        let mut doors = self.0.lock();
+        if let Some(former) = doors.get(&caller.met().who)
+            && former.number() >= caller.number()
+        {
+            return Err(former.number());
+        }
+        let former = doors.insert(caller.met().who, caller.clone());
+        drop(doors);
+        if let Some(former) = &former {
+            former.end();
+        }
+        Ok(former)
+    }
+
+    /// Whoever took its place stays.
+    pub fn leave(&self, caller: &Arc<Caller>) {
+        let mut doors = self.0.lock();
+        if doors
+            .get(&caller.met().who)
+            .is_some_and(|now| Arc::ptr_eq(now, caller))
+        {
+            doors.remove(&caller.met().who);
+        }
+    }
+
+    /// A newcomer could not be let in: the former connection is in its place again, unless somebody newer has come.
+    pub fn put_back(&self, newcomer: &Arc<Caller>, former: Arc<Caller>) {
+        let mut doors = self.0.lock();
+        if doors
+            .get(&newcomer.met().who)
+            .is_some_and(|now| Arc::ptr_eq(now, newcomer))
+        {
+            doors.insert(former.met().who, former);
+        }
+    }
+
+    pub fn all(&self) -> Vec<Arc<Caller>> {
+        self.0.lock().values().cloned().collect()
+    }
+}

@@ -1,0 +1,204 @@
+//! # serve: letting others in and answering them
+//!
+//! Owns   listening, who is connected, that one process has one connection, how much is worked on at once.
+//! Never  knows what is asked, or lets a new connection ask before the work of the former one is over (if it must be).
+//! Enter  at `Server::start`.
+
+mod admit;
+mod caller;
+mod connection;
+mod doors;
+
+pub use caller::Caller;
+
+use crate::handshake::{Myself, Porter};
+use crate::host::Hosts;
+use crate::key::ClusterKey;
+use crate::limits::HANDSHAKES;
+use admit::Load;
+use doors::Doors;
+use gupfs_proto::ClusterId;
+use gupfs_world::{BootTime, Listener, Task, World};
+use parking_lot::Mutex;
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use tokio::sync::Semaphore;
+
+pub struct ServerOptions {
+    pub world: World,
+    pub me: Myself,
+    pub cluster: ClusterId,
+    /// None: whoever can reach the address is let in.
+    pub key: Option<ClusterKey>,
+    pub hosts: Hosts,
+    /// What a former connection of the same process still has under way is waited for before the next may ask. For servers
+    /// whose questions take effect in the order of their arrival and never wait for other clients.
+    pub drain: bool,
+    pub attend: Arc<dyn Attend>,
+}
+
+/// Who wants to know who comes and goes.
+pub trait Attend: Send + Sync + 'static {
+    fn arrived(&self, _caller: &Arc<Caller>) {}
+    fn left(&self, _caller: &Arc<Caller>) {}
+}
+
+/// Nobody does.
+pub struct Unattended;
+impl Attend for Unattended {}
+
+/// A server that listens until it is dropped or stopped.
+pub struct Server {
+    inner: Arc<Inner>,
+    accepting: Task<()>,
+    address: String,
+}
+
+pub(crate) struct Inner {
+    world: World,
+    porter: Porter,
+    hosts: Hosts,
+    drain: bool,
+    attend: Arc<dyn Attend>,
+    doors: Doors,
+    load: Arc<Load>,
+    strangers: Arc<Semaphore>,
+    turned: Turned,
+}
+
+/// Those who were not let in.
+#[derive(Default)]
+struct Turned {
+    count: AtomicU64,
+    last: Mutex<Option<String>>,
+}
+
+/// A server as `status` shows it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ServerStatus {
+    pub address: String,
+    pub connections: Vec<ConnectionStatus>,
+    /// Questions under way, and bytes of payload they hold.
+    pub questions: usize,
+    pub payload: usize,
+    /// Questions answered with "busy" since the start.
+    pub busy: u64,
+    /// Connections that were not let in since the start, and why the last was not.
+    pub turned_away: u64,
+    pub last_turned_away: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ConnectionStatus {
+    pub role: &'static str,
+    pub name: String,
+    pub from: String,
+    pub number: u64,
+    pub questions: usize,
+    pub for_ms: u64,
+    /// How long ago something was heard.
+    pub silent_ms: u64,
+}
+
+impl Server {
+    pub fn start(listener: Listener, options: ServerOptions) -> Server {
+        let address = listener.address();
+        let inner = Arc::new(Inner {
+            world: options.world.clone(),
+            porter: Porter {
+                me: options.me,
+                cluster: options.cluster,
+                key: options.key,
+            },
+            hosts: options.hosts,
+            drain: options.drain,
+            attend: options.attend,
+            doors: Doors::default(),
+            load: Arc::default(),
+            strangers: Arc::new(Semaphore::new(HANDSHAKES)),
+            turned: Turned::default(),
+        });
+        let accepting = options
+            .world
+            .tasks
+            .spawn("accept", accept(inner.clone(), listener));
+        Server {
+            inner,
+            accepting,
+            address,
+        }
+    }
+
+    /// Where it listens, with the port it got.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub fn callers(&self) -> Vec<Arc<Caller>> {
+        self.inner.doors.all()
+    }
+
+    pub fn status(&self) -> ServerStatus {
+        let now = self.inner.world.clock.boot();
+        let connections = self.inner.doors.all();
+        ServerStatus {
+            address: self.address.clone(),
+            connections: connections
+                .iter()
+                .map(|caller| caller.status(now))
+                .collect(),
+            questions: self.inner.load.questions(),
+            payload: self.inner.load.payload(),
+            busy: self.inner.load.refused(),
+            turned_away: self.inner.turned.count.load(Relaxed),
+            last_turned_away: self.inner.turned.last.lock().clone(),
+        }
+    }
+
+    /// Lets nobody in any more and ends all connections.
+    pub fn stop(&self) {
+        self.accepting.stop();
+        for caller in self.inner.doors.all() {
+            caller.end();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn accept(inner: Arc<Inner>, listener: Listener) {
+    loop {
+        // As many strangers as we have places for; others wait in the kernel.
+        let Ok(place) = inner.strangers.clone().acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok(stream) => {
+                let serving = connection::serve(inner.clone(), stream, place);
+                inner.world.tasks.spawn("connection", serving);
+            }
+            Err(error) => {
+                // Too many open files, mostly: it gets better when somebody leaves.
+                tracing::warn!(%error, "a connection could not be accepted");
+                inner.world.clock.sleep(crate::limits::RETRY_LAST).await;
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn turn_away(&self, from: &str, why: &dyn std::fmt::Display) {
+        self.turned.count.fetch_add(1, Relaxed);
+        tracing::warn!(from, %why, "a connection was turned away");
+        *self.turned.last.lock() = Some(format!("{from}: {why}"));
+    }
+}
+
+fn age(now: BootTime, since: BootTime) -> u64 {
+    now.since(since).as_millis() as u64
+}

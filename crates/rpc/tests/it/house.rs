@@ -1,0 +1,145 @@
+//! A server that counts, and lines to it.
+
+use bytes::Bytes;
+use gupfs_proto::meta::{self, Op};
+use gupfs_proto::recall;
+use gupfs_proto::wire::Written;
+use gupfs_proto::{Caller, ClusterId, MapEpoch, Seq, SessionId};
+use gupfs_rpc::*;
+use gupfs_world::fake::{FakeNet, FakeWorld};
+use gupfs_world::{Net, World};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const CLUSTER: ClusterId = ClusterId(7);
+pub const AT: &str = "mds:1";
+
+pub fn net() -> FakeNet {
+    FakeNet::new(3, (Duration::from_micros(50), Duration::from_micros(300)))
+}
+
+pub fn world(seed: u64) -> World {
+    FakeWorld::new(seed).world()
+}
+
+pub fn me(who: u128, role: Role) -> Myself {
+    Myself {
+        who,
+        role,
+        name: format!("host{who}"),
+    }
+}
+
+pub fn key(byte: u8) -> Option<ClusterKey> {
+    Some(ClusterKey::new([byte; 32]))
+}
+
+/// Answers each request with how many it has had; `Sync { upto }` waits so many milliseconds before.
+pub struct Counting {
+    pub world: World,
+    /// (session, sequence) as they took effect.
+    pub had: Mutex<Vec<u64>>,
+    pub callers: Mutex<Vec<Arc<gupfs_rpc::Caller>>>,
+}
+
+impl Counting {
+    pub fn new(world: World) -> Arc<Counting> {
+        Arc::new(Counting {
+            world,
+            had: Mutex::default(),
+            callers: Mutex::default(),
+        })
+    }
+}
+
+impl Host<meta::Request, meta::Reply> for Counting {
+    async fn answer(
+        self: Arc<Self>,
+        from: Arc<gupfs_rpc::Caller>,
+        question: meta::Request,
+    ) -> meta::Reply {
+        self.callers.lock().push(from);
+        if let Op::Sync { upto } = question.op {
+            self.world.clock.sleep(Duration::from_millis(upto.0)).await;
+        }
+        let mut had = self.had.lock();
+        had.push(question.job);
+        meta::Reply {
+            seq: Seq(had.len() as u64),
+            durable: Seq(0),
+            map_epoch: MapEpoch(1),
+            result: Ok(meta::Answer::Done),
+        }
+    }
+}
+
+pub fn request(job: u64, wait_ms: u64) -> meta::Request {
+    meta::Request {
+        session: SessionId(1),
+        lane: None,
+        caller: Caller::root(),
+        job,
+        seen: Seq(0),
+        op: Op::Sync { upto: Seq(wait_ms) },
+    }
+}
+
+pub async fn server(
+    net: &Net,
+    at: &str,
+    counting: &Arc<Counting>,
+    key: Option<ClusterKey>,
+    drain: bool,
+) -> Server {
+    let listener = net.listen(at).await.unwrap();
+    Server::start(
+        listener,
+        ServerOptions {
+            world: counting.world.clone(),
+            me: me(1, Role::Mds),
+            cluster: CLUSTER,
+            key,
+            hosts: Hosts::none().with_host(counting.clone()),
+            drain,
+            attend: Arc::new(Unattended),
+        },
+    )
+}
+
+pub fn line_options(net: &Net, world: &World, who: u128, key: Option<ClusterKey>) -> LineOptions {
+    LineOptions {
+        to: AT.into(),
+        whom: "the metadata server".into(),
+        net: net.clone(),
+        world: world.clone(),
+        me: me(who, Role::Client),
+        cluster: Some(CLUSTER),
+        key,
+        patience: None,
+        fence: false,
+        hosts: Hosts::none(),
+    }
+}
+
+pub type Mds = Peer<meta::Request, meta::Reply>;
+
+/// Says what it is asked to give back.
+pub struct Holder(pub Mutex<Vec<u64>>);
+
+impl Service<recall::Request, recall::Reply> for Holder {
+    async fn answer(self: Arc<Self>, question: recall::Request) -> recall::Reply {
+        if let recall::Request::GiveBack { ino } = question {
+            self.0.lock().push(ino.0);
+        }
+        Ok(recall::Answer::Done)
+    }
+}
+
+#[allow(dead_code)]
+pub fn raw(body: &[u8]) -> Written {
+    Written {
+        body: body.to_vec(),
+        payload: Bytes::new(),
+    }
+}

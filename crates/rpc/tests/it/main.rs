@@ -1,0 +1,7 @@
+//! Lines and servers over faked nets, and over TCP.
+
+mod house;
+mod lines;
+mod servers;
+mod strangers;
+mod tcp;

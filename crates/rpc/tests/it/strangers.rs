@@ -1,0 +1,87 @@
+//! Who is not let in.
+
+use crate::house::*;
+use bytes::BytesMut;
+use gupfs_proto::ClusterId;
+use gupfs_rpc::*;
+use gupfs_world::Net;
+use std::io::IoSlice;
+use std::time::Duration;
+
+async fn refused(options: LineOptions) -> String {
+    let line = Line::open(options);
+    let error = line.ready(Duration::from_secs(5)).await.unwrap_err();
+    assert!(error.is_for_good(), "{error}");
+    error.to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_key_no_key_and_another_cluster_are_refused_at_once() {
+    let net = net();
+    let counting = Counting::new(world(1));
+    let server = server(&net.host("mds"), AT, &counting, key(9), false).await;
+    let host = net.host("a");
+    let wrong = refused(line_options(&host, &world(2), 20, key(8))).await;
+    assert_eq!(
+        wrong,
+        "it did not prove that it has the key of this cluster"
+    );
+    let none = refused(line_options(&host, &world(2), 21, None)).await;
+    assert_eq!(
+        none,
+        "it refused us: this cluster has a key, and none was given"
+    );
+    let mut foreign = line_options(&host, &world(2), 22, key(9));
+    foreign.cluster = Some(ClusterId(8));
+    let foreign = refused(foreign).await;
+    assert!(foreign.contains("this is cluster"), "{foreign}");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let status = server.status();
+    assert!(status.turned_away >= 2, "{status:?}");
+    assert_eq!(status.connections.len(), 0);
+    assert_eq!(*counting.had.lock(), [0; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_with_a_key_tells_nothing_to_a_server_without() {
+    let net = net();
+    let counting = Counting::new(world(1));
+    let _server = server(&net.host("mds"), AT, &counting, None, false).await;
+    let why = refused(line_options(&net.host("a"), &world(2), 20, key(9))).await;
+    assert!(why.contains("it has no key"), "{why}");
+}
+
+/// Sends bytes as a stranger and hears what comes back until the end.
+async fn hear(net: &Net, said: &[u8]) -> usize {
+    let stream = net.connect(AT).await.unwrap();
+    stream.try_write(&[IoSlice::new(said)]).unwrap();
+    let mut heard = BytesMut::with_capacity(1 << 16);
+    loop {
+        match stream.read(&mut heard).await {
+            Ok(0) | Err(_) => return heard.len(),
+            Ok(_) => {}
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_handshake_ends_the_connection() {
+    let net = net();
+    let counting = Counting::new(world(1));
+    let server = server(&net.host("mds"), AT, &counting, key(9), false).await;
+    let host = net.host("a");
+    for said in [
+        &b"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n"[..],
+        &[0; 100],
+        &[0xff; 4000],
+    ] {
+        let begun = tokio::time::Instant::now();
+        assert_eq!(hear(&host, said).await, 0);
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
+    // Somebody who says nothing is not waited for long.
+    let begun = tokio::time::Instant::now();
+    hear(&host, b"gp").await;
+    assert!(begun.elapsed() < Duration::from_secs(12));
+    assert!(server.status().turned_away >= 4);
+}
