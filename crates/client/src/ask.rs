@@ -68,8 +68,9 @@ impl Client {
 
     /// Asks a target.
     pub(crate) async fn ask_ost(&self, ost: OstId, op: data::Op) -> data::Reply {
-        let peer = self.route.ost(ost)?;
         let call = self.call(Whom::Ost(ost), op.name(), data_subject(&op));
+        let underway = self.calls.begin(call);
+        let peer = self.route.ost(ost, self.view.map_epoch()).await?;
         let request = data::Request {
             session: self.session,
             map_epoch: self.view.map_epoch(),
@@ -77,7 +78,6 @@ impl Client {
             ost,
             op,
         };
-        let underway = self.calls.begin(call);
         let reply = peer.call(request).await;
         drop(underway);
         self.observe(&call, reply.is_ok());

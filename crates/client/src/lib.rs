@@ -62,6 +62,6 @@ pub use file::{
 pub use metrics::{Counted, Observer};
 pub use names::{EntryName, Listed, Listing, Space};
 pub use options::{AtimeRule, Options};
-pub use route::{Mds, Ost};
+pub use route::{Cluster, Dial, Mds, Ost, Route};
 pub use service::Client;
 pub use status::{FileStatus, Status, Waiting};

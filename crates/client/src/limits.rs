@@ -30,3 +30,6 @@ pub const STATUS_FILES: usize = 100;
 /// Where a dropped file leaves its stamp: two files share one in few of 4,096 cases, which costs a second question.
 pub const STAMPS: usize = 4_096;
 const _: () = assert!(STAMPS.is_power_of_two());
+
+/// How long a target's word on its room is waited for.
+pub const SPACE_WAIT: Duration = Duration::from_secs(3);

@@ -1,36 +1,167 @@
 //! Which peer answers.
 
-use gupfs_proto::{OstId, Refusal, data, meta};
+use gupfs_proto::cluster::{self, Map};
+use gupfs_proto::{MapEpoch, OstId, Refusal, data, meta};
 use gupfs_rpc::Peer;
+use gupfs_world::Clock;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 pub type Mds = Peer<meta::Request, meta::Reply>;
 pub type Ost = Peer<data::Request, data::Reply>;
+pub type Cluster = Peer<cluster::Request, cluster::Reply>;
+
+/// How long to wait before the map is asked for again, when a target's server has not been heard of yet.
+const ASK_AGAIN: Duration = Duration::from_millis(300);
+
+/// How targets that are served elsewhere are found.
+pub trait Dial: Send + Sync + 'static {
+    /// A peer that connects by itself, and again when its connection breaks. The same address gives the same line.
+    fn dial(&self, address: &str) -> Ost;
+}
 
 pub struct Route {
     pub mds: Mds,
-    /// In ascending order.
-    osts: Vec<(OstId, Ost)>,
+    osts: RwLock<Osts>,
+    finder: Option<Finder>,
+}
+
+struct Osts {
+    epoch: MapEpoch,
+    /// Each with its address, which is empty for one in this process.
+    known: BTreeMap<OstId, (String, Ost)>,
+}
+
+struct Finder {
+    cluster: Cluster,
+    dial: Arc<dyn Dial>,
+    clock: Clock,
+    /// One asks for the map at a time.
+    asking: tokio::sync::Mutex<()>,
 }
 
 impl Route {
-    pub fn new(mds: Mds, mut osts: Vec<(OstId, Ost)>) -> Route {
-        osts.sort_by_key(|(ost, _)| *ost);
-        Route { mds, osts }
-    }
-
-    /// # Errors
-    /// `TargetDown` for a target this client was not told of.
-    pub fn ost(&self, ost: OstId) -> Result<&Ost, Refusal> {
-        match self.osts.binary_search_by_key(&ost, |(id, _)| *id) {
-            Ok(index) => Ok(&self.osts[index].1),
-            Err(_) => Err(Refusal::TargetDown {
-                ost,
-                why: "this client knows no such target".to_string(),
+    /// To targets that are all known now.
+    pub fn new(mds: Mds, osts: Vec<(OstId, Ost)>) -> Route {
+        let known = osts
+            .into_iter()
+            .map(|(ost, peer)| (ost, (String::new(), peer)));
+        Route {
+            mds,
+            osts: RwLock::new(Osts {
+                epoch: MapEpoch(0),
+                known: known.collect(),
             }),
+            finder: None,
         }
     }
 
-    pub fn osts(&self) -> impl Iterator<Item = OstId> + '_ {
-        self.osts.iter().map(|(ost, _)| *ost)
+    /// To targets that the metadata server tells the places of.
+    pub fn found(mds: Mds, cluster: Cluster, dial: Arc<dyn Dial>, clock: Clock) -> Route {
+        Route {
+            finder: Some(Finder {
+                cluster,
+                dial,
+                clock,
+                asking: tokio::sync::Mutex::default(),
+            }),
+            ..Route::new(mds, Vec::new())
+        }
+    }
+
+    /// The way to a target. `newest` is the newest map that is known to exist: with an older one the places are asked for
+    /// before.
+    ///
+    /// # Errors
+    /// `TargetDown` for a target that was never added. One whose server has not been heard of is waited for.
+    pub async fn ost(&self, ost: OstId, newest: MapEpoch) -> Result<Ost, Refusal> {
+        loop {
+            let (epoch, peer) = {
+                let osts = self.osts.read();
+                let known = osts.known.get(&ost);
+                (osts.epoch, known.map(|(_, peer)| peer.clone()))
+            };
+            let unknown = || Refusal::TargetDown {
+                ost,
+                why: "this client knows no such target".to_string(),
+            };
+            let Some(finder) = &self.finder else {
+                return peer.ok_or_else(unknown);
+            };
+            match peer {
+                Some(peer) if epoch >= newest => return Ok(peer),
+                _ => {}
+            }
+            let Some(expected) = self.ask_for_map(finder, epoch).await? else {
+                continue;
+            };
+            let found = self
+                .osts
+                .read()
+                .known
+                .get(&ost)
+                .map(|(_, peer)| peer.clone());
+            match found {
+                Some(peer) => return Ok(peer),
+                None if expected.contains(&ost) => finder.clock.sleep(ASK_AGAIN).await,
+                None => return Err(unknown()),
+            }
+        }
+    }
+
+    /// Gets the map; which targets are expected. None if somebody got a newer one than `had` meanwhile.
+    async fn ask_for_map(
+        &self,
+        finder: &Finder,
+        had: MapEpoch,
+    ) -> Result<Option<Vec<OstId>>, Refusal> {
+        let _asking = finder.asking.lock().await;
+        if self.osts.read().epoch > had {
+            return Ok(None);
+        }
+        let cluster::Answer::Map(map) = finder.cluster.call(cluster::Request::Map).await? else {
+            return crate::answer::unexpected("map");
+        };
+        Ok(Some(self.adopt(finder, map)))
+    }
+
+    /// Lines to places that stay are kept.
+    fn adopt(&self, finder: &Finder, map: Map) -> Vec<OstId> {
+        let mut osts = self.osts.write();
+        let mut expected = Vec::new();
+        for place in map.targets {
+            match place.address {
+                None => expected.push(place.ost),
+                Some(address) => {
+                    let stays = osts
+                        .known
+                        .get(&place.ost)
+                        .is_some_and(|(known, _)| *known == address);
+                    if !stays {
+                        let peer = finder.dial.dial(&address);
+                        osts.known.insert(place.ost, (address, peer));
+                    }
+                }
+            }
+        }
+        osts.epoch = map.epoch;
+        expected
+    }
+
+    /// Every target, and where it is served.
+    pub async fn all(&self, newest: MapEpoch) -> Result<Vec<(OstId, String)>, Refusal> {
+        if let Some(finder) = &self.finder {
+            let epoch = self.osts.read().epoch;
+            if epoch == MapEpoch(0) || epoch < newest {
+                self.ask_for_map(finder, epoch).await?;
+            }
+        }
+        let osts = self.osts.read();
+        let all = osts.known.iter();
+        Ok(all
+            .map(|(ost, (address, _))| (*ost, address.clone()))
+            .collect())
     }
 }

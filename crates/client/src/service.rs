@@ -49,6 +49,18 @@ impl Client {
         world: World,
         options: Options,
     ) -> Result<Arc<Client>, Refusal> {
+        Client::begin(Route::new(mds, osts), world, options).await
+    }
+
+    /// The same over a route whose targets are found as they are needed.
+    ///
+    /// # Errors
+    /// What the metadata server refuses it with.
+    pub async fn begin(
+        route: Route,
+        world: World,
+        options: Options,
+    ) -> Result<Arc<Client>, Refusal> {
         let view = View::default();
         let request = meta::Request {
             session: SessionId(0), // there is none yet
@@ -60,13 +72,13 @@ impl Client {
                 client: options.name.clone(),
             },
         };
-        let reply = mds.call(request).await;
+        let reply = route.mds.call(request).await;
         view.see(&reply);
         let Answer::Session { session } = reply.result? else {
             return answer::unexpected("open_session");
         };
         Ok(Arc::new(Client {
-            route: Route::new(mds, osts),
+            route,
             world,
             options,
             session,

@@ -6,6 +6,7 @@
 
 mod carry_out;
 mod chores;
+mod cluster;
 mod core;
 mod cuts;
 mod drive;

@@ -16,6 +16,10 @@ pub const SPACE_EVERY: Duration = Duration::from_secs(1);
 /// How long an answer about space is believed when the next one does not come.
 pub const SPACE_ANSWER: Duration = Duration::from_secs(5);
 
+/// How long a target is believed to be there when its server says nothing: five of its words, which come every second, may
+/// be late.
+pub const HEARD_OF: Duration = Duration::from_secs(5);
+
 /// How long a chore waits before it asks an OST again that gave an error.
 pub const RETRY: Duration = Duration::from_secs(2);
 

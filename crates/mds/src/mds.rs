@@ -6,7 +6,7 @@ use crate::error::StartError;
 use crate::limits::{STOP_CONFIRMS, STOP_WAIT};
 use crate::records::to_store;
 use crate::recover::RecoveryReport;
-use crate::targets::{Target, TargetInfo, Targets};
+use crate::targets::{Dial, Target, TargetInfo, Targets};
 use crate::waits::Who;
 use bytes::Bytes;
 use gupfs_names::{Format, Key, KeyRange, Kind, KnownTarget, Parsed, Record};
@@ -33,6 +33,8 @@ pub struct Options {
     pub incarnation: Incarnation,
     pub shards: VirtualShards,
     pub targets: Vec<Target>,
+    /// How servers of targets elsewhere are reached; None when there are none.
+    pub dial: Option<Arc<dyn Dial>>,
     /// Believe targets that are not who they were: the operator knows that what they lack is lost.
     pub accept_loss: bool,
 }
@@ -54,6 +56,7 @@ impl Options {
             incarnation,
             shards: VirtualShards(VIRTUAL_SHARDS_DEFAULT),
             targets: Vec::new(),
+            dial: None,
             accept_loss: false,
         }
     }
@@ -112,9 +115,11 @@ impl Mds {
             options.cluster,
             world.clock.clone(),
             options.accept_loss,
+            options.dial,
             peers.collect(),
             remembered,
         );
+        targets.begin_epochs(options.found.log.epoch);
         let core = Arc::new(Core::new(Parts {
             world,
             kv,

@@ -346,7 +346,7 @@ mod tests {
             disk,
             shards: VirtualShards(1),
             owner_epoch: OwnerEpoch(1),
-            targets: Targets::new(cluster, clock, false, none, nobody),
+            targets: Targets::new(cluster, clock, false, None, none, nobody),
             world,
         })
     }

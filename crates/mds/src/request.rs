@@ -6,7 +6,7 @@ use crate::stats::Kind;
 use crate::waits::Who;
 use gupfs_names::Op;
 use gupfs_proto::meta::{self, Answer, Reply, Request};
-use gupfs_proto::{MapEpoch, Refusal, Seq};
+use gupfs_proto::{Refusal, Seq};
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Core {
@@ -21,7 +21,7 @@ impl Core {
         Reply {
             seq,
             durable: self.kv.durable_seq(),
-            map_epoch: MapEpoch(1),
+            map_epoch: self.targets.epoch(),
             result,
         }
     }

@@ -3,6 +3,7 @@
 use crate::OssStatus;
 use gupfs_proto::{OstId, Refusal};
 use gupfs_store::object::{Objects, TargetStatus};
+use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ impl From<Objects> for Target {
 }
 
 pub struct Oss {
-    targets: BTreeMap<OstId, Target>,
+    targets: RwLock<BTreeMap<OstId, Target>>,
 }
 
 impl Oss {
@@ -32,29 +33,56 @@ impl Oss {
             let former = served.insert(ost, target.into());
             assert!(former.is_none(), "{ost:?} is listed twice");
         }
-        Arc::new(Oss { targets: served })
+        Arc::new(Oss {
+            targets: RwLock::new(served),
+        })
+    }
+
+    /// Serves one more from here on, or one that could not be opened before.
+    ///
+    /// # Errors
+    /// The target back, if one of this number serves already.
+    pub fn add(&self, ost: OstId, target: Target) -> Result<(), Target> {
+        let mut targets = self.targets.write();
+        match targets.get(&ost) {
+            Some(Target::Serving(_)) => Err(target),
+            Some(Target::Down(_)) | None => {
+                targets.insert(ost, target);
+                Ok(())
+            }
+        }
     }
 
     /// The objects of a target that this server has and could open.
-    pub fn objects(&self, ost: OstId) -> Result<&Objects, Refusal> {
-        let why = match self.targets.get(&ost) {
-            Some(Target::Serving(objects)) => return Ok(objects),
+    pub fn objects(&self, ost: OstId) -> Result<Objects, Refusal> {
+        let why = match self.targets.read().get(&ost) {
+            Some(Target::Serving(objects)) => return Ok(objects.clone()),
             Some(Target::Down(why)) => why.clone(),
             None => "this server has no such target".to_owned(),
         };
         Err(Refusal::TargetDown { ost, why })
     }
 
-    pub fn osts(&self) -> impl Iterator<Item = OstId> {
-        self.targets.keys().copied()
+    pub fn osts(&self) -> Vec<OstId> {
+        self.targets.read().keys().copied().collect()
+    }
+
+    /// Each with its objects, or why there are none.
+    fn all(&self) -> Vec<(OstId, Result<Objects, String>)> {
+        let targets = self.targets.read();
+        let all = targets.iter().map(|(ost, target)| match target {
+            Target::Serving(objects) => (*ost, Ok(objects.clone())),
+            Target::Down(why) => (*ost, Err(why.clone())),
+        });
+        all.collect()
     }
 
     pub async fn status(&self) -> OssStatus {
-        let mut targets = Vec::with_capacity(self.targets.len());
-        for (ost, target) in &self.targets {
+        let mut targets = Vec::new();
+        for (ost, target) in self.all() {
             targets.push(match target {
-                Target::Serving(objects) => objects.status().await,
-                Target::Down(why) => TargetStatus::down(*ost, why),
+                Ok(objects) => objects.status().await,
+                Err(why) => TargetStatus::down(ost, &why),
             });
         }
         OssStatus { targets }
@@ -63,8 +91,8 @@ impl Oss {
     /// Stops all targets cleanly; the first that cannot be is told, after all were tried.
     pub async fn stop(&self) -> Result<(), Refusal> {
         let mut outcome = Ok(());
-        for target in self.targets.values() {
-            if let Target::Serving(objects) = target {
+        for (_, target) in self.all() {
+            if let Ok(objects) = target {
                 outcome = outcome.and(objects.stop().await);
             }
         }

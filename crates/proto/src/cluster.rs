@@ -15,6 +15,10 @@ pub enum Request {
     },
     /// Which targets there are and where. Answered by `Map`.
     Map,
+    /// What runs at the server that is asked. Answered by `Status`.
+    Status,
+    /// A target is about to be made, with this incarnation: asked twice, the answer is the same. Answered by `Admitted`.
+    Admit { incarnation: Incarnation },
 }
 
 /// One target, as its server tells of it.
@@ -45,6 +49,14 @@ pub enum Answer {
         refused: Vec<(OstId, String)>,
     },
     Map(Map),
+    Admitted {
+        ost: OstId,
+    },
+    /// For people, and as one JSON object.
+    Status {
+        text: String,
+        json: String,
+    },
 }
 
 /// Where the targets are. It changes rarely; every metadata reply names the newest epoch.

@@ -2,6 +2,7 @@
 
 use crate::answer;
 use crate::join;
+use crate::limits::SPACE_WAIT;
 use crate::service::Client;
 use gupfs_proto::meta::{Answer, Op};
 use gupfs_proto::{Caller, OstId, Refusal, data};
@@ -33,20 +34,17 @@ impl Client {
             purging: names.purging,
             ..Space::default()
         };
-        let asked = self.route.osts().map(|ost| async move {
-            match self.ask_ost(ost, data::Op::Space).await {
-                Ok(data::Answer::Space(space)) => (ost, Ok(space)),
-                Ok(_) => (ost, answer::unexpected("space")),
-                Err(refusal) => (ost, Err(refusal)),
-            }
-        });
+        let osts = self.route.all(self.view.map_epoch()).await?;
+        let asked = osts
+            .into_iter()
+            .map(|(ost, address)| async move { (ost, address, self.room_of(ost).await) });
         let answers = join::all(asked.collect()).await;
         let targets = answers.len();
         let mut seen = BTreeSet::new();
-        for (ost, answer) in answers {
+        for (ost, address, answer) in answers {
             match answer {
                 // Targets on one file system share its room.
-                Ok(room) if seen.insert(room.volume) => {
+                Ok(room) if seen.insert((address, room.volume)) => {
                     space.total += room.total;
                     space.free += room.free;
                     space.available += room.available;
@@ -58,6 +56,21 @@ impl Client {
         match space.missing.first() {
             Some((_, refusal)) if space.missing.len() == targets => Err(refusal.clone()),
             _ => Ok(space),
+        }
+    }
+
+    /// A target that is silent does not hold up the others: df(1) is what one asks when something is wrong.
+    async fn room_of(&self, ost: OstId) -> Result<data::Space, Refusal> {
+        let answer = tokio::select! {
+            biased;
+            answer = self.ask_ost(ost, data::Op::Space) => answer?,
+            () = self.world.clock.sleep(SPACE_WAIT) => {
+                return Err(Refusal::TimedOut(format!("the space of ost{ost}")));
+            }
+        };
+        match answer {
+            data::Answer::Space(space) => Ok(space),
+            _ => answer::unexpected("space"),
         }
     }
 }

@@ -52,7 +52,9 @@ impl Roles {
         };
         let oss = Oss::new(opened);
         let peer = Peer::local(oss.clone());
-        let osts: Vec<(OstId, OstPeer)> = oss.osts().map(|ost| (ost, peer.clone())).collect();
+        let osts: Vec<(OstId, OstPeer)> = (oss.osts().into_iter())
+            .map(|ost| (ost, peer.clone()))
+            .collect();
         let mds = start_mds(entered, settings, share, world, &oss, &osts, opening).await?;
         disown_refused(&mds, &oss);
         entered.finish()?;

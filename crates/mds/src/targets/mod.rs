@@ -5,22 +5,26 @@
 //! Enter  at `Targets::hear` (what a target says of itself), `Targets::call`, `Targets::placement`.
 
 mod judge;
+mod remote;
 mod space;
 
 pub use judge::TargetInfo;
+pub use remote::Dial;
 
 use crate::limits::DEADLINE;
 use gupfs_names::KnownTarget;
 use gupfs_proto::data::{self, Answer};
 use gupfs_proto::meta::TargetState;
-use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, Refusal, SessionId};
+use gupfs_proto::{ClusterId, Incarnation, OstId, Refusal, SessionId};
 use gupfs_rpc::Peer;
-use gupfs_world::Clock;
+use gupfs_world::{BootTime, Clock};
 use judge::Verdict;
 use parking_lot::Mutex;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use tokio::sync::Notify;
 
 /// The session number under which the metadata server itself asks OSTs; clients' begin above it.
 pub const MDS_SESSION: SessionId = SessionId(0);
@@ -40,19 +44,34 @@ pub struct Targets {
     clock: Clock,
     /// The first word of a target is believed, whatever was remembered.
     accept_loss: bool,
-    peers: BTreeMap<OstId, OstPeer>,
+    /// How servers elsewhere are reached; None when all targets are served in this process.
+    dial: Option<Arc<dyn Dial>>,
     list: Mutex<BTreeMap<OstId, State>>,
+    /// Rises whenever a target is somewhere else than it was.
+    epoch: AtomicU64,
+    /// A target's standing changed.
+    changed: Notify,
 }
 
 struct State {
+    peer: Option<OstPeer>,
+    /// Where it is served, and when its server was last heard of; None for one of this process.
+    far: Option<Far>,
     remembered: Option<KnownTarget>,
     standing: Standing,
     space: Result<data::Space, String>,
 }
 
+struct Far {
+    address: String,
+    heard: BootTime,
+}
+
 enum Standing {
     /// It is who it was.
     Good,
+    /// It is served elsewhere, and its server has not said yet that it serves it: whoever needs it waits.
+    Expected(String),
     /// It cannot be asked.
     Down(String),
     /// It is not who it was: its bytes must not be believed.
@@ -68,6 +87,8 @@ pub struct TargetStatus {
     /// It is not who it was and waits for an operator.
     pub refused: bool,
     pub why_not: Option<String>,
+    /// Where its server is; None for one of this process, and before it was heard of.
+    pub address: Option<String>,
     pub incarnation: Option<Incarnation>,
     /// What it told last.
     pub stamp: Option<u64>,
@@ -77,35 +98,46 @@ pub struct TargetStatus {
 }
 
 impl Targets {
-    /// `remembered` is what the metadata store says of earlier times; a target in it that has no peer now is shown as absent.
+    /// `remembered` is what the metadata store says of earlier times. A target in it that has no peer now is expected to be
+    /// served elsewhere, if there is a way to reach others; else it is shown as absent.
     pub fn new(
         cluster: ClusterId,
         clock: Clock,
         accept_loss: bool,
+        dial: Option<Arc<dyn Dial>>,
         peers: BTreeMap<OstId, OstPeer>,
         remembered: BTreeMap<OstId, KnownTarget>,
     ) -> Targets {
-        let known = peers.keys().chain(remembered.keys());
+        let known: BTreeSet<OstId> = peers.keys().chain(remembered.keys()).copied().collect();
         let list = known
+            .into_iter()
             .map(|ost| {
+                let peer = peers.get(&ost).cloned();
+                let standing = match (&peer, &dial) {
+                    (Some(_), _) => Standing::Down("it has not said yet who it is".into()),
+                    (None, Some(_)) => {
+                        Standing::Expected("its server has not been heard of".into())
+                    }
+                    (None, None) => Standing::Down("it is not part of this start".into()),
+                };
                 let state = State {
-                    remembered: remembered.get(ost).copied(),
-                    standing: Standing::Down(if peers.contains_key(ost) {
-                        "it has not said yet who it is".into()
-                    } else {
-                        "it is not part of this start".into()
-                    }),
+                    peer,
+                    far: None,
+                    remembered: remembered.get(&ost).copied(),
+                    standing,
                     space: Err("its space is not known yet".into()),
                 };
-                (*ost, state)
+                (ost, state)
             })
             .collect();
         Targets {
             cluster,
             clock,
             accept_loss,
-            peers,
+            dial,
             list: Mutex::new(list),
+            epoch: AtomicU64::new(1),
+            changed: Notify::new(),
         }
     }
 
@@ -122,6 +154,7 @@ impl Targets {
         let Some(state) = list.get_mut(&ost) else {
             return Err(down(ost, "no target of this number belongs to this start"));
         };
+        self.changed.notify_waiters();
         let info = match told {
             Ok(info) => info,
             Err(why) => {
@@ -144,46 +177,65 @@ impl Targets {
         }
     }
 
-    /// Asks a target. It is not asked at all unless it is who it was.
+    /// Asks a target. It is not asked at all unless it is who it was; one that is expected is waited for.
     ///
     /// # Errors
     /// What the target refuses with; `TargetDown` if it cannot be asked, `TimedOut` if it does not answer.
     pub async fn call(&self, ost: OstId, op: data::Op) -> data::Reply {
-        let peer = self.asked(ost)?;
         let request = data::Request {
             session: MDS_SESSION,
-            map_epoch: MapEpoch(1),
+            map_epoch: self.epoch(),
             job: 0,
             ost,
             op,
         };
+        let asking = async { self.usable(ost).await?.call(request).await };
         tokio::select! {
             biased;
-            reply = peer.call(request) => reply,
+            reply = asking => reply,
             () = self.clock.sleep(DEADLINE) => Err(Refusal::TimedOut(format!("ost{ost}"))),
         }
     }
 
-    /// The peer of a target that may be asked.
-    fn asked(&self, ost: OstId) -> Result<&OstPeer, Refusal> {
-        match self.list.lock().get(&ost).map(|state| &state.standing) {
-            Some(Standing::Good) => {}
-            Some(Standing::Down(why) | Standing::Refused(why)) => return Err(down(ost, why)),
-            None => return Err(down(ost, "no target of this number is known")),
+    /// The peer of a target that may be asked, when it may be.
+    async fn usable(&self, ost: OstId) -> Result<OstPeer, Refusal> {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            match self.asked(ost)? {
+                Some(peer) => return Ok(peer),
+                None => changed.await,
+            }
         }
-        self.peers
-            .get(&ost)
-            .ok_or_else(|| down(ost, "it is not part of this start"))
     }
 
-    /// Those of this start.
+    /// None for a target that is expected.
+    fn asked(&self, ost: OstId) -> Result<Option<OstPeer>, Refusal> {
+        let list = self.list.lock();
+        let Some(state) = list.get(&ost) else {
+            return Err(down(ost, "no target of this number is known"));
+        };
+        match (&state.standing, &state.peer) {
+            (Standing::Good, Some(peer)) => Ok(Some(peer.clone())),
+            (Standing::Expected(_), _) => Ok(None),
+            (Standing::Down(why) | Standing::Refused(why), _) => Err(down(ost, why)),
+            (Standing::Good, None) => Err(down(ost, "it is not part of this start")),
+        }
+    }
+
+    /// Those of this start; where servers are elsewhere, all that are known.
     pub fn all(&self) -> Vec<OstId> {
-        self.peers.keys().copied().collect()
+        let list = self.list.lock();
+        let ours = |state: &State| state.peer.is_some() || self.dial.is_some();
+        list.iter()
+            .filter(|(_, state)| ours(state))
+            .map(|(ost, _)| *ost)
+            .collect()
     }
 
     /// Whether a target answers at all now.
     pub fn is_up(&self, ost: OstId) -> bool {
-        self.asked(ost).is_ok()
+        matches!(self.asked(ost), Ok(Some(_)))
     }
 
     /// Targets that are not who they were, with the reason: nobody should believe their bytes.
@@ -224,6 +276,7 @@ impl Targets {
                     usable: why_not.is_none(),
                     refused: matches!(state.standing, Standing::Refused(_)),
                     why_not,
+                    address: state.far.as_ref().map(|far| far.address.clone()),
                     incarnation: state.remembered.map(|r| r.incarnation),
                     stamp: state.remembered.map(|r| r.stamp),
                     total: space.total,
@@ -239,7 +292,9 @@ impl State {
     /// Why no new file is laid out here.
     fn why_not(&self) -> Option<String> {
         match (&self.standing, &self.space) {
-            (Standing::Down(why) | Standing::Refused(why), _) => Some(why.clone()),
+            (Standing::Down(why) | Standing::Refused(why) | Standing::Expected(why), _) => {
+                Some(why.clone())
+            }
             (Standing::Good, Err(why)) => Some(why.clone()),
             (Standing::Good, Ok(space)) if space.available == 0 => Some("it is full".into()),
             (Standing::Good, Ok(_)) => None,

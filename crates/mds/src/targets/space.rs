@@ -8,9 +8,15 @@ use gupfs_proto::{OstId, Refusal};
 
 impl Targets {
     /// Asks every target that may be asked, side by side, and notes what they say. A target that gives no answer in time
-    /// gets no new files until it does.
+    /// gets no new files until it does. Servers elsewhere tell it by themselves.
     pub async fn poll_space(&self) {
-        let osts: Vec<OstId> = self.peers.keys().copied().collect();
+        self.miss_the_silent();
+        let near = |state: &super::State| state.far.is_none() && state.peer.is_some();
+        let osts: Vec<OstId> = {
+            let list = self.list.lock();
+            let ours = list.iter().filter(|(_, state)| near(state));
+            ours.map(|(ost, _)| *ost).collect()
+        };
         let asked = osts.into_iter().map(|ost| async move {
             let space = tokio::select! {
                 biased;

@@ -3,7 +3,7 @@
 use super::Shared;
 use super::table::Outcome;
 use crate::frame::{Flags, Frame, pack};
-use crate::handshake::{GreetError, Met, greet};
+use crate::handshake::{GreetError, Met, Wish, greet};
 use crate::limits::{CONNECT, RETRY_FIRST, RETRY_LAST};
 use crate::link::{Link, Reader};
 use bytes::Bytes;
@@ -85,9 +85,12 @@ async fn dial(shared: &Shared) -> Result<Connection, ConnectError> {
         &mut reader,
         &options.world.dice,
         &options.me,
-        number,
-        options.cluster,
-        options.key.as_ref(),
+        Wish {
+            number,
+            cluster: options.cluster,
+            key: options.key.as_ref(),
+            fenced: options.fence,
+        },
     );
     // What is said in a handshake may wait for room in the socket too.
     let met = tokio::select! {

@@ -181,6 +181,13 @@ impl Line {
         state.link.as_ref().and(state.met.clone())
     }
 
+    /// The address of our end: how others on the network of the server reach this host. None while not connected.
+    pub fn near(&self) -> Option<String> {
+        let state = self.shared.state.lock();
+        let link = state.link.as_ref();
+        link.map(|(link, _)| link.stream().near().to_string())
+    }
+
     /// Which connection this is, from 1 on; 0 while there is none.
     pub fn connection(&self) -> u64 {
         let state = self.shared.state.lock();

@@ -34,15 +34,23 @@ impl GreetError {
     }
 }
 
-/// Opens a connection: `number` is above all those of former ones to this server.
+/// What is wanted of a connection.
+#[derive(Clone, Copy)]
+pub struct Wish<'a> {
+    /// Above those of all former ones to this server.
+    pub number: u64,
+    pub cluster: Option<ClusterId>,
+    pub key: Option<&'a ClusterKey>,
+    pub fenced: bool,
+}
+
+/// Opens a connection.
 pub async fn greet(
     link: &Link,
     reader: &mut Reader,
     dice: &Dice,
     me: &Myself,
-    number: u64,
-    cluster: Option<ClusterId>,
-    key: Option<&ClusterKey>,
+    wish: Wish<'_>,
 ) -> Result<Met, GreetError> {
     let mut nonce = [0; 32];
     dice.fill(&mut nonce);
@@ -50,11 +58,12 @@ pub async fn greet(
         link,
         &Hello {
             who: me.who,
-            number,
+            number: wish.number,
             role: me.role,
             name: me.name.clone(),
-            cluster,
-            has_key: key.is_some(),
+            cluster: wish.cluster,
+            has_key: wish.key.is_some(),
+            fenced: wish.fenced,
             nonce,
             speaks: spoken(),
         },
@@ -70,7 +79,7 @@ pub async fn greet(
         }
     };
     let said = postcard::to_stdvec(&terms).expect("terms are plain data");
-    match (key, proof) {
+    match (wish.key, proof) {
         (Some(key), Some(proof)) => {
             if !key.verifies(&[SERVER_PROOF, &hello, &said], &proof) {
                 return Err(GreetError::Impostor);
@@ -80,10 +89,12 @@ pub async fn greet(
         // It asks for none: a server without a key listens to its own host alone.
         (None, _) => {}
     }
-    if cluster.is_some_and(|meant| meant != terms.cluster) {
+    if wish.cluster.is_some_and(|meant| meant != terms.cluster) {
         return Err(GreetError::Foreign(terms.cluster));
     }
-    let proof = key.map(|key| key.prove(&[CLIENT_PROOF, &hello, &said]));
+    let proof = wish
+        .key
+        .map(|key| key.prove(&[CLIENT_PROOF, &hello, &said]));
     say(link, &Answer { proof });
     match hear::<Verdict>(reader).await?.0 {
         Verdict::Welcome => Ok(Met {
@@ -91,6 +102,7 @@ pub async fn greet(
             role: terms.role,
             name: terms.name,
             cluster: terms.cluster,
+            fenced: wish.fenced,
             versions: terms.versions,
         }),
         Verdict::Refused(refused) => Err(GreetError::Refused {

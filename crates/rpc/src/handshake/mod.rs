@@ -19,7 +19,7 @@ mod greet;
 mod receive;
 mod words;
 
-pub use greet::{GreetError, greet};
+pub use greet::{GreetError, Wish, greet};
 pub use receive::{Guest, Porter, Turned, refuse, welcome};
 pub use words::{Met, Myself, Role};
 

@@ -98,6 +98,7 @@ impl Porter {
                 role: hello.role,
                 name,
                 cluster: self.cluster,
+                fenced: hello.fenced,
                 versions,
             },
             number: hello.number,

@@ -43,6 +43,8 @@ pub struct Met {
     pub role: Role,
     pub name: String,
     pub cluster: ClusterId,
+    /// What this connection's predecessor still has under way is waited for before this one may ask.
+    pub fenced: bool,
     /// The version of each kind that both speak; kinds that only one knows are missing.
     pub versions: Vec<(u16, u8)>,
 }
@@ -64,6 +66,7 @@ pub(super) struct Hello {
     /// The cluster that is meant; None takes any.
     pub cluster: Option<ClusterId>,
     pub has_key: bool,
+    pub fenced: bool,
     pub nonce: [u8; 32],
     /// (kind, oldest version, newest version)
     pub speaks: Vec<(u16, u8, u8)>,

@@ -84,7 +84,7 @@ async fn let_in(inner: &Arc<Inner>, link: &Arc<Link>, guest: Guest) -> Option<Ar
         }
     };
     if let Some(former) = former
-        && inner.drain
+        && caller.met().fenced
     {
         // Nothing that the former connection asked may take effect after what this one asks.
         let drained = tokio::select! {

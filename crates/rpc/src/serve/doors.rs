@@ -1,4 +1,4 @@
-//! Who is connected: one connection for each process.
+//! Who is connected: one connection for each process, and one more for what must be fenced.
 
 use super::Caller;
 use parking_lot::Mutex;
@@ -6,7 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Default)]
-pub(crate) struct Doors(Mutex<BTreeMap<u128, Arc<Caller>>>);
+pub(crate) struct Doors(Mutex<BTreeMap<Door, Arc<Caller>>>);
+
+/// Who, and whether fenced.
+type Door = (u128, bool);
+
+fn door(caller: &Caller) -> Door {
+    (caller.met().who, caller.met().fenced)
+}
 
 impl Doors {
     /// Lets a caller in in place of a former connection of the same process, which is ended and returned.
@@ -15,12 +22,12 @@ impl Doors {
     /// The number of the connection that there is, if it is not older.
     pub fn enter(&self, caller: &Arc<Caller>) -> Result<Option<Arc<Caller>>, u64> {
         let mut doors = self.0.lock();
-        if let Some(former) = doors.get(&caller.met().who)
+        if let Some(former) = doors.get(&door(caller))
             && former.number() >= caller.number()
         {
             return Err(former.number());
         }
-        let former = doors.insert(caller.met().who, caller.clone());
+        let former = doors.insert(door(caller), caller.clone());
         drop(doors);
         if let Some(former) = &former {
             former.end();
@@ -32,10 +39,10 @@ impl Doors {
     pub fn leave(&self, caller: &Arc<Caller>) {
         let mut doors = self.0.lock();
         if doors
-            .get(&caller.met().who)
+            .get(&door(caller))
             .is_some_and(|now| Arc::ptr_eq(now, caller))
         {
-            doors.remove(&caller.met().who);
+            doors.remove(&door(caller));
         }
     }
 
@@ -43,10 +50,10 @@ impl Doors {
     pub fn put_back(&self, newcomer: &Arc<Caller>, former: Arc<Caller>) {
         let mut doors = self.0.lock();
         if doors
-            .get(&newcomer.met().who)
+            .get(&door(newcomer))
             .is_some_and(|now| Arc::ptr_eq(now, newcomer))
         {
-            doors.insert(former.met().who, former);
+            doors.insert(door(&former), former);
         }
     }
 

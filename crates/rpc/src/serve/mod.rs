@@ -32,9 +32,6 @@ pub struct ServerOptions {
     /// None: whoever can reach the address is let in.
     pub key: Option<ClusterKey>,
     pub hosts: Hosts,
-    /// What a former connection of the same process still has under way is waited for before the next may ask. For servers
-    /// whose questions take effect in the order of their arrival and never wait for other clients.
-    pub drain: bool,
     pub attend: Arc<dyn Attend>,
 }
 
@@ -59,7 +56,6 @@ pub(crate) struct Inner {
     world: World,
     porter: Porter,
     hosts: Hosts,
-    drain: bool,
     attend: Arc<dyn Attend>,
     doors: Doors,
     load: Arc<Load>,
@@ -112,7 +108,6 @@ impl Server {
                 key: options.key,
             },
             hosts: options.hosts,
-            drain: options.drain,
             attend: options.attend,
             doors: Doors::default(),
             load: Arc::default(),

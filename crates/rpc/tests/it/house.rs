@@ -90,7 +90,6 @@ pub async fn server(
     at: &str,
     counting: &Arc<Counting>,
     key: Option<ClusterKey>,
-    drain: bool,
 ) -> Server {
     let listener = net.listen(at).await.unwrap();
     Server::start(
@@ -101,7 +100,6 @@ pub async fn server(
             cluster: CLUSTER,
             key,
             hosts: Hosts::none().with_host(counting.clone()),
-            drain,
             attend: Arc::new(Unattended),
         },
     )

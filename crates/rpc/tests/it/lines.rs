@@ -10,7 +10,7 @@ use std::time::Duration;
 async fn questions_are_answered_beside_each_other() {
     let net = net();
     let counting = Counting::new(world(1));
-    let _server = server(&net.host("mds"), AT, &counting, key(9), false).await;
+    let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let line = Line::open(line_options(&net.host("a"), &world(2), 20, key(9)));
     assert_eq!(
         line.ready(Duration::from_secs(5)).await.unwrap().role,
@@ -27,7 +27,7 @@ async fn questions_are_answered_beside_each_other() {
 async fn a_question_is_asked_again_after_a_connection_broke() {
     let net = net();
     let counting = Counting::new(world(1));
-    let _server = server(&net.host("mds"), AT, &counting, key(9), false).await;
+    let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let line = Line::open(line_options(&net.host("a"), &world(2), 20, key(9)));
     let peer: Mds = line.peer();
     let asking = tokio::spawn(async move { peer.call(request(5, 300)).await });
@@ -50,7 +50,7 @@ async fn a_question_waits_for_a_server_that_starts_later() {
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert!(line.status().why_not.unwrap().contains("refused"));
     let counting = Counting::new(world(1));
-    let _server = server(&net.host("mds"), AT, &counting, key(9), false).await;
+    let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
     assert!(asking.await.unwrap().result.is_ok());
 }
 
@@ -75,7 +75,7 @@ async fn patience_ends_with_what_was_waited_for() {
 async fn a_cut_that_nobody_tells_of_is_noticed_and_healed() {
     let net = net();
     let counting = Counting::new(world(1));
-    let _server = server(&net.host("mds"), AT, &counting, key(9), false).await;
+    let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let line = Line::open(line_options(&net.host("a"), &world(2), 20, key(9)));
     line.ready(Duration::from_secs(5)).await.unwrap();
     net.cut("a", "mds");
@@ -97,7 +97,7 @@ async fn a_cut_that_nobody_tells_of_is_noticed_and_healed() {
 async fn a_server_asks_back_over_the_same_connection() {
     let net = net();
     let counting = Counting::new(world(1));
-    let _server = server(&net.host("mds"), AT, &counting, key(9), false).await;
+    let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let holder = Arc::new(Holder(Default::default()));
     let mut options = line_options(&net.host("a"), &world(2), 20, key(9));
     options.hosts = Hosts::none().with(holder.clone());
@@ -120,7 +120,7 @@ async fn a_server_asks_back_over_the_same_connection() {
 async fn an_open_question_to_somebody_who_vanishes_ends() {
     let net = net();
     let counting = Counting::new(world(1));
-    let _server = server(&net.host("mds"), AT, &counting, key(9), false).await;
+    let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let line = Line::open(line_options(&net.host("a"), &world(2), 20, key(9)));
     let peer: Mds = line.peer();
     assert!(peer.call(request(1, 0)).await.result.is_ok());

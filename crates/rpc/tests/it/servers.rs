@@ -8,7 +8,7 @@ use std::time::Duration;
 async fn a_new_connection_waits_for_the_work_of_the_former() {
     let net = net();
     let counting = Counting::new(world(1));
-    let _server = server(&net.host("oss"), "oss:1", &counting, key(9), true).await;
+    let _server = server(&net.host("oss"), "oss:1", &counting, key(9)).await;
     let mut options = line_options(&net.host("a"), &world(2), 20, key(9));
     (options.to, options.fence) = ("oss:1".into(), true);
     let line = Line::open(options);
@@ -26,7 +26,7 @@ async fn a_new_connection_waits_for_the_work_of_the_former() {
 async fn without_drain_a_new_connection_asks_at_once() {
     let net = net();
     let counting = Counting::new(world(1));
-    let _server = server(&net.host("mds"), AT, &counting, key(9), false).await;
+    let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let line = Line::open(line_options(&net.host("a"), &world(2), 20, key(9)));
     let peer: Mds = line.peer();
     let slow = tokio::spawn({
@@ -44,7 +44,7 @@ async fn without_drain_a_new_connection_asks_at_once() {
 async fn work_that_does_not_end_keeps_the_next_connection_out_until_it_does() {
     let net = net();
     let counting = Counting::new(world(1));
-    let server = server(&net.host("oss"), "oss:1", &counting, key(9), true).await;
+    let server = server(&net.host("oss"), "oss:1", &counting, key(9)).await;
     let mut options = line_options(&net.host("a"), &world(2), 20, key(9));
     (options.to, options.fence) = ("oss:1".into(), true);
     let line = Line::open(options);
@@ -66,7 +66,7 @@ async fn work_that_does_not_end_keeps_the_next_connection_out_until_it_does() {
 async fn what_is_too_much_for_all_is_asked_again_and_answered() {
     let net = net();
     let counting = Counting::new(world(1));
-    let server = server(&net.host("mds"), AT, &counting, key(9), false).await;
+    let server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let mut lines = Vec::new();
     let mut asking = Vec::new();
     for who in 0..40 {

@@ -19,7 +19,7 @@ async fn refused(options: LineOptions) -> String {
 async fn a_wrong_key_no_key_and_another_cluster_are_refused_at_once() {
     let net = net();
     let counting = Counting::new(world(1));
-    let server = server(&net.host("mds"), AT, &counting, key(9), false).await;
+    let server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let host = net.host("a");
     let wrong = refused(line_options(&host, &world(2), 20, key(8))).await;
     assert_eq!(
@@ -46,7 +46,7 @@ async fn a_wrong_key_no_key_and_another_cluster_are_refused_at_once() {
 async fn a_client_with_a_key_tells_nothing_to_a_server_without() {
     let net = net();
     let counting = Counting::new(world(1));
-    let _server = server(&net.host("mds"), AT, &counting, None, false).await;
+    let _server = server(&net.host("mds"), AT, &counting, None).await;
     let why = refused(line_options(&net.host("a"), &world(2), 20, key(9))).await;
     assert!(why.contains("it has no key"), "{why}");
 }
@@ -68,7 +68,7 @@ async fn hear(net: &Net, said: &[u8]) -> usize {
 async fn what_is_no_handshake_ends_the_connection() {
     let net = net();
     let counting = Counting::new(world(1));
-    let server = server(&net.host("mds"), AT, &counting, key(9), false).await;
+    let server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let host = net.host("a");
     for said in [
         &b"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n"[..],

@@ -9,7 +9,7 @@ use std::time::Duration;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_questions_of_several_clients() {
     let counting = Counting::new(World::real());
-    let server = server(&Net::real(), "127.0.0.1:0", &counting, key(9), false).await;
+    let server = server(&Net::real(), "127.0.0.1:0", &counting, key(9)).await;
     let mut asking = Vec::new();
     let mut lines = Vec::new();
     for who in 0..4 {
@@ -57,7 +57,6 @@ async fn large_payloads_arrive_whole() {
             cluster: CLUSTER,
             key: key(9),
             hosts: Hosts::none().with(Arc::new(Echo)),
-            drain: true,
             attend: Arc::new(Unattended),
         },
     );

@@ -55,6 +55,30 @@ impl OpenFiles {
 impl Objects {
     /// Makes an empty target in a directory that holds none; durable when this returns.
     pub async fn init(disk: &Disk, world: &World, whose: Whose) -> Result<Incarnation, OpenError> {
+        let incarnation = Incarnation(world.dice.u64());
+        Objects::init_as(disk, world, whose, incarnation).await?;
+        Ok(incarnation)
+    }
+
+    /// Whose target a directory holds, and its incarnation; None if it holds none.
+    pub async fn peek(disk: &Disk) -> Result<Option<(Whose, Incarnation)>, OpenError> {
+        let found = Superblock::read(disk).await?;
+        Ok(found.map(|found| {
+            let whose = Whose {
+                cluster: found.cluster,
+                ost: found.ost,
+            };
+            (whose, found.incarnation)
+        }))
+    }
+
+    /// The same as `init` with an incarnation that was chosen before.
+    pub async fn init_as(
+        disk: &Disk,
+        world: &World,
+        whose: Whose,
+        incarnation: Incarnation,
+    ) -> Result<(), OpenError> {
         let _lock = disk.lock_exclusive(LOCK).await?;
         if let Some(found) = Superblock::read(disk).await? {
             return Err(OpenError::new(
@@ -70,7 +94,7 @@ impl Objects {
         let superblock = Superblock {
             cluster: whose.cluster,
             ost: whose.ost,
-            incarnation: Incarnation(world.dice.u64()),
+            incarnation,
             created: world.clock.now(),
             stamp: 0,
             map_epoch: MapEpoch(0),
@@ -81,7 +105,7 @@ impl Objects {
         };
         // Last, and it syncs the directory that holds all: a directory with a superblock is a whole target.
         superblock.write(disk).await?;
-        Ok(superblock.incarnation)
+        Ok(())
     }
 
     /// Opens the target on a real disk, for this process alone.

@@ -367,6 +367,10 @@ impl FakeStream {
         &self.other
     }
 
+    pub(crate) fn near(&self) -> &str {
+        &self.mine
+    }
+
     pub(crate) fn is_local(&self) -> bool {
         self.local
     }

@@ -125,6 +125,11 @@ impl Stream {
         on!(self, it => it.peer())
     }
 
+    /// This end's address: how others on the same network reach this host.
+    pub fn near(&self) -> &str {
+        on!(self, it => it.near())
+    }
+
     /// The other end is on this host.
     pub fn is_local(&self) -> bool {
         on!(self, it => it.is_local())

@@ -33,6 +33,7 @@ pub struct Stream(Arc<Connected>);
 struct Connected {
     stream: TcpStream,
     peer: String,
+    near: String,
     local: bool,
 }
 
@@ -41,10 +42,12 @@ impl Stream {
         // Messages are whole when they are sent: waiting for more would only delay them.
         stream.set_nodelay(true)?;
         let peer = stream.peer_addr()?;
-        let local = peer.ip() == stream.local_addr()?.ip() || peer.ip().is_loopback();
+        let near = stream.local_addr()?;
+        let local = peer.ip() == near.ip() || peer.ip().is_loopback();
         Ok(Stream(Arc::new(Connected {
             stream,
             peer: peer.to_string(),
+            near: near.to_string(),
             local,
         })))
     }
@@ -77,6 +80,10 @@ impl Stream {
 
     pub fn peer(&self) -> &str {
         &self.0.peer
+    }
+
+    pub fn near(&self) -> &str {
+        &self.0.near
     }
 
     pub fn is_local(&self) -> bool {

@@ -1,0 +1,143 @@
+//! What comes in over the net: whose session it is, what root of another host may do, who answers.
+
+use gupfs_mds::Mds;
+use gupfs_proto::meta::{self, Answer, Op};
+use gupfs_proto::wire::Reply;
+use gupfs_proto::{Caller, Refusal, SessionId, cluster};
+use gupfs_rpc::{Attend, Caller as From, Host, Service};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// What root of another host becomes: the owner of nothing.
+const NOBODY: u32 = 65_534;
+
+/// Metadata requests of other processes.
+pub struct MetaDoor {
+    mds: Arc<Mds>,
+    /// Root of other hosts counts as nobody.
+    squash: bool,
+    sessions: Mutex<BTreeMap<SessionId, Bound>>,
+}
+
+/// Whose a session is, and over which of his connections he was last heard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Bound {
+    who: u128,
+    connection: u64,
+}
+
+impl MetaDoor {
+    pub fn new(mds: Arc<Mds>, squash: bool) -> Arc<MetaDoor> {
+        Arc::new(MetaDoor {
+            mds,
+            squash,
+            sessions: Mutex::default(),
+        })
+    }
+
+    /// A session belongs to the process that opened it; one from before our start to the first that uses it.
+    fn admit(&self, from: &Arc<From>, session: SessionId) -> Result<(), Refusal> {
+        let now = Bound {
+            who: from.met().who,
+            connection: from.number(),
+        };
+        let mut sessions = self.sessions.lock();
+        match sessions.get(&session) {
+            Some(bound) if *bound == now => return Ok(()),
+            Some(bound) if bound.who != now.who => {
+                tracing::warn!(%session, from = from.from(), "somebody uses another's session; refused");
+                return Err(Refusal::Denied);
+            }
+            // An older connection's last words.
+            Some(bound) if bound.connection > now.connection => return Ok(()),
+            _ => {}
+        }
+        sessions.insert(session, now);
+        drop(sessions);
+        self.mds.attach(session, from.peer());
+        Ok(())
+    }
+}
+
+impl Host<meta::Request, meta::Reply> for MetaDoor {
+    async fn answer(self: Arc<Self>, from: Arc<From>, mut question: meta::Request) -> meta::Reply {
+        let opens = matches!(question.op, Op::OpenSession { .. });
+        if !opens && let Err(refusal) = self.admit(&from, question.session) {
+            return meta::Reply::refused(refusal);
+        }
+        if self.squash && !from.is_local() {
+            squash(&mut question);
+        }
+        let reply = self.mds.clone().answer(question).await;
+        if let Ok(Answer::Session { session }) = &reply.result {
+            // Of a session made just now nobody else can know.
+            let _ = self.admit(&from, *session);
+        }
+        reply
+    }
+}
+
+impl Attend for MetaDoor {
+    fn left(&self, caller: &Arc<From>) {
+        let gone = Bound {
+            who: caller.met().who,
+            connection: caller.number(),
+        };
+        let sessions: Vec<SessionId> = {
+            let sessions = self.sessions.lock();
+            let theirs = sessions.iter().filter(|(_, bound)| **bound == gone);
+            theirs.map(|(session, _)| *session).collect()
+        };
+        for session in sessions {
+            self.mds.detach(session);
+        }
+    }
+}
+
+/// Root of another host is nobody in what it does for its programs. What a client does for itself (telling what was
+/// written, sessions) it does as it is.
+fn squash(question: &mut meta::Request) {
+    if question.caller.is_root() && is_for_a_program(&question.op) {
+        question.caller = Caller::new(NOBODY, NOBODY, Vec::new());
+    }
+}
+
+fn is_for_a_program(op: &Op) -> bool {
+    match op {
+        Op::Open { open, .. } => !open.access.is_empty() || open.truncate,
+        Op::Truncate { by_handle, .. } => !by_handle,
+        Op::GetAttr { .. }
+        | Op::StatFs
+        | Op::WriteInline { .. }
+        | Op::BeginWrite { .. }
+        | Op::Spilled { .. }
+        | Op::EndWrite { .. }
+        | Op::KillPrivileges { .. }
+        | Op::OpenSession { .. }
+        | Op::CloseSession
+        | Op::Forgotten { .. }
+        | Op::Sync { .. } => false,
+        _ => true,
+    }
+}
+
+type Saying = Pin<Box<dyn Future<Output = cluster::Reply> + Send>>;
+
+/// Questions about the cluster: its status, and the rest to the metadata server, if this process has one.
+pub struct ClusterDoor {
+    pub mds: Option<Arc<Mds>>,
+    pub status: Box<dyn Fn() -> Saying + Send + Sync>,
+}
+
+impl Service<cluster::Request, cluster::Reply> for ClusterDoor {
+    async fn answer(self: Arc<Self>, question: cluster::Request) -> cluster::Reply {
+        match (question, &self.mds) {
+            (cluster::Request::Status, _) => (self.status)().await,
+            (question, Some(mds)) => mds.clone().answer(question).await,
+            (_, None) => Err(Refusal::NotSupported),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Listening, if that is safe.
+
+use super::Identity;
+use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
+use gupfs_proto::ClusterId;
+use gupfs_rpc::{Attend, Hosts, Myself, Server, ServerOptions};
+use gupfs_world::Listener;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// An address that is ours; nobody is let in yet.
+pub struct Listening(Listener);
+
+/// Takes the address.
+///
+/// # Errors
+/// When it is taken, or without a key when other hosts could reach it.
+pub async fn listen(identity: &Identity, address: &str) -> Outcome<Listening> {
+    if identity.key.is_none() && !is_of_this_host(address) {
+        return Err(Trouble::new(format!(
+            "without the cluster's key nobody listens at '{address}': every host that reaches it could read and write everything"
+        ))
+        .todo("name the key's file with --key, or listen at 127.0.0.1")
+        .exit(Exit::Unusable));
+    }
+    let listener = identity.net.listen(address).await;
+    listener
+        .map(Listening)
+        .or_trouble(|| format!("cannot listen at '{address}'"))
+}
+
+fn is_of_this_host(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+impl Listening {
+    pub fn address(&self) -> String {
+        self.0.address()
+    }
+
+    /// Lets others in from here on.
+    pub fn open(
+        self,
+        identity: &Identity,
+        me: Myself,
+        cluster: ClusterId,
+        hosts: Hosts,
+        attend: Arc<dyn Attend>,
+    ) -> Server {
+        Server::start(
+            self.0,
+            ServerOptions {
+                world: identity.world.clone(),
+                me,
+                cluster,
+                key: identity.key.clone(),
+                hosts,
+                attend,
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_is_of_this_host() {
+        for address in ["127.0.0.1:7700", "localhost:1", "[::1]:7700", "127.0.0.1:0"] {
+            assert!(is_of_this_host(address), "{address}");
+        }
+        for address in ["0.0.0.0:7700", "10.0.0.1:1", "[::]:7700", "node1:7700"] {
+            assert!(!is_of_this_host(address), "{address}");
+        }
+    }
+}

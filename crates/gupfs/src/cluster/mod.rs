@@ -1,0 +1,61 @@
+//! # cluster: how the processes of one file system find and trust each other
+//!
+//! Owns   the key's file, who this process is, lines to object servers, what comes in over the net and for whom, an object
+//!        server's word on itself.
+//! Never  takes part in an operation.
+//! Enter  at `Identity`, `Lines::new`, `listen`.
+
+mod announce;
+mod doors;
+mod identity;
+mod key;
+mod lines;
+mod listen;
+mod visit;
+
+pub use announce::{Announced, announce};
+pub use doors::{ClusterDoor, MetaDoor};
+pub use identity::Identity;
+pub use key::{DEFAULT_KEY, read_key};
+pub use lines::Lines;
+pub use listen::{Listening, listen};
+pub use visit::visit;
+
+/// Where servers listen when nobody says otherwise.
+pub const MDS_PORT: u16 = 7700;
+pub const OSS_PORT: u16 = 7701;
+
+/// "host" or "host:port", with the port that is meant when none is given.
+pub fn with_port(address: &str, port: u16) -> String {
+    let has_port = match address.rsplit_once(':') {
+        // An IPv6 address in brackets may have a port after them; without brackets it has none.
+        Some((host, last)) => {
+            last.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
+        }
+        None => false,
+    };
+    match has_port {
+        true => address.to_string(),
+        false if address.contains(':') && !address.starts_with('[') => format!("[{address}]:{port}"),
+        false => format!("{address}:{port}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_port_gets_the_usual_one() {
+        for (given, full) in [
+            ("node1", "node1:7700"),
+            ("node1:9", "node1:9"),
+            ("10.0.0.1", "10.0.0.1:7700"),
+            ("fe80::1", "[fe80::1]:7700"),
+            ("[fe80::1]", "[fe80::1]:7700"),
+            ("[fe80::1]:9", "[fe80::1]:9"),
+        ] {
+            assert_eq!(with_port(given, 7700), full);
+        }
+    }
+}
