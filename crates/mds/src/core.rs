@@ -1,10 +1,12 @@
 //! What one metadata server is made of, shared by requests and chores.
 
-use crate::chores::{Confirms, Purges, Sweeps, Unfinished};
+use crate::chores::{Confirms, Purges, Removals, Sweeps, Unfinished};
 use crate::cuts::Cuts;
+use crate::holders::Holders;
 use crate::shard::Shard;
 use crate::stats::Stats;
 use crate::targets::Targets;
+use crate::turns::Turns;
 use crate::waits::{Awaited, Waits, Who};
 use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq, VirtualShard, VirtualShards};
 use gupfs_store::kv::{Kv, KvError};
@@ -26,6 +28,9 @@ pub struct Core {
     pub targets: Targets,
     pub cuts: Cuts,
     pub purges: Purges,
+    pub removals: Removals,
+    pub holders: Holders,
+    pub turns: Turns,
     pub unfinished: Unfinished,
     pub sweeps: Sweeps,
     pub confirms: Confirms,
@@ -69,6 +74,9 @@ impl Core {
             targets: parts.targets,
             cuts: Cuts::default(),
             purges: Purges::default(),
+            removals: Removals::default(),
+            holders: Holders::default(),
+            turns: Turns::default(),
             unfinished: Unfinished::default(),
             sweeps: Sweeps::default(),
             confirms: Confirms::default(),

@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::cuts::Cut;
+use crate::hear::Hearing;
 use crate::limits::ROUNDS_MAX;
 use crate::records::{Scanned, View, to_store};
 use crate::shard::{SessionInfo, Shard};
@@ -11,7 +12,7 @@ use gupfs_names::{
     Batch, ChoreOp, Context, Effects, Key, Known, Need, Op, PurgeId, Records, Step, Work,
 };
 use gupfs_proto::meta::{self, Answer, Lane};
-use gupfs_proto::{Caller, Refusal, Seq, SessionId, VirtualShard};
+use gupfs_proto::{Caller, Refusal, Seq, SessionId, Timestamp, VirtualShard};
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct Applied {
     numbers: Option<(VirtualShard, Range<u64>)>,
     /// The answer leaves when `seq` is durable.
     pub durable: bool,
+    /// It rests on what other sessions told meanwhile.
+    pub heard: bool,
 }
 
 /// How one try ended.
@@ -74,9 +77,13 @@ impl Core {
         expected: Option<&Expected>,
     ) -> Result<Option<Applied>, Refusal> {
         let mut scanned = Scanned::new(self);
+        let mut hearing = Hearing::default();
         for _ in 0..ROUNDS_MAX {
-            let need = match self.attempt(asker, op, expected, &scanned)? {
-                Tried::Done(applied) => return Ok(Some(applied)),
+            let need = match self.attempt(asker, op, expected, &scanned, &hearing)? {
+                Tried::Done(mut applied) => {
+                    applied.heard = hearing.asked_anybody();
+                    return Ok(Some(applied));
+                }
                 Tried::ExpectedOther => return Ok(None),
                 Tried::Need(need, given) => (need, given),
             };
@@ -89,6 +96,11 @@ impl Core {
                     self.reserve_numbers(asker.who, shard, given).await?
                 }
                 (Need::Cut(id), _) => self.finish_cut(asker.who, id).await?,
+                (Need::Word { ino, give_back }, _) => {
+                    self.hear_holder(&mut hearing, asker, ino, give_back)
+                        .await?;
+                }
+                (Need::Turn(ino), _) => self.take_turn(&mut hearing, asker.who, ino).await?,
             }
         }
         // Every round brings records that were missing; only a store that forgets faster than we ask gets here.
@@ -102,6 +114,7 @@ impl Core {
         op: Op<'_>,
         expected: Option<&Expected>,
         scanned: &Scanned<'_>,
+        hearing: &Hearing<'_>,
     ) -> Result<Tried, Refusal> {
         let mut guard = self.shard.lock();
         let shard = &mut *guard;
@@ -125,6 +138,14 @@ impl Core {
             owner_epoch: self.owner_epoch,
             targets: &shard.targets,
             growth_allowed: self.growth_allowed.load(Relaxed),
+            alone: shard.sessions.len() <= 1,
+            queues: match op {
+                Op::Client(meta::Op::BeginWrite { ino, .. }) => {
+                    !hearing.has_turn(*ino) && self.turns.is_taken(*ino)
+                }
+                _ => false,
+            },
+            words: &hearing.words,
         };
         match shard.machine.apply(&view, &ctx, op) {
             Step::Need(need) => {
@@ -139,7 +160,7 @@ impl Core {
             }
             Step::Done(effects) => {
                 let seen = view.newest();
-                let applied = self.stage(shard, effects, seen, op, now);
+                let applied = self.stage(shard, effects, seen, op, (session, now));
                 Ok(Tried::Done(applied))
             }
         }
@@ -169,7 +190,7 @@ impl Core {
         effects: Effects,
         seen: Seq,
         op: Op<'_>,
-        now: gupfs_proto::Timestamp,
+        (session, now): (SessionId, Timestamp),
     ) -> Applied {
         let changed = !effects.batch.is_empty();
         let seq = if changed {
@@ -185,6 +206,7 @@ impl Core {
             ended: None,
             numbers: None,
             durable: false,
+            heard: false,
         };
         for work in effects.work {
             match work {
@@ -194,15 +216,20 @@ impl Core {
                 Work::Numbers { shard, counters } => applied.numbers = Some((shard, counters)),
                 Work::SessionEnded(session) => {
                     shard.sessions.remove(&session);
+                    self.holders.ends(session);
                     applied.ended = Some(session);
                 }
                 Work::Durable => applied.durable = true,
+                Work::AskEverybody { ino, by } => self.removals.add(ino, by, seq),
                 Work::Gone(_) => {} // nothing is kept about an inode here
             }
         }
         match op {
             Op::Chore(ChoreOp::CutDone { id, .. }) if applied.answer.is_ok() => {
                 self.cuts.remove(*id)
+            }
+            Op::Client(meta::Op::Forgotten { inodes }) if applied.answer.is_ok() => {
+                self.removals.forgotten(session, inodes);
             }
             Op::Client(meta::Op::OpenSession { client }) => {
                 if let Ok(Answer::Session { session }) = &applied.answer {

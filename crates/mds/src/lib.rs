@@ -1,6 +1,7 @@
 //! # mds: the metadata server
 //!
-//! Owns   the driver of the shard machine: records in, batches out, recovery, chores; the registered targets; placement's ground.
+//! Owns   the driver of the shard machine: records in, batches out, recovery, chores; the registered targets; placement's ground;
+//!        the sessions, and what is asked of those that hold files (`hear`, `holders`).
 //! Never  touches file bytes beyond inline data, decides what an operation means.
 //! Enter  at `Mds::start`; a request at `Core::answer` (request.rs), one try at the machine at `Core::drive` (drive.rs).
 
@@ -12,6 +13,8 @@ mod cuts;
 mod drive;
 mod entropy;
 mod error;
+mod hear;
+mod holders;
 pub mod limits;
 mod mds;
 mod records;
@@ -24,10 +27,12 @@ pub mod stats;
 mod status;
 pub mod targets;
 mod together;
+mod turns;
 mod waits;
 
 pub use chores::{PurgeStatus, UnfinishedStatus};
 pub use error::StartError;
+pub use holders::Back;
 pub use mds::{Mds, Options};
 pub use recover::RecoveryReport;
 pub use shard::SessionInfo;

@@ -58,6 +58,13 @@ pub const ENTROPY_BYTES: usize = 4 << 10;
 pub const PURGES_KNOWN: usize = 1 << 16;
 const _: () = assert!(PURGES_KNOWN >= gupfs_proto::limits::CHORE_BATCH);
 
+/// Removed files that are known to wait for those who may have them open, without reading records; as with purges.
+pub const REMOVALS_KNOWN: usize = 1 << 16;
+const _: () = assert!(REMOVALS_KNOWN >= gupfs_proto::limits::CHORE_BATCH);
+
+/// How long a session is left in peace that has said that it gave a file back, and is recorded as its holder still.
+pub const GIVEN_BACK_AGAIN: Duration = Duration::from_millis(10);
+
 /// Keys that one try at an operation reads from the index under the shard's lock, if such reads have been quick.
 pub const READS_HERE: usize = 8;
 

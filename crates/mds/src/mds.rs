@@ -3,6 +3,7 @@
 use crate::chores;
 use crate::core::{Core, Parts};
 use crate::error::StartError;
+use crate::holders::Back;
 use crate::limits::{STOP_CONFIRMS, STOP_WAIT};
 use crate::records::to_store;
 use crate::recover::RecoveryReport;
@@ -11,7 +12,9 @@ use crate::waits::Who;
 use bytes::Bytes;
 use gupfs_names::{Format, Key, KeyRange, Kind, KnownTarget, Parsed, Record};
 use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
-use gupfs_proto::{ClusterId, Incarnation, OstId, Refusal, Seq, VirtualShard, VirtualShards};
+use gupfs_proto::{
+    ClusterId, Incarnation, OstId, Refusal, Seq, SessionId, VirtualShard, VirtualShards,
+};
 use gupfs_store::kv::{Kv, KvError, KvRecovery};
 use gupfs_store::log::Stop;
 use gupfs_world::{Disk, Task, World};
@@ -151,6 +154,19 @@ impl Mds {
             recovery,
             chores,
         }))
+    }
+
+    /// The way back to a client: from here on it can be asked. Whoever waits for this session asks it now.
+    pub fn attach(&self, session: SessionId, back: Back) {
+        // Not what has ended: it would never be detached.
+        if self.core.shard.lock().sessions.contains_key(&session) {
+            self.core.holders.attach(session, back);
+        }
+    }
+
+    /// Its connection is gone. What was asked over it is asked over the next.
+    pub fn detach(&self, session: SessionId) {
+        self.core.holders.detach(session);
     }
 
     /// Takes a target's word of itself: at its start, and now and then so that its stamp is remembered.

@@ -57,6 +57,10 @@ impl Core {
         let applied = self.drive(asker, Op::Client(&request.op)).await?;
         self.committed(who, applied.seq).await?;
         *seq = applied.seq.max(*seq);
+        if applied.heard {
+            // What was told meanwhile is committed, and the answer rests on it.
+            *seq = self.kv.committed_seq().max(*seq);
+        }
         self.settle(who, &request.op, applied, seq).await
     }
 

@@ -4,7 +4,7 @@
 
 use crate::limits::DEADLINE;
 use crate::targets::MDS_SESSION;
-use gupfs_proto::{Refusal, Seq, SessionId, VirtualShard};
+use gupfs_proto::{InodeId, Refusal, Seq, SessionId, VirtualShard};
 use gupfs_world::{BootTime, Clock};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -40,7 +40,14 @@ pub enum Awaited {
     Room,
     Numbers(VirtualShard),
     /// A cut of this file at its OSTs.
-    Cut(gupfs_proto::InodeId),
+    Cut(InodeId),
+    /// What a session wrote to a file that it holds.
+    Tell(SessionId, InodeId),
+    GiveBack(SessionId, InodeId),
+    /// Others came before for this file to be given back.
+    Turn(InodeId),
+    /// Which removed files a session has open.
+    Opens(SessionId),
 }
 
 impl fmt::Display for Awaited {
@@ -52,6 +59,19 @@ impl fmt::Display for Awaited {
             Awaited::Records(n) => write!(f, "{n} records from the index"),
             Awaited::Numbers(shard) => write!(f, "a block of inode numbers for shard {shard}"),
             Awaited::Cut(ino) => write!(f, "the cut of inode {:x} at its OSTs", ino.0),
+            Awaited::Tell(session, ino) => {
+                write!(f, "session {session} to tell of inode {:x}", ino.0)
+            }
+            Awaited::GiveBack(session, ino) => {
+                write!(f, "session {session} to give back inode {:x}", ino.0)
+            }
+            Awaited::Turn(ino) => {
+                write!(f, "others who wait for inode {:x} to be given back", ino.0)
+            }
+            Awaited::Opens(session) => write!(
+                f,
+                "session {session} to say which removed files it has open"
+            ),
         }
     }
 }

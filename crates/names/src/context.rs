@@ -1,6 +1,7 @@
 //! What an operation knows besides the records.
 
 use crate::chores::ChoreOp;
+use crate::held::Words;
 use gupfs_proto::meta::{self, Lane, TargetState};
 use gupfs_proto::{Caller, OwnerEpoch, SessionId, Timestamp, VirtualShards};
 
@@ -22,6 +23,12 @@ pub struct Context<'a> {
     /// False while the store has only its reserve left: what makes records or bytes more is refused with `NoSpace`,
     /// what makes them fewer goes on.
     pub growth_allowed: bool,
+    /// No other session is registered.
+    pub alone: bool,
+    /// Others wait for this file to be given back, and their turn is before this operation's.
+    pub queues: bool,
+    /// What holders have told for this operation.
+    pub words: &'a Words,
 }
 
 /// What the machine can be asked.

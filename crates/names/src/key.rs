@@ -302,6 +302,11 @@ impl KeyRange {
         }
     }
 
+    /// Who holds a file for writing.
+    pub fn writers(ino: InodeId) -> KeyRange {
+        KeyRange::of_inode(ino, Kind::Writer)
+    }
+
     pub(crate) fn replies(shard: VirtualShard, session: SessionId) -> KeyRange {
         KeyRange::under(Key::new(shard, Kind::Reply).u64(session.0))
     }

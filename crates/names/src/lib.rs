@@ -16,6 +16,7 @@ mod digest;
 mod format;
 mod generations;
 mod hash;
+mod held;
 mod key;
 mod machine;
 mod may;
@@ -38,6 +39,7 @@ pub use chores::ChoreOp;
 pub use context::{Context, Op};
 pub use format::format;
 pub use hash::Cookie;
+pub use held::{NOT_ASKED, Words};
 pub use key::{Key, KeyRange, Kind, Parsed, PurgeId};
 pub use machine::Machine;
 pub use record::{

@@ -3,15 +3,17 @@
 use crate::chores;
 use crate::context::{Context, Op};
 use crate::digest::digest;
+use crate::held;
 use crate::key::Key;
 use crate::ops;
-use crate::record::{Essence, Reply};
+use crate::record::{Essence, Inode, Reply};
 use crate::step::{Batch, Effects, Outcome, Records, Step, Stop, Work};
 use crate::view::View;
 use gupfs_proto::meta::{self, Answer, Lane};
 use gupfs_proto::{InodeId, Refusal, VirtualShard};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// All that is remembered between operations and not in the records: inode numbers reserved and not yet used. Losing it
 /// costs a gap in the numbers.
@@ -114,10 +116,10 @@ fn repeated(
     }
     Ok(match last.essence {
         Essence::Done => Answer::Done,
-        Essence::Attr(ino) => Answer::Attr(view.inode(ino)?.attr()),
-        Essence::Entry(ino) => Answer::Entry(view.inode(ino)?.attr()),
+        Essence::Attr(ino) => Answer::Attr(told(view, ino)?.attr()),
+        Essence::Entry(ino) => Answer::Entry(told(view, ino)?.attr()),
         Essence::Opened { ino, created } => {
-            Answer::Opened(ops::opened(&*view.inode(ino)?, created))
+            Answer::Opened(ops::opened(&*told(view, ino)?, created))
         }
         Essence::Removed {
             victim,
@@ -135,6 +137,13 @@ fn repeated(
             })
         }
     })
+}
+
+/// An inode as it is to be told of now.
+fn told(view: &mut View, ino: InodeId) -> Outcome<Rc<Inode>> {
+    let inode = view.inode(ino)?;
+    held::must_have_told(view, &inode)?;
+    Ok(inode)
 }
 
 /// What of an answer is stored. Only answers of changing operations come here.

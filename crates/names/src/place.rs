@@ -1,10 +1,11 @@
 //! A name in a directory, and the bookkeeping that every change of names shares: entry, counts, links, orphans.
 
 use crate::hash::name_hash;
+use crate::held::NOT_ASKED;
 use crate::key::Key;
 use crate::may;
 use crate::record::{BackLink, Body, Entry, Inode, Link, Orphan};
-use crate::step::Outcome;
+use crate::step::{Outcome, Work};
 use crate::view::View;
 use gupfs_proto::{FileKind, InodeId, Name, Refusal};
 use std::rc::Rc;
@@ -101,18 +102,28 @@ pub(crate) fn add_name(view: &mut View, place: &Place, ino: InodeId) -> Outcome<
     add_entry(view, place, ino, kind)
 }
 
-/// Takes the name from the inode; `Ok(true)` if that was its last: it is the asking session's orphan now.
+/// Takes the name from the inode; `Ok(true)` if that was its last: it is the asking session's orphan now, and of whoever else
+/// has it open: until all were asked, it is kept for them. (What is no regular file nobody has open with a client.)
 pub(crate) fn remove_name(view: &mut View, place: &Place, victim: InodeId) -> Outcome<bool> {
     detach(view, place, victim)?;
     let (now, session) = (view.ctx.now, view.ctx.session);
-    let orphan = view.change(victim, |inode| {
+    let alone = view.ctx.alone;
+    let (orphan, asked) = view.change(victim, |inode| {
         inode.touch(now);
         let orphan = inode.names == 0;
-        inode.holders += u32::from(orphan);
-        orphan
+        let asked = orphan && !alone && inode.kind == FileKind::Regular;
+        inode.holders += u32::from(orphan) + u32::from(asked);
+        (orphan, asked)
     })?;
     if orphan {
         view.put(Key::orphan(victim, session), &Orphan { since: now });
+    }
+    if asked {
+        view.put(Key::orphan(victim, NOT_ASKED), &Orphan { since: now });
+        view.work(Work::AskEverybody {
+            ino: victim,
+            by: session,
+        });
     }
     Ok(orphan)
 }

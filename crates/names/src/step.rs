@@ -45,6 +45,14 @@ pub enum Need {
     /// The inode's objects are being cut: wait until `ChoreOp::CutDone` for this id was applied. Its work was given out with
     /// the truncate's batch; after a start the driver finds the `P` record.
     Cut(PurgeId),
+    /// Another session holds this file for writing (`KeyRange::writers`): ask it to tell what it wrote, then note that in
+    /// `Words`; or have it give the file back. Operations that want it back get their turns in the order they came.
+    Word {
+        ino: InodeId,
+        give_back: bool,
+    },
+    /// Wait until those have had their turn who came before for this file to be given back.
+    Turn(InodeId),
 }
 
 /// Changes to commit as one: a new value, or None to remove. Keys ascend and are unique.
@@ -82,6 +90,9 @@ pub enum Work {
         shard: VirtualShard,
         counters: Range<u64>,
     },
+    /// The last name of this file went: ask the sessions but the one that took it (`by`) which of them have it open, apply
+    /// `HoldOrphan` for those, then `ForgetOrphan` for `NOT_ASKED`. The record says the same, so a driver may forget this and look later.
+    AskEverybody { ino: InodeId, by: SessionId },
     /// The session is over: scan `O` and `M` for it and apply `ForgetOrphan` and `RecoverWriter`, then `DropSession` for
     /// each shard.
     SessionEnded(SessionId),

@@ -7,7 +7,7 @@ use crate::exit::{OrTrouble, Outcome, Trouble};
 use bytes::Bytes;
 use gupfs_names::check::Problem;
 use gupfs_names::{
-    ChoreOp, Context, Effects, Key, KeyRange, Known, Machine, Need, Op, Records, Step,
+    ChoreOp, Context, Effects, Key, KeyRange, Known, Machine, Need, Op, Records, Step, Words,
 };
 use gupfs_proto::{Caller, SessionId};
 use gupfs_store::kv::Kv;
@@ -75,6 +75,9 @@ impl Store {
                 owner_epoch: self.owner_epoch,
                 targets: &[],
                 growth_allowed: true,
+                alone: true,
+                queues: false,
+                words: &Words::default(),
             };
             match machine.apply(&known, &context, Op::Chore(chore)) {
                 Step::Done(effects) => return Ok(effects),

@@ -1,12 +1,13 @@
 //! # chores: what the server does by itself, with progress
 //!
 //! Owns   giving back the space of removed files and of forgotten ones, confirming objects of files that were closed
-//!        without a sync, finishing what an OST kept from being finished, watching space.
+//!        without a sync, asking who has removed files open, finishing what an OST kept from being finished, watching space.
 //! Never  holds up a request: a step changes at most `CHORE_BATCH` records.
 //! Enter  at `start`.
 
 mod confirm;
 mod purge;
+mod removed;
 mod space;
 mod sweep;
 mod sweeps;
@@ -14,6 +15,7 @@ mod unfinished;
 
 pub use confirm::{ConfirmStatus, Confirms};
 pub use purge::{PurgeStatus, Purges};
+pub use removed::Removals;
 pub use sweeps::{SweepStatus, Sweeps};
 pub use unfinished::{Unfinished, UnfinishedStatus};
 
@@ -27,6 +29,7 @@ pub fn start(core: &Arc<Core>, sweep: bool) -> Vec<Task<()>> {
     let tasks = &core.world.tasks;
     let mut started = vec![
         tasks.spawn("purge", core.clone().purge_for_ever()),
+        tasks.spawn("removed", core.clone().ask_everybody_for_ever()),
         tasks.spawn("unfinished", core.clone().finish_for_ever()),
         tasks.spawn("confirm", core.clone().confirm_for_ever()),
         tasks.spawn("space", core.clone().watch_space_for_ever()),

@@ -71,6 +71,7 @@ impl Core {
             tracing::warn!(%session, %refusal, "a session could not be cleared up after");
             self.unfinished.add(session, &refusal);
         }
+        self.holders.ended(session);
     }
 
     /// Lists every promised cut and carries it out; returns how many were, and how many an OST kept from it.

@@ -17,6 +17,7 @@ mod tree;
 pub use problem::Problem;
 
 use crate::hash::name_hash;
+use crate::held::NOT_ASKED;
 use crate::key::{Key, KeyRange, Kind, Parsed};
 use crate::record::{
     BackLink, Body, Entry, Format, Inode, KnownTarget, Link, Numbers, Orphan, Purge, PurgeWhat,
@@ -127,7 +128,7 @@ impl Check {
                 self.decodes::<Orphan>(key, value);
                 self.report.orphans += 1;
                 self.belongs(ino, key, |brief| brief.found.holders += 1);
-                if !self.sessions.contains(&session) {
+                if session != NOT_ASKED && !self.sessions.contains(&session) {
                     self.problem(Problem::OrphanWithoutSession { ino, session });
                 }
             }

@@ -4,6 +4,7 @@ mod confirmed;
 mod cut_done;
 mod drop_session;
 mod forget_orphan;
+mod hold_orphan;
 mod purge_done;
 mod recover_writer;
 mod repair;
@@ -29,6 +30,8 @@ pub enum ChoreOp {
     PurgeDone { id: PurgeId },
     /// The session holds this nameless inode no more.
     ForgetOrphan { ino: InodeId, session: SessionId },
+    /// The session has this file open, which has lost its last name: it stays until the session says that it is forgotten.
+    HoldOrphan { ino: InodeId, session: SessionId },
     /// The session that wrote this file is gone. `found` says of every object of the layout, as (component, stripe), how it
     /// stands, None where there is none; a power cut may still take it. Cuts of the file were finished before the objects were asked.
     RecoverWriter {
@@ -57,6 +60,7 @@ pub(crate) fn apply(view: &mut View, chore: &ChoreOp) -> Outcome<()> {
         ChoreOp::CutDone { id, blocks } => cut_done::cut_done(view, *id, *blocks),
         ChoreOp::PurgeDone { id } => purge_done::purge_done(view, *id),
         ChoreOp::ForgetOrphan { ino, session } => forget(view, *ino, *session),
+        ChoreOp::HoldOrphan { ino, session } => hold_orphan::hold_orphan(view, *ino, *session),
         ChoreOp::RecoverWriter {
             ino,
             session,

@@ -1,20 +1,28 @@
 use crate::key::Key;
 use crate::record::Writer;
-use crate::step::{Outcome, Work};
+use crate::step::{Need, Outcome, Work};
 use crate::view::View;
-use crate::{generations, ops, placement};
+use crate::{generations, held, ops, placement};
 use gupfs_proto::meta::Answer;
 use gupfs_proto::{InodeId, Layout, Presence};
 
-/// A session starts to write a file's objects: it gets the layout, made now if there is none, and from now on size, mtime
+/// A session starts to write a file's objects, alone: whoever held the file before gives it back. It gets the layout, made now if there is none, and from now on size, mtime
 /// and which objects exist are its word. Every object may exist from now on, whatever happens to the session; that is
 /// durable before the first of them is, unless nobody could ever give the new layout's generation again (`generations`). Inline bytes stay until `Spilled`.
 pub(crate) fn begin_write(view: &mut View, ino: InodeId, kill_privileges: bool) -> Outcome<Answer> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    ops::truncate::must_not_be_cutting(file, ino)?;
+    held::must_be_known(view, &inode, false)?;
     let writer = Key::writer(ino, view.ctx.session);
     let held = view.get::<Writer>(&writer)?.is_some();
+    // Who holds it already is never in his own way.
+    if !held {
+        if view.ctx.queues {
+            return Err(Need::Turn(ino).into());
+        }
+        held::must_be_given_back(view, &inode)?;
+    }
+    ops::truncate::must_not_be_cutting(file, ino)?;
     let fresh = file.layout.is_empty();
     let mut layout = if fresh {
         let (rule, _) = ops::layout_rule::rule_of(view, &inode)?;

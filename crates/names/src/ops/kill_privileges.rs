@@ -1,16 +1,18 @@
-use crate::may;
 use crate::step::Outcome;
 use crate::view::View;
+use crate::{held, may};
 use gupfs_proto::InodeId;
 use gupfs_proto::meta::Answer;
 
 /// What a privileged program file loses when its bytes or owner change: the kernel's name for it.
-const CAPABILITY: &[u8] = b"security.capability";
+pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 
 /// Somebody unprivileged wrote: setuid and setgid go, so that nobody's bytes run with another's rights. ctime is updated if
 /// anything went.
 pub(crate) fn kill_privileges(view: &mut View, ino: InodeId) -> Outcome<Answer> {
-    view.inode(ino)?.file()?;
+    let inode = view.inode(ino)?;
+    inode.file()?;
+    held::must_have_told(view, &inode)?;
     after_write(view, ino, true)?;
     Ok(Answer::Attr(view.inode(ino)?.attr()))
 }

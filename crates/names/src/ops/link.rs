@@ -2,7 +2,7 @@ use crate::key::Key;
 use crate::record::{Body, Orphan};
 use crate::step::Outcome;
 use crate::view::View;
-use crate::{may, place};
+use crate::{held, may, place};
 use gupfs_proto::limits::LINK_MAX;
 use gupfs_proto::meta::Answer;
 use gupfs_proto::{InodeId, Name, Refusal};
@@ -22,6 +22,8 @@ pub(crate) fn link(view: &mut View, ino: InodeId, dir: InodeId, name: &Name) -> 
     if inode.names == 0 && !linkable {
         return Err(Refusal::NotFound.into());
     }
+    held::must_be_known(view, &inode, true)?;
+    held::must_have_told(view, &inode)?;
     if inode.names >= LINK_MAX {
         return Err(Refusal::TooManyLinks.into());
     }

@@ -1,6 +1,6 @@
-use crate::place;
 use crate::step::Outcome;
 use crate::view::View;
+use crate::{held, place};
 use gupfs_proto::meta::Answer;
 use gupfs_proto::{InodeId, Name, Refusal};
 
@@ -8,6 +8,7 @@ use gupfs_proto::{InodeId, Name, Refusal};
 pub(crate) fn lookup(view: &mut View, dir: InodeId, name: &Name) -> Outcome<Answer> {
     let place = place::find(view, dir, name)?;
     let inode = place::target(view, place.entry()?)?;
+    held::must_have_told(view, &inode)?;
     Ok(Answer::Entry(inode.attr()))
 }
 

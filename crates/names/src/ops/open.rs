@@ -1,6 +1,6 @@
 use crate::step::Outcome;
 use crate::view::View;
-use crate::{may, ops};
+use crate::{held, may, ops};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::meta::{Access, Answer, OpenHow};
 use gupfs_proto::{FileKind, InodeId, Refusal};
@@ -18,11 +18,17 @@ pub(crate) fn open(view: &mut View, ino: InodeId, how: OpenHow) -> Outcome<Answe
         }
         _ => {}
     }
+    held::must_be_known(view, &inode, !want.is_empty())?;
     may::access(&inode, view.ctx.caller, want)?;
     if how.truncate && inode.flags.contains(InodeFlags::APPEND_ONLY) {
         return Err(Refusal::NotPermitted.into());
     }
     if inode.kind == FileKind::Regular {
+        if how.truncate {
+            held::must_be_given_back(view, &inode)?;
+        } else {
+            held::must_have_told(view, &inode)?;
+        }
         ops::truncate::must_not_be_cutting(inode.file()?, ino)?;
         if how.truncate {
             ops::truncate::cut(view, ino, 0)?;

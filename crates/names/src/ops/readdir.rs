@@ -1,4 +1,5 @@
 use crate::hash::Cookie;
+use crate::held;
 use crate::key::{Key, KeyRange, Parsed};
 use crate::record::Entry;
 use crate::step::{Outcome, Stop};
@@ -74,11 +75,15 @@ pub(crate) fn readdir(
     Ok(Answer::Entries { entries, end })
 }
 
-/// One trip for all inodes that are not in memory.
+/// One trip for all inodes that are not in memory. A file that another session holds is listed without: nobody is asked to tell
+/// of files that somebody perhaps only lists the names of.
 fn add_attributes(view: &mut View, entries: &mut [DirEntry]) -> Result<(), Stop> {
     view.want(entries.iter().map(|entry| Key::inode(entry.ino)))?;
     for entry in entries {
-        entry.attr = view.find_inode(entry.ino)?.map(|inode| inode.attr());
+        entry.attr = match view.find_inode(entry.ino)? {
+            Some(inode) if !held::by_another(view, &inode)? => Some(inode.attr()),
+            _ => None,
+        };
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 use crate::record::Inode;
 use crate::step::Outcome;
 use crate::view::View;
-use crate::{may, place};
+use crate::{held, may, place};
 use gupfs_proto::meta::{Access, Answer, Removed, RenameHow};
 use gupfs_proto::{InodeId, Name, Refusal};
 
@@ -36,6 +36,7 @@ pub(crate) fn rename(
         return Ok(Answer::Removed(Removed::default()));
     }
     may_move(view, from, &moved, to, existing.as_deref(), how)?;
+    held::must_have_told(view, &moved)?;
 
     let mut removed = Removed::default();
     match (how, existing) {

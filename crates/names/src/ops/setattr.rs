@@ -1,8 +1,8 @@
-use crate::may;
 use crate::ops::kill_privileges;
 use crate::record::Inode;
 use crate::step::Outcome;
 use crate::view::View;
+use crate::{held, may};
 use gupfs_proto::meta::{Access, Answer, SetAttr, SetTime};
 use gupfs_proto::{Caller, FileKind, InodeId, Mode, Refusal};
 
@@ -16,6 +16,10 @@ pub(crate) fn setattr(view: &mut View, ino: InodeId, set: &SetAttr) -> Outcome<A
     let inode = view.inode(ino)?;
     let caller = view.ctx.caller;
     may_set(&inode, caller, set)?;
+    // Times and privileges are the holder's affair. But for what a reader says when it closes nobody is disturbed.
+    if !tells_reading(set) {
+        held::must_be_given_back(view, &inode)?;
+    }
 
     let changes_owner = set.uid.is_some() || set.gid.is_some();
     kill_privileges_of_owner_change(view, &inode, changes_owner, set.kill_privileges)?;
@@ -41,6 +45,16 @@ pub(crate) fn setattr(view: &mut View, ino: InodeId, set: &SetAttr) -> Outcome<A
         inode.attr()
     })?;
     Ok(Answer::Attr(attr))
+}
+
+/// A client's word that it has read: an access time, and a time of change that says that nothing was changed.
+fn tells_reading(set: &SetAttr) -> bool {
+    let reading = SetAttr {
+        atime: set.atime,
+        ctime: set.ctime,
+        ..SetAttr::default()
+    };
+    set.ctime.is_some() && *set == reading
 }
 
 /// The new permission bits, with the access list following. Shared with setting an access list.

@@ -2,7 +2,7 @@ use crate::key::{Key, PurgeId};
 use crate::record::{Cutting, File, Writer};
 use crate::step::{Need, Outcome};
 use crate::view::View;
-use crate::{may, ops, purge};
+use crate::{held, may, ops, purge};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::meta::{Access, Answer};
@@ -19,6 +19,7 @@ pub(crate) fn truncate(
 ) -> Outcome<Answer> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
+    held::must_be_known(view, &inode, !by_handle)?;
     if !by_handle {
         may::access(&inode, view.ctx.caller, Access::WRITE)?;
     }
@@ -28,6 +29,7 @@ pub(crate) fn truncate(
     if to > FILE_SIZE_MAX {
         return Err(Refusal::TooLarge.into());
     }
+    held::must_be_given_back(view, &inode)?;
     must_not_be_cutting(file, ino)?;
     cut(view, ino, to)?;
     ops::kill_privileges::after_write(view, ino, kill_privileges)?;
@@ -46,14 +48,15 @@ pub(crate) fn must_not_be_cutting(file: &File, ino: InodeId) -> Outcome<()> {
 /// The file ends at `to`. No cut is under way.
 ///
 /// To nothing is one batch whatever the file's size: it forgets its layout, the objects go later, and the next write makes
-/// objects of other generations. To a part, the objects are cut to their lengths before anybody reads or writes again:
+/// objects of other generations; but not while others may have the file open, who would go on reading the old ones. To a
+/// part, the objects are cut to their lengths before anybody reads or writes again:
 /// or bytes from before would show when the file grows again.
 pub(crate) fn cut(view: &mut View, ino: InodeId, to: u64) -> Outcome<()> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
     let number = file.next_generation;
     let (mut forgets_layout, mut cutting) = (false, None);
-    if to == 0 && !file.layout.is_empty() {
+    if to == 0 && view.ctx.alone && !file.layout.is_empty() {
         forgets_layout = true;
         purge::remove_objects(view, &inode, number, file.layout.clone());
     } else if to < inode.size && purge::cut_objects(view, &inode, number, &file.layout, to) {

@@ -1,6 +1,6 @@
-use crate::ops;
 use crate::step::Outcome;
 use crate::view::View;
+use crate::{held, ops};
 use bytes::{Bytes, BytesMut};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::limits::{FILE_SIZE_MAX, INLINE_MAX};
@@ -19,6 +19,11 @@ pub(crate) fn write_inline(
 ) -> Outcome<Answer> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
+    held::must_be_known(view, &inode, false)?;
+    // Who holds it writes to objects, and so must whoever follows.
+    if held::by_another(view, &inode)? {
+        return Ok(Answer::Outgrown);
+    }
     let offset = match at {
         WriteAt::Offset(offset) => offset,
         WriteAt::End => inode.size,

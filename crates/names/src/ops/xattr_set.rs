@@ -1,4 +1,5 @@
 use crate::acl::Acl;
+use crate::held;
 use crate::key::Key;
 use crate::ops;
 use crate::record::{Inode, Xattr};
@@ -25,6 +26,10 @@ pub(crate) fn set_xattr(
     let inode = view.inode(ino)?;
     let namespace = xattr::namespace(name)?;
     xattr::may_write(&inode, view.ctx.caller, namespace)?;
+    if name.as_bytes() == ops::CAPABILITY {
+        // Its next write takes them away, and it must know that there are some.
+        held::must_be_given_back(view, &inode)?;
+    }
     match namespace {
         Namespace::AccessAcl | Namespace::DefaultAcl => {
             let acl = Acl::parse(value)?;

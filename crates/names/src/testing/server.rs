@@ -3,7 +3,7 @@
 use crate::check::{Check, Report};
 use crate::{
     Batch, ChoreOp, Context, Directory, Effects, File, Inode, Key, KeyRange, Kind, Known, Machine,
-    Need, Op, Parsed, Purge, PurgeId, Record, Records, Step, Work, format,
+    Need, Op, Parsed, Purge, PurgeId, Record, Records, Step, Words, Work, format,
 };
 use bytes::Bytes;
 use gupfs_proto::meta::{self, Answer, Lane, TargetState};
@@ -21,6 +21,13 @@ pub struct Server {
     pub shards: VirtualShards,
     pub targets: Vec<TargetState>,
     pub growth_allowed: bool,
+    /// No other session is registered.
+    pub alone: bool,
+    pub queues: bool,
+    /// What holders have told.
+    pub words: Words,
+    /// What an operation needed of holders last; it is refused as `Busy` then.
+    pub wanted: Option<Need>,
     /// Every record must be asked for before it is known.
     pub forgetful: bool,
     /// Each change is asked twice, and must be answered the same.
@@ -91,6 +98,10 @@ impl Server {
             shards,
             targets: (0..4).map(target).collect(),
             growth_allowed: true,
+            alone: true,
+            queues: false,
+            words: Words::default(),
+            wanted: None,
             forgetful: false,
             repeats: true,
             cuts: Vec::new(),
@@ -201,6 +212,14 @@ impl Server {
                     }
                 }
                 Step::Need(Need::Cut(id)) => self.finish_cut(id),
+                Step::Need(need @ (Need::Word { .. } | Need::Turn(_))) => {
+                    self.wanted = Some(need);
+                    return Effects {
+                        batch: Batch::new(),
+                        answer: Err(Refusal::Busy),
+                        work: Vec::new(),
+                    };
+                }
             }
         }
         unreachable!()
@@ -217,6 +236,9 @@ impl Server {
             owner_epoch: OwnerEpoch(1),
             targets: &self.targets,
             growth_allowed: self.growth_allowed,
+            alone: self.alone,
+            queues: self.queues,
+            words: &self.words,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::store::Store;
 use gupfs_names::check::Check;
-use gupfs_names::{ChoreOp, Context, Effects, Key, Machine, Need, Op, Parsed, Step, Work};
+use gupfs_names::{ChoreOp, Context, Effects, Key, Machine, Need, Op, Parsed, Step, Words, Work};
 use gupfs_proto::meta::{self, Lane};
 use gupfs_proto::{
     Caller, ClusterId, Incarnation, OwnerEpoch, SessionId, Timestamp, VirtualShard, VirtualShards,
@@ -70,6 +70,9 @@ impl Server {
             owner_epoch: self.epoch,
             targets: &[],
             growth_allowed: true,
+            alone: true,
+            queues: false,
+            words: &Words::default(),
         };
         self.machine.apply(&self.store, &ctx, op)
     }

@@ -1,0 +1,93 @@
+//! A holder's word, before another session's operation on its file.
+
+use crate::core::Core;
+use crate::drive::Asker;
+use crate::holders::Word;
+use crate::limits::{GIVEN_BACK_AGAIN, SCAN_STEP};
+use crate::turns::Turn;
+use crate::waits::{Awaited, Who};
+use gupfs_names::{Key, KeyRange, Parsed, Words};
+use gupfs_proto::recall::Request;
+use gupfs_proto::{InodeId, Refusal, SessionId};
+
+/// What one operation has of other sessions' files: their words, and its turn.
+#[derive(Default)]
+pub struct Hearing<'a> {
+    pub words: Words,
+    turn: Option<Turn<'a>>,
+    /// How often somebody was asked.
+    asked: u32,
+}
+
+impl Hearing<'_> {
+    pub fn has_turn(&self, ino: InodeId) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.ino() == ino)
+    }
+
+    pub fn asked_anybody(&self) -> bool {
+        self.asked > 0
+    }
+}
+
+impl Core {
+    /// Waits for the turn at a file that must be given back.
+    pub async fn take_turn<'a>(
+        &'a self,
+        hearing: &mut Hearing<'a>,
+        who: Who,
+        ino: InodeId,
+    ) -> Result<(), Refusal> {
+        hearing.turn = None;
+        let turn = self
+            .waits
+            .wait(who, Awaited::Turn(ino), self.turns.take(ino));
+        hearing.turn = Some(turn.await?);
+        Ok(())
+    }
+
+    /// Has the holder of a file tell what it wrote, or give the file back.
+    pub async fn hear_holder<'a>(
+        &'a self,
+        hearing: &mut Hearing<'a>,
+        asker: Asker<'_>,
+        ino: InodeId,
+        give_back: bool,
+    ) -> Result<(), Refusal> {
+        if give_back && !hearing.has_turn(ino) {
+            // The state is looked at again then: it may be free.
+            return self.take_turn(hearing, asker.who, ino).await;
+        }
+        hearing.asked += 1;
+        if give_back && hearing.asked > 1 {
+            // Who says that it gave the file back and did not is not asked in a tight loop.
+            self.world.clock.sleep(GIVEN_BACK_AGAIN).await;
+        }
+        for session in self.holders_of(ino).await? {
+            if session == asker.who.session {
+                continue;
+            }
+            let (awaited, question) = match give_back {
+                true => (Awaited::GiveBack(session, ino), Request::GiveBack { ino }),
+                false => (Awaited::Tell(session, ino), Request::Tell { ino }),
+            };
+            let word = self.ask_session(session, &question);
+            match self.waits.wait(asker.who, awaited, word).await?? {
+                Word::Said(_) => {}
+                Word::Gone => hearing.words.silent(ino, session),
+            }
+        }
+        if !give_back {
+            hearing.words.told(ino);
+        }
+        Ok(())
+    }
+
+    async fn holders_of(&self, ino: InodeId) -> Result<Vec<SessionId>, Refusal> {
+        let records = self.scan_now(&KeyRange::writers(ino), SCAN_STEP).await?;
+        let session = |key: &Key| match key.parse() {
+            Some(Parsed::Writer { session, .. }) => Some(session),
+            _ => None,
+        };
+        Ok(records.iter().filter_map(|(key, _)| session(key)).collect())
+    }
+}
