@@ -8,6 +8,7 @@ use gupfs_proto::meta::{Access, OpenHow, SetAttr, SetTime, WriteAt};
 use gupfs_proto::{InodeId, Refusal, Timestamp};
 use gupfs_rpc::Peer;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 /// Servers, and clients that share them.
@@ -533,5 +534,56 @@ async fn who_syncs_makes_durable_what_he_wrote_before_another_took_over() {
         let file = user.open(ino).await;
         let read = user.read(&file, 0, 1 << 20).await;
         assert!(read == [[3; 300_000].as_slice(), b"more"].concat());
+    }
+}
+
+/// Registers in one file: each has one writer, and whoever reads it sees what was written last, or what is being written.
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_read_by_all_from_then_on() {
+    const SLOTS: u64 = 6;
+    const APART: u64 = 70_000;
+    for seed in 40..50 {
+        let site = Site::new(seed, 3).await;
+        let file = site.users[0].create("registers").await;
+        let ino = file.ino();
+        let written: Arc<[AtomicU64; SLOTS as usize]> = Arc::default();
+        let mut tasks = Vec::new();
+        for task in 0..9u64 {
+            let user = site.users[task as usize % 3].clone();
+            let written = written.clone();
+            tasks.push(tokio::spawn(async move {
+                let file = user.open(ino).await;
+                let dice = user.world.dice.fork();
+                for round in 1..40u64 {
+                    let slot = if task < SLOTS {
+                        task
+                    } else {
+                        dice.below(SLOTS)
+                    };
+                    if task < SLOTS && round % 2 == 0 {
+                        user.write(&file, slot * APART, &round.to_be_bytes()).await;
+                        written[slot as usize].store(round, SeqCst);
+                        continue;
+                    }
+                    let slot = dice.below(SLOTS);
+                    let before = written[slot as usize].load(SeqCst);
+                    let size = user.attr(ino).await.size;
+                    assert!(before == 0 || size >= slot * APART + 8, "size {size}");
+                    let read = user.read(&file, slot * APART, 8).await;
+                    let mut bytes = [0; 8];
+                    bytes[..read.len()].copy_from_slice(&read);
+                    let value = u64::from_be_bytes(bytes);
+                    let after = written[slot as usize].load(SeqCst);
+                    assert!(
+                        (before..=after + 2).contains(&value),
+                        "{value} in {before}..{after}"
+                    );
+                }
+                user.close(file).await;
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
     }
 }
