@@ -45,6 +45,7 @@ impl Client {
     /// Asks the metadata server.
     pub(crate) async fn ask(&self, caller: &Caller, op: Op) -> Result<Answer, Refusal> {
         let lane = match op.changes() {
+            true if self.may_wait_for_others(&op) => Some(self.lanes.take_patiently().await),
             true => Some(self.lanes.take().await),
             false => None,
         };
@@ -64,6 +65,16 @@ impl Client {
         self.view.see(&reply);
         self.observe(&call, reply.result.is_ok());
         reply.result
+    }
+
+    /// Whether the server may have another client tell or give back before it answers. Never about a file that is held
+    /// here, nor when we tell.
+    fn may_wait_for_others(&self, op: &Op) -> bool {
+        if !self.options.shared || is_a_word(op) {
+            return false;
+        }
+        let file = subject(op).and_then(|ino| self.table.get(ino));
+        !file.is_some_and(|file| file.state().marked)
     }
 
     /// Asks a target.
@@ -99,6 +110,14 @@ impl Client {
             observer.called(call, took, succeeded);
         }
     }
+}
+
+/// What is said to the server about what is held here, or was.
+fn is_a_word(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::EndWrite { .. } | Op::Spilled { .. } | Op::Forgotten { .. } | Op::CloseSession
+    )
 }
 
 /// The inode a question is about; a directory for those about names.

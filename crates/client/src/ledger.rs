@@ -2,6 +2,9 @@
 //!
 //! An inode without a name lives until nobody knows it: no lookup is outstanding and no file of it is open. The
 //! ledger says when that is; whoever asked it tells the metadata server (`forgets`).
+//!
+//! Where another client took the name, this kernel knows nothing of it and may remember the inode for ever: then only what
+//! is open counts.
 
 use gupfs_proto::InodeId;
 use gupfs_world::hash::Map;
@@ -18,6 +21,8 @@ struct Known {
     /// Open files, and files whose end the server has not been told yet.
     opens: u64,
     orphan: bool,
+    /// Another client took the last name.
+    removed: bool,
 }
 
 /// The inode has no name and nobody knows it any more: say so to the server.
@@ -54,6 +59,18 @@ impl Ledger {
         self.settle(ino)
     }
 
+    /// Another client took the last name. Whether the file is open here: then it goes with its last close.
+    pub fn removed(&mut self, ino: InodeId) -> bool {
+        match self.known.get_mut(&ino) {
+            Some(known) if known.opens > 0 => {
+                known.removed |= !known.orphan;
+                known.orphan = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// It has a name (again).
     pub fn named(&mut self, ino: InodeId) {
         if let Some(known) = self.known.get_mut(&ino) {
@@ -80,12 +97,19 @@ impl Ledger {
     }
 
     fn settle(&mut self, ino: InodeId) -> Option<Gone> {
-        let known = self.known.get(&ino)?;
-        if known.lookups > 0 || known.opens > 0 {
+        let known = self.known.get_mut(&ino)?;
+        if known.opens > 0 {
             return None;
         }
-        let orphan = known.orphan;
-        self.known.remove(&ino);
+        let is_known = known.lookups > 0;
+        if is_known && !known.removed {
+            return None;
+        }
+        known.removed = false;
+        let orphan = std::mem::take(&mut known.orphan);
+        if !is_known {
+            self.known.remove(&ino);
+        }
         orphan.then_some(Gone(ino))
     }
 }
@@ -115,6 +139,21 @@ mod tests {
         assert_eq!(ledger.orphaned(A), None);
         assert_eq!(ledger.forgot(A, 1), None);
         assert_eq!(ledger.closed(A), Some(Gone(A)));
+    }
+
+    #[test]
+    fn a_file_that_another_removed_counts_as_open_and_not_as_known() {
+        let mut ledger = Ledger::default();
+        ledger.gave(A);
+        assert!(!ledger.removed(A));
+        ledger.opened(A);
+        assert!(ledger.removed(A));
+        assert!(ledger.removed(A), "asked again");
+        // The kernel may never forget it.
+        assert_eq!(ledger.closed(A), Some(Gone(A)));
+        assert!(!ledger.removed(A));
+        assert_eq!(ledger.forgot(A, 1), None);
+        assert_eq!(ledger.counts(), (0, 0));
     }
 
     #[test]

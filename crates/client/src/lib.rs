@@ -34,6 +34,9 @@
 //! - **Size and content** change by `write`, `truncate`, `allocate`, `copy_range`; all other attributes by `setattr`.
 //! - **Futures** are to be run to their end. One that is dropped gives its locks and lanes back, but nobody knows then
 //!   whether its change was made: bytes may be there or not, and the file's size may be told wrong until it is closed.
+//! - **Shared files** (`Options::shared`): a file that is held for writing is held by one client. The client is the service
+//!   that the metadata server asks before others are answered (`recall`): hand it `Peer::local(client)`, or serve it over
+//!   the client's connection.
 //! - **Times** of reading are kept as `Options::atime` says. A file that is not held tells its own at its last close, by
 //!   a `SetAttr` that carries the ctime it leaves alone; so do directories when they are listed, and symbolic links.
 
@@ -48,8 +51,10 @@ mod ledger;
 pub mod limits;
 mod metrics;
 mod names;
+mod opening;
 mod options;
 mod ranges;
+mod recall;
 mod route;
 mod service;
 mod status;

@@ -1,6 +1,6 @@
 //! Every bound of this room with its reason.
 
-use gupfs_proto::limits::{CHORE_BATCH, PAYLOAD_MAX};
+use gupfs_proto::limits::{CHORE_BATCH, PAYLOAD_MAX, SLOTS};
 use std::time::Duration;
 
 /// Inodes in one `Forgotten`: the server removes them in one batch, and a batch is no longer than a chore's.
@@ -16,6 +16,11 @@ pub const LEFT_UNSYNCED_MAX: usize = 16_384;
 
 /// Objects in one `Sync`: the answer to one of them should not wait for tens of thousands.
 pub const SYNC_BATCH: usize = 1_024;
+
+/// Lanes that no request takes that may wait for another client: words to the server go through them, and what is done to
+/// files that are held.
+pub const LANES_FOR_WORDS: u16 = 16;
+const _: () = assert!(LANES_FOR_WORDS < SLOTS);
 
 /// What `copy_range` moves at a time: large enough that trips do not count, small enough to hold in memory.
 pub const COPY_STEP: u64 = 1 << 20;

@@ -10,6 +10,7 @@ use crate::lanes::Lanes;
 use crate::ledger::Ledger;
 use crate::limits::STATUS_FILES;
 use crate::metrics::{Counted, Counters};
+use crate::opening::Opening;
 use crate::options::Options;
 use crate::route::{Mds, Ost, Route};
 use crate::status::{FileStatus, Status};
@@ -30,6 +31,7 @@ pub struct Client {
     pub(crate) calls: Calls,
     pub(crate) ledger: Mutex<Ledger>,
     pub(crate) forgets: Forgets,
+    pub(crate) opening: Opening,
     pub(crate) table: Arc<Table>,
     pub(crate) handles: Handles,
     pub(crate) counters: Counters,
@@ -77,6 +79,7 @@ impl Client {
         let Answer::Session { session } = reply.result? else {
             return answer::unexpected("open_session");
         };
+        let shared = options.shared;
         Ok(Arc::new(Client {
             route,
             world,
@@ -87,7 +90,8 @@ impl Client {
             calls: Calls::default(),
             ledger: Mutex::default(),
             forgets: Forgets::default(),
-            table: Table::new(),
+            opening: Opening::default(),
+            table: Table::new(shared),
             handles: Handles::default(),
             counters: Counters::default(),
             syncing_left: tokio::sync::Mutex::default(),

@@ -34,7 +34,7 @@ pub struct Options {
     pub allow_suid: bool,
     pub allow_devices: bool,
     pub lifetimes: Lifetimes,
-    /// Files are read through the kernel's page cache. Not where it keeps pages that are older than what was written past it.
+    /// Files are read through the kernel's page cache. Not where another mount may change them, nor where it keeps pages that are older than what was written past it.
     pub page_cache: bool,
     /// The kernel reads ahead so much in files read in order; None keeps its own figure.
     pub read_ahead_kib: Option<u32>,
@@ -57,6 +57,16 @@ impl Options {
             read_ahead_kib: Some(READ_AHEAD_KIB),
             transport: Transport::Auto,
             reactors: None,
+        }
+    }
+
+    /// Other mounts use the same files (`gupfs_client::Options::shared`): the kernel keeps nothing, and asks each time.
+    pub fn shared(self) -> Options {
+        Options {
+            lifetimes: Lifetimes::SHARED,
+            page_cache: false,
+            read_ahead_kib: None,
+            ..self
         }
     }
 }

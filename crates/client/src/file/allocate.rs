@@ -58,6 +58,10 @@ impl Client {
         let inode = &file.inode;
         let _all = inode.ranges.whole().await;
         inode.state().size_to_write()?;
+        if self.options.shared {
+            // What another wrote counts, and nobody writes meanwhile.
+            self.hold(inode, kill_privileges).await?;
+        }
         let home = inode.state().home();
         if home == Home::Inode && (how == AllocateHow::Punch || inline::fits(end)) {
             return self

@@ -28,6 +28,7 @@ impl Client {
         if source.ino() == target.ino() && read_at.abs_diff(write_at) < len {
             return Err(Refusal::Invalid);
         }
+        self.load(&source.inode).await?;
         // What the copy itself puts behind the end is not copied again.
         let len = len.min(source.inode.state().size.saturating_sub(read_at));
         let mut copied = 0;

@@ -50,7 +50,7 @@ impl Client {
         Ok(Some(WriteDone {
             written: len,
             offset,
-            size: state.size,
+            size: attr.size,
         }))
     }
 }

@@ -15,6 +15,8 @@ mod left;
 mod objects;
 mod open;
 mod read;
+mod read_shared;
+mod recall;
 mod release;
 mod seek;
 mod state;

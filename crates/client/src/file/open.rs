@@ -3,6 +3,7 @@
 use super::handle::{OpenFile, OpenFlags};
 use super::table::{File, Moment, Pin};
 use crate::answer;
+use crate::opening::Underway;
 use crate::service::Client;
 use gupfs_proto::meta::{Access, Make, Op, OpenHow, Opened};
 use gupfs_proto::{Attr, Caller, InodeId, Layout, Name, Refusal};
@@ -26,18 +27,24 @@ impl Client {
         flags: OpenFlags,
     ) -> Result<OpenedFile, Refusal> {
         let inode = self.table.pin(ino);
+        let _opening = self.opening(Some(ino));
         let op = Op::Open { ino, open: how };
         if how.truncate {
             // Nobody reads or writes while the content goes, and no older word of ours arrives after it.
             let _all = inode.ranges.whole().await;
             let _telling = inode.telling.lock().await;
+            if self.options.shared {
+                // What is to be cut must be known.
+                self.tell(&inode).await?;
+            }
             let opened = answer::opened("open", self.ask(caller, op).await?)?;
             let mut state = inode.state();
+            self.table.count_no_more(ino);
             state.load(opened);
             state.took_privileges(how.kill_privileges);
         } else {
             let opened = answer::opened("open", self.ask(caller, op).await?)?;
-            take(&inode, opened);
+            inode.state().take(opened);
         }
         Ok(self.opened(inode, how.access, flags, false))
     }
@@ -56,12 +63,13 @@ impl Client {
         flags: OpenFlags,
     ) -> Result<OpenedFile, Refusal> {
         let moment = self.table.moment();
+        let _opening = self.opening(None);
         let op = Op::Create {
             dir,
             name: name.clone(),
             make,
             exclusive,
-            open: how,
+            open: self.how_to_create(how),
         };
         let opened = answer::opened("create", self.ask(caller, op).await?)?;
         let (ino, created) = (opened.attr.ino, opened.created);
@@ -87,15 +95,12 @@ impl Client {
         let op = Op::TmpFile { dir, make };
         let attr = answer::entry("tmpfile", self.ask(caller, op).await?)?;
         let inode = self.table.pin(attr.ino);
-        take(
-            &inode,
-            Opened {
-                attr,
-                layout: Layout::default(),
-                inline: None,
-                created: true,
-            },
-        );
+        inode.state().take(Opened {
+            attr,
+            layout: Layout::default(),
+            inline: None,
+            created: true,
+        });
         {
             let mut ledger = self.ledger.lock();
             ledger.gave(attr.ino);
@@ -141,9 +146,26 @@ impl Client {
         if self.table.dropped_since(moment, inode.ino) {
             self.load(inode).await
         } else {
-            take(inode, opened);
+            inode.state().take(opened);
             Ok(())
         }
+    }
+
+    /// A file that is found there is cut by us, after we have told of it what we know: the server does not ask who asks it.
+    fn how_to_create(&self, how: OpenHow) -> OpenHow {
+        if !self.options.shared || !how.truncate {
+            return how;
+        }
+        OpenHow {
+            access: how.access | Access::WRITE,
+            truncate: false,
+            ..how
+        }
+    }
+
+    /// Lists an open as under way.
+    fn opening(&self, ino: Option<InodeId>) -> Option<Underway<'_>> {
+        self.options.shared.then(|| self.opening.begin(ino))
     }
 
     /// A create that found a file and cut it. Who had it open did not know: it may have written since, or told the
@@ -155,7 +177,9 @@ impl Client {
         opened: Opened,
         how: OpenHow,
     ) -> Result<(), Refusal> {
-        let known = inode.state().is_loaded() || self.table.dropped_since(moment, inode.ino);
+        let known = self.options.shared
+            || inode.state().is_loaded()
+            || self.table.dropped_since(moment, inode.ino);
         if known {
             let _all = inode.ranges.whole().await;
             return self
@@ -163,13 +187,13 @@ impl Client {
                 .await
                 .map(|_| ());
         }
-        take(inode, opened);
+        inode.state().take(opened);
         Ok(())
     }
 
-    /// Asks the server for what a file is, if that is not known here.
+    /// Asks the server for what a file is, if what is known here does not count.
     pub(crate) async fn load(&self, inode: &File) -> Result<(), Refusal> {
-        if inode.state().is_loaded() {
+        if inode.state().counts() {
             return Ok(());
         }
         let op = Op::Open {
@@ -181,17 +205,7 @@ impl Client {
             },
         };
         let opened = answer::opened("open", self.ask(&Caller::root(), op).await?)?;
-        take(inode, opened);
+        inode.state().take(opened);
         Ok(())
-    }
-}
-
-/// What the server says of a file, if it is not known better already: whoever loaded it first has gone on since.
-fn take(inode: &File, opened: Opened) {
-    let mut state = inode.state();
-    if state.is_loaded() {
-        state.note(opened.attr);
-    } else {
-        state.load(opened);
     }
 }

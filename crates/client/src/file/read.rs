@@ -25,6 +25,26 @@ pub struct ReadHow {
     pub leaves_atime: bool,
 }
 
+/// What a read found.
+#[derive(Default)]
+pub(super) struct Read {
+    pub segments: Vec<Bytes>,
+    /// Somewhere an object had no bytes: there is a hole, or the file is shorter than it was.
+    pub is_short: bool,
+    /// Where it ends: at the end of the range or of the file.
+    pub end: u64,
+}
+
+impl Read {
+    /// Where the object ends and the file goes on, there is a hole.
+    fn push(&mut self, piece: &Piece, bytes: Bytes) {
+        let missing = piece.len - bytes.len() as u64;
+        self.is_short |= missing > 0;
+        push(&mut self.segments, bytes);
+        push_zeros(&mut self.segments, missing);
+    }
+}
+
 impl Client {
     /// The bytes of `offset .. offset + len`, in order, as they came (holes are shared zeros); fewer at the end of the
     /// file, none beyond it.
@@ -41,7 +61,7 @@ impl Client {
         let inode = &file.inode;
         let end = offset.saturating_add(len);
         let _held = inode.ranges.shared(offset..end).await;
-        let found = {
+        let counts = {
             let mut state = inode.state();
             if len > 0
                 && !how.leaves_atime
@@ -52,35 +72,66 @@ impl Client {
                     state.atime = Some(now);
                 }
             }
+            state.counts()
+        };
+        let found = match counts {
+            true => self.read_known(inode, offset, end).await?,
+            false => self.read_shared(inode, offset, end).await?,
+        };
+        Counters::add(&self.counters.reads, 1);
+        let read = found.segments.iter().map(|bytes| bytes.len() as u64).sum();
+        Counters::add(&self.counters.bytes_read, read);
+        Ok(found.segments)
+    }
+
+    /// By what is known here of the file.
+    pub(super) async fn read_known(
+        &self,
+        inode: &File,
+        offset: u64,
+        end: u64,
+    ) -> Result<Read, Refusal> {
+        let (found, end) = {
+            let state = inode.state();
             let end = end.min(state.size);
             if offset >= end {
-                return Ok(Vec::new());
+                return Ok(Read::default());
             }
-            state.plan_read(inode.ino, offset, end)
+            (state.plan_read(inode.ino, offset, end), end)
         };
-        let mut segments = Vec::with_capacity(2);
-        match found {
+        let mut read = match found {
             Found::Inline(bytes, zeros) => {
-                push(&mut segments, bytes);
-                push_zeros(&mut segments, zeros);
+                let mut read = Read::default();
+                push(&mut read.segments, bytes);
+                push_zeros(&mut read.segments, zeros);
+                read
             }
-            Found::Pieces(pieces) => {
-                if let [piece] = pieces[..] {
-                    let bytes = self.get_piece(inode, &piece).await?;
-                    push_piece(&mut segments, &piece, bytes);
-                } else {
-                    let running = pieces.iter().map(|piece| self.get_piece(inode, piece));
-                    let all = join::all(running.collect()).await;
-                    for (piece, bytes) in pieces.iter().zip(all) {
-                        push_piece(&mut segments, piece, bytes?);
-                    }
-                }
+            Found::Pieces(pieces) => self.read_pieces(inode, &pieces).await?,
+        };
+        read.end = end;
+        Ok(read)
+    }
+
+    pub(super) async fn read_pieces(
+        &self,
+        inode: &File,
+        pieces: &[Piece],
+    ) -> Result<Read, Refusal> {
+        let mut read = Read {
+            segments: Vec::with_capacity(2),
+            ..Read::default()
+        };
+        if let [piece] = pieces {
+            let bytes = self.get_piece(inode, piece).await?;
+            read.push(piece, bytes);
+        } else {
+            let running = pieces.iter().map(|piece| self.get_piece(inode, piece));
+            let all = join::all(running.collect()).await;
+            for (piece, bytes) in pieces.iter().zip(all) {
+                read.push(piece, bytes?);
             }
         }
-        Counters::add(&self.counters.reads, 1);
-        let read = segments.iter().map(|bytes| bytes.len() as u64).sum();
-        Counters::add(&self.counters.bytes_read, read);
-        Ok(segments)
+        Ok(read)
     }
 
     /// What the object has of a piece: shorter where it ends, empty if it was never made.
@@ -130,11 +181,4 @@ fn push_zeros(segments: &mut Vec<Bytes>, mut count: u64) {
         segments.push(Bytes::from_static(&ZEROS[..take as usize]));
         count -= take;
     }
-}
-
-/// Where the object ends and the file goes on, there is a hole.
-fn push_piece(segments: &mut Vec<Bytes>, piece: &Piece, bytes: Bytes) {
-    let missing = piece.len - bytes.len() as u64;
-    push(segments, bytes);
-    push_zeros(segments, missing);
 }

@@ -23,6 +23,7 @@ impl Client {
     pub async fn seek(&self, file: &OpenFile, offset: u64, to: SeekTo) -> Result<u64, Refusal> {
         let inode = &file.inode;
         let _held = inode.ranges.shared(offset..u64::MAX).await;
+        self.load(inode).await?;
         let (size, home, inline) = {
             let state = inode.state();
             (state.size, state.home(), state.inline().len() as u64)

@@ -3,6 +3,9 @@
 //! While the file is held (`marked`) size, times and objects are this client's word and lie over whatever the metadata
 //! server answers. The layout's presence bits are what *we* know: after `BeginWrite` the server says `Maybe` for every
 //! object, while we know that those we have not written are not there.
+//!
+//! Where other clients use the file too (`shared`), all of it counts only while the file is held. What is known of a file
+//! that is not held is as old as its last load: a hint where bytes may be, to be loaded again where it matters.
 
 use super::errors::Errors;
 use super::flush::{self, Span};
@@ -15,6 +18,10 @@ use bytes::{Bytes, BytesMut};
 
 #[derive(Default)]
 pub struct State {
+    /// Others may change the file while it is not held here.
+    shared: bool,
+    /// The inode's `change` that size, layout and inline bytes are of.
+    loaded_at: u64,
     /// The newest attributes the server told; None until the file was loaded.
     base: Option<Attr>,
     pub layout: Layout,
@@ -130,16 +137,49 @@ pub struct Word {
 }
 
 impl State {
+    pub fn new(shared: bool) -> State {
+        State {
+            shared,
+            ..State::default()
+        }
+    }
+
+    /// Whether what is known here is how the file stands.
+    pub fn counts(&self) -> bool {
+        self.is_loaded() && (!self.shared || self.marked)
+    }
+
     pub fn is_loaded(&self) -> bool {
         self.base.is_some()
     }
 
-    /// Takes what the server says of a file that was not known here, or has a new content (truncation).
+    /// What the server says of the file, if it is not known better here. Answers may overtake each other.
+    pub fn take(&mut self, opened: Opened) {
+        if self.counts() || (self.is_loaded() && opened.attr.change < self.loaded_at) {
+            self.note(opened.attr);
+        } else {
+            self.load_as(opened, self.loaded_at);
+        }
+    }
+
+    /// Takes what the server says after it has given the file a new size (truncation).
     pub fn load(&mut self, opened: Opened) {
+        self.load_as(opened, self.loaded_at + 1);
+    }
+
+    /// `known_at`: if the inode has changed no further, what we know of its objects is right.
+    fn load_as(&mut self, opened: Opened, known_at: u64) {
+        let knows_objects = !self.shared || self.marked || opened.attr.change <= known_at;
         // With its layout the server drops its record of who wrote the objects.
         self.marked &= !opened.layout.is_empty();
         self.sync_unsure = !opened.created;
-        self.base = Some(opened.attr);
+        if self
+            .base
+            .is_none_or(|base| base.change <= opened.attr.change)
+        {
+            self.base = Some(opened.attr);
+        }
+        self.loaded_at = opened.attr.change;
         self.size = opened.attr.size;
         self.beyond = self.size;
         self.mtime = None;
@@ -148,7 +188,7 @@ impl State {
         for object in &mut self.objects {
             object.blocks = object.blocks.filter(|blocks| *blocks == 0);
         }
-        self.adopt(opened.layout, false);
+        self.adopt(opened.layout, false, knows_objects);
         self.inline = opened.inline.unwrap_or_default();
         self.inline_promised = !self.inline.is_empty();
     }
@@ -169,6 +209,13 @@ impl State {
     /// What stat(2) should say, given what the server says.
     pub fn overlay(&self, attr: Attr) -> Attr {
         let Some(base) = &self.base else { return attr };
+        if !self.counts() {
+            return if base.change > attr.change {
+                *base
+            } else {
+                attr
+            };
+        }
         let mut seen = if base.change > attr.change {
             *base
         } else {
@@ -263,6 +310,11 @@ impl State {
 
     /// `data` was written at `offset` of a file that lives in its inode.
     pub fn wrote_inline(&mut self, offset: u64, data: &[u8], now: Attr) {
+        if self.shared && now.change != self.loaded_at + 1 {
+            // Others wrote, too.
+            return self.note(now);
+        }
+        self.loaded_at = now.change;
         debug_assert!(offset + data.len() as u64 <= INLINE_MAX.0);
         let (from, to) = (offset as usize, offset as usize + data.len());
         let mut bytes = BytesMut::zeroed(self.inline.len().max(to));
@@ -283,13 +335,41 @@ impl State {
 
     /// The layout after `BeginWrite`. What was known of its components is kept; a layout made just now has no objects.
     pub fn begun(&mut self, opened: Opened) {
+        if self.shared && !self.marked {
+            return self.begun_alone(opened);
+        }
         let fresh = self.layout.is_empty();
         self.note(opened.attr);
-        self.adopt(opened.layout, fresh);
+        self.adopt(opened.layout, fresh, true);
         self.marked = true;
     }
 
-    fn adopt(&mut self, mut layout: Layout, fresh: bool) {
+    /// The same for a file that others may have written since it was loaded.
+    fn begun_alone(&mut self, opened: Opened) {
+        if opened.attr.change > self.loaded_at + 1 {
+            self.load_as(opened, 0);
+        } else {
+            let fresh = self.layout.is_empty();
+            self.loaded_at = opened.attr.change;
+            self.note(opened.attr);
+            self.adopt(opened.layout, fresh, true);
+        }
+        // Others may have been promised them.
+        self.inline_promised = !self.inline.is_empty();
+        self.may_have_privileges();
+        self.marked = true;
+    }
+
+    /// The server has our last word: what it says counts, and ours is what it says now.
+    pub fn given_back(&mut self, attr: Option<Attr>) {
+        self.marked = false;
+        if let Some(attr) = attr {
+            self.loaded_at = attr.change;
+        }
+    }
+
+    /// `knows_objects`: what is known of its objects here is right.
+    fn adopt(&mut self, mut layout: Layout, fresh: bool, knows_objects: bool) {
         let mut objects = Vec::new();
         let mut before = 0;
         let known: Vec<_> = self
@@ -309,10 +389,15 @@ impl State {
             for stripe in 0..component.targets.len() {
                 let told = component.presence.get(stripe);
                 let object = match old {
-                    Some((old, first)) => {
+                    Some((old, first)) if knows_objects => {
                         component.presence.set(stripe, old.presence.get(stripe));
                         self.objects[first + stripe]
                     }
+                    // What is to be synced is, whoever wrote meanwhile.
+                    Some((_, first)) => Object {
+                        blocks: (told == Presence::Never).then_some(0),
+                        ..self.objects[first + stripe]
+                    },
                     None if fresh || told == Presence::Never => {
                         component.presence.set(stripe, Presence::Never);
                         Object {
@@ -418,6 +503,18 @@ impl State {
         self.beyond = self.beyond.max(self.size);
         self.mtime = Some(now);
         self.changes += 1;
+    }
+
+    /// Where bytes may be that were there when the file was loaded. None if not all of them were, or not in objects.
+    pub fn plan_hinted_read(&self, ino: InodeId, offset: u64, end: u64) -> Option<Vec<Piece>> {
+        if self.home() == Home::Inode || end > self.size {
+            return None;
+        }
+        let mut pieces = flush::pieces(&self.layout, ino, offset, end - offset);
+        for piece in &mut pieces {
+            piece.presence = Presence::Maybe; // another may have made it
+        }
+        Some(pieces)
     }
 
     pub fn plan_read(&self, ino: InodeId, offset: u64, end: u64) -> Found {

@@ -96,6 +96,8 @@ impl Client {
     }
 
     async fn sync_file(&self, inode: &File, data_only: bool) -> Result<(), Refusal> {
+        // What others wrote is to survive, too: where it lies must be known.
+        self.load(inode).await?;
         self.sync_known(inode, data_only).await?;
         self.sync_log().await
     }

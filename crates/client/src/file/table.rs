@@ -30,16 +30,18 @@ impl File {
 }
 
 pub struct Table {
+    /// Others may change what is not held here.
+    shared: bool,
     files: RwLock<Map<InodeId, Arc<File>>>,
-    /// When a file that shares this place was last dropped, by `clock`.
+    /// When a file that shares this place was last dropped or given back, by `clock`.
     stamps: Box<[AtomicU64]>,
-    /// Files dropped so far.
+    /// Files dropped or given back so far.
     clock: AtomicU64,
     /// Objects of dropped files that were not synced.
     pub left: Mutex<Left>,
 }
 
-/// A moment, to tell later whether a file was dropped since.
+/// A moment, to tell later whether a file was dropped or given back since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment(u64);
 
@@ -51,8 +53,9 @@ pub enum Seen {
 }
 
 impl Table {
-    pub fn new() -> Arc<Table> {
+    pub fn new(shared: bool) -> Arc<Table> {
         Arc::new(Table {
+            shared,
             files: RwLock::default(),
             stamps: (0..STAMPS).map(|_| AtomicU64::new(0)).collect(),
             clock: AtomicU64::new(0),
@@ -72,7 +75,7 @@ impl Table {
                 ranges: Ranges::default(),
                 telling: tokio::sync::Mutex::default(),
                 syncing: tokio::sync::Mutex::default(),
-                state: Mutex::default(),
+                state: Mutex::new(State::new(self.shared)),
                 pins: AtomicU32::new(0),
             })
         });
@@ -86,6 +89,12 @@ impl Table {
             table: self.clone(),
             file: file.clone(),
         }
+    }
+
+    /// Pinned, if it is open or held.
+    pub fn find(self: &Arc<Self>, ino: InodeId) -> Option<Pin> {
+        let files = self.files.read();
+        files.get(&ino).map(|file| self.pinned(file))
     }
 
     pub fn get(&self, ino: InodeId) -> Option<Arc<File>> {
@@ -114,8 +123,8 @@ impl Table {
     pub fn overlay(&self, moment: Moment, attr: Attr) -> Seen {
         if let Some(file) = self.get(attr.ino) {
             let mut state = file.state();
-            if state.is_loaded() {
-                state.note(attr);
+            state.note(attr);
+            if state.counts() {
                 let attr = state.overlay(attr);
                 drop(state);
                 return Seen::Sure(attr, Some(file));
@@ -126,6 +135,19 @@ impl Table {
         } else {
             Seen::Sure(attr, None)
         }
+    }
+
+    /// What was known here counted, and does not from now on: answers to earlier questions may be older. Called before
+    /// somebody can see it.
+    pub fn count_no_more(&self, ino: InodeId) {
+        if self.shared {
+            self.stamp_now(ino);
+        }
+    }
+
+    fn stamp_now(&self, ino: InodeId) {
+        let now = self.clock.fetch_add(1, Ordering::AcqRel) + 1;
+        self.stamp(ino).fetch_max(now, Ordering::AcqRel);
     }
 
     fn stamp(&self, ino: InodeId) -> &AtomicU64 {
@@ -145,8 +167,7 @@ impl Table {
         }
         self.left.lock().add(state.unsynced(file.ino));
         // The stamp first: whoever finds the entry gone finds the stamp.
-        let now = self.clock.fetch_add(1, Ordering::AcqRel) + 1;
-        self.stamp(file.ino).fetch_max(now, Ordering::AcqRel);
+        self.stamp_now(file.ino);
         files.remove(&file.ino);
     }
 }

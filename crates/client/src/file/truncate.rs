@@ -39,7 +39,7 @@ impl Client {
         if to > inode.state().size {
             self.cut_leftovers(inode).await?;
         }
-        if to > 0 {
+        if to > 0 || self.options.shared {
             // The server cuts what it knows of: objects made since, and a size beyond its own.
             self.tell(inode).await?;
         }
@@ -52,6 +52,7 @@ impl Client {
         let opened = answer::opened("truncate", self.ask(caller, op).await?)?;
         let attr = opened.attr;
         let mut state = inode.state();
+        self.table.count_no_more(inode.ino);
         state.load(opened);
         state.took_privileges(kill_privileges);
         Ok(state.overlay(attr))

@@ -95,20 +95,19 @@ impl Client {
                     size,
                 });
             }
-            let room = FILE_SIZE_MAX.saturating_sub(offset);
-            if room == 0 {
-                return Err(Refusal::TooLarge);
-            }
-            let data = data.slice(..len.min(room) as usize);
+            let fitting = that_fits(offset, &data)?;
             if way == Way::WHOLE
                 && let Some(done) = self
-                    .try_inline(inode, at, offset, &data, kill_privileges)
+                    .try_inline(inode, at, offset, &fitting, kill_privileges)
                     .await?
             {
                 return Ok(done);
             }
             self.hold(inode, kill_privileges).await?;
-            return self.write_objects(inode, offset, &data).await;
+            // Where others write too, the file's end is known only now.
+            let offset = wish.unwrap_or(inode.state().size);
+            let fitting = that_fits(offset, &data)?;
+            return self.write_objects(inode, offset, &fitting).await;
         }
     }
 
@@ -192,6 +191,14 @@ impl Client {
             owner,
         };
         answer::written("write", self.ask_ost(piece.ost, op).await?)
+    }
+}
+
+/// As much of `data` as has its place before the largest offset.
+fn that_fits(offset: u64, data: &Bytes) -> Result<Bytes, Refusal> {
+    match FILE_SIZE_MAX.saturating_sub(offset) {
+        0 => Err(Refusal::TooLarge),
+        room => Ok(data.slice(..room.min(data.len() as u64) as usize)),
     }
 }
 

@@ -8,6 +8,8 @@ mod faults;
 mod model;
 mod names;
 mod orphans;
+mod sharing;
+mod sharing_model;
 mod times;
 mod town;
 mod user;

@@ -27,7 +27,7 @@ const TARGETS: u16 = 4;
 const LOG_SEGMENT: u64 = 256 << 10;
 
 /// Disks that outlive the processes.
-struct Town {
+pub struct Town {
     clock: FakeClock,
     dice: FakeDice,
     metadata: Cellar,
@@ -46,6 +46,13 @@ impl Cellar {
     }
 }
 
+/// The servers of one life, and what happens in it.
+pub struct Servers {
+    pub world: FakeWorld,
+    pub mds: Arc<Mds>,
+    pub oss: Arc<Oss>,
+}
+
 /// One process: all servers and a client.
 struct Life {
     world: FakeWorld,
@@ -55,7 +62,7 @@ struct Life {
 }
 
 impl Town {
-    async fn found(seed: u64) -> Town {
+    pub async fn found(seed: u64) -> Town {
         let (clock, dice) = (FakeClock::of_runtime(), FakeDice::new(seed));
         let options = FakeOptions {
             yields: true,
@@ -94,6 +101,18 @@ impl Town {
     }
 
     async fn live(&self) -> Life {
+        let servers = self.servers(|_| {}).await;
+        let user = servers.connect(Options::default()).await;
+        let Servers { world, mds, oss } = servers;
+        Life {
+            world,
+            user,
+            mds,
+            oss,
+        }
+    }
+
+    pub async fn servers(&self, how: impl FnOnce(&mut MdsOptions)) -> Servers {
         let world = self.world();
         let mut objects = Vec::new();
         for (ost, cellar) in (0..TARGETS).zip(&self.targets) {
@@ -125,27 +144,15 @@ impl Town {
             peer: Peer::local(oss.clone()),
             told: Ok(info),
         });
-        let mds = self.metadata(&world, targets.collect()).await;
-        let osts = (0..TARGETS).map(|ost| (OstId(ost), Peer::local(oss.clone())));
-        let client = Client::connect(
-            Peer::local(mds.clone()),
-            osts.collect(),
-            world.world(),
-            Options::default(),
-        );
-        let user = User {
-            world: world.clone(),
-            client: client.await.unwrap(),
-        };
-        Life {
-            world,
-            user,
-            mds,
-            oss,
-        }
+        let mds = self.metadata(&world, targets.collect(), how).await;
+        Servers { world, mds, oss }
     }
-
-    async fn metadata(&self, world: &FakeWorld, targets: Vec<Target>) -> Arc<Mds> {
+    async fn metadata(
+        &self,
+        world: &FakeWorld,
+        targets: Vec<Target>,
+        how: impl FnOnce(&mut MdsOptions),
+    ) -> Arc<Mds> {
         let store = StoreId {
             cluster: CLUSTER,
             incarnation: INCARNATION,
@@ -160,7 +167,14 @@ impl Town {
             .unwrap();
         let mut options = MdsOptions::new(kv, disk, world.world(), CLUSTER, INCARNATION);
         options.targets = targets;
+        how(&mut options);
         Mds::start(options).await.unwrap()
+    }
+
+    /// Objects in all targets.
+    pub fn objects(&self) -> usize {
+        let files = self.targets.iter().flat_map(|cellar| cellar.disk.files());
+        files.filter(|path| path.starts_with("objects/")).count()
     }
 
     fn cellars(&self) -> impl Iterator<Item = &Cellar> {
@@ -168,9 +182,19 @@ impl Town {
     }
 
     async fn end(&self, life: Life) {
+        self.end_of(&life.world).await;
+    }
+
+    async fn end_of(&self, world: &FakeWorld) {
         self.cellars().for_each(|cellar| cellar.disk.kill());
-        life.world.tasks.kill();
+        world.tasks.kill();
         tokio::task::yield_now().await;
+    }
+
+    /// The servers and all their clients end, and the disks forget what a power cut forgets.
+    pub async fn cut_power_of(&self, servers: Servers) {
+        self.end_of(&servers.world).await;
+        self.forget_unsynced();
     }
 
     async fn kill(&self, life: Life) {
@@ -180,6 +204,10 @@ impl Town {
 
     async fn cut_power(&self, life: Life) {
         self.end(life).await;
+        self.forget_unsynced();
+    }
+
+    fn forget_unsynced(&self) {
         for cellar in self.cellars() {
             cellar.disk.crash();
             cellar.index.crash(&Dice::fake(self.dice.fork()));
@@ -187,31 +215,51 @@ impl Town {
     }
 }
 
-impl Life {
-    /// Borders close together, as in `Shape::Small`.
-    async fn lay_out_small(&self) {
-        let component = |to, count| ComponentRule {
-            to: FileOffset(to),
-            unit: STRIPE_UNIT_MIN,
-            count,
-            first: None,
-        };
-        assert_eq!(STRIPE_UNIT_MIN, ByteCount::kib(64));
-        let rule = LayoutRule {
-            components: vec![component(256 << 10, 1), component(u64::MAX, 3)],
-        };
-        let (client, root) = (&self.user.client, self.user.client.root());
-        client
-            .set_layout_rule(&Caller::root(), root, Some(rule))
-            .await
-            .unwrap();
-        // So that the user of the tests may make files.
-        let open = gupfs_proto::meta::SetAttr {
-            mode: Some(0o777),
-            ..Default::default()
-        };
-        client.setattr(&Caller::root(), root, open).await.unwrap();
+impl Servers {
+    pub async fn connect(&self, options: Options) -> User {
+        let osts = (0..TARGETS).map(|ost| (OstId(ost), Peer::local(self.oss.clone())));
+        let client = Client::connect(
+            Peer::local(self.mds.clone()),
+            osts.collect(),
+            self.world.world(),
+            options,
+        );
+        User {
+            world: self.world.clone(),
+            client: client.await.unwrap(),
+        }
     }
+}
+
+impl Life {
+    async fn lay_out_small(&self) {
+        lay_out_small(&self.user).await;
+    }
+}
+
+/// Borders close together, as in `Shape::Small`.
+pub async fn lay_out_small(user: &User) {
+    let component = |to, count| ComponentRule {
+        to: FileOffset(to),
+        unit: STRIPE_UNIT_MIN,
+        count,
+        first: None,
+    };
+    assert_eq!(STRIPE_UNIT_MIN, ByteCount::kib(64));
+    let rule = LayoutRule {
+        components: vec![component(256 << 10, 1), component(u64::MAX, 3)],
+    };
+    let (client, root) = (&user.client, user.client.root());
+    client
+        .set_layout_rule(&Caller::root(), root, Some(rule))
+        .await
+        .unwrap();
+    // So that the user of the tests may make files.
+    let open = gupfs_proto::meta::SetAttr {
+        mode: Some(0o777),
+        ..Default::default()
+    };
+    client.setattr(&Caller::root(), root, open).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
