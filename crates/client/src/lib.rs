@@ -65,7 +65,7 @@ pub use file::{
     AllocateHow, Durability, OpenFile, OpenFlags, OpenedFile, ReadHow, SeekTo, WriteDone, WriteHow,
 };
 pub use metrics::{Counted, Observer};
-pub use names::{EntryName, Listed, Listing, Space};
+pub use names::{EntryName, Listed, Listing, Room, Space};
 pub use options::{AtimeRule, Options};
 pub use route::{Cluster, Dial, Mds, Ost, Route};
 pub use service::Client;

@@ -58,8 +58,14 @@ impl Route {
         }
     }
 
-    /// To targets that the metadata server tells the places of.
-    pub fn found(mds: Mds, cluster: Cluster, dial: Arc<dyn Dial>, clock: Clock) -> Route {
+    /// To targets in this process, and others that the metadata server tells the places of.
+    pub fn found(
+        mds: Mds,
+        near: Vec<(OstId, Ost)>,
+        cluster: Cluster,
+        dial: Arc<dyn Dial>,
+        clock: Clock,
+    ) -> Route {
         Route {
             finder: Some(Finder {
                 cluster,
@@ -67,7 +73,7 @@ impl Route {
                 clock,
                 asking: tokio::sync::Mutex::default(),
             }),
-            ..Route::new(mds, Vec::new())
+            ..Route::new(mds, near)
         }
     }
 
@@ -150,18 +156,14 @@ impl Route {
         expected
     }
 
-    /// Every target, and where it is served.
-    pub async fn all(&self, newest: MapEpoch) -> Result<Vec<(OstId, String)>, Refusal> {
+    /// Every target.
+    pub async fn all(&self, newest: MapEpoch) -> Result<Vec<OstId>, Refusal> {
         if let Some(finder) = &self.finder {
             let epoch = self.osts.read().epoch;
             if epoch == MapEpoch(0) || epoch < newest {
                 self.ask_for_map(finder, epoch).await?;
             }
         }
-        let osts = self.osts.read();
-        let all = osts.known.iter();
-        Ok(all
-            .map(|(ost, (address, _))| (*ost, address.clone()))
-            .collect())
+        Ok(self.osts.read().known.keys().copied().collect())
     }
 }

@@ -28,6 +28,11 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     Up(commands::up::Up),
+    Mds(commands::mds::Mds),
+    Oss(commands::oss::Oss),
+    #[command(subcommand)]
+    Ost(commands::ost::Ost),
+    Mount(commands::mount::Mount),
     Stop(commands::stop::Stop),
     Status(commands::status::Status),
     Df(commands::df::Df),
@@ -50,6 +55,10 @@ impl Command {
     pub fn name(&self) -> &'static str {
         match self {
             Command::Up(_) => "up",
+            Command::Mds(_) => "mds",
+            Command::Oss(_) => "oss",
+            Command::Ost(_) => "ost",
+            Command::Mount(_) => "mount",
             Command::Stop(_) => "stop",
             Command::Status(_) => "status",
             Command::Df(_) => "df",

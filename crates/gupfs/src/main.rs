@@ -9,9 +9,11 @@
 mod amount;
 mod check;
 mod cli;
+mod cluster;
 mod commands;
 mod config;
 mod control;
+mod daemon;
 mod exit;
 mod home;
 mod kernel;

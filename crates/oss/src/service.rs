@@ -46,7 +46,7 @@ impl Service<Request, Reply> for Oss {
             Op::Stat { object } => ops::stat::run(target, object).await,
             Op::Remove { object } => ops::remove::run(target, object).await,
             Op::List { after, limit } => ops::list::run(target, after, limit).await,
-            Op::Space => ops::space::run(target).await,
+            Op::Space => ops::space::run(&self, target).await,
         }
     }
 }

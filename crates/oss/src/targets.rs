@@ -21,6 +21,8 @@ impl From<Objects> for Target {
 }
 
 pub struct Oss {
+    /// Tells this host's volumes from those of others with the same numbers; 0 where all are on one host.
+    host: u64,
     targets: RwLock<BTreeMap<OstId, Target>>,
 }
 
@@ -28,14 +30,31 @@ impl Oss {
     /// # Panics
     /// When two targets have the same id: who composes a server knows its targets.
     pub fn new<T: Into<Target>>(targets: impl IntoIterator<Item = (OstId, T)>) -> Arc<Oss> {
+        Oss::of_host(0, targets)
+    }
+
+    /// The same on one of several hosts, which is known by this number.
+    ///
+    /// # Panics
+    /// When two targets have the same id.
+    pub fn of_host<T: Into<Target>>(
+        host: u64,
+        targets: impl IntoIterator<Item = (OstId, T)>,
+    ) -> Arc<Oss> {
         let mut served = BTreeMap::new();
         for (ost, target) in targets {
             let former = served.insert(ost, target.into());
             assert!(former.is_none(), "{ost:?} is listed twice");
         }
         Arc::new(Oss {
+            host,
             targets: RwLock::new(served),
         })
+    }
+
+    /// A volume's number among those of all hosts.
+    pub fn volume(&self, of_host: u64) -> u64 {
+        of_host ^ self.host
     }
 
     /// Serves one more from here on, or one that could not be opened before.

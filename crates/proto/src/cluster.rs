@@ -70,6 +70,6 @@ pub struct Map {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Place {
     pub ost: OstId,
-    /// None: its server has not been heard of since the metadata server started.
+    /// Empty: where the metadata server is. None: its server has not been heard of since the metadata server started.
     pub address: Option<String>,
 }

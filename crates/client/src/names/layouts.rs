@@ -4,7 +4,7 @@ use crate::answer;
 use crate::service::Client;
 use gupfs_proto::layout::LayoutRule;
 use gupfs_proto::meta::{Answer, Op};
-use gupfs_proto::{Caller, InodeId, Layout, Refusal};
+use gupfs_proto::{Caller, InodeId, Layout, ObjectId, OstId, Refusal, data};
 
 impl Client {
     /// The rule for new files, and whether it is inherited from a directory above.
@@ -36,5 +36,17 @@ impl Client {
         self.load(&inode).await?;
         let layout = inode.state().layout.clone();
         Ok(layout)
+    }
+
+    /// How one object stands; None if there is none.
+    pub async fn object(
+        &self,
+        ost: OstId,
+        object: ObjectId,
+    ) -> Result<Option<data::ObjectStat>, Refusal> {
+        match self.ask_ost(ost, data::Op::Stat { object }).await? {
+            data::Answer::Stat(stat) => Ok(stat),
+            _ => answer::unexpected("stat"),
+        }
     }
 }

@@ -16,4 +16,4 @@ mod touch;
 mod xattrs;
 
 pub use list::{EntryName, Listed, Listing};
-pub use space::Space;
+pub use space::{Room, Space};

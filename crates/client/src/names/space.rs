@@ -22,6 +22,12 @@ pub struct Space {
     pub missing: Vec<(OstId, Refusal)>,
 }
 
+/// One target's room.
+pub struct Room {
+    pub ost: OstId,
+    pub space: Result<data::Space, Refusal>,
+}
+
 impl Client {
     /// # Errors
     /// When the metadata server or every target fails; a file system with one target down still has a size.
@@ -34,17 +40,13 @@ impl Client {
             purging: names.purging,
             ..Space::default()
         };
-        let osts = self.route.all(self.view.map_epoch()).await?;
-        let asked = osts
-            .into_iter()
-            .map(|(ost, address)| async move { (ost, address, self.room_of(ost).await) });
-        let answers = join::all(asked.collect()).await;
-        let targets = answers.len();
+        let rooms = self.rooms().await?;
+        let targets = rooms.len();
         let mut seen = BTreeSet::new();
-        for (ost, address, answer) in answers {
+        for Room { ost, space: answer } in rooms {
             match answer {
                 // Targets on one file system share its room.
-                Ok(room) if seen.insert((address, room.volume)) => {
+                Ok(room) if seen.insert(room.volume) => {
                     space.total += room.total;
                     space.free += room.free;
                     space.available += room.available;
@@ -57,6 +59,16 @@ impl Client {
             Some((_, refusal)) if space.missing.len() == targets => Err(refusal.clone()),
             _ => Ok(space),
         }
+    }
+
+    /// What each target says of its room.
+    pub async fn rooms(&self) -> Result<Vec<Room>, Refusal> {
+        let osts = self.route.all(self.view.map_epoch()).await?;
+        let asked = osts.into_iter().map(|ost| async move {
+            let space = self.room_of(ost).await;
+            Room { ost, space }
+        });
+        Ok(join::all(asked.collect()).await)
     }
 
     /// A target that is silent does not hold up the others: df(1) is what one asks when something is wrong.

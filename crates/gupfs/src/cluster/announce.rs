@@ -52,7 +52,9 @@ impl Announced {
             targets,
         };
         let Answer::Heard { refused, .. } = self.mds.call(word).await? else {
-            return Err(Refusal::Malformed("'here' was answered with something else".into()));
+            return Err(Refusal::Malformed(
+                "'here' was answered with something else".into(),
+            ));
         };
         for (ost, why) in refused {
             if let Ok(objects) = self.oss.objects(ost) {

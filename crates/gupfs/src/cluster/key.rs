@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Looked for when no file is named.
-pub const DEFAULT_KEY: &str = "/etc/gupfs/cluster.key";
+const DEFAULT_KEY: &str = "/etc/gupfs/cluster.key";
 
 /// None if no file is named and there is none in the usual place.
 ///
@@ -23,10 +23,13 @@ pub fn read_key(path: Option<&Path>) -> Outcome<Option<ClusterKey>> {
 
 fn read(path: &Path) -> Outcome<ClusterKey> {
     let failed = |error: &std::io::Error| {
-        Trouble::new(format!("cannot read the cluster's key '{}'", path.display()))
-            .because(error)
-            .todo("copy cluster.key from the metadata server's directory, and let root alone read it")
-            .exit(Exit::Unusable)
+        Trouble::new(format!(
+            "cannot read the cluster's key '{}'",
+            path.display()
+        ))
+        .because(error)
+        .todo("copy cluster.key from the metadata server's directory, and let root alone read it")
+        .exit(Exit::Unusable)
     };
     let found = std::fs::metadata(path).map_err(|error| failed(&error))?;
     if found.mode() & 0o077 != 0 {

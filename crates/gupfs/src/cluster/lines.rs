@@ -14,20 +14,27 @@ pub struct Lines {
     identity: Identity,
     me: Myself,
     cluster: ClusterId,
+    /// Where the metadata server is: what an empty address stands for.
+    home: String,
     lines: Mutex<BTreeMap<String, Weak<Line>>>,
 }
 
 impl Lines {
-    pub fn new(identity: &Identity, me: Myself, cluster: ClusterId) -> Arc<Lines> {
+    pub fn new(identity: &Identity, me: Myself, cluster: ClusterId, home: &str) -> Arc<Lines> {
         Arc::new(Lines {
             identity: identity.clone(),
             me,
             cluster,
+            home: home.to_string(),
             lines: Mutex::default(),
         })
     }
 
     fn line(&self, address: &str) -> Arc<Line> {
+        let address = match address {
+            "" => &self.home,
+            other => other,
+        };
         let mut lines = self.lines.lock();
         lines.retain(|_, line| line.strong_count() > 0);
         if let Some(line) = lines.get(address).and_then(Weak::upgrade) {

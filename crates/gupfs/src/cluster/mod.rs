@@ -11,14 +11,16 @@ mod identity;
 mod key;
 mod lines;
 mod listen;
+mod recalled;
 mod visit;
 
 pub use announce::{Announced, announce};
 pub use doors::{ClusterDoor, MetaDoor};
-pub use identity::Identity;
-pub use key::{DEFAULT_KEY, read_key};
+pub use identity::{Identity, host_name, host_number};
+pub use key::read_key;
 pub use lines::Lines;
 pub use listen::{Listening, listen};
+pub use recalled::Recalled;
 pub use visit::visit;
 
 /// Where servers listen when nobody says otherwise.
@@ -36,7 +38,9 @@ pub fn with_port(address: &str, port: u16) -> String {
     };
     match has_port {
         true => address.to_string(),
-        false if address.contains(':') && !address.starts_with('[') => format!("[{address}]:{port}"),
+        false if address.contains(':') && !address.starts_with('[') => {
+            format!("[{address}]:{port}")
+        }
         false => format!("{address}:{port}"),
     }
 }

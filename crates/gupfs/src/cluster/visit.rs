@@ -38,7 +38,7 @@ pub async fn visit(
             .exit(exit)
     })?;
     let answer: Result<Answer, Refusal> = line.peer().call(question).await;
-    let answer = answer
-        .map_err(|refusal| Trouble::new(format!("'{address}' refused")).because(&refusal))?;
+    let answer =
+        answer.map_err(|refusal| Trouble::new(format!("'{address}' refused")).because(&refusal))?;
     Ok((answer, met.cluster))
 }

@@ -34,7 +34,7 @@ pub struct OstSpace {
     pub available: u64,
     pub objects: u64,
     /// OSTs with the same number lie on the same file system, and have the same space.
-    pub device: u64,
+    pub device: String,
 }
 
 impl Df {
@@ -61,12 +61,12 @@ fn total(osts: &[OstSpace]) -> OstSpace {
         free: 0,
         available: 0,
         objects: 0,
-        device: 0,
+        device: String::new(),
     };
     for space in osts.iter().filter(|space| space.down.is_none()) {
         all.objects += space.objects;
-        if !seen.contains(&space.device) {
-            seen.push(space.device);
+        if !seen.contains(&&space.device) {
+            seen.push(&space.device);
             all.total += space.total;
             all.free += space.free;
             all.available += space.available;
@@ -127,7 +127,7 @@ mod tests {
             free: 40 << 30,
             available: 39 << 30,
             objects: 1234,
-            device,
+            device: device.to_string(),
         }
     }
 

@@ -13,6 +13,10 @@ pub mod doctor;
 pub mod guardian;
 pub mod layout;
 pub mod man;
+pub mod mds;
+pub mod mount;
+pub mod oss;
+pub mod ost;
 pub mod status;
 pub mod stop;
 pub mod sync;
@@ -25,6 +29,10 @@ use crate::exit::{Exit, Outcome};
 pub fn run(command: Command) -> Outcome<Exit> {
     match command {
         Command::Up(up) => up.run(),
+        Command::Mds(mds) => mds.run(),
+        Command::Oss(oss) => oss.run(),
+        Command::Ost(ost) => ost.run(),
+        Command::Mount(mount) => mount.run(),
         Command::Stop(stop) => stop.run(),
         Command::Status(status) => status.run(),
         Command::Df(df) => df.run(),

@@ -1,11 +1,18 @@
 //! `gupfs status`: what runs, what it does, what it waits for.
 
+use crate::cluster::{Identity, read_key, visit};
 use crate::control::{Ask, Place};
+use crate::daemon::block_on;
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::node::{Offline, StatusAnswer};
 use clap::Args;
-use std::path::PathBuf;
+use gupfs_proto::cluster::{Answer, Request};
+use gupfs_world::World;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Home, and nothing of what stood there before.
+const CLEAR: &str = "\x1b[H\x1b[2J";
 
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -15,12 +22,17 @@ const EVERY: Duration = Duration::from_secs(1);
   gupfs status
   gupfs status /srv/gupfs --json
   gupfs status /mnt/gupfs --watch
+  gupfs status node1:7700 --key /etc/gupfs/cluster.key
 
 Exit codes: 0 it runs · 1 it cannot be asked · 2 not a gupfs store or mount · 3 nothing serves it; what can be seen of \
 the store is shown")]
 pub struct Status {
-    /// The store's directory or its mount point; without it, the only one mounted here
+    /// The store's directory, its mount point, or a server's HOST:PORT; without it, the only one mounted here
+    #[arg(value_name = "PATH|HOST:PORT")]
     path: Option<PathBuf>,
+    /// The cluster's key, for a server's address [default: /etc/gupfs/cluster.key, if it is there]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
     /// As one JSON object
     #[arg(long)]
     json: bool,
@@ -31,6 +43,9 @@ pub struct Status {
 
 impl Status {
     pub fn run(self) -> Outcome<Exit> {
+        if let Some(address) = self.address() {
+            return self.of_server(&address);
+        }
         let place = Place::find(self.path.as_deref())?;
         loop {
             let answer: Result<StatusAnswer, Trouble> = place.ask(&Ask::Status);
@@ -46,16 +61,47 @@ impl Status {
                 print!("{text}");
                 return Ok(Exit::Fine);
             }
-            // Home, the text, and nothing of what stood below it before.
-            let clear = if self.json { "" } else { "\x1b[H\x1b[2J" };
+            let clear = if self.json { "" } else { CLEAR };
             print!("{clear}{text}");
             std::thread::sleep(EVERY);
         }
     }
 
+    /// What was given, if it is no path but a server's address.
+    fn address(&self) -> Option<String> {
+        let given = self.path.as_ref()?.to_str()?;
+        let (host, port) = given.rsplit_once(':')?;
+        let is_address = !host.contains('/') && port.parse::<u16>().is_ok();
+        (is_address && !Path::new(given).exists()).then(|| given.to_string())
+    }
+
+    fn of_server(&self, address: &str) -> Outcome<Exit> {
+        crate::logging::start_quiet();
+        let identity = Identity::new(&World::real(), read_key(self.key.as_deref())?);
+        loop {
+            let (answer, _) = block_on(visit(&identity, address, Request::Status))?;
+            let Answer::Status { text, json } = answer else {
+                return Err(Trouble::new(format!(
+                    "'{address}' answered with something else"
+                )));
+            };
+            let shown = if self.json { format!("{json}\n") } else { text };
+            if !self.watch {
+                print!("{shown}");
+                return Ok(Exit::Fine);
+            }
+            let clear = if self.json { "" } else { CLEAR };
+            print!("{clear}{shown}");
+            std::thread::sleep(EVERY);
+        }
+    }
+
     fn offline(&self, place: &Place) -> Outcome<Exit> {
-        let marker = place.home.read_marker()?;
-        let offline = Offline::of(&place.home, &marker);
+        let Some(home) = place.home() else {
+            let answer: Outcome<StatusAnswer> = place.ask(&Ask::Status);
+            return answer.map(|_| Exit::Fine);
+        };
+        let offline = Offline::of(home, &home.read_marker()?);
         match self.json {
             true => println!("{}", serde_json::json!(offline)),
             false => print!("{}", offline.text()),

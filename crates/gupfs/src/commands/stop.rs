@@ -34,10 +34,9 @@ impl Stop {
         let place = Place::find(self.path.as_deref())?;
         // Unmounted when this is answered; what follows is the end of the process.
         let () = place.ask(&Ask::Stop { force: self.force })?;
-        let dir = place.home.root().display();
+        let dir = place.name();
         let mut left = Duration::from_secs(self.wait);
-        // The lock goes last of all.
-        while Lock::attempt(&place.home)?.is_none() {
+        while !has_ended(&place)? {
             if left.is_zero() {
                 return Err(Trouble::new(format!(
                     "'{dir}' is unmounted, but its process has not ended after {} seconds",
@@ -50,5 +49,16 @@ impl Stop {
         }
         println!("'{dir}' is stopped.");
         Ok(Exit::Fine)
+    }
+}
+
+/// A store's lock goes last of all; a mount has only its socket.
+fn has_ended(place: &Place) -> Outcome<bool> {
+    match place.home() {
+        Some(home) => Ok(Lock::attempt(home)?.is_some()),
+        None => {
+            let asked: Outcome<serde_json::Value> = place.ask(&Ask::Status);
+            Ok(asked.is_err_and(|trouble| trouble.exit == Exit::NotRunning))
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `gupfs up`: metadata server, object servers and mount in one process.
 
 use crate::config::{Config, LogFormat, Transport};
+use crate::daemon::block_on;
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
 use crate::home::{Entered, Home, Lock, Wish};
 use crate::node::{self, Node};
@@ -9,7 +10,6 @@ use clap::Args;
 use gupfs_proto::VirtualShards;
 use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
 use gupfs_world::World;
-use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -41,12 +41,11 @@ pub struct Up {
     /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
     #[arg(long, value_name = "ADDR:PORT")]
     listen_metrics: Option<SocketAddr>,
-    /// How logs are written [default: text]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    log: Option<LogFormat>,
-    /// What is logged: error, warn, info, debug, trace, or by part [default: info]
-    #[arg(long, value_name = "FILTER")]
-    log_level: Option<String>,
+    /// Others may mount it too, from here; at other addresses than 127.0.0.1 with the key DIR/cluster.key
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<String>,
+    #[command(flatten)]
+    logging: Logging,
     /// Whether other users may use the mount, true or false [default: true for root]
     #[arg(long, value_name = "BOOL", hide_possible_values = true)]
     allow_other: Option<bool>,
@@ -65,6 +64,34 @@ pub struct Up {
     json: bool,
 }
 
+/// What is logged, and how.
+#[derive(Args)]
+pub struct Logging {
+    /// How logs are written [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log: Option<LogFormat>,
+    /// What is logged: error, warn, info, debug, trace, or by part [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log_level: Option<String>,
+}
+
+impl Logging {
+    /// Lays the flags over the configuration.
+    pub fn over(&self, config: &mut Config) -> Outcome<()> {
+        if let Some(level) = &self.log_level
+            && let Err(error) = level.parse::<tracing_subscriber::EnvFilter>()
+        {
+            return Err(Trouble::new(format!("--log-level: '{level}' is no filter"))
+                .because(&error)
+                .exit(Exit::Unusable));
+        }
+        let log = &mut config.log;
+        log.format = self.log.or(log.format);
+        log.level = self.log_level.clone().or(log.level.take());
+        Ok(())
+    }
+}
+
 impl Up {
     pub fn run(self) -> Outcome<Exit> {
         let config = self.configuration()?;
@@ -79,55 +106,38 @@ impl Up {
                 .exit(Exit::Unusable)
         })?;
         let (entered, point) = enter(&self.dir, &point, &config, &world)?;
-        let everywhere = sched_getaffinity(None);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            // A thread begins on the CPUs of the one that started it, and that may be pinned: a ring's.
-            .on_thread_start(move || {
-                if let Ok(cpus) = &everywhere {
-                    let _ = sched_setaffinity(None, cpus);
-                }
-            })
-            .build()
-            .or_trouble(|| "cannot start the runtime".into())?;
         let settings = node::Settings {
             point,
+            listen: config.cluster.listen.clone(),
             config,
             accept_loss: self.accept_loss,
             json: self.json,
         };
-        let outcome = runtime.block_on(async {
+        let outcome = block_on(async {
             let node = Node::start(entered, settings, &world, began).await?;
             node.serve_until_told().await
         });
-        // What still waits in the kernel (a sync on a dead disk) must not keep us from ending.
-        runtime.shutdown_timeout(std::time::Duration::from_secs(5));
         outcome.map(|()| Exit::Fine)
     }
 
     /// The file, with the flags laid over it.
     fn configuration(&self) -> Outcome<Config> {
         let mut config = Config::read_or_default(self.config.as_deref())?;
-        if let Some(level) = &self.log_level
-            && let Err(error) = level.parse::<tracing_subscriber::EnvFilter>()
-        {
-            return Err(Trouble::new(format!("--log-level: '{level}' is no filter"))
-                .because(&error)
-                .exit(Exit::Unusable));
-        }
+        self.logging.over(&mut config)?;
         let Config {
+            cluster,
             store,
             mount,
-            log,
             metrics,
+            log: _,
+            oss: _,
         } = &mut config;
+        cluster.listen = self.listen.clone().or(cluster.listen.take());
         store.osts = self.osts.or(store.osts);
         mount.point = self.mount.clone().or(mount.point.take());
         mount.allow_other = self.allow_other.or(mount.allow_other);
         mount.transport = self.transport.or(mount.transport);
         mount.read_only = mount.read_only.or(self.read_only.then_some(true));
-        log.format = self.log.or(log.format);
-        log.level = self.log_level.clone().or(log.level.take());
         metrics.listen = self.listen_metrics.or(metrics.listen);
         Ok(config)
     }
@@ -149,17 +159,39 @@ fn refuse_on_gupfs(dir: &Path) -> Outcome<()> {
     }
 }
 
-/// The store, ours and locked, and the mount point, empty and absolute. Nothing is written before both are known to do.
-fn enter(dir: &Path, point: &Path, config: &Config, world: &World) -> Outcome<(Entered, PathBuf)> {
-    let wish = Wish {
-        osts: config.store.osts,
+/// A store without a mount, ours and locked.
+pub fn take_home(
+    dir: &Path,
+    osts: Option<u16>,
+    config: &Config,
+    world: &World,
+) -> Outcome<Entered> {
+    refuse_on_gupfs(dir)?;
+    if !dir.exists() {
+        std::fs::create_dir(dir).map_err(|error| {
+            Trouble::new(format!("cannot make the directory '{}'", dir.display())).because(&error)
+        })?;
+    }
+    let home = Home::at(dir)?;
+    let lock = Lock::take(&home)?;
+    home.enter(lock, &wish(osts, config), &world.dice)
+}
+
+fn wish(osts: Option<u16>, config: &Config) -> Wish {
+    Wish {
+        osts,
         virtual_shards: VirtualShards(
             config
                 .store
                 .virtual_shards
                 .unwrap_or(VIRTUAL_SHARDS_DEFAULT),
         ),
-    };
+    }
+}
+
+/// The store, ours and locked, and the mount point, empty and absolute. Nothing is written before both are known to do.
+fn enter(dir: &Path, point: &Path, config: &Config, world: &World) -> Outcome<(Entered, PathBuf)> {
+    let wish = wish(config.store.osts, config);
     // Before the directory is made: a wrong mount point should leave nothing behind.
     refuse_on_gupfs(dir)?;
     if !dir.exists() {

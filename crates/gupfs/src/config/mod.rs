@@ -1,4 +1,4 @@
-//! # config: what `gupfs up` is told by a file
+//! # config: what `gupfs up`, `mds`, `oss` and `mount` are told by a file
 //!
 //! Owns   the keys, what they may be, messages that name file, line, key and the key that was probably meant.
 //! Never  decides what wins: flags are laid over it by the commands.
@@ -16,10 +16,29 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    pub cluster: Cluster,
     pub store: Store,
+    pub oss: Oss,
     pub mount: Mount,
     pub log: Log,
     pub metrics: Metrics,
+}
+
+/// How processes on several hosts find and trust each other.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cluster {
+    pub mds: Option<String>,
+    pub key: Option<PathBuf>,
+    pub listen: Option<String>,
+    pub root_squash: Option<bool>,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Oss {
+    pub targets: Option<Vec<PathBuf>>,
+    pub advertise: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
@@ -166,7 +185,7 @@ mod tests {
             "[motn]\nallow_other = true\n",
             expect![[r#"
                 gupfs.conf, line 1: there is no section 'motn'.
-                  → 'mount' was probably meant; all sections here: store, mount, log, metrics."#]],
+                  → 'mount' was probably meant; all sections here: cluster, store, oss, mount, log, metrics."#]],
         );
         check(
             "[metrics]\nzebra = 1\n",

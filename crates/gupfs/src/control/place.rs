@@ -1,6 +1,6 @@
-//! From what a user points at (a store, a mount point, a file on the mount, nothing) to the store, and to its process.
+//! From what a user points at (a store, a mount point, a file on the mount, nothing) to the process that serves it.
 
-use super::{Ask, Reply, address};
+use super::{Ask, Reply, address, run_of_mount};
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
 use crate::home::{Home, MARKER};
 use crate::mountpoint::{self, FSTYPE};
@@ -14,10 +14,20 @@ use std::time::Duration;
 /// How long an answer may take. `status` collects from all parts; a part that hangs is given up after less.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A store, and the mount through which it was found.
+/// What a process serves, and the mount through which it was found.
 pub struct Place {
-    pub home: Home,
+    pub what: What,
     pub mount: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+pub enum What {
+    Store(Home),
+    /// A mount of servers elsewhere, at this mount point.
+    Mount {
+        point: PathBuf,
+        source: String,
+    },
 }
 
 impl Place {
@@ -39,7 +49,10 @@ impl Place {
         let dir = real.as_deref().and_then(Path::parent).unwrap_or(path);
         let home = Home::at(dir).map_err(|trouble| trouble.exit(Exit::Unusable))?;
         if home.marker().exists() {
-            return Ok(Place { home, mount: None });
+            return Ok(Place {
+                what: What::Store(home),
+                mount: None,
+            });
         }
         // A relative path through a symbolic link into a mount shows only now.
         match mountpoint::holding(home.root())? {
@@ -53,20 +66,61 @@ impl Place {
     }
 
     fn behind(mount: PathBuf, source: &str) -> Outcome<Place> {
+        let what = match source.starts_with('/') {
+            true => What::Store(Home::at(Path::new(source))?),
+            false => What::Mount {
+                point: mount.clone(),
+                source: source.to_string(),
+            },
+        };
         Ok(Place {
-            home: Home::at(Path::new(source))?,
+            what,
             mount: Some(mount),
         })
     }
 
+    /// What people know it by.
+    pub fn name(&self) -> String {
+        match &self.what {
+            What::Store(home) => home.root().display().to_string(),
+            What::Mount { point, .. } => point.display().to_string(),
+        }
+    }
+
+    /// The store, if it is on this machine.
+    pub fn home(&self) -> Option<&Home> {
+        match &self.what {
+            What::Store(home) => Some(home),
+            What::Mount { .. } => None,
+        }
+    }
+
+    fn run(&self) -> PathBuf {
+        match &self.what {
+            What::Store(home) => home.run(),
+            What::Mount { point, .. } => run_of_mount(point),
+        }
+    }
+
+    fn start_it(&self) -> String {
+        match &self.what {
+            What::Store(home) => {
+                format!("start it: gupfs up '{}' --mount MNT", home.root().display())
+            }
+            What::Mount { point, source } => {
+                format!("mount it: gupfs mount {source} '{}'", point.display())
+            }
+        }
+    }
+
     pub fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Outcome<T> {
-        let dir = self.home.root().display();
+        let dir = self.name();
         match self.exchange(ask) {
             Ok(Reply::Good(value)) => serde_json::from_value(value)
                 .or_trouble(|| format!("the process that serves '{dir}' answered what this program does not understand; are they of different versions?")),
             Ok(Reply::Bad(why)) => Err(Trouble::new(why)),
             Err(error) if is_absence(&error) => Err(Trouble::new(format!("nothing serves '{dir}'"))
-                .todo(format!("start it: gupfs up '{dir}' --mount MNT"))
+                .todo(self.start_it())
                 .exit(Exit::NotRunning)),
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(Trouble::new(
                 format!("'{dir}' may not be asked by this user"),
@@ -80,7 +134,7 @@ impl Place {
     }
 
     fn exchange(&self, ask: &Ask) -> std::io::Result<Reply> {
-        let (_dir, path) = address(&self.home)?;
+        let (_dir, path) = address(&self.run())?;
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;

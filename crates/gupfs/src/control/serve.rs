@@ -2,9 +2,9 @@
 
 use super::{Ask, Reply, address};
 use crate::exit::{OrTrouble, Outcome};
-use crate::home::Home;
 use gupfs_world::{Task, Tasks};
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -23,28 +23,23 @@ pub trait Answerer: Send + Sync + 'static {
 
 /// Ends the serving when dropped; the socket goes with it.
 pub struct Served {
-    home: Home,
+    run: PathBuf,
     task: Task<()>,
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
         self.task.stop();
-        let _ = std::fs::remove_file(self.home.run().join(super::SOCKET));
+        let _ = std::fs::remove_file(self.run.join(super::SOCKET));
     }
 }
 
-pub fn serve<A: Answerer>(home: &Home, tasks: &Tasks, answerer: Arc<A>) -> Outcome<Served> {
-    // We hold the store's lock: a socket that is there is a dead process's.
-    let _ = std::fs::remove_file(home.run().join(super::SOCKET));
-    let (_dir, path) =
-        address(home).or_trouble(|| format!("cannot open '{}'", home.run().display()))?;
-    let listener = UnixListener::bind(&path).or_trouble(|| {
-        format!(
-            "cannot make the control socket in '{}'",
-            home.run().display()
-        )
-    })?;
+pub fn serve<A: Answerer>(run: &Path, tasks: &Tasks, answerer: Arc<A>) -> Outcome<Served> {
+    // We hold the store's lock, or the mount point: a socket that is there is a dead process's.
+    let _ = std::fs::remove_file(run.join(super::SOCKET));
+    let (_dir, path) = address(run).or_trouble(|| format!("cannot open '{}'", run.display()))?;
+    let listener = UnixListener::bind(&path)
+        .or_trouble(|| format!("cannot make the control socket in '{}'", run.display()))?;
     let each = tasks.clone();
     let task = tasks.spawn("control", async move {
         loop {
@@ -60,7 +55,7 @@ pub fn serve<A: Answerer>(home: &Home, tasks: &Tasks, answerer: Arc<A>) -> Outco
         }
     });
     Ok(Served {
-        home: home.clone(),
+        run: run.to_path_buf(),
         task,
     })
 }

@@ -26,7 +26,7 @@ pub const OSTS_MAX: u16 = gupfs_proto::limits::STRIPE_COUNT_MAX as u16;
 
 /// What the caller asks of a directory.
 pub struct Wish {
-    /// None: as many as there are, or the default.
+    /// None: as many as there are, or the default. 0: none, they are served elsewhere.
     pub osts: Option<u16>,
     pub virtual_shards: VirtualShards,
 }
@@ -47,12 +47,12 @@ impl Home {
     /// off, adds OSTs; refuses what is not ours.
     pub fn enter(self, lock: Lock, wish: &Wish, dice: &Dice) -> Outcome<Entered> {
         if let Some(osts) = wish.osts
-            && !(1..=OSTS_MAX).contains(&osts)
+            && osts > OSTS_MAX
         {
-            return Err(
-                Trouble::new(format!("{osts} OSTs are not possible: 1 to {OSTS_MAX} are"))
-                    .exit(Exit::Unusable),
-            );
+            return Err(Trouble::new(format!(
+                "{osts} OSTs are not possible: up to {OSTS_MAX} are"
+            ))
+            .exit(Exit::Unusable));
         }
         match marker::read(&self)? {
             Some(marker) => self.reenter(lock, marker, wish),
@@ -63,7 +63,10 @@ impl Home {
     fn reenter(self, lock: Lock, mut marker: Marker, wish: &Wish) -> Outcome<Entered> {
         marker::remove_begun(&self)?;
         let have = marker.osts().len();
-        let want = wish.osts.map_or(have, usize::from);
+        let want = match wish.osts {
+            None | Some(0) => have,
+            Some(osts) => usize::from(osts),
+        };
         if want < have {
             return Err(Trouble::new(format!(
                 "'{}' has {have} OSTs, and --osts asks for {want}: an OST cannot be taken away while files lie on it",

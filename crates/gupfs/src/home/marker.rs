@@ -135,8 +135,8 @@ fn parse(text: &str, path: &Path) -> Outcome<Marker> {
             marker.metadata
         )));
     }
-    if marker.osts.is_empty() || marker.virtual_shards == 0 {
-        return Err(unreadable("it lists no OST or no virtual shard".into()));
+    if marker.virtual_shards == 0 {
+        return Err(unreadable("it has no virtual shard".into()));
     }
     Ok(marker)
 }

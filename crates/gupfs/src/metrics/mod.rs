@@ -9,5 +9,5 @@ mod page;
 mod text;
 
 pub use calls::Calls;
-pub use page::{Source, serve};
+pub use page::{Source, start};
 pub use text::Text;

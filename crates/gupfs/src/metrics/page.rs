@@ -17,12 +17,12 @@ pub trait Source: Send + Sync + 'static {
     fn write(&self, text: &mut Text) -> impl Future<Output = ()> + Send;
 }
 
-/// Serves until the returned task is stopped; gives the address, whose port the system may have chosen.
-pub async fn serve<S: Source>(
+/// Serves until the returned task is stopped.
+pub async fn start<S: Source>(
     listen: SocketAddr,
     tasks: &Tasks,
     source: Arc<S>,
-) -> Outcome<(SocketAddr, Task<()>)> {
+) -> Outcome<Task<()>> {
     let failed = || format!("cannot serve metrics at {listen}");
     let listener = tokio::net::TcpListener::bind(listen)
         .await
@@ -37,7 +37,8 @@ pub async fn serve<S: Source>(
             tracing::error!(%error, "metrics are served no longer");
         }
     });
-    Ok((address, task))
+    tracing::info!("metrics at http://{address}/metrics");
+    Ok(task)
 }
 
 async fn page<S: Source>(State(source): State<Arc<S>>) -> impl IntoResponse {

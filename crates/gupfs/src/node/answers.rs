@@ -1,43 +1,30 @@
 //! What a running node answers to other commands.
 
-use super::StopRequest;
 use super::layout::{ComponentView, LayoutView, ObjectState, ObjectView};
-use super::roles::Roles;
-use super::status;
+use super::{Parts, StopRequest, status};
 use crate::commands::df::OstSpace;
 use crate::commands::sync::Synced;
 use crate::control::{Answerer, Ask, Reply};
-use crate::home::{Home, Marker};
-use crate::metrics::Calls;
-use gupfs_mount::Mount;
-use gupfs_proto::data::{self, Answer, Op};
+use gupfs_client::{Client, Room};
+use gupfs_oss::Oss;
 use gupfs_proto::layout::LayoutRule;
-use gupfs_proto::{
-    Caller, FileKind, InodeId, Layout, MapEpoch, ObjectId, OstId, Presence, Refusal,
-};
+use gupfs_proto::{Caller, FileKind, InodeId, Layout, ObjectId, OstId, Presence, Refusal};
 use gupfs_store::object::TargetState;
-use gupfs_world::{BootTime, World};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// Everything an answer may need.
+/// Answers commands from what runs here.
 pub struct Answers {
-    pub home: Home,
-    pub marker: Marker,
-    pub world: World,
-    pub started: BootTime,
-    pub roles: Arc<Roles>,
-    pub mount: Arc<Mount>,
-    pub calls: Arc<Calls>,
+    pub parts: Arc<Parts>,
     pub stop: mpsc::Sender<StopRequest>,
 }
 
 impl Answerer for Answers {
     async fn answer(&self, ask: Ask) -> Reply {
         match ask {
-            Ask::Status => Reply::good(&status::of(self).await),
-            Ask::Df => Reply::good(&self.df().await),
+            Ask::Status => Reply::good(&status::of(&self.parts).await),
+            Ask::Df => self.df().await,
             Ask::Sync => self.sync().await,
             Ask::LayoutGet { ino } => told(self.layout(ino).await),
             Ask::LayoutSet { ino, rule } => told(self.set_layout(ino, rule).await),
@@ -55,8 +42,26 @@ fn told(outcome: Result<LayoutView, Refusal>) -> Reply {
 }
 
 impl Answers {
-    async fn df(&self) -> Vec<OstSpace> {
-        let status = self.roles.oss.status().await;
+    async fn df(&self) -> Reply {
+        match (&self.parts.oss, &self.parts.client) {
+            // Where clients and targets are one process, a target that is down says why.
+            (Some(oss), _) if self.parts.lines.is_empty() => Reply::good(&self.near(oss).await),
+            (_, Some(client)) => match client.rooms().await {
+                Ok(rooms) => Reply::good(&rooms.into_iter().map(far).collect::<Vec<_>>()),
+                Err(refusal) => Reply::Bad(format!("the targets are not known: {refusal}")),
+            },
+            (Some(oss), None) => Reply::good(&self.near(oss).await),
+            (None, None) => Reply::Bad("this process has no targets to tell of".into()),
+        }
+    }
+
+    async fn near(&self, oss: &Oss) -> Vec<OstSpace> {
+        let device = |ost: OstId| {
+            let dir = self.parts.home.as_ref().map(|home| home.ost(ost));
+            let found = dir.and_then(|dir| std::fs::metadata(dir).ok());
+            found.map_or(0, |found| found.dev())
+        };
+        let status = oss.status().await;
         status
             .targets
             .into_iter()
@@ -70,15 +75,22 @@ impl Answers {
                 free: target.free,
                 available: target.available,
                 objects: target.objects,
-                device: std::fs::metadata(self.home.ost(target.ost)).map_or(0, |found| found.dev()),
+                device: device(target.ost).to_string(),
             })
             .collect()
     }
 
+    fn client(&self) -> Result<&Arc<Client>, Refusal> {
+        self.parts.client.as_ref().ok_or(Refusal::NotSupported)
+    }
+
     async fn sync(&self) -> Reply {
-        match self.roles.client.sync_all().await {
+        let Ok(client) = self.client() else {
+            return Reply::Bad("nothing is mounted by this process: ask one that mounts".into());
+        };
+        match client.sync_all().await {
             Ok(()) => Reply::good(&Synced {
-                change: self.roles.client.status().durable,
+                change: client.status().durable,
             }),
             Err(refusal) => Reply::Bad(format!("not everything could be synced: {refusal}")),
         }
@@ -86,7 +98,7 @@ impl Answers {
 
     async fn layout(&self, ino: InodeId) -> Result<LayoutView, Refusal> {
         let root = Caller::root();
-        let client = &self.roles.client;
+        let client = self.client()?;
         let attr = client.getattr(&root, ino).await?;
         match attr.kind {
             FileKind::Directory => {
@@ -111,7 +123,7 @@ impl Answers {
         rule: Option<LayoutRule>,
     ) -> Result<LayoutView, Refusal> {
         let root = Caller::root();
-        self.roles.client.set_layout_rule(&root, ino, rule).await?;
+        self.client()?.set_layout_rule(&root, ino, rule).await?;
         self.layout(ino).await
     }
 
@@ -140,24 +152,14 @@ impl Answers {
     }
 
     async fn object(&self, ost: OstId, object: ObjectId, presence: Presence) -> ObjectState {
-        let request = data::Request {
-            session: self.roles.client.session(),
-            map_epoch: MapEpoch(0),
-            job: 0,
-            ost,
-            op: Op::Stat { object },
-        };
-        let answer = match self.roles.ost(ost) {
-            Some(peer) => peer.call(request).await,
-            None => return ObjectState::Unknown(format!("there is no ost{ost}")),
+        let answer = match self.client() {
+            Ok(client) => client.object(ost, object).await,
+            Err(refusal) => Err(refusal),
         };
         match (answer, presence) {
-            (Ok(Answer::Stat(Some(stat))), _) => ObjectState::There(stat),
-            (Ok(Answer::Stat(None)), Presence::Present) => ObjectState::Missing,
-            (Ok(Answer::Stat(None)), _) => ObjectState::Hole,
-            (Ok(other), _) => {
-                ObjectState::Unknown(format!("an answer to another question: {other:?}"))
-            }
+            (Ok(Some(stat)), _) => ObjectState::There(stat),
+            (Ok(None), Presence::Present) => ObjectState::Missing,
+            (Ok(None), _) => ObjectState::Hole,
             (Err(refusal), _) => ObjectState::Unknown(refusal.to_string()),
         }
     }
@@ -174,5 +176,18 @@ impl Answers {
             )),
             Err(_) => Reply::Bad("it is stopping already".into()),
         }
+    }
+}
+
+fn far(room: Room) -> OstSpace {
+    let space = room.space.as_ref().copied().unwrap_or_default();
+    OstSpace {
+        ost: room.ost.0,
+        down: room.space.err().map(|refusal| refusal.to_string()),
+        total: space.total,
+        free: space.free,
+        available: space.available,
+        objects: space.objects,
+        device: space.volume.to_string(),
     }
 }

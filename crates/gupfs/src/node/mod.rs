@@ -1,71 +1,68 @@
-//! # node: all roles in one process
+//! # node: roles in one process
 //!
 //! Owns   the order in which stores, servers, client and mount are started and stopped; what ends the process.
 //! Never  takes part in an operation.
-//! Enter  at `Node::start`, then `Node::serve_until_told`.
+//! Enter  at `Node::start`, then `Node::serve_until_told`, for all roles with a store's directory; `daemon` composes single ones
+//!        from the same parts.
 
 mod answers;
 mod descriptors;
 mod guard;
 mod layout;
 mod metadata;
+mod mounted;
 mod numbers;
+mod parts;
 mod roles;
 mod status;
+mod told;
 mod unmount;
 
+pub use answers::Answers;
 pub use descriptors::Share;
 pub use layout::LayoutView;
 pub use metadata::open_metadata;
-pub use roles::open_target;
+pub use mounted::{MountWish, Mounted, judge_kernel, try_kernel};
+pub use parts::Parts;
+pub use roles::{client_options, open_target, refuse_lost_metadata};
 pub use status::{Offline, StatusAnswer};
+pub use told::{StopRequest, Told};
 
 use crate::amount::show_time;
-use crate::config::{Config, Transport};
+use crate::cluster::{ClusterDoor, Identity, Listening, MetaDoor, listen};
+use crate::config::Config;
 use crate::control::{self, Served};
-use crate::exit::{OrTrouble, Outcome, Trouble};
+use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
-use crate::kernel::{self, Judgement, Trial, Which};
 use crate::metrics::{self, Calls};
-use answers::Answers;
-use guard::Guard;
-use gupfs_door::over_io_uring::{self, Support};
-use gupfs_mount::Mount;
+use gupfs_proto::cluster;
+use gupfs_rpc::{Hosts, Role};
 use gupfs_world::{BootTime, Task, World};
 use roles::Roles;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot};
 
 /// What the command line and the configuration say together.
 pub struct Settings {
     pub point: PathBuf,
     pub config: Config,
+    /// Others may mount it too, from this address.
+    pub listen: Option<String>,
     pub accept_loss: bool,
     /// Events as JSON lines instead of sentences.
     pub json: bool,
 }
 
-/// A process that serves.
+/// A process that serves a store and mounts it.
 pub struct Node {
     entered: Entered,
-    settings: Settings,
+    json: bool,
     world: World,
     roles: Arc<Roles>,
-    mount: Arc<Mount>,
-    /// None where the kernel gives no means to abort a mount.
-    guard: Option<Guard>,
+    parts: Arc<Parts>,
+    mounted: Mounted,
     _control: Served,
     metrics: Option<Task<()>>,
-    stops: mpsc::Receiver<StopRequest>,
-    signals: Signals,
-}
-
-/// Somebody asked through the control socket.
-pub struct StopRequest {
-    pub force: bool,
-    pub answer: oneshot::Sender<Result<(), String>>,
 }
 
 impl Node {
@@ -77,53 +74,66 @@ impl Node {
         began: BootTime,
     ) -> Outcome<Node> {
         // Before anything is started: a signal from here on ends us cleanly.
-        let signals = Signals::listen()?;
-        let trial = try_kernel(&settings);
+        let (told, ask_stop) = Told::listen()?;
+        let trial = try_kernel(&settings.config.mount);
         let calls = Arc::new(Calls::default());
-        let roles = Roles::start(&mut entered, &settings, world, calls.clone()).await?;
+        let door = Door::take(&entered, &settings, world).await?;
+        let identity = door.as_ref().map(|door| &door.identity);
+        let roles = Roles::start(&mut entered, &settings, world, calls.clone(), identity).await?;
         let roles = Arc::new(roles);
+        let mut parts = Parts::new(
+            entered.home.root().display().to_string(),
+            entered.marker.cluster(),
+            world,
+            began,
+        );
+        parts.home = Some(entered.home.clone());
+        parts.mds = Some(roles.mds.clone());
+        parts.oss = Some(roles.oss.clone());
+        parts.client = Some(roles.client.clone());
+        parts.calls = calls;
+        parts.lines.extend(roles.lines.clone());
+        let parts = Arc::new(parts);
+        if let Some(door) = door {
+            door.open(&entered, &settings, &roles, &parts);
+        }
+        let wish = MountWish {
+            source: parts.name.clone(),
+            point: &settings.point,
+            config: &settings.config.mount,
+            shared: settings.listen.is_some(),
+            json: settings.json,
+        };
         let mounted = match judge_kernel(trial, world).await {
-            Ok(judgement) => start_mount(&entered, &settings, judgement, world, &roles).await,
+            Ok(judgement) => Mounted::start(wish, judgement, world, &roles.client, told).await,
             Err(trouble) => Err(trouble),
         };
-        let (mount, guard) = match mounted {
+        let mounted = match mounted {
             Ok(mounted) => mounted,
             Err(trouble) => {
                 roles.stop().await;
                 return Err(trouble);
             }
         };
-        let (ask_stop, stops) = mpsc::channel(1);
+        let _ = parts.mount.set(mounted.mount().clone());
         let answers = Arc::new(Answers {
-            home: entered.home.clone(),
-            marker: entered.marker.clone(),
-            world: world.clone(),
-            started: began,
-            roles: roles.clone(),
-            mount: mount.clone(),
-            calls,
+            parts: parts.clone(),
             stop: ask_stop,
         });
-        let control = control::serve(&entered.home, &world.tasks, answers.clone())?;
+        let control = control::serve(&entered.home.run(), &world.tasks, answers)?;
         let metrics = match settings.config.metrics.listen {
-            Some(listen) => {
-                let (address, task) = metrics::serve(listen, &world.tasks, answers).await?;
-                tracing::info!("metrics at http://{address}/metrics");
-                Some(task)
-            }
+            Some(listen) => Some(metrics::start(listen, &world.tasks, parts.clone()).await?),
             None => None,
         };
         let node = Node {
             entered,
-            settings,
+            json: settings.json,
             world: world.clone(),
             roles,
-            mount,
-            guard,
+            parts,
+            mounted,
             _control: control,
             metrics,
-            stops,
-            signals,
         };
         node.say_ready(began).await;
         Ok(node)
@@ -131,19 +141,14 @@ impl Node {
 
     /// Until a signal, `gupfs stop`, or an unmount from outside; then everything is stopped in order.
     pub async fn serve_until_told(mut self) -> Outcome<()> {
-        let why = self.wait_for_the_end().await;
-        self.say("stopping", &why);
-        // The kernel's last requests (releases of what was open) are answered before the session has ended.
-        let mount = self.mount.clone();
-        self.world
-            .tasks
-            .blocking(move || mount.session().wait())
-            .await;
-        if let Some(guard) = self.guard {
-            guard.farewell();
-        }
+        let why = self.mounted.wait_for_the_end().await;
+        say(self.json, "stopping", &why);
+        self.mounted.finish().await;
         if let Some(metrics) = &self.metrics {
             metrics.stop();
+        }
+        if let Some(server) = self.parts.server.get() {
+            server.stop();
         }
         let clean = self.roles.stop().await;
         let _ = std::fs::remove_file(self.entered.home.pid());
@@ -154,7 +159,7 @@ impl Node {
             ))
             .todo("the next start recovers; `gupfs check` looks for damage"));
         }
-        say(self.settings.json, "stopped", "stopped; everything is kept");
+        say(self.json, "stopped", "stopped; everything is kept");
         Ok(())
     }
 
@@ -165,20 +170,20 @@ impl Node {
             0 => String::new(),
             n => format!(" ({n} down: see `gupfs status`)"),
         };
+        let open = match self.parts.server.get() {
+            Some(server) => format!(", others mount it from {}", server.address()),
+            None => String::new(),
+        };
         let text = format!(
-            "mounted at {}, {osts} OSTs{down}, ready in {took}; Ctrl-C to stop",
-            self.mount.at().display()
+            "mounted at {}, {osts} OSTs{down}, ready in {took}{open}; Ctrl-C to stop",
+            self.mounted.mount().at().display()
         );
-        self.say("ready", &text);
-    }
-
-    fn say(&self, event: &str, text: &str) {
-        say(self.settings.json, event, text);
+        say(self.json, "ready", &text);
     }
 }
 
 /// On standard output, where a person or a script waits for it.
-fn say(json: bool, event: &str, text: &str) {
+pub fn say(json: bool, event: &str, text: &str) {
     if json {
         println!("{}", serde_json::json!({ "event": event, "text": text }));
     } else {
@@ -186,123 +191,58 @@ fn say(json: bool, event: &str, text: &str) {
     }
 }
 
-/// The kernel is tried while the stores are opened.
-fn try_kernel(settings: &Settings) -> std::io::Result<Trial> {
-    let transport = match settings.config.mount.transport {
-        Some(Transport::Device) => gupfs_door::Transport::Device,
-        Some(Transport::IoUring | Transport::Auto) | None => gupfs_door::Transport::Auto,
-    };
-    Trial::begin(Which::Deciding, transport)
+/// The address at which others find this store: taken before anything is started, opened when all is there.
+struct Door {
+    identity: Identity,
+    listening: Listening,
 }
 
-/// # Errors
-/// When it breaks what every mount counts on. A kernel that could not be tried is believed.
-async fn judge_kernel(trial: std::io::Result<Trial>, world: &World) -> Outcome<Judgement> {
-    let trial = trial.map_err(|error| error.to_string());
-    let found = world
-        .tasks
-        .blocking(move || trial.and_then(Trial::findings))
-        .await;
-    match found {
-        Ok(findings) => kernel::judge(&findings),
-        Err(why) => {
-            tracing::warn!(
-                why,
-                "what this kernel does with answers could not be tried; `gupfs doctor` tries it again"
-            );
-            kernel::judge(&[])
-        }
+impl Door {
+    async fn take(entered: &Entered, settings: &Settings, world: &World) -> Outcome<Option<Door>> {
+        let Some(address) = &settings.listen else {
+            return Ok(None);
+        };
+        let key = crate::cluster::read_key(Some(&entered.home.key()))?;
+        let identity = Identity::new(world, key);
+        let listening = listen(&identity, address).await?;
+        Ok(Some(Door {
+            identity,
+            listening,
+        }))
+    }
+
+    fn open(self, entered: &Entered, settings: &Settings, roles: &Roles, parts: &Arc<Parts>) {
+        let me = self.identity.myself(Role::Mds, &parts.name);
+        let squash = settings.config.cluster.root_squash.unwrap_or(true);
+        let meta = MetaDoor::new(roles.mds.clone(), squash);
+        let hosts = Hosts::none()
+            .with_host(meta.clone())
+            .with(roles.oss.clone())
+            .with(cluster_door(parts));
+        let server = self
+            .listening
+            .open(&self.identity, me, entered.marker.cluster(), hosts, meta);
+        let _ = parts.server.set(server);
     }
 }
 
-async fn start_mount(
-    entered: &Entered,
-    settings: &Settings,
-    judgement: Judgement,
-    world: &World,
-    roles: &Roles,
-) -> Outcome<(Arc<Mount>, Option<Guard>)> {
-    let wish = &settings.config.mount;
-    let mut options = gupfs_mount::Options::new(entered.home.root().to_string_lossy());
-    options.allow_other = wish
-        .allow_other
-        .unwrap_or_else(|| rustix::process::geteuid().is_root());
-    options.read_only = wish.read_only.unwrap_or(false);
-    options.page_cache = judgement.page_cache;
-    if let Some(size) = wish.read_ahead {
-        options.read_ahead_kib = Some((size.0 >> 10) as u32);
-    }
-    options.transport = transport(wish.transport)?;
-    options.reactors = wish.threads.map(usize::from);
-    let runtime = tokio::runtime::Handle::current();
-    let (client, point) = (roles.client.clone(), settings.point.clone());
-    // It mounts, and exchanges the first messages with the kernel: both wait.
-    let started = world
-        .tasks
-        .blocking(move || Mount::start(client, &point, &options, &runtime))
-        .await;
-    let mount = started.map_err(|error| {
-        Trouble::new(format!("cannot mount at '{}'", settings.point.display()))
-            .because(&error)
-            .todo("`gupfs doctor` says what this machine lacks")
-    })?;
-    let mount = Arc::new(mount);
-    let guard = match mount.session().control() {
-        Some(control) => Some(Guard::start(
-            control,
-            mount.at(),
-            &world.clock,
-            &world.tasks,
-        )?),
-        None => None,
-    };
-    Ok((mount, guard))
-}
-
-/// Who asks for io_uring by name, and may, gets it switched on.
-fn transport(wish: Option<Transport>) -> Outcome<gupfs_door::Transport> {
-    Ok(match wish.unwrap_or(Transport::Auto) {
-        Transport::Auto => gupfs_door::Transport::Auto,
-        Transport::Device => gupfs_door::Transport::Device,
-        Transport::IoUring => {
-            if matches!(over_io_uring::support(), Support::SwitchedOff) {
-                over_io_uring::switch_on().map_err(|error| {
-                    Trouble::new("FUSE over io_uring is off on this machine")
-                        .because(&error)
-                        .todo(format!("as root: echo Y > {}", over_io_uring::SWITCH))
-                })?;
-                tracing::info!(
-                    switch = over_io_uring::SWITCH,
-                    "switched FUSE over io_uring on"
-                );
-            }
-            gupfs_door::Transport::IoUring
-        }
+/// Questions about the cluster, answered from what runs here.
+pub fn cluster_door(parts: &Arc<Parts>) -> Arc<ClusterDoor> {
+    let weak = Arc::downgrade(parts);
+    Arc::new(ClusterDoor {
+        mds: parts.mds.clone(),
+        status: Box::new(move || {
+            let parts = weak.upgrade();
+            Box::pin(async move {
+                let Some(parts) = parts else {
+                    return Err(gupfs_proto::Refusal::Interrupted);
+                };
+                let answer = status::of(&parts).await;
+                Ok(cluster::Answer::Status {
+                    text: answer.text,
+                    json: answer.status.to_string(),
+                })
+            })
+        }),
     })
-}
-
-/// The signals that end us.
-pub struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn listen() -> Outcome<Signals> {
-        let listen = |kind| signal(kind).or_trouble(|| "cannot listen for signals".into());
-        Ok(Signals {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hang_up: listen(SignalKind::hangup())?,
-        })
-    }
-
-    pub async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.hang_up.recv() => "SIGHUP",
-        }
-    }
 }

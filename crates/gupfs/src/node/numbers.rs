@@ -1,13 +1,14 @@
 //! The metrics page: every room's numbers under one naming.
 
-use super::answers::Answers;
+use super::Parts;
 use crate::metrics::{Source, Text};
 use gupfs_mds::MdsStatus;
 use gupfs_mount::MountStats;
+use gupfs_rpc::{LineStatus, ServerStatus};
 use gupfs_store::object::{TargetState, TargetStatus};
 use std::time::Duration;
 
-impl Source for Answers {
+impl Source for Parts {
     async fn write(&self, text: &mut Text) {
         text.gauge(
             "gupfs_info",
@@ -15,10 +16,27 @@ impl Source for Answers {
             &[("version", env!("CARGO_PKG_VERSION"))],
             1,
         );
-        mount(text, &self.mount.stats());
-        metadata(text, &self.roles.mds.status().await);
-        targets(text, &self.roles.oss.status().await.targets);
+        if let Some(mounted) = self.mount.get() {
+            mount(text, &mounted.stats());
+        }
+        if let Some(mds) = &self.mds {
+            metadata(text, &mds.status().await);
+        }
+        if let Some(oss) = &self.oss {
+            targets(text, &oss.status().await.targets);
+        }
         self.calls.write(text);
+        let lines = self.lines.iter().flat_map(|lines| lines.status());
+        connections(
+            text,
+            self.server.get().map(|server| server.status()).as_ref(),
+            &self
+                .line
+                .iter()
+                .map(|line| line.status())
+                .chain(lines)
+                .collect::<Vec<_>>(),
+        );
     }
 }
 
@@ -203,5 +221,36 @@ fn targets(text: &mut Text, targets: &[TargetStatus]) {
                 count,
             );
         }
+    }
+}
+
+fn connections(text: &mut Text, server: Option<&ServerStatus>, lines: &[LineStatus]) {
+    if let Some(server) = server {
+        text.gauge(
+            "gupfs_connections",
+            "Processes that are connected to this one.",
+            &[],
+            server.connections.len() as u64,
+        );
+        text.counter(
+            "gupfs_turned_away_total",
+            "Connections that were not let in.",
+            &[],
+            server.turned_away,
+        );
+        text.counter(
+            "gupfs_busy_total",
+            "Questions answered with busy.",
+            &[],
+            server.busy,
+        );
+    }
+    for line in lines {
+        text.gauge(
+            "gupfs_line_up",
+            "1 if the server at the other end is connected.",
+            &[("to", &line.to)],
+            u64::from(line.connected),
+        );
     }
 }

@@ -3,17 +3,18 @@
 use super::Settings;
 use super::descriptors::Share;
 use super::metadata::open_metadata;
-use crate::config::Atime;
+use crate::cluster::{Identity, Lines, host_name};
+use crate::config::{self, Atime};
 use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
 use crate::metrics::Calls;
 use futures_util::future::join_all;
-use gupfs_client::{AtimeRule, Client};
+use gupfs_client::{AtimeRule, Client, Route};
 use gupfs_mds::Mds;
-use gupfs_mds::targets::{Target, TargetInfo};
+use gupfs_mds::targets::{Dial, Target, TargetInfo};
 use gupfs_oss::Oss;
 use gupfs_proto::{ClusterId, OstId, VirtualShards, data};
-use gupfs_rpc::Peer;
+use gupfs_rpc::{Peer, Role};
 use gupfs_store::object::{Objects, TargetState, TargetStatus, Whose};
 use gupfs_world::{Disk, Task, World};
 use std::path::Path;
@@ -30,7 +31,8 @@ pub struct Roles {
     pub mds: Arc<Mds>,
     pub oss: Arc<Oss>,
     pub client: Arc<Client>,
-    osts: Vec<(OstId, OstPeer)>,
+    /// To object servers elsewhere, if others may join.
+    pub lines: Vec<Arc<Lines>>,
     stamps: Task<()>,
 }
 
@@ -41,6 +43,7 @@ impl Roles {
         settings: &Settings,
         world: &World,
         calls: Arc<Calls>,
+        identity: Option<&Identity>,
     ) -> Outcome<Roles> {
         let cluster = entered.marker.cluster();
         let share = Share::of_this_process(entered.marker.osts().count())?;
@@ -55,29 +58,36 @@ impl Roles {
         let osts: Vec<(OstId, OstPeer)> = (oss.osts().into_iter())
             .map(|ost| (ost, peer.clone()))
             .collect();
-        let mds = start_mds(entered, settings, share, world, &oss, &osts, opening).await?;
+        let [as_mds, as_client] = lines(entered, identity);
+        let dial = as_mds.clone().map(|lines| lines as Arc<dyn Dial>);
+        let local = Local {
+            oss: &oss,
+            osts: &osts,
+            opening,
+        };
+        let mds = start_mds(entered, settings, share, world, local, dial).await?;
         disown_refused(&mds, &oss);
         entered.finish()?;
-        let options = gupfs_client::Options {
-            name: client_name(settings),
-            atime: match settings.config.mount.atime {
-                None | Some(Atime::Relative) => AtimeRule::Relative,
-                Some(Atime::Always) => AtimeRule::Always,
-                Some(Atime::Never) => AtimeRule::Never,
-            },
-            observer: Some(calls),
-            ..gupfs_client::Options::default()
+        let mut options = client_options(&settings.point, &settings.config.mount, calls);
+        options.shared = identity.is_some();
+        let route = match &as_client {
+            None => Route::new(Peer::local(mds.clone()), osts.clone()),
+            Some(lines) => Route::found(
+                Peer::local(mds.clone()),
+                osts.clone(),
+                Peer::local(mds.clone()),
+                lines.clone(),
+                world.clock.clone(),
+            ),
         };
-        let client = Client::connect(
-            Peer::local(mds.clone()),
-            osts.clone(),
-            world.clone(),
-            options,
-        )
-        .await
-        .map_err(|refusal| {
-            Trouble::new("the metadata server refused our own client").because(&refusal)
-        })?;
+        let client = Client::begin(route, world.clone(), options)
+            .await
+            .map_err(|refusal| {
+                Trouble::new("the metadata server refused our own client").because(&refusal)
+            })?;
+        if identity.is_some() {
+            mds.attach(client.session(), Peer::local(client.clone()));
+        }
         let stamps = world.tasks.spawn("stamps", {
             let (mds, oss, world) = (mds.clone(), oss.clone(), world.clone());
             async move {
@@ -91,16 +101,9 @@ impl Roles {
             mds,
             oss,
             client,
-            osts,
+            lines: as_mds.into_iter().chain(as_client).collect(),
             stamps,
         })
-    }
-
-    pub fn ost(&self, ost: OstId) -> Option<&OstPeer> {
-        self.osts
-            .iter()
-            .find(|(id, _)| *id == ost)
-            .map(|(_, peer)| peer)
     }
 
     /// How many targets do not serve.
@@ -188,9 +191,8 @@ async fn start_mds(
     settings: &Settings,
     share: Share,
     world: &World,
-    oss: &Oss,
-    osts: &[(OstId, OstPeer)],
-    opening: Opening,
+    local: Local<'_>,
+    dial: Option<Arc<dyn Dial>>,
 ) -> Outcome<Arc<Mds>> {
     let dir = entered.home.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
@@ -203,18 +205,19 @@ async fn start_mds(
     let mut options = gupfs_mds::Options::new(opened, disk, world.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
-    for (ost, peer) in osts {
+    options.dial = dial;
+    for (ost, peer) in local.osts {
         options.targets.push(Target {
             ost: *ost,
             peer: peer.clone(),
-            told: info(oss, *ost, opening),
+            told: info(local.oss, *ost, local.opening),
         });
     }
     Mds::start(options).await.map_err(|error| failed(&error))
 }
 
 /// An empty store is formatted by whoever opens it: right for a new one, the end of all names for another.
-fn refuse_lost_metadata(entered: &Entered) -> Outcome<()> {
+pub fn refuse_lost_metadata(entered: &Entered) -> Outcome<()> {
     let dir = entered.home.mds_log();
     let empty = std::fs::read_dir(&dir).map_or(true, |mut entries| entries.next().is_none());
     if entered.fresh || !empty {
@@ -232,6 +235,43 @@ fn refuse_lost_metadata(entered: &Entered) -> Outcome<()> {
 struct Opening {
     cluster: ClusterId,
     run: u64,
+}
+
+/// The targets of this process.
+struct Local<'a> {
+    oss: &'a Oss,
+    osts: &'a [(OstId, OstPeer)],
+    opening: Opening,
+}
+
+/// Lines for the metadata server and for the client, if others may join.
+fn lines(entered: &Entered, identity: Option<&Identity>) -> [Option<Arc<Lines>>; 2] {
+    let name = entered.home.root().display().to_string();
+    [Role::Mds, Role::Client].map(|role| {
+        let identity = identity?;
+        // Two users of one server from one process: each has its own connection.
+        let identity = identity.another();
+        let me = identity.myself(role, &name);
+        Some(Lines::new(&identity, me, entered.marker.cluster(), ""))
+    })
+}
+
+/// How the client of a mount behaves.
+pub fn client_options(
+    point: &Path,
+    config: &config::Mount,
+    calls: Arc<Calls>,
+) -> gupfs_client::Options {
+    gupfs_client::Options {
+        name: format!("{}:{}", host_name(), point.display()),
+        atime: match config.atime {
+            None | Some(Atime::Relative) => AtimeRule::Relative,
+            Some(Atime::Always) => AtimeRule::Always,
+            Some(Atime::Never) => AtimeRule::Never,
+        },
+        observer: Some(calls),
+        ..gupfs_client::Options::default()
+    }
 }
 
 fn info(oss: &Oss, ost: OstId, opening: Opening) -> Result<TargetInfo, String> {
@@ -262,15 +302,6 @@ async fn tell_stamps(mds: &Mds, oss: &Oss, opening: Opening) {
             tracing::error!(%ost, %refusal, "a target is not believed");
         }
     }
-}
-
-fn client_name(settings: &Settings) -> String {
-    let host = rustix::system::uname();
-    format!(
-        "{}:{}",
-        host.nodename().to_string_lossy(),
-        settings.point.display()
-    )
 }
 
 /// An error with all it rests on, on one line.

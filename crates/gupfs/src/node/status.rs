@@ -1,10 +1,13 @@
 //! `gupfs status`: what runs, what it does, what it waits for.
 
-use super::answers::Answers;
+use super::Parts;
 use crate::amount::{show_count, show_size, show_time};
 use crate::home::Marker;
 use gupfs_door::Transport;
 use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
+use gupfs_mount::Mount;
+use gupfs_proto::OstId;
+use gupfs_rpc::{LineStatus, ServerStatus};
 use gupfs_store::object::{TargetState, TargetStatus};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -17,6 +20,9 @@ const WAITS_SHOWN: usize = 10;
 /// Damaged objects that the text lists for one OST.
 const DAMAGE_SHOWN: usize = 10;
 
+/// Connections that the text lists.
+const CONNECTIONS_SHOWN: usize = 20;
+
 /// Both forms, so that whoever asks need not know the shape of what it prints.
 #[derive(Serialize, Deserialize)]
 pub struct StatusAnswer {
@@ -24,19 +30,24 @@ pub struct StatusAnswer {
     pub status: serde_json::Value,
 }
 
-/// All roles of one process.
+/// What runs in one process.
 #[derive(Serialize)]
 struct Status {
     running: bool,
     version: &'static str,
     pid: u32,
-    dir: PathBuf,
+    /// A store's directory, or a mount point.
+    dir: String,
     cluster: String,
     uptime_seconds: u64,
-    mount: MountStatus,
-    mds: MdsStatus,
+    mount: Option<MountStatus>,
+    mds: Option<MdsStatus>,
     osts: Vec<TargetStatus>,
-    client: gupfs_client::Status,
+    client: Option<gupfs_client::Status>,
+    /// Who is connected to us.
+    server: Option<ServerStatus>,
+    /// Whom we are connected to.
+    lines: Vec<LineStatus>,
 }
 
 #[derive(Serialize)]
@@ -55,18 +66,28 @@ struct MountStatus {
     operations: Vec<(&'static str, u64, u64)>,
 }
 
-pub(super) async fn of(answers: &Answers) -> StatusAnswer {
+pub async fn of(parts: &Parts) -> StatusAnswer {
+    let lines = parts.lines.iter().flat_map(|lines| lines.status());
+    let line = parts.line.iter().map(|line| line.status());
     let status = Status {
         running: true,
         version: env!("CARGO_PKG_VERSION"),
         pid: std::process::id(),
-        dir: answers.home.root().to_path_buf(),
-        cluster: answers.marker.cluster().to_string(),
-        uptime_seconds: answers.world.clock.boot().since(answers.started).as_secs(),
-        mount: mount(answers),
-        mds: answers.roles.mds.status().await,
-        osts: answers.roles.oss.status().await.targets,
-        client: answers.roles.client.status(),
+        dir: parts.name.clone(),
+        cluster: parts.cluster.to_string(),
+        uptime_seconds: parts.world.clock.boot().since(parts.started).as_secs(),
+        mount: parts.mount.get().map(|mount| mount_status(mount)),
+        mds: match &parts.mds {
+            Some(mds) => Some(mds.status().await),
+            None => None,
+        },
+        osts: match &parts.oss {
+            Some(oss) => oss.status().await.targets,
+            None => Vec::new(),
+        },
+        client: parts.client.as_ref().map(|client| client.status()),
+        server: parts.server.get().map(|server| server.status()),
+        lines: line.chain(lines).collect(),
     };
     StatusAnswer {
         text: status.text(),
@@ -74,12 +95,12 @@ pub(super) async fn of(answers: &Answers) -> StatusAnswer {
     }
 }
 
-fn mount(answers: &Answers) -> MountStatus {
-    let (counts, stats) = (answers.mount.session().counts(), answers.mount.stats());
+fn mount_status(mount: &Mount) -> MountStatus {
+    let (counts, stats) = (mount.session().counts(), mount.stats());
     MountStatus {
-        at: answers.mount.at().to_path_buf(),
-        connection: answers.mount.session().connection().0,
-        over: match answers.mount.session().transport() {
+        at: mount.at().to_path_buf(),
+        connection: mount.session().connection().0,
+        over: match mount.session().transport() {
             Transport::IoUring => "io_uring",
             Transport::Auto | Transport::Device => "/dev/fuse",
         },
@@ -105,112 +126,64 @@ impl Status {
         let _ = writeln!(
             out,
             "{} is served by process {} for {uptime}",
-            self.dir.display(),
-            self.pid
+            self.dir, self.pid
         );
-        let mount = &self.mount;
-        let _ = writeln!(
-            out,
-            "mount     {} · {} requests over {}, {} under way · {} read, {} written",
-            mount.at.display(),
-            show_count(mount.requests),
-            mount.over,
-            mount.under_way,
-            show_size(mount.bytes_read),
-            show_size(mount.bytes_written)
-        );
-        let client = &self.client;
-        let _ = writeln!(
-            out,
-            "client    session {} · {} open files, {} held for writing · {} inodes known to the kernel",
-            client.session,
-            show_count(client.open_files as u64),
-            client.held_inodes,
-            show_count(client.known_inodes as u64)
-        );
-        self.metadata(&mut out);
+        if let Some(mount) = &self.mount {
+            let _ = writeln!(
+                out,
+                "mount     {} · {} requests over {}, {} under way · {} read, {} written",
+                mount.at.display(),
+                show_count(mount.requests),
+                mount.over,
+                mount.under_way,
+                show_size(mount.bytes_read),
+                show_size(mount.bytes_written)
+            );
+        }
+        if let Some(client) = &self.client {
+            let _ = writeln!(
+                out,
+                "client    session {} · {} open files, {} held for writing · {} inodes known to the kernel",
+                client.session,
+                show_count(client.open_files as u64),
+                client.held_inodes,
+                show_count(client.known_inodes as u64)
+            );
+        }
+        for line in &self.lines {
+            line_text(&mut out, line);
+        }
+        if let Some(mds) = &self.mds {
+            metadata(&mut out, mds);
+            for target in mds
+                .targets
+                .iter()
+                .filter(|target| !self.is_here(target.ost))
+            {
+                far_ost(&mut out, target);
+            }
+        }
         for target in &self.osts {
             ost(&mut out, target);
+        }
+        if let Some(server) = &self.server {
+            server_text(&mut out, server);
         }
         self.waits(&mut out);
         out
     }
 
-    fn metadata(&self, out: &mut String) {
-        let mds = &self.mds;
-        let state = match &mds.state {
-            MdsState::Serving => "serving".to_string(),
-            MdsState::Stopping => "stopping".to_string(),
-            MdsState::Failed(why) => format!("FAILED: {why}; start it again"),
-        };
-        let _ = writeln!(
-            out,
-            "metadata  {state} · {} inodes · {} sessions · {} operations under way",
-            mds.inodes.map_or("unknown".into(), show_count),
-            mds.sessions.len(),
-            mds.under_way
-        );
-        let _ = writeln!(
-            out,
-            "log       change {} made, {} committed, {} durable",
-            mds.staged, mds.committed, mds.durable
-        );
-        if !mds.growth_allowed {
-            let _ = writeln!(
-                out,
-                "          the metadata disk is FULL up to its reserve: only removing is allowed"
-            );
-        }
-        let purge = &mds.purge;
-        let _ = writeln!(
-            out,
-            "purge     {} removed files wait · {} done since the start, {} objects",
-            mds.purging.map_or("unknown".into(), show_count),
-            show_count(purge.files_done),
-            show_count(purge.objects_removed)
-        );
-        let unfinished = &mds.unfinished;
-        if unfinished.cuts + unfinished.sessions > 0 {
-            let _ = writeln!(
-                out,
-                "chores    {} files to be cut, {} sessions to be cleared up after",
-                unfinished.cuts, unfinished.sessions
-            );
-        }
-        let (sweep, confirm) = (&mds.sweep, &mds.confirm);
-        if sweep.left > 0 {
-            let _ = writeln!(
-                out,
-                "sweep     {} OSTs are to be searched for objects that a crash left · {} removed",
-                sweep.left,
-                show_count(sweep.objects_removed)
-            );
-        }
-        if confirm.files_left > 0 {
-            let _ = writeln!(
-                out,
-                "confirm   {} closed files are still to be confirmed",
-                show_count(confirm.files_left)
-            );
-        }
-        let failures = [
-            &purge.last_error,
-            &unfinished.last_error,
-            &sweep.last_error,
-            &confirm.last_error,
-        ];
-        for error in failures.into_iter().flatten() {
-            let _ = writeln!(out, "          last failure: {error}");
-        }
-        let _ = writeln!(out, "start     {}", recovery(&mds.recovery));
+    fn is_here(&self, ost: OstId) -> bool {
+        self.osts.iter().any(|target| target.ost == ost)
     }
 
     fn waits(&self, out: &mut String) {
-        let mds = self.mds.waits.iter().map(|wait| {
+        let mds = self.mds.iter().flat_map(|mds| &mds.waits).map(|wait| {
             let text = format!("{} waits for {}", wait.op, wait.waits_for);
             (wait.millis, text)
         });
-        let client = self.client.waiting.iter().map(|wait| {
+        let waiting = self.client.iter().flat_map(|client| &client.waiting);
+        let client = waiting.map(|wait| {
             let about = wait
                 .ino
                 .as_ref()
@@ -231,6 +204,135 @@ impl Status {
             let time = show_time(Duration::from_millis(*millis));
             let _ = writeln!(out, "          {time:>8}  {text}");
         }
+    }
+}
+
+fn metadata(out: &mut String, mds: &MdsStatus) {
+    let state = match &mds.state {
+        MdsState::Serving => "serving".to_string(),
+        MdsState::Stopping => "stopping".to_string(),
+        MdsState::Failed(why) => format!("FAILED: {why}; start it again"),
+    };
+    let _ = writeln!(
+        out,
+        "metadata  {state} · {} inodes · {} sessions · {} operations under way",
+        mds.inodes.map_or("unknown".into(), show_count),
+        mds.sessions.len(),
+        mds.under_way
+    );
+    let _ = writeln!(
+        out,
+        "log       change {} made, {} committed, {} durable",
+        mds.staged, mds.committed, mds.durable
+    );
+    if !mds.growth_allowed {
+        let _ = writeln!(
+            out,
+            "          the metadata disk is FULL up to its reserve: only removing is allowed"
+        );
+    }
+    let purge = &mds.purge;
+    let _ = writeln!(
+        out,
+        "purge     {} removed files wait · {} done since the start, {} objects",
+        mds.purging.map_or("unknown".into(), show_count),
+        show_count(purge.files_done),
+        show_count(purge.objects_removed)
+    );
+    let unfinished = &mds.unfinished;
+    if unfinished.cuts + unfinished.sessions > 0 {
+        let _ = writeln!(
+            out,
+            "chores    {} files to be cut, {} sessions to be cleared up after",
+            unfinished.cuts, unfinished.sessions
+        );
+    }
+    let (sweep, confirm) = (&mds.sweep, &mds.confirm);
+    if sweep.left > 0 {
+        let _ = writeln!(
+            out,
+            "sweep     {} OSTs are to be searched for objects that a crash left · {} removed",
+            sweep.left,
+            show_count(sweep.objects_removed)
+        );
+    }
+    if confirm.files_left > 0 {
+        let _ = writeln!(
+            out,
+            "confirm   {} closed files are still to be confirmed",
+            show_count(confirm.files_left)
+        );
+    }
+    let failures = [
+        &purge.last_error,
+        &unfinished.last_error,
+        &sweep.last_error,
+        &confirm.last_error,
+    ];
+    for error in failures.into_iter().flatten() {
+        let _ = writeln!(out, "          last failure: {error}");
+    }
+    let _ = writeln!(out, "start     {}", recovery(&mds.recovery));
+}
+
+/// A target that is served elsewhere, as the metadata server knows it.
+fn far_ost(out: &mut String, target: &gupfs_mds::targets::TargetStatus) {
+    let name = format!("ost{}", target.ost);
+    let address = target.address.as_deref().unwrap_or("nowhere yet");
+    let _ = match &target.why_not {
+        None => writeln!(
+            out,
+            "{name:<9} at {address} · {} of {} available · {} objects",
+            show_size(target.available),
+            show_size(target.total),
+            show_count(target.objects)
+        ),
+        Some(why) => writeln!(out, "{name:<9} at {address} · NOT USED: {why}"),
+    };
+}
+
+fn line_text(out: &mut String, line: &LineStatus) {
+    let time = show_time(Duration::from_millis(line.for_ms));
+    let _ = match &line.why_not {
+        None if line.connected => writeln!(
+            out,
+            "line      to {} at {}, connected for {time} · {} open questions",
+            line.whom, line.to, line.open_questions
+        ),
+        why => writeln!(
+            out,
+            "line      to {} at {}, NOT CONNECTED for {time}: {} · {} open questions",
+            line.whom,
+            line.to,
+            why.as_deref().unwrap_or("connecting"),
+            line.open_questions
+        ),
+    };
+}
+
+fn server_text(out: &mut String, server: &ServerStatus) {
+    let _ = writeln!(
+        out,
+        "listening at {} · {} connections · {} questions under way, {} of payload",
+        server.address,
+        server.connections.len(),
+        show_count(server.questions as u64),
+        show_size(server.payload as u64)
+    );
+    for connection in server.connections.iter().take(CONNECTIONS_SHOWN) {
+        let time = show_time(Duration::from_millis(connection.for_ms));
+        let _ = writeln!(
+            out,
+            "          {} {} from {}, connected for {time}, {} questions",
+            connection.role, connection.name, connection.from, connection.questions
+        );
+    }
+    if let Some(last) = &server.last_turned_away {
+        let _ = writeln!(
+            out,
+            "          {} connections were turned away; the last: {last}",
+            show_count(server.turned_away)
+        );
     }
 }
 

@@ -1,6 +1,7 @@
-//! What ends a node: a signal, `gupfs stop`, somebody's umount. A mount in use is not torn away unless asked twice.
+//! What ends a mount: a signal, `gupfs stop`, somebody's umount. A mount in use is not torn away unless asked twice.
 
-use super::{Node, StopRequest};
+use super::told::StopRequest;
+use super::{Mounted, say};
 use crate::mountpoint::holders;
 use gupfs_mount::Mount;
 use std::path::Path;
@@ -14,9 +15,9 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// refused.
 const TRIES: u32 = 4;
 
-impl Node {
+impl Mounted {
     /// Returns when the mount is out of the tree, with what led to it.
-    pub(super) async fn wait_for_the_end(&mut self) -> String {
+    pub async fn wait_for_the_end(&mut self) -> String {
         let ended = {
             let mount = self.mount.clone();
             let wait = move || mount.session().wait();
@@ -31,7 +32,7 @@ impl Node {
         loop {
             tokio::select! {
                 _ = &mut ended => return "unmounted from outside; stopping".into(),
-                signal = self.signals.next() => {
+                signal = self.told.signals.next() => {
                     told += 1;
                     let force = told > 1;
                     if self.unmount(force).await.is_ok() {
@@ -39,9 +40,9 @@ impl Node {
                     }
                     busy = true;
                     let users = in_use(self.mount.at());
-                    self.say("busy", &format!("{signal}: {users}; it stops when they are done, or at once after a second signal"));
+                    say(self.json, "busy", &format!("{signal}: {users}; it stops when they are done, or at once after a second signal"));
                 }
-                Some(request) = self.stops.recv() => {
+                Some(request) = self.told.stops.recv() => {
                     let StopRequest { force, answer } = request;
                     let outcome = self.unmount_patiently(force).await;
                     let done = outcome.is_ok();

@@ -119,7 +119,11 @@ impl Targets {
                 .iter()
                 .map(|(ost, state)| Place {
                     ost: *ost,
-                    address: state.far.as_ref().map(|far| far.address.clone()),
+                    address: match (&state.far, &state.peer) {
+                        (Some(far), _) => Some(far.address.clone()),
+                        (None, Some(_)) => Some(String::new()),
+                        (None, None) => None,
+                    },
                 })
                 .collect(),
         }

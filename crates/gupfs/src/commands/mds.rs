@@ -1,0 +1,67 @@
+//! `gupfs mds`: the metadata server of a cluster.
+
+use super::up::{Logging, take_home};
+use crate::config::Config;
+use crate::daemon::{self, block_on};
+use crate::exit::{Exit, Outcome};
+use crate::logging;
+use clap::Args;
+use gupfs_world::World;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Serve the metadata of a file system to other hosts; an empty directory is made a store
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs mds /srv/gupfs
+  gupfs mds /srv/gupfs --listen 0.0.0.0:7700
+  gupfs mds --config /etc/gupfs/mds.toml /srv/gupfs
+
+The first start makes DIR/cluster.key: copy it to every host of the cluster as /etc/gupfs/cluster.key (0600). Object \
+servers are added with `gupfs ost add` and `gupfs oss`; hosts mount it with `gupfs mount`.
+
+Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments or configuration")]
+pub struct Mds {
+    /// The store's directory; made if it does not exist
+    dir: PathBuf,
+    /// Where others find it [default: 127.0.0.1:7700]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<String>,
+    /// Root of other hosts counts as nobody, true or false [default: true]
+    #[arg(long, value_name = "BOOL", hide_possible_values = true)]
+    root_squash: Option<bool>,
+    /// Configuration file; flags win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen_metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    logging: Logging,
+    /// Start although something that was acknowledged as durable is lost; the log says what
+    #[arg(long)]
+    accept_loss: bool,
+    /// Print events (ready, stopping, stopped) as JSON objects, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Mds {
+    pub fn run(self) -> Outcome<Exit> {
+        let mut config = Config::read_or_default(self.config.as_deref())?;
+        config.cluster.listen = self.listen.or(config.cluster.listen);
+        config.cluster.root_squash = self.root_squash.or(config.cluster.root_squash);
+        config.metrics.listen = self.listen_metrics.or(config.metrics.listen);
+        self.logging.over(&mut config)?;
+        logging::start(&config.log);
+        let world = World::real();
+        let began = world.clock.boot();
+        let entered = take_home(&self.dir, Some(0), &config, &world)?;
+        let settings = daemon::mds::Settings {
+            config,
+            accept_loss: self.accept_loss,
+            json: self.json,
+        };
+        block_on(daemon::mds::run(entered, settings, &world, began)).map(|()| Exit::Fine)
+    }
+}

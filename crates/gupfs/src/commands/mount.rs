@@ -1,0 +1,95 @@
+//! `gupfs mount`: the file system of servers elsewhere, on this host.
+
+use super::up::Logging;
+use crate::config::{Config, Transport};
+use crate::daemon::{self, block_on};
+use crate::exit::{Exit, Outcome, Trouble};
+use crate::{logging, mountpoint};
+use clap::Args;
+use gupfs_world::World;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Mount a file system that servers on other hosts (or this one) serve
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs mount node1 /mnt/gupfs
+  gupfs mount node1:7700 /mnt/gupfs --key /etc/gupfs/cluster.key
+
+It stays in the foreground; Ctrl-C, SIGTERM, `gupfs stop MNT` or `umount MNT` end it. While servers are away calls wait, \
+and `gupfs status MNT` says for what.
+
+Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments, configuration, key or mount \
+point · 3 the metadata server cannot be reached")]
+pub struct Mount {
+    /// The metadata server
+    #[arg(value_name = "HOST[:PORT]")]
+    mds: Option<String>,
+    /// Where the file system appears: an empty directory
+    #[arg(value_name = "MNT")]
+    point: Option<PathBuf>,
+    /// The cluster's key [default: /etc/gupfs/cluster.key, if it is there]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Configuration file; flags win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen_metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    logging: Logging,
+    /// Whether other users may use the mount, true or false [default: true for root]
+    #[arg(long, value_name = "BOOL", hide_possible_values = true)]
+    allow_other: Option<bool>,
+    /// How requests come from the kernel: auto, device or io-uring, as for `gupfs up` [default: auto]
+    #[arg(long, value_enum, value_name = "WAY", hide_possible_values = true)]
+    transport: Option<Transport>,
+    /// No changes through this mount
+    #[arg(long)]
+    read_only: bool,
+    /// Print events (ready, stopping, stopped) as JSON objects, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Mount {
+    pub fn run(self) -> Outcome<Exit> {
+        let mut config = Config::read_or_default(self.config.as_deref())?;
+        config.cluster.key = self.key.or(config.cluster.key);
+        config.metrics.listen = self.listen_metrics.or(config.metrics.listen);
+        self.logging.over(&mut config)?;
+        let mount = &mut config.mount;
+        mount.allow_other = self.allow_other.or(mount.allow_other);
+        mount.transport = self.transport.or(mount.transport);
+        mount.read_only = mount.read_only.or(self.read_only.then_some(true));
+        let missing = |what: &str, advice: &str| {
+            Trouble::new(format!("no {what} is given"))
+                .todo(advice)
+                .exit(Exit::Unusable)
+        };
+        let mds = self.mds.or(config.cluster.mds.clone()).ok_or_else(|| {
+            missing(
+                "metadata server",
+                "gupfs mount HOST MNT, or cluster.mds in the configuration",
+            )
+        })?;
+        let point = self.point.or(config.mount.point.clone()).ok_or_else(|| {
+            missing(
+                "mount point",
+                "gupfs mount HOST MNT, or mount.point in the configuration",
+            )
+        })?;
+        logging::start(&config.log);
+        let world = World::real();
+        let began = world.clock.boot();
+        let point = mountpoint::prepare(&point, None)?;
+        let settings = daemon::mount::Settings {
+            mds,
+            point,
+            config,
+            json: self.json,
+        };
+        block_on(daemon::mount::run(settings, &world, began)).map(|()| Exit::Fine)
+    }
+}

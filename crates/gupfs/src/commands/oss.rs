@@ -1,0 +1,89 @@
+//! `gupfs oss`: an object server.
+
+use super::up::Logging;
+use crate::config::Config;
+use crate::daemon::{self, block_on};
+use crate::exit::{Exit, Outcome, Trouble};
+use crate::logging;
+use clap::Args;
+use gupfs_world::World;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Serve the targets of this host: where the bytes of files lie
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs oss /srv/ost0 /srv/ost1 --mds node1 --listen 0.0.0.0:7701
+  gupfs oss /srv/osts --mds node1 --listen 10.0.0.2:7701
+
+A directory given is a target, or holds targets: one that `gupfs ost add` makes there later is served at once. It waits \
+for the metadata server, before as well as after its start.
+
+Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments, configuration or key")]
+pub struct Oss {
+    /// Targets, or directories of targets
+    #[arg(value_name = "DIR")]
+    dirs: Vec<PathBuf>,
+    /// The metadata server [default: 127.0.0.1:7700]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    mds: Option<String>,
+    /// The cluster's key [default: /etc/gupfs/cluster.key, if it is there]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Where others find it [default: 127.0.0.1:7701]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<String>,
+    /// What others are told instead of the address it listens at
+    #[arg(long, value_name = "HOST[:PORT]")]
+    advertise: Option<String>,
+    /// Configuration file; flags win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen_metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    logging: Logging,
+    /// Print events (ready, stopping, stopped) as JSON objects, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Oss {
+    pub fn run(self) -> Outcome<Exit> {
+        let mut config = Config::read_or_default(self.config.as_deref())?;
+        config.cluster.mds = self.mds.or(config.cluster.mds);
+        config.cluster.key = self.key.or(config.cluster.key);
+        config.cluster.listen = self.listen.or(config.cluster.listen);
+        config.oss.advertise = self.advertise.or(config.oss.advertise);
+        config.metrics.listen = self.listen_metrics.or(config.metrics.listen);
+        self.logging.over(&mut config)?;
+        let dirs = match self.dirs.is_empty() {
+            false => self.dirs,
+            true => config.oss.targets.clone().unwrap_or_default(),
+        };
+        if dirs.is_empty() {
+            return Err(Trouble::new("no directory of targets is given")
+                .todo("name one, or several, or set oss.targets in the configuration")
+                .exit(Exit::Unusable));
+        }
+        for dir in &dirs {
+            if !dir.is_dir() {
+                return Err(
+                    Trouble::new(format!("'{}' is not a directory", dir.display()))
+                        .todo("make a target with `gupfs ost add`")
+                        .exit(Exit::Unusable),
+                );
+            }
+        }
+        logging::start(&config.log);
+        let world = World::real();
+        let began = world.clock.boot();
+        let settings = daemon::oss::Settings {
+            config,
+            dirs,
+            json: self.json,
+        };
+        block_on(daemon::oss::run(settings, &world, began)).map(|()| Exit::Fine)
+    }
+}

@@ -1,0 +1,111 @@
+//! `gupfs ost`: targets of a cluster.
+
+use crate::cluster::{Identity, MDS_PORT, read_key, visit, with_port};
+use crate::daemon::block_on;
+use crate::exit::{Exit, Outcome, Trouble};
+use clap::{Args, Subcommand};
+use gupfs_proto::cluster::{Answer, Request};
+use gupfs_proto::{Incarnation, OstId};
+use gupfs_store::object::{Objects, Whose};
+use gupfs_world::{Disk, World};
+use std::path::{Path, PathBuf};
+
+/// Make targets for a cluster
+#[derive(Subcommand)]
+pub enum Ost {
+    Add(Add),
+}
+
+/// Make an empty directory a target of a running cluster
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs ost add /srv/osts/disk1 --mds node1
+  gupfs oss /srv/osts --mds node1 --listen 0.0.0.0:7701
+
+A `gupfs oss` that was given the directory above serves the new target at once; otherwise start one. Files made from then \
+on use it.
+
+Exit codes: 0 added · 1 it could not be made · 2 the directory cannot be used, or the key is wrong · 3 the metadata server \
+cannot be reached")]
+pub struct Add {
+    /// An empty directory on the disk that the target is to use; made if it does not exist
+    dir: PathBuf,
+    /// The metadata server [default: 127.0.0.1:7700]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    mds: Option<String>,
+    /// The cluster's key [default: /etc/gupfs/cluster.key, if it is there]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Ost {
+    pub fn run(self) -> Outcome<Exit> {
+        match self {
+            Ost::Add(add) => add.run(),
+        }
+    }
+}
+
+impl Add {
+    fn run(self) -> Outcome<Exit> {
+        crate::logging::start_quiet();
+        let world = World::real();
+        let identity = Identity::new(&world, read_key(self.key.as_deref())?);
+        let mds = with_port(self.mds.as_deref().unwrap_or("127.0.0.1"), MDS_PORT);
+        prepare(&self.dir)?;
+        let ost = block_on(self.make(&identity, &mds, &world))?;
+        match self.json {
+            true => println!("{}", serde_json::json!({ "ost": ost.0, "dir": self.dir })),
+            false => println!("'{}' is ost{ost} now.", self.dir.display()),
+        }
+        Ok(Exit::Fine)
+    }
+
+    async fn make(&self, identity: &Identity, mds: &str, world: &World) -> Outcome<OstId> {
+        let failed = |error: &(dyn std::error::Error + 'static)| {
+            Trouble::new(format!("cannot make the target '{}'", self.dir.display())).because(error)
+        };
+        let disk = Disk::real(&self.dir).map_err(|error| failed(&error))?;
+        // A number first: a target without one could not be made, a number without a target is a gap.
+        let incarnation = Incarnation(world.dice.u64());
+        let (answer, cluster) = visit(identity, mds, Request::Admit { incarnation }).await?;
+        let Answer::Admitted { ost } = answer else {
+            return Err(Trouble::new(format!(
+                "'{mds}' answered with something else"
+            )));
+        };
+        let whose = Whose { cluster, ost };
+        Objects::init_as(&disk, world, whose, incarnation)
+            .await
+            .map_err(|error| failed(&error))?;
+        Ok(ost)
+    }
+}
+
+/// Empty, or nothing is written there.
+fn prepare(dir: &Path) -> Outcome<()> {
+    let failed = |error: &std::io::Error| {
+        Trouble::new(format!("cannot use '{}'", dir.display()))
+            .because(error)
+            .exit(Exit::Unusable)
+    };
+    if !dir.exists() {
+        return std::fs::create_dir(dir).map_err(|error| failed(&error));
+    }
+    let entries = std::fs::read_dir(dir).map_err(|error| failed(&error))?;
+    for entry in entries.flatten() {
+        if entry.file_name() != "lost+found" {
+            return Err(Trouble::new(format!(
+                "'{}' is not empty: '{}' is in it",
+                dir.display(),
+                entry.file_name().to_string_lossy()
+            ))
+            .todo("give an empty directory")
+            .exit(Exit::Unusable));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! `gupfs mds`: the metadata server of a cluster.
+
+use super::start_metrics;
+use crate::amount::show_time;
+use crate::cluster::{Identity, Lines, MDS_PORT, MetaDoor, listen, read_key};
+use crate::config::Config;
+use crate::control;
+use crate::exit::{Outcome, Trouble};
+use crate::home::Entered;
+use crate::node::{Answers, Parts, Share, Told, cluster_door, open_metadata, say};
+use gupfs_mds::Mds;
+use gupfs_proto::VirtualShards;
+use gupfs_rpc::{Hosts, Role};
+use gupfs_world::{BootTime, Disk, World};
+use std::sync::Arc;
+
+pub struct Settings {
+    pub config: Config,
+    pub accept_loss: bool,
+    pub json: bool,
+}
+
+/// Serves until it is told to end.
+pub async fn run(
+    entered: Entered,
+    settings: Settings,
+    world: &World,
+    began: BootTime,
+) -> Outcome<()> {
+    let (mut told, ask_stop) = Told::listen()?;
+    let config = &settings.config;
+    let key = read_key(Some(&entered.home.key()))?;
+    let identity = Identity::new(world, key);
+    let usual = format!("127.0.0.1:{MDS_PORT}");
+    let address = config.cluster.listen.as_deref().unwrap_or(&usual);
+    let listening = listen(&identity, address).await?;
+    let name = entered.home.root().display().to_string();
+    let me = identity.myself(Role::Mds, &name);
+    let cluster = entered.marker.cluster();
+    let lines = Lines::new(&identity, me.clone(), cluster, "");
+    let mds = start(&entered, &settings, lines.clone(), world).await?;
+    entered.finish()?;
+    let mut parts = Parts::new(name, cluster, world, began);
+    parts.home = Some(entered.home.clone());
+    parts.mds = Some(mds.clone());
+    parts.lines.push(lines);
+    let parts = Arc::new(parts);
+    let meta = MetaDoor::new(mds.clone(), config.cluster.root_squash.unwrap_or(true));
+    let hosts = Hosts::none()
+        .with_host(meta.clone())
+        .with(cluster_door(&parts));
+    let server = listening.open(&identity, me, cluster, hosts, meta);
+    let ready = format!(
+        "metadata served at {}, ready in {}; Ctrl-C to stop",
+        server.address(),
+        show_time(world.clock.boot().since(began))
+    );
+    let _ = parts.server.set(server);
+    let answers = Arc::new(Answers {
+        parts: parts.clone(),
+        stop: ask_stop,
+    });
+    let _control = control::serve(&entered.home.run(), &world.tasks, answers)?;
+    let metrics = start_metrics(config, world, &parts).await?;
+    say(settings.json, "ready", &ready);
+    let why = told.wait().await;
+    say(settings.json, "stopping", &why);
+    if let Some(metrics) = metrics {
+        metrics.stop();
+    }
+    if let Some(server) = parts.server.get() {
+        server.stop();
+    }
+    let stopped = mds.stop().await;
+    let _ = std::fs::remove_file(entered.home.pid());
+    stopped.map_err(|error| {
+        Trouble::new("the metadata server did not stop cleanly")
+            .because(&error)
+            .todo("the next start recovers; `gupfs check` looks for damage")
+    })?;
+    say(settings.json, "stopped", "stopped; everything is kept");
+    Ok(())
+}
+
+async fn start(
+    entered: &Entered,
+    settings: &Settings,
+    lines: Arc<Lines>,
+    world: &World,
+) -> Outcome<Arc<Mds>> {
+    let dir = entered.home.mds();
+    let failed = |error: &(dyn std::error::Error + 'static)| {
+        Trouble::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
+    };
+    crate::node::refuse_lost_metadata(entered)?;
+    let share = Share::of_this_process(0)?;
+    let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
+    let opened = open_metadata(&entered.home, &entered.marker, share, world).await?;
+    let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
+    let mut options = gupfs_mds::Options::new(opened, disk, world.clone(), cluster, incarnation);
+    options.shards = VirtualShards(entered.marker.virtual_shards);
+    options.accept_loss = settings.accept_loss;
+    options.dial = Some(lines);
+    Mds::start(options).await.map_err(|error| failed(&error))
+}

@@ -1,0 +1,137 @@
+//! `gupfs mount`: the file system of servers elsewhere, on this host.
+
+use super::start_metrics;
+use crate::amount::show_time;
+use crate::cluster::{Identity, Lines, MDS_PORT, Recalled, read_key, with_port};
+use crate::config::Config;
+use crate::control::{self, make_run_of_mount};
+use crate::exit::{Exit, Outcome, Trouble};
+use crate::metrics::Calls;
+use crate::node::{
+    Answers, MountWish, Mounted, Parts, Told, client_options, judge_kernel, say, try_kernel,
+};
+use gupfs_client::{Client, Route};
+use gupfs_proto::Refusal;
+use gupfs_rpc::{Hosts, Line, LineOptions, Role};
+use gupfs_world::{BootTime, World};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a start waits for the metadata server.
+const MEETING: Duration = Duration::from_secs(60);
+
+/// How long an end waits until everything is told.
+const PARTING: Duration = Duration::from_secs(30);
+
+pub struct Settings {
+    pub mds: String,
+    pub point: PathBuf,
+    pub config: Config,
+    pub json: bool,
+}
+
+/// Serves until it is told to end, or unmounted.
+pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<()> {
+    let (mut told, ask_stop) = Told::listen()?;
+    let config = &settings.config;
+    let trial = try_kernel(&config.mount);
+    let identity = Identity::new(world, read_key(config.cluster.key.as_deref())?);
+    let name = settings.point.display().to_string();
+    let me = identity.myself(Role::Client, &name);
+    let recalled = Arc::new(Recalled::default());
+    let line = Line::open(LineOptions {
+        to: with_port(&settings.mds, MDS_PORT),
+        whom: "the metadata server".into(),
+        net: identity.net.clone(),
+        world: world.clone(),
+        me: me.clone(),
+        cluster: None,
+        key: identity.key.clone(),
+        patience: None,
+        fence: false,
+        hosts: Hosts::none().with(recalled.clone()),
+    });
+    let met = tokio::select! {
+        met = line.ready(MEETING) => met,
+        why = told.wait() => {
+            say(settings.json, "stopped", &why);
+            return Ok(());
+        }
+    };
+    let to = line.status().to;
+    let met = met.map_err(|error| {
+        let trouble = Trouble::new(format!("cannot reach the metadata server at '{to}'"));
+        let exit = match error.is_for_good() {
+            true => Exit::Unusable,
+            false => Exit::NotRunning,
+        };
+        trouble.because(&*error).exit(exit)
+    })?;
+    let lines = Lines::new(&identity, me, met.cluster, &to);
+    let calls = Arc::new(Calls::default());
+    let route = Route::found(
+        line.peer(),
+        Vec::new(),
+        line.peer(),
+        lines.clone(),
+        world.clock.clone(),
+    );
+    let mut options = client_options(&settings.point, &config.mount, calls.clone());
+    options.shared = true;
+    let client =
+        Client::begin(route, world.clone(), options)
+            .await
+            .map_err(|refusal: Refusal| {
+                Trouble::new(format!("the metadata server at '{to}' refused us")).because(&refusal)
+            })?;
+    recalled.answered_by(&client);
+    let mut parts = Parts::new(name, met.cluster, world, began);
+    parts.client = Some(client.clone());
+    parts.calls = calls;
+    parts.line = Some(line);
+    parts.lines.push(lines);
+    let parts = Arc::new(parts);
+    let wish = MountWish {
+        source: to.clone(),
+        point: &settings.point,
+        config: &config.mount,
+        shared: true,
+        json: settings.json,
+    };
+    let judgement = judge_kernel(trial, world).await?;
+    let mut mounted = Mounted::start(wish, judgement, world, &client, told).await?;
+    let _ = parts.mount.set(mounted.mount().clone());
+    let run = make_run_of_mount(mounted.mount().at())?;
+    let answers = Arc::new(Answers {
+        parts: parts.clone(),
+        stop: ask_stop,
+    });
+    let control = control::serve(&run, &world.tasks, answers)?;
+    let metrics = start_metrics(config, world, &parts).await?;
+    let ready = format!(
+        "{to} mounted at {}, ready in {}; Ctrl-C to stop",
+        mounted.mount().at().display(),
+        show_time(world.clock.boot().since(began))
+    );
+    say(settings.json, "ready", &ready);
+    let why = mounted.wait_for_the_end().await;
+    say(settings.json, "stopping", &why);
+    mounted.finish().await;
+    if let Some(metrics) = metrics {
+        metrics.stop();
+    }
+    let parted = tokio::select! {
+        parted = client.stop() => parted,
+        () = world.clock.sleep(PARTING) => Err(Refusal::TimedOut("the last words to the servers".into())),
+    };
+    drop(control);
+    let _ = std::fs::remove_dir(&run);
+    parted.map_err(|refusal| {
+        Trouble::new(format!("'{}' is unmounted, but not everything could be told to the servers", settings.point.display()))
+            .because(&refusal)
+            .todo("what fsync acknowledged is kept; sizes of files that were being written are recovered by the metadata server")
+    })?;
+    say(settings.json, "stopped", "stopped; everything is kept");
+    Ok(())
+}

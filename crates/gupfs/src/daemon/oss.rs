@@ -1,0 +1,277 @@
+//! `gupfs oss`: an object server and its targets.
+
+use super::start_metrics;
+use crate::amount::show_time;
+use crate::cluster::{
+    Announced, Identity, MDS_PORT, OSS_PORT, announce, host_number, listen, read_key, with_port,
+};
+use crate::config::Config;
+use crate::exit::{Exit, Outcome, Trouble};
+use crate::node::{Parts, Share, Told, cluster_door, open_target, say};
+use gupfs_oss::{Oss, Target};
+use gupfs_proto::{ClusterId, OstId};
+use gupfs_rpc::{Hosts, Line, LineOptions, Role, Unattended};
+use gupfs_store::object::{Objects, Whose};
+use gupfs_world::{BootTime, Disk, World};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How often directories of targets are searched for new ones.
+const SEARCH_EVERY: Duration = Duration::from_secs(1);
+
+/// Descriptors are shared among so many targets at least: more may be added while it runs.
+const TARGETS_LEAST: usize = 16;
+
+pub struct Settings {
+    pub config: Config,
+    /// Each a target, or a directory of targets.
+    pub dirs: Vec<PathBuf>,
+    pub json: bool,
+}
+
+/// Serves until it is told to end.
+pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<()> {
+    let (mut told, ask_stop) = Told::listen()?;
+    drop(ask_stop);
+    let config = &settings.config;
+    let identity = Identity::new(world, read_key(config.cluster.key.as_deref())?);
+    let usual = format!("127.0.0.1:{OSS_PORT}");
+    let address = config.cluster.listen.as_deref().unwrap_or(&usual);
+    let listening = listen(&identity, address).await?;
+    let mds = config.cluster.mds.as_deref().unwrap_or("127.0.0.1");
+    let name = settings.dirs[0].display().to_string();
+    let me = identity.myself(Role::Oss, &name);
+    let line = Line::open(LineOptions {
+        to: with_port(mds, MDS_PORT),
+        whom: "the metadata server".into(),
+        net: identity.net.clone(),
+        world: world.clone(),
+        me: me.clone(),
+        cluster: None,
+        key: identity.key.clone(),
+        patience: Some(Duration::from_secs(5)),
+        fence: false,
+        hosts: Hosts::none(),
+    });
+    let cluster = tokio::select! {
+        cluster = meet(&line, &settings) => cluster?,
+        why = told.wait() => {
+            say(settings.json, "stopped", &why);
+            return Ok(());
+        }
+    };
+    let oss = Oss::of_host(host_number(), Vec::<(OstId, Target)>::new());
+    let mut search = Search {
+        dirs: settings.dirs.clone(),
+        oss: oss.clone(),
+        cluster,
+        share: Share::of_this_process(TARGETS_LEAST)?,
+        world: world.clone(),
+        known: BTreeSet::new(),
+        complained: BTreeSet::new(),
+    };
+    search.look().await;
+    let mut parts = Parts::new(name, cluster, world, began);
+    parts.oss = Some(oss.clone());
+    parts.line = Some(line.clone());
+    let parts = Arc::new(parts);
+    let advertised = match &config.oss.advertise {
+        Some(address) => with_port(address, OSS_PORT),
+        None => reachable(&listening.address(), line.near()),
+    };
+    let (heard, mut is_heard) = watch::channel(false);
+    let announced = Announced {
+        oss: oss.clone(),
+        cluster,
+        run: world.dice.u64(),
+        address: advertised.clone(),
+        mds: line.peer(),
+        world: world.clone(),
+    };
+    let announcing = world.tasks.spawn("announce", announce(announced, heard));
+    // Before the metadata server has heard of these targets nobody knows whether they are who they were.
+    let why = tokio::select! {
+        _ = is_heard.wait_for(|heard| *heard) => None,
+        why = told.wait() => Some(why),
+    };
+    let hosts = Hosts::none().with(oss.clone()).with(cluster_door(&parts));
+    let why = match why {
+        Some(why) => why,
+        None => {
+            let server = listening.open(&identity, me, cluster, hosts, Arc::new(Unattended));
+            let ready = format!(
+                "{} OSTs served at {}, told to others as {advertised}, ready in {}; Ctrl-C to stop",
+                oss.osts().len(),
+                server.address(),
+                show_time(world.clock.boot().since(began))
+            );
+            let _ = parts.server.set(server);
+            let metrics = start_metrics(config, world, &parts).await?;
+            say(settings.json, "ready", &ready);
+            let why = tokio::select! {
+                why = told.wait() => why,
+                () = search.for_ever() => "the search for targets ended".into(),
+            };
+            if let Some(metrics) = metrics {
+                metrics.stop();
+            }
+            why
+        }
+    };
+    say(settings.json, "stopping", &why);
+    announcing.stop();
+    if let Some(server) = parts.server.get() {
+        server.stop();
+    }
+    oss.stop().await.map_err(|refusal| {
+        Trouble::new("an OST did not stop cleanly")
+            .because(&refusal)
+            .todo("the next start recovers")
+    })?;
+    say(settings.json, "stopped", "stopped; everything is kept");
+    Ok(())
+}
+
+/// The cluster, told by its metadata server, which is waited for.
+async fn meet(line: &Line, settings: &Settings) -> Outcome<ClusterId> {
+    let mut told = false;
+    loop {
+        match line.ready(Duration::from_secs(3)).await {
+            Ok(met) => return Ok(met.cluster),
+            Err(error) if error.is_for_good() => {
+                return Err(Trouble::new(format!(
+                    "the metadata server at '{}' does not take us",
+                    line.status().to
+                ))
+                .because(&*error)
+                .todo("is --key the key of this cluster?")
+                .exit(Exit::Unusable));
+            }
+            Err(error) => {
+                if !told {
+                    say(
+                        settings.json,
+                        "waiting",
+                        &format!(
+                            "the metadata server at {} cannot be reached ({error}); waiting for it",
+                            line.status().to
+                        ),
+                    );
+                }
+                told = true;
+            }
+        }
+    }
+}
+
+/// An address that others can use: what we listen at, or, where that is every address of this host, the one from which the
+/// metadata server is reached.
+fn reachable(listening: &str, near: Option<String>) -> String {
+    let (host, port) = listening.rsplit_once(':').unwrap_or((listening, ""));
+    let everywhere = host == "0.0.0.0" || host == "[::]";
+    match near.as_deref().and_then(|near| near.rsplit_once(':')) {
+        Some((near, _)) if everywhere => format!("{near}:{port}"),
+        _ => listening.to_string(),
+    }
+}
+
+/// Looks for targets in the directories that were named.
+struct Search {
+    dirs: Vec<PathBuf>,
+    oss: Arc<Oss>,
+    cluster: ClusterId,
+    share: Share,
+    world: World,
+    /// Directories that are served.
+    known: BTreeSet<PathBuf>,
+    /// Those of which it was said that they are not.
+    complained: BTreeSet<PathBuf>,
+}
+
+impl Search {
+    async fn for_ever(&mut self) {
+        loop {
+            self.world.clock.sleep(SEARCH_EVERY).await;
+            self.look().await;
+        }
+    }
+
+    async fn look(&mut self) {
+        for dir in self.candidates() {
+            if self.known.contains(&dir) {
+                continue;
+            }
+            match self.try_one(&dir).await {
+                Ok(Some(ost)) => {
+                    tracing::info!(%ost, dir = %dir.display(), "an OST serves");
+                    self.known.insert(dir);
+                }
+                Ok(None) => {}
+                Err(why) => {
+                    if self.complained.insert(dir) {
+                        tracing::error!(why, "a directory holds no OST that can be served");
+                    }
+                }
+            }
+        }
+    }
+
+    /// The directories named, and those right below them.
+    fn candidates(&self) -> Vec<PathBuf> {
+        let mut all = Vec::new();
+        for dir in &self.dirs {
+            all.push(dir.clone());
+            let below = std::fs::read_dir(dir).into_iter().flatten().flatten();
+            let mut below: Vec<PathBuf> = below
+                .map(|entry| entry.path())
+                .filter(|path| path.is_dir())
+                .collect();
+            below.sort();
+            all.extend(below);
+        }
+        all
+    }
+
+    /// None for a directory that is no target.
+    async fn try_one(&self, dir: &Path) -> Result<Option<OstId>, String> {
+        let at = |why: &dyn std::fmt::Display| format!("'{}': {why}", dir.display());
+        let disk = Disk::real(dir).map_err(|error| at(&error))?;
+        let Some((whose, _)) = Objects::peek(&disk).await.map_err(|error| at(&error))? else {
+            return Ok(None);
+        };
+        let Whose { cluster, ost } = whose;
+        if cluster != self.cluster {
+            return Err(at(&format!(
+                "it belongs to cluster {cluster}, not to {}",
+                self.cluster
+            )));
+        }
+        let target = match open_target(dir, whose, self.share, &self.world).await {
+            Ok(objects) => Target::Serving(objects),
+            Err(why) => {
+                let _ = self.oss.add(ost, Target::Down(why.clone()));
+                return Err(why);
+            }
+        };
+        match self.oss.add(ost, target) {
+            Ok(()) => Ok(Some(ost)),
+            Err(_) => Err(at(&format!("another directory is ost{ost} already"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_is_told_as_the_one_that_leads_to_the_metadata_server() {
+        let near = || Some("10.0.0.7:51234".to_string());
+        assert_eq!(reachable("0.0.0.0:7701", near()), "10.0.0.7:7701");
+        assert_eq!(reachable("192.168.1.1:7701", near()), "192.168.1.1:7701");
+        assert_eq!(reachable("0.0.0.0:7701", None), "0.0.0.0:7701");
+    }
+}

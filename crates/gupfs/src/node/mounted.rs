@@ -1,0 +1,157 @@
+//! A mount and what belongs to it: the trial of the kernel before, the guardian beside, its end.
+
+use super::guard::Guard;
+use super::told::Told;
+use crate::config::{self, Transport};
+use crate::exit::{Outcome, Trouble};
+use crate::kernel::{self, Judgement, Trial, Which};
+use gupfs_client::Client;
+use gupfs_door::over_io_uring::{self, Support};
+use gupfs_mount::Mount;
+use gupfs_world::World;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How it is to be mounted.
+pub struct MountWish<'a> {
+    /// What `mount` shows as the source: a store's directory, or the metadata server's address.
+    pub source: String,
+    pub point: &'a Path,
+    pub config: &'a config::Mount,
+    /// Others may mount it too: nothing is kept that they could change.
+    pub shared: bool,
+    pub json: bool,
+}
+
+/// What is mounted until it is finished.
+pub struct Mounted {
+    pub(super) world: World,
+    pub(super) mount: Arc<Mount>,
+    /// None where the kernel gives no means to abort a mount, and when it has said farewell.
+    guard: Option<Guard>,
+    pub(super) told: Told,
+    pub(super) json: bool,
+}
+
+impl Mounted {
+    pub async fn start(
+        wish: MountWish<'_>,
+        judgement: Judgement,
+        world: &World,
+        client: &Arc<Client>,
+        told: Told,
+    ) -> Outcome<Mounted> {
+        let config = wish.config;
+        let mut options = gupfs_mount::Options::new(wish.source);
+        options.allow_other = config
+            .allow_other
+            .unwrap_or_else(|| rustix::process::geteuid().is_root());
+        options.read_only = config.read_only.unwrap_or(false);
+        options.page_cache = judgement.page_cache;
+        if wish.shared {
+            options = options.shared();
+        }
+        if let Some(size) = config.read_ahead {
+            options.read_ahead_kib = Some((size.0 >> 10) as u32);
+        }
+        options.transport = transport(config.transport)?;
+        options.reactors = config.threads.map(usize::from);
+        let runtime = tokio::runtime::Handle::current();
+        let (client, point) = (client.clone(), wish.point.to_path_buf());
+        // It mounts, and exchanges the first messages with the kernel: both wait.
+        let started = world
+            .tasks
+            .blocking(move || Mount::start(client, &point, &options, &runtime))
+            .await;
+        let mount = started.map_err(|error| {
+            Trouble::new(format!("cannot mount at '{}'", wish.point.display()))
+                .because(&error)
+                .todo("`gupfs doctor` says what this machine lacks")
+        })?;
+        let mount = Arc::new(mount);
+        let guard = match mount.session().control() {
+            Some(control) => Some(Guard::start(
+                control,
+                mount.at(),
+                &world.clock,
+                &world.tasks,
+            )?),
+            None => None,
+        };
+        Ok(Mounted {
+            world: world.clone(),
+            mount,
+            guard,
+            told,
+            json: wish.json,
+        })
+    }
+
+    pub fn mount(&self) -> &Arc<Mount> {
+        &self.mount
+    }
+
+    /// After it is out of the tree: the kernel's last requests (releases of what was open) are answered before the session
+    /// with the servers ends.
+    pub async fn finish(&mut self) {
+        let mount = self.mount.clone();
+        self.world
+            .tasks
+            .blocking(move || mount.session().wait())
+            .await;
+        if let Some(guard) = self.guard.take() {
+            guard.farewell();
+        }
+    }
+}
+
+/// The kernel is tried while the stores are opened.
+pub fn try_kernel(config: &config::Mount) -> std::io::Result<Trial> {
+    let transport = match config.transport {
+        Some(Transport::Device) => gupfs_door::Transport::Device,
+        Some(Transport::IoUring | Transport::Auto) | None => gupfs_door::Transport::Auto,
+    };
+    Trial::begin(Which::Deciding, transport)
+}
+
+/// # Errors
+/// When it breaks what every mount counts on. A kernel that could not be tried is believed.
+pub async fn judge_kernel(trial: std::io::Result<Trial>, world: &World) -> Outcome<Judgement> {
+    let trial = trial.map_err(|error| error.to_string());
+    let found = world
+        .tasks
+        .blocking(move || trial.and_then(Trial::findings))
+        .await;
+    match found {
+        Ok(findings) => kernel::judge(&findings),
+        Err(why) => {
+            tracing::warn!(
+                why,
+                "what this kernel does with answers could not be tried; `gupfs doctor` tries it again"
+            );
+            kernel::judge(&[])
+        }
+    }
+}
+
+/// Who asks for io_uring by name, and may, gets it switched on.
+fn transport(wish: Option<Transport>) -> Outcome<gupfs_door::Transport> {
+    Ok(match wish.unwrap_or(Transport::Auto) {
+        Transport::Auto => gupfs_door::Transport::Auto,
+        Transport::Device => gupfs_door::Transport::Device,
+        Transport::IoUring => {
+            if matches!(over_io_uring::support(), Support::SwitchedOff) {
+                over_io_uring::switch_on().map_err(|error| {
+                    Trouble::new("FUSE over io_uring is off on this machine")
+                        .because(&error)
+                        .todo(format!("as root: echo Y > {}", over_io_uring::SWITCH))
+                })?;
+                tracing::info!(
+                    switch = over_io_uring::SWITCH,
+                    "switched FUSE over io_uring on"
+                );
+            }
+            gupfs_door::Transport::IoUring
+        }
+    })
+}

@@ -1,0 +1,56 @@
+//! What runs in one process: any of the roles.
+
+use crate::cluster::Lines;
+use crate::home::Home;
+use crate::metrics::Calls;
+use gupfs_client::Client;
+use gupfs_mds::Mds;
+use gupfs_mount::Mount;
+use gupfs_oss::Oss;
+use gupfs_proto::ClusterId;
+use gupfs_rpc::{Line, Server};
+use gupfs_world::{BootTime, World};
+use std::sync::{Arc, OnceLock};
+
+/// Everything that an answer about this process may need.
+pub struct Parts {
+    /// What people know it by: a directory, a mount point.
+    pub name: String,
+    pub cluster: ClusterId,
+    pub world: World,
+    pub started: BootTime,
+    /// The store in whose directory the roles live, if they do.
+    pub home: Option<Home>,
+    pub mds: Option<Arc<Mds>>,
+    pub oss: Option<Arc<Oss>>,
+    pub client: Option<Arc<Client>>,
+    pub calls: Arc<Calls>,
+    /// Set when it is mounted.
+    pub mount: OnceLock<Arc<Mount>>,
+    /// Set when others are let in.
+    pub server: OnceLock<Server>,
+    /// The line to the metadata server, where that is elsewhere.
+    pub line: Option<Arc<Line>>,
+    /// Lines to object servers elsewhere.
+    pub lines: Vec<Arc<Lines>>,
+}
+
+impl Parts {
+    pub fn new(name: String, cluster: ClusterId, world: &World, started: BootTime) -> Parts {
+        Parts {
+            name,
+            cluster,
+            world: world.clone(),
+            started,
+            home: None,
+            mds: None,
+            oss: None,
+            client: None,
+            calls: Arc::default(),
+            mount: OnceLock::new(),
+            server: OnceLock::new(),
+            line: None,
+            lines: Vec::new(),
+        }
+    }
+}
