@@ -217,13 +217,13 @@ impl Town {
 
 impl Servers {
     pub async fn connect(&self, options: Options) -> User {
+        self.connect_by(Peer::local(self.mds.clone()), options)
+            .await
+    }
+
+    pub async fn connect_by(&self, mds: gupfs_client::Mds, options: Options) -> User {
         let osts = (0..TARGETS).map(|ost| (OstId(ost), Peer::local(self.oss.clone())));
-        let client = Client::connect(
-            Peer::local(self.mds.clone()),
-            osts.collect(),
-            self.world.world(),
-            options,
-        );
+        let client = Client::connect(mds, osts.collect(), self.world.world(), options);
         User {
             world: self.world.clone(),
             client: client.await.unwrap(),
