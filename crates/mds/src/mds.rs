@@ -38,6 +38,9 @@ pub struct Options {
     pub targets: Vec<Target>,
     /// Believe targets that are not who they were: the operator knows that what they lack is lost.
     pub accept_loss: bool,
+    /// Clients outlive this server: their sessions are still theirs after a start, if they say so in time. Else every start
+    /// ends them all.
+    pub keep_sessions: bool,
 }
 
 impl Options {
@@ -58,6 +61,7 @@ impl Options {
             shards: VirtualShards(VIRTUAL_SHARDS_DEFAULT),
             targets: Vec::new(),
             accept_loss: false,
+            keep_sessions: false,
         }
     }
 }
@@ -125,6 +129,7 @@ impl Mds {
             shards: format.shards,
             owner_epoch: options.found.log.epoch,
             targets,
+            keeps_sessions: options.keep_sessions,
         }));
         for target in options.targets {
             if let Err(refusal) = core.hear(target.ost, target.told).await {
@@ -132,7 +137,10 @@ impl Mds {
             }
         }
         core.look_at_space().await;
-        let recovery = core.recover().await.map_err(StartError::Recovery)?;
+        let recovery = core
+            .recover(options.keep_sessions)
+            .await
+            .map_err(StartError::Recovery)?;
         let recovery = RecoveryReport {
             formatted,
             replayed: options.found.replayed,
@@ -143,6 +151,7 @@ impl Mds {
         let chores = Mutex::new(chores::start(
             &core,
             !options.found.log.fresh && !options.found.log.stopped,
+            options.keep_sessions,
         ));
         Ok(Arc::new(Mds {
             core,

@@ -70,7 +70,7 @@ impl Site {
     }
 }
 
-async fn append(user: &User, file: &OpenFile, bytes: &[u8]) -> u64 {
+pub async fn append(user: &User, file: &OpenFile, bytes: &[u8]) -> u64 {
     let bytes = Bytes::copy_from_slice(bytes);
     let done = user
         .client
