@@ -34,6 +34,12 @@ impl View {
         MapEpoch(self.map_epoch.load(Ordering::Acquire))
     }
 
+    /// What was seen may be lost.
+    pub fn forget(&self) {
+        self.seq.store(0, Ordering::Release);
+        self.durable.store(0, Ordering::Release);
+    }
+
     /// The newest change seen, unless it is known to survive a power cut.
     pub fn not_durable(&self) -> Option<Seq> {
         let seq = self.seq();
@@ -44,14 +50,20 @@ impl View {
 impl Client {
     /// Asks the metadata server.
     pub(crate) async fn ask(&self, caller: &Caller, op: Op) -> Result<Answer, Refusal> {
+        if begins_anew(&op) {
+            self.in_a_session().await?;
+        } else if self.session.is_lost() {
+            return Err(Refusal::Stale);
+        }
         let lane = match op.changes() {
             true if self.may_wait_for_others(&op) => Some(self.lanes.take_patiently().await),
             true => Some(self.lanes.take().await),
             false => None,
         };
         let call = self.call(Whom::Mds, op.name(), subject(&op));
+        let session = self.session();
         let request = meta::Request {
-            session: self.session,
+            session,
             lane: lane.as_ref().map(|taken| taken.lane()),
             caller: caller.clone(),
             job: self.options.job,
@@ -62,7 +74,11 @@ impl Client {
         let reply = self.route.mds.call(request).await;
         drop(underway);
         drop(lane);
-        self.view.see(&reply);
+        if reply.result == Err(Refusal::SessionEnded) {
+            self.session_has_ended(session);
+        } else {
+            self.view.see(&reply);
+        }
         self.observe(&call, reply.result.is_ok());
         reply.result
     }
@@ -83,7 +99,7 @@ impl Client {
         let underway = self.calls.begin(call);
         let peer = self.route.ost(ost, self.view.map_epoch()).await?;
         let request = data::Request {
-            session: self.session,
+            session: self.session(),
             map_epoch: self.view.map_epoch(),
             job: self.options.job,
             ost,
@@ -109,6 +125,34 @@ impl Client {
             let took = self.world.clock.boot().since(call.since);
             observer.called(call, took, succeeded);
         }
+    }
+}
+
+/// What may as well be asked in a new session: it counts on nothing that was held or open, and whoever asks has no lock on a file.
+fn begins_anew(op: &Op) -> bool {
+    match op {
+        Op::Lookup { .. }
+        | Op::LookupParent { .. }
+        | Op::GetAttr { .. }
+        | Op::Access { .. }
+        | Op::Readlink { .. }
+        | Op::Readdir { .. }
+        | Op::GetXattr { .. }
+        | Op::ListXattr { .. }
+        | Op::StatFs
+        | Op::GetLayoutRule { .. }
+        | Op::Create { .. }
+        | Op::Mkdir { .. }
+        | Op::Mknod { .. }
+        | Op::Symlink { .. }
+        | Op::TmpFile { .. }
+        | Op::Link { .. }
+        | Op::Unlink { .. }
+        | Op::Rmdir { .. }
+        | Op::Rename { .. } => true,
+        // Without rights and with truncation a file's lock is held.
+        Op::Open { open, .. } => !open.access.is_empty() && !open.truncate,
+        _ => false,
     }
 }
 
@@ -156,7 +200,8 @@ fn subject(op: &Op) -> Option<InodeId> {
         | Op::OpenSession { .. }
         | Op::CloseSession
         | Op::Forgotten { .. }
-        | Op::Sync { .. } => None,
+        | Op::Sync { .. }
+        | Op::Renew => None,
     }
 }
 

@@ -19,6 +19,13 @@ struct Queue {
     awaited: bool,
 }
 
+impl Forgets {
+    /// The session that held them has ended, and they are given up with it.
+    pub fn lose(&self) {
+        self.0.lock().gone.clear();
+    }
+}
+
 impl Client {
     /// The kernel (or another user) gives back entries it was given.
     pub fn forget(self: &Arc<Self>, given_back: impl IntoIterator<Item = (InodeId, u64)>) {

@@ -96,6 +96,14 @@ impl Ledger {
         orphans.into_iter().map(Gone).collect()
     }
 
+    /// The session was lost, and the server holds nothing for us any more.
+    pub fn lose(&mut self) {
+        for known in self.known.values_mut() {
+            known.orphan = false;
+            known.removed = false;
+        }
+    }
+
     fn settle(&mut self, ino: InodeId) -> Option<Gone> {
         let known = self.known.get_mut(&ino)?;
         if known.opens > 0 {

@@ -57,6 +57,7 @@ mod ranges;
 mod recall;
 mod route;
 mod service;
+mod session;
 mod status;
 mod verify;
 

@@ -22,6 +22,12 @@ pub const SYNC_BATCH: usize = 1_024;
 pub const LANES_FOR_WORDS: u16 = 16;
 const _: () = assert!(LANES_FOR_WORDS < SLOTS);
 
+/// How long a write waits for a session to be renewed, and a new call for a session; the server's own deadline.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Between two tries to open a new session.
+pub const REOPEN_PAUSE: Duration = Duration::from_millis(500);
+
 /// What `copy_range` moves at a time: large enough that trips do not count, small enough to hold in memory.
 pub const COPY_STEP: u64 = 1 << 20;
 const _: () = assert!(COPY_STEP <= PAYLOAD_MAX.get());

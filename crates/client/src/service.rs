@@ -13,9 +13,10 @@ use crate::metrics::{Counted, Counters};
 use crate::opening::Opening;
 use crate::options::Options;
 use crate::route::{Mds, Ost, Route};
+use crate::session::{self, Session};
 use crate::status::{FileStatus, Status};
-use gupfs_proto::meta::{Answer, Op};
-use gupfs_proto::{Caller, InodeId, OstId, Refusal, SessionId, meta};
+use gupfs_proto::meta::Op;
+use gupfs_proto::{Caller, InodeId, OstId, Refusal, SessionId};
 use gupfs_world::World;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub struct Client {
     pub(crate) route: Route,
     pub(crate) world: World,
     pub(crate) options: Options,
-    pub(crate) session: SessionId,
+    pub(crate) session: Session,
     pub(crate) view: View,
     pub(crate) lanes: Lanes,
     pub(crate) calls: Calls,
@@ -64,23 +65,15 @@ impl Client {
         options: Options,
     ) -> Result<Arc<Client>, Refusal> {
         let view = View::default();
-        let request = meta::Request {
-            session: SessionId(0), // there is none yet
-            lane: None,
-            caller: Caller::root(),
-            job: options.job,
-            seen: view.seq(),
-            op: Op::OpenSession {
-                client: options.name.clone(),
-            },
-        };
-        let reply = route.mds.call(request).await;
+        let sent = world.clock.boot();
+        let reply = route
+            .mds
+            .call(session::opening(&options.name, options.job))
+            .await;
         view.see(&reply);
-        let Answer::Session { session } = reply.result? else {
-            return answer::unexpected("open_session");
-        };
+        let session = Session::new(session::session_of(reply)?, sent);
         let shared = options.shared;
-        Ok(Arc::new(Client {
+        let client = Arc::new(Client {
             route,
             world,
             options,
@@ -95,15 +88,20 @@ impl Client {
             handles: Handles::default(),
             counters: Counters::default(),
             syncing_left: tokio::sync::Mutex::default(),
-        }))
+        });
+        if shared {
+            client.keep_session();
+        }
+        Ok(client)
     }
 
     pub fn root(&self) -> InodeId {
         InodeId::ROOT
     }
 
+    /// Another, once the former was ended by the server.
     pub fn session(&self) -> SessionId {
-        self.session
+        self.session.current()
     }
 
     /// Ends the session: releases what is open, tells what was written, gives up what was forgotten, syncs, and says
@@ -125,6 +123,7 @@ impl Client {
         self.tell_gone(gone);
         keep(self.send_gone().await);
         keep(self.sync_all().await);
+        self.session.end();
         let goodbye = self.ask(&Caller::root(), Op::CloseSession).await;
         keep(goodbye.and_then(|answer| answer::done("close_session", answer)));
         first
@@ -150,7 +149,7 @@ impl Client {
             }
         });
         Status {
-            session: self.session.0,
+            session: self.session().0,
             seq: self.view.seq().0,
             durable: self.view.durable().0,
             open_files: self.handles.len(),

@@ -31,6 +31,10 @@ pub struct Core {
     pub removals: Removals,
     pub holders: Holders,
     pub turns: Turns,
+    /// Sessions outlive the server.
+    pub keeps_sessions: bool,
+    /// The newest change of the time before this start.
+    pub recovered_to: Seq,
     pub unfinished: Unfinished,
     pub sweeps: Sweeps,
     pub confirms: Confirms,
@@ -59,6 +63,7 @@ pub struct Parts {
     pub shards: VirtualShards,
     pub owner_epoch: OwnerEpoch,
     pub targets: Targets,
+    pub keeps_sessions: bool,
 }
 
 impl Core {
@@ -68,6 +73,7 @@ impl Core {
             waits: Waits::new(parts.world.clock.clone()),
             owner_epoch: parts.owner_epoch,
             world: parts.world,
+            recovered_to: parts.kv.last_seq(),
             kv: parts.kv,
             disk: parts.disk,
             shards: parts.shards,
@@ -77,6 +83,7 @@ impl Core {
             removals: Removals::default(),
             holders: Holders::default(),
             turns: Turns::default(),
+            keeps_sessions: parts.keeps_sessions,
             unfinished: Unfinished::default(),
             sweeps: Sweeps::default(),
             confirms: Confirms::default(),

@@ -177,7 +177,7 @@ impl Core {
         match op {
             Op::Client(meta::Op::OpenSession { .. }) => Ok(SessionId(self.kv.last_seq().0 + 1)),
             Op::Client(_) if !asker.own && !shard.sessions.contains_key(&asker.who.session) => {
-                Err(Refusal::Stale)
+                Err(Refusal::SessionEnded)
             }
             _ => Ok(asker.who.session),
         }
@@ -215,8 +215,7 @@ impl Core {
                 Work::Confirm(_) => self.confirms.expect(),
                 Work::Numbers { shard, counters } => applied.numbers = Some((shard, counters)),
                 Work::SessionEnded(session) => {
-                    shard.sessions.remove(&session);
-                    self.holders.ends(session);
+                    self.ends(shard, session);
                     applied.ended = Some(session);
                 }
                 Work::Durable => applied.durable = true,
@@ -237,7 +236,7 @@ impl Core {
                         client: client.clone(),
                         since: now,
                     };
-                    shard.sessions.insert(*session, info);
+                    shard.register(*session, info, self.world.clock.boot());
                 }
             }
             _ => {}

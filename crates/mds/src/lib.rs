@@ -26,6 +26,7 @@ mod shard;
 pub mod stats;
 mod status;
 pub mod targets;
+mod terms;
 mod together;
 mod turns;
 mod waits;

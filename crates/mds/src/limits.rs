@@ -65,6 +65,9 @@ const _: () = assert!(REMOVALS_KNOWN >= gupfs_proto::limits::CHORE_BATCH);
 /// How long a session is left in peace that has said that it gave a file back, and is recorded as its holder still.
 pub const GIVEN_BACK_AGAIN: Duration = Duration::from_millis(10);
 
+/// How often it is looked for sessions that were not heard of: a small part of their term.
+pub const TERMS_EVERY: Duration = Duration::from_secs(1);
+
 /// Keys that one try at an operation reads from the index under the shard's lock, if such reads have been quick.
 pub const READS_HERE: usize = 8;
 

@@ -40,6 +40,9 @@ pub struct Options {
     pub dial: Option<Arc<dyn Dial>>,
     /// Believe targets that are not who they were: the operator knows that what they lack is lost.
     pub accept_loss: bool,
+    /// Clients outlive this server: their sessions are still theirs after a start, if they say so in time. Else every start
+    /// ends them all.
+    pub keep_sessions: bool,
 }
 
 impl Options {
@@ -61,6 +64,7 @@ impl Options {
             targets: Vec::new(),
             dial: None,
             accept_loss: false,
+            keep_sessions: false,
         }
     }
 }
@@ -130,6 +134,7 @@ impl Mds {
             shards: format.shards,
             owner_epoch: options.found.log.epoch,
             targets,
+            keeps_sessions: options.keep_sessions,
         }));
         for target in options.targets {
             if let Err(refusal) = core.hear(target.ost, target.told).await {
@@ -137,7 +142,10 @@ impl Mds {
             }
         }
         core.look_at_space().await;
-        let recovery = core.recover().await.map_err(StartError::Recovery)?;
+        let recovery = core
+            .recover(options.keep_sessions)
+            .await
+            .map_err(StartError::Recovery)?;
         let recovery = RecoveryReport {
             formatted,
             replayed: options.found.replayed,
@@ -148,6 +156,7 @@ impl Mds {
         let chores = Mutex::new(chores::start(
             &core,
             !options.found.log.fresh && !options.found.log.stopped,
+            options.keep_sessions,
         ));
         Ok(Arc::new(Mds {
             core,

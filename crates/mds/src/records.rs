@@ -347,6 +347,7 @@ mod tests {
             shards: VirtualShards(1),
             owner_epoch: OwnerEpoch(1),
             targets: Targets::new(cluster, clock, false, None, none, nobody),
+            keeps_sessions: false,
             world,
         })
     }

@@ -32,6 +32,10 @@ impl Core {
             return Err(self.refusal_to_serve());
         }
         let newest = self.kv.last_seq();
+        if self.keeps_sessions && self.counts_on_what_is_undone(request.session, request.seen) {
+            self.end_from_here(request.session).await;
+            return Err(Refusal::SessionEnded);
+        }
         if request.seen > newest {
             return Err(Refusal::StoreFailed(format!(
                 "the client has seen change {}, and the log ends at {newest}: changes are lost",
@@ -42,6 +46,9 @@ impl Core {
             session: request.session,
             op: request.op.name(),
         };
+        if let meta::Op::Renew = &request.op {
+            return self.renew(request.session).map(|()| Answer::Done);
+        }
         if let meta::Op::Sync { upto } = &request.op {
             return self.sync(who, *upto, newest).await;
         }

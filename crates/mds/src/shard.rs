@@ -7,9 +7,9 @@ use crate::records::Recent;
 use gupfs_names::Machine;
 use gupfs_proto::meta::TargetState;
 use gupfs_proto::{SessionId, Timestamp, VirtualShard};
-use gupfs_world::{Clock, World};
+use gupfs_world::{BootTime, Clock, World};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +20,10 @@ pub struct Shard {
     pub targets: Arc<[TargetState]>,
     /// Registered sessions; requests of others are refused.
     pub sessions: BTreeMap<SessionId, SessionInfo>,
+    /// Sessions of the time before this start that have not asked anything yet.
+    pub returning: BTreeSet<SessionId>,
+    /// When each was heard of last.
+    pub heard: BTreeMap<SessionId, BootTime>,
     /// What is staged while somebody scans.
     pub recent: Recent,
     /// How many blocks of numbers each virtual shard was given: tells who waited for one whether it came.
@@ -42,6 +46,8 @@ impl Shard {
             entropy: Entropy::new(world.dice.clone()),
             targets: Arc::from([]),
             sessions: BTreeMap::new(),
+            returning: BTreeSet::new(),
+            heard: BTreeMap::new(),
             recent: Recent::default(),
             blocks_given: BTreeMap::new(),
             clock: world.clock.clone(),
@@ -53,6 +59,11 @@ impl Shard {
     pub fn now(&mut self) -> Timestamp {
         self.last_now = self.last_now.max(self.clock.now());
         self.last_now
+    }
+
+    pub fn register(&mut self, session: SessionId, info: SessionInfo, heard: BootTime) {
+        self.sessions.insert(session, info);
+        self.heard.insert(session, heard);
     }
 
     pub fn blocks_given(&self, shard: VirtualShard) -> u64 {

@@ -1,6 +1,7 @@
 //! Every bound with its reason and its relation to the others.
 
 use crate::units::ByteCount;
+use std::time::Duration;
 
 /// NAME_MAX of Linux: what readdir and every program expect.
 pub const NAME_MAX: usize = 255;
@@ -75,3 +76,13 @@ pub const CHORE_BATCH: usize = 512;
 
 /// Lanes of a session: changing requests it may have under way at once.
 pub const SLOTS: u16 = 64;
+
+/// How often a client that shares files says that it lives.
+pub const RENEW_EVERY: Duration = Duration::from_secs(5);
+/// How long it counts on its session after the last answered word of it was *sent*: three renewals may get lost.
+pub const CLIENT_TERM: Duration = Duration::from_secs(20);
+const _: () = assert!(4 * RENEW_EVERY.as_millis() <= CLIENT_TERM.as_millis());
+/// How long the server waits after it *answered*: the client's term, by a clock that runs one in a hundred faster, and what a
+/// request that was sent in time may be on its way.
+pub const SERVER_TERM: Duration = Duration::from_millis(22_200);
+const _: () = assert!(SERVER_TERM.as_millis() == CLIENT_TERM.as_millis() * 101 / 100 + 2_000);

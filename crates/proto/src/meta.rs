@@ -50,7 +50,7 @@ pub struct Reply {
 /// |---|---|
 /// | lookup, lookup_parent | `Entry` |
 /// | getattr | `Attr` |
-/// | access, set_layout_rule, close_session, forgotten | `Done` |
+/// | access, set_layout_rule, close_session, forgotten, renew | `Done` |
 /// | create, open, truncate, begin_write | `Opened`: where the bytes are now |
 /// | mkdir, mknod, symlink, tmpfile, link | `Entry` |
 /// | unlink, rmdir, rename | `Removed` |
@@ -224,6 +224,8 @@ pub enum Op {
     Sync {
         upto: Seq,
     },
+    /// This session lives. `SessionEnded` if it does not any more.
+    Renew,
 }
 
 impl Op {
@@ -243,6 +245,7 @@ impl Op {
                 | Op::GetLayoutRule { .. }
                 | Op::OpenSession { .. }
                 | Op::Sync { .. }
+                | Op::Renew
         )
     }
 
@@ -283,6 +286,7 @@ impl Op {
             Op::CloseSession => "close_session",
             Op::Forgotten { .. } => "forgotten",
             Op::Sync { .. } => "sync",
+            Op::Renew => "renew",
         }
     }
 }

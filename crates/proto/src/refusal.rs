@@ -78,6 +78,9 @@ pub enum Refusal {
     TimedOut(String),
     #[error("interrupted")]
     Interrupted,
+    /// The session that asks has ended, or was ended: what it held is not its own any more. It opens a new one.
+    #[error("the session has ended")]
+    SessionEnded,
     /// A request that no correct client sends.
     #[error("malformed request: {0}")]
     Malformed(String),

@@ -53,6 +53,7 @@ impl Client {
         if len == 0 {
             return Err(Refusal::Invalid);
         }
+        self.must_count(file)?;
         let end = offset.checked_add(len).filter(|end| *end <= FILE_SIZE_MAX);
         let end = end.ok_or(Refusal::TooLarge)?;
         let inode = &file.inode;
@@ -69,6 +70,7 @@ impl Client {
                 .await;
         }
         self.hold(inode, kill_privileges).await?;
+        self.within_term().await?;
         let done = self.allocate_objects(inode, how, offset, end).await;
         if done.is_err() {
             self.after_failure(inode, true).await;

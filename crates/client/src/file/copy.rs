@@ -25,6 +25,7 @@ impl Client {
         if !source.access().contains(Access::READ) || !target.access().contains(Access::WRITE) {
             return Err(Refusal::Denied);
         }
+        self.must_count(source)?;
         if source.ino() == target.ino() && read_at.abs_diff(write_at) < len {
             return Err(Refusal::Invalid);
         }

@@ -1,8 +1,8 @@
 //! Open files: what open(2) gave, until `release`.
 
 use super::table::Pin;
-use gupfs_proto::InodeId;
 use gupfs_proto::meta::Access;
+use gupfs_proto::{InodeId, SessionId};
 use gupfs_world::hash::Map;
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub struct OpenFile {
     pub(crate) inode: Pin,
     access: Access,
     flags: OpenFlags,
+    /// In which it was opened; when that is lost, so is this.
+    session: SessionId,
     /// Up to which of the inode's errors this open file has heard (`Errors`); changed under the state's lock.
     pub(super) heard: AtomicU64,
 }
@@ -67,6 +69,10 @@ impl OpenFile {
     pub fn flags(&self) -> OpenFlags {
         self.flags
     }
+
+    pub(crate) fn session(&self) -> SessionId {
+        self.session
+    }
 }
 
 pub(crate) struct Handles {
@@ -85,7 +91,13 @@ impl Default for Handles {
 
 impl Handles {
     /// The inode's state is loaded, and counts the new handle.
-    pub fn add(&self, inode: Pin, access: Access, flags: OpenFlags) -> Arc<OpenFile> {
+    pub fn add(
+        &self,
+        inode: Pin,
+        access: Access,
+        flags: OpenFlags,
+        session: SessionId,
+    ) -> Arc<OpenFile> {
         let heard = {
             let mut state = inode.state();
             state.handles += 1;
@@ -97,6 +109,7 @@ impl Handles {
             inode,
             access,
             flags,
+            session,
             heard: AtomicU64::new(heard),
         });
         self.open.write().insert(file.id, file.clone());

@@ -46,7 +46,7 @@ impl Client {
             let opened = answer::opened("open", self.ask(caller, op).await?)?;
             inode.state().take(opened);
         }
-        Ok(self.opened(inode, how.access, flags, false))
+        self.opened(inode, how.access, flags, false)
     }
 
     /// open(2) with O_CREAT: makes the file, or opens it if it is there and `exclusive` is not asked. The entry counts
@@ -80,7 +80,7 @@ impl Client {
             self.take_if_current(&inode, moment, opened).await?;
         }
         self.ledger.lock().gave(ino);
-        Ok(self.opened(inode, how.access, flags, created))
+        self.opened(inode, how.access, flags, created)
     }
 
     /// open(2) with O_TMPFILE: a file without a name. The entry counts as given.
@@ -107,12 +107,21 @@ impl Client {
             let gone = ledger.orphaned(attr.ino);
             debug_assert_eq!(gone, None, "it was given a line above");
         }
-        Ok(self.opened(inode, access, flags, true))
+        self.opened(inode, access, flags, true)
     }
 
     /// The open file of a number that `OpenFile::id` gave; `Stale` after its release.
     pub fn file(&self, id: u64) -> Result<Arc<OpenFile>, Refusal> {
         self.handles.get(id).ok_or(Refusal::Stale)
+    }
+
+    /// # Errors
+    /// `Stale` if the session was lost in which it was opened.
+    pub(super) fn must_count(&self, file: &OpenFile) -> Result<(), Refusal> {
+        if self.session.is_lost() || file.session() != self.session() {
+            return Err(Refusal::Stale);
+        }
+        Ok(())
     }
 
     /// Whether somebody has the file open for writing: who reads it then should not keep what he read.
@@ -122,18 +131,25 @@ impl Client {
             .is_some_and(|file| file.state().writers > 0)
     }
 
-    fn opened(&self, inode: Pin, access: Access, flags: OpenFlags, created: bool) -> OpenedFile {
-        self.ledger.lock().opened(inode.ino);
+    fn opened(
+        &self,
+        inode: Pin,
+        access: Access,
+        flags: OpenFlags,
+        created: bool,
+    ) -> Result<OpenedFile, Refusal> {
         let attr = {
             let state = inode.state();
-            let base = *state.base().expect("a file is loaded before it is open");
-            state.overlay(base)
+            state.base().map(|base| state.overlay(*base))
         };
-        OpenedFile {
-            file: self.handles.add(inode, access, flags),
+        // Lost in between, with the session.
+        let attr = attr.ok_or(Refusal::Stale)?;
+        self.ledger.lock().opened(inode.ino);
+        Ok(OpenedFile {
+            file: self.handles.add(inode, access, flags, self.session()),
             attr,
             created,
-        }
+        })
     }
 
     /// The answer tells what the file is, unless it was opened, changed and closed while the answer was under way.

@@ -58,6 +58,7 @@ impl Client {
         len: u64,
         how: ReadHow,
     ) -> Result<Vec<Bytes>, Refusal> {
+        self.must_count(file)?;
         let inode = &file.inode;
         let end = offset.saturating_add(len);
         let _held = inode.ranges.shared(offset..end).await;
@@ -74,6 +75,9 @@ impl Client {
             }
             state.counts()
         };
+        if counts {
+            self.within_term().await?;
+        }
         let found = match counts {
             true => self.read_known(inode, offset, end).await?,
             false => self.read_shared(inode, offset, end).await?,

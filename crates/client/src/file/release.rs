@@ -24,7 +24,7 @@ impl Client {
         if last_writer {
             result = self.end_holding(inode, false).await;
         }
-        if last && result.is_ok() {
+        if last && result.is_ok() && self.must_count(&file).is_ok() {
             result = self.tell_atime(inode).await;
         }
         if let Err(refusal) = &result {

@@ -21,6 +21,7 @@ impl Client {
     /// # Errors
     /// `NoMoreData` at or beyond the end of the file, and for data when only a hole is left.
     pub async fn seek(&self, file: &OpenFile, offset: u64, to: SeekTo) -> Result<u64, Refusal> {
+        self.must_count(file)?;
         let inode = &file.inode;
         let _held = inode.ranges.shared(offset..u64::MAX).await;
         self.load(inode).await?;

@@ -293,6 +293,16 @@ impl State {
         }
     }
 
+    /// The session was lost: what was known and held is another's affair. Who has the file open still closes it.
+    pub fn lose(&mut self) {
+        *self = State {
+            handles: self.handles,
+            writers: self.writers,
+            errors: std::mem::take(&mut self.errors),
+            ..State::new(self.shared)
+        };
+    }
+
     // The inode's own bytes.
 
     /// Whoever asks for a sync may rely on the inode's bytes from now on.
@@ -689,5 +699,107 @@ impl State {
     /// The table may not forget a file of which the server waits for a word.
     pub fn must_stay(&self) -> bool {
         self.marked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gupfs_proto::attr::{FileKind, InodeFlags};
+    use gupfs_proto::layout::{ComponentKind, ComponentState};
+    use gupfs_proto::{
+        ByteCount, Component, FileOffset, Generation, Mode, PresenceMap, ProjectId, VolumeId,
+    };
+
+    fn opened(change: u64, presence: Presence) -> Opened {
+        let mut map = PresenceMap::new(2);
+        map.set(0, presence);
+        map.set(1, presence);
+        let component = Component {
+            from: FileOffset(0),
+            to: FileOffset(u64::MAX),
+            kind: ComponentKind::Plain,
+            unit: ByteCount::mib(1),
+            targets: vec![OstId(0), OstId(1)],
+            generation: Generation(3),
+            state: ComponentState::Live,
+            presence: map,
+        };
+        let time = Timestamp::default();
+        Opened {
+            attr: Attr {
+                ino: InodeId(5),
+                kind: FileKind::Regular,
+                mode: Mode(0o644),
+                nlink: 1,
+                uid: 0,
+                gid: 0,
+                rdev: 0,
+                size: change * 100,
+                blocks: 0,
+                atime: time,
+                mtime: time,
+                ctime: time,
+                btime: time,
+                change,
+                flags: InodeFlags::empty(),
+                project: ProjectId(0),
+                volume: VolumeId(0),
+            },
+            layout: Layout {
+                components: vec![component],
+            },
+            inline: None,
+            created: false,
+        }
+    }
+
+    fn presence(state: &State) -> Vec<Presence> {
+        let objects = state.layout.objects(InodeId(5));
+        objects.map(|(.., presence)| presence).collect()
+    }
+
+    #[test]
+    fn what_is_not_synced_stays_so_when_another_has_written() {
+        let mut state = State::new(true);
+        state.take(opened(1, Presence::Never));
+        state.begun(opened(2, Presence::Maybe));
+        state.touch(0, 1);
+        state.given_back(Some(opened(3, Presence::Maybe).attr));
+        state.take(opened(9, Presence::Maybe));
+        assert_eq!(state.size, 900);
+        assert_eq!(state.unsynced(InodeId(5)).len(), 1);
+        assert!(state.sync_unsure, "and others wrote");
+    }
+
+    #[test]
+    fn objects_are_known_as_long_as_nobody_else_can_have_made_one() {
+        let mut state = State::new(true);
+        state.take(opened(1, Presence::Never));
+        state.begun(opened(2, Presence::Maybe));
+        assert_eq!(presence(&state), [Presence::Never; 2]);
+        state.given_back(Some(opened(3, Presence::Never).attr));
+        state.begun(opened(4, Presence::Maybe));
+        assert_eq!(presence(&state), [Presence::Never; 2]);
+        state.given_back(Some(opened(5, Presence::Never).attr));
+        state.begun(opened(7, Presence::Maybe));
+        assert_eq!(presence(&state), [Presence::Maybe; 2]);
+        assert_eq!((state.size, state.blocks()), (700, None));
+    }
+
+    #[test]
+    fn an_answer_that_was_overtaken_changes_nothing() {
+        let mut state = State::new(true);
+        state.take(opened(5, Presence::Maybe));
+        state.take(opened(4, Presence::Never));
+        assert_eq!(
+            (state.size, presence(&state)),
+            (500, vec![Presence::Maybe; 2])
+        );
+        assert!(!state.counts());
+        state.begun(opened(6, Presence::Maybe));
+        state.take(opened(8, Presence::Never));
+        assert_eq!(state.size, 500, "it is held");
+        assert!(state.counts());
     }
 }

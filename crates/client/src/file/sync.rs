@@ -48,6 +48,7 @@ impl Client {
     /// What kept bytes from being synced, and, once for each open file, an error that nobody could be told before.
     pub async fn fsync(&self, file: &OpenFile, data_only: bool) -> Result<(), Refusal> {
         Counters::add(&self.counters.fsyncs, 1);
+        self.must_count(file)?;
         let synced = self.sync_file(&file.inode, data_only).await;
         let mut state = file.inode.state();
         if let Err(refusal) = &synced {

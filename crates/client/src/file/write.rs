@@ -54,6 +54,7 @@ impl Client {
         if !file.access().contains(Access::WRITE) {
             return Err(Refusal::Denied);
         }
+        self.must_count(file)?;
         let done = self
             .write_bytes(&file.inode, at, data, how.kill_privileges)
             .await?;
@@ -104,6 +105,7 @@ impl Client {
                 return Ok(done);
             }
             self.hold(inode, kill_privileges).await?;
+            self.within_term().await?;
             // Where others write too, the file's end is known only now.
             let offset = wish.unwrap_or(inode.state().size);
             let fitting = that_fits(offset, &data)?;

@@ -8,6 +8,7 @@ mod faults;
 mod model;
 mod names;
 mod orphans;
+mod sessions;
 mod sharing;
 mod sharing_model;
 mod times;

@@ -3,10 +3,10 @@
 use crate::town::{Servers, Town, lay_out_small};
 use crate::user::{User, flags, how, make, me, name};
 use bytes::Bytes;
-use gupfs_client::{AllocateHow, OpenFile, Options, SeekTo, WriteHow};
-use gupfs_proto::meta::{Access, OpenHow, SetAttr, SetTime, WriteAt};
+use gupfs_client::{AllocateHow, Mds, OpenFile, Options, SeekTo, WriteHow};
+use gupfs_proto::meta::{self, Access, OpenHow, SetAttr, SetTime, WriteAt};
 use gupfs_proto::{InodeId, Refusal, Timestamp};
-use gupfs_rpc::Peer;
+use gupfs_rpc::{Peer, Service};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -37,11 +37,16 @@ impl Site {
 
     /// One more.
     pub async fn client(&self) -> User {
+        self.client_by(Peer::local(self.servers.mds.clone())).await
+    }
+
+    /// One that asks the metadata server in another way.
+    async fn client_by(&self, mds: Mds) -> User {
         let options = Options {
             shared: true,
             ..Options::default()
         };
-        let user = self.servers.connect(options).await;
+        let user = self.servers.connect_by(mds, options).await;
         self.attach(&user);
         user
     }
@@ -65,7 +70,7 @@ impl Site {
     }
 }
 
-async fn append(user: &User, file: &OpenFile, bytes: &[u8]) -> u64 {
+pub async fn append(user: &User, file: &OpenFile, bytes: &[u8]) -> u64 {
     let bytes = Bytes::copy_from_slice(bytes);
     let done = user
         .client
@@ -252,23 +257,25 @@ async fn an_unprivileged_write_takes_setuid_away_that_another_gave_meanwhile() {
     let site = Site::new(7, 2).await;
     let (one, two) = site.two();
     let mine = one.create("program").await;
-    let write = async |at: u64| {
+    let write = async |at: u64, kill_privileges: bool| {
         let how = WriteHow {
-            kill_privileges: true,
+            kill_privileges,
             ..WriteHow::default()
         };
         let data = Bytes::from(vec![1; 10_000]);
         let done = one.client.write(&mine, WriteAt::Offset(at), data, how);
         done.await.unwrap();
     };
-    write(0).await;
+    write(0, true).await;
     let set = SetAttr {
         mode: Some(0o4755),
         ..SetAttr::default()
     };
     two.client.setattr(&me(), mine.ino(), set).await.unwrap();
     assert_eq!(one.attr(mine.ino()).await.mode.0, 0o4755);
-    write(500).await;
+    write(400, false).await;
+    assert_eq!(two.attr(mine.ino()).await.mode.0, 0o4755);
+    write(500, true).await;
     assert_eq!(two.attr(mine.ino()).await.mode.0, 0o755);
 }
 
@@ -342,7 +349,7 @@ async fn a_file_renamed_over_by_another_stays_readable() {
     one.write(&old, 0, &[1; 100_000]).await;
     let new = two.create("new").await;
     two.write(&new, 0, &[2; 50_000]).await;
-    let how = gupfs_proto::meta::RenameHow::Replace;
+    let how = meta::RenameHow::Replace;
     let (from, to) = (name("new"), name("name"));
     let moved = two
         .client
@@ -410,18 +417,18 @@ async fn a_holder_that_cannot_be_asked_is_waited_for_until_it_ends() {
         ]
     );
     // A client that is gone for good closes without a word of its files.
-    let goodbye = gupfs_proto::meta::Request {
+    let goodbye = meta::Request {
         session,
-        lane: Some(gupfs_proto::meta::Lane {
+        lane: Some(meta::Lane {
             slot: gupfs_proto::Slot(63),
             sequence: 1_000,
         }),
         caller: gupfs_proto::Caller::root(),
         job: 0,
         seen: gupfs_proto::Seq(0),
-        op: gupfs_proto::meta::Op::CloseSession,
+        op: meta::Op::CloseSession,
     };
-    let mds: Peer<_, gupfs_proto::meta::Reply> = Peer::local(site.servers.mds.clone());
+    let mds: Peer<_, meta::Reply> = Peer::local(site.servers.mds.clone());
     mds.call(goodbye).await.result.unwrap();
     pause().await;
     assert_eq!(look.await.unwrap(), 170_000, "as its objects say");
@@ -497,13 +504,13 @@ async fn who_syncs_makes_durable_what_another_wrote() {
         let site = Site::new(seed, 2).await;
         let (one, two) = site.two();
         let mine = one.create("file").await;
-        one.write(&mine, 0, &[3; 300_000]).await;
         let opened = OpenHow {
             access: Access::READ,
             ..how()
         };
         let his = two.client.open(&me(), mine.ino(), opened, flags()).await;
         let his = his.unwrap().file;
+        one.write(&mine, 0, &[3; 300_000]).await;
         two.client.fsync(&his, seed % 2 == 0).await.unwrap();
         let Site { town, servers, .. } = site;
         town.cut_power_of(servers).await;
@@ -517,23 +524,37 @@ async fn who_syncs_makes_durable_what_another_wrote() {
 /// Whoever has given the file back still owes the sync of what he wrote.
 #[tokio::test(start_paused = true)]
 async fn who_syncs_makes_durable_what_he_wrote_before_another_took_over() {
-    for seed in 30..36 {
+    for seed in 30..46 {
         let site = Site::new(seed, 2).await;
         let (one, two) = site.two();
         let mine = one.create("file").await;
         one.write(&mine, 0, &[3; 300_000]).await;
         let his = two.open(mine.ino()).await;
         two.write(&his, 300_000, b"more").await;
-        one.client.fsync(&mine, false).await.unwrap();
         let ino: InodeId = his.ino();
-        let _keep: Arc<OpenFile> = mine;
+        if seed % 2 == 0 {
+            one.client.fsync(&mine, false).await.unwrap();
+        } else {
+            // Also when it was closed since, and by syncfs(2).
+            assert_eq!(one.read(&mine, 299_999, 9).await, b"\x03more");
+            two.client.fsync(&his, false).await.unwrap();
+            one.write(&mine, 0, b"first").await;
+            two.write(&his, 300_000, b"MORE").await;
+            assert_eq!(one.read(&mine, 299_999, 9).await, b"\x03MORE");
+            one.close(mine.clone()).await;
+            one.client.sync_all().await.unwrap();
+        }
         let Site { town, servers, .. } = site;
         town.cut_power_of(servers).await;
         let servers = town.servers(|_| {}).await;
         let user = servers.connect(Options::default()).await;
         let file = user.open(ino).await;
         let read = user.read(&file, 0, 1 << 20).await;
-        assert!(read == [[3; 300_000].as_slice(), b"more"].concat());
+        match seed % 2 {
+            0 => assert!(read == [[3; 300_000].as_slice(), b"more"].concat()),
+            // What the other wrote last was not synced.
+            _ => assert!(read[..5] == *b"first" && read[5..300_000] == [3; 299_995]),
+        }
     }
 }
 
@@ -586,4 +607,36 @@ async fn what_was_written_is_read_by_all_from_then_on() {
             task.await.unwrap();
         }
     }
+}
+
+/// Answers what an attribute was a second ago.
+struct Late(Peer<meta::Request, meta::Reply>);
+
+impl Service<meta::Request, meta::Reply> for Late {
+    async fn answer(self: Arc<Self>, request: meta::Request) -> meta::Reply {
+        let is_late = matches!(request.op, meta::Op::GetAttr { .. });
+        let reply = self.0.call(request).await;
+        if is_late {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        reply
+    }
+}
+
+/// The answer was given while the file was held here, and does not say what was written: then it was given back.
+#[tokio::test(start_paused = true)]
+async fn a_stat_is_no_older_than_what_was_written_before_it() {
+    let site = Site::new(60, 1).await;
+    let late = Late(Peer::local(site.servers.mds.clone()));
+    let one = site.client_by(Peer::local(Arc::new(late))).await;
+    let two = &site.users[0];
+    let mine = one.create("log").await;
+    let his = two.open(mine.ino()).await;
+    one.write(&mine, 0, &[1; 9_000]).await;
+    let (user, ino) = (one.clone(), mine.ino());
+    let stat = tokio::spawn(async move { user.attr(ino).await.size });
+    pause().await;
+    append(two, &his, &[2; 10]).await;
+    assert_eq!(one.client.status().held_inodes, 0);
+    assert_eq!(stat.await.unwrap(), 9_010);
 }

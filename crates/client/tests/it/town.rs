@@ -51,11 +51,15 @@ pub struct Servers {
     pub world: FakeWorld,
     pub mds: Arc<Mds>,
     pub oss: Arc<Oss>,
+    /// The metadata server's own part of the world: it can die alone.
+    mds_world: FakeWorld,
+    infos: Vec<TargetInfo>,
 }
 
 /// One process: all servers and a client.
 struct Life {
     world: FakeWorld,
+    mds_world: FakeWorld,
     user: User,
     mds: Arc<Mds>,
     oss: Arc<Oss>,
@@ -103,9 +107,16 @@ impl Town {
     async fn live(&self) -> Life {
         let servers = self.servers(|_| {}).await;
         let user = servers.connect(Options::default()).await;
-        let Servers { world, mds, oss } = servers;
+        let Servers {
+            world,
+            mds_world,
+            mds,
+            oss,
+            ..
+        } = servers;
         Life {
             world,
+            mds_world,
             user,
             mds,
             oss,
@@ -139,13 +150,42 @@ impl Town {
             })
             .collect();
         let oss = Oss::new(objects.into_iter().map(|objects| (objects.ost(), objects)));
-        let targets = infos.into_iter().map(|info| Target {
-            ost: info.ost,
-            peer: Peer::local(oss.clone()),
-            told: Ok(info),
-        });
-        let mds = self.metadata(&world, targets.collect(), how).await;
-        Servers { world, mds, oss }
+        let targets = targets(&infos, &oss);
+        let mds_world = FakeWorld {
+            tasks: FakeTasks::new(),
+            ..world.clone()
+        };
+        let mds = self.metadata(&mds_world, targets, how).await;
+        Servers {
+            world,
+            mds,
+            oss,
+            mds_world,
+            infos,
+        }
+    }
+
+    /// The metadata server is killed; everybody else lives.
+    pub async fn kill_metadata(&self, servers: &Servers) {
+        self.metadata.disk.kill();
+        servers.mds_world.tasks.kill();
+        tokio::task::yield_now().await;
+        self.metadata.disk.restart();
+    }
+
+    /// The metadata server's machine loses its power; everybody else lives.
+    pub async fn cut_power_of_metadata(&self, servers: &Servers) {
+        self.metadata.disk.kill();
+        servers.mds_world.tasks.kill();
+        tokio::task::yield_now().await;
+        self.metadata.disk.crash();
+        self.metadata.index.crash(&Dice::fake(self.dice.fork()));
+    }
+
+    pub async fn start_metadata(&self, servers: &mut Servers, how: impl FnOnce(&mut MdsOptions)) {
+        servers.mds_world = self.world();
+        let targets = targets(&servers.infos, &servers.oss);
+        servers.mds = self.metadata(&servers.mds_world, targets, how).await;
     }
     async fn metadata(
         &self,
@@ -182,6 +222,7 @@ impl Town {
     }
 
     async fn end(&self, life: Life) {
+        life.mds_world.tasks.kill();
         self.end_of(&life.world).await;
     }
 
@@ -193,6 +234,7 @@ impl Town {
 
     /// The servers and all their clients end, and the disks forget what a power cut forgets.
     pub async fn cut_power_of(&self, servers: Servers) {
+        servers.mds_world.tasks.kill();
         self.end_of(&servers.world).await;
         self.forget_unsynced();
     }
@@ -215,15 +257,24 @@ impl Town {
     }
 }
 
+fn targets(infos: &[TargetInfo], oss: &Arc<Oss>) -> Vec<Target> {
+    let target = |info: &TargetInfo| Target {
+        ost: info.ost,
+        peer: Peer::local(oss.clone()),
+        told: Ok(info.clone()),
+    };
+    infos.iter().map(target).collect()
+}
+
 impl Servers {
     pub async fn connect(&self, options: Options) -> User {
+        self.connect_by(Peer::local(self.mds.clone()), options)
+            .await
+    }
+
+    pub async fn connect_by(&self, mds: gupfs_client::Mds, options: Options) -> User {
         let osts = (0..TARGETS).map(|ost| (OstId(ost), Peer::local(self.oss.clone())));
-        let client = Client::connect(
-            Peer::local(self.mds.clone()),
-            osts.collect(),
-            self.world.world(),
-            options,
-        );
+        let client = Client::connect(mds, osts.collect(), self.world.world(), options);
         User {
             world: self.world.clone(),
             client: client.await.unwrap(),

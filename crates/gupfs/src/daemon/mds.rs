@@ -101,5 +101,6 @@ async fn start(
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.dial = Some(lines);
+    options.keep_sessions = true;
     Mds::start(options).await.map_err(|error| failed(&error))
 }

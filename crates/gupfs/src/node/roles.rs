@@ -205,6 +205,7 @@ async fn start_mds(
     let mut options = gupfs_mds::Options::new(opened, disk, world.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
+    options.keep_sessions = dial.is_some();
     options.dial = dial;
     for (ost, peer) in local.osts {
         options.targets.push(Target {

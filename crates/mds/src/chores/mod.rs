@@ -25,7 +25,8 @@ use std::sync::Arc;
 
 /// Starts all chores. They end with their tasks, at any await: each picks up from the records what another left.
 /// `sweep`: the last owner did not stop in order.
-pub fn start(core: &Arc<Core>, sweep: bool) -> Vec<Task<()>> {
+/// `terms`: sessions that are not heard of are ended.
+pub fn start(core: &Arc<Core>, sweep: bool, terms: bool) -> Vec<Task<()>> {
     let tasks = &core.world.tasks;
     let mut started = vec![
         tasks.spawn("purge", core.clone().purge_for_ever()),
@@ -34,6 +35,9 @@ pub fn start(core: &Arc<Core>, sweep: bool) -> Vec<Task<()>> {
         tasks.spawn("confirm", core.clone().confirm_for_ever()),
         tasks.spawn("space", core.clone().watch_space_for_ever()),
     ];
+    if terms {
+        started.push(tasks.spawn("terms", core.clone().watch_terms_for_ever()));
+    }
     if sweep {
         core.sweeps.expect(core.targets.all().len() as u64);
         started.push(tasks.spawn("sweep", core.clone().sweep_all()));

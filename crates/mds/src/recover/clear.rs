@@ -6,27 +6,33 @@ use crate::core::Core;
 use crate::limits::{OST_CALLS, SCAN_STEP};
 use crate::together;
 use crate::waits::Who;
-use gupfs_names::{ChoreOp, Key, KeyRange, Kind, Parsed};
+use gupfs_names::{ChoreOp, Key, KeyRange, Kind, NOT_ASKED, Parsed};
 use gupfs_proto::limits::CHORE_BATCH;
 use gupfs_proto::{InodeId, Refusal, Seq, SessionId, VirtualShard};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whose remains are to go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Dead {
+pub enum Dead<'a> {
     /// Nobody is served yet: all.
     All,
+    /// All but these, that may come back; what is kept until everybody was asked stays, too.
+    AllBut(&'a BTreeSet<SessionId>),
     One(SessionId),
 }
 
-impl Dead {
+impl Dead<'_> {
     fn is(self, session: SessionId) -> bool {
-        self == Dead::All || self == Dead::One(session)
+        match self {
+            Dead::All => true,
+            Dead::AllBut(kept) => session != NOT_ASKED && !kept.contains(&session),
+            Dead::One(one) => session == one,
+        }
     }
 }
 
 impl Core {
-    pub(super) async fn clear_up(&self, dead: Dead) -> Result<Cleared, Refusal> {
+    pub(super) async fn clear_up(&self, dead: Dead<'_>) -> Result<Cleared, Refusal> {
         let mut cleared = Cleared::default();
         let mut left = BTreeMap::new();
         for shard in self.all_shards() {
@@ -52,7 +58,7 @@ impl Core {
     }
 
     /// Forgets orphans in batches, so that a crowd of them neither fills memory nor holds up others.
-    async fn forget_orphans(&self, shard: VirtualShard, dead: Dead) -> Result<u64, Refusal> {
+    async fn forget_orphans(&self, shard: VirtualShard, dead: Dead<'_>) -> Result<u64, Refusal> {
         let mut range = KeyRange::of_kind(shard, Kind::Orphan);
         let mut forgotten = 0;
         loop {
@@ -78,7 +84,7 @@ impl Core {
     async fn writers(
         &self,
         shard: VirtualShard,
-        dead: Dead,
+        dead: Dead<'_>,
     ) -> Result<Vec<(InodeId, SessionId)>, Refusal> {
         let mut writers = Vec::new();
         self.each_record(KeyRange::of_kind(shard, Kind::Writer), |key, _| {
@@ -116,13 +122,15 @@ impl Core {
     }
 
     /// Every session of which something is recorded: its registration, or a stored reply that outlived it.
-    async fn recorded_sessions(&self, dead: Dead) -> Result<BTreeSet<SessionId>, Refusal> {
+    async fn recorded_sessions(&self, dead: Dead<'_>) -> Result<BTreeSet<SessionId>, Refusal> {
         if let Dead::One(session) = dead {
             return Ok(BTreeSet::from([session]));
         }
         let mut sessions = BTreeSet::new();
         let mut note = |key: &Key, _: &bytes::Bytes| {
-            if let Some(Parsed::Session(session) | Parsed::Reply { session, .. }) = key.parse() {
+            if let Some(Parsed::Session(session) | Parsed::Reply { session, .. }) = key.parse()
+                && dead.is(session)
+            {
                 sessions.insert(session);
             }
             Ok(())

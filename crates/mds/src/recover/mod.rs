@@ -26,6 +26,8 @@ pub struct RecoveryReport {
     /// The log ended in a change that was written in part: nobody was answered by it.
     pub log_was_torn: bool,
     pub dead_sessions: u64,
+    /// Sessions that may come back.
+    pub kept_sessions: u64,
     /// Of those, the ones with a file whose objects an OST could not tell of; a chore goes on.
     pub sessions_left: u64,
     /// Files without a name that only dead sessions held.
@@ -47,13 +49,21 @@ struct Cleared {
 }
 
 impl Core {
-    /// Settles what the time before this start left. Nobody is served yet, so every session in the records is dead.
-    pub async fn recover(&self) -> Result<RecoveryReport, Refusal> {
+    /// Settles what the time before this start left. Nobody is served yet. Every session in the records is dead, unless they
+    /// are kept: then those that are registered may come back.
+    pub async fn recover(&self, keep_sessions: bool) -> Result<RecoveryReport, Refusal> {
         let begun = self.world.clock.boot();
         let mut report = RecoveryReport::default();
         // Cuts first: what lies behind a file's end must not count when its writer is recovered.
         (report.cuts_resumed, report.cuts_left) = self.resume_cuts().await?;
-        let cleared = self.clear_up(Dead::All).await?;
+        let cleared = if keep_sessions {
+            let kept = self.register_recorded().await?;
+            report.kept_sessions = kept.len() as u64;
+            self.removals.expect();
+            self.clear_up(Dead::AllBut(&kept)).await?
+        } else {
+            self.clear_up(Dead::All).await?
+        };
         report.dead_sessions = cleared.sessions + cleared.sessions_left;
         report.sessions_left = cleared.sessions_left;
         report.orphans_forgotten = cleared.orphans;
@@ -103,7 +113,7 @@ impl Core {
     }
 
     /// Every record of a range, in order, read in steps.
-    async fn each_record(
+    pub async fn each_record(
         &self,
         mut range: KeyRange,
         mut visit: impl FnMut(&Key, &bytes::Bytes) -> Result<(), Refusal>,

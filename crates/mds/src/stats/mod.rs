@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The operations in alphabetical order, so that a name is found by halving; the last counts what is not in the list.
-const NAMES: [&str; 36] = [
+const NAMES: [&str; 37] = [
     "access",
     "begin_write",
     "chore",
@@ -38,6 +38,7 @@ const NAMES: [&str; 36] = [
     "readlink",
     "removexattr",
     "rename",
+    "renew",
     "rmdir",
     "set_layout_rule",
     "setattr",

@@ -76,11 +76,11 @@ async fn who_has_no_session_is_refused() {
     let ino = InodeId::ROOT;
     for session in [SessionId(0), SessionId(12_345)] {
         let reply = ask(&mds, session, None, Op::GetAttr { ino }).await;
-        assert_eq!(reply.result, Err(Refusal::Stale));
+        assert_eq!(reply.result, Err(Refusal::SessionEnded));
     }
     let client = Client::open(&mds).await;
     client.change(0, Op::CloseSession).await.unwrap();
-    assert_eq!(client.attr(ino).await, Err(Refusal::Stale));
+    assert_eq!(client.attr(ino).await, Err(Refusal::SessionEnded));
     mds.stop().await.unwrap();
 }
 

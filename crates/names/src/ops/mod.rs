@@ -4,7 +4,7 @@
 //! |---|---|
 //! | lookup, lookup_parent | `Entry` |
 //! | getattr | `Attr` |
-//! | access, set_layout_rule, close_session, forgotten | `Done` |
+//! | access, set_layout_rule, close_session, forgotten, renew | `Done` |
 //! | create, open, truncate, begin_write | `Opened`: where the bytes are now |
 //! | mkdir, mknod, symlink, tmpfile, link | `Entry` |
 //! | unlink, rmdir, rename | `Removed` |
@@ -127,8 +127,9 @@ pub(crate) fn dispatch(view: &mut View, op: &Op) -> Outcome<Answer> {
         Op::OpenSession { client } => sessions::open_session(view, client),
         Op::CloseSession => sessions::close_session(view),
         Op::Forgotten { inodes } => sessions::forgotten(view, inodes),
-        // The driver waits until the log is durable; the records say nothing about it.
+        // The driver waits until the log is durable, and knows who lives; the records say nothing about it.
         Op::Sync { .. } => Ok(Answer::Synced),
+        Op::Renew => Ok(Answer::Done),
     }
 }
 
@@ -165,7 +166,9 @@ pub(crate) fn home(op: &Op) -> InodeId {
         | Op::EndWrite { ino, .. }
         | Op::KillPrivileges { ino } => *ino,
         Op::Forgotten { inodes } => inodes.first().copied().unwrap_or(InodeId::ROOT),
-        Op::StatFs | Op::OpenSession { .. } | Op::CloseSession | Op::Sync { .. } => InodeId::ROOT,
+        Op::StatFs | Op::OpenSession { .. } | Op::CloseSession | Op::Sync { .. } | Op::Renew => {
+            InodeId::ROOT
+        }
     }
 }
 

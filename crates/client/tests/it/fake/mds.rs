@@ -153,6 +153,7 @@ impl FakeMds {
                 })
             }
             Op::CloseSession => Ok(Answer::Done),
+            Op::Renew => Ok(Answer::Done),
             Op::Sync { upto } => {
                 assert!(upto.0 <= state.seq);
                 state.durable = state.seq;

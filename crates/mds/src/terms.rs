@@ -1,0 +1,111 @@
+//! Which sessions live: each says so now and then, and is ended when it has not for its term.
+//!
+//! Only where sessions outlive the server (`Options::keep_sessions`). After a start they all count as heard of just now: that is
+//! the grace in which they come back. What concerns no absent one is served meanwhile; the rest waits for it.
+
+use crate::core::Core;
+use crate::limits::{OST_CALLS, TERMS_EVERY};
+use crate::records::damaged;
+use crate::shard::{SessionInfo, Shard};
+use crate::together;
+use gupfs_names::{KeyRange, Kind, Parsed, Record, Session};
+use gupfs_proto::limits::SERVER_TERM;
+use gupfs_proto::{Refusal, Seq, SessionId, VirtualShard};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Core {
+    /// Sessions of the time before this start stay registered.
+    pub async fn register_recorded(&self) -> Result<BTreeSet<SessionId>, Refusal> {
+        let now = self.world.clock.boot();
+        let mut found = Vec::new();
+        let range = KeyRange::of_kind(VirtualShard(0), Kind::Session);
+        self.each_record(range, |key, value| {
+            if let Some(Parsed::Session(session)) = key.parse() {
+                let record = Session::decode(value).map_err(|error| damaged(key, error))?;
+                found.push((session, record));
+            }
+            Ok(())
+        })
+        .await?;
+        let mut shard = self.shard.lock();
+        for (session, record) in found {
+            let info = SessionInfo {
+                client: record.client,
+                since: record.created,
+            };
+            shard.register(session, info, now);
+            shard.returning.insert(session);
+        }
+        Ok(shard.sessions.keys().copied().collect())
+    }
+
+    /// The session lives.
+    ///
+    /// # Errors
+    /// `SessionEnded`.
+    pub fn renew(&self, session: SessionId) -> Result<(), Refusal> {
+        let now = self.world.clock.boot();
+        match self.shard.lock().heard.get_mut(&session) {
+            Some(heard) => {
+                *heard = now;
+                Ok(())
+            }
+            None => Err(Refusal::SessionEnded),
+        }
+    }
+
+    /// Whether a session has seen a change that a power cut undid: what it holds is worth nothing then. The first thing it says
+    /// after a start tells, since it has seen nothing of this life.
+    pub fn counts_on_what_is_undone(&self, session: SessionId, seen: Seq) -> bool {
+        let returns = self.shard.lock().returning.remove(&session);
+        seen > self.kv.last_seq() || (returns && seen > self.recovered_to)
+    }
+
+    /// The session is registered no more; whoever calls this clears up after it.
+    pub fn ends(&self, shard: &mut Shard, session: SessionId) {
+        shard.sessions.remove(&session);
+        shard.heard.remove(&session);
+        shard.returning.remove(&session);
+        self.holders.ends(session);
+    }
+
+    /// Ends a session that did not end itself.
+    pub async fn end_from_here(&self, session: SessionId) {
+        {
+            let mut shard = self.shard.lock();
+            if !shard.sessions.contains_key(&session) {
+                return;
+            }
+            self.ends(&mut shard, session);
+        }
+        self.end_session(session).await;
+    }
+
+    /// Ends the sessions whose term is over, again and again.
+    pub async fn watch_terms_for_ever(self: Arc<Self>) {
+        while self.failure().is_none() {
+            self.world.clock.sleep(TERMS_EVERY).await;
+            let ended = self.take_overdue();
+            for session in &ended {
+                tracing::warn!(%session, "a session was not heard of for its term; it is ended");
+            }
+            let cleared = ended.into_iter().map(|session| self.end_session(session));
+            together::all(cleared.collect(), OST_CALLS).await;
+        }
+    }
+
+    fn take_overdue(&self) -> Vec<SessionId> {
+        let now = self.world.clock.boot();
+        let mut shard = self.shard.lock();
+        let overdue = |heard| now.since(heard) > SERVER_TERM;
+        let sessions: Vec<SessionId> = (shard.heard.iter())
+            .filter(|(_, heard)| overdue(**heard))
+            .map(|(session, _)| *session)
+            .collect();
+        for session in &sessions {
+            self.ends(&mut shard, *session);
+        }
+        sessions
+    }
+}
