@@ -90,6 +90,13 @@ impl Client {
         });
     }
 
+    /// The way to the server is another than it was: it is told at once who is there.
+    pub fn is_back(self: &Arc<Self>) {
+        if self.options.shared && !self.session.has_ended() {
+            self.clone().renew();
+        }
+    }
+
     /// Beside the one before, should that be stuck: any that is answered counts.
     fn renew(self: Arc<Self>) {
         if self.session.is_lost() {

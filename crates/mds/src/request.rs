@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::drive::{Applied, Asker};
 use crate::stats::Kind;
-use crate::waits::Who;
+use crate::waits::{Awaited, Who};
 use gupfs_names::Op;
 use gupfs_proto::meta::{self, Answer, Reply, Request};
 use gupfs_proto::{Refusal, Seq};
@@ -61,7 +61,7 @@ impl Core {
         if request.op.changes() {
             self.room(who).await?;
         }
-        let applied = self.drive(asker, Op::Client(&request.op)).await?;
+        let applied = self.place(asker, request).await?;
         self.committed(who, applied.seq).await?;
         *seq = applied.seq.max(*seq);
         if applied.heard {
@@ -69,6 +69,21 @@ impl Core {
             *seq = self.kv.committed_seq().max(*seq);
         }
         self.settle(who, &request.op, applied, seq).await
+    }
+
+    /// Drives an operation. That there is no space is not believed while no target's server has been heard of: after a start
+    /// they come within a second or two.
+    async fn place(&self, asker: Asker<'_>, request: &Request) -> Result<Applied, Refusal> {
+        loop {
+            let applied = self.drive(asker, Op::Client(&request.op)).await?;
+            if !matches!(applied.answer, Err(Refusal::NoSpace)) || !self.targets.are_all_expected()
+            {
+                return Ok(applied);
+            }
+            let heard = self.targets.one_is_usable();
+            self.waits.wait(asker.who, Awaited::Targets, heard).await?;
+            self.tell_placement();
+        }
     }
 
     async fn sync(&self, who: Who, upto: Seq, newest: Seq) -> Result<Answer, Refusal> {

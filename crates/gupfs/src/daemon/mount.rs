@@ -86,6 +86,9 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
                 Trouble::new(format!("the metadata server at '{to}' refused us")).because(&refusal)
             })?;
     recalled.answered_by(&client);
+    let greeting = world
+        .tasks
+        .spawn("greet", greet_again(line.clone(), client.clone()));
     let mut parts = Parts::new(name, met.cluster, world, began);
     parts.client = Some(client.clone());
     parts.calls = calls;
@@ -121,6 +124,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     if let Some(metrics) = metrics {
         metrics.stop();
     }
+    greeting.stop();
     let parted = tokio::select! {
         parted = client.stop() => parted,
         () = world.clock.sleep(PARTING) => Err(Refusal::TimedOut("the last words to the servers".into())),
@@ -134,4 +138,16 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     })?;
     say(settings.json, "stopped", "stopped; everything is kept");
     Ok(())
+}
+
+/// After each new connection the server learns at once that this client lives: others may wait for its word.
+async fn greet_again(line: Arc<Line>, client: Arc<Client>) {
+    let mut connection = line.connection();
+    loop {
+        line.changed(connection).await;
+        connection = line.connection();
+        if connection != 0 {
+            client.is_back();
+        }
+    }
 }

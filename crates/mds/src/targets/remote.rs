@@ -46,10 +46,10 @@ impl Targets {
             Ok(open) => Ok(info(ost, open)),
             Err(why) => Err(why.clone()),
         };
-        let heard = self.hear(ost, told);
         if let (Ok(open), Some(state)) = (&word.open, self.list.lock().get_mut(&ost)) {
             state.space = Ok(open.space);
         }
+        let heard = self.hear(ost, told);
         Ok(match heard {
             Ok(remember) => Heard {
                 remember,
@@ -170,15 +170,23 @@ impl Targets {
         Ok((ost, Some(remembered)))
     }
 
-    /// Some target may become usable soon: its server has not been heard of yet, or is silent.
-    pub fn is_any_expected(&self) -> bool {
+    /// No target can be used, and some may become usable soon: their servers have not been heard of, or are silent.
+    pub fn are_all_expected(&self) -> bool {
         let list = self.list.lock();
-        list.values()
-            .any(|state| matches!(state.standing, Standing::Expected(_)))
+        let expected = |state: &State| matches!(state.standing, Standing::Expected(_));
+        list.values().all(|state| state.why_not().is_some()) && list.values().any(expected)
     }
 
-    pub async fn changed(&self) {
-        self.changed.notified().await;
+    /// Returns when a target can be used, or none is expected any more.
+    pub async fn one_is_usable(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if !self.are_all_expected() {
+                return;
+            }
+            changed.await;
+        }
     }
 }
 
