@@ -68,7 +68,7 @@ impl Client {
         state.spilled();
         state.heard(&word);
         if let Some(attr) = attr {
-            state.note(attr);
+            state.said(attr);
         }
         Counters::add(&self.counters.spills, 1);
         Ok(())

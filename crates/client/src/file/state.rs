@@ -370,12 +370,22 @@ impl State {
         self.marked = true;
     }
 
-    /// The server has our last word: what it says counts, and ours is what it says now.
-    pub fn given_back(&mut self, attr: Option<Attr>) {
-        self.marked = false;
-        if let Some(attr) = attr {
+    /// The server has taken a word of ours while we hold the file: nobody else has changed what is known here.
+    pub fn said(&mut self, attr: Attr) {
+        if self.marked {
             self.loaded_at = attr.change;
         }
+        self.note(attr);
+    }
+
+    /// The server has our last word: what it says counts. What is known here is what it says now, unless its answer came late
+    /// (asked again over a new connection, say) and tells of what others did since.
+    pub fn given_back(&mut self, attr: Option<Attr>) {
+        self.marked = false;
+        self.loaded_at = match attr {
+            Some(attr) if attr.change == self.loaded_at + 1 => attr.change,
+            _ => 0,
+        };
     }
 
     /// `knows_objects`: what is known of its objects here is right.
@@ -785,6 +795,18 @@ mod tests {
         state.begun(opened(7, Presence::Maybe));
         assert_eq!(presence(&state), [Presence::Maybe; 2]);
         assert_eq!((state.size, state.blocks()), (700, None));
+    }
+
+    #[test]
+    fn a_last_word_that_is_answered_late_leaves_nothing_to_believe() {
+        let mut state = State::new(true);
+        state.take(opened(1, Presence::Never));
+        state.begun(opened(2, Presence::Maybe));
+        state.said(opened(3, Presence::Maybe).attr);
+        // Another has had the file since, and given it back.
+        state.given_back(Some(opened(7, Presence::Never).attr));
+        state.begun(opened(8, Presence::Maybe));
+        assert_eq!(state.size, 800);
     }
 
     #[test]

@@ -38,13 +38,13 @@ impl Client {
         let attr = answer::changed("end_write", self.ask(&Caller::root(), op).await?)?;
         let mut state = inode.state();
         state.heard(&word);
-        if let Some(attr) = attr {
-            state.note(attr);
-        }
         if !keep {
             // Before it can be seen: answers that are under way may be older than our word.
             self.table.count_no_more(inode.ino);
             state.given_back(attr);
+        }
+        if let Some(attr) = attr {
+            state.said(attr);
         }
         Ok(())
     }

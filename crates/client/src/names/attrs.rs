@@ -37,7 +37,7 @@ impl Client {
         state.times_were_set(set.mtime.is_some(), set.atime.is_some(), before);
         // A new mode may bring privileges: the next write asks.
         state.may_have_privileges();
-        state.note(attr);
+        state.said(attr);
         Ok(attr)
     }
 }

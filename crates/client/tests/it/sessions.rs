@@ -187,7 +187,7 @@ async fn who_is_cut_off_writes_for_its_term_and_is_then_ended() {
     let session = one.client.session();
     let begun = tokio::time::Instant::now();
     let mut at = 100_000;
-    loop {
+    for _ in 0..100 {
         seconds(1).await;
         let write = one.write(&mine, at, &[1; 10]);
         if tokio::time::timeout(Duration::from_secs(40), write)

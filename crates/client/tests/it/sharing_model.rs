@@ -462,7 +462,7 @@ impl File {
 
 #[tokio::test(start_paused = true)]
 async fn three_clients_do_what_one_host_would() {
-    for seed in 0..15 {
+    for seed in 0..60 {
         println!("seed {seed}");
         let mut run = Run::new(seed).await;
         for number in 0..250 {

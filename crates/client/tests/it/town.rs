@@ -261,7 +261,7 @@ fn targets(infos: &[TargetInfo], oss: &Arc<Oss>) -> Vec<Target> {
     let target = |info: &TargetInfo| Target {
         ost: info.ost,
         peer: Peer::local(oss.clone()),
-        told: Ok(info.clone()),
+        told: Ok(*info),
     };
     infos.iter().map(target).collect()
 }
