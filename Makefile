@@ -1,6 +1,7 @@
 # What a person types. Everything else is `cargo` as usual.
 #
 #   make demo        build, mount, work, kill, restart, compare: the five-minute proof
+#   make demo-cluster  a metadata server, four object servers, three mounts in networks of their own; each is killed once
 #   make test        everything that must hold before a change lands
 #   make test-long   simulations, random calls, kills and power cuts, several times as many
 #   make fuzz        bytes of chance into all that reads the kernel's messages, 60 s each
@@ -18,15 +19,20 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 # One target may need what another's tests hold (mount points, the CPU): never two at once.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-io-uring test-long fuzz mutants bench bench-door build lint install
+.PHONY: help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-door build lint install
 
 help:
-	@sed -n '3,11s/^#   //p' Makefile
+	@sed -n '3,12s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
 	@$(CARGO) build --release --quiet -p gupfs
 	@scripts/demo.sh "$(TARGET)/release/gupfs"
+
+demo-cluster:
+	@scripts/need.sh demo-cluster
+	@$(CARGO) build --release --quiet -p gupfs
+	@scripts/demo-cluster.sh "$(TARGET)/release/gupfs"
 
 build:
 	@scripts/need.sh build

@@ -2,9 +2,9 @@
 # Sees to it that this machine has what a make target needs: installs Debian packages that are missing (as root, or
 # through sudo), and says clearly what it cannot mend by itself.
 #
-#   scripts/need.sh build|fuzz|demo|test
+#   scripts/need.sh build|fuzz|demo|demo-cluster|test
 set -eu
-purpose=${1:?usage: need.sh build|fuzz|demo|test}
+purpose=${1:?usage: need.sh build|fuzz|demo|demo-cluster|test}
 rust_min=1.90
 problems=()
 
@@ -14,14 +14,16 @@ problem() { problems+=("$1"); }
 build_tools="cc:gcc ld:binutils"
 fuzz_tools="$build_tools c++:g++"
 demo_tools="$build_tools fusermount3:fuse3 mountpoint:util-linux sha256sum:coreutils tar:tar find:findutils"
+cluster_tools="$demo_tools ip:iproute2 nsenter:util-linux"
 test_tools="$demo_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux"
 
 case $purpose in
     build) tools=$build_tools ;;
     fuzz) tools=$fuzz_tools ;;
     demo) tools=$demo_tools ;;
+    demo-cluster) tools=$cluster_tools ;;
     test) tools=$test_tools ;;
-    *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, test" >&2; exit 2 ;;
+    *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, demo-cluster, test" >&2; exit 2 ;;
 esac
 
 # mkfs and losetup lie in sbin, which is not on everybody's path.

@@ -44,3 +44,8 @@ const _: () = assert!(STAMPS.is_power_of_two());
 
 /// How long a target's word on its room is waited for.
 pub const SPACE_WAIT: Duration = Duration::from_secs(3);
+
+/// A file that is open here and has just lost its last name elsewhere is opened anew when the server has heard that it is
+/// open: a question and its answer away, so a moment; with a server that starts again, some seconds.
+pub const REMOVED_PAUSE: Duration = Duration::from_millis(20);
+pub const REMOVED_TRIES: u32 = 500;

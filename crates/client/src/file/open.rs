@@ -3,6 +3,7 @@
 use super::handle::{OpenFile, OpenFlags};
 use super::table::{File, Moment, Pin};
 use crate::answer;
+use crate::limits::{REMOVED_PAUSE, REMOVED_TRIES};
 use crate::opening::Underway;
 use crate::service::Client;
 use gupfs_proto::meta::{Access, Make, Op, OpenHow, Opened};
@@ -27,15 +28,42 @@ impl Client {
         flags: OpenFlags,
     ) -> Result<OpenedFile, Refusal> {
         let inode = self.table.pin(ino);
-        let _opening = self.opening(Some(ino));
         let op = Op::Open { ino, open: how };
+        for _ in 0..REMOVED_TRIES {
+            match self.open_once(caller, &inode, op.clone(), how).await {
+                // Somebody took its last name, and has not heard yet that it is open here.
+                Err(Refusal::Stale) if self.is_open_here(&inode) => {
+                    self.world.clock.sleep(REMOVED_PAUSE).await;
+                }
+                other => {
+                    let _opening = other?;
+                    return self.opened(inode, how.access, flags, false);
+                }
+            }
+        }
+        Err(Refusal::Stale)
+    }
+
+    fn is_open_here(&self, inode: &File) -> bool {
+        self.options.shared && inode.state().handles > 0
+    }
+
+    async fn open_once(
+        &self,
+        caller: &Caller,
+        inode: &Pin,
+        op: Op,
+        how: OpenHow,
+    ) -> Result<Option<Underway<'_>>, Refusal> {
+        let ino = inode.ino;
+        let opening = self.opening(Some(ino));
         if how.truncate {
             // Nobody reads or writes while the content goes, and no older word of ours arrives after it.
             let _all = inode.ranges.whole().await;
             let _telling = inode.telling.lock().await;
             if self.options.shared {
                 // What is to be cut must be known.
-                self.tell(&inode).await?;
+                self.tell(inode).await?;
             }
             let opened = answer::opened("open", self.ask(caller, op).await?)?;
             let mut state = inode.state();
@@ -46,7 +74,7 @@ impl Client {
             let opened = answer::opened("open", self.ask(caller, op).await?)?;
             inode.state().take(opened);
         }
-        self.opened(inode, how.access, flags, false)
+        Ok(opening)
     }
 
     /// open(2) with O_CREAT: makes the file, or opens it if it is there and `exclusive` is not asked. The entry counts

@@ -26,6 +26,9 @@ pub struct Porter {
 pub enum Turned {
     #[error(transparent)]
     Link(#[from] LinkError),
+    /// He did not believe us, or does not know the key.
+    #[error("it left when it was to prove that it has the key")]
+    Left,
     #[error("it has no key")]
     NoKey,
     #[error("its key is not the cluster's")]
@@ -77,7 +80,10 @@ impl Porter {
             .as_ref()
             .map(|key| key.prove(&[SERVER_PROOF, &said_hello, &said_terms]));
         say(link, &Challenge::Known { terms, proof });
-        let (answer, _) = hear::<Answer>(reader).await?;
+        let (answer, _) = hear::<Answer>(reader).await.map_err(|error| match error {
+            LinkError::Ended => Turned::Left,
+            other => Turned::Link(other),
+        })?;
         if let Some(key) = &self.key {
             let proof = answer.proof.unwrap_or_default();
             if !key.verifies(&[CLIENT_PROOF, &said_hello, &said_terms], &proof) {

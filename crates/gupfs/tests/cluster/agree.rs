@@ -1,0 +1,151 @@
+//! Two mounts agree as two processes on one host would.
+
+use crate::running::{can_mount, gupfs};
+use crate::town::{Town, text};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+#[test]
+fn what_one_mount_does_the_other_sees_at_once() {
+    if !can_mount() {
+        return;
+    }
+    let town = Town::new(2, 2);
+    let (a, b) = (&town.mounts[0].at, &town.mounts[1].at);
+    // Small, larger, larger than an object's first part; each read through a handle that is open already.
+    fs::write(a.join("f"), "one").unwrap();
+    let mut reader = File::open(b.join("f")).unwrap();
+    let mut seen = String::new();
+    reader.read_to_string(&mut seen).unwrap();
+    assert_eq!(seen, "one");
+    for len in [10, 4_096, 100_000, 6 << 20, 3, 0, 70_000] {
+        let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + len) as u8).collect();
+        fs::write(a.join("f"), &bytes).unwrap();
+        assert_eq!(fs::metadata(b.join("f")).unwrap().len(), len as u64);
+        let mut seen = Vec::new();
+        reader.rewind().unwrap();
+        reader.read_to_end(&mut seen).unwrap();
+        assert!(seen == bytes, "{len} bytes");
+    }
+    drop(reader);
+    // A writer that stays: who looks sees each write, and its end.
+    let writer = File::create(a.join("w")).unwrap();
+    for round in 1..20u64 {
+        writer
+            .write_at(&[round as u8; 5_000], round * 5_000)
+            .unwrap();
+        assert_eq!(
+            fs::metadata(b.join("w")).unwrap().len(),
+            (round + 1) * 5_000
+        );
+        let mut one = [0; 1];
+        let other = File::open(b.join("w")).unwrap();
+        other
+            .read_exact_at(&mut one, round * 5_000 + 4_999)
+            .unwrap();
+        assert_eq!(one[0], round as u8);
+    }
+    // Names.
+    fs::rename(a.join("w"), a.join("v")).unwrap();
+    assert!(fs::metadata(b.join("w")).is_err());
+    fs::hard_link(b.join("v"), b.join("u")).unwrap();
+    assert_eq!(fs::metadata(a.join("v")).unwrap().nlink(), 2);
+    fs::create_dir(b.join("d")).unwrap();
+    assert!(fs::remove_dir(a.join("d")).is_ok());
+    assert!(File::create(b.join("d/x")).is_err());
+    // A file that one holds open and the other removes lives on until it is closed.
+    fs::remove_file(b.join("u")).unwrap();
+    fs::remove_file(b.join("v")).unwrap();
+    writer.write_at(b"!", 99).unwrap();
+    assert_eq!(writer.metadata().unwrap().len(), 100_000);
+    let held = File::open(format!("/proc/self/fd/{}", writer.as_raw_fd())).unwrap();
+    let mut last = [0; 1];
+    held.read_exact_at(&mut last, 99).unwrap();
+    assert_eq!(&last, b"!");
+    drop((writer, held));
+    town.wait_until("purged", |status| status["mds"]["purging"] == 0);
+    town.stop();
+}
+
+#[test]
+fn appends_of_two_mounts_are_neither_lost_nor_mixed() {
+    if !can_mount() {
+        return;
+    }
+    let town = Town::new(2, 2);
+    const LINES: usize = 150;
+    std::thread::scope(|scope| {
+        for (number, mount) in town.mounts.iter().enumerate() {
+            scope.spawn(move || {
+                for line in 0..LINES {
+                    let mut log = OpenOptions::new();
+                    let mut log = log
+                        .create(true)
+                        .append(true)
+                        .open(mount.at.join("log"))
+                        .unwrap();
+                    // Of many lengths, so that the file leaves its inode in the middle of it.
+                    let text = format!("{number} {line} {}\n", "x".repeat(line));
+                    log.write_all(text.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    let log = fs::read_to_string(town.mounts[0].at.join("log")).unwrap();
+    assert_eq!(
+        log,
+        fs::read_to_string(town.mounts[1].at.join("log")).unwrap()
+    );
+    for number in 0..2 {
+        let prefix = format!("{number} ");
+        let lines: Vec<&str> = log
+            .lines()
+            .filter(|line| line.starts_with(&prefix))
+            .collect();
+        assert_eq!(lines.len(), LINES);
+        for (line, said) in lines.iter().enumerate() {
+            assert_eq!(*said, format!("{number} {line} {}", "x".repeat(line)));
+        }
+    }
+    town.stop();
+}
+
+#[test]
+fn an_ost_that_is_added_serves_at_once() {
+    if !can_mount() {
+        return;
+    }
+    let town = Town::new(1, 1);
+    let added = town.add(&town.osts(0).join("disk2"));
+    assert!(
+        String::from_utf8_lossy(&added.stdout).contains("is ost2 now"),
+        "{added:?}"
+    );
+    town.wait_until("used", |status| {
+        status["mds"]["targets"][2]["usable"] == true
+    });
+    let mount = &town.mounts[0].at;
+    let set = gupfs([
+        "layout",
+        "set",
+        "--count",
+        "all",
+        "--first-component",
+        "0",
+        &text(mount),
+    ]);
+    assert!(set.status.success(), "{set:?}");
+    fs::write(mount.join("wide"), vec![5; 8 << 20]).unwrap();
+    let layout = gupfs(["layout", "get", "--json", &text(&mount.join("wide"))]);
+    let layout: serde_json::Value = serde_json::from_slice(&layout.stdout).unwrap();
+    let objects = layout["file"]["components"][0]["objects"]
+        .as_array()
+        .unwrap();
+    assert_eq!(objects.len(), 3, "{layout:#}");
+    // The same directory is not added twice, and a used one not at all.
+    let again = town.add(&town.osts(0).join("disk2"));
+    assert_eq!(again.status.code(), Some(2), "{again:?}");
+    town.stop();
+}

@@ -1,0 +1,12 @@
+//! A cluster of real daemons on this host: one metadata server, two object servers, several mounts.
+
+#![allow(clippy::disallowed_methods)] // real processes are waited for, in real time
+
+#[path = "../running/mod.rs"]
+mod running;
+
+mod agree;
+mod load;
+mod refused;
+mod survive;
+mod town;

@@ -1,0 +1,84 @@
+//! Who does not belong is told so, at once.
+
+use crate::running::{can_mount, gupfs, refused};
+use crate::town::{Daemon, Town, text};
+use expect_test::expect;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
+
+fn said(town: &Town, output: &Output) -> String {
+    refused(output, &town.root()).replace(&town.at, "AT")
+}
+
+#[test]
+fn keys_that_are_wrong_missing_or_open_to_others() {
+    if !can_mount() {
+        return;
+    }
+    let town = Town::new(1, 0);
+    let point = town.root().join("mnt");
+    fs::create_dir(&point).unwrap();
+    let wrong = town.root().join("wrong.key");
+    fs::write(&wrong, [1; 32]).unwrap();
+    fs::set_permissions(&wrong, fs::Permissions::from_mode(0o600)).unwrap();
+    let mount = |key: &str| {
+        let (at, point) = (&town.at, text(&point));
+        said(&town, &gupfs(["mount", at, &point, "--key", key]))
+    };
+    expect![[r#"
+        2
+        gupfs mount: cannot reach the metadata server at 'AT': it did not prove that it has the key of this cluster.
+    "#]]
+    .assert_eq(&mount(&text(&wrong)));
+    fs::set_permissions(&wrong, fs::Permissions::from_mode(0o644)).unwrap();
+    expect![[r#"
+        2
+        gupfs mount: others than its owner may read the cluster's key 'DIR/wrong.key'.
+          → chmod 600 'DIR/wrong.key'.
+    "#]]
+    .assert_eq(&mount(&text(&wrong)));
+    fs::set_permissions(&wrong, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&wrong, [1; 31]).unwrap();
+    expect![[r#"
+        2
+        gupfs mount: 'DIR/wrong.key' is not a cluster's key: it has 31 bytes, and a key has 32.
+    "#]]
+    .assert_eq(&mount(&text(&wrong)));
+    let status = gupfs(["status", &town.at, "--key", &town.key()]);
+    let status = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(status.contains("turned away"), "{status}");
+    town.stop();
+}
+
+#[test]
+fn without_a_key_nobody_listens_beyond_this_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = text(dir.path());
+    if std::path::Path::new("/etc/gupfs/cluster.key").exists() {
+        return; // it would be used
+    }
+    let output = gupfs(["oss", &target, "--listen", "0.0.0.0:0"]);
+    expect![[r#"
+        2
+        gupfs oss: without the cluster's key nobody listens at '0.0.0.0:0': every host that reaches it could read and write everything.
+          → name the key's file with --key, or listen at 127.0.0.1.
+    "#]]
+    .assert_eq(&refused(&output, dir.path()));
+}
+
+#[test]
+fn a_store_has_one_metadata_server() {
+    if !can_mount() {
+        return;
+    }
+    let town = Town::new(1, 0);
+    let second = Daemon::try_start(&["mds", &text(&town.store()), "--listen", "127.0.0.1:0"]);
+    let why = second.err().unwrap();
+    assert!(why.contains("is in use by process"), "{why}");
+    let mount = town.root().join("nowhere");
+    fs::create_dir(&mount).unwrap();
+    let output = gupfs(["up", &text(&town.store()), "--mount", &text(&mount)]);
+    assert!(said(&town, &output).contains("is in use by process"));
+    town.stop();
+}

@@ -1,0 +1,112 @@
+//! Any daemon may die and come back: clients wait, ask again, and nothing is lost or done twice.
+
+use crate::load::{self, Journal};
+use crate::running::can_mount;
+use crate::town::Town;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Programs at work while daemons are killed.
+const PROGRAMS: usize = 4;
+
+fn kills() -> usize {
+    let set = std::env::var("GUPFS_CLUSTER_KILLS");
+    set.map_or(8, |set| set.parse().unwrap())
+}
+
+#[test]
+fn servers_are_killed_and_every_operation_is_done_once() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(2, 2);
+    let mounts: Vec<_> = town.mounts.iter().map(|mount| mount.at.clone()).collect();
+    let ends = AtomicBool::new(false);
+    let journals: Vec<Journal> = std::thread::scope(|scope| {
+        let programs: Vec<_> = (0..PROGRAMS)
+            .map(|number| {
+                let (mount, ends) = (&mounts[number % mounts.len()], &ends);
+                scope.spawn(move || load::work(mount, &format!("program{number}"), ends))
+            })
+            .collect();
+        // A fixed order that has every daemon die after every other.
+        for kill in 0..kills() {
+            std::thread::sleep(Duration::from_millis(300 + (kill as u64 * 377) % 900));
+            let daemon = match [0, 1, 2, 0, 2, 1, 1, 0, 0, 2, 2][kill % 11] {
+                0 => &mut town.mds,
+                oss => &mut town.osses[oss - 1],
+            };
+            daemon.kill();
+            std::thread::sleep(Duration::from_millis((kill as u64 * 211) % 700));
+            daemon.start_again();
+        }
+        ends.store(true, Relaxed);
+        let journals = programs.into_iter().map(|program| program.join().unwrap());
+        journals.collect()
+    });
+    let done: u64 = journals.iter().map(|journal| journal.operations).sum();
+    eprintln!("{} kills, {done} operations, each done once", kills());
+    for journal in &journals {
+        for mount in &mounts {
+            journal.compare(mount);
+        }
+    }
+    town.stop();
+}
+
+#[test]
+fn a_call_waits_for_a_server_that_is_away_and_the_status_says_so() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 1);
+    let mount = town.mounts[0].at.clone();
+    fs::write(mount.join("f"), vec![9; 100_000]).unwrap();
+    town.osses[0].kill();
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| fs::read(mount.join("f")));
+        std::thread::sleep(Duration::from_millis(1_500));
+        let output = crate::running::gupfs([std::path::Path::new("status"), &mount]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("NOT CONNECTED"), "{said}");
+        assert!(said.contains("read asked ost"), "{said}");
+        town.osses[0].start_again();
+        assert!(reading.join().unwrap().unwrap() == vec![9; 100_000]);
+    });
+    town.mds.kill();
+    std::thread::scope(|scope| {
+        let making = scope.spawn(|| fs::create_dir(mount.join("d")));
+        std::thread::sleep(Duration::from_millis(700));
+        town.mds.start_again();
+        making.join().unwrap().unwrap();
+    });
+    town.stop();
+}
+
+#[test]
+fn a_mount_that_dies_leaves_nothing_that_others_wait_for_longer_than_its_term() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 2);
+    let (a, b) = (town.mounts[0].at.clone(), town.mounts[1].at.clone());
+    let mut writer = fs::File::create(a.join("f")).unwrap();
+    std::io::Write::write_all(&mut writer, &vec![3; 200_000]).unwrap();
+    town.mounts[0].daemon.kill();
+    // Its session ends after its term; then the objects say how long the file is.
+    let begun = std::time::Instant::now();
+    assert!(fs::read(b.join("f")).unwrap() == vec![3; 200_000]);
+    assert!(
+        begun.elapsed() < Duration::from_secs(40),
+        "{:?}",
+        begun.elapsed()
+    );
+    fs::write(b.join("f"), "mine now").unwrap();
+    drop(writer);
+    town.mounts.remove(0);
+    town.wait_until("one session", |status| {
+        status["mds"]["sessions"].as_object().unwrap().len() == 1
+    });
+    town.stop();
+}

@@ -1,0 +1,244 @@
+//! Daemons that are started, killed and started again, and gone when the test ends.
+
+use crate::running::{PATIENCE, command, gupfs, wait_until_unmounted};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// One process, which can be started again with the same arguments.
+pub struct Daemon {
+    args: Vec<String>,
+    child: Child,
+    pub ready: String,
+}
+
+impl Daemon {
+    pub fn start(args: &[&str]) -> Daemon {
+        Daemon::try_start(args).unwrap_or_else(|said| panic!("gupfs {}: {said}", args[0]))
+    }
+
+    /// Err is what it said before it ended.
+    pub fn try_start(args: &[&str]) -> Result<Daemon, String> {
+        let (child, ready) = spawn(args)?;
+        Ok(Daemon {
+            args: args.iter().map(ToString::to_string).collect(),
+            child,
+            ready,
+        })
+    }
+
+    /// kill -9, and wait until the process is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub fn start_again(&mut self) {
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        let (child, ready) = spawn(&args).unwrap_or_else(|said| panic!("again {args:?}: {said}"));
+        (self.child, self.ready) = (child, ready);
+    }
+
+    /// SIGTERM; the exit code.
+    pub fn stop(&mut self) -> i32 {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "it does not end: {:?}",
+                self.args
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(args: &[&str]) -> Result<(Child, String), String> {
+    let mut child = command()
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut errors = child.stderr.take().unwrap();
+    let said = std::thread::spawn(move || {
+        let mut said = String::new();
+        let _ = errors.read_to_string(&mut said);
+        eprint!("{said}");
+        said
+    });
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for line in lines.by_ref() {
+        let line = line.unwrap();
+        if line.contains("ready in") {
+            // Whoever prints to a pipe that nobody reads is ended by it.
+            std::thread::spawn(move || lines.for_each(drop));
+            return Ok((child, line));
+        }
+    }
+    let status = child.wait().unwrap();
+    Err(format!("{status}\n{}", said.join().unwrap()))
+}
+
+/// One metadata server, object servers with two targets each, mounts. Mounts end first, then servers.
+pub struct Town {
+    pub mounts: Vec<Mounted>,
+    pub osses: Vec<Daemon>,
+    pub mds: Daemon,
+    /// "127.0.0.1:port"
+    pub at: String,
+    dir: tempfile::TempDir,
+}
+
+pub struct Mounted {
+    pub at: PathBuf,
+    pub daemon: Daemon,
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = self.daemon.child.kill();
+        let _ = self.daemon.child.wait();
+        wait_until_unmounted(&self.at);
+    }
+}
+
+impl Town {
+    pub fn new(osses: usize, mounts: usize) -> Town {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let store = text(&root.join("mds"));
+        let mds = Daemon::start(&["mds", &store, "--listen", "127.0.0.1:0"]);
+        let at = word_after(&mds.ready, "served at ");
+        // The same port again after a kill.
+        drop(mds);
+        let mds = Daemon::start(&["mds", &store, "--listen", &at]);
+        let mut town = Town {
+            mounts: Vec::new(),
+            osses: Vec::new(),
+            mds,
+            at,
+            dir,
+        };
+        for oss in 0..osses {
+            std::fs::create_dir(town.osts(oss)).unwrap();
+            for disk in 0..2 {
+                let added = town.add(&town.osts(oss).join(format!("disk{disk}")));
+                assert!(added.status.success(), "{added:?}");
+            }
+            let daemon = town.start_oss(oss);
+            town.osses.push(daemon);
+        }
+        for _ in 0..mounts {
+            town.mount();
+        }
+        town
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap()
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.root().join("mds")
+    }
+
+    pub fn key(&self) -> String {
+        text(&self.store().join("cluster.key"))
+    }
+
+    /// The directory of one object server's targets.
+    pub fn osts(&self, oss: usize) -> PathBuf {
+        self.root().join(format!("osts{oss}"))
+    }
+
+    pub fn add(&self, dir: &Path) -> Output {
+        let (dir, key) = (text(dir), self.key());
+        gupfs(["ost", "add", &dir, "--mds", &self.at, "--key", &key])
+    }
+
+    fn start_oss(&self, oss: usize) -> Daemon {
+        let (dir, key) = (text(&self.osts(oss)), self.key());
+        let args = ["oss", &dir, "--mds", &self.at, "--key", &key];
+        let first = Daemon::start(&[&args[..], &["--listen", "127.0.0.1:0"]].concat());
+        let at = word_after(&first.ready, "served at ");
+        drop(first);
+        Daemon::start(&[&args[..], &["--listen", at.trim_end_matches(',')]].concat())
+    }
+
+    pub fn mount(&mut self) -> PathBuf {
+        let point = self.root().join(format!("mnt{}", self.mounts.len()));
+        std::fs::create_dir(&point).unwrap();
+        let (at, key) = (text(&point), self.key());
+        let transport = std::env::var("GUPFS_TEST_TRANSPORT").unwrap_or("device".into());
+        let args = [
+            "mount",
+            &self.at,
+            &at,
+            "--key",
+            &key,
+            "--transport",
+            &transport,
+        ];
+        let daemon = Daemon::start(&args);
+        self.mounts.push(Mounted {
+            at: point.clone(),
+            daemon,
+        });
+        point
+    }
+
+    /// What `gupfs status` of the metadata server says.
+    pub fn status(&self) -> serde_json::Value {
+        let output = gupfs(["status", "--json", &text(&self.store())]);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    }
+
+    pub fn wait_until(&self, what: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let status = self.status();
+            if is_so(&status) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "never {what}: {status:#}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Everything is told to end, and does so well.
+    pub fn stop(mut self) {
+        for mut mount in self.mounts.drain(..) {
+            assert_eq!(mount.daemon.stop(), 0);
+        }
+        assert_eq!(self.mds.stop(), 0);
+        for oss in &mut self.osses {
+            assert_eq!(oss.stop(), 0);
+        }
+    }
+}
+
+pub fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_string()
+}
+
+fn word_after(line: &str, before: &str) -> String {
+    let rest = line
+        .split_once(before)
+        .unwrap_or_else(|| panic!("{line}"))
+        .1;
+    rest.split([',', ' ']).next().unwrap().to_string()
+}
