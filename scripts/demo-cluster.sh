@@ -77,11 +77,13 @@ wire() {
 start() {
     local host=$1 lines
     shift
-    lines=$(grep -c "ready in" "$place/$host.out" 2>/dev/null || true)
-    on "$host" "$gupfs" "$@" >>"$place/$host.out" 2>>"$place/$host.log" &
+    touch "$place/$host.out"
+    lines=$(grep -c "ready in" "$place/$host.out" || true)
+    # Not through `on`: the process whose number we note must be gupfs itself.
+    nsenter --net="/run/netns/$tag-$host" "$gupfs" "$@" >>"$place/$host.out" 2>>"$place/$host.log" &
     pid[$host]=$!
     for _ in $(seq 600); do
-        [ "$(grep -c "ready in" "$place/$host.out" || true)" -gt "${lines:-0}" ] && return
+        [ "$(grep -c "ready in" "$place/$host.out" || true)" -gt "$lines" ] && return
         kill -0 "${pid[$host]}" 2>/dev/null || break
         sleep 0.05
     done

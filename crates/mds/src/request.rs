@@ -6,7 +6,7 @@ use crate::stats::Kind;
 use crate::waits::{Awaited, Who};
 use gupfs_names::Op;
 use gupfs_proto::meta::{self, Answer, Reply, Request};
-use gupfs_proto::{Refusal, Seq};
+use gupfs_proto::{Refusal, Seq, SessionId};
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Core {
@@ -62,13 +62,22 @@ impl Core {
             self.room(who).await?;
         }
         let applied = self.place(asker, request).await?;
+        let mut ending = applied.ended.map(|session| Ending {
+            core: self,
+            session,
+            is_done: false,
+        });
         self.committed(who, applied.seq).await?;
         *seq = applied.seq.max(*seq);
         if applied.heard {
             // What was told meanwhile is committed, and the answer rests on it.
             *seq = self.kv.committed_seq().max(*seq);
         }
-        self.settle(who, &request.op, applied, seq).await
+        let answer = self.settle(who, &request.op, applied, seq).await;
+        if let Some(ending) = &mut ending {
+            ending.is_done = true;
+        }
+        answer
     }
 
     /// Drives an operation. That there is no space is not believed while no target's server has been heard of: after a start
@@ -132,6 +141,23 @@ impl Core {
     fn refusal_to_serve(&self) -> Refusal {
         let why = self.failure().unwrap_or("the metadata server is stopped");
         Refusal::StoreFailed(why.into())
+    }
+}
+
+/// A session that has ended is cleared up after, also when its client is gone before it was told so.
+struct Ending<'a> {
+    core: &'a Core,
+    session: SessionId,
+    is_done: bool,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.core
+                .unfinished
+                .add(self.session, &Refusal::Interrupted);
+        }
     }
 }
 

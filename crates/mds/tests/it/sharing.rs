@@ -199,3 +199,25 @@ fn a_removed_file_waits_for_who_is_cut_off_and_not_for_who_has_ended() {
         house.check().await;
     });
 }
+
+#[test]
+fn a_client_that_is_gone_before_its_goodbye_is_answered_holds_nobody_up() {
+    simulate(async {
+        let house = Simulated::new(4);
+        let life = house.start().await;
+        let one = Client::open(&life.mds).await;
+        let two = Client::open(&life.mds).await;
+        let ino = one.create(0, InodeId::ROOT, "f").await.unwrap();
+        let opened = one.begin_write(ino).await;
+        crate::writers::write(&house.osts, &opened, 9_000, 4_000_000_000);
+        for ost in &house.osts {
+            ost.set_slow(Duration::from_secs(3));
+        }
+        let goodbye = tokio::spawn(async move { one.change(0, Op::CloseSession).await });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        goodbye.abort();
+        let look = tokio::time::timeout(Duration::from_secs(20), two.attr(ino));
+        assert_eq!(look.await.unwrap().unwrap().size, 9_000);
+        life.mds.stop().await.unwrap();
+    });
+}
