@@ -49,6 +49,8 @@ pub struct Core {
     /// Requests that are not answered yet, and who waits for the last of them.
     pub under_way: AtomicU64,
     pub last_answered: Notify,
+    /// Somebody holds a file for writing no more.
+    pub holding_ended: Notify,
     pub stopping: AtomicBool,
     /// Why nothing is served any more. Set once: the first failure is the cause.
     failed: OnceLock<String>,
@@ -93,6 +95,7 @@ impl Core {
             reserving: tokio::sync::Mutex::new(()),
             under_way: AtomicU64::new(0),
             last_answered: Notify::new(),
+            holding_ended: Notify::new(),
             stopping: AtomicBool::new(false),
             failed: OnceLock::new(),
             root: Caller::root(),

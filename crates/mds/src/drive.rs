@@ -224,6 +224,8 @@ impl Core {
             }
         }
         match op {
+            Op::Client(meta::Op::EndWrite { keep: false, .. })
+            | Op::Chore(ChoreOp::RecoverWriter { .. }) => self.holding_ended.notify_waiters(),
             Op::Chore(ChoreOp::CutDone { id, .. }) if applied.answer.is_ok() => {
                 self.cuts.remove(*id)
             }

@@ -9,6 +9,7 @@ use crate::waits::{Awaited, Who};
 use gupfs_names::{Key, KeyRange, Parsed, Words};
 use gupfs_proto::recall::Request;
 use gupfs_proto::{InodeId, Refusal, SessionId};
+use std::pin::pin;
 
 /// What one operation has of other sessions' files: their words, and its turn.
 #[derive(Default)]
@@ -70,16 +71,35 @@ impl Core {
                 true => (Awaited::GiveBack(session, ino), Request::GiveBack { ino }),
                 false => (Awaited::Tell(session, ino), Request::Tell { ino }),
             };
-            let word = self.ask_session(session, &question);
+            let word = async {
+                tokio::select! {
+                    biased;
+                    word = self.ask_session(session, &question) => word.map(Some),
+                    // It has given the file back before it heard the question, and may wait for it behind us by now.
+                    held = self.holds_no_more(session, ino) => held.map(|()| None),
+                }
+            };
             match self.waits.wait(asker.who, awaited, word).await?? {
-                Word::Said(_) => {}
-                Word::Gone => hearing.words.silent(ino, session),
+                Some(Word::Said(_)) | None => {}
+                Some(Word::Gone) => hearing.words.silent(ino, session),
             }
         }
         if !give_back {
             hearing.words.told(ino);
         }
         Ok(())
+    }
+
+    /// Returns when this session is not recorded as the file's holder.
+    async fn holds_no_more(&self, session: SessionId, ino: InodeId) -> Result<(), Refusal> {
+        loop {
+            let mut changed = pin!(self.holding_ended.notified());
+            changed.as_mut().enable();
+            if !self.holders_of(ino).await?.contains(&session) {
+                return Ok(());
+            }
+            changed.await;
+        }
     }
 
     async fn holders_of(&self, ino: InodeId) -> Result<Vec<SessionId>, Refusal> {

@@ -640,3 +640,47 @@ async fn a_stat_is_no_older_than_what_was_written_before_it() {
     assert_eq!(one.client.status().held_inodes, 0);
     assert_eq!(stat.await.unwrap(), 9_010);
 }
+
+/// Hears the server's questions late.
+struct HardOfHearing(Arc<gupfs_client::Client>, gupfs_world::Clock);
+
+impl Service<gupfs_proto::recall::Request, gupfs_proto::recall::Reply> for HardOfHearing {
+    async fn answer(
+        self: Arc<Self>,
+        question: gupfs_proto::recall::Request,
+    ) -> gupfs_proto::recall::Reply {
+        self.1.sleep(Duration::from_millis(50)).await;
+        self.0.clone().answer(question).await
+    }
+}
+
+/// The question comes when the file was closed and is written again: the answer would wait for that write, which waits for
+/// who asks.
+#[tokio::test(start_paused = true)]
+async fn a_question_to_who_holds_the_file_no_more_keeps_nobody_waiting() {
+    let site = Site::new(9, 2).await;
+    let (one, two) = site.two();
+    let clock = gupfs_world::Clock::real();
+    let late = HardOfHearing(one.client.clone(), clock);
+    let back = Peer::local(Arc::new(late));
+    site.servers.mds.attach(one.client.session(), back);
+    let mine = one.create("f").await;
+    let his = two.open(mine.ino()).await;
+    append(one, &mine, &[1; 9_000]).await;
+    let asks = append(two, &his, &[2; 9_000]);
+    let closes_and_writes = async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let again = one.open(mine.ino()).await;
+        one.client.release(mine.id()).await.unwrap();
+        one.client.release(again.id()).await.unwrap();
+        let again = one.open(his.ino()).await;
+        append(one, &again, &[3; 9_000]).await
+    };
+    let begun = tokio::time::Instant::now();
+    tokio::join!(asks, closes_and_writes);
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+}
