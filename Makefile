@@ -9,7 +9,7 @@
 #   make bench       speeds, as ratios to the local file system, into bench/results/
 #   make bench-door  its last part alone: requests a second through the kernel's door, beside fuser and libfuse
 #   make build       the binary, optimised, in $(TARGET)/release/gupfs
-#   make install     into $(DESTDIR)$(PREFIX): binary, man pages, completions
+#   make install     into $(DESTDIR)$(PREFIX): binary, man pages, completions, systemd units
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -93,6 +93,7 @@ bench-door:
 install: build
 	install -D -m 755 "$(TARGET)/release/gupfs" "$(DESTDIR)$(PREFIX)/bin/gupfs"
 	install -d "$(DESTDIR)$(PREFIX)/share/man/man1"
+	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/lib/systemd/system" systemd/*.service
 	"$(TARGET)/release/gupfs" man --dir "$(DESTDIR)$(PREFIX)/share/man/man1"
 	install -d "$(DESTDIR)$(PREFIX)/share/bash-completion/completions"
 	"$(TARGET)/release/gupfs" completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/gupfs"

@@ -228,6 +228,15 @@ mod tests {
     }
 
     #[test]
+    fn the_configurations_of_the_services_are_read() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cluster");
+        for name in ["mds.toml", "oss.toml", "mount.toml"] {
+            let config = Config::read(&dir.join(name)).unwrap();
+            assert_ne!(config, Config::default(), "{name}");
+        }
+    }
+
+    #[test]
     fn the_example_in_docs_is_read_and_mentions_every_key() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gupfs.example.toml");
         let text = std::fs::read_to_string(&path).unwrap();

@@ -54,7 +54,7 @@ impl Journal {
             open.write(true).create_new(true);
             let mut made = self.does("create", &path, || open.open(&path));
             self.does("write", &path, || made.write_all(&bytes));
-            if round % 3 == 0 {
+            if round.is_multiple_of(3) {
                 self.does("fsync", &path, || made.sync_all());
             }
             self.files.insert(format!("d{round}/{file}"), bytes);
@@ -68,7 +68,7 @@ impl Journal {
         self.files.remove(&format!("d{round}/small"));
         let listed = self.does("readdir", &dir, || listing(&dir));
         assert_eq!(listed, ["large", "linked", "moved"], "{}", dir.display());
-        if round > 4 && round % 2 == 0 {
+        if round > 4 && round.is_multiple_of(2) {
             let old = top.join(format!("d{}", round - 4));
             self.does("rm -r", &old, || fs::remove_dir_all(&old));
             let prefix = format!("d{}/", round - 4);
