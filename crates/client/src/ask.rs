@@ -77,7 +77,11 @@ impl Client {
         if reply.result == Err(Refusal::SessionEnded) {
             self.session_has_ended(session);
         } else {
+            let known = self.view.map_epoch();
             self.view.see(&reply);
+            if reply.map_epoch > known {
+                self.route.newer_map();
+            }
         }
         self.observe(&call, reply.result.is_ok());
         reply.result
@@ -97,7 +101,6 @@ impl Client {
     pub(crate) async fn ask_ost(&self, ost: OstId, op: data::Op) -> data::Reply {
         let call = self.call(Whom::Ost(ost), op.name(), data_subject(&op));
         let underway = self.calls.begin(call);
-        let peer = self.route.ost(ost, self.view.map_epoch()).await?;
         let request = data::Request {
             session: self.session(),
             map_epoch: self.view.map_epoch(),
@@ -105,10 +108,26 @@ impl Client {
             ost,
             op,
         };
-        let reply = peer.call(request).await;
+        let reply = self.ask_where_it_is(request).await;
         drop(underway);
         self.observe(&call, reply.is_ok());
         reply
+    }
+
+    /// Also when the target is served elsewhere meanwhile.
+    async fn ask_where_it_is(&self, request: data::Request) -> data::Reply {
+        let (ost, newest) = (request.ost, || self.view.map_epoch());
+        loop {
+            let peer = self.route.ost(ost, newest()).await?;
+            if !self.route.is_found() {
+                return peer.call(request).await;
+            }
+            tokio::select! {
+                biased;
+                reply = peer.call(request.clone()) => return reply,
+                () = self.route.moved(ost, newest) => {}
+            }
+        }
     }
 
     fn call(&self, whom: Whom, what: &'static str, ino: Option<InodeId>) -> Call {

@@ -6,8 +6,10 @@ use gupfs_rpc::Peer;
 use gupfs_world::Clock;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 pub type Mds = Peer<meta::Request, meta::Reply>;
 pub type Ost = Peer<data::Request, data::Reply>;
@@ -26,12 +28,20 @@ pub struct Route {
     pub mds: Mds,
     osts: RwLock<Osts>,
     finder: Option<Finder>,
+    /// There is a newer map than was known.
+    newer: Notify,
 }
 
 struct Osts {
     epoch: MapEpoch,
     /// Each with its address, which is empty for one in this process.
     known: BTreeMap<OstId, (String, Ost)>,
+}
+
+impl Osts {
+    fn peer(&self, ost: OstId) -> Option<Ost> {
+        self.known.get(&ost).map(|(_, peer)| peer.clone())
+    }
 }
 
 struct Finder {
@@ -55,6 +65,7 @@ impl Route {
                 known: known.collect(),
             }),
             finder: None,
+            newer: Notify::new(),
         }
     }
 
@@ -86,8 +97,7 @@ impl Route {
         loop {
             let (epoch, peer) = {
                 let osts = self.osts.read();
-                let known = osts.known.get(&ost);
-                (osts.epoch, known.map(|(_, peer)| peer.clone()))
+                (osts.epoch, osts.peer(ost))
             };
             let unknown = || Refusal::TargetDown {
                 ost,
@@ -103,17 +113,38 @@ impl Route {
             let Some(expected) = self.ask_for_map(finder, epoch).await? else {
                 continue;
             };
-            let found = self
-                .osts
-                .read()
-                .known
-                .get(&ost)
-                .map(|(_, peer)| peer.clone());
+            let found = self.osts.read().peer(ost);
             match found {
                 Some(peer) => return Ok(peer),
                 None if expected.contains(&ost) => finder.clock.sleep(ASK_AGAIN).await,
                 None => return Err(unknown()),
             }
+        }
+    }
+
+    /// Whether targets may come and go.
+    pub fn is_found(&self) -> bool {
+        self.finder.is_some()
+    }
+
+    /// A newer map than was known exists.
+    pub fn newer_map(&self) {
+        self.newer.notify_waiters();
+    }
+
+    /// Returns when the target is served elsewhere than when this was called.
+    pub async fn moved(&self, ost: OstId, newest: impl Fn() -> MapEpoch) {
+        let place = |osts: &Osts| osts.known.get(&ost).map(|(address, _)| address.clone());
+        let was = place(&self.osts.read());
+        loop {
+            let mut newer = pin!(self.newer.notified());
+            newer.as_mut().enable();
+            // That the map cannot be had now is told by the call itself, or by the next.
+            let _ = self.ost(ost, newest()).await;
+            if place(&self.osts.read()) != was {
+                return;
+            }
+            newer.await;
         }
     }
 

@@ -20,6 +20,11 @@ fn help_lists_the_commands() {
 
         Commands:
           up           Start everything on this machine and mount it; an empty directory is made a store
+          mds          Serve the metadata of a file system to other hosts; an empty directory is made a
+                       store
+          oss          Serve the targets of this host: where the bytes of files lie
+          ost          Make targets for a cluster
+          mount        Mount a file system that servers on other hosts (or this one) serve
           stop         Unmount and stop a running gupfs; everything is kept
           status       Show what runs, what it does, what it waits for, what is damaged
           df           Show the space of each OST and of all together
@@ -62,6 +67,8 @@ fn help_of_up_tells_all_it_takes() {
                                             [default: as many as there are, 4 in a new store]
               --config <FILE>               Configuration file; flags win over it
               --listen-metrics <ADDR:PORT>  Serve metrics for Prometheus at http://ADDR:PORT/metrics
+              --listen <ADDR:PORT>          Others may mount it too, from here; at other addresses than
+                                            127.0.0.1 with the key DIR/cluster.key
               --log <FORMAT>                How logs are written [default: text] [possible values: text,
                                             json]
               --log-level <FILTER>          What is logged: error, warn, info, debug, trace, or by part
@@ -168,6 +175,11 @@ fn every_command_has_a_manual_page() {
         gupfs-layout-set.1
         gupfs-layout.1
         gupfs-man.1
+        gupfs-mds.1
+        gupfs-mount.1
+        gupfs-oss.1
+        gupfs-ost-add.1
+        gupfs-ost.1
         gupfs-status.1
         gupfs-stop.1
         gupfs-sync.1

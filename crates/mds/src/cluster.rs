@@ -26,11 +26,15 @@ impl Core {
     async fn here(&self, address: &str, words: &[TargetWord]) -> Reply {
         let mut refused = Vec::new();
         for word in words {
-            if let Err(refusal) = self.hear_from(address, word).await {
-                match refusal {
-                    Refusal::TargetDown { why, .. } => refused.push((word.ost, why)),
-                    other => return Err(other),
+            match self.targets.here(address, word) {
+                Ok(heard) => {
+                    if let Some(known) = heard.remember {
+                        self.remember(word.ost, &known).await?;
+                    }
+                    refused.extend(heard.refused.map(|why| (word.ost, why)));
                 }
+                Err(Refusal::TargetDown { why, .. }) => refused.push((word.ost, why)),
+                Err(other) => return Err(other),
             }
         }
         self.tell_placement();
@@ -40,25 +44,14 @@ impl Core {
         })
     }
 
-    async fn hear_from(&self, address: &str, word: &TargetWord) -> Result<(), Refusal> {
-        let heard = self.targets.here(address, word)?;
-        if let Some(known) = heard.remember {
-            self.remember(word.ost, &known).await?;
-        }
-        match &word.open {
-            Ok(_) => heard.verdict,
-            // It says itself that it does not serve: nothing to refuse.
-            Err(_) => Ok(()),
-        }
-    }
-
     async fn admit(&self, incarnation: Incarnation) -> Reply {
         let (ost, remember) = self.targets.admit(incarnation)?;
         if let Some(known) = remember {
             self.remember(ost, &known).await?;
-            let seq = self.kv.last_seq();
-            self.durable(Who::own("admit a target"), seq).await?;
         }
+        // Also when it was admitted before: whoever asked then may not have been answered.
+        let seq = self.kv.last_seq();
+        self.durable(Who::own("admit a target"), seq).await?;
         Ok(Answer::Admitted { ost })
     }
 

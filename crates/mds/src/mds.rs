@@ -165,6 +165,11 @@ impl Mds {
         }))
     }
 
+    /// Whether it is registered.
+    pub fn has_session(&self, session: SessionId) -> bool {
+        self.core.shard.lock().sessions.contains_key(&session)
+    }
+
     /// The way back to a client: from here on it can be asked. Whoever waits for this session asks it now.
     pub fn attach(&self, session: SessionId, back: Back) {
         // Not what has ended: it would never be detached.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 impl Service<Request, Reply> for Oss {
     async fn answer(self: Arc<Self>, request: Request) -> Reply {
-        let target = &self.objects(request.ost)?;
+        let target = &self.believed(request.ost).await?;
         target.see_map_epoch(request.map_epoch);
         match request.op {
             Op::Write {

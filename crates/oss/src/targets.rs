@@ -4,8 +4,9 @@ use crate::OssStatus;
 use gupfs_proto::{OstId, Refusal};
 use gupfs_store::object::{Objects, TargetStatus};
 use parking_lot::RwLock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// One target as it was found when the server started.
 pub enum Target {
@@ -24,6 +25,10 @@ pub struct Oss {
     /// Tells this host's volumes from those of others with the same numbers; 0 where all are on one host.
     host: u64,
     targets: RwLock<BTreeMap<OstId, Target>>,
+    /// Open, and nobody has said yet whether they are who they were: requests wait.
+    unheard: RwLock<BTreeSet<OstId>>,
+    /// Some were heard.
+    heard: Notify,
 }
 
 impl Oss {
@@ -49,6 +54,8 @@ impl Oss {
         Arc::new(Oss {
             host,
             targets: RwLock::new(served),
+            unheard: RwLock::default(),
+            heard: Notify::new(),
         })
     }
 
@@ -57,7 +64,7 @@ impl Oss {
         of_host ^ self.host
     }
 
-    /// Serves one more from here on, or one that could not be opened before.
+    /// One more, or one that could not be opened before. Its requests wait until `heard` was called for it.
     ///
     /// # Errors
     /// The target back, if one of this number serves already.
@@ -66,9 +73,32 @@ impl Oss {
         match targets.get(&ost) {
             Some(Target::Serving(_)) => Err(target),
             Some(Target::Down(_)) | None => {
+                self.unheard.write().insert(ost);
                 targets.insert(ost, target);
                 Ok(())
             }
+        }
+    }
+
+    /// Whoever knows has said of these that they are who they were, or they were refused (`Objects::refuse`).
+    pub fn heard(&self, osts: impl IntoIterator<Item = OstId>) {
+        let mut unheard = self.unheard.write();
+        osts.into_iter().for_each(|ost| {
+            unheard.remove(&ost);
+        });
+        drop(unheard);
+        self.heard.notify_waiters();
+    }
+
+    /// The objects of a target, when it may be believed.
+    pub(crate) async fn believed(&self, ost: OstId) -> Result<Objects, Refusal> {
+        loop {
+            let mut heard = std::pin::pin!(self.heard.notified());
+            heard.as_mut().enable();
+            if !self.unheard.read().contains(&ost) {
+                return self.objects(ost);
+            }
+            heard.await;
         }
     }
 

@@ -86,6 +86,24 @@ pub enum Op {
 }
 
 impl Op {
+    /// Whether it changes an object.
+    pub fn changes(&self) -> bool {
+        match self {
+            Op::Write { .. }
+            | Op::Cut { .. }
+            | Op::Allocate { .. }
+            | Op::Zero { .. }
+            | Op::Remove { .. } => true,
+            Op::Read { .. }
+            | Op::Sync { .. }
+            | Op::Confirm { .. }
+            | Op::Seek { .. }
+            | Op::Stat { .. }
+            | Op::List { .. }
+            | Op::Space => false,
+        }
+    }
+
     pub fn name(&self) -> &'static str {
         match self {
             Op::Write { .. } => "write",

@@ -51,6 +51,11 @@ pub struct Unreadable {
 pub trait Message: Sized + Send + 'static {
     const KIND: Kind;
 
+    /// Whether, given up on a fenced line, it must not take effect later than what is asked next.
+    fn must_be_fenced(&self) -> bool {
+        true
+    }
+
     fn write(self) -> Written;
 
     /// # Errors
@@ -122,6 +127,10 @@ plain! {
 
 impl Message for data::Request {
     const KIND: Kind = Kind::DATA;
+
+    fn must_be_fenced(&self) -> bool {
+        self.op.changes()
+    }
 
     fn write(mut self) -> Written {
         let payload = match &mut self.op {

@@ -1,5 +1,6 @@
 //! One frame: a head of 32 bytes, a body, a payload (docs/formats/frames.md).
 
+use crate::limits::HANDSHAKE_BODY;
 use bytes::{BufMut, Bytes, BytesMut};
 use gupfs_proto::limits::{BODY_MAX, PAYLOAD_MAX};
 use gupfs_proto::wire::{Kind, Written};
@@ -46,6 +47,26 @@ pub struct Packed {
     pub payload: Bytes,
 }
 
+/// How long a frame may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    pub body: u32,
+    pub payload: u32,
+}
+
+impl Limits {
+    /// Between two that know each other.
+    pub const AMONG_US: Limits = Limits {
+        body: BODY_MAX.0 as u32,
+        payload: PAYLOAD_MAX.0 as u32,
+    };
+    /// As long as the other side is a stranger.
+    pub const OF_STRANGERS: Limits = Limits {
+        body: HANDSHAKE_BODY,
+        payload: 0,
+    };
+}
+
 /// Why what came is no frame of ours. The connection is closed: where the next frame begins is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FrameError {
@@ -83,7 +104,7 @@ pub fn pack(
         payload: length(payload.len()),
         body_sum: crc32c::crc32c(&body),
     };
-    head.check_lengths(BODY_MAX.0 as u32)?;
+    head.check_lengths(Limits::AMONG_US)?;
     let mut front = BytesMut::with_capacity(HEAD + body.len());
     head.write(&mut front);
     front.put_slice(&body);
@@ -109,8 +130,7 @@ impl Head {
         debug_assert_eq!(into.len() - start, HEAD);
     }
 
-    /// `body_max` is smaller while the other side is a stranger.
-    pub fn read(bytes: &[u8; HEAD], body_max: u32) -> Result<Head, FrameError> {
+    pub fn read(bytes: &[u8; HEAD], limits: Limits) -> Result<Head, FrameError> {
         let u32_at = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
@@ -129,15 +149,15 @@ impl Head {
             payload: u32_at(20),
             body_sum: u32_at(24),
         };
-        head.check_lengths(body_max)?;
+        head.check_lengths(limits)?;
         Ok(head)
     }
 
-    fn check_lengths(&self, body_max: u32) -> Result<(), FrameError> {
-        if self.body > body_max {
+    fn check_lengths(&self, limits: Limits) -> Result<(), FrameError> {
+        if self.body > limits.body {
             return Err(FrameError::Body(self.body));
         }
-        if u64::from(self.payload) > PAYLOAD_MAX.0 {
+        if self.payload > limits.payload {
             return Err(FrameError::Payload(self.payload));
         }
         Ok(())
@@ -169,7 +189,7 @@ mod tests {
     }
 
     fn head(bytes: &[u8]) -> Result<Head, FrameError> {
-        Head::read(bytes[..HEAD].try_into().unwrap(), 1 << 20)
+        Head::read(bytes[..HEAD].try_into().unwrap(), Limits::AMONG_US)
     }
 
     #[test]
@@ -197,8 +217,8 @@ mod tests {
             FrameError::Body(BODY_MAX.0 as u32 + 1)
         );
         let front = packed().front;
-        let stranger = Head::read(front[..HEAD].try_into().unwrap(), 5);
-        assert_eq!(stranger, Err(FrameError::Body(6)));
+        let stranger = Head::read(front[..HEAD].try_into().unwrap(), Limits::OF_STRANGERS);
+        assert_eq!(stranger, Err(FrameError::Payload(9)));
     }
 
     proptest! {

@@ -3,6 +3,7 @@
 use crate::peer::Service;
 use crate::serve::Caller;
 use bytes::Bytes;
+use gupfs_proto::Refusal;
 use gupfs_proto::wire::{Kind, Message, Reply, Unreadable, Written};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -43,10 +44,19 @@ impl Hosts {
     }
 }
 
-pub(crate) type Answered = Pin<Box<dyn Future<Output = Result<Written, Unreadable>> + Send>>;
+pub(crate) type Answered = Pin<Box<dyn Future<Output = Written> + Send>>;
 
 pub(crate) trait Erased: Send + Sync {
+    /// What cannot be read is refused: asked again it would be no better.
     fn answer(&self, from: Option<Arc<Caller>>, body: Bytes, payload: Bytes) -> Answered;
+
+    /// A refusal in the form of these answers.
+    fn refuse(&self, why: Refusal) -> Written;
+}
+
+fn unread<A: Reply>(error: &Unreadable) -> Written {
+    tracing::warn!(%error, "a question that cannot be read");
+    A::refused(Refusal::Malformed(error.to_string())).write()
 }
 
 struct OfService<S, Q, A>(Arc<S>, PhantomData<fn(Q) -> A>);
@@ -55,9 +65,15 @@ impl<S: Service<Q, A>, Q: Message, A: Reply> Erased for OfService<S, Q, A> {
     fn answer(&self, _: Option<Arc<Caller>>, body: Bytes, payload: Bytes) -> Answered {
         let service = self.0.clone();
         Box::pin(async move {
-            let question = Q::read(&body, payload)?;
-            Ok(service.answer(question).await.write())
+            match Q::read(&body, payload) {
+                Ok(question) => service.answer(question).await.write(),
+                Err(error) => unread::<A>(&error),
+            }
         })
+    }
+
+    fn refuse(&self, why: Refusal) -> Written {
+        A::refused(why).write()
     }
 }
 
@@ -67,12 +83,19 @@ impl<H: Host<Q, A>, Q: Message, A: Reply> Erased for OfHost<H, Q, A> {
     fn answer(&self, from: Option<Arc<Caller>>, body: Bytes, payload: Bytes) -> Answered {
         let host = self.0.clone();
         Box::pin(async move {
-            let question = Q::read(&body, payload)?;
-            let Some(from) = from else {
-                let why = gupfs_proto::Refusal::Malformed("asked the wrong way round".into());
-                return Ok(A::refused(why).write());
+            let question = match Q::read(&body, payload) {
+                Ok(question) => question,
+                Err(error) => return unread::<A>(&error),
             };
-            Ok(host.answer(from, question).await.write())
+            let Some(from) = from else {
+                let why = Refusal::Malformed("asked the wrong way round".into());
+                return A::refused(why).write();
+            };
+            host.answer(from, question).await.write()
         })
+    }
+
+    fn refuse(&self, why: Refusal) -> Written {
+        A::refused(why).write()
     }
 }

@@ -29,8 +29,8 @@ const _: () = assert!(SILENCE.as_millis() >= 3 * PING.as_millis());
 /// How often deadlines and pings are looked at.
 pub const TICK: Duration = Duration::from_millis(250);
 
-/// Questions of one connection that a server works on at once: then it reads no more of them until one is answered. A
-/// client has 64 lanes, and reads beside them.
+/// Questions of one connection that a server works on at once; what comes beyond is answered "busy", with a hint when to ask
+/// again. A client has 64 lanes, and reads beside them.
 pub const QUESTIONS_OF_ONE: usize = 512;
 
 /// Bytes of payload of one connection that a server holds at once.
@@ -47,7 +47,7 @@ const _: () = assert!(PAYLOAD_OF_ONE < PAYLOAD_OF_ALL && QUESTIONS_OF_ONE < QUES
 /// The hint that goes with "busy".
 pub const BUSY_HINT: Duration = Duration::from_millis(50);
 
-/// Answers that wait for a slow reader, in bytes: above it a server reads no more of his questions.
+/// Answers that wait for a slow reader, in bytes: above it his questions are answered "busy", and far above it he is left.
 pub const ANSWERS_WAITING: usize = 32 << 20;
 
 /// How long the end of a former connection's work is waited for before a new one is let in.
@@ -59,3 +59,6 @@ pub const READ_AT_LEAST: usize = 64 << 10;
 
 /// With less room than this left, more is made before the next read.
 pub const READ_LITTLE: usize = 4 << 10;
+
+/// How long a refusal may take to be sent before the connection ends without it.
+pub const PARTING: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
 //! One connection as a sequence of frames: sent from any thread without waiting, read by one task.
 
-use crate::frame::{Frame, FrameError, HEAD, Head, Packed};
+use crate::frame::{Frame, FrameError, HEAD, Head, Limits, Packed};
 use crate::limits::{READ_AT_LEAST, READ_LITTLE};
 use bytes::{Buf, Bytes, BytesMut};
 use gupfs_world::{BootTime, Clock, Stream};
@@ -16,7 +16,7 @@ pub struct Link {
     clock: Clock,
     out: Mutex<Out>,
     /// Something waits that could not go at once.
-    waiting: Notify,
+    unsent: Notify,
     /// What waited has gone.
     drained: Notify,
     closed: AtomicBool,
@@ -51,7 +51,7 @@ impl Link {
             stream,
             clock,
             out: Mutex::default(),
-            waiting: Notify::new(),
+            unsent: Notify::new(),
             drained: Notify::new(),
             closed: AtomicBool::new(false),
             ended: Notify::new(),
@@ -78,7 +78,7 @@ impl Link {
         }
         // In order: while something waits, everything queues behind it.
         if idle && !self.push(&mut out) {
-            self.waiting.notify_one();
+            self.unsent.notify_one();
         }
     }
 
@@ -108,7 +108,7 @@ impl Link {
     /// Runs beside the reader as long as the link lives: sends what could not go at once.
     pub async fn flush(&self) {
         loop {
-            self.waiting.notified().await;
+            self.unsent.notified().await;
             loop {
                 if self.is_closed() || self.stream.writable().await.is_err() {
                     return;
@@ -139,15 +139,20 @@ impl Link {
     }
 
     pub fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::SeqCst);
         self.stream.close();
         self.ended.notify_waiters();
-        self.waiting.notify_one();
+        self.unsent.notify_one();
         self.drained.notify_waiters();
     }
 
     pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn waiting(&self) -> usize {
+        self.out.lock().bytes
     }
 
     /// Returns when the link is closed.
@@ -197,11 +202,11 @@ impl Reader {
     ///
     /// # Errors
     /// When there is none any more, or what came is not a frame.
-    pub async fn next(&mut self, body_max: u32) -> Result<Frame, LinkError> {
+    pub async fn next(&mut self, limits: Limits) -> Result<Frame, LinkError> {
         self.fill(HEAD).await?;
         let mut head = [0; HEAD];
         head.copy_from_slice(&self.buffer[..HEAD]);
-        let head = Head::read(&head, body_max)?;
+        let head = Head::read(&head, limits)?;
         let (body, payload) = (head.body as usize, head.payload as usize);
         self.fill(HEAD + body + payload).await?;
         self.buffer.advance(HEAD);

@@ -1,7 +1,9 @@
 //! An object server's word on itself, every second: which targets it serves, who they are, how much room they have.
 
+use futures_util::future::join_all;
 use gupfs_oss::Oss;
 use gupfs_proto::cluster::{Answer, OpenTarget, Reply, Request, TargetWord};
+use gupfs_proto::data::Space;
 use gupfs_proto::{ClusterId, Refusal};
 use gupfs_rpc::Peer;
 use gupfs_world::World;
@@ -10,6 +12,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 const EVERY: Duration = Duration::from_secs(1);
+
+/// How long a target's disk may take to say how much room it has.
+const SPACE_ANSWER: Duration = Duration::from_secs(1);
 
 /// What it takes to speak for an object server.
 pub struct Announced {
@@ -40,13 +45,14 @@ pub async fn announce(announced: Announced, heard: watch::Sender<bool>) {
 
 impl Announced {
     async fn say(&self) -> Result<(), Refusal> {
-        let mut targets = Vec::new();
-        for ost in self.oss.osts() {
-            targets.push(TargetWord {
-                ost,
-                open: self.open(ost).await,
-            });
-        }
+        let osts = self.oss.osts();
+        let words = osts.iter().map(|ost| async move {
+            TargetWord {
+                ost: *ost,
+                open: self.open(*ost).await,
+            }
+        });
+        let targets = join_all(words).await;
         let word = Request::Here {
             address: self.address.clone(),
             targets,
@@ -62,6 +68,7 @@ impl Announced {
                 objects.refuse(why);
             }
         }
+        self.oss.heard(osts);
         Ok(())
     }
 
@@ -73,7 +80,12 @@ impl Announced {
             incarnation: objects.incarnation(),
             stamp: objects.stamp(),
             run: self.run,
-            space: objects.space().await.map_err(told)?,
+            space: tokio::select! {
+                biased;
+                space = objects.space() => space.map_err(told)?,
+                // Its disk does not answer now: it has no room to give, and the others are told of in time.
+                () = self.world.clock.sleep(SPACE_ANSWER) => Space::default(),
+            },
         })
     }
 }

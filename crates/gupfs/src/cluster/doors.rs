@@ -19,8 +19,10 @@ pub struct MetaDoor {
     mds: Arc<Mds>,
     /// Root of other hosts counts as nobody.
     squash: bool,
-    sessions: Mutex<BTreeMap<SessionId, Bound>>,
+    sessions: Mutex<Sessions>,
 }
+
+type Sessions = BTreeMap<SessionId, Bound>;
 
 /// Whose a session is, and over which of his connections he was last heard.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,12 +40,10 @@ impl MetaDoor {
         })
     }
 
-    /// A session belongs to the process that opened it; one from before our start to the first that uses it.
+    /// A session belongs to the process that opened it; one from before our start to the first that uses it. What is asked
+    /// in the name of no session goes on, to be refused by who knows sessions.
     fn admit(&self, from: &Arc<From>, session: SessionId) -> Result<(), Refusal> {
-        let now = Bound {
-            who: from.met().who,
-            connection: from.number(),
-        };
+        let now = Bound::of(from);
         let mut sessions = self.sessions.lock();
         match sessions.get(&session) {
             Some(bound) if *bound == now => return Ok(()),
@@ -53,28 +53,51 @@ impl MetaDoor {
             }
             // An older connection's last words.
             Some(bound) if bound.connection > now.connection => return Ok(()),
+            None if !self.mds.has_session(session) => return Ok(()),
             _ => {}
         }
-        sessions.insert(session, now);
-        drop(sessions);
-        self.mds.attach(session, from.peer());
+        self.bind(&mut sessions, from, session);
         Ok(())
+    }
+
+    /// Under the table's lock, so that the way back is always that of the connection in the table.
+    fn bind(&self, sessions: &mut Sessions, from: &Arc<From>, session: SessionId) {
+        if from.is_gone() {
+            return;
+        }
+        sessions.insert(session, Bound::of(from));
+        self.mds.attach(session, from.peer());
+    }
+}
+
+impl Bound {
+    fn of(caller: &From) -> Bound {
+        Bound {
+            who: caller.met().who,
+            connection: caller.number(),
+        }
     }
 }
 
 impl Host<meta::Request, meta::Reply> for MetaDoor {
     async fn answer(self: Arc<Self>, from: Arc<From>, mut question: meta::Request) -> meta::Reply {
         let opens = matches!(question.op, Op::OpenSession { .. });
-        if !opens && let Err(refusal) = self.admit(&from, question.session) {
+        let closes = matches!(question.op, Op::CloseSession);
+        let session = question.session;
+        if !opens && let Err(refusal) = self.admit(&from, session) {
             return meta::Reply::refused(refusal);
         }
         if self.squash && !from.is_local() {
             squash(&mut question);
         }
         let reply = self.mds.clone().answer(question).await;
-        if let Ok(Answer::Session { session }) = &reply.result {
-            // Of a session made just now nobody else can know.
-            let _ = self.admit(&from, *session);
+        match &reply.result {
+            Ok(Answer::Session { session }) => {
+                self.bind(&mut self.sessions.lock(), &from, *session);
+            }
+            Err(Refusal::SessionEnded) => drop(self.sessions.lock().remove(&session)),
+            Ok(_) if closes => drop(self.sessions.lock().remove(&session)),
+            _ => {}
         }
         reply
     }
@@ -82,17 +105,10 @@ impl Host<meta::Request, meta::Reply> for MetaDoor {
 
 impl Attend for MetaDoor {
     fn left(&self, caller: &Arc<From>) {
-        let gone = Bound {
-            who: caller.met().who,
-            connection: caller.number(),
-        };
-        let sessions: Vec<SessionId> = {
-            let sessions = self.sessions.lock();
-            let theirs = sessions.iter().filter(|(_, bound)| **bound == gone);
-            theirs.map(|(session, _)| *session).collect()
-        };
-        for session in sessions {
-            self.mds.detach(session);
+        let gone = Bound::of(caller);
+        let sessions = self.sessions.lock();
+        for (session, _) in sessions.iter().filter(|(_, bound)| **bound == gone) {
+            self.mds.detach(*session);
         }
     }
 }

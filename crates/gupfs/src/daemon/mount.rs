@@ -79,12 +79,16 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     );
     let mut options = client_options(&settings.point, &config.mount, calls.clone());
     options.shared = true;
-    let client =
-        Client::begin(route, world.clone(), options)
-            .await
-            .map_err(|refusal: Refusal| {
-                Trouble::new(format!("the metadata server at '{to}' refused us")).because(&refusal)
-            })?;
+    let client = tokio::select! {
+        client = Client::begin(route, world.clone(), options) => client,
+        why = told.wait() => {
+            say(settings.json, "stopped", &why);
+            return Ok(());
+        }
+    };
+    let client = client.map_err(|refusal: Refusal| {
+        Trouble::new(format!("the metadata server at '{to}' refused us")).because(&refusal)
+    })?;
     recalled.answered_by(&client);
     let greeting = world
         .tasks

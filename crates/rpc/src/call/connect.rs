@@ -2,13 +2,12 @@
 
 use super::Shared;
 use super::table::Outcome;
-use crate::frame::{Flags, Frame, pack};
+use crate::frame::{Flags, Frame, Limits, pack};
 use crate::handshake::{GreetError, Met, Wish, greet};
-use crate::limits::{CONNECT, RETRY_FIRST, RETRY_LAST};
+use crate::limits::{CONNECT, PING, RETRY_FIRST, RETRY_LAST};
 use crate::link::{Link, Reader};
 use bytes::Bytes;
 use gupfs_proto::Refusal;
-use gupfs_proto::limits::BODY_MAX;
 use gupfs_proto::wire::{Kind, Written};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,8 +44,13 @@ pub(super) async fn keep_connected(shared: Arc<Shared>) {
         };
         let failure = match dialled {
             Ok(connection) => {
-                pause = RETRY_FIRST;
-                ConnectError::Lost(talk(&shared, connection).await)
+                let begun = world.clock.boot();
+                let lost = talk(&shared, connection).await;
+                // One that breaks as soon as it is used is not made again fifty times a second.
+                if world.clock.boot().since(begun) >= PING {
+                    pause = RETRY_FIRST;
+                }
+                ConnectError::Lost(lost)
             }
             Err(failure) => failure,
         };
@@ -165,7 +169,7 @@ fn note(shared: &Shared, failure: ConnectError) {
 /// Takes what comes until nothing comes any more; why.
 async fn read(shared: &Arc<Shared>, link: &Arc<Link>, reader: &mut Reader) -> String {
     loop {
-        let frame = match reader.next(BODY_MAX.0 as u32).await {
+        let frame = match reader.next(Limits::AMONG_US).await {
             Ok(frame) => frame,
             Err(error) => return error.to_string(),
         };
@@ -207,21 +211,23 @@ fn asked(shared: &Arc<Shared>, link: &Arc<Link>, frame: Frame) {
         );
         return;
     };
-    let link = link.clone();
+    let (host, link) = (host.clone(), link.clone());
     let answering = host.answer(None, frame.body, frame.payload);
-    shared.options.world.tasks.spawn("answer the server", async move {
-        match answering.await {
-            Ok(answer) => {
-                if let Ok(packed) = pack(kind, 1, Flags::ANSWER, id, answer) {
-                    link.send(packed);
-                }
+    shared
+        .options
+        .world
+        .tasks
+        .spawn("answer the server", async move {
+            let answer = answering.await;
+            let packed = pack(kind, 1, Flags::ANSWER, id, answer);
+            let packed = packed.or_else(|error| {
+                let refusal = Refusal::StoreFailed(format!("an answer cannot be sent: {error}"));
+                pack(kind, 1, Flags::ANSWER, id, host.refuse(refusal))
+            });
+            if let Ok(packed) = packed {
+                link.send(packed);
             }
-            Err(error) => {
-                tracing::warn!(%error, "the server asks what is no question; the connection is closed");
-                link.close();
-            }
-        }
-    });
+        });
 }
 
 /// A frame that says only that we are here.

@@ -23,6 +23,8 @@ struct Question {
     /// Kept until the answer is there: a new connection gets it again.
     packed: Packed,
     deadline: Option<BootTime>,
+    /// Given up, it must not take effect later.
+    fenced: bool,
     /// The number of the connection it was last sent over; 0 for none.
     sent_over: u64,
     /// The server was busy: not before this.
@@ -57,10 +59,11 @@ impl Table {
         inner.last
     }
 
-    pub fn insert(&self, number: u64, packed: Packed, deadline: Option<BootTime>) {
+    pub fn insert(&self, number: u64, packed: Packed, deadline: Option<BootTime>, fenced: bool) {
         let question = Question {
             packed,
             deadline,
+            fenced,
             sent_over: 0,
             not_before: None,
             waker: None,
@@ -130,7 +133,7 @@ impl Table {
             .collect()
     }
 
-    /// Those whose time is over, and whether one of them may have been heard.
+    /// Those whose time is over, and whether one of them may still take effect, and must not later than now.
     pub fn overdue(&self, now: BootTime) -> (Vec<u64>, bool) {
         let inner = self.0.lock();
         let late = inner.questions.iter().filter(|(_, question)| {
@@ -140,7 +143,7 @@ impl Table {
         let mut heard = false;
         for (number, question) in late {
             numbers.push(*number);
-            heard |= question.sent_over > 0;
+            heard |= question.must_be_fenced();
         }
         (numbers, heard)
     }
@@ -162,14 +165,18 @@ impl Table {
         }
     }
 
-    /// Nobody waits any more; whether it may have been heard and was not answered.
+    /// Nobody waits any more; whether it may still take effect, and must not later than now.
     pub fn forget(&self, number: u64) -> bool {
         let gone = self.0.lock().questions.remove(&number);
-        gone.is_some_and(|question| question.outcome.is_none() && question.sent_over > 0)
+        gone.is_some_and(|question| question.outcome.is_none() && question.must_be_fenced())
     }
 }
 
 impl Question {
+    fn must_be_fenced(&self) -> bool {
+        self.fenced && self.sent_over > 0
+    }
+
     fn unsent(&mut self, connection: u64) -> Option<Packed> {
         if self.sent_over == connection || self.outcome.is_some() {
             return None;

@@ -23,8 +23,7 @@ pub use greet::{GreetError, Wish, greet};
 pub use receive::{Guest, Porter, Turned, refuse, welcome};
 pub use words::{Met, Myself, Role};
 
-use crate::frame::{Flags, pack};
-use crate::limits::HANDSHAKE_BODY;
+use crate::frame::{Flags, Limits, pack};
 use crate::link::{Link, LinkError, Reader};
 use bytes::Bytes;
 use gupfs_proto::wire::{Kind, Written};
@@ -47,7 +46,7 @@ fn say<T: Serialize>(link: &Link, word: &T) -> Vec<u8> {
 
 /// Hears one word, and the bytes it was.
 async fn hear<T: DeserializeOwned>(reader: &mut Reader) -> Result<(T, Bytes), LinkError> {
-    let frame = reader.next(HANDSHAKE_BODY).await?;
+    let frame = reader.next(Limits::OF_STRANGERS).await?;
     let unreadable = || LinkError::Handshake("it is no word of a handshake");
     if frame.head.kind != Kind::LINK || frame.head.version != 1 || !frame.payload.is_empty() {
         return Err(unreadable());

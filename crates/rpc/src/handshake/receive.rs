@@ -40,6 +40,7 @@ pub enum Turned {
 }
 
 /// Somebody who has proved what is to be proved, and is not let in yet.
+#[derive(Clone)]
 pub struct Guest {
     pub met: Met,
     /// Of this connection, among those of the same `who`.

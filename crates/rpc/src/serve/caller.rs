@@ -4,7 +4,7 @@ use super::admit::Load;
 use super::{ConnectionStatus, age};
 use crate::call::{Outcome, Table};
 use crate::frame::{Flags, pack};
-use crate::handshake::Met;
+use crate::handshake::{Guest, Met};
 use crate::link::Link;
 use crate::peer::{Answering, Peer, Way};
 use gupfs_proto::Refusal;
@@ -23,13 +23,13 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub(super) fn new(met: Met, number: u64, since: BootTime, link: Arc<Link>) -> Caller {
+    pub(super) fn new(guest: Guest, since: BootTime, link: Arc<Link>, load: Arc<Load>) -> Caller {
         Caller {
-            met,
-            number,
+            met: guest.met,
+            number: guest.number,
             since,
             link,
-            load: Arc::default(),
+            load,
             asked: Table::default(),
         }
     }
@@ -96,7 +96,7 @@ impl<Q: Message, A: Reply> Way<Q, A> for Back {
                 return Box::pin(std::future::ready(A::refused(refusal)));
             }
         };
-        caller.asked.insert(number, packed.clone(), None);
+        caller.asked.insert(number, packed.clone(), None, false);
         caller.link.send(packed);
         if caller.is_gone() {
             caller.end();

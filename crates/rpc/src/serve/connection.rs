@@ -3,14 +3,13 @@
 use super::admit::{Load, Work};
 use super::{Caller, Inner};
 use crate::call::Outcome;
-use crate::frame::{Flags, Frame, pack};
-use crate::handshake::{Guest, Role, refuse, welcome};
-use crate::limits::{
-    ANSWERS_WAITING, BUSY_HINT, DRAIN, HANDSHAKE, PAYLOAD_OF_ONE, QUESTIONS_OF_ONE, SILENCE, TICK,
-};
+use crate::frame::{Flags, Frame, FrameError, Limits, pack};
+use crate::handshake::{Role, refuse, welcome};
+use crate::host::{Answered, Erased};
+use crate::limits::{ANSWERS_WAITING, BUSY_HINT, DRAIN, HANDSHAKE, PARTING, SILENCE, TICK};
 use crate::link::{Link, LinkError, Reader};
 use bytes::Bytes;
-use gupfs_proto::limits::BODY_MAX;
+use gupfs_proto::Refusal;
 use gupfs_proto::wire::{Kind, Written};
 use gupfs_world::Stream;
 use std::sync::Arc;
@@ -41,79 +40,88 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemapho
                 inner.turn_away(&from, &turned);
             }
             // The refusal should arrive before the end does.
-            link.room(0).await;
+            sent(&inner, &link).await;
             link.close();
             return;
         }
     };
     drop(place);
-    if let Some(caller) = let_in(&inner, &link, guest).await {
-        welcome(&link);
-        inner.attend.arrived(&caller);
-        let why = tokio::select! {
-            biased;
-            why = read(&inner, &caller, &mut reader) => why,
-            () = link.flush() => "the connection ended".to_string(),
-            () = silence(&inner, &link) => "nothing is heard any more".to_string(),
-        };
-        caller.end();
-        inner.attend.left(&caller);
-        let met = caller.met();
-        match met.role {
-            Role::Visitor => tracing::debug!(name = met.name, from, why, "a visitor left"),
-            _ => tracing::info!(role = met.role.name(), name = met.name, from, why, "left"),
+    let now = clock.boot();
+    let number = guest.number;
+    let entered = inner.doors.enter(&guest.clone(), |load| {
+        Arc::new(Caller::new(guest, now, link.clone(), load))
+    });
+    match entered {
+        Ok(caller) => {
+            if drained(&inner, &caller).await {
+                converse(&inner, &caller, &mut reader).await;
+            } else {
+                let why = "what the former connection asked is still under way";
+                part(&inner, &link, why).await;
+            }
+            caller.end();
+            // Until its work is over the next connection of this process finds it here.
+            caller.load.below(1).await;
+            inner.doors.leave(&caller);
         }
-        // Until its work is over the next connection of this process finds it here.
-        caller.load.below(1, usize::MAX).await;
-        inner.doors.leave(&caller);
+        Err(newest) => {
+            let why = format!("connection {number} comes after {newest}");
+            inner.turn_away(&from, &why);
+            part(&inner, &link, &why).await;
+            link.close();
+        }
     }
-    link.close();
 }
 
-/// Past the former connection of the same process. None if the guest is turned away.
-async fn let_in(inner: &Arc<Inner>, link: &Arc<Link>, guest: Guest) -> Option<Arc<Caller>> {
-    let now = inner.world.clock.boot();
-    let caller = Arc::new(Caller::new(guest.met, guest.number, now, link.clone()));
-    let former = match inner.doors.enter(&caller) {
-        Ok(former) => former,
-        Err(number) => {
-            let why = format!("connection {} comes after {number}", caller.number());
-            inner.turn_away(caller.from(), &why);
-            refuse(link, &why, false);
-            return None;
-        }
+/// A refusal, which should arrive before the end does.
+async fn part(inner: &Inner, link: &Link, why: &str) {
+    refuse(link, why, false);
+    sent(inner, link).await;
+}
+
+/// Returns when everything was sent, or cannot be.
+async fn sent(inner: &Inner, link: &Link) {
+    tokio::select! {
+        biased;
+        () = link.room(0) => {}
+        () = link.flush() => {}
+        () = inner.world.clock.sleep(PARTING) => {}
+    }
+}
+
+/// Waits, if that was asked for, until nothing that former connections asked can take effect any more. False if that takes
+/// too long.
+async fn drained(inner: &Inner, caller: &Caller) -> bool {
+    if !caller.met().fenced {
+        return true;
+    }
+    tokio::select! {
+        biased;
+        () = caller.load.below(1) => !caller.is_gone(),
+        () = inner.world.clock.sleep(DRAIN) => false,
+    }
+}
+
+/// From the welcome to the end.
+async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) {
+    let (met, from) = (caller.met(), caller.from());
+    let is_visitor = met.role == Role::Visitor;
+    if !is_visitor {
+        tracing::info!(role = met.role.name(), name = met.name, from, "connected");
+    }
+    welcome(&caller.link);
+    inner.attend.arrived(caller);
+    let why = tokio::select! {
+        biased;
+        why = read(inner, caller, reader) => why,
+        () = caller.link.flush() => "the connection ended".to_string(),
+        () = silence(inner, &caller.link) => "nothing is heard any more".to_string(),
     };
-    if let Some(former) = former
-        && caller.met().fenced
-    {
-        // Nothing that the former connection asked may take effect after what this one asks.
-        let drained = tokio::select! {
-            biased;
-            () = former.load.below(1, usize::MAX) => true,
-            () = inner.world.clock.sleep(DRAIN) => false,
-        };
-        if !drained {
-            // It stays in the books until its work is over: put back, so that the next attempt waits for it again.
-            inner.doors.put_back(&caller, former);
-            refuse(
-                link,
-                "what the former connection asked is still under way",
-                false,
-            );
-            link.room(0).await;
-            return None;
-        }
+    caller.end();
+    inner.attend.left(caller);
+    if !is_visitor {
+        tracing::info!(role = met.role.name(), name = met.name, from, why, "left");
     }
-    let met = caller.met();
-    if met.role != Role::Visitor {
-        tracing::info!(
-            role = met.role.name(),
-            name = met.name,
-            from = caller.from(),
-            "connected"
-        );
-    }
-    Some(caller)
 }
 
 async fn silence(inner: &Inner, link: &Link) {
@@ -125,15 +133,17 @@ async fn silence(inner: &Inner, link: &Link) {
     }
 }
 
-/// Takes what comes until nothing comes any more; why.
+/// Takes what comes until nothing comes any more; why. It never waits for anything else: signs of life and answers must pass
+/// whatever is under way.
 async fn read(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> String {
     loop {
-        caller.load.below(QUESTIONS_OF_ONE, PAYLOAD_OF_ONE).await;
-        caller.link.room(ANSWERS_WAITING).await;
-        let frame = match reader.next(BODY_MAX.0 as u32).await {
+        let frame = match reader.next(Limits::AMONG_US).await {
             Ok(frame) => frame,
             Err(error) => return error.to_string(),
         };
+        if caller.link.waiting() > 2 * ANSWERS_WAITING {
+            return "it does not take its answers".into();
+        }
         match (frame.head.kind, frame.head.is_answer()) {
             // A sign of life is answered by one, so that both sides hear something.
             (Kind::LINK, _) => crate::call::ping(&caller.link),
@@ -162,18 +172,25 @@ fn question(inner: &Arc<Inner>, caller: &Arc<Caller>, frame: Frame) -> Result<()
             kind.0
         ));
     }
-    let Some(host) = inner.hosts.get(kind) else {
+    let Some(host) = inner.hosts.get(kind).cloned() else {
         return Err(format!(
             "a message of kind {}, which nobody here answers",
             kind.0
         ));
     };
-    let Some(work) = Load::take(&inner.load, &caller.load, frame.payload.len()) else {
-        answer(&caller.link, kind, Flags::ANSWER | Flags::BUSY, id, busy());
+    let has_room = caller.link.waiting() <= ANSWERS_WAITING;
+    let work = Load::take(&inner.load, &caller.load, frame.payload.len()).filter(|_| has_room);
+    let Some(work) = work else {
+        let _ = send(&caller.link, kind, Flags::ANSWER | Flags::BUSY, id, busy());
         return Ok(());
     };
+    // Counted first, looked at then: whoever ends this connection and finds nothing counted knows that nothing will be.
+    if caller.is_gone() {
+        return Err("the connection ended".into());
+    }
     let answering = host.answer(Some(caller.clone()), frame.body, frame.payload);
-    let mut whole = Box::pin(finish(answering, caller.link.clone(), kind, id, work));
+    let link = caller.link.clone();
+    let mut whole = Box::pin(finish(answering, host, link, kind, id, work));
     let mut here = Context::from_waker(Waker::noop());
     if whole.as_mut().poll(&mut here).is_pending() {
         inner.world.tasks.spawn("question", whole);
@@ -182,30 +199,33 @@ fn question(inner: &Arc<Inner>, caller: &Arc<Caller>, frame: Frame) -> Result<()
 }
 
 async fn finish(
-    answering: crate::host::Answered,
+    answering: Answered,
+    host: Arc<dyn Erased>,
     link: Arc<Link>,
     kind: Kind,
     id: u64,
     work: Work,
 ) {
-    match answering.await {
-        Ok(written) => answer(&link, kind, Flags::ANSWER, id, written),
-        Err(error) => {
-            tracing::warn!(%error, from = link.stream().peer(), "what is asked is no question; the connection is closed");
-            link.close();
-        }
+    let answer = answering.await;
+    if let Err(error) = send(&link, kind, Flags::ANSWER, id, answer) {
+        // Asked again it would be as long again: who asks is told.
+        tracing::error!(%error, ?kind, "an answer cannot be sent");
+        let refusal = host.refuse(Refusal::StoreFailed(format!(
+            "an answer cannot be sent: {error}"
+        )));
+        let _ = send(&link, kind, Flags::ANSWER, id, refusal);
     }
     drop(work);
 }
 
-fn answer(link: &Link, kind: Kind, flags: Flags, id: u64, written: Written) {
-    match pack(kind, 1, flags, id, written) {
-        Ok(packed) => link.send(packed),
-        Err(error) => {
-            tracing::error!(%error, ?kind, "an answer cannot be sent; the connection is closed");
-            link.close();
-        }
-    }
+fn send(
+    link: &Link,
+    kind: Kind,
+    flags: Flags,
+    id: u64,
+    written: Written,
+) -> Result<(), FrameError> {
+    pack(kind, 1, flags, id, written).map(|packed| link.send(packed))
 }
 
 fn busy() -> Written {

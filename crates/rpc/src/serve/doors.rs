@@ -1,6 +1,8 @@
 //! Who is connected: one connection for each process, and one more for what must be fenced.
 
 use super::Caller;
+use super::admit::Load;
+use crate::handshake::Guest;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,23 +18,32 @@ fn door(caller: &Caller) -> Door {
 }
 
 impl Doors {
-    /// Lets a caller in in place of a former connection of the same process, which is ended and returned.
+    /// Takes the place of a former connection of the same process, which is ended. What former ones have under way counts as
+    /// the new one's, however many there were.
     ///
     /// # Errors
     /// The number of the connection that there is, if it is not older.
-    pub fn enter(&self, caller: &Arc<Caller>) -> Result<Option<Arc<Caller>>, u64> {
+    pub fn enter(
+        &self,
+        guest: &Guest,
+        caller: impl FnOnce(Arc<Load>) -> Arc<Caller>,
+    ) -> Result<Arc<Caller>, u64> {
+        let door = (guest.met.who, guest.met.fenced);
         let mut doors = self.0.lock();
-        if let Some(former) = doors.get(&door(caller))
-            && former.number() >= caller.number()
+        let former = doors.get(&door).cloned();
+        if let Some(former) = &former
+            && former.number() >= guest.number
         {
             return Err(former.number());
         }
-        let former = doors.insert(door(caller), caller.clone());
+        let load = former.as_ref().map(|former| former.load.clone());
+        let caller = caller(load.unwrap_or_default());
+        doors.insert(door, caller.clone());
         drop(doors);
         if let Some(former) = &former {
             former.end();
         }
-        Ok(former)
+        Ok(caller)
     }
 
     /// Whoever took its place stays.
@@ -43,17 +54,6 @@ impl Doors {
             .is_some_and(|now| Arc::ptr_eq(now, caller))
         {
             doors.remove(&door(caller));
-        }
-    }
-
-    /// A newcomer could not be let in: the former connection is in its place again, unless somebody newer has come.
-    pub fn put_back(&self, newcomer: &Arc<Caller>, former: Arc<Caller>) {
-        let mut doors = self.0.lock();
-        if doors
-            .get(&door(newcomer))
-            .is_some_and(|now| Arc::ptr_eq(now, newcomer))
-        {
-            doors.insert(door(&former), former);
         }
     }
 

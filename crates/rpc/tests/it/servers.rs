@@ -87,3 +87,24 @@ async fn what_is_too_much_for_all_is_asked_again_and_answered() {
     assert!(status.busy > 0);
     assert_eq!((status.questions, status.connections.len()), (0, 40));
 }
+
+/// The second connection gives up before it was let in; the third must wait for the first one's work all the same.
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_waits_for_the_work_of_all_before_him() {
+    let net = net();
+    let counting = Counting::new(world(1));
+    let _server = server(&net.host("oss"), "oss:1", &counting, key(9)).await;
+    let mut options = line_options(&net.host("a"), &world(2), 20, key(9));
+    (options.to, options.fence) = ("oss:1".into(), true);
+    let line = Line::open(options);
+    let peer: Mds = line.peer();
+    let slow = tokio::time::timeout(Duration::from_millis(100), peer.call(request(1, 5_000)));
+    assert!(slow.await.is_err());
+    let next = tokio::spawn(async move { peer.call(request(2, 0)).await });
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        net.reset("a", "oss");
+    }
+    assert!(next.await.unwrap().result.is_ok());
+    assert_eq!(*counting.had.lock(), [1, 2]);
+}
