@@ -52,6 +52,10 @@ struct Args {
     /// The ways of requests to measure; without it both, if this machine permits io_uring.
     #[arg(long, value_enum)]
     transport: Vec<Transport>,
+    /// Daemons over TCP on this host (one metadata server, two object servers, a mount) instead of `gupfs up`. Not for the
+    /// workload "many", which restarts what it measures.
+    #[arg(long)]
+    cluster: bool,
     /// Only workloads whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
@@ -68,6 +72,7 @@ fn main() -> Result<()> {
         runs: args.runs,
         stream: args.stream_gib << 30,
         many: args.many,
+        cluster: args.cluster,
         transports: match args.transport.is_empty() {
             true => Transport::permitted(),
             false => args.transport.clone(),

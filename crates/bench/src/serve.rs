@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 /// A mounted file system and the process behind it.
 pub struct Serving {
     child: Child,
+    /// Daemons behind the mount; they end with it, the last first.
+    servers: Vec<Child>,
     pub mount: PathBuf,
     /// From start to the line that says it serves.
     pub ready_after: Duration,
@@ -30,6 +32,52 @@ impl Serving {
             .arg(mount)
             .args(["--osts", "4", "--transport", transport.flag()]);
         Serving::start(command, mount)
+    }
+
+    /// The same store and mount served by daemons over TCP on this host: a metadata server, two object servers with two
+    /// targets each, a mount.
+    pub fn cluster(
+        program: &Path,
+        store: &Path,
+        mount: &Path,
+        transport: Transport,
+    ) -> Result<Serving> {
+        const MDS: &str = "127.0.0.1:17700";
+        let gupfs = |command: &str| {
+            let mut gupfs = Command::new(program);
+            gupfs.arg(command);
+            gupfs
+        };
+        let meta = store.join("mds");
+        let key = meta.join("cluster.key");
+        let mut mds = gupfs("mds");
+        mds.arg(&meta).args(["--listen", MDS]);
+        let mut servers = vec![daemon(mds)?];
+        for number in 1..=2 {
+            let targets = store.join(format!("osts{number}"));
+            std::fs::create_dir_all(&targets)?;
+            let mut oss = gupfs("oss");
+            oss.arg(&targets).args(["--mds", MDS, "--key"]).arg(&key);
+            oss.args(["--listen", &format!("127.0.0.1:1770{number}")]);
+            servers.push(daemon(oss)?);
+            for disk in 0..2 {
+                let mut add = gupfs("ost");
+                add.arg("add").arg(targets.join(format!("disk{disk}")));
+                add.args(["--mds", MDS, "--key"]).arg(&key);
+                ensure!(
+                    add.stdout(Stdio::null()).status()?.success(),
+                    "{add:?} failed"
+                );
+            }
+        }
+        // They are looked for, and told of, every second.
+        std::thread::sleep(Duration::from_secs(3));
+        let mut command = gupfs("mount");
+        command.arg(MDS).arg(mount).arg("--key").arg(&key);
+        command.args(["--transport", transport.flag()]);
+        let mut serving = Serving::start(command, mount)?;
+        serving.servers = servers;
+        Ok(serving)
     }
 
     pub fn nullfs(program: &Path, mount: &Path, transport: Transport) -> Result<Serving> {
@@ -60,6 +108,7 @@ impl Serving {
             if is_mount(mount) {
                 return Ok(Serving {
                     child,
+                    servers: Vec::new(),
                     mount: mount.to_owned(),
                     ready_after: start.elapsed(),
                 });
@@ -102,7 +151,15 @@ impl Serving {
             );
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.unmounted()
+        self.unmounted()?;
+        for mut server in std::mem::take(&mut self.servers) {
+            rustix::process::kill_process(
+                rustix::process::Pid::from_child(&server),
+                rustix::process::Signal::TERM,
+            )?;
+            server.wait()?;
+        }
+        Ok(())
     }
 
     /// kill -9, and the dead mount taken away.
@@ -126,7 +183,30 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = self.unmounted();
+        for server in &mut self.servers {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
     }
+}
+
+/// A daemon that says "ready".
+fn daemon(mut command: Command) -> Result<Child> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stdin(Stdio::null())
+        .spawn()
+        .with_context(|| format!("cannot start {command:?}"))?;
+    let output = child.stdout.take().context("no output")?;
+    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+    let ready = lines.any(|line| line.contains("ready in"));
+    // Reads on for the process's life, so that it never waits for us.
+    std::thread::spawn(move || lines.for_each(drop));
+    if ready {
+        return Ok(child);
+    }
+    let status = child.wait()?;
+    bail!("{command:?} ended with {status} before it served")
 }
 
 fn is_mount(dir: &Path) -> bool {

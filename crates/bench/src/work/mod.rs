@@ -20,6 +20,8 @@ pub struct Bench<'a> {
     pub runs: usize,
     pub stream: u64,
     pub many: u64,
+    /// Served by daemons over TCP instead of one process.
+    pub cluster: bool,
     pub transports: Vec<Transport>,
 }
 
@@ -30,7 +32,11 @@ impl Bench<'_> {
             self.place
                 .fresh(&format!("{name}-{what}-{}", transport.flag()))
         };
-        Serving::gupfs(self.gupfs, &fresh("store")?, &fresh("mount")?, transport)
+        let start = match self.cluster {
+            true => Serving::cluster,
+            false => Serving::gupfs,
+        };
+        start(self.gupfs, &fresh("store")?, &fresh("mount")?, transport)
     }
 
     /// The way that a workload is measured on that is not about ways.

@@ -125,6 +125,8 @@ fn is_for_a_program(op: &Op) -> bool {
     match op {
         Op::Open { open, .. } => !open.access.is_empty() || open.truncate,
         Op::Truncate { by_handle, .. } => !by_handle,
+        // A ctime is set by clients alone: when they tell that a file was read.
+        Op::SetAttr { set, .. } => set.ctime.is_none(),
         Op::GetAttr { .. }
         | Op::StatFs
         | Op::WriteInline { .. }
@@ -154,6 +156,68 @@ impl Service<cluster::Request, cluster::Reply> for ClusterDoor {
             (cluster::Request::Status, _) => (self.status)().await,
             (question, Some(mds)) => mds.clone().answer(question).await,
             (_, None) => Err(Refusal::NotSupported),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gupfs_proto::meta::{Access, OpenHow, SetAttr, SetTime};
+    use gupfs_proto::{InodeId, Name, Seq, Timestamp};
+
+    fn caller_of(op: Op) -> u32 {
+        let mut question = meta::Request {
+            session: SessionId(1),
+            lane: None,
+            caller: Caller::root(),
+            job: 0,
+            seen: Seq(0),
+            op,
+        };
+        squash(&mut question);
+        question.caller.uid
+    }
+
+    fn open(access: Access) -> Op {
+        let open = OpenHow {
+            access,
+            truncate: false,
+            kill_privileges: false,
+        };
+        Op::Open {
+            ino: InodeId(9),
+            open,
+        }
+    }
+
+    #[test]
+    fn root_of_another_host_is_nobody_and_its_client_is_not() {
+        let ino = InodeId(9);
+        let chmod = SetAttr {
+            mode: Some(0o777),
+            ..SetAttr::default()
+        };
+        let was_read = SetAttr {
+            atime: Some(SetTime::To(Timestamp::new(5, 0))),
+            ctime: Some(Timestamp::new(4, 0)),
+            ..SetAttr::default()
+        };
+        let unlink = Op::Unlink {
+            dir: ino,
+            name: Name::new(b"f").unwrap(),
+        };
+        for op in [open(Access::READ), Op::SetAttr { ino, set: chmod }, unlink] {
+            assert_eq!(caller_of(op.clone()), NOBODY, "{op:?}");
+        }
+        let told = Op::SetAttr { ino, set: was_read };
+        for op in [
+            open(Access::empty()),
+            told,
+            Op::GetAttr { ino },
+            Op::CloseSession,
+        ] {
+            assert_eq!(caller_of(op.clone()), 0, "{op:?}");
         }
     }
 }

@@ -40,6 +40,14 @@ pub async fn run(
     let lines = Lines::new(&identity, me.clone(), cluster, "");
     let mds = start(&entered, &settings, lines.clone(), world).await?;
     entered.finish()?;
+    if entered.fresh {
+        let key = entered.home.key();
+        let text = format!(
+            "a new store; the key that every host of the cluster needs is '{}'",
+            key.display()
+        );
+        say(settings.json, "made", &text);
+    }
     let mut parts = Parts::new(name, cluster, world, began);
     parts.home = Some(entered.home.clone());
     parts.mds = Some(mds.clone());
