@@ -1,9 +1,7 @@
 //! A server that counts, and lines to it.
 
-use bytes::Bytes;
 use gupfs_proto::meta::{self, Op};
 use gupfs_proto::recall;
-use gupfs_proto::wire::Written;
 use gupfs_proto::{Caller, ClusterId, MapEpoch, Seq, SessionId};
 use gupfs_rpc::*;
 use gupfs_world::fake::{FakeNet, FakeWorld};
@@ -131,13 +129,5 @@ impl Service<recall::Request, recall::Reply> for Holder {
             self.0.lock().push(ino.0);
         }
         Ok(recall::Answer::Done)
-    }
-}
-
-#[allow(dead_code)]
-pub fn raw(body: &[u8]) -> Written {
-    Written {
-        body: body.to_vec(),
-        payload: Bytes::new(),
     }
 }
