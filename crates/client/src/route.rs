@@ -35,7 +35,7 @@ pub struct Route {
 struct Osts {
     epoch: MapEpoch,
     /// Each with its address, which is empty for one in this process.
-    known: BTreeMap<OstId, (String, Ost)>,
+    known: BTreeMap<OstId, (Arc<str>, Ost)>,
 }
 
 impl Osts {
@@ -57,7 +57,7 @@ impl Route {
     pub fn new(mds: Mds, osts: Vec<(OstId, Ost)>) -> Route {
         let known = osts
             .into_iter()
-            .map(|(ost, peer)| (ost, (String::new(), peer)));
+            .map(|(ost, peer)| (ost, (Arc::from(""), peer)));
         Route {
             mds,
             osts: RwLock::new(Osts {
@@ -175,10 +175,10 @@ impl Route {
                     let stays = osts
                         .known
                         .get(&place.ost)
-                        .is_some_and(|(known, _)| *known == address);
+                        .is_some_and(|(known, _)| **known == *address);
                     if !stays {
                         let peer = finder.dial.dial(&address);
-                        osts.known.insert(place.ost, (address, peer));
+                        osts.known.insert(place.ost, (Arc::from(address), peer));
                     }
                 }
             }
