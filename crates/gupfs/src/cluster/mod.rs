@@ -1,26 +1,18 @@
-//! # cluster: how the processes of one file system find and trust each other
+//! # cluster: the processes of one file system, as this machine has them
 //!
-//! Owns   the key's file, who this process is, lines to object servers, what comes in over the net and for whom, an object
-//!        server's word on itself.
-//! Never  takes part in an operation.
-//! Enter  at `Identity`, `Lines::new`, `listen`.
+//! Owns   the key's file, which machine this is, where it may listen, a command's visit.
+//! Never  takes part in an operation, speaks over a connection (crate `gupfs-cluster` does).
+//! Enter  at `identity`, `listen`.
 
-mod announce;
-mod doors;
-mod identity;
+mod host;
 mod key;
-mod lines;
 mod listen;
-mod recalled;
 mod visit;
 
-pub use announce::{Announced, announce};
-pub use doors::{ClusterDoor, MetaDoor};
-pub use identity::{Identity, host_name, host_number};
+pub use gupfs_cluster::{Announced, ClusterDoor, Identity, Lines, MetaDoor, Recalled, announce};
+pub use host::{host_name, host_number, identity};
 pub use key::read_key;
-pub use lines::Lines;
 pub use listen::{Listening, listen};
-pub use recalled::Recalled;
 pub use visit::visit;
 
 /// Where servers listen when nobody says otherwise.

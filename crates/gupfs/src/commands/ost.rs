@@ -1,6 +1,6 @@
 //! `gupfs ost`: targets of a cluster.
 
-use crate::cluster::{Identity, MDS_PORT, read_key, visit, with_port};
+use crate::cluster::{Identity, MDS_PORT, identity, read_key, visit, with_port};
 use crate::daemon::block_on;
 use crate::exit::{Exit, Outcome, Trouble};
 use clap::{Args, Subcommand};
@@ -53,7 +53,7 @@ impl Add {
     fn run(self) -> Outcome<Exit> {
         crate::logging::start_quiet();
         let world = World::real();
-        let identity = Identity::new(&world, read_key(self.key.as_deref())?);
+        let identity = identity(&world, read_key(self.key.as_deref())?);
         let mds = with_port(self.mds.as_deref().unwrap_or("127.0.0.1"), MDS_PORT);
         prepare(&self.dir)?;
         let ost = block_on(self.make(&identity, &mds, &world))?;

@@ -1,6 +1,6 @@
 //! `gupfs status`: what runs, what it does, what it waits for.
 
-use crate::cluster::{Identity, read_key, visit};
+use crate::cluster::{identity, read_key, visit};
 use crate::control::{Ask, Place};
 use crate::daemon::block_on;
 use crate::exit::{Exit, Outcome, Trouble};
@@ -77,7 +77,7 @@ impl Status {
 
     fn of_server(&self, address: &str) -> Outcome<Exit> {
         crate::logging::start_quiet();
-        let identity = Identity::new(&World::real(), read_key(self.key.as_deref())?);
+        let identity = identity(&World::real(), read_key(self.key.as_deref())?);
         loop {
             let (answer, _) = block_on(visit(&identity, address, Request::Status))?;
             let Answer::Status { text, json } = answer else {

@@ -3,7 +3,7 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    Announced, Identity, MDS_PORT, OSS_PORT, announce, host_number, listen, read_key, with_port,
+    Announced, MDS_PORT, OSS_PORT, announce, host_number, identity, listen, read_key, with_port,
 };
 use crate::config::Config;
 use crate::exit::{Exit, Outcome, Trouble};
@@ -37,7 +37,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     let (mut told, ask_stop) = Told::listen()?;
     drop(ask_stop);
     let config = &settings.config;
-    let identity = Identity::new(world, read_key(config.cluster.key.as_deref())?);
+    let identity = identity(world, read_key(config.cluster.key.as_deref())?);
     let usual = format!("127.0.0.1:{OSS_PORT}");
     let address = config.cluster.listen.as_deref().unwrap_or(&usual);
     let listening = listen(&identity, address).await?;

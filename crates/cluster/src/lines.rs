@@ -1,6 +1,6 @@
 //! Lines to object servers, one for each address.
 
-use super::Identity;
+use crate::Identity;
 use gupfs_proto::{ClusterId, data};
 use gupfs_rpc::{Hosts, Line, LineOptions, LineStatus, Myself, Peer};
 use parking_lot::Mutex;

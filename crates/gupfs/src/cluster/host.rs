@@ -1,0 +1,29 @@
+//! Which machine this is.
+
+use gupfs_cluster::Identity;
+use gupfs_rpc::ClusterKey;
+use gupfs_world::{Net, World};
+
+/// This process of this machine.
+pub fn identity(world: &World, key: Option<ClusterKey>) -> Identity {
+    Identity::new(world, Net::real(), host_name(), key)
+}
+
+pub fn host_name() -> String {
+    let host = rustix::system::uname();
+    host.nodename().to_string_lossy().into_owned()
+}
+
+/// The same for all processes of this machine, and another on others: made of its machine id, or else of its name.
+pub fn host_number() -> u64 {
+    let id = std::fs::read("/etc/machine-id").unwrap_or_default();
+    let id = if id.is_empty() {
+        host_name().into_bytes()
+    } else {
+        id
+    };
+    // FNV-1a: it only has to differ.
+    id.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
