@@ -1,51 +1,11 @@
 //! One call to a server: lane, session and what was seen on the way there; what is new on the way back.
 
 use crate::calls::{Call, Whom};
+use crate::limits::KEPT_MOST;
 use crate::service::Client;
-use gupfs_proto::meta::{Answer, Op};
-use gupfs_proto::{Caller, InodeId, MapEpoch, OstId, Refusal, Seq, data, meta};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The newest this client has seen, over all replies.
-#[derive(Default)]
-pub struct View {
-    seq: AtomicU64,
-    durable: AtomicU64,
-    map_epoch: AtomicU64,
-}
-
-impl View {
-    pub fn see(&self, reply: &meta::Reply) {
-        self.seq.fetch_max(reply.seq.0, Ordering::AcqRel);
-        self.durable.fetch_max(reply.durable.0, Ordering::AcqRel);
-        self.map_epoch
-            .fetch_max(reply.map_epoch.0, Ordering::AcqRel);
-    }
-
-    pub fn seq(&self) -> Seq {
-        Seq(self.seq.load(Ordering::Acquire))
-    }
-
-    pub fn durable(&self) -> Seq {
-        Seq(self.durable.load(Ordering::Acquire))
-    }
-
-    pub fn map_epoch(&self) -> MapEpoch {
-        MapEpoch(self.map_epoch.load(Ordering::Acquire))
-    }
-
-    /// What was seen may be lost.
-    pub fn forget(&self) {
-        self.seq.store(0, Ordering::Release);
-        self.durable.store(0, Ordering::Release);
-    }
-
-    /// The newest change seen, unless it is known to survive a power cut.
-    pub fn not_durable(&self) -> Option<Seq> {
-        let seq = self.seq();
-        (self.durable() < seq).then_some(seq)
-    }
-}
+use crate::view::Sight;
+use gupfs_proto::meta::{Answer, Kept, Lane, Op};
+use gupfs_proto::{Caller, InodeId, OstId, Refusal, data, meta, wire};
 
 impl Client {
     /// Asks the metadata server.
@@ -60,31 +20,113 @@ impl Client {
             true => Some(self.lanes.take().await),
             false => None,
         };
-        let call = self.call(Whom::Mds, op.name(), subject(&op));
-        let session = self.session();
-        let request = meta::Request {
-            session,
-            lane: lane.as_ref().map(|taken| taken.lane()),
-            caller: caller.clone(),
-            job: self.options.job,
-            seen: self.view.seq(),
-            op,
-        };
-        let underway = self.calls.begin(call);
-        let reply = self.route.mds.call(request).await;
-        drop(underway);
-        drop(lane);
-        if reply.result == Err(Refusal::SessionEnded) {
-            self.session_has_ended(session);
-        } else {
-            let known = self.view.map_epoch();
-            self.view.see(&reply);
-            if reply.map_epoch > known {
-                self.route.newer_map();
-            }
+        if self.options.shared && op.changes() && self.view.kept() > KEPT_MOST {
+            self.make_durable().await?;
         }
-        self.observe(&call, reply.result.is_ok());
-        reply.result
+        let call = self.call(Whom::Mds, op.name(), subject(&op));
+        let underway = self.calls.begin(call);
+        let lane = lane.as_ref().map(|taken| taken.lane());
+        let result = self.ask_in_any_life(caller, op, lane).await;
+        drop(underway);
+        self.observe(&call, result.is_ok());
+        result
+    }
+
+    /// Also when the server is started again meanwhile: the same lane makes it the same request.
+    async fn ask_in_any_life(
+        &self,
+        caller: &Caller,
+        mut op: Op,
+        lane: Option<Lane>,
+    ) -> Result<Answer, Refusal> {
+        loop {
+            let (session, (life, seen)) = (self.session(), self.view.now());
+            // Alone, nobody outlives the server.
+            let shared = self.options.shared;
+            let again = shared.then(|| op.clone());
+            let request = meta::Request {
+                session,
+                lane,
+                caller: caller.clone(),
+                job: self.options.job,
+                life,
+                seen,
+                op,
+            };
+            let reply = self.route.mds.call(request).await;
+            if reply.result == Err(Refusal::SessionEnded) {
+                self.session_has_ended(session);
+                return reply.result;
+            }
+            let Some(same) = again else {
+                self.view.see(life, &reply, None);
+                return reply.result;
+            };
+            let another = match reply.result {
+                Err(Refusal::AnotherLife(life)) => Some(life),
+                _ => match self
+                    .view
+                    .see(life, &reply, self.to_keep(&same, caller, lane, &reply))
+                {
+                    Sight::Seen { newer_map } => {
+                        if newer_map {
+                            self.route.newer_map();
+                        }
+                        return reply.result;
+                    }
+                    // What was looked at was so; what was changed must be so in the life that is.
+                    Sight::OfAnotherLife if reply.change.is_none() => return reply.result,
+                    Sight::OfAnotherLife => None,
+                },
+            };
+            match another {
+                Some(life) => self.come_back(life).await?,
+                // Somebody else found out, and is coming back.
+                None => drop(self.coming_back.lock().await),
+            }
+            if let Op::Sync { .. } = same {
+                // Coming back made it so.
+                return Ok(Answer::Synced);
+            }
+            if self.session() != session {
+                return Err(Refusal::Stale);
+            }
+            op = same;
+        }
+    }
+
+    /// What to say again of this request if a power cut makes the server forget it.
+    fn to_keep(
+        &self,
+        op: &Op,
+        caller: &Caller,
+        lane: Option<Lane>,
+        reply: &meta::Reply,
+    ) -> Option<Kept> {
+        let (change, lane) = (reply.change?, lane?);
+        let made = match &reply.result {
+            Ok(Answer::Entry(attr)) => Some(attr.ino),
+            Ok(Answer::Opened(opened)) if opened.created => Some(opened.attr.ino),
+            _ => None,
+        };
+        let layout = match (op, &reply.result) {
+            (Op::BeginWrite { .. }, Ok(Answer::Opened(opened))) => Some(opened.layout.clone()),
+            _ => None,
+        };
+        Some(Kept {
+            change,
+            lane,
+            caller: caller.clone(),
+            op: wire::op_bytes(op),
+            made,
+            layout,
+        })
+    }
+
+    async fn make_durable(&self) -> Result<(), Refusal> {
+        let (us, upto) = (Caller::root(), self.view.seq());
+        let synced = self.ask_in_any_life(&us, Op::Sync { upto }, None).await;
+        synced.map(|_| ())
     }
 
     /// Whether the server may have another client tell or give back before it answers. Never about a file that is held
@@ -220,7 +262,8 @@ fn subject(op: &Op) -> Option<InodeId> {
         | Op::CloseSession
         | Op::Forgotten { .. }
         | Op::Sync { .. }
-        | Op::Renew => None,
+        | Op::Renew
+        | Op::Return { .. } => None,
     }
 }
 

@@ -42,6 +42,7 @@
 
 mod answer;
 mod ask;
+mod back;
 mod calls;
 mod file;
 mod forgets;
@@ -60,6 +61,7 @@ mod service;
 mod session;
 mod status;
 mod verify;
+mod view;
 
 pub use calls::{Call, Whom};
 pub use file::{

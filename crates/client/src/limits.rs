@@ -25,6 +25,9 @@ const _: () = assert!(LANES_FOR_WORDS < SLOTS);
 /// How long a write waits for a session to be renewed, and a new call for a session; the server's own deadline.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
+/// Changes kept that are not known to be durable: beyond them the server is asked to sync first. It syncs every 20 ms.
+pub const KEPT_MOST: usize = 8_192;
+
 /// Between two tries to open a new session.
 pub const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 

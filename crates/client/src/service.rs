@@ -1,7 +1,6 @@
 //! The client: one session with the servers, from `connect` to `stop`.
 
 use crate::answer;
-use crate::ask::View;
 use crate::calls::Calls;
 use crate::file::Handles;
 use crate::file::table::Table;
@@ -15,6 +14,7 @@ use crate::options::Options;
 use crate::route::{Mds, Ost, Route};
 use crate::session::{self, Session};
 use crate::status::{FileStatus, Status};
+use crate::view::View;
 use gupfs_proto::meta::Op;
 use gupfs_proto::{Caller, InodeId, OstId, Refusal, SessionId};
 use gupfs_world::World;
@@ -28,6 +28,8 @@ pub struct Client {
     pub(crate) options: Options,
     pub(crate) session: Session,
     pub(crate) view: View,
+    /// One return to a server that was started again.
+    pub(crate) coming_back: tokio::sync::Mutex<()>,
     pub(crate) lanes: Lanes,
     pub(crate) calls: Calls,
     pub(crate) ledger: Mutex<Ledger>,
@@ -70,8 +72,9 @@ impl Client {
             .mds
             .call(session::opening(&options.name, options.job))
             .await;
-        view.see(&reply);
-        let session = Session::new(session::session_of(reply)?, sent);
+        let (number, life) = session::session_of(&reply)?;
+        view.begin(life, &reply);
+        let session = Session::new(number, sent);
         let shared = options.shared;
         let client = Arc::new(Client {
             route,
@@ -79,6 +82,7 @@ impl Client {
             options,
             session,
             view,
+            coming_back: tokio::sync::Mutex::default(),
             lanes: Lanes::default(),
             calls: Calls::default(),
             ledger: Mutex::default(),
@@ -152,6 +156,7 @@ impl Client {
             session: self.session().0,
             seq: self.view.seq().0,
             durable: self.view.durable().0,
+            kept: self.view.kept(),
             open_files: self.handles.len(),
             open_inodes: files.len(),
             held_inodes: files.iter().filter(|file| file.state().marked).count(),

@@ -8,7 +8,7 @@ use crate::limits::{DEADLINE, REOPEN_PAUSE};
 use crate::service::Client;
 use gupfs_proto::limits::{CLIENT_TERM, RENEW_EVERY};
 use gupfs_proto::meta::{self, Answer, Op};
-use gupfs_proto::{Caller, Refusal, SessionId};
+use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq, SessionId};
 use gupfs_world::BootTime;
 use parking_lot::Mutex;
 use std::pin::pin;
@@ -57,7 +57,7 @@ impl Session {
         self.ends.load(Ordering::Acquire)
     }
 
-    fn was_renewed(&self, sent: BootTime) {
+    pub fn was_renewed(&self, sent: BootTime) {
         self.renewed.fetch_max(sent.0, Ordering::AcqRel);
         self.changed.notify_waiters();
     }
@@ -194,7 +194,6 @@ impl Client {
         }
         self.ledger.lock().lose();
         self.forgets.lose();
-        self.view.forget();
         while !self.session.has_ended() {
             let sent = self.world.clock.boot();
             match self.open_session().await {
@@ -213,8 +212,9 @@ impl Client {
     async fn open_session(&self) -> Result<SessionId, Refusal> {
         let request = opening(&self.options.name, self.options.job);
         let reply = self.route.mds.call(request).await;
-        self.view.see(&reply);
-        session_of(reply)
+        let (session, life) = session_of(&reply)?;
+        self.view.begin(life, &reply);
+        Ok(session)
     }
 }
 
@@ -225,16 +225,19 @@ pub fn opening(name: &str, job: u64) -> meta::Request {
         lane: None,
         caller: Caller::root(),
         job,
-        seen: gupfs_proto::Seq(0),
+        life: OwnerEpoch(0),
+        seen: Seq(0),
         op: Op::OpenSession {
             client: name.to_owned(),
         },
     }
 }
 
-pub fn session_of(reply: meta::Reply) -> Result<SessionId, Refusal> {
-    match reply.result? {
-        Answer::Session { session } => Ok(session),
-        _ => answer::unexpected("open_session"),
+/// The new session, and in which life of the server it was opened.
+pub fn session_of(reply: &meta::Reply) -> Result<(SessionId, OwnerEpoch), Refusal> {
+    match &reply.result {
+        Ok(Answer::Session { session, life }) => Ok((*session, *life)),
+        Err(refusal) => Err(refusal.clone()),
+        Ok(_) => answer::unexpected("open_session"),
     }
 }

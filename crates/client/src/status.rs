@@ -12,6 +12,8 @@ pub struct Status {
     /// The newest change seen, and up to where changes are known to survive a power cut.
     pub seq: u64,
     pub durable: u64,
+    /// Changes that are kept because they may not be durable yet.
+    pub kept: usize,
     /// Open files (handles), the inodes they belong to, and how many of these are held for writing.
     pub open_files: usize,
     pub open_inodes: usize,

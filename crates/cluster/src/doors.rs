@@ -3,7 +3,7 @@
 use gupfs_mds::Mds;
 use gupfs_proto::meta::{self, Answer, Op};
 use gupfs_proto::wire::Reply;
-use gupfs_proto::{Caller, Refusal, SessionId, cluster};
+use gupfs_proto::{Caller, Refusal, SessionId, cluster, wire};
 use gupfs_rpc::{Attend, Caller as From, Host, Service};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ impl Host<meta::Request, meta::Reply> for MetaDoor {
         }
         let reply = self.mds.clone().answer(question).await;
         match &reply.result {
-            Ok(Answer::Session { session }) => {
+            Ok(Answer::Session { session, .. }) => {
                 self.bind(&mut self.sessions.lock(), &from, *session);
             }
             Err(Refusal::SessionEnded) => drop(self.sessions.lock().remove(&session)),
@@ -116,8 +116,21 @@ impl Attend for MetaDoor {
 /// Root of another host is nobody in what it does for its programs. What a client does for itself (telling what was
 /// written, sessions) it does as it is.
 fn squash(question: &mut meta::Request) {
-    if question.caller.is_root() && is_for_a_program(&question.op) {
-        question.caller = Caller::new(NOBODY, NOBODY, Vec::new());
+    if let Op::Return { kept, .. } = &mut question.op {
+        // Said again as it was done.
+        for change in kept {
+            if let Ok(op) = wire::op_of(&change.op) {
+                squash_caller(&mut change.caller, &op);
+            }
+        }
+        return;
+    }
+    squash_caller(&mut question.caller, &question.op);
+}
+
+fn squash_caller(caller: &mut Caller, op: &Op) {
+    if caller.is_root() && is_for_a_program(op) {
+        *caller = Caller::new(NOBODY, NOBODY, Vec::new());
     }
 }
 
@@ -137,7 +150,9 @@ fn is_for_a_program(op: &Op) -> bool {
         | Op::OpenSession { .. }
         | Op::CloseSession
         | Op::Forgotten { .. }
-        | Op::Sync { .. } => false,
+        | Op::Sync { .. }
+        | Op::Renew
+        | Op::Return { .. } => false,
         _ => true,
     }
 }
@@ -164,7 +179,7 @@ impl Service<cluster::Request, cluster::Reply> for ClusterDoor {
 mod tests {
     use super::*;
     use gupfs_proto::meta::{Access, OpenHow, SetAttr, SetTime};
-    use gupfs_proto::{InodeId, Name, Seq, Timestamp};
+    use gupfs_proto::{InodeId, Name, OwnerEpoch, Seq, Timestamp};
 
     fn caller_of(op: Op) -> u32 {
         let mut question = meta::Request {
@@ -172,6 +187,7 @@ mod tests {
             lane: None,
             caller: Caller::root(),
             job: 0,
+            life: OwnerEpoch(0),
             seen: Seq(0),
             op,
         };

@@ -3,7 +3,9 @@
 
 use gupfs_mds::{Mds, Options};
 use gupfs_proto::meta::{Access, Answer, Lane, Make, Op, OpenHow, Request};
-use gupfs_proto::{Caller, ClusterId, Incarnation, InodeId, Name, Seq, SessionId, Slot};
+use gupfs_proto::{
+    Caller, ClusterId, Incarnation, InodeId, Name, OwnerEpoch, Seq, SessionId, Slot,
+};
 use gupfs_rpc::Peer;
 use gupfs_store::index::{FILES_MOST, Index};
 use gupfs_store::kv::{Kv, KvOptions};
@@ -84,6 +86,7 @@ fn name(i: u64) -> Name {
 struct Client {
     peer: Peer<Request, gupfs_proto::meta::Reply>,
     session: SessionId,
+    life: OwnerEpoch,
     sequences: [std::sync::atomic::AtomicU64; 64],
 }
 
@@ -95,10 +98,13 @@ impl Client {
         let mut client = Client {
             peer,
             session: SessionId(0),
+            life: OwnerEpoch(0),
             sequences: std::array::from_fn(|_| 0.into()),
         };
         match client.ask(0, op).await {
-            Answer::Session { session } => client.session = session,
+            Answer::Session { session, life } => {
+                (client.session, client.life) = (session, life);
+            }
             other => panic!("{other:?}"),
         }
         client
@@ -115,6 +121,7 @@ impl Client {
             }),
             caller: Caller::root(),
             job: 0,
+            life: self.life,
             seen: Seq(0),
             op,
         };

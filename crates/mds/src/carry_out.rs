@@ -42,6 +42,10 @@ impl Core {
             let id = cut.id;
             let seq = self.chore(&ChoreOp::CutDone { id, blocks }).await?;
             *done = true;
+            if self.keeps_sessions {
+                // A start after a power cut would cut again, and what a client that lives on has written since with it.
+                return self.durable(who, seq).await;
+            }
             self.committed(who, seq).await
         })
     }

@@ -2,6 +2,7 @@
 
 use crate::chores::{Confirms, Purges, Removals, Sweeps, Unfinished};
 use crate::cuts::Cuts;
+use crate::grace::Grace;
 use crate::holders::Holders;
 use crate::shard::Shard;
 use crate::stats::Stats;
@@ -33,8 +34,7 @@ pub struct Core {
     pub turns: Turns,
     /// Sessions outlive the server.
     pub keeps_sessions: bool,
-    /// The newest change of the time before this start.
-    pub recovered_to: Seq,
+    pub grace: Grace,
     pub unfinished: Unfinished,
     pub sweeps: Sweeps,
     pub confirms: Confirms,
@@ -75,7 +75,6 @@ impl Core {
             waits: Waits::new(parts.world.clock.clone()),
             owner_epoch: parts.owner_epoch,
             world: parts.world,
-            recovered_to: parts.kv.last_seq(),
             kv: parts.kv,
             disk: parts.disk,
             shards: parts.shards,
@@ -86,6 +85,7 @@ impl Core {
             holders: Holders::default(),
             turns: Turns::default(),
             keeps_sessions: parts.keeps_sessions,
+            grace: Grace::default(),
             unfinished: Unfinished::default(),
             sweeps: Sweeps::default(),
             confirms: Confirms::default(),

@@ -9,9 +9,9 @@ use crate::shard::{SessionInfo, Shard};
 use crate::waits::{Awaited, Who};
 use bytes::Bytes;
 use gupfs_names::{
-    Batch, ChoreOp, Context, Effects, Key, Known, Need, Op, PurgeId, Records, Step, Work,
+    Again, Batch, ChoreOp, Context, Effects, Key, Known, Need, Op, PurgeId, Records, Step, Work,
 };
-use gupfs_proto::meta::{self, Answer, Lane};
+use gupfs_proto::meta::{self, Answer, Change, Lane};
 use gupfs_proto::{Caller, Refusal, Seq, SessionId, Timestamp, VirtualShard};
 use std::ops::Range;
 use std::pin::Pin;
@@ -26,6 +26,15 @@ pub struct Asker<'a> {
     pub own: bool,
     pub lane: Option<Lane>,
     pub caller: &'a Caller,
+    /// It was done before, and a power cut made it forgotten.
+    pub before: Option<Before<'a>>,
+}
+
+/// How something was done before.
+#[derive(Clone, Copy)]
+pub struct Before<'a> {
+    pub at: Timestamp,
+    pub again: &'a Again,
 }
 
 /// A record that an operation counts on: it is not done if the record has changed.
@@ -38,6 +47,8 @@ pub struct Applied {
     pub seq: Seq,
     /// Whether it changed anything.
     pub changed: bool,
+    /// The change that it made, now or when it was asked first.
+    pub change: Option<Change>,
     /// A cut to carry out before the answer leaves.
     pub cut: Option<Arc<Cut>>,
     /// A session that is to be cleared up after.
@@ -96,6 +107,10 @@ impl Core {
                     self.reserve_numbers(asker.who, shard, given).await?
                 }
                 (Need::Cut(id), _) => self.finish_cut(asker.who, id).await?,
+                // What is said again comes in its order, and waits for nobody.
+                (Need::Word { .. } | Need::Turn(_), _) if asker.before.is_some() => {
+                    return Err(Refusal::Busy);
+                }
                 (Need::Word { ino, give_back }, _) => {
                     self.hear_holder(&mut hearing, asker, ino, give_back)
                         .await?;
@@ -119,7 +134,11 @@ impl Core {
         let mut guard = self.shard.lock();
         let shard = &mut *guard;
         let session = self.session_of(shard, asker, op)?;
-        let (now, entropy) = (shard.now(), shard.entropy.next());
+        let now = match &asker.before {
+            Some(before) => shard.now_again(before.at),
+            None => shard.now(),
+        };
+        let entropy = shard.entropy.next();
         let view = View::new(self, scanned, &shard.recent);
         if let Some((key, value)) = expected {
             match view.get(key) {
@@ -146,6 +165,8 @@ impl Core {
                 _ => false,
             },
             words: &hearing.words,
+            seq: Seq(self.kv.last_seq().0 + 1),
+            again: asker.before.map(|before| before.again),
         };
         match shard.machine.apply(&view, &ctx, op) {
             Step::Need(need) => {
@@ -198,10 +219,13 @@ impl Core {
         } else {
             seen
         };
+        let made = effects.repeats.or(changed.then_some(seq));
+        let change = made.map(|seq| Change { seq, at: now });
         let mut applied = Applied {
             answer: effects.answer,
             seq,
             changed,
+            change,
             cut: None,
             ended: None,
             numbers: None,
@@ -233,7 +257,7 @@ impl Core {
                 self.removals.forgotten(session, inodes);
             }
             Op::Client(meta::Op::OpenSession { client }) => {
-                if let Ok(Answer::Session { session }) = &applied.answer {
+                if let Ok(Answer::Session { session, .. }) = &applied.answer {
                     let info = SessionInfo {
                         client: client.clone(),
                         since: now,
@@ -273,6 +297,7 @@ impl Core {
             own: true,
             lane: None,
             caller: &self.root,
+            before: None,
         }
     }
 

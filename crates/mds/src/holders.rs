@@ -75,6 +75,11 @@ impl Holders {
         self.changed.notify_waiters();
     }
 
+    /// Whether a session has ended for which not everything was done yet.
+    pub fn is_any_ending(&self) -> bool {
+        !self.table.lock().ending.is_empty()
+    }
+
     fn number(&self, session: SessionId) -> Option<u64> {
         let table = self.table.lock();
         table.ways.get(&session).map(|(number, _)| *number)

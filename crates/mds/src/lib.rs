@@ -13,6 +13,7 @@ mod cuts;
 mod drive;
 mod entropy;
 mod error;
+mod grace;
 mod hear;
 mod holders;
 pub mod limits;

@@ -68,6 +68,11 @@ pub const GIVEN_BACK_AGAIN: Duration = Duration::from_millis(10);
 /// How often it is looked for sessions that were not heard of: a small part of their term.
 pub const TERMS_EVERY: Duration = Duration::from_secs(1);
 
+/// Changes said again after a start, over all clients, and their bytes: a second's worth of changes at full speed and more,
+/// where 20 ms of them can be lost.
+pub const KEPT_MOST: usize = 1 << 20;
+pub const KEPT_BYTES: usize = 256 << 20;
+
 /// Keys that one try at an operation reads from the index under the shard's lock, if such reads have been quick.
 pub const READS_HERE: usize = 8;
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use gupfs_names::{Format, Key, KeyRange, Kind, KnownTarget, Parsed, Record};
 use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
 use gupfs_proto::{
-    ClusterId, Incarnation, OstId, Refusal, Seq, SessionId, VirtualShard, VirtualShards,
+    ClusterId, Incarnation, OstId, OwnerEpoch, Refusal, Seq, SessionId, VirtualShard, VirtualShards,
 };
 use gupfs_store::kv::{Kv, KvError, KvRecovery};
 use gupfs_store::log::Stop;
@@ -143,7 +143,7 @@ impl Mds {
         }
         core.look_at_space().await;
         let recovery = core
-            .recover(options.keep_sessions)
+            .recover(options.keep_sessions, options.found.log.stopped)
             .await
             .map_err(StartError::Recovery)?;
         let recovery = RecoveryReport {
@@ -163,6 +163,11 @@ impl Mds {
             recovery,
             chores,
         }))
+    }
+
+    /// Which life of the server this is: every start has a higher one.
+    pub fn owner_epoch(&self) -> OwnerEpoch {
+        self.core.owner_epoch
     }
 
     /// Whether it is registered.

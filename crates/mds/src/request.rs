@@ -5,7 +5,7 @@ use crate::drive::{Applied, Asker};
 use crate::stats::Kind;
 use crate::waits::{Awaited, Who};
 use gupfs_names::Op;
-use gupfs_proto::meta::{self, Answer, Reply, Request};
+use gupfs_proto::meta::{self, Answer, Change, Reply, Request};
 use gupfs_proto::{Refusal, Seq, SessionId};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -14,40 +14,48 @@ impl Core {
         let _under_way = UnderWay::enter(self);
         let begun = self.world.clock.boot();
         let kind = Kind::of(&request.op);
-        let mut seq = self.kv.committed_seq();
-        let result = self.serve(&request, &mut seq).await;
+        let (mut seq, mut change) = (self.kv.committed_seq(), None);
+        let result = self.serve(&request, &mut seq, &mut change).await;
         let took = self.world.clock.boot().since(begun);
         self.stats.finished(kind, took, result.is_err());
         Reply {
             seq,
             durable: self.kv.durable_seq(),
             map_epoch: self.targets.epoch(),
+            change: change.filter(|_| result.is_ok()),
             result,
         }
     }
 
-    /// `seq` becomes the newest batch that the answer, or the refusal, rests on; it is committed.
-    async fn serve(&self, request: &Request, seq: &mut Seq) -> Result<Answer, Refusal> {
+    /// `seq` becomes the newest batch that the answer, or the refusal, rests on; it is committed. `change` becomes what the
+    /// request changed.
+    async fn serve(
+        &self,
+        request: &Request,
+        seq: &mut Seq,
+        change: &mut Option<Change>,
+    ) -> Result<Answer, Refusal> {
         if self.failure().is_some() || self.stopping.load(SeqCst) {
             return Err(self.refusal_to_serve());
-        }
-        let newest = self.kv.last_seq();
-        if self.keeps_sessions && self.counts_on_what_is_undone(request.session, request.seen) {
-            self.end_from_here(request.session).await;
-            return Err(Refusal::SessionEnded);
-        }
-        if request.seen > newest {
-            return Err(Refusal::StoreFailed(format!(
-                "the client has seen change {}, and the log ends at {newest}: changes are lost",
-                request.seen
-            )));
         }
         let who = Who {
             session: request.session,
             op: request.op.name(),
         };
-        if let meta::Op::Renew = &request.op {
-            return self.renew(request.session).map(|()| Answer::Done);
+        self.must_be_of_this_life(request)?;
+        match &request.op {
+            meta::Op::Renew => return self.renew(request.session).map(|()| Answer::Done),
+            meta::Op::Return { kept, last } => {
+                return self.come_back(request.session, kept, *last).await;
+            }
+            _ => self.after_grace(who).await?,
+        }
+        let newest = self.kv.last_seq();
+        if request.seen > newest {
+            return Err(Refusal::StoreFailed(format!(
+                "the client has seen change {}, and the log ends at {newest}: changes are lost",
+                request.seen
+            )));
         }
         if let meta::Op::Sync { upto } = &request.op {
             return self.sync(who, *upto, newest).await;
@@ -57,6 +65,7 @@ impl Core {
             own: false,
             lane: request.lane,
             caller: &request.caller,
+            before: None,
         };
         if request.op.changes() {
             self.room(who).await?;
@@ -69,6 +78,7 @@ impl Core {
         });
         self.committed(who, applied.seq).await?;
         *seq = applied.seq.max(*seq);
+        *change = applied.change;
         if applied.heard {
             // What was told meanwhile is committed, and the answer rests on it.
             *seq = self.kv.committed_seq().max(*seq);
@@ -93,6 +103,19 @@ impl Core {
             self.waits.wait(asker.who, Awaited::Targets, heard).await?;
             self.tell_placement();
         }
+    }
+
+    /// What a client has seen and kept is counted in one life of the server.
+    fn must_be_of_this_life(&self, request: &Request) -> Result<(), Refusal> {
+        let opens = matches!(request.op, meta::Op::OpenSession { .. });
+        if opens || request.life == self.owner_epoch {
+            return Ok(());
+        }
+        // Who is back, and waits for others who are not, lives.
+        if !self.grace.is_missing(request.session) {
+            self.renew(request.session)?;
+        }
+        Err(Refusal::AnotherLife(self.owner_epoch))
     }
 
     async fn sync(&self, who: Who, upto: Seq, newest: Seq) -> Result<Answer, Refusal> {

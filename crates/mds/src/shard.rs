@@ -9,7 +9,7 @@ use gupfs_proto::meta::TargetState;
 use gupfs_proto::{SessionId, Timestamp, VirtualShard};
 use gupfs_world::{BootTime, Clock, World};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,8 +20,6 @@ pub struct Shard {
     pub targets: Arc<[TargetState]>,
     /// Registered sessions; requests of others are refused.
     pub sessions: BTreeMap<SessionId, SessionInfo>,
-    /// Sessions of the time before this start that have not asked anything yet.
-    pub returning: BTreeSet<SessionId>,
     /// When each was heard of last.
     pub heard: BTreeMap<SessionId, BootTime>,
     /// What is staged while somebody scans.
@@ -46,7 +44,6 @@ impl Shard {
             entropy: Entropy::new(world.dice.clone()),
             targets: Arc::from([]),
             sessions: BTreeMap::new(),
-            returning: BTreeSet::new(),
             heard: BTreeMap::new(),
             recent: Recent::default(),
             blocks_given: BTreeMap::new(),
@@ -58,6 +55,12 @@ impl Shard {
     /// The wall's time, that never runs back while we run: an operator who sets the clock back sees time stand still.
     pub fn now(&mut self) -> Timestamp {
         self.last_now = self.last_now.max(self.clock.now());
+        self.last_now
+    }
+
+    /// The time of what is done again: as it was then, if that does not run back or ahead.
+    pub fn now_again(&mut self, at: Timestamp) -> Timestamp {
+        self.last_now = self.last_now.max(at.min(self.clock.now()));
         self.last_now
     }
 

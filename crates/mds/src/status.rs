@@ -41,6 +41,10 @@ pub struct MdsStatus {
     pub confirm: ConfirmStatus,
     pub targets: Vec<TargetStatus>,
     pub sessions: BTreeMap<SessionId, SessionInfo>,
+    /// Sessions of the time before the start that have not come back: nobody else is served until they have, or have ended.
+    pub missing: Vec<SessionId>,
+    /// Changes that a power cut undid and clients said again.
+    pub made_again: u64,
     pub recovery: RecoveryReport,
     /// Since the start, in alphabetical order; only what occurred.
     pub ops: Vec<OpSnapshot>,
@@ -136,6 +140,8 @@ impl Mds {
             confirm: core.confirms.status(),
             targets: core.targets.status(),
             sessions: core.shard.lock().sessions.clone(),
+            missing: core.grace.missing(),
+            made_again: core.stats.made_again.load(Relaxed),
             recovery: self.recovery.clone(),
             ops: core.stats.snapshot(),
             fetch_rounds: core.stats.fetch_rounds.load(Relaxed),

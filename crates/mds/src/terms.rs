@@ -1,7 +1,7 @@
 //! Which sessions live: each says so now and then, and is ended when it has not for its term.
 //!
-//! Only where sessions outlive the server (`Options::keep_sessions`). After a start they all count as heard of just now: that is
-//! the grace in which they come back. What concerns no absent one is served meanwhile; the rest waits for it.
+//! Only where sessions outlive the server (`Options::keep_sessions`). After a start they all count as heard of just now: so long
+//! the `grace` lasts in which they come back.
 
 use crate::core::Core;
 use crate::limits::{OST_CALLS, TERMS_EVERY};
@@ -10,7 +10,7 @@ use crate::shard::{SessionInfo, Shard};
 use crate::together;
 use gupfs_names::{KeyRange, Kind, Parsed, Record, Session};
 use gupfs_proto::limits::SERVER_TERM;
-use gupfs_proto::{Refusal, Seq, SessionId, VirtualShard};
+use gupfs_proto::{Refusal, SessionId, VirtualShard};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -35,7 +35,6 @@ impl Core {
                 since: record.created,
             };
             shard.register(session, info, now);
-            shard.returning.insert(session);
         }
         Ok(shard.sessions.keys().copied().collect())
     }
@@ -55,19 +54,12 @@ impl Core {
         }
     }
 
-    /// Whether a session has seen a change that a power cut undid: what it holds is worth nothing then. The first thing it says
-    /// after a start tells, since it has seen nothing of this life.
-    pub fn counts_on_what_is_undone(&self, session: SessionId, seen: Seq) -> bool {
-        let returns = self.shard.lock().returning.remove(&session);
-        seen > self.kv.last_seq() || (returns && seen > self.recovered_to)
-    }
-
     /// The session is registered no more; whoever calls this clears up after it.
     pub fn ends(&self, shard: &mut Shard, session: SessionId) {
         shard.sessions.remove(&session);
         shard.heard.remove(&session);
-        shard.returning.remove(&session);
         self.holders.ends(session);
+        self.grace.ends(session);
     }
 
     /// Ends a session that did not end itself.

@@ -50,6 +50,8 @@ pub enum Awaited {
     Turn(InodeId),
     /// Which removed files a session has open.
     Opens(SessionId),
+    /// So many sessions of the time before the start.
+    Returns(usize),
 }
 
 impl fmt::Display for Awaited {
@@ -71,6 +73,10 @@ impl fmt::Display for Awaited {
             Awaited::Turn(ino) => {
                 write!(f, "others who wait for inode {:x} to be given back", ino.0)
             }
+            Awaited::Returns(sessions) => write!(
+                f,
+                "{sessions} sessions to come back after the start, and what all have kept to be done again"
+            ),
             Awaited::Opens(session) => write!(
                 f,
                 "session {session} to say which removed files it has open"

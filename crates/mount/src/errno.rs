@@ -30,6 +30,7 @@ pub fn errno(refusal: &Refusal) -> Errno {
         Refusal::NotSupported => Errno::EOPNOTSUPP,
         Refusal::NoDevice => Errno::ENXIO,
         Refusal::Stale => Errno::ESTALE, // the name is gone: look it up again
+        Refusal::AnotherLife(_) => Errno::EIO, // the client comes back by itself and asks again
         Refusal::SessionEnded => Errno::ESTALE, // what was open is lost; what is opened anew is not
         // Never zeros for bytes that are lost. Which object it was is logged and shown by `gupfs status`.
         Refusal::ObjectDamaged { .. } => Errno::EIO,

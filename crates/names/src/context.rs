@@ -3,7 +3,7 @@
 use crate::chores::ChoreOp;
 use crate::held::Words;
 use gupfs_proto::meta::{self, Lane, TargetState};
-use gupfs_proto::{Caller, OwnerEpoch, SessionId, Timestamp, VirtualShards};
+use gupfs_proto::{Caller, InodeId, Layout, OwnerEpoch, Seq, SessionId, Timestamp, VirtualShards};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
@@ -29,6 +29,17 @@ pub struct Context<'a> {
     pub queues: bool,
     /// What holders have told for this operation.
     pub words: &'a Words,
+    /// The number that the operation's batch will have.
+    pub seq: Seq,
+    /// The operation was answered before a power cut that made it forgotten.
+    pub again: Option<&'a Again>,
+}
+
+/// What must come out as it did when an operation is done again: others count on it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Again {
+    pub made: Option<InodeId>,
+    pub layout: Option<Layout>,
 }
 
 /// What the machine can be asked.

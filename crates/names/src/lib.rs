@@ -36,7 +36,7 @@ mod ops;
 
 pub use acl::Acl;
 pub use chores::ChoreOp;
-pub use context::{Context, Op};
+pub use context::{Again, Context, Op};
 pub use format::format;
 pub use hash::Cookie;
 pub use held::{NOT_ASKED, Words};

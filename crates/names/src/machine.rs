@@ -10,7 +10,7 @@ use crate::record::{Essence, Inode, Reply};
 use crate::step::{Batch, Effects, Outcome, Records, Step, Stop, Work};
 use crate::view::View;
 use gupfs_proto::meta::{self, Answer, Lane};
-use gupfs_proto::{InodeId, Refusal, VirtualShard};
+use gupfs_proto::{InodeId, Refusal, Seq, VirtualShard};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -34,23 +34,27 @@ impl Machine {
         let mut view = View::new(records, ctx, &self.numbers);
         let outcome = match op {
             Op::Client(op) => client(&mut view, op),
-            Op::Chore(chore) => chores::apply(&mut view, chore).map(|()| Answer::Done),
+            Op::Chore(chore) => chores::apply(&mut view, chore).map(|()| Done::now(Answer::Done)),
         };
-        let finished = outcome.and_then(|answer| Ok((answer, view.finish()?)));
+        let finished = outcome.and_then(|done| Ok((done, view.finish()?)));
         match finished {
-            Ok((answer, changes)) => {
-                if let Some(ino) = changes.made {
+            Ok((done, changes)) => {
+                if let Some(ino) = changes.made
+                    && ctx.again.is_none()
+                {
                     self.numbers.used(ino);
                 }
                 Step::Done(Effects {
                     batch: changes.batch,
-                    answer: Ok(answer),
+                    repeats: done.repeats,
+                    answer: Ok(done.answer),
                     work: changes.work,
                 })
             }
             Err(Stop::Need(need)) => Step::Need(*need),
             Err(Stop::Refused(refusal)) => Step::Done(Effects {
                 batch: Batch::new(),
+                repeats: None,
                 answer: Err(refusal),
                 work: Vec::<Work>::new(),
             }),
@@ -63,10 +67,25 @@ impl Machine {
     }
 }
 
+/// An operation's answer, and in which batch it was made if that was before.
+struct Done {
+    answer: Answer,
+    repeats: Option<Seq>,
+}
+
+impl Done {
+    fn now(answer: Answer) -> Done {
+        Done {
+            answer,
+            repeats: None,
+        }
+    }
+}
+
 /// A client's request: done, or recognised as done before.
-fn client(view: &mut View, op: &meta::Op) -> Outcome<Answer> {
+fn client(view: &mut View, op: &meta::Op) -> Outcome<Done> {
     if !op.changes() {
-        return ops::dispatch(view, op);
+        return ops::dispatch(view, op).map(Done::now);
     }
     let Some(lane) = view.ctx.lane else {
         return Err(Refusal::Malformed(format!("{} without a lane", op.name())).into());
@@ -76,7 +95,15 @@ fn client(view: &mut View, op: &meta::Op) -> Outcome<Answer> {
     if let Some(last) = view.get::<Reply>(&key)?
         && last.sequence >= lane.sequence
     {
-        return repeated(view, op, &last, lane, digest);
+        // What is said again is asked by nobody: that it was done is all there is to know, also if the lane went on since.
+        let answer = match view.ctx.again {
+            Some(_) => Answer::Done,
+            None => repeated(view, op, &last, lane, digest)?,
+        };
+        return Ok(Done {
+            answer,
+            repeats: Some(last.seq),
+        });
     }
     let answer = ops::dispatch(view, op)?;
     if view.has_changes() && !matches!(op, meta::Op::CloseSession) {
@@ -84,10 +111,11 @@ fn client(view: &mut View, op: &meta::Op) -> Outcome<Answer> {
             sequence: lane.sequence,
             digest,
             essence: essence(&answer)?,
+            seq: view.ctx.seq,
         };
         view.put(key, &reply);
     }
-    Ok(answer)
+    Ok(Done::now(answer))
 }
 
 /// The answer to a request that was answered before: its essence, with attributes as they are now.

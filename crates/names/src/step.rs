@@ -3,7 +3,7 @@
 use crate::key::{Key, KeyRange, PurgeId};
 use bytes::Bytes;
 use gupfs_proto::meta::Answer;
-use gupfs_proto::{InodeId, ObjectId, OstId, Refusal, SessionId, VirtualShard};
+use gupfs_proto::{InodeId, ObjectId, OstId, Refusal, Seq, SessionId, VirtualShard};
 use std::ops::Range;
 
 /// The newest state: committed batches with the staged ones over them. All answers during one `apply` come from one state.
@@ -62,6 +62,8 @@ pub type Batch = Vec<(Key, Option<Bytes>)>;
 pub struct Effects {
     /// Empty for what changed nothing.
     pub batch: Batch,
+    /// The batch in which this request made its change, if it had been answered before.
+    pub repeats: Option<Seq>,
     pub answer: Result<Answer, Refusal>,
     /// To be done once the batch is committed.
     pub work: Vec<Work>,

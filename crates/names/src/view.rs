@@ -171,8 +171,17 @@ impl<'a> View<'a> {
         Ok(changed?)
     }
 
-    /// The number for a new inode in this shard.
+    /// The number for a new inode in this shard, or the one that it had.
     pub fn new_number(&self, shard: VirtualShard) -> Outcome<InodeId> {
+        if let Some(again) = self.ctx.again {
+            // It made none then: the name that it found is gone.
+            let ino = again.made.ok_or(Stop::Refused(Refusal::NotFound))?;
+            let is_taken = self.get::<Inode>(&Key::inode(ino))?.is_some();
+            return match is_taken || ino.shard().0 >= self.ctx.shards.0 {
+                true => Err(Refusal::Malformed(format!("inode {:x} is no new one", ino.0)).into()),
+                false => Ok(ino),
+            };
+        }
         self.numbers
             .first(shard)
             .ok_or_else(|| Need::Numbers(shard).into())

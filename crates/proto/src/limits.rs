@@ -77,6 +77,9 @@ pub const CHORE_BATCH: usize = 512;
 /// Lanes of a session: changing requests it may have under way at once.
 pub const SLOTS: u16 = 64;
 
+/// Changes in one `Return`.
+pub const KEPT_PART: usize = 1_024;
+
 /// How often a client that shares files says that it lives.
 pub const RENEW_EVERY: Duration = Duration::from_secs(5);
 /// How long it counts on its session after the last answered word of it was *sent*: three renewals may get lost.

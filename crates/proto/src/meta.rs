@@ -5,7 +5,7 @@
 
 use crate::attr::{Attr, FileKind};
 use crate::caller::Caller;
-use crate::ids::{InodeId, MapEpoch, OstId, Seq, SessionId, Slot};
+use crate::ids::{InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, Slot};
 use crate::layout::{Layout, LayoutRule};
 use crate::name::Name;
 use crate::refusal::Refusal;
@@ -22,7 +22,9 @@ pub struct Request {
     pub caller: Caller,
     /// What the caller's site calls the job, for accounting; 0 is unknown.
     pub job: u64,
-    /// The newest change this client has seen: the answer's view is at least as new.
+    /// The life of the server that this client counts on: `Refusal::AnotherLife` if it is another's (`Op::Return`).
+    pub life: OwnerEpoch,
+    /// The newest change this client has seen in that life: the answer's view is at least as new.
     pub seen: Seq,
     pub op: Op,
 }
@@ -41,7 +43,33 @@ pub struct Reply {
     /// All changes up to here survive a power cut.
     pub durable: Seq,
     pub map_epoch: MapEpoch,
+    /// What the request changed; None if nothing.
+    pub change: Option<Change>,
     pub result: Result<Answer, Refusal>,
+}
+
+/// The change that a request made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Change {
+    /// Its number in the log.
+    pub seq: Seq,
+    /// The time it gave to what it changed.
+    pub at: Timestamp,
+}
+
+/// A change that was answered and may be lost if the server's power is: what the client says to have it made again, as it
+/// was. (docs/decisions, "Changes said again".)
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Kept {
+    pub change: Change,
+    pub lane: Lane,
+    pub caller: Caller,
+    /// The operation, written down (`wire::op_bytes`): an operation cannot hold operations.
+    pub op: Bytes,
+    /// The inode that it made.
+    pub made: Option<InodeId>,
+    /// The layout that the file got or had.
+    pub layout: Option<Layout>,
 }
 
 /// What may be asked. Each is one file in `names/ops/`.
@@ -50,7 +78,7 @@ pub struct Reply {
 /// |---|---|
 /// | lookup, lookup_parent | `Entry` |
 /// | getattr | `Attr` |
-/// | access, set_layout_rule, close_session, forgotten, renew | `Done` |
+/// | access, set_layout_rule, close_session, forgotten, renew, return | `Done` |
 /// | create, open, truncate, begin_write | `Opened`: where the bytes are now |
 /// | mkdir, mknod, symlink, tmpfile, link | `Entry` |
 /// | unlink, rmdir, rename | `Removed` |
@@ -226,6 +254,12 @@ pub enum Op {
     },
     /// This session lives. `SessionEnded` if it does not any more.
     Renew,
+    /// The session comes back to a server that was started again, with the changes that it cannot be sure of. Said in parts;
+    /// after the last one answered when all sessions are back, and everything they brought is made again and durable.
+    Return {
+        kept: Vec<Kept>,
+        last: bool,
+    },
 }
 
 impl Op {
@@ -246,6 +280,7 @@ impl Op {
                 | Op::OpenSession { .. }
                 | Op::Sync { .. }
                 | Op::Renew
+                | Op::Return { .. }
         )
     }
 
@@ -287,6 +322,7 @@ impl Op {
             Op::Forgotten { .. } => "forgotten",
             Op::Sync { .. } => "sync",
             Op::Renew => "renew",
+            Op::Return { .. } => "return",
         }
     }
 }
@@ -420,6 +456,7 @@ pub enum Answer {
     Outgrown,
     Session {
         session: crate::ids::SessionId,
+        life: OwnerEpoch,
     },
     Synced,
 }

@@ -1,6 +1,6 @@
 //! Why an operation was refused: kinds a caller can act on. errno is decided elsewhere, in one table (`mount`).
 
-use crate::ids::{ObjectId, OstId};
+use crate::ids::{ObjectId, OstId, OwnerEpoch};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
@@ -81,6 +81,9 @@ pub enum Refusal {
     /// The session that asks has ended, or was ended: what it held is not its own any more. It opens a new one.
     #[error("the session has ended")]
     SessionEnded,
+    /// The server was started again since this client last heard of it: the client comes back first (`meta::Op::Return`).
+    #[error("the server was started again: this is its life {0}")]
+    AnotherLife(OwnerEpoch),
     /// A request that no correct client sends.
     #[error("malformed request: {0}")]
     Malformed(String),

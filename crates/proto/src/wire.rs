@@ -21,12 +21,30 @@ impl Kind {
     pub const DATA: Kind = Kind(2);
     pub const RECALL: Kind = Kind(3);
     pub const CLUSTER: Kind = Kind(4);
+
+    /// The version in which this program writes messages of a kind: its newest. Nobody gets here with a peer that does not
+    /// speak it, as long as every kind has one version (`handshake` refuses him).
+    pub fn version(self) -> u8 {
+        let spoken = SPOKEN.iter().find(|(kind, ..)| *kind == self);
+        spoken.map_or(0, |(.., newest)| *newest)
+    }
 }
+
+const _: () = {
+    let mut i = 0;
+    while i < SPOKEN.len() {
+        assert!(
+            SPOKEN[i].1 == SPOKEN[i].2,
+            "a message is written in one version only"
+        );
+        i += 1;
+    }
+};
 
 /// The kinds that this program speaks, each with its oldest and newest version: the handshake finds what both sides have.
 pub const SPOKEN: [(Kind, u8, u8); 5] = [
     (Kind::LINK, 1, 1),
-    (Kind::META, 1, 1),
+    (Kind::META, 2, 2),
     (Kind::DATA, 1, 1),
     (Kind::RECALL, 1, 1),
     (Kind::CLUSTER, 1, 1),
@@ -96,6 +114,18 @@ fn no_payload(what: &'static str, payload: &Bytes) -> Result<(), Unreadable> {
             why: format!("{some} bytes of payload where none belongs"),
         }),
     }
+}
+
+/// An operation as it lies in `meta::Kept`.
+pub fn op_bytes(op: &meta::Op) -> Bytes {
+    let bytes = postcard::to_stdvec(op);
+    Bytes::from(bytes.expect("an operation is plain data"))
+}
+
+/// # Errors
+/// When these are not the bytes of an operation.
+pub fn op_of(bytes: &[u8]) -> Result<meta::Op, Unreadable> {
+    read("an operation that is said again", bytes)
 }
 
 /// Messages whose whole is their body.
@@ -191,6 +221,7 @@ impl Reply for meta::Reply {
             seq: Default::default(),
             durable: Default::default(),
             map_epoch: Default::default(),
+            change: None,
             result: Err(why),
         }
     }
@@ -262,6 +293,7 @@ mod tests {
             lane: None,
             caller: crate::Caller::root(),
             job: 0,
+            life: crate::OwnerEpoch(0),
             seen: crate::Seq(0),
             op: meta::Op::StatFs,
         };

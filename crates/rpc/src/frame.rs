@@ -86,17 +86,11 @@ pub enum FrameError {
 
 /// # Errors
 /// The lengths, when the message is longer than a frame may be.
-pub fn pack(
-    kind: Kind,
-    version: u8,
-    flags: Flags,
-    id: u64,
-    message: Written,
-) -> Result<Packed, FrameError> {
+pub fn pack(kind: Kind, flags: Flags, id: u64, message: Written) -> Result<Packed, FrameError> {
     let Written { body, payload } = message;
     let length = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
     let head = Head {
-        version,
+        version: kind.version(),
         flags,
         kind,
         id,
@@ -185,7 +179,7 @@ mod tests {
             body: b"a body".to_vec(),
             payload: Bytes::from_static(b"a payload"),
         };
-        pack(Kind::DATA, 1, Flags::ANSWER, 0x1_0000_0002, message).unwrap()
+        pack(Kind::DATA, Flags::ANSWER, 0x1_0000_0002, message).unwrap()
     }
 
     fn head(bytes: &[u8]) -> Result<Head, FrameError> {
@@ -211,7 +205,7 @@ mod tests {
             body: vec![0; BODY_MAX.0 as usize + 1],
             payload: Bytes::new(),
         };
-        let refused = pack(Kind::META, 1, Flags::empty(), 1, long);
+        let refused = pack(Kind::META, Flags::empty(), 1, long);
         assert_eq!(
             refused.unwrap_err(),
             FrameError::Body(BODY_MAX.0 as u32 + 1)

@@ -5,14 +5,22 @@ use crate::town::{Servers, Town, lay_out_small};
 use crate::user::{User, flags, how, me, name};
 use gupfs_client::Options;
 use gupfs_mds::{Mds, Options as MdsOptions};
-use gupfs_proto::Refusal;
+
 use gupfs_proto::limits::{CLIENT_TERM, SERVER_TERM};
-use gupfs_proto::meta::{Reply, Request};
+use gupfs_proto::meta::{Make, RenameHow, Reply, Request};
+use gupfs_proto::{InodeId, Refusal, Timestamp};
 use gupfs_rpc::{Peer, Service};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
+
+const REPLACE: RenameHow = RenameHow::Replace;
+
+const DIR: Make = Make {
+    mode: 0o755,
+    umask: 0,
+};
 
 /// The way to whichever metadata server there is; requests wait while there is none.
 #[derive(Default)]
@@ -136,15 +144,18 @@ async fn clients_go_on_after_a_restart_of_their_metadata_server() {
     site.restart(false).await;
     assert_eq!(site.servers.mds.recovery().kept_sessions, 2);
     site.reconnect(1);
-    // What concerns no absent one goes on at once; the rest waits for it.
-    two.create("new").await;
+    // What was answered before comes before anything new: who is back waits for those who are not.
+    let user = two.clone();
+    let make = tokio::spawn(async move { user.create("new").await });
     let (user, ino) = (two.clone(), mine.ino());
     let look = tokio::spawn(async move { user.attr(ino).await.size });
     seconds(3).await;
-    assert!(!look.is_finished());
+    assert!(!look.is_finished() && !make.is_finished());
+    assert_eq!(site.servers.mds.status().await.missing, [sessions[0]]);
     site.reconnect(0);
     seconds(1).await;
     assert_eq!(look.await.unwrap(), 100_000);
+    make.await.unwrap();
     one.write(&mine, 100_000, b"more").await;
     assert_eq!(two.attr(mine.ino()).await.size, 100_004);
     seconds(60).await;
@@ -221,31 +232,118 @@ async fn who_is_cut_off_writes_for_its_term_and_is_then_ended() {
     assert_eq!(two.attr(mine.ino()).await.size, at + 11);
 }
 
+/// Which changes of the last power cut were made again.
+async fn made_again(site: &Site) -> u64 {
+    site.servers.mds.status().await.made_again
+}
+
 #[tokio::test(start_paused = true)]
-async fn who_counts_on_what_a_power_cut_undid_begins_anew() {
-    let mut anew = 0;
-    for seed in 10..16 {
+async fn what_a_power_cut_undid_is_made_again_as_it_was() {
+    let mut again = 0;
+    for seed in 10..30 {
         let mut site = Site::new(seed).await;
         let (one, two) = (site.users[0].clone(), site.users[1].clone());
-        let mine = one.create("kept").await;
-        one.write(&mine, 0, &[1; 100_000]).await;
-        one.client.fsync(&mine, false).await.unwrap();
-        for number in 0..5 {
-            one.create(&format!("lost{number}")).await;
-        }
-        let before = one.client.session();
+        let root = one.client.root();
+        let large = one.create("large").await;
+        one.write(&large, 0, &[1; 100_000]).await;
+        let his = two.open(large.ino()).await;
+        let end = append(&two, &his, b"end").await;
+        assert_eq!(end, 100_000);
+        // Each builds on what the other has done, and nothing is synced.
+        let dir = one.client.mkdir(&me(), root, &name("dir"), DIR).await;
+        let dir = dir.unwrap().ino;
+        let small = two.try_create_in(dir, "small").await.unwrap();
+        two.write(&small, 0, b"inline").await;
+        let fresh = one.try_create_in(dir, "fresh").await.unwrap();
+        one.write(&fresh, 0, &[3; 100_000]).await;
+        two.client
+            .rename(
+                &me(),
+                (dir, &name("small")),
+                (root, &name("moved")),
+                REPLACE,
+            )
+            .await
+            .unwrap();
+        let gone = two.create("gone").await;
+        two.write(&gone, 0, &[2; 100_000]).await;
+        one.client.unlink(&me(), root, &name("gone")).await.unwrap();
+        let before = [attr_of(&one, dir).await, attr_of(&two, small.ino()).await];
+        let sessions = [one.client.session(), two.client.session()];
         site.restart(true).await;
         site.reconnect(0);
         site.reconnect(1);
-        seconds(30).await;
-        site.attach(0);
-        site.attach(1);
-        let file = two.open(mine.ino()).await;
-        let end = append(&two, &file, b"x").await;
-        assert_eq!(end, 100_000);
-        let file = one.open(mine.ino()).await;
-        assert_eq!(append(&one, &file, b"y").await, 100_001);
-        anew += u32::from(one.client.session() != before);
+        assert_eq!(one.read(&large, 99_999, 9).await, b"\x01end");
+        assert_eq!(two.read(&gone, 0, 2).await, [2, 2]);
+        assert_eq!(one.read(&fresh, 99_999, 2).await, [3]);
+        let after = [attr_of(&one, dir).await, attr_of(&two, small.ino()).await];
+        assert_eq!(after, before);
+        let moved = one
+            .client
+            .lookup(&me(), root, &name("moved"))
+            .await
+            .unwrap();
+        assert_eq!(moved.ino, small.ino());
+        assert_eq!(
+            one.client.lookup(&me(), root, &name("gone")).await,
+            Err(Refusal::NotFound)
+        );
+        two.write(&small, 6, b", and more").await;
+        assert_eq!(append(&one, &large, b"!").await, 100_003);
+        again += made_again(&site).await;
+        let his = two.open(fresh.ino()).await;
+        assert_eq!(two.read(&his, 99_999, 2).await, [3]);
+        // It is durable now, whoever asks.
+        site.restart(true).await;
+        site.reconnect(0);
+        site.reconnect(1);
+        let moved = one
+            .client
+            .lookup(&me(), root, &name("moved"))
+            .await
+            .unwrap();
+        assert_eq!(moved.ino, small.ino());
+        assert_eq!([one.client.session(), two.client.session()], sessions);
     }
-    assert!(anew > 0, "no power cut undid anything");
+    assert!(again > 20, "power cuts undid {again} changes");
+}
+
+async fn attr_of(user: &User, ino: InodeId) -> (u64, Timestamp, Timestamp) {
+    let attr = user.attr(ino).await;
+    (attr.size, attr.mtime, attr.ctime)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_counts_on_what_nobody_says_again_begins_anew() {
+    let (mut anew, mut kept) = (0, 0);
+    for seed in 10..30 {
+        let mut site = Site::new(seed).await;
+        let (one, two) = (site.users[0].clone(), site.users[1].clone());
+        let root = one.client.root();
+        let mine = two.create("kept").await;
+        two.write(&mine, 0, &[1; 100_000]).await;
+        two.client.fsync(&mine, false).await.unwrap();
+        let dir = one.client.mkdir(&me(), root, &name("dir"), DIR).await;
+        two.try_create_in(dir.unwrap().ino, "file").await.unwrap();
+        let before = two.client.session();
+        site.restart(true).await;
+        // The one that made the directory never comes back.
+        site.reconnect(1);
+        seconds(30).await;
+        site.attach(1);
+        let is_there = two.client.lookup(&me(), root, &name("dir")).await;
+        match two.client.session() == before {
+            true => kept += u32::from(is_there.is_ok()),
+            false => {
+                assert_eq!(is_there, Err(Refusal::NotFound));
+                anew += 1;
+            }
+        }
+        let file = two.open(mine.ino()).await;
+        assert_eq!(append(&two, &file, b"x").await, 100_000);
+    }
+    assert!(
+        anew > 0 && kept > 0,
+        "{anew} power cuts took the directory, {kept} did not"
+    );
 }

@@ -425,6 +425,7 @@ async fn a_holder_that_cannot_be_asked_is_waited_for_until_it_ends() {
         }),
         caller: gupfs_proto::Caller::root(),
         job: 0,
+        life: site.servers.mds.owner_epoch(),
         seen: gupfs_proto::Seq(0),
         op: meta::Op::CloseSession,
     };

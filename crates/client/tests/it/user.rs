@@ -19,10 +19,14 @@ impl User {
     }
 
     pub async fn try_create(&self, text: &str) -> Result<Arc<OpenFile>, Refusal> {
-        let (root, name) = (self.client.root(), name(text));
+        self.try_create_in(self.client.root(), text).await
+    }
+
+    pub async fn try_create_in(&self, dir: InodeId, text: &str) -> Result<Arc<OpenFile>, Refusal> {
+        let name = name(text);
         let opened = self
             .client
-            .create(&me(), root, &name, make(), true, how(), flags())
+            .create(&me(), dir, &name, make(), true, how(), flags())
             .await;
         opened.map(|opened| opened.file)
     }

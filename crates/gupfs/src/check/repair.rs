@@ -9,7 +9,7 @@ use gupfs_names::check::Problem;
 use gupfs_names::{
     ChoreOp, Context, Effects, Key, KeyRange, Known, Machine, Need, Op, Records, Step, Words,
 };
-use gupfs_proto::{Caller, SessionId};
+use gupfs_proto::{Caller, Seq, SessionId};
 use gupfs_store::kv::Kv;
 use std::collections::BTreeMap;
 
@@ -78,6 +78,8 @@ impl Store {
                 alone: true,
                 queues: false,
                 words: &Words::default(),
+                seq: Seq(0),
+                again: None,
             };
             match machine.apply(&known, &context, Op::Chore(chore)) {
                 Step::Done(effects) => return Ok(effects),

@@ -239,6 +239,20 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
         show_count(purge.files_done),
         show_count(purge.objects_removed)
     );
+    if !mds.missing.is_empty() {
+        let named = mds.missing.iter().map(|session| {
+            let client = mds
+                .sessions
+                .get(session)
+                .map_or("ended", |info| &info.client);
+            format!("{session} ({client})")
+        });
+        let named = named.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(
+            out,
+            "starting  nobody is served until these sessions have come back, or their terms are over: {named}"
+        );
+    }
     let unfinished = &mds.unfinished;
     if unfinished.cuts + unfinished.sessions > 0 {
         let _ = writeln!(

@@ -15,6 +15,32 @@ pub struct Journal {
     pub operations: u64,
 }
 
+/// Programs at work meanwhile, on all mounts.
+const PROGRAMS: usize = 4;
+
+/// Runs programs while something happens to the servers; what they made, which is there through every mount.
+pub fn while_working(mounts: &[PathBuf], happens: impl FnOnce()) -> Vec<Journal> {
+    let ends = AtomicBool::new(false);
+    let journals: Vec<Journal> = std::thread::scope(|scope| {
+        let programs: Vec<_> = (0..PROGRAMS)
+            .map(|number| {
+                let (mount, ends) = (&mounts[number % mounts.len()], &ends);
+                scope.spawn(move || work(mount, &format!("program{number}"), ends))
+            })
+            .collect();
+        happens();
+        ends.store(true, Relaxed);
+        let journals = programs.into_iter().map(|program| program.join().unwrap());
+        journals.collect()
+    });
+    for journal in &journals {
+        for mount in mounts {
+            journal.compare(mount);
+        }
+    }
+    journals
+}
+
 /// Works until it is told to end. An error of any operation is one of ours: every name belongs to this program alone.
 pub fn work(mount: &Path, name: &str, ends: &AtomicBool) -> Journal {
     let mut journal = Journal {

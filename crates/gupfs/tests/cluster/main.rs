@@ -6,7 +6,10 @@
 mod running;
 
 mod agree;
+#[path = "../power_cut/images.rs"]
+mod images;
 mod load;
+mod power;
 mod refused;
 mod survive;
 mod town;

@@ -1,14 +1,10 @@
 //! Any daemon may die and come back: clients wait, ask again, and nothing is lost or done twice.
 
-use crate::load::{self, Journal};
+use crate::load;
 use crate::running::can_mount;
 use crate::town::Town;
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-
-/// Programs at work while daemons are killed.
-const PROGRAMS: usize = 4;
 
 fn kills() -> usize {
     let set = std::env::var("GUPFS_CLUSTER_KILLS");
@@ -22,14 +18,7 @@ fn servers_are_killed_and_every_operation_is_done_once() {
     }
     let mut town = Town::new(2, 2);
     let mounts: Vec<_> = town.mounts.iter().map(|mount| mount.at.clone()).collect();
-    let ends = AtomicBool::new(false);
-    let journals: Vec<Journal> = std::thread::scope(|scope| {
-        let programs: Vec<_> = (0..PROGRAMS)
-            .map(|number| {
-                let (mount, ends) = (&mounts[number % mounts.len()], &ends);
-                scope.spawn(move || load::work(mount, &format!("program{number}"), ends))
-            })
-            .collect();
+    let journals = load::while_working(&mounts, || {
         // A fixed order that has every daemon die after every other.
         for kill in 0..kills() {
             std::thread::sleep(Duration::from_millis(300 + (kill as u64 * 377) % 900));
@@ -41,17 +30,9 @@ fn servers_are_killed_and_every_operation_is_done_once() {
             std::thread::sleep(Duration::from_millis((kill as u64 * 211) % 700));
             daemon.start_again();
         }
-        ends.store(true, Relaxed);
-        let journals = programs.into_iter().map(|program| program.join().unwrap());
-        journals.collect()
     });
     let done: u64 = journals.iter().map(|journal| journal.operations).sum();
     eprintln!("{} kills, {done} operations, each done once", kills());
-    for journal in &journals {
-        for mount in &mounts {
-            journal.compare(mount);
-        }
-    }
     town.stop();
 }
 

@@ -100,6 +100,7 @@ pub struct Town {
     pub mds: Daemon,
     /// "127.0.0.1:port"
     pub at: String,
+    store: PathBuf,
     dir: tempfile::TempDir,
 }
 
@@ -119,8 +120,17 @@ impl Drop for Mounted {
 impl Town {
     pub fn new(osses: usize, mounts: usize) -> Town {
         let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
-        let store = text(&root.join("mds"));
+        let store = dir.path().canonicalize().unwrap().join("mds");
+        Town::with(dir, store, osses, mounts)
+    }
+
+    /// The metadata lie in `store`.
+    pub fn with_store(store: PathBuf, osses: usize, mounts: usize) -> Town {
+        Town::with(tempfile::tempdir().unwrap(), store, osses, mounts)
+    }
+
+    fn with(dir: tempfile::TempDir, at_store: PathBuf, osses: usize, mounts: usize) -> Town {
+        let store = text(&at_store);
         let mds = Daemon::start(&["mds", &store, "--listen", "127.0.0.1:0"]);
         let at = word_after(&mds.ready, "served at ");
         // The same port again after a kill.
@@ -131,6 +141,7 @@ impl Town {
             osses: Vec::new(),
             mds,
             at,
+            store: at_store,
             dir,
         };
         for oss in 0..osses {
@@ -153,7 +164,7 @@ impl Town {
     }
 
     pub fn store(&self) -> PathBuf {
-        self.root().join("mds")
+        self.store.clone()
     }
 
     pub fn key(&self) -> String {

@@ -33,7 +33,7 @@ fn text(path: &Path) -> &str {
 /// Everything one test needs; taken away when dropped.
 pub struct Images {
     /// Unmounted in this order: first what lies inside.
-    _inner: Mounted,
+    inner: Option<Mounted>,
     outer: Mounted,
     dir: tempfile::TempDir,
 }
@@ -66,7 +66,7 @@ impl Images {
         );
         let inner = Mounted::loop_mount(&inner_image, &dir.path().join("inner"));
         Images {
-            _inner: inner,
+            inner: Some(inner),
             outer,
             dir,
         }
@@ -77,13 +77,29 @@ impl Images {
     }
 
     /// An empty directory to mount gupfs at.
+    #[allow(dead_code)]
     pub fn mount_point(&self, name: &str) -> PathBuf {
         let at = self.dir.path().join(name);
         std::fs::create_dir_all(&at).expect("a mount point");
         at
     }
 
+    /// The disk loses what was not synced; nobody may use it meanwhile.
+    #[allow(dead_code)] // this file serves two tests
+    pub fn lose(&mut self) {
+        let (image, crash) = (
+            self.outer.at.join("inner.img"),
+            self.outer.at.join("crash.img"),
+        );
+        must("cp", &["--reflink=always", text(&image), text(&crash)]);
+        // What this writes is taken away with the image.
+        self.inner = None;
+        std::fs::rename(&crash, &image).expect("the image as it was");
+        self.inner = Some(Mounted::loop_mount(&image, &self.dir.path().join("inner")));
+    }
+
     /// The disk as it is at this moment, mounted beside the living one.
+    #[allow(dead_code)]
     pub fn cut(&self) -> After {
         let image = self.outer.at.join("crash.img");
         must(
@@ -102,11 +118,13 @@ impl Images {
 }
 
 /// A disk after the cut.
+#[allow(dead_code)]
 pub struct After {
     mounted: Option<Mounted>,
     image: PathBuf,
 }
 
+#[allow(dead_code)]
 impl After {
     pub fn store(&self) -> PathBuf {
         self.mounted

@@ -29,18 +29,34 @@ use std::sync::Arc;
 pub fn start(core: &Arc<Core>, sweep: bool, terms: bool) -> Vec<Task<()>> {
     let tasks = &core.world.tasks;
     let mut started = vec![
-        tasks.spawn("purge", core.clone().purge_for_ever()),
-        tasks.spawn("removed", core.clone().ask_everybody_for_ever()),
-        tasks.spawn("unfinished", core.clone().finish_for_ever()),
-        tasks.spawn("confirm", core.clone().confirm_for_ever()),
+        tasks.spawn("purge", after_grace(core, Core::purge_for_ever)),
+        tasks.spawn("removed", after_grace(core, Core::ask_everybody_for_ever)),
+        tasks.spawn("unfinished", after_grace(core, Core::finish_for_ever)),
+        tasks.spawn("confirm", after_grace(core, Core::confirm_for_ever)),
         tasks.spawn("space", core.clone().watch_space_for_ever()),
     ];
+    if !core.grace.is_over() {
+        let core = core.clone();
+        started.push(tasks.spawn("grace", async move { core.end_grace().await }));
+    }
     if terms {
         started.push(tasks.spawn("terms", core.clone().watch_terms_for_ever()));
     }
     if sweep {
         core.sweeps.expect(core.targets.all().len() as u64);
-        started.push(tasks.spawn("sweep", core.clone().sweep_all()));
+        started.push(tasks.spawn("sweep", after_grace(core, Core::sweep_all)));
     }
     started
+}
+
+/// What clients bring back may change what there is to do.
+fn after_grace<F: Future<Output = ()> + Send + 'static>(
+    core: &Arc<Core>,
+    chore: impl FnOnce(Arc<Core>) -> F + Send + 'static,
+) -> impl Future<Output = ()> + Send + 'static {
+    let core = core.clone();
+    async move {
+        core.grace.over().await;
+        chore(core).await;
+    }
 }

@@ -51,7 +51,12 @@ struct Cleared {
 impl Core {
     /// Settles what the time before this start left. Nobody is served yet. Every session in the records is dead, unless they
     /// are kept: then those that are registered may come back.
-    pub async fn recover(&self, keep_sessions: bool) -> Result<RecoveryReport, Refusal> {
+    /// `in_order`: the former owner stopped, and everything that was answered is here.
+    pub async fn recover(
+        &self,
+        keep_sessions: bool,
+        in_order: bool,
+    ) -> Result<RecoveryReport, Refusal> {
         let begun = self.world.clock.boot();
         let mut report = RecoveryReport::default();
         // Cuts first: what lies behind a file's end must not count when its writer is recovered.
@@ -60,7 +65,11 @@ impl Core {
             let kept = self.register_recorded().await?;
             report.kept_sessions = kept.len() as u64;
             self.removals.expect();
-            self.clear_up(Dead::AllBut(&kept)).await?
+            let cleared = self.clear_up(Dead::AllBut(&kept)).await?;
+            if !in_order {
+                self.grace.expect(kept);
+            }
+            cleared
         } else {
             self.clear_up(Dead::All).await?
         };
@@ -82,6 +91,7 @@ impl Core {
             self.unfinished.add(session, &refusal);
         }
         self.holders.ended(session);
+        self.grace.looks_again();
     }
 
     /// Lists every promised cut and carries it out; returns how many were, and how many an OST kept from it.

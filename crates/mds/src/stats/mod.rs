@@ -84,6 +84,8 @@ pub struct Stats {
     pub fetch_rounds: AtomicU64,
     /// Blocks of inode numbers reserved.
     pub number_blocks: AtomicU64,
+    /// Changes that a power cut undid and clients said again.
+    pub made_again: AtomicU64,
     /// Objects removed at OSTs.
     pub objects_removed: AtomicU64,
 }
@@ -110,6 +112,7 @@ impl Default for Stats {
             ops: std::array::from_fn(|_| OpStats::default()),
             fetch_rounds: AtomicU64::new(0),
             number_blocks: AtomicU64::new(0),
+            made_again: AtomicU64::new(0),
             objects_removed: AtomicU64::new(0),
         }
     }

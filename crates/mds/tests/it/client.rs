@@ -38,7 +38,7 @@ impl Client {
             client: "a test".into(),
         };
         let reply = ask(mds, SessionId(0), None, op).await;
-        let Ok(Answer::Session { session }) = reply.result else {
+        let Ok(Answer::Session { session, .. }) = reply.result else {
             panic!("{reply:?}");
         };
         let client = Client::of(mds, session);
@@ -235,6 +235,7 @@ pub async fn ask(mds: &Arc<Mds>, session: SessionId, lane: Option<Lane>, op: Op)
         lane,
         caller: Caller::root(),
         job: 0,
+        life: mds.owner_epoch(),
         seen: Seq(0),
         op,
     };

@@ -184,7 +184,7 @@ async fn open(life: &Life) -> Result<Client, Refusal> {
     };
     let reply = crate::client::ask(&life.mds, gupfs_proto::SessionId(0), None, op).await;
     match reply.result? {
-        Answer::Session { session } => Ok(Client::of(&life.mds, session)),
+        Answer::Session { session, .. } => Ok(Client::of(&life.mds, session)),
         other => panic!("{other:?}"),
     }
 }

@@ -225,6 +225,7 @@ fn what_belongs_to_nothing_is_found_and_goes() {
                         sequence: 1,
                         digest: 2,
                         essence: crate::Essence::Done,
+                        seq: gupfs_proto::Seq(1),
                     }
                     .encode(),
                 ),

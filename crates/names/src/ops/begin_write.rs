@@ -3,8 +3,9 @@ use crate::record::Writer;
 use crate::step::{Need, Outcome, Work};
 use crate::view::View;
 use crate::{generations, held, ops, placement};
+use gupfs_proto::layout::Component;
 use gupfs_proto::meta::Answer;
-use gupfs_proto::{InodeId, Layout, Presence};
+use gupfs_proto::{InodeId, Layout, Presence, Refusal};
 
 /// A session starts to write a file's objects, alone: whoever held the file before gives it back. It gets the layout, made now if there is none, and from now on size, mtime
 /// and which objects exist are its word. Every object may exist from now on, whatever happens to the session; that is
@@ -24,7 +25,10 @@ pub(crate) fn begin_write(view: &mut View, ino: InodeId, kill_privileges: bool) 
     }
     ops::truncate::must_not_be_cutting(file, ino)?;
     let fresh = file.layout.is_empty();
-    let mut layout = if fresh {
+    let told = view.ctx.again.and_then(|again| again.layout.as_ref());
+    let mut layout = if fresh && let Some(told) = told {
+        laid_out_before(told, file.next_generation)?
+    } else if fresh {
         let (rule, _) = ops::layout_rule::rule_of(view, &inode)?;
         let first = generations::first(file.next_generation, view.ctx.owner_epoch);
         placement::lay_out(&rule, view.ctx.targets, ino, first)?
@@ -61,6 +65,17 @@ pub(crate) fn begin_write(view: &mut View, ino: InodeId, kill_privileges: bool) 
     ops::kill_privileges::after_write(view, ino, kill_privileges)?;
     let opened = ops::opened(&*view.inode(ino)?, false);
     Ok(Answer::Opened(opened))
+}
+
+/// The layout that the file had got, as its writer knows it: objects of it lie at their targets.
+fn laid_out_before(told: &Layout, next_generation: u32) -> Outcome<Layout> {
+    let is_new = |component: &Component| component.generation.0 >= next_generation;
+    told.check()?;
+    if !told.components.iter().all(is_new) {
+        let why = "a layout said again has generations that were given before";
+        return Err(Refusal::Malformed(why.into()).into());
+    }
+    Ok(told.clone())
 }
 
 /// Every object that is known not to exist may exist now; whether there was one.

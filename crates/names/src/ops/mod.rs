@@ -129,7 +129,8 @@ pub(crate) fn dispatch(view: &mut View, op: &Op) -> Outcome<Answer> {
         Op::Forgotten { inodes } => sessions::forgotten(view, inodes),
         // The driver waits until the log is durable, and knows who lives; the records say nothing about it.
         Op::Sync { .. } => Ok(Answer::Synced),
-        Op::Renew => Ok(Answer::Done),
+        // Coming back is the driver's affair.
+        Op::Renew | Op::Return { .. } => Ok(Answer::Done),
     }
 }
 
@@ -166,9 +167,12 @@ pub(crate) fn home(op: &Op) -> InodeId {
         | Op::EndWrite { ino, .. }
         | Op::KillPrivileges { ino } => *ino,
         Op::Forgotten { inodes } => inodes.first().copied().unwrap_or(InodeId::ROOT),
-        Op::StatFs | Op::OpenSession { .. } | Op::CloseSession | Op::Sync { .. } | Op::Renew => {
-            InodeId::ROOT
-        }
+        Op::StatFs
+        | Op::OpenSession { .. }
+        | Op::CloseSession
+        | Op::Sync { .. }
+        | Op::Renew
+        | Op::Return { .. } => InodeId::ROOT,
     }
 }
 

@@ -18,7 +18,8 @@ pub(crate) fn open_session(view: &mut View, client: &str) -> Outcome<Answer> {
         holds_leases: false,
     };
     view.put(Key::session(session), &record);
-    Ok(Answer::Session { session })
+    let life = view.ctx.owner_epoch;
+    Ok(Answer::Session { session, life })
 }
 
 /// The client leaves. What it still held is cleared up by chores.

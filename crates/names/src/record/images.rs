@@ -8,7 +8,7 @@ use gupfs_proto::layout::{Component, ComponentKind, ComponentState, LayoutRule};
 use gupfs_proto::meta::XattrName;
 use gupfs_proto::{
     ByteCount, ClusterId, FileKind, FileOffset, Generation, Incarnation, InodeId, Layout, Mode,
-    OstId, Presence, PresenceMap, ProjectId, Timestamp, VirtualShards, VolumeId,
+    OstId, Presence, PresenceMap, ProjectId, Seq, Timestamp, VirtualShards, VolumeId,
 };
 
 fn check_image<R: Record + PartialEq + std::fmt::Debug>(record: R, expected: Expect) {
@@ -212,28 +212,29 @@ fn small_records_of_version_1() {
 }
 
 #[test]
-fn stored_replies_of_version_1() {
+fn stored_replies_of_version_2() {
     let ino = InodeId(0x0003_0000_0000_0101);
     let reply = |essence| Reply {
         sequence: 300,
         digest: u64::MAX,
         essence,
+        seq: Seq(5),
     };
     check_image(
         reply(Essence::Done),
-        expect!["01ac02ffffffffffffffffff0100"],
+        expect!["02ac02ffffffffffffffffff010005"],
     );
     check_image(
         reply(Essence::Attr(ino)),
-        expect!["01ac02ffffffffffffffffff0101818280808080c001"],
+        expect!["02ac02ffffffffffffffffff0101818280808080c00105"],
     );
     check_image(
         reply(Essence::Entry(ino)),
-        expect!["01ac02ffffffffffffffffff0102818280808080c001"],
+        expect!["02ac02ffffffffffffffffff0102818280808080c00105"],
     );
     check_image(
         reply(Essence::Opened { ino, created: true }),
-        expect!["01ac02ffffffffffffffffff0103818280808080c00101"],
+        expect!["02ac02ffffffffffffffffff0103818280808080c0010105"],
     );
     check_image(
         reply(Essence::Removed {
@@ -241,8 +242,23 @@ fn stored_replies_of_version_1() {
             orphan: true,
             moved: None,
         }),
-        expect!["01ac02ffffffffffffffffff010401818280808080c0010100"],
+        expect!["02ac02ffffffffffffffffff010401818280808080c001010005"],
     );
+}
+
+#[test]
+fn a_stored_reply_of_version_1_is_of_no_batch_that_could_be_lost() {
+    let first = [
+        0x01, 0xac, 0x02, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00,
+    ];
+    let read = Reply::decode(&Bytes::copy_from_slice(&first));
+    let expected = Reply {
+        sequence: 300,
+        digest: u64::MAX,
+        essence: Essence::Done,
+        seq: Seq(0),
+    };
+    assert_eq!(read, Ok(expected));
 }
 
 #[test]

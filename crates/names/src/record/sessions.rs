@@ -1,7 +1,8 @@
 //! Records of who asks: `S` sessions, `R` stored replies, `O` orphans, `M` writers, `L` what they left.
 
-use super::first_version;
-use gupfs_proto::{InodeId, Timestamp};
+use super::{Record, Undecodable, V1, decode_body, encode_body, first_version};
+use bytes::Bytes;
+use gupfs_proto::{InodeId, Seq, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// `S session`.
@@ -23,6 +24,8 @@ pub struct Reply {
     /// Of the request: another request with the same number is a mistake, not a repetition.
     pub digest: u64,
     pub essence: Essence,
+    /// The batch that made it.
+    pub seq: Seq,
 }
 
 /// What the answer said, without what the records say anyway.
@@ -60,4 +63,34 @@ pub struct Unconfirmed {
     pub since: Timestamp,
 }
 
-first_version!(Session, Reply, Orphan, Writer, Unconfirmed);
+first_version!(Session, Orphan, Writer, Unconfirmed);
+
+const REPLY_VERSION: u8 = 2;
+
+/// `R` as it was before it knew its batch.
+#[derive(Serialize, Deserialize)]
+struct ReplyV1 {
+    sequence: u64,
+    digest: u64,
+    essence: Essence,
+}
+
+impl Record for Reply {
+    fn encode(&self) -> Bytes {
+        encode_body(REPLY_VERSION, self)
+    }
+
+    fn decode(value: &Bytes) -> Result<Reply, Undecodable> {
+        if value.first() != Some(&V1) {
+            return decode_body(REPLY_VERSION, value);
+        }
+        let old: ReplyV1 = decode_body(V1, value)?;
+        Ok(Reply {
+            sequence: old.sequence,
+            digest: old.digest,
+            essence: old.essence,
+            // Of a time before this program: it is durable.
+            seq: Seq(0),
+        })
+    }
+}

@@ -8,7 +8,7 @@ use crate::{
 use bytes::Bytes;
 use gupfs_proto::meta::{self, Answer, Lane, TargetState};
 use gupfs_proto::{
-    Caller, ClusterId, Incarnation, InodeId, OstId, OwnerEpoch, Refusal, SessionId, Slot,
+    Caller, ClusterId, Incarnation, InodeId, OstId, OwnerEpoch, Refusal, Seq, SessionId, Slot,
     Timestamp, VirtualShards,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +121,8 @@ impl Server {
         assert_eq!(
             opened,
             Ok(Answer::Session {
-                session: SessionId(7)
+                session: SessionId(7),
+                life: OwnerEpoch(1),
             })
         );
         server
@@ -216,6 +217,7 @@ impl Server {
                     self.wanted = Some(need);
                     return Effects {
                         batch: Batch::new(),
+                        repeats: None,
                         answer: Err(Refusal::Busy),
                         work: Vec::new(),
                     };
@@ -239,6 +241,8 @@ impl Server {
             alone: self.alone,
             queues: self.queues,
             words: &self.words,
+            seq: Seq(0),
+            again: None,
         }
     }
 

@@ -219,10 +219,10 @@ fn asked(shared: &Arc<Shared>, link: &Arc<Link>, frame: Frame) {
         .tasks
         .spawn("answer the server", async move {
             let answer = answering.await;
-            let packed = pack(kind, 1, Flags::ANSWER, id, answer);
+            let packed = pack(kind, Flags::ANSWER, id, answer);
             let packed = packed.or_else(|error| {
                 let refusal = Refusal::StoreFailed(format!("an answer cannot be sent: {error}"));
-                pack(kind, 1, Flags::ANSWER, id, host.refuse(refusal))
+                pack(kind, Flags::ANSWER, id, host.refuse(refusal))
             });
             if let Ok(packed) = packed {
                 link.send(packed);
@@ -236,7 +236,7 @@ pub(crate) fn ping(link: &Link) {
         body: Vec::new(),
         payload: Bytes::new(),
     };
-    if let Ok(packed) = pack(Kind::LINK, 1, Flags::empty(), 0, nothing) {
+    if let Ok(packed) = pack(Kind::LINK, Flags::empty(), 0, nothing) {
         link.send(packed);
     }
 }

@@ -237,10 +237,9 @@ impl Shared {
             .map(|patience| options.world.clock.boot() + patience);
         let number = self.table.number();
         let fenced = question.must_be_fenced();
-        let packed =
-            pack(Q::KIND, 1, Flags::empty(), number, question.write()).map_err(|error| {
-                Refusal::Malformed(format!("a question to {}: {error}", options.whom))
-            })?;
+        let packed = pack(Q::KIND, Flags::empty(), number, question.write()).map_err(|error| {
+            Refusal::Malformed(format!("a question to {}: {error}", options.whom))
+        })?;
         self.table.insert(number, packed, deadline, fenced);
         let (link, failure) = {
             let state = self.state.lock();

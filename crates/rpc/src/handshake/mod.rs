@@ -38,7 +38,7 @@ fn say<T: Serialize>(link: &Link, word: &T) -> Vec<u8> {
         payload: Bytes::new(),
     };
     // Words are short: ours always fit.
-    if let Ok(packed) = pack(Kind::LINK, 1, Flags::empty(), 0, message) {
+    if let Ok(packed) = pack(Kind::LINK, Flags::empty(), 0, message) {
         link.send(packed);
     }
     body

@@ -123,8 +123,17 @@ impl Porter {
             let why = "this cluster has a key, and none was given".to_string();
             return Err((Turned::NoKey, why));
         }
-        if !versions.iter().any(|(kind, _)| *kind == Kind::LINK.0) {
-            let why = "there is no version of the protocol that both speak".to_string();
+        let agreed = |kind: u16| versions.iter().any(|(known, _)| *known == kind);
+        for (kind, oldest, newest) in spoken() {
+            let theirs = hello.speaks.iter().find(|(known, ..)| *known == kind);
+            // A kind that only one knows is said by nobody, but for how to say anything.
+            if agreed(kind) || (theirs.is_none() && kind != Kind::LINK.0) {
+                continue;
+            }
+            let (from, to) = theirs.map_or((0, 0), |(_, from, to)| (*from, *to));
+            let why = format!(
+                "there is no version that both speak: messages of kind {kind} in {from} to {to} there, in {oldest} to {newest} here; one of the two is older and is to be upgraded"
+            );
             return Err((Turned::Speechless, why));
         }
         Ok(())
@@ -141,4 +150,44 @@ pub fn refuse(link: &Link, why: &str, for_good: bool) {
         for_good,
     };
     say(link, &Verdict::Refused(refused));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handshake::words::Role;
+
+    #[test]
+    fn who_speaks_another_version_is_told_so_and_a_kind_of_one_side_does_no_harm() {
+        let porter = Porter {
+            me: Myself {
+                who: 1,
+                role: Role::Mds,
+                name: String::new(),
+            },
+            cluster: ClusterId(1),
+            key: None,
+        };
+        let hello = |speaks: Vec<(u16, u8, u8)>| Hello {
+            who: 2,
+            number: 1,
+            role: Role::Client,
+            name: String::new(),
+            cluster: None,
+            has_key: false,
+            fenced: false,
+            nonce: [0; 32],
+            speaks,
+        };
+        let judge = |hello: Hello| {
+            let versions = agree(&hello.speaks, &spoken());
+            porter.judge(&hello, &versions).map_err(|(_, why)| why)
+        };
+        let mut speaks = spoken();
+        speaks.push((77, 1, 1));
+        assert_eq!(judge(hello(speaks.clone())), Ok(()));
+        speaks[1] = (Kind::META.0, 1, 1);
+        let why = judge(hello(speaks)).unwrap_err();
+        assert!(why.contains("kind 1 in 1 to 1 there"), "{why}");
+    }
 }

@@ -88,7 +88,7 @@ impl<Q: Message, A: Reply> Way<Q, A> for Back {
     fn call(&self, question: Q) -> Answering<A> {
         let caller = self.0.clone();
         let number = caller.asked.number();
-        let packed = match pack(Q::KIND, 1, Flags::empty(), number, question.write()) {
+        let packed = match pack(Q::KIND, Flags::empty(), number, question.write()) {
             Ok(packed) => packed,
             Err(error) => {
                 let refusal =

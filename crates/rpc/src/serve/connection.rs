@@ -225,7 +225,7 @@ fn send(
     id: u64,
     written: Written,
 ) -> Result<(), FrameError> {
-    pack(kind, 1, flags, id, written).map(|packed| link.send(packed))
+    pack(kind, flags, id, written).map(|packed| link.send(packed))
 }
 
 fn busy() -> Written {

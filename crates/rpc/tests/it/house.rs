@@ -2,7 +2,7 @@
 
 use gupfs_proto::meta::{self, Op};
 use gupfs_proto::recall;
-use gupfs_proto::{Caller, ClusterId, MapEpoch, Seq, SessionId};
+use gupfs_proto::{Caller, ClusterId, MapEpoch, OwnerEpoch, Seq, SessionId};
 use gupfs_rpc::*;
 use gupfs_world::fake::{FakeNet, FakeWorld};
 use gupfs_world::{Net, World};
@@ -67,6 +67,7 @@ impl Host<meta::Request, meta::Reply> for Counting {
             seq: Seq(had.len() as u64),
             durable: Seq(0),
             map_epoch: MapEpoch(1),
+            change: None,
             result: Ok(meta::Answer::Done),
         }
     }
@@ -78,6 +79,7 @@ pub fn request(job: u64, wait_ms: u64) -> meta::Request {
         lane: None,
         caller: Caller::root(),
         job,
+        life: OwnerEpoch(1),
         seen: Seq(0),
         op: Op::Sync { upto: Seq(wait_ms) },
     }

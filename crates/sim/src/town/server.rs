@@ -5,7 +5,8 @@ use gupfs_names::check::Check;
 use gupfs_names::{ChoreOp, Context, Effects, Key, Machine, Need, Op, Parsed, Step, Words, Work};
 use gupfs_proto::meta::{self, Lane};
 use gupfs_proto::{
-    Caller, ClusterId, Incarnation, OwnerEpoch, SessionId, Timestamp, VirtualShard, VirtualShards,
+    Caller, ClusterId, Incarnation, OwnerEpoch, Seq, SessionId, Timestamp, VirtualShard,
+    VirtualShards,
 };
 use gupfs_world::fake::FakeDice;
 use std::ops::Range;
@@ -73,6 +74,8 @@ impl Server {
             alone: true,
             queues: false,
             words: &Words::default(),
+            seq: Seq(0),
+            again: None,
         };
         self.machine.apply(&self.store, &ctx, op)
     }

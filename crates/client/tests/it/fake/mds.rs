@@ -150,10 +150,11 @@ impl FakeMds {
                 state.session += 1;
                 Ok(Answer::Session {
                     session: SessionId(state.session),
+                    life: OwnerEpoch(1),
                 })
             }
             Op::CloseSession => Ok(Answer::Done),
-            Op::Renew => Ok(Answer::Done),
+            Op::Renew | Op::Return { .. } => Ok(Answer::Done),
             Op::Sync { upto } => {
                 assert!(upto.0 <= state.seq);
                 state.durable = state.seq;
@@ -490,6 +491,7 @@ impl Service<Request, Reply> for FakeMds {
             seq: Seq(seq),
             durable: Seq(state.durable),
             map_epoch: MapEpoch(1),
+            change: None,
             result,
         }
     }

@@ -1,0 +1,168 @@
+//! # grace: the time after a start in which clients come back
+//!
+//! Owns   who is expected back, what they say again, and making it again.
+//! Never  serves anybody: whoever asks something else waits until it is over.
+//! Enter  at `Grace::expect`, `Core::come_back`, `Core::end_grace`.
+//!
+//! A power cut takes what was answered and not synced. Clients keep such changes and say them again; made in the order
+//! they had, before anything new, they come out as they were (docs/decisions, "Changes said again"). It is over when every
+//! session that is recorded has come back or has ended.
+
+mod again;
+
+use crate::core::Core;
+use crate::limits::{KEPT_BYTES, KEPT_MOST};
+use crate::waits::{Awaited, Who};
+use gupfs_proto::meta::{Answer, Kept};
+use gupfs_proto::{Refusal, Seq, SessionId};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use tokio::sync::{Notify, watch};
+
+pub struct Grace {
+    table: Mutex<Table>,
+    /// Somebody came back, or will not.
+    changed: Notify,
+    over: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Table {
+    missing: BTreeSet<SessionId>,
+    /// By their places in the log that was.
+    kept: BTreeMap<Seq, (SessionId, Kept)>,
+    bytes: usize,
+}
+
+impl Default for Grace {
+    /// Nobody is expected: it is over.
+    fn default() -> Grace {
+        Grace {
+            table: Mutex::default(),
+            changed: Notify::new(),
+            over: watch::Sender::new(true),
+        }
+    }
+}
+
+impl Grace {
+    /// Begins, if anybody is expected. Nobody is served yet.
+    pub fn expect(&self, sessions: BTreeSet<SessionId>) {
+        self.over.send_replace(sessions.is_empty());
+        self.table.lock().missing = sessions;
+    }
+
+    pub fn is_over(&self) -> bool {
+        *self.over.borrow()
+    }
+
+    /// Returns when it is over.
+    pub async fn over(&self) {
+        let mut over = self.over.subscribe();
+        // The sender lives as long as we do.
+        let _ = over.wait_for(|over| *over).await;
+    }
+
+    pub fn is_missing(&self, session: SessionId) -> bool {
+        self.table.lock().missing.contains(&session)
+    }
+
+    /// Who has not come back yet.
+    pub fn missing(&self) -> Vec<SessionId> {
+        self.table.lock().missing.iter().copied().collect()
+    }
+
+    /// This session is back, or has ended: nobody waits for it.
+    pub fn ends(&self, session: SessionId) {
+        self.table.lock().missing.remove(&session);
+        self.looks_again();
+    }
+
+    /// What `Core::end_grace` waits for may have happened.
+    pub fn looks_again(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// # Errors
+    /// `Malformed` when they are more than an honest client keeps.
+    fn keep(&self, session: SessionId, kept: &[Kept]) -> Result<(), Refusal> {
+        let mut table = self.table.lock();
+        for change in kept {
+            table.bytes += change.op.len();
+            table
+                .kept
+                .insert(change.change.seq, (session, change.clone()));
+        }
+        if table.bytes > KEPT_BYTES || table.kept.len() > KEPT_MOST {
+            return Err(Refusal::Malformed("too many changes are said again".into()));
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// A session comes back, with a part of its changes. After the last part: when the grace is over, and all is durable.
+    ///
+    /// # Errors
+    /// `SessionEnded` if something that it counts on could not be made again.
+    pub async fn come_back(
+        &self,
+        session: SessionId,
+        kept: &[Kept],
+        last: bool,
+    ) -> Result<Answer, Refusal> {
+        self.renew(session)?;
+        // Over for who asks again; or never begun, because the former owner stopped in order, with everything durable.
+        if self.grace.is_over() {
+            return Ok(Answer::Done);
+        }
+        self.grace.keep(session, kept)?;
+        if !last {
+            return Ok(Answer::Done);
+        }
+        self.grace.ends(session);
+        let who = Who {
+            session,
+            op: "return",
+        };
+        self.after_grace(who).await?;
+        self.renew(session).map(|()| Answer::Done)
+    }
+
+    /// Waits until everybody is back.
+    pub async fn after_grace(&self, who: Who) -> Result<(), Refusal> {
+        if self.grace.is_over() {
+            return Ok(());
+        }
+        let missing = self.grace.missing().len();
+        self.waits
+            .wait(who, Awaited::Returns(missing), self.grace.over())
+            .await
+    }
+
+    /// Waits for everybody, makes again what they brought, and ends the grace.
+    pub async fn end_grace(&self) {
+        loop {
+            let mut changed = pin!(self.grace.changed.notified());
+            changed.as_mut().enable();
+            // Who ended held files: they are recovered before others' changes of them are made again.
+            if self.grace.table.lock().missing.is_empty() && !self.holders.is_any_ending() {
+                break;
+            }
+            changed.await;
+        }
+        let kept = std::mem::take(&mut self.grace.table.lock().kept);
+        match self.make_again(kept).await {
+            Ok(failed) => {
+                for session in failed {
+                    self.end_from_here(session).await;
+                }
+                self.grace.over.send_replace(true);
+                tracing::info!("every session is back, or has ended; everybody is served");
+            }
+            // Only a store that failed: nobody is served any more.
+            Err(refusal) => tracing::error!(%refusal, "changes could not be made again"),
+        }
+    }
+}
