@@ -1,9 +1,11 @@
 //! On whose behalf the kernel asks.
 //!
-//! A request carries uid and gid, not the supplementary groups. The kernel has checked with all of them already
-//! (default_permissions); the server checks again. So groups are read from /proc only where they change the answer:
-//! when the server said no without them, or when membership decides what a change does.
+//! A request carries uid and gid, not the supplementary groups. Where the kernel has checked with all of them already
+//! (default_permissions), the server checks again; so groups are read from /proc only where they change the answer:
+//! when the server said no without them, or when membership decides what a change does. Where the server alone checks it
+//! is told all groups at once: a mode may give a group less than others.
 
+use crate::kernel::Kernel;
 use gupfs_door::Call;
 use gupfs_proto::{Caller, Refusal};
 use std::future::Future;
@@ -22,11 +24,16 @@ pub fn with_groups(call: &Call) -> Caller {
     }
 }
 
-/// Asks without supplementary groups, and once more with them if that was refused for want of rights.
+/// Asks in the caller's name. If the kernel has checked: without supplementary groups, and once more with them if that was
+/// refused for want of rights.
 pub async fn asking<T, F: Future<Output = Result<T, Refusal>>>(
+    kernel: &Kernel,
     call: &Call,
     ask: impl Fn(Caller) -> F,
 ) -> Result<T, Refusal> {
+    if !kernel.kernel_permissions {
+        return ask(with_groups(call)).await;
+    }
     match ask(plain(call)).await {
         Err(Refusal::Denied | Refusal::NotPermitted) if call.uid != 0 => {
             ask(with_groups(call)).await

@@ -20,6 +20,7 @@ pub struct Kernel {
     pub clock: Clock,
     pub lifetimes: Lifetimes,
     pub page_cache: bool,
+    pub kernel_permissions: bool,
     pub meter: Arc<Meter>,
 }
 
@@ -100,6 +101,7 @@ requests! {
     31 fallocate(op::Fallocate) -> () = ops::space::fallocate;
     32 lseek(op::Lseek) -> u64 = ops::space::lseek;
     33 copy_file_range(op::CopyFileRange) -> u64 = ops::space::copy_file_range;
+    34 access(op::Access) -> () = ops::attrs::access;
 }
 
 #[cfg(test)]

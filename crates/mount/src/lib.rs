@@ -17,7 +17,7 @@ pub use lifetimes::Lifetimes;
 pub use meter::{Meter, MountStats, OpStats};
 
 use gupfs_client::Client;
-use gupfs_door::{Config, MountError, Session, Spawner, Transport};
+use gupfs_door::{Config, InitFlags, MountError, Session, Spawner, Transport};
 use gupfs_world::Clock;
 use kernel::Kernel;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,9 @@ pub struct Options {
     pub lifetimes: Lifetimes,
     /// Files are read through the kernel's page cache. Not where another mount may change them, nor where it keeps pages that are older than what was written past it.
     pub page_cache: bool,
+    /// The kernel checks permissions, by attributes that it has or asks for; else the servers alone do, which saves it the
+    /// question before each step of a path.
+    pub kernel_permissions: bool,
     /// The kernel reads ahead so much in files read in order; None keeps its own figure.
     pub read_ahead_kib: Option<u32>,
     /// The way requests come from the kernel.
@@ -54,6 +57,7 @@ impl Options {
             allow_devices: false,
             lifetimes: Lifetimes::ALONE,
             page_cache: true,
+            kernel_permissions: true,
             read_ahead_kib: Some(READ_AHEAD_KIB),
             transport: Transport::Auto,
             reactors: None,
@@ -98,6 +102,11 @@ impl Mount {
         config.no_suid = !options.allow_suid;
         config.no_dev = !options.allow_devices;
         config.transport = options.transport;
+        config.default_permissions = options.kernel_permissions;
+        if !options.kernel_permissions {
+            // It makes the kernel check. Lists pass as extended attributes all the same.
+            config.want -= InitFlags::POSIX_ACL;
+        }
         if let Some(reactors) = options.reactors {
             config.reactors = reactors;
         }
@@ -114,6 +123,7 @@ impl Mount {
             clock: Clock::real(),
             lifetimes: options.lifetimes,
             page_cache: options.page_cache,
+            kernel_permissions: options.kernel_permissions,
             meter: meter.clone(),
         });
         let session = gupfs_door::mount(at, &config, kernel, spawner)?;

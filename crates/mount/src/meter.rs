@@ -7,7 +7,7 @@ use std::time::Duration;
 pub const BUCKETS: usize = 28;
 
 /// The operations that are counted, by the name metrics give them.
-pub const NAMES: [&str; 34] = [
+pub const NAMES: [&str; 35] = [
     "lookup",
     "getattr",
     "statx",
@@ -42,6 +42,7 @@ pub const NAMES: [&str; 34] = [
     "fallocate",
     "lseek",
     "copy_file_range",
+    "access",
 ];
 
 /// Counters without locks; one row an operation.

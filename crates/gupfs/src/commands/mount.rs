@@ -1,7 +1,7 @@
 //! `gupfs mount`: the file system of servers elsewhere, on this host.
 
 use super::up::Logging;
-use crate::config::{Config, Transport};
+use crate::config::{Config, Permissions, Transport};
 use crate::daemon::{self, block_on};
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::{logging, mountpoint};
@@ -45,6 +45,10 @@ pub struct Mount {
     /// How requests come from the kernel: auto, device or io-uring, as for `gupfs up` [default: auto]
     #[arg(long, value_enum, value_name = "WAY", hide_possible_values = true)]
     transport: Option<Transport>,
+    /// Who checks what programs may do: kernel, or servers, which makes opening and creating files about twice as fast and \
+    /// leaves some checks out (see the manual) [default: kernel]
+    #[arg(long, value_enum, value_name = "WHO", hide_possible_values = true)]
+    permissions: Option<Permissions>,
     /// No changes through this mount
     #[arg(long)]
     read_only: bool,
@@ -62,6 +66,7 @@ impl Mount {
         let mount = &mut config.mount;
         mount.allow_other = self.allow_other.or(mount.allow_other);
         mount.transport = self.transport.or(mount.transport);
+        mount.permissions = self.permissions.or(mount.permissions);
         mount.read_only = mount.read_only.or(self.read_only.then_some(true));
         let missing = |what: &str, advice: &str| {
             Trouble::new(format!("no {what} is given"))

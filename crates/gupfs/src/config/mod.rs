@@ -58,6 +58,17 @@ pub struct Mount {
     pub transport: Option<Transport>,
     pub threads: Option<u16>,
     pub atime: Option<Atime>,
+    pub permissions: Option<Permissions>,
+}
+
+/// Who checks what a program may do, where other mounts use the same files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Permissions {
+    /// The kernel, that asks for attributes at each step, and the servers.
+    Kernel,
+    /// The servers alone.
+    Servers,
 }
 
 /// The way requests come from the kernel.
@@ -179,7 +190,7 @@ mod tests {
             "[mount]\nallow_other = true\nreadahead = \"8MiB\"\n",
             expect![[r#"
                 gupfs.conf, line 3: there is no key 'readahead' in [mount].
-                  → 'read_ahead' was probably meant; all keys here: point, allow_other, read_only, read_ahead, transport, threads, atime."#]],
+                  → 'read_ahead' was probably meant; all keys here: point, allow_other, read_only, read_ahead, transport, threads, atime, permissions."#]],
         );
         check(
             "[motn]\nallow_other = true\n",

@@ -2,7 +2,7 @@
 
 use super::guard::Guard;
 use super::told::Told;
-use crate::config::{self, Transport};
+use crate::config::{self, Permissions, Transport};
 use crate::exit::{Outcome, Trouble};
 use crate::kernel::{self, Judgement, Trial, Which};
 use gupfs_client::Client;
@@ -50,6 +50,7 @@ impl Mounted {
         options.page_cache = judgement.page_cache;
         if wish.shared {
             options = options.shared();
+            options.kernel_permissions = config.permissions != Some(Permissions::Servers);
         }
         if let Some(size) = config.read_ahead {
             options.read_ahead_kib = Some((size.0 >> 10) as u32);

@@ -9,6 +9,7 @@ mod agree;
 #[path = "../power_cut/images.rs"]
 mod images;
 mod load;
+mod posix;
 mod power;
 mod refused;
 mod survive;

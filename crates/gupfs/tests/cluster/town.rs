@@ -191,6 +191,10 @@ impl Town {
     }
 
     pub fn mount(&mut self) -> PathBuf {
+        self.mount_with(&[])
+    }
+
+    pub fn mount_with(&mut self, flags: &[&str]) -> PathBuf {
         let point = self.root().join(format!("mnt{}", self.mounts.len()));
         std::fs::create_dir(&point).unwrap();
         let (at, key) = (text(&point), self.key());
@@ -204,7 +208,7 @@ impl Town {
             "--transport",
             &transport,
         ];
-        let daemon = Daemon::start(&args);
+        let daemon = Daemon::start(&[&args[..], flags].concat());
         self.mounts.push(Mounted {
             at: point.clone(),
             daemon,

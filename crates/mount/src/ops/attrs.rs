@@ -6,7 +6,7 @@ use crate::convert::{attr, inode, time, timestamp};
 use crate::kernel::Kernel;
 use gupfs_door::{Attributes, Call, Statx, Statxed, op};
 use gupfs_proto::attr::InodeFlags;
-use gupfs_proto::meta::{SetAttr, SetTime};
+use gupfs_proto::meta::{Access, SetAttr, SetTime};
 
 pub async fn getattr(kernel: &Kernel, call: Call, _: op::Getattr) -> Outcome<Attributes> {
     let of = kernel
@@ -17,6 +17,16 @@ pub async fn getattr(kernel: &Kernel, call: Call, _: op::Getattr) -> Outcome<Att
         attr: attr(&of),
         ttl: kernel.lifetimes.attributes,
     })
+}
+
+/// access(2) and chdir(2), where the kernel does not check.
+pub async fn access(kernel: &Kernel, call: Call, op: op::Access) -> Outcome<()> {
+    let want = Access::from_bits_truncate(op.mask as u8);
+    let ino = inode(call.node);
+    asking(kernel, &call, async |who| {
+        kernel.client.access(&who, ino, want).await
+    })
+    .await
 }
 
 /// What statx(2) asks beyond stat(2): when the file was born, and which marks it has.
@@ -46,7 +56,7 @@ pub async fn setattr(kernel: &Kernel, call: Call, op: op::Setattr) -> Outcome<At
     let ino = inode(call.node);
     if let Some(to) = op.size() {
         let (by_handle, kill) = (op.fh().is_some(), op.kill_suidgid());
-        asking(&call, async |who| {
+        asking(kernel, &call, async |who| {
             kernel.client.truncate(&who, ino, to, by_handle, kill).await
         })
         .await?;

@@ -12,7 +12,7 @@ use gupfs_proto::{Caller, FileKind, InodeId};
 use std::time::Duration;
 
 pub async fn opendir(kernel: &Kernel, call: Call, _: op::Open) -> Outcome<Opened> {
-    asking(&call, async |who| {
+    asking(kernel, &call, async |who| {
         kernel
             .client
             .access(&who, inode(call.node), Access::READ)

@@ -14,18 +14,21 @@ pub async fn lookup(kernel: &Kernel, call: Call, op: op::Lookup) -> Outcome<Entr
     let found = match op.name.as_bytes() {
         // Asked for by who opens by handle (EXPORT_SUPPORT).
         b"." => {
-            let found = asking(&call, async |who| kernel.client.getattr(&who, dir).await).await;
+            let found = asking(kernel, &call, async |who| {
+                kernel.client.getattr(&who, dir).await
+            })
+            .await;
             found.inspect(|attr| kernel.client.gave([attr.ino]))
         }
         b".." => {
-            asking(&call, async |who| {
+            asking(kernel, &call, async |who| {
                 kernel.client.lookup_parent(&who, dir).await
             })
             .await
         }
         name => {
             let name = Name::new(name)?;
-            asking(&call, async |who| {
+            asking(kernel, &call, async |who| {
                 kernel.client.lookup(&who, dir, &name).await
             })
             .await
@@ -44,7 +47,7 @@ fn known(kernel: &Kernel, attr: &Attr) -> Entry {
 }
 
 pub async fn readlink(kernel: &Kernel, call: Call, (): ()) -> Outcome<Vec<u8>> {
-    asking(&call, async |who| {
+    asking(kernel, &call, async |who| {
         kernel.client.readlink(&who, inode(call.node)).await
     })
     .await
@@ -52,7 +55,7 @@ pub async fn readlink(kernel: &Kernel, call: Call, (): ()) -> Outcome<Vec<u8>> {
 
 pub async fn symlink(kernel: &Kernel, call: Call, op: op::Symlink) -> Outcome<Entry> {
     let name = Name::new(&op.name)?;
-    let attr = asking(&call, async |who| {
+    let attr = asking(kernel, &call, async |who| {
         kernel
             .client
             .symlink(&who, inode(call.node), &name, &op.target)
@@ -75,7 +78,7 @@ pub async fn mknod(kernel: &Kernel, call: Call, op: op::Mknod) -> Outcome<Entry>
         mode: op.mode,
         umask: op.umask,
     };
-    let attr = asking(&call, async |who| {
+    let attr = asking(kernel, &call, async |who| {
         kernel
             .client
             .mknod(&who, inode(call.node), &name, kind, op.rdev, make)
@@ -91,7 +94,7 @@ pub async fn mkdir(kernel: &Kernel, call: Call, op: op::Mkdir) -> Outcome<Entry>
         mode: op.mode,
         umask: op.umask,
     };
-    let attr = asking(&call, async |who| {
+    let attr = asking(kernel, &call, async |who| {
         kernel
             .client
             .mkdir(&who, inode(call.node), &name, make)
@@ -103,7 +106,7 @@ pub async fn mkdir(kernel: &Kernel, call: Call, op: op::Mkdir) -> Outcome<Entry>
 
 pub async fn unlink(kernel: &Kernel, call: Call, op: op::Unlink) -> Outcome<()> {
     let name = Name::new(&op.name)?;
-    asking(&call, async |who| {
+    asking(kernel, &call, async |who| {
         kernel.client.unlink(&who, inode(call.node), &name).await
     })
     .await?;
@@ -112,7 +115,7 @@ pub async fn unlink(kernel: &Kernel, call: Call, op: op::Unlink) -> Outcome<()> 
 
 pub async fn rmdir(kernel: &Kernel, call: Call, op: op::Rmdir) -> Outcome<()> {
     let name = Name::new(&op.name)?;
-    asking(&call, async |who| {
+    asking(kernel, &call, async |who| {
         kernel.client.rmdir(&who, inode(call.node), &name).await
     })
     .await?;
@@ -129,7 +132,7 @@ pub async fn rename(kernel: &Kernel, call: Call, op: op::Rename) -> Outcome<()> 
     };
     let (from, to) = (inode(call.node), inode(op.new_directory));
     let (name, new_name) = (Name::new(&op.name)?, Name::new(&op.new_name)?);
-    asking(&call, async |who| {
+    asking(kernel, &call, async |who| {
         kernel
             .client
             .rename(&who, (from, &name), (to, &new_name), how)
@@ -142,7 +145,7 @@ pub async fn rename(kernel: &Kernel, call: Call, op: op::Rename) -> Outcome<()> 
 pub async fn link(kernel: &Kernel, call: Call, op: op::Link) -> Outcome<Entry> {
     let name = Name::new(&op.name)?;
     let (target, dir) = (inode(op.target), inode(call.node));
-    let attr = asking(&call, async |who| {
+    let attr = asking(kernel, &call, async |who| {
         kernel.client.link(&who, target, dir, &name).await
     })
     .await?;

@@ -16,7 +16,7 @@ const FMODE_EXEC: u32 = 0x20;
 pub async fn open(kernel: &Kernel, call: Call, op: op::Open) -> Outcome<Opened> {
     let ino = inode(call.node);
     let how = how(op.flags, op.open_flags);
-    let found = asking(&call, async |who| {
+    let found = asking(kernel, &call, async |who| {
         kernel
             .client
             .open(&who, ino, how, file_flags(op.flags))
@@ -35,7 +35,7 @@ pub async fn create(kernel: &Kernel, call: Call, op: op::Create) -> Outcome<Crea
     };
     let how = how(op.flags, op.open_flags);
     let (dir, flags) = (inode(call.node), file_flags(op.flags));
-    let found = asking(&call, async |who| {
+    let found = asking(kernel, &call, async |who| {
         kernel
             .client
             .create(&who, dir, &name, make, exclusive, how, flags)
@@ -62,7 +62,7 @@ pub async fn tmpfile(kernel: &Kernel, call: Call, op: op::Tmpfile) -> Outcome<Cr
     };
     let access = how(op.flags, op.open_flags).access;
     let (dir, flags) = (inode(call.node), file_flags(op.flags));
-    let found = asking(&call, async |who| {
+    let found = asking(kernel, &call, async |who| {
         kernel.client.tmpfile(&who, dir, make, access, flags).await
     })
     .await?;

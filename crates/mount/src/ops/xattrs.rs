@@ -30,7 +30,7 @@ pub async fn setxattr(kernel: &Kernel, call: Call, op: op::Setxattr) -> Outcome<
 
 pub async fn getxattr(kernel: &Kernel, call: Call, op: op::Getxattr) -> Outcome<Xattr> {
     let name = XattrName::new(&op.name)?;
-    let value = asking(&call, async |who| {
+    let value = asking(kernel, &call, async |who| {
         kernel.client.getxattr(&who, inode(call.node), &name).await
     })
     .await?;
@@ -52,7 +52,7 @@ pub async fn listxattr(kernel: &Kernel, call: Call, op: op::Listxattr) -> Outcom
 
 pub async fn removexattr(kernel: &Kernel, call: Call, op: op::Removexattr) -> Outcome<()> {
     let name = XattrName::new(&op.name)?;
-    asking(&call, async |who| {
+    asking(kernel, &call, async |who| {
         kernel
             .client
             .removexattr(&who, inode(call.node), &name)

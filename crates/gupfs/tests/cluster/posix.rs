@@ -1,0 +1,77 @@
+//! The POSIX suite on mounts among others, where the kernel caches nothing.
+
+use crate::running::can_mount;
+use crate::town::Town;
+use gupfs_conform::{Exception, Filter, run};
+
+/// Groups of the suite that take longest where nothing is cached, with what they try tried elsewhere.
+fn filter() -> Filter {
+    match std::env::var("GUPFS_POSIX_WHOLE") {
+        Ok(_) => Filter::default(),
+        Err(_) => Filter {
+            only: [
+                "access",
+                "acl",
+                "chmod",
+                "chown",
+                "create",
+                "fifo",
+                "group",
+                "inotify",
+                "link",
+                "mkdir",
+                "open/",
+                "path",
+                "rename",
+                "rmdir",
+                "setgid",
+                "setuid",
+                "socket",
+                "sticky",
+                "umask",
+                "unlink",
+                "utimensat",
+                "xattr",
+            ]
+            .map(String::from)
+            .to_vec(),
+            ..Filter::default()
+        },
+    }
+}
+
+fn passes(flags: &[&str], filter: &Filter) {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 1);
+    let mount = town.mount_with(flags);
+    let report = run(&mount, filter).unwrap();
+    println!("{report}");
+    let failed: Vec<&str> = report.failures().map(|tried| tried.name.as_str()).collect();
+    assert!(
+        failed.is_empty(),
+        "{} checks failed: {failed:#?}",
+        failed.len()
+    );
+    town.stop();
+}
+
+#[test]
+fn a_mount_among_others_behaves_as_posix_says() {
+    passes(&[], &filter());
+}
+
+#[test]
+fn where_the_servers_check_alone_only_what_does_not_reach_them_is_unchecked() {
+    let unchecked = [
+        "fifo/permissions-bind-opening",
+        "inotify/watching-needs-read-permission",
+        "path/dot-needs-search-permission",
+        "socket/connecting-needs-write-permission",
+    ];
+    let mut filter = filter();
+    let exception = |name| Exception::new(name, "no request reaches a server");
+    filter.exceptions = unchecked.map(exception).to_vec();
+    passes(&["--permissions", "servers"], &filter);
+}
