@@ -84,6 +84,8 @@ pub enum FrameError {
     Flags(u8),
 }
 
+/// In the newest version that we speak: with who does not, no connection comes about.
+///
 /// # Errors
 /// The lengths, when the message is longer than a frame may be.
 pub fn pack(kind: Kind, flags: Flags, id: u64, message: Written) -> Result<Packed, FrameError> {
@@ -192,7 +194,7 @@ mod tests {
         let head = head(&front).unwrap();
         assert_eq!(
             (head.kind, head.version, head.id),
-            (Kind::DATA, 1, 0x1_0000_0002)
+            (Kind::DATA, Kind::DATA.version(), 0x1_0000_0002)
         );
         assert_eq!((head.body, head.payload, head.is_answer()), (6, 9, true));
         assert_eq!(head.check_body(&front[HEAD..]), Ok(()));

@@ -8,7 +8,7 @@ use crate::cluster::{
 use crate::config::Config;
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::node::{Parts, Share, Told, cluster_door, open_target, say};
-use gupfs_oss::{Oss, Target};
+use gupfs_oss::{Door, Oss, Target};
 use gupfs_proto::{ClusterId, OstId};
 use gupfs_rpc::{Hosts, Line, LineOptions, Role, Unattended};
 use gupfs_store::object::{Objects, Whose};
@@ -64,6 +64,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         }
     };
     let oss = Oss::of_host(host_number(), Vec::<(OstId, Target)>::new());
+    oss.gate().belongs_to(identity.key.clone());
     let mut search = Search {
         dirs: settings.dirs.clone(),
         oss: oss.clone(),
@@ -97,7 +98,9 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         _ = is_heard.wait_for(|heard| *heard) => None,
         why = told.wait() => Some(why),
     };
-    let hosts = Hosts::none().with(oss.clone()).with(cluster_door(&parts));
+    let hosts = Hosts::none()
+        .with_host(Door::of(&oss, &world.clock))
+        .with(cluster_door(&parts));
     let why = match why {
         Some(why) => why,
         None => {

@@ -217,7 +217,7 @@ impl Door {
         let meta = MetaDoor::new(roles.mds.clone(), squash);
         let hosts = Hosts::none()
             .with_host(meta.clone())
-            .with(roles.oss.clone())
+            .with_host(gupfs_oss::Door::of(&roles.oss, &self.identity.world.clock))
             .with(cluster_door(parts));
         let server = self
             .listening

@@ -12,5 +12,6 @@ mod load;
 mod posix;
 mod power;
 mod refused;
+mod rights;
 mod survive;
 mod town;

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::table::Outcome;
-use crate::frame::{Flags, Frame, Limits, pack};
+use crate::frame::{Flags, Frame, Head, Limits, pack};
 use crate::handshake::{GreetError, Met, Wish, greet};
 use crate::limits::{CONNECT, PING, RETRY_FIRST, RETRY_LAST};
 use crate::link::{Link, Reader};
@@ -173,6 +173,13 @@ async fn read(shared: &Arc<Shared>, link: &Arc<Link>, reader: &mut Reader) -> St
             Ok(frame) => frame,
             Err(error) => return error.to_string(),
         };
+        let Head { kind, version, .. } = frame.head;
+        if version != kind.version() {
+            return format!(
+                "a message of kind {} and version {version}, as nobody agreed",
+                kind.0
+            );
+        }
         match (frame.head.kind, frame.head.is_answer()) {
             (Kind::LINK, _) => {} // a sign of life
             (_, true) => answered(shared, frame),

@@ -136,6 +136,17 @@ impl Porter {
             );
             return Err((Turned::Speechless, why));
         }
+        // Messages are packed in our newest version: whoever does not know it would ask again for ever.
+        let lost = spoken().into_iter().find(|(kind, _, newest)| {
+            let is_known = hello.speaks.iter().any(|(known, ..)| known == kind);
+            is_known && !versions.contains(&(*kind, *newest))
+        });
+        if let Some((kind, _, newest)) = lost {
+            let why = format!(
+                "messages of kind {kind} are of version {newest} here, which the other side does not speak: run the same version of gupfs on all hosts"
+            );
+            return Err((Turned::Speechless, why));
+        }
         Ok(())
     }
 }

@@ -82,6 +82,7 @@ async fn large_payloads_arrive_whole() {
                 owner: Owner::default(),
             };
             let question = data::Request {
+                warrant: gupfs_proto::capability::Warrant::None,
                 session: SessionId(1),
                 map_epoch: MapEpoch(1),
                 job: 0,
