@@ -266,6 +266,12 @@ fn connections(text: &mut Text, server: Option<&ServerStatus>, lines: &[LineStat
             server.turned_away,
         );
         text.counter(
+            "gupfs_misspoken_total",
+            "Connections that were ended because what came is no message.",
+            &[],
+            server.misspoken,
+        );
+        text.counter(
             "gupfs_busy_total",
             "Questions answered with busy.",
             &[],

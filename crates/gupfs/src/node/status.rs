@@ -357,6 +357,13 @@ fn server_text(out: &mut String, server: &ServerStatus) {
             show_count(server.turned_away)
         );
     }
+    if let Some(last) = &server.last_misspoken {
+        let _ = writeln!(
+            out,
+            "          {} connections sent what is no message; the last: {last}",
+            show_count(server.misspoken)
+        );
+    }
 }
 
 fn gate_text(out: &mut String, gate: &GateStatus) {

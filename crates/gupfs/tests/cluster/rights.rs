@@ -343,6 +343,17 @@ fn what_a_session_asks_after_its_end_is_refused_before_its_files_are_anothers() 
         let written = tokio::task::spawn_blocking(move || fs::write(&path, vec![6; 50_000]));
         written.await.unwrap().unwrap();
         assert_eq!(late(&stranger).await, Err(Fault::Fenced));
+        // One that held nothing is fenced all the same.
+        let mut reader = Stranger::enter(&town).await;
+        let found = reader.open(file).await;
+        let (ost, object) = found.object(file);
+        let may = reader.client(found.capability.at(ost));
+        let reading = fault(reader.try_at(&oss, ost, may, read(object)).await);
+        assert_eq!(reading, Ok(()));
+        let ended = reader.ask_having_seen(Seq(1 << 40), Op::StatFs).await;
+        assert_eq!(ended, Err(Refusal::SessionEnded));
+        let reading = fault(reader.try_at(&oss, ost, may, read(object)).await);
+        assert_eq!(reading, Err(Fault::Fenced));
         // One that is not heard of any more: its pass is over when the session is.
         let mut silent = Stranger::enter(&town).await;
         let found = silent.open(file).await;

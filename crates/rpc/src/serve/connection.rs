@@ -102,6 +102,13 @@ async fn drained(inner: &Inner, caller: &Caller) -> bool {
     }
 }
 
+/// Why a conversation is over.
+enum End {
+    Left(String),
+    /// What came is no message, so where the next one begins is unknown.
+    Misspoke(String),
+}
+
 /// From the welcome to the end.
 async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) {
     let (met, from) = (caller.met(), caller.from());
@@ -114,11 +121,18 @@ async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader)
     let why = tokio::select! {
         biased;
         why = read(inner, caller, reader) => why,
-        () = caller.link.flush() => "the connection ended".to_string(),
-        () = silence(inner, &caller.link) => "nothing is heard any more".to_string(),
+        () = caller.link.flush() => End::Left("the connection ended".to_string()),
+        () = silence(inner, &caller.link) => End::Left("nothing is heard any more".to_string()),
     };
     caller.end();
     inner.attend.left(caller);
+    let why = match why {
+        End::Left(why) => why,
+        End::Misspoke(why) => {
+            inner.misspoke(from, &why);
+            why
+        }
+    };
     if !is_visitor {
         tracing::info!(role = met.role.name(), name = met.name, from, why, "left");
     }
@@ -135,14 +149,15 @@ async fn silence(inner: &Inner, link: &Link) {
 
 /// Takes what comes until nothing comes any more; why. It never waits for anything else: signs of life and answers must pass
 /// whatever is under way.
-async fn read(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> String {
+async fn read(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> End {
     loop {
         let frame = match reader.next(Limits::AMONG_US).await {
             Ok(frame) => frame,
-            Err(error) => return error.to_string(),
+            Err(error @ LinkError::Frame(_)) => return End::Misspoke(error.to_string()),
+            Err(error) => return End::Left(error.to_string()),
         };
         if caller.link.waiting() > 2 * ANSWERS_WAITING {
-            return "it does not take its answers".into();
+            return End::Left("it does not take its answers".into());
         }
         match (frame.head.kind, frame.head.is_answer()) {
             // A sign of life is answered by one, so that both sides hear something.
@@ -155,8 +170,8 @@ async fn read(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> 
                 caller.asked.complete(frame.head.id, outcome);
             }
             (_, false) => {
-                if let Err(why) = question(inner, caller, frame) {
-                    return why;
+                if let Err(end) = question(inner, caller, frame) {
+                    return end;
                 }
             }
         }
@@ -164,19 +179,19 @@ async fn read(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> 
 }
 
 /// Works on a question as far as it goes without waiting; the rest is a task of its own.
-fn question(inner: &Arc<Inner>, caller: &Arc<Caller>, frame: Frame) -> Result<(), String> {
+fn question(inner: &Arc<Inner>, caller: &Arc<Caller>, frame: Frame) -> Result<(), End> {
     let (kind, id, version) = (frame.head.kind, frame.head.id, frame.head.version);
     if caller.met().version(kind) != Some(version) {
-        return Err(format!(
+        return Err(End::Misspoke(format!(
             "a message of kind {} and version {version}, as nobody agreed",
             kind.0
-        ));
+        )));
     }
     let Some(host) = inner.hosts.get(kind).cloned() else {
-        return Err(format!(
+        return Err(End::Misspoke(format!(
             "a message of kind {}, which nobody here answers",
             kind.0
-        ));
+        )));
     };
     let has_room = caller.link.waiting() <= ANSWERS_WAITING;
     let work = Load::take(&inner.load, &caller.load, frame.payload.len()).filter(|_| has_room);
@@ -186,7 +201,7 @@ fn question(inner: &Arc<Inner>, caller: &Arc<Caller>, frame: Frame) -> Result<()
     };
     // Counted first, looked at then: whoever ends this connection and finds nothing counted knows that nothing will be.
     if caller.is_gone() {
-        return Err("the connection ended".into());
+        return Err(End::Left("the connection ended".into()));
     }
     let answering = host.answer(Some(caller.clone()), frame.body, frame.payload);
     let link = caller.link.clone();

@@ -8,6 +8,8 @@ mod admit;
 mod caller;
 mod connection;
 mod doors;
+#[cfg(test)]
+mod hostile;
 
 pub use caller::Caller;
 
@@ -61,6 +63,8 @@ pub(crate) struct Inner {
     load: Arc<Load>,
     strangers: Arc<Semaphore>,
     turned: Turned,
+    /// Those who were let in and then said what is no message.
+    misspoken: Turned,
 }
 
 /// Those who were not let in.
@@ -83,6 +87,9 @@ pub struct ServerStatus {
     /// Connections that were not let in since the start, and why the last was not.
     pub turned_away: u64,
     pub last_turned_away: Option<String>,
+    /// Connections that were ended since the start because what came over them is no message, and what the last one sent.
+    pub misspoken: u64,
+    pub last_misspoken: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -113,6 +120,7 @@ impl Server {
             load: Arc::default(),
             strangers: Arc::new(Semaphore::new(HANDSHAKES)),
             turned: Turned::default(),
+            misspoken: Turned::default(),
         });
         let accepting = options
             .world
@@ -148,6 +156,8 @@ impl Server {
             busy: self.inner.load.refused(),
             turned_away: self.inner.turned.count.load(Relaxed),
             last_turned_away: self.inner.turned.last.lock().clone(),
+            misspoken: self.inner.misspoken.count.load(Relaxed),
+            last_misspoken: self.inner.misspoken.last.lock().clone(),
         }
     }
 
@@ -187,6 +197,12 @@ async fn accept(inner: Arc<Inner>, listener: Listener) {
 }
 
 impl Inner {
+    fn misspoke(&self, from: &str, why: &str) {
+        self.misspoken.count.fetch_add(1, Relaxed);
+        tracing::warn!(from, why, "a connection was ended: what came is no message");
+        *self.misspoken.last.lock() = Some(format!("{from}: {why}"));
+    }
+
     fn turn_away(&self, from: &str, why: &dyn std::fmt::Display) {
         self.turned.count.fetch_add(1, Relaxed);
         tracing::warn!(from, %why, "a connection was turned away");

@@ -2,6 +2,7 @@
 
 mod house;
 mod lines;
+mod replayed;
 mod servers;
 mod strangers;
 mod tcp;
