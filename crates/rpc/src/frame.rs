@@ -72,6 +72,8 @@ impl Limits {
 pub enum FrameError {
     #[error("it does not begin like a frame of gupfs")]
     Magic,
+    #[error("it speaks TLS, and this side does not")]
+    Tls,
     #[error("the checksum of its head does not match")]
     HeadSum,
     #[error("the checksum of its body does not match")]
@@ -131,6 +133,10 @@ impl Head {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         if u32_at(0) != MAGIC {
+            // A TLS record of a handshake.
+            if bytes[..2] == [22, 3] {
+                return Err(FrameError::Tls);
+            }
             return Err(FrameError::Magic);
         }
         if crc32c::crc32c(&bytes[..28]) != u32_at(28) {

@@ -2,7 +2,7 @@
 
 use super::start_metrics;
 use crate::amount::show_time;
-use crate::cluster::{Identity, Lines, MDS_PORT, MetaDoor, identity, listen, read_key};
+use crate::cluster::{Identity, Lines, MDS_PORT, MetaDoor, identity, listen, read_key, read_tls};
 use crate::config::Config;
 use crate::control;
 use crate::exit::{Outcome, Trouble};
@@ -30,7 +30,7 @@ pub async fn run(
     let (mut told, ask_stop) = Told::listen()?;
     let config = &settings.config;
     let key = read_key(Some(&entered.home.key()))?;
-    let identity = identity(world, key);
+    let identity = identity(world, key, read_tls(&config.cluster)?);
     let usual = format!("127.0.0.1:{MDS_PORT}");
     let address = config.cluster.listen.as_deref().unwrap_or(&usual);
     let listening = listen(&identity, address).await?;

@@ -6,6 +6,7 @@
 mod running;
 
 mod agree;
+mod encrypted;
 #[path = "../power_cut/images.rs"]
 mod images;
 mod load;

@@ -192,6 +192,7 @@ fn line(world: &World, key: &ClusterKey, to: &str) -> Arc<Line> {
         },
         cluster: None,
         key: Some(key.clone()),
+        tls: None,
         patience: Some(Duration::from_secs(60)),
         fence: true,
         hosts: Hosts::none(),

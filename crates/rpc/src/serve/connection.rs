@@ -4,10 +4,11 @@ use super::admit::{Load, Work};
 use super::{Caller, Inner};
 use crate::call::Outcome;
 use crate::frame::{Flags, Frame, FrameError, Limits, pack};
-use crate::handshake::{Role, refuse, welcome};
+use crate::handshake::{Role, Turned, refuse, refuse_manner, welcome};
 use crate::host::{Answered, Erased};
 use crate::limits::{ANSWERS_WAITING, BUSY_HINT, DRAIN, HANDSHAKE, PARTING, SILENCE, TICK};
 use crate::link::{Link, LinkError, Reader};
+use crate::tls::{Pipe, Tls, TlsFault};
 use bytes::Bytes;
 use gupfs_proto::Refusal;
 use gupfs_proto::wire::{Kind, Written};
@@ -18,7 +19,12 @@ use tokio::sync::OwnedSemaphorePermit;
 
 pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemaphorePermit) {
     let clock = inner.world.clock.clone();
-    let link = Arc::new(Link::new(stream, clock.clone()));
+    let pipe = match inner.tls.as_ref().map(Tls::accept) {
+        None => Pipe::Plain(stream),
+        Some(Ok(connection)) => Pipe::tls(stream, connection),
+        Some(Err(error)) => return inner.turn_away(stream.peer(), &error),
+    };
+    let link = Arc::new(Link::new(pipe, clock.clone()));
     let mut reader = link.reader();
     let from = link.stream().peer().to_string();
     let receiving = inner.porter.receive(&link, &mut reader, &inner.world.dice);
@@ -36,8 +42,11 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemapho
         Ok(guest) => guest,
         Err(turned) => {
             // Somebody who connects and leaves (a port scan, a health check) is no trouble.
-            if !matches!(turned, crate::handshake::Turned::Link(LinkError::Ended)) {
+            if !matches!(turned, Turned::Link(LinkError::Ended)) {
                 inner.turn_away(&from, &turned);
+            }
+            if let Some(why) = other_manner(&turned) {
+                refuse_manner(&link, why);
             }
             // The refusal should arrive before the end does.
             sent(&inner, &link).await;
@@ -70,6 +79,17 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemapho
             part(&inner, &link, &why).await;
             link.close();
         }
+    }
+}
+
+/// What is told to who speaks TLS where nobody does, or does not where everybody must.
+fn other_manner(turned: &Turned) -> Option<&'static str> {
+    match turned {
+        Turned::Link(LinkError::Tls(TlsFault::Plain)) => {
+            Some("this server speaks TLS alone: say where the site's certificates are (--tls)")
+        }
+        Turned::Link(LinkError::Frame(FrameError::Tls)) => Some("this server does not speak TLS"),
+        _ => None,
     }
 }
 

@@ -26,6 +26,7 @@ impl crate::Service<meta::Request, meta::Reply> for Answering {
             seq: Seq(1),
             durable: Seq(1),
             map_epoch: MapEpoch(1),
+            change: None,
             result: Ok(meta::Answer::Done),
         }
     }
@@ -46,6 +47,7 @@ fn question() -> meta::Request {
         lane: None,
         caller: gupfs_proto::Caller::root(),
         job: 0,
+        life: gupfs_proto::OwnerEpoch(0),
         seen: Seq(0),
         op: Op::StatFs,
     }
@@ -69,6 +71,7 @@ impl House {
             me: me(1),
             cluster: ClusterId(7),
             key: Some(key()),
+            tls: None,
             hosts: Hosts::none().with(Arc::new(Answering)),
             attend: Arc::new(Unattended),
         };
@@ -115,6 +118,7 @@ impl House {
             me: me(6),
             cluster: None,
             key: Some(key()),
+            tls: None,
             patience: Some(Duration::from_secs(20)),
             fence: false,
             hosts: Hosts::none(),
@@ -157,7 +161,7 @@ fn frames_of_another_version_too_long_or_of_no_kind_end_the_connection_with_a_re
         let longer = |max: u64| (max as u32 + 1).to_le_bytes();
         let (body, payload) = (longer(BODY_MAX.0), longer(PAYLOAD_MAX.0));
         let tried: [(Vec<u8>, &str); 7] = [
-            (frame(|it| it[4] += 1), "version 3, as nobody agreed"),
+            (frame(|it| it[4] += 1), "version 4, as nobody agreed"),
             (frame(|it| it[4] = 1), "version 1, as nobody agreed"),
             (frame(|it| it[6] = 99), "kind 99"),
             (frame(|it| it[5] = 0x80), "flags that are not known"),

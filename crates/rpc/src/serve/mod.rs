@@ -17,6 +17,7 @@ use crate::handshake::{Myself, Porter};
 use crate::host::Hosts;
 use crate::key::ClusterKey;
 use crate::limits::HANDSHAKES;
+use crate::tls::Tls;
 use admit::Load;
 use doors::Doors;
 use gupfs_proto::ClusterId;
@@ -33,6 +34,8 @@ pub struct ServerOptions {
     pub cluster: ClusterId,
     /// None: whoever can reach the address is let in.
     pub key: Option<ClusterKey>,
+    /// None: connections are not encrypted. With it no other is let in; it must be one that can serve.
+    pub tls: Option<Tls>,
     pub hosts: Hosts,
     pub attend: Arc<dyn Attend>,
 }
@@ -57,6 +60,7 @@ pub struct Server {
 pub(crate) struct Inner {
     world: World,
     porter: Porter,
+    tls: Option<Tls>,
     hosts: Hosts,
     attend: Arc<dyn Attend>,
     doors: Doors,
@@ -114,6 +118,7 @@ impl Server {
                 cluster: options.cluster,
                 key: options.key,
             },
+            tls: options.tls,
             hosts: options.hosts,
             attend: options.attend,
             doors: Doors::default(),

@@ -6,3 +6,4 @@ mod replayed;
 mod servers;
 mod strangers;
 mod tcp;
+mod tls;
