@@ -67,7 +67,8 @@ test-long:
 	GUPFS_CLUSTER_KILLS=200 $(CARGO) test -p gupfs --test cluster servers_are_killed
 	GUPFS_CLUSTER_CUTS=60 $(CARGO) test -p gupfs --test cluster power_cuts
 
-# FUZZ: one of crates/door/fuzz/fuzz_targets or all, seconds, flags of libFuzzer, for example FUZZ="ring 600".
+# FUZZ: one of crates/door/fuzz/fuzz_targets or all, seconds, flags of libFuzzer, for example FUZZ="ring 600"; or "wire", for
+# connections to a server.
 fuzz:
 	@scripts/need.sh fuzz
 	scripts/fuzz.sh $(FUZZ)

@@ -3,8 +3,13 @@
 # What was found goes on from run to run in crates/door/fuzz/corpus; an input that fails is written to artifacts/, and the
 # command to run it again is printed.
 #
+#   scripts/fuzz.sh wire [CONNECTIONS]     bytes of chance over connections to a server (crates/rpc/src/serve/hostile.rs), 200,000
 #   scripts/fuzz.sh [TARGET [SECONDS [ARGUMENTS OF LIBFUZZER …]]]      without TARGET, or with "all": each in turn, 60 s
 set -eu
+if [ "${1:-}" = wire ]; then
+    cd "$(dirname "$0")/.."
+    GUPFS_HOSTILE_CASES=${2:-200000} exec cargo test --quiet -p gupfs-rpc --lib hostile
+fi
 cd "$(dirname "$0")/../crates/door/fuzz"
 target=${1:-all} seconds=${2:-60}
 shift $(($# < 2 ? $# : 2))

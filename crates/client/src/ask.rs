@@ -1,9 +1,11 @@
 //! One call to a server: lane, session and what was seen on the way there; what is new on the way back.
 
 use crate::calls::{Call, Whom};
-use crate::limits::KEPT_MOST;
+use crate::limits::{DEADLINE, KEPT_MOST, PERMIT_PAUSE};
 use crate::service::Client;
 use crate::view::Sight;
+use crate::warrants::needed;
+use gupfs_proto::capability::{Fault, Rights, Warrant};
 use gupfs_proto::meta::{Answer, Kept, Lane, Op};
 use gupfs_proto::{Caller, InodeId, OstId, Refusal, data, meta, wire};
 
@@ -26,9 +28,15 @@ impl Client {
         let call = self.call(Whom::Mds, op.name(), subject(&op));
         let underway = self.calls.begin(call);
         let lane = lane.as_ref().map(|taken| taken.lane());
-        let result = self.ask_in_any_life(caller, op, lane).await;
+        let session = self.session();
+        let mut result = self.ask_in_any_life(caller, op, lane).await;
         drop(underway);
         self.observe(&call, result.is_ok());
+        if let Ok(Answer::Opened(opened)) = &mut result
+            && self.session() == session
+        {
+            self.warrants.may(opened.attr.ino, opened.capability.take());
+        }
         result
     }
 
@@ -143,27 +151,87 @@ impl Client {
     pub(crate) async fn ask_ost(&self, ost: OstId, op: data::Op) -> data::Reply {
         let call = self.call(Whom::Ost(ost), op.name(), data_subject(&op));
         let underway = self.calls.begin(call);
-        let request = data::Request {
-            session: self.session(),
-            map_epoch: self.view.map_epoch(),
-            job: self.options.job,
-            ost,
-            op,
-        };
-        let reply = self.ask_where_it_is(request).await;
+        let reply = self.ask_by_right(ost, op).await;
         drop(underway);
         self.observe(&call, reply.is_ok());
         reply
     }
 
+    /// With what shows that we may. What the target does not believe any more is got anew, and the target asked again.
+    async fn ask_by_right(&self, ost: OstId, op: data::Op) -> data::Reply {
+        let mut request = data::Request {
+            session: self.session(),
+            map_epoch: self.view.map_epoch(),
+            job: self.options.job,
+            ost,
+            warrant: Warrant::None,
+            op,
+        };
+        if !self.route.is_found() {
+            let peer = self.route.ost(ost, request.map_epoch).await?;
+            return peer.call(request).await;
+        }
+        let given_up = self.world.clock.boot() + DEADLINE;
+        loop {
+            request.warrant = self.warrant(ost, &request.op).await?;
+            let reply = self.ask_where_it_is(&request).await;
+            let is_expired = reply == Err(Refusal::Capability(Fault::Expired));
+            if !is_expired || self.world.clock.boot() >= given_up {
+                return reply;
+            }
+            tracing::debug!(%ost, op = request.op.name(), "what was shown has expired; it is got anew");
+            match needed(&request.op) {
+                Some((ino, rights)) => self.get_permit(ino, rights).await?,
+                None => self.get_pass().await?,
+            }
+            if self.session() != request.session {
+                return Err(Refusal::Stale);
+            }
+            // The target may learn of a new metadata server later than we do: within a second or two.
+            self.world.clock.sleep(PERMIT_PAUSE).await;
+        }
+    }
+
+    async fn warrant(&self, ost: OstId, op: &data::Op) -> Result<Warrant, Refusal> {
+        if let Some(warrant) = self.warrants.show(ost, op) {
+            return Ok(warrant);
+        }
+        if let Some((ino, rights)) = needed(op) {
+            self.get_permit(ino, rights).await?;
+        }
+        // Else the file does not lie there any more.
+        self.warrants.show(ost, op).ok_or(Refusal::Stale)
+    }
+
+    async fn get_permit(&self, ino: InodeId, rights: Rights) -> Result<(), Refusal> {
+        match self
+            .ask(&Caller::root(), Op::Permit { ino, rights })
+            .await?
+        {
+            Answer::Permitted { pass, capability } => {
+                self.warrants.passed(pass);
+                self.warrants.may(ino, capability);
+                Ok(())
+            }
+            _ => crate::answer::unexpected("permit"),
+        }
+    }
+
+    async fn get_pass(&self) -> Result<(), Refusal> {
+        match self.ask(&Caller::root(), Op::Renew).await? {
+            Answer::Renewed { pass } => {
+                self.warrants.passed(pass);
+                Ok(())
+            }
+            _ => crate::answer::unexpected("renew"),
+        }
+    }
+
     /// Also when the target is served elsewhere meanwhile.
-    async fn ask_where_it_is(&self, request: data::Request) -> data::Reply {
+    async fn ask_where_it_is(&self, request: &data::Request) -> data::Reply {
         let (ost, newest) = (request.ost, || self.view.map_epoch());
         loop {
             let peer = self.route.ost(ost, newest()).await?;
-            if !self.route.is_found() {
-                return peer.call(request).await;
-            }
             tokio::select! {
                 biased;
                 reply = peer.call(request.clone()) => return reply,
@@ -256,7 +324,8 @@ fn subject(op: &Op) -> Option<InodeId> {
         | Op::BeginWrite { ino, .. }
         | Op::Spilled { ino, .. }
         | Op::EndWrite { ino, .. }
-        | Op::KillPrivileges { ino } => Some(*ino),
+        | Op::KillPrivileges { ino }
+        | Op::Permit { ino, .. } => Some(*ino),
         Op::StatFs
         | Op::OpenSession { .. }
         | Op::CloseSession
@@ -279,6 +348,6 @@ fn data_subject(op: &data::Op) -> Option<InodeId> {
         | Op::Stat { object }
         | Op::Remove { object } => Some(object.ino),
         Op::Sync { objects } | Op::Confirm { objects } => objects.first().map(|object| object.ino),
-        Op::List { .. } | Op::Space => None,
+        Op::List { .. } | Op::Space | Op::Fence { .. } => None,
     }
 }

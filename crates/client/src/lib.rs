@@ -62,6 +62,7 @@ mod session;
 mod status;
 mod verify;
 mod view;
+mod warrants;
 
 pub use calls::{Call, Whom};
 pub use file::{

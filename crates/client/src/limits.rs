@@ -28,6 +28,9 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 /// Changes kept that are not known to be durable: beyond them the server is asked to sync first. It syncs every 20 ms.
 pub const KEPT_MOST: usize = 8_192;
 
+/// Before a target is shown anew what it did not believe: it hears the metadata server every second.
+pub const PERMIT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Between two tries to open a new session.
 pub const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 

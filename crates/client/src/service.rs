@@ -15,6 +15,7 @@ use crate::route::{Mds, Ost, Route};
 use crate::session::{self, Session};
 use crate::status::{FileStatus, Status};
 use crate::view::View;
+use crate::warrants::Warrants;
 use gupfs_proto::meta::Op;
 use gupfs_proto::{Caller, InodeId, OstId, Refusal, SessionId};
 use gupfs_world::World;
@@ -30,6 +31,7 @@ pub struct Client {
     pub(crate) view: View,
     /// One return to a server that was started again.
     pub(crate) coming_back: tokio::sync::Mutex<()>,
+    pub(crate) warrants: Warrants,
     pub(crate) lanes: Lanes,
     pub(crate) calls: Calls,
     pub(crate) ledger: Mutex<Ledger>,
@@ -72,9 +74,11 @@ impl Client {
             .mds
             .call(session::opening(&options.name, options.job))
             .await;
-        let (number, life) = session::session_of(&reply)?;
+        let (opened, life) = session::session_of(&reply)?;
         view.begin(life, &reply);
-        let session = Session::new(number, sent);
+        let session = Session::new(opened.session, sent);
+        let warrants = Warrants::default();
+        warrants.passed(opened.pass);
         let shared = options.shared;
         let client = Arc::new(Client {
             route,
@@ -83,6 +87,7 @@ impl Client {
             session,
             view,
             coming_back: tokio::sync::Mutex::default(),
+            warrants,
             lanes: Lanes::default(),
             calls: Calls::default(),
             ledger: Mutex::default(),

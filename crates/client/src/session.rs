@@ -6,6 +6,7 @@
 use crate::answer;
 use crate::limits::{DEADLINE, REOPEN_PAUSE};
 use crate::service::Client;
+use gupfs_proto::capability::Pass;
 use gupfs_proto::limits::{CLIENT_TERM, RENEW_EVERY};
 use gupfs_proto::meta::{self, Answer, Op};
 use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq, SessionId};
@@ -107,7 +108,10 @@ impl Client {
             let sent = self.world.clock.boot();
             let session = self.session.current();
             match self.ask(&Caller::root(), Op::Renew).await {
-                Ok(_) if self.session.current() == session => self.session.was_renewed(sent),
+                Ok(Answer::Renewed { pass }) if self.session.current() == session => {
+                    self.warrants.passed(pass);
+                    self.session.was_renewed(sent);
+                }
                 Ok(_) => {}
                 Err(refusal) => tracing::info!(%session, %refusal, "the session is not renewed"),
             }
@@ -197,7 +201,9 @@ impl Client {
         while !self.session.has_ended() {
             let sent = self.world.clock.boot();
             match self.open_session().await {
-                Ok(session) => {
+                Ok(NewSession { session, pass }) => {
+                    self.warrants.begin_anew();
+                    self.warrants.passed(pass);
                     self.session.was_renewed(sent);
                     self.session.is_now(session);
                     tracing::info!(%session, "a new session was opened");
@@ -209,12 +215,12 @@ impl Client {
         }
     }
 
-    async fn open_session(&self) -> Result<SessionId, Refusal> {
+    async fn open_session(&self) -> Result<NewSession, Refusal> {
         let request = opening(&self.options.name, self.options.job);
         let reply = self.route.mds.call(request).await;
-        let (session, life) = session_of(&reply)?;
+        let (opened, life) = session_of(&reply)?;
         self.view.begin(life, &reply);
-        Ok(session)
+        Ok(opened)
     }
 }
 
@@ -233,10 +239,26 @@ pub fn opening(name: &str, job: u64) -> meta::Request {
     }
 }
 
+/// A new session, and what it shows to OSTs.
+pub struct NewSession {
+    pub session: SessionId,
+    pub pass: Option<Pass>,
+}
+
 /// The new session, and in which life of the server it was opened.
-pub fn session_of(reply: &meta::Reply) -> Result<(SessionId, OwnerEpoch), Refusal> {
+pub fn session_of(reply: &meta::Reply) -> Result<(NewSession, OwnerEpoch), Refusal> {
     match &reply.result {
-        Ok(Answer::Session { session, life }) => Ok((*session, *life)),
+        Ok(Answer::Session {
+            session,
+            life,
+            pass,
+        }) => Ok((
+            NewSession {
+                session: *session,
+                pass: *pass,
+            },
+            *life,
+        )),
         Err(refusal) => Err(refusal.clone()),
         Ok(_) => answer::unexpected("open_session"),
     }

@@ -57,11 +57,15 @@ impl Announced {
             address: self.address.clone(),
             targets,
         };
-        let Answer::Heard { refused, .. } = self.mds.call(word).await? else {
+        let asked = self.world.clock.boot();
+        let Answer::Heard { refused, seals, .. } = self.mds.call(word).await? else {
             return Err(Refusal::Malformed(
                 "'here' was answered with something else".into(),
             ));
         };
+        if let Some(seals) = seals {
+            self.oss.gate().hear(&seals, asked);
+        }
         for (ost, why) in refused {
             if let Ok(objects) = self.oss.objects(ost) {
                 tracing::error!(%ost, why, "the metadata server does not believe this target; it serves nothing");

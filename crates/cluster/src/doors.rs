@@ -152,7 +152,8 @@ fn is_for_a_program(op: &Op) -> bool {
         | Op::Forgotten { .. }
         | Op::Sync { .. }
         | Op::Renew
-        | Op::Return { .. } => false,
+        | Op::Return { .. }
+        | Op::Permit { .. } => false,
         _ => true,
     }
 }

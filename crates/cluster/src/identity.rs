@@ -1,6 +1,6 @@
 //! Who this process is among the others.
 
-use gupfs_rpc::{ClusterKey, Myself, Role};
+use gupfs_rpc::{ClusterKey, Myself, Role, Tls};
 use gupfs_world::{Net, World};
 
 /// What every connection of this process has in common.
@@ -9,6 +9,8 @@ pub struct Identity {
     pub world: World,
     pub net: Net,
     pub key: Option<ClusterKey>,
+    /// None: connections are not encrypted.
+    pub tls: Option<Tls>,
     /// As people know it.
     host: String,
     who: u128,
@@ -22,9 +24,15 @@ impl Identity {
             world: world.clone(),
             net,
             key,
+            tls: None,
             host,
             who: u128::from_le_bytes(who),
         }
+    }
+
+    /// All its connections are encrypted.
+    pub fn with_tls(self, tls: Option<Tls>) -> Identity {
+        Identity { tls, ..self }
     }
 
     /// With the same key, and a name of its own among connections.
@@ -35,6 +43,7 @@ impl Identity {
             self.host.clone(),
             self.key.clone(),
         )
+        .with_tls(self.tls.clone())
     }
 
     /// As somebody in a role; `what` it serves or mounts is shown to people.

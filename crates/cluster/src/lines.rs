@@ -48,6 +48,7 @@ impl Lines {
             me: self.me.clone(),
             cluster: Some(self.cluster),
             key: self.identity.key.clone(),
+            tls: self.identity.tls.clone(),
             // Whoever asks has patience of his own; what he gives up must not be done later.
             patience: None,
             fence: true,

@@ -69,6 +69,10 @@ fn help_of_up_tells_all_it_takes() {
               --listen-metrics <ADDR:PORT>  Serve metrics for Prometheus at http://ADDR:PORT/metrics
               --listen <ADDR:PORT>          Others may mount it too, from here; at other addresses than
                                             127.0.0.1 with the key DIR/cluster.key
+              --tls <DIR>                   Speak TLS alone: a directory with ca.pem, and cert.pem and
+                                            key.pem, which servers need [default: no TLS]
+              --tls-name <NAME>             The name that certificates of servers carry [default: that of
+                                            the host that is asked]
               --log <FORMAT>                How logs are written [default: text] [possible values: text,
                                             json]
               --log-level <FILTER>          What is logged: error, warn, info, debug, trace, or by part

@@ -102,7 +102,7 @@ impl Client {
             sequences: std::array::from_fn(|_| 0.into()),
         };
         match client.ask(0, op).await {
-            Answer::Session { session, life } => {
+            Answer::Session { session, life, .. } => {
                 (client.session, client.life) = (session, life);
             }
             other => panic!("{other:?}"),

@@ -24,14 +24,17 @@ impl Service<Request, Reply> for Mds {
 impl Core {
     /// A server's word on its targets. What is new about one is durable before it is believed by anybody.
     async fn here(&self, address: &str, words: &[TargetWord]) -> Reply {
-        let mut refused = Vec::new();
+        let (mut believed, mut refused) = (Vec::new(), Vec::new());
         for word in words {
             match self.targets.here(address, word) {
                 Ok(heard) => {
                     if let Some(known) = heard.remember {
                         self.remember(word.ost, &known).await?;
                     }
-                    refused.extend(heard.refused.map(|why| (word.ost, why)));
+                    match heard.refused {
+                        Some(why) => refused.push((word.ost, why)),
+                        None => believed.push(word.ost),
+                    }
                 }
                 Err(Refusal::TargetDown { why, .. }) => refused.push((word.ost, why)),
                 Err(other) => return Err(other),
@@ -41,6 +44,7 @@ impl Core {
         Ok(Answer::Heard {
             map_epoch: self.targets.epoch(),
             refused,
+            seals: (self.targets.permits()).map(|permits| permits.seals(&believed)),
         })
     }
 

@@ -20,6 +20,12 @@ pub const SPACE_ANSWER: Duration = Duration::from_secs(5);
 /// be late.
 pub const HEARD_OF: Duration = Duration::from_secs(5);
 
+/// How long an object server may need to take our answer to its word, before it is asked again what it did not believe.
+pub const NOT_HEARD_YET: Duration = Duration::from_millis(50);
+
+/// How long an OST may take to say that it has fenced a session, before the session's last pass is waited out instead.
+pub const FENCE_ANSWER: Duration = Duration::from_secs(5);
+
 /// How long a chore waits before it asks an OST again that gave an error.
 pub const RETRY: Duration = Duration::from_secs(2);
 

@@ -5,16 +5,19 @@ use crate::core::{Core, Parts};
 use crate::error::StartError;
 use crate::holders::Back;
 use crate::limits::{STOP_CONFIRMS, STOP_WAIT};
+use crate::permits::Permits;
 use crate::records::to_store;
 use crate::recover::RecoveryReport;
 use crate::targets::{Dial, Target, TargetInfo, Targets};
 use crate::waits::Who;
 use bytes::Bytes;
 use gupfs_names::{Format, Key, KeyRange, Kind, KnownTarget, Parsed, Record};
+use gupfs_proto::cluster::Seals;
 use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
 use gupfs_proto::{
     ClusterId, Incarnation, OstId, OwnerEpoch, Refusal, Seq, SessionId, VirtualShard, VirtualShards,
 };
+use gupfs_rpc::ClusterKey;
 use gupfs_store::kv::{Kv, KvError, KvRecovery};
 use gupfs_store::log::Stop;
 use gupfs_world::{Disk, Task, World};
@@ -38,6 +41,8 @@ pub struct Options {
     pub targets: Vec<Target>,
     /// How servers of targets elsewhere are reached; None when there are none.
     pub dial: Option<Arc<dyn Dial>>,
+    /// The cluster's key: half of what capabilities are sealed with, where there are servers elsewhere.
+    pub key: Option<ClusterKey>,
     /// Believe targets that are not who they were: the operator knows that what they lack is lost.
     pub accept_loss: bool,
     /// Clients outlive this server: their sessions are still theirs after a start, if they say so in time. Else every start
@@ -63,6 +68,7 @@ impl Options {
             shards: VirtualShards(VIRTUAL_SHARDS_DEFAULT),
             targets: Vec::new(),
             dial: None,
+            key: None,
             accept_loss: false,
             keep_sessions: false,
         }
@@ -118,7 +124,8 @@ impl Mds {
             .targets
             .iter()
             .map(|target| (target.ost, target.peer.clone()));
-        let targets = Targets::new(
+        let elsewhere = options.dial.is_some();
+        let mut targets = Targets::new(
             options.cluster,
             world.clock.clone(),
             options.accept_loss,
@@ -127,6 +134,10 @@ impl Mds {
             remembered,
         );
         targets.begin_epochs(options.found.log.epoch);
+        if elsewhere {
+            let epoch = options.found.log.epoch;
+            targets.ask_by(Permits::new(&world, epoch, options.key));
+        }
         let core = Arc::new(Core::new(Parts {
             world,
             kv,
@@ -196,6 +207,12 @@ impl Mds {
         let heard = self.core.hear(ost, told).await;
         self.core.tell_placement();
         heard
+    }
+
+    /// What the server of these targets is to know of capabilities; None where none are given.
+    pub fn seals(&self, osts: &[OstId]) -> Option<Seals> {
+        let permits = self.core.targets.permits()?;
+        Some(permits.seals(osts))
     }
 
     /// Targets that are not who they were, with the reason.

@@ -44,11 +44,17 @@ impl Core {
         };
         self.must_be_of_this_life(request)?;
         match &request.op {
-            meta::Op::Renew => return self.renew(request.session).map(|()| Answer::Done),
+            meta::Op::Renew => {
+                let pass = self.renew(request.session)?;
+                return Ok(Answer::Renewed { pass });
+            }
             meta::Op::Return { kept, last } => {
                 return self.come_back(request.session, kept, *last).await;
             }
             _ => self.after_grace(who).await?,
+        }
+        if let meta::Op::Permit { ino, rights } = &request.op {
+            return self.permit(request.session, *ino, *rights).await;
         }
         let newest = self.kv.last_seq();
         if request.seen > newest {
@@ -87,7 +93,7 @@ impl Core {
         if let Some(ending) = &mut ending {
             ending.is_done = true;
         }
-        answer
+        self.permitted(request, answer?)
     }
 
     /// Drives an operation. That there is no space is not believed while no target's server has been heard of: after a start

@@ -9,6 +9,7 @@ use crate::records::damaged;
 use crate::shard::{SessionInfo, Shard};
 use crate::together;
 use gupfs_names::{KeyRange, Kind, Parsed, Record, Session};
+use gupfs_proto::capability::Pass;
 use gupfs_proto::limits::SERVER_TERM;
 use gupfs_proto::{Refusal, SessionId, VirtualShard};
 use std::collections::BTreeSet;
@@ -39,19 +40,17 @@ impl Core {
         Ok(shard.sessions.keys().copied().collect())
     }
 
-    /// The session lives.
+    /// The session lives; what it shows to OSTs.
     ///
     /// # Errors
     /// `SessionEnded`.
-    pub fn renew(&self, session: SessionId) -> Result<(), Refusal> {
+    pub fn renew(&self, session: SessionId) -> Result<Option<Pass>, Refusal> {
         let now = self.world.clock.boot();
-        match self.shard.lock().heard.get_mut(&session) {
-            Some(heard) => {
-                *heard = now;
-                Ok(())
-            }
-            None => Err(Refusal::SessionEnded),
-        }
+        let mut shard = self.shard.lock();
+        let heard = shard.heard.get_mut(&session);
+        *heard.ok_or(Refusal::SessionEnded)? = now;
+        // Under the lock: who ends it knows of this pass.
+        Ok((self.targets.permits()).map(|permits| permits.pass(session)))
     }
 
     /// The session is registered no more; whoever calls this clears up after it.
@@ -60,6 +59,9 @@ impl Core {
         shard.heard.remove(&session);
         self.holders.ends(session);
         self.grace.ends(session);
+        if let Some(permits) = self.targets.permits() {
+            permits.ends(session);
+        }
     }
 
     /// Ends a session that did not end itself.
@@ -71,6 +73,12 @@ impl Core {
             }
             self.ends(&mut shard, session);
         }
+        self.evict(session).await;
+    }
+
+    /// Clears up after a session whose client may be alive and not know that it was ended.
+    pub async fn evict(&self, session: SessionId) {
+        self.fence(session).await;
         self.end_session(session).await;
     }
 
@@ -82,7 +90,7 @@ impl Core {
             for session in &ended {
                 tracing::warn!(%session, "a session was not heard of for its term; it is ended");
             }
-            let cleared = ended.into_iter().map(|session| self.end_session(session));
+            let cleared = ended.into_iter().map(|session| self.evict(session));
             together::all(cleared.collect(), OST_CALLS).await;
         }
     }

@@ -2,6 +2,7 @@
 
 use gupfs_door::Errno;
 use gupfs_proto::Refusal;
+use gupfs_proto::capability::Fault;
 
 pub fn errno(refusal: &Refusal) -> Errno {
     match refusal {
@@ -39,6 +40,10 @@ pub fn errno(refusal: &Refusal) -> Errno {
         Refusal::Overloaded => Errno::EBUSY,
         Refusal::TimedOut(_) => Errno::ETIMEDOUT,
         Refusal::Interrupted => Errno::EINTR,
+        // The session was ended while the call was under way: what was open is lost.
+        Refusal::Capability(Fault::Fenced) => Errno::ESTALE,
+        // Not the program's fault: it was allowed to open the file. The log and the server's status say who refused it.
+        Refusal::Capability(_) => Errno::EIO,
         Refusal::Malformed(_) => Errno::EIO, // a bug of ours; the log has the message
     }
 }
@@ -51,6 +56,7 @@ pub fn is_failure(refusal: &Refusal) -> bool {
             | Refusal::TargetDown { .. }
             | Refusal::StoreFailed(_)
             | Refusal::TimedOut(_)
+            | Refusal::Capability(_)
             | Refusal::Malformed(_)
     )
 }

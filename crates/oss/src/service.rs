@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 impl Service<Request, Reply> for Oss {
     async fn answer(self: Arc<Self>, request: Request) -> Reply {
+        if let Op::Fence { session } = request.op {
+            return ops::fence::run(&self, session).await;
+        }
         let target = &self.believed(request.ost).await?;
         target.see_map_epoch(request.map_epoch);
         match request.op {
@@ -47,6 +50,7 @@ impl Service<Request, Reply> for Oss {
             Op::Remove { object } => ops::remove::run(target, object).await,
             Op::List { after, limit } => ops::list::run(target, after, limit).await,
             Op::Space => ops::space::run(&self, target).await,
+            Op::Fence { .. } => unreachable!("it is about no target"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The targets of one server: those that serve, and those that could not be opened and why.
 
-use crate::OssStatus;
+use crate::{Gate, OssStatus};
 use gupfs_proto::{OstId, Refusal};
 use gupfs_store::object::{Objects, TargetStatus};
 use parking_lot::RwLock;
@@ -29,6 +29,7 @@ pub struct Oss {
     unheard: RwLock<BTreeSet<OstId>>,
     /// Some were heard.
     heard: Notify,
+    gate: Gate,
 }
 
 impl Oss {
@@ -56,7 +57,13 @@ impl Oss {
             targets: RwLock::new(served),
             unheard: RwLock::default(),
             heard: Notify::new(),
+            gate: Gate::default(),
         })
+    }
+
+    /// By what right other processes ask.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     /// A volume's number among those of all hosts.
@@ -134,7 +141,10 @@ impl Oss {
                 Err(why) => TargetStatus::down(ost, &why),
             });
         }
-        OssStatus { targets }
+        OssStatus {
+            targets,
+            gate: self.gate.status(),
+        }
     }
 
     /// Stops all targets cleanly; the first that cannot be is told, after all were tried.

@@ -1,7 +1,7 @@
 //! What servers tell the metadata server about their targets, and what clients ask it about the cluster.
 
 use crate::data::Space;
-use crate::ids::{ClusterId, Incarnation, MapEpoch, OstId};
+use crate::ids::{ClusterId, Incarnation, MapEpoch, OstId, OwnerEpoch, SessionId};
 use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,8 @@ pub enum Answer {
     Heard {
         map_epoch: MapEpoch,
         refused: Vec<(OstId, String)>,
+        /// How capabilities are verified; None where none are given.
+        seals: Option<Seals>,
     },
     Map(Map),
     Admitted {
@@ -57,6 +59,29 @@ pub enum Answer {
         text: String,
         json: String,
     },
+}
+
+/// What an object server must know to believe capabilities of this owner (`capability`), for its own targets alone.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Seals {
+    pub epoch: OwnerEpoch,
+    /// Milliseconds of the owner's boot clock, when this was said.
+    pub now: u64,
+    /// From these the keys are made, with the cluster's key.
+    pub pass: Share,
+    pub osts: Vec<(OstId, Share)>,
+    /// Sessions that ended and whose passes may count still: they are believed no more.
+    pub ended: Vec<SessionId>,
+}
+
+/// Half of a key: the other half is the cluster's key, which is never told.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share(pub [u8; 32]);
+
+impl std::fmt::Debug for Share {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Share")
+    }
 }
 
 /// Where the targets are. It changes rarely; every metadata reply names the newest epoch.

@@ -1,6 +1,7 @@
 //! What an object server is asked and answers: bytes of objects, never names or users.
 
-use crate::ids::{MapEpoch, ObjectId, OstId, SessionId};
+use crate::capability::Warrant;
+use crate::ids::{InodeId, MapEpoch, ObjectId, OstId, SessionId};
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use crate::units::ObjectOffset;
@@ -13,6 +14,8 @@ pub struct Request {
     pub map_epoch: MapEpoch,
     pub job: u64,
     pub ost: OstId,
+    /// By what right. Looked at where requests of other processes come in.
+    pub warrant: Warrant,
     pub op: Op,
 }
 
@@ -83,9 +86,33 @@ pub enum Op {
         limit: u32,
     },
     Space,
+    /// Nothing that this session asks takes effect any more when this is answered, at any target of the server. Asked by
+    /// the metadata server alone.
+    Fence {
+        session: SessionId,
+    },
 }
 
 impl Op {
+    /// The file whose objects it is about; None for lists of objects of several, and for what is about none.
+    pub fn file(&self) -> Option<InodeId> {
+        match self {
+            Op::Write { object, .. }
+            | Op::Read { object, .. }
+            | Op::Cut { object, .. }
+            | Op::Allocate { object, .. }
+            | Op::Zero { object, .. }
+            | Op::Seek { object, .. }
+            | Op::Stat { object }
+            | Op::Remove { object } => Some(object.ino),
+            Op::Sync { .. }
+            | Op::Confirm { .. }
+            | Op::List { .. }
+            | Op::Space
+            | Op::Fence { .. } => None,
+        }
+    }
+
     /// Whether it changes an object.
     pub fn changes(&self) -> bool {
         match self {
@@ -100,7 +127,8 @@ impl Op {
             | Op::Seek { .. }
             | Op::Stat { .. }
             | Op::List { .. }
-            | Op::Space => false,
+            | Op::Space
+            | Op::Fence { .. } => false,
         }
     }
 
@@ -118,6 +146,7 @@ impl Op {
             Op::Remove { .. } => "remove",
             Op::List { .. } => "list",
             Op::Space => "space",
+            Op::Fence { .. } => "fence",
         }
     }
 }

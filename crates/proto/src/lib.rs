@@ -7,6 +7,7 @@
 
 pub mod attr;
 pub mod caller;
+pub mod capability;
 pub mod checksum;
 pub mod cluster;
 pub mod data;

@@ -89,3 +89,8 @@ const _: () = assert!(4 * RENEW_EVERY.as_millis() <= CLIENT_TERM.as_millis());
 /// request that was sent in time may be on its way.
 pub const SERVER_TERM: Duration = Duration::from_millis(22_200);
 const _: () = assert!(SERVER_TERM.as_millis() == CLIENT_TERM.as_millis() * 101 / 100 + 2_000);
+/// How long OSTs believe a session after the metadata server *answered* it: no shorter than the client counts on it, and over
+/// before the server gives to others what the session held.
+pub const PASS_TERM: Duration = Duration::from_millis(21_200);
+const _: () = assert!(PASS_TERM.as_millis() >= CLIENT_TERM.as_millis() * 101 / 100);
+const _: () = assert!(PASS_TERM.as_millis() < SERVER_TERM.as_millis());

@@ -5,6 +5,7 @@
 
 use crate::attr::{Attr, FileKind};
 use crate::caller::Caller;
+use crate::capability::{Capability, Pass, Rights};
 use crate::ids::{InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, Slot};
 use crate::layout::{Layout, LayoutRule};
 use crate::name::Name;
@@ -78,7 +79,9 @@ pub struct Kept {
 /// |---|---|
 /// | lookup, lookup_parent | `Entry` |
 /// | getattr | `Attr` |
-/// | access, set_layout_rule, close_session, forgotten, renew, return | `Done` |
+/// | access, set_layout_rule, close_session, forgotten, return | `Done` |
+/// | renew | `Renewed` |
+/// | permit | `Permitted` |
 /// | create, open, truncate, begin_write | `Opened`: where the bytes are now |
 /// | mkdir, mknod, symlink, tmpfile, link | `Entry` |
 /// | unlink, rmdir, rename | `Removed` |
@@ -260,6 +263,12 @@ pub enum Op {
         kept: Vec<Kept>,
         last: bool,
     },
+    /// The capability for a file that this session has open (to write: that it holds), anew: the one it had is not believed
+    /// any more, or the file lies on other OSTs by now.
+    Permit {
+        ino: InodeId,
+        rights: Rights,
+    },
 }
 
 impl Op {
@@ -281,6 +290,7 @@ impl Op {
                 | Op::Sync { .. }
                 | Op::Renew
                 | Op::Return { .. }
+                | Op::Permit { .. }
         )
     }
 
@@ -323,6 +333,7 @@ impl Op {
             Op::Sync { .. } => "sync",
             Op::Renew => "renew",
             Op::Return { .. } => "return",
+            Op::Permit { .. } => "permit",
         }
     }
 }
@@ -457,6 +468,15 @@ pub enum Answer {
     Session {
         session: crate::ids::SessionId,
         life: OwnerEpoch,
+        /// None where OSTs ask for none.
+        pass: Option<Pass>,
+    },
+    Renewed {
+        pass: Option<Pass>,
+    },
+    Permitted {
+        pass: Option<Pass>,
+        capability: Option<Capability>,
     },
     Synced,
 }
@@ -470,6 +490,8 @@ pub struct Opened {
     pub inline: Option<Bytes>,
     /// Create only: the file was made by this request.
     pub created: bool,
+    /// What the OSTs of the layout are shown. None where they ask for none, and where there is no layout.
+    pub capability: Option<Capability>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

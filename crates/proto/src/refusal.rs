@@ -1,5 +1,6 @@
 //! Why an operation was refused: kinds a caller can act on. errno is decided elsewhere, in one table (`mount`).
 
+use crate::capability::Fault;
 use crate::ids::{ObjectId, OstId, OwnerEpoch};
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +85,9 @@ pub enum Refusal {
     /// The server was started again since this client last heard of it: the client comes back first (`meta::Op::Return`).
     #[error("the server was started again: this is its life {0}")]
     AnotherLife(OwnerEpoch),
+    /// The target does not believe that who asks may do this.
+    #[error("the capability was refused: {0}")]
+    Capability(Fault),
     /// A request that no correct client sends.
     #[error("malformed request: {0}")]
     Malformed(String),

@@ -44,10 +44,12 @@ const _: () = {
 /// The kinds that this program speaks, each with its oldest and newest version: the handshake finds what both sides have.
 pub const SPOKEN: [(Kind, u8, u8); 5] = [
     (Kind::LINK, 1, 1),
-    (Kind::META, 2, 2),
-    (Kind::DATA, 1, 1),
+    // 2: changes said again. 3: capabilities (`capability`).
+    (Kind::META, 3, 3),
+    // 2: capabilities.
+    (Kind::DATA, 2, 2),
     (Kind::RECALL, 1, 1),
-    (Kind::CLUSTER, 1, 1),
+    (Kind::CLUSTER, 2, 2),
 ];
 
 /// A message as it travels.
@@ -246,6 +248,7 @@ results! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capability::Warrant;
     use crate::data::{BlockSums, Existing, Op, Owner};
     use crate::{Generation, InodeId, MapEpoch, ObjectId, ObjectOffset, OstId, SessionId};
     use proptest::prelude::*;
@@ -256,6 +259,7 @@ mod tests {
             map_epoch: MapEpoch(1),
             job: 0,
             ost: OstId(3),
+            warrant: Warrant::None,
             op: Op::Write {
                 object: ObjectId {
                     ino: InodeId(9),

@@ -72,6 +72,8 @@ impl Limits {
 pub enum FrameError {
     #[error("it does not begin like a frame of gupfs")]
     Magic,
+    #[error("it speaks TLS, and this side does not")]
+    Tls,
     #[error("the checksum of its head does not match")]
     HeadSum,
     #[error("the checksum of its body does not match")]
@@ -84,6 +86,8 @@ pub enum FrameError {
     Flags(u8),
 }
 
+/// In the newest version that we speak: with who does not, no connection comes about.
+///
 /// # Errors
 /// The lengths, when the message is longer than a frame may be.
 pub fn pack(kind: Kind, flags: Flags, id: u64, message: Written) -> Result<Packed, FrameError> {
@@ -129,6 +133,10 @@ impl Head {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         if u32_at(0) != MAGIC {
+            // A TLS record of a handshake.
+            if bytes[..2] == [22, 3] {
+                return Err(FrameError::Tls);
+            }
             return Err(FrameError::Magic);
         }
         if crc32c::crc32c(&bytes[..28]) != u32_at(28) {
@@ -192,7 +200,7 @@ mod tests {
         let head = head(&front).unwrap();
         assert_eq!(
             (head.kind, head.version, head.id),
-            (Kind::DATA, 1, 0x1_0000_0002)
+            (Kind::DATA, Kind::DATA.version(), 0x1_0000_0002)
         );
         assert_eq!((head.body, head.payload, head.is_answer()), (6, 9, true));
         assert_eq!(head.check_body(&front[HEAD..]), Ok(()));

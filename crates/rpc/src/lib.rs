@@ -1,7 +1,7 @@
 //! # rpc: one call
 //!
 //! Owns   the way a question reaches who answers it: a function call in one process, frames over a connection between two;
-//!        handshake, connecting again, asking again with the same number, how much is worked on at once.
+//!        TLS, handshake, connecting again, asking again with the same number, how much is worked on at once.
 //! Never  knows a message's meaning.
 //! Enter  at `Peer::call`. A server implements `Service` (or `Host`, to know who asks) and is reached through `Peer::local`,
 //!        or over the net through `Server::start` on one side and `Line::open` on the other.
@@ -15,6 +15,7 @@ pub mod limits;
 mod link;
 mod peer;
 mod serve;
+mod tls;
 
 pub use call::{ConnectError, Line, LineOptions, LineStatus};
 pub use handshake::{GreetError, Met, Myself, Role};
@@ -24,3 +25,4 @@ pub use peer::{Peer, Service};
 pub use serve::{
     Attend, Caller, ConnectionStatus, Server, ServerOptions, ServerStatus, Unattended,
 };
+pub use tls::{Tls, TlsError, TlsFault, TlsParts};

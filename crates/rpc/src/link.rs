@@ -2,8 +2,9 @@
 
 use crate::frame::{Frame, FrameError, HEAD, Head, Limits, Packed};
 use crate::limits::{READ_AT_LEAST, READ_LITTLE};
+use crate::tls::{Pipe, TlsFault};
 use bytes::{Buf, Bytes, BytesMut};
-use gupfs_world::{BootTime, Clock, Stream};
+use gupfs_world::{BootTime, Clock};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice};
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
 pub struct Link {
-    stream: Stream,
+    stream: Pipe,
     clock: Clock,
     out: Mutex<Out>,
     /// Something waits that could not go at once.
@@ -37,18 +38,29 @@ pub enum LinkError {
     #[error("the other side ended the connection")]
     Ended,
     #[error("the connection broke: {0}")]
-    Broken(#[from] std::io::Error),
+    Broken(std::io::Error),
+    #[error(transparent)]
+    Tls(TlsFault),
     #[error("what came is not understood: {0}")]
     Frame(#[from] FrameError),
     #[error("what came is not understood: {0}")]
     Handshake(&'static str),
 }
 
+impl From<std::io::Error> for LinkError {
+    fn from(error: std::io::Error) -> LinkError {
+        match error.downcast::<TlsFault>() {
+            Ok(fault) => LinkError::Tls(fault),
+            Err(error) => LinkError::Broken(error),
+        }
+    }
+}
+
 impl Link {
-    pub fn new(stream: Stream, clock: Clock) -> Link {
+    pub fn new(stream: impl Into<Pipe>, clock: Clock) -> Link {
         let heard = AtomicU64::new(clock.boot().0);
         Link {
-            stream,
+            stream: stream.into(),
             clock,
             out: Mutex::default(),
             unsent: Notify::new(),
@@ -59,7 +71,7 @@ impl Link {
         }
     }
 
-    pub fn stream(&self) -> &Stream {
+    pub fn stream(&self) -> &Pipe {
         &self.stream
     }
 
@@ -102,7 +114,8 @@ impl Link {
                 }
             }
         }
-        true
+        // What TLS has taken may wait still.
+        !matches!(self.stream.try_flush(), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
     /// Runs beside the reader as long as the link lives: sends what could not go at once.

@@ -128,6 +128,7 @@ impl Client {
             layout: Layout::default(),
             inline: None,
             created: true,
+            capability: None,
         });
         {
             let mut ledger = self.ledger.lock();

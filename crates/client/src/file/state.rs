@@ -761,6 +761,7 @@ mod tests {
             },
             inline: None,
             created: false,
+            capability: None,
         }
     }
 

@@ -1,12 +1,12 @@
 //! Which machine this is.
 
 use gupfs_cluster::Identity;
-use gupfs_rpc::ClusterKey;
+use gupfs_rpc::{ClusterKey, Tls};
 use gupfs_world::{Net, World};
 
 /// This process of this machine.
-pub fn identity(world: &World, key: Option<ClusterKey>) -> Identity {
-    Identity::new(world, Net::real(), host_name(), key)
+pub fn identity(world: &World, key: Option<ClusterKey>, tls: Option<Tls>) -> Identity {
+    Identity::new(world, Net::real(), host_name(), key).with_tls(tls)
 }
 
 pub fn host_name() -> String {

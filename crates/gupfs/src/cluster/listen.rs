@@ -23,6 +23,11 @@ pub async fn listen(identity: &Identity, address: &str) -> Outcome<Listening> {
         .todo("name the key's file with --key, or listen at 127.0.0.1")
         .exit(Exit::Unusable));
     }
+    if identity.tls.as_ref().is_some_and(|tls| !tls.can_serve()) {
+        return Err(Trouble::new("a server that speaks TLS needs a certificate of its own")
+            .todo("put cert.pem and key.pem beside ca.pem: docs/operate.md, \"TLS\", says how to make them")
+            .exit(Exit::Unusable));
+    }
     let listener = identity.net.listen(address).await;
     listener
         .map(Listening)
@@ -56,6 +61,7 @@ impl Listening {
                 me,
                 cluster,
                 key: identity.key.clone(),
+                tls: identity.tls.clone(),
                 hosts,
                 attend,
             },

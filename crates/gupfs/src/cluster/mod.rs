@@ -1,18 +1,20 @@
 //! # cluster: the processes of one file system, as this machine has them
 //!
-//! Owns   the key's file, which machine this is, where it may listen, a command's visit.
+//! Owns   the key's file, the site's certificates, which machine this is, where it may listen, a command's visit.
 //! Never  takes part in an operation, speaks over a connection (crate `gupfs-cluster` does).
 //! Enter  at `identity`, `listen`.
 
 mod host;
 mod key;
 mod listen;
+mod tls;
 mod visit;
 
 pub use gupfs_cluster::{Announced, ClusterDoor, Identity, Lines, MetaDoor, Recalled, announce};
 pub use host::{host_name, host_number, identity};
 pub use key::read_key;
 pub use listen::{Listening, listen};
+pub use tls::{TlsFlags, read_tls};
 pub use visit::visit;
 
 /// Where servers listen when nobody says otherwise.

@@ -24,6 +24,7 @@ pub async fn visit(
         me: identity.myself(Role::Visitor, "command"),
         cluster: None,
         key: identity.key.clone(),
+        tls: identity.tls.clone(),
         patience: Some(PATIENCE),
         fence: false,
         hosts: Hosts::none(),

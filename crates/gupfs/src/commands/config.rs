@@ -1,5 +1,6 @@
 //! `gupfs config`: look at configuration files without starting anything.
 
+use crate::cluster::read_tls;
 use crate::config::Config;
 use crate::exit::{Exit, Outcome};
 use clap::{Args, Subcommand};
@@ -24,7 +25,9 @@ pub struct Check {
 impl ConfigCommand {
     pub fn run(self) -> Outcome<Exit> {
         let ConfigCommand::Check(Check { file }) = self;
-        Config::read(&file)?;
+        let config = Config::read(&file)?;
+        // What it names is looked at, too.
+        read_tls(&config.cluster)?;
         println!("'{}' can be used.", file.display());
         Ok(Exit::Fine)
     }

@@ -1,6 +1,7 @@
 //! `gupfs mds`: the metadata server of a cluster.
 
 use super::up::{Logging, take_home};
+use crate::cluster::TlsFlags;
 use crate::config::Config;
 use crate::daemon::{self, block_on};
 use crate::exit::{Exit, Outcome};
@@ -37,6 +38,8 @@ pub struct Mds {
     #[arg(long, value_name = "ADDR:PORT")]
     listen_metrics: Option<SocketAddr>,
     #[command(flatten)]
+    tls: TlsFlags,
+    #[command(flatten)]
     logging: Logging,
     /// Start although something that was acknowledged as durable is lost; the log says what
     #[arg(long)]
@@ -52,6 +55,7 @@ impl Mds {
         config.cluster.listen = self.listen.or(config.cluster.listen);
         config.cluster.root_squash = self.root_squash.or(config.cluster.root_squash);
         config.metrics.listen = self.listen_metrics.or(config.metrics.listen);
+        self.tls.over(&mut config.cluster);
         self.logging.over(&mut config)?;
         logging::start(&config.log);
         let world = World::real();

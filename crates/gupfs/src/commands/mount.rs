@@ -1,6 +1,7 @@
 //! `gupfs mount`: the file system of servers elsewhere, on this host.
 
 use super::up::Logging;
+use crate::cluster::TlsFlags;
 use crate::config::{Config, Permissions, Transport};
 use crate::daemon::{self, block_on};
 use crate::exit::{Exit, Outcome, Trouble};
@@ -38,6 +39,8 @@ pub struct Mount {
     #[arg(long, value_name = "ADDR:PORT")]
     listen_metrics: Option<SocketAddr>,
     #[command(flatten)]
+    tls: TlsFlags,
+    #[command(flatten)]
     logging: Logging,
     /// Whether other users may use the mount, true or false [default: true for root]
     #[arg(long, value_name = "BOOL", hide_possible_values = true)]
@@ -62,6 +65,7 @@ impl Mount {
         let mut config = Config::read_or_default(self.config.as_deref())?;
         config.cluster.key = self.key.or(config.cluster.key);
         config.metrics.listen = self.listen_metrics.or(config.metrics.listen);
+        self.tls.over(&mut config.cluster);
         self.logging.over(&mut config)?;
         let mount = &mut config.mount;
         mount.allow_other = self.allow_other.or(mount.allow_other);

@@ -1,6 +1,7 @@
 //! `gupfs oss`: an object server.
 
 use super::up::Logging;
+use crate::cluster::TlsFlags;
 use crate::config::Config;
 use crate::daemon::{self, block_on};
 use crate::exit::{Exit, Outcome, Trouble};
@@ -43,6 +44,8 @@ pub struct Oss {
     #[arg(long, value_name = "ADDR:PORT")]
     listen_metrics: Option<SocketAddr>,
     #[command(flatten)]
+    tls: TlsFlags,
+    #[command(flatten)]
     logging: Logging,
     /// Print events (ready, stopping, stopped) as JSON objects, one a line
     #[arg(long)]
@@ -57,6 +60,7 @@ impl Oss {
         config.cluster.listen = self.listen.or(config.cluster.listen);
         config.oss.advertise = self.advertise.or(config.oss.advertise);
         config.metrics.listen = self.listen_metrics.or(config.metrics.listen);
+        self.tls.over(&mut config.cluster);
         self.logging.over(&mut config)?;
         let dirs = match self.dirs.is_empty() {
             false => self.dirs,

@@ -1,6 +1,6 @@
 //! `gupfs ost`: targets of a cluster.
 
-use crate::cluster::{Identity, MDS_PORT, identity, read_key, visit, with_port};
+use crate::cluster::{Identity, MDS_PORT, TlsFlags, identity, read_key, visit, with_port};
 use crate::daemon::block_on;
 use crate::exit::{Exit, Outcome, Trouble};
 use clap::{Args, Subcommand};
@@ -36,6 +36,8 @@ pub struct Add {
     /// The cluster's key [default: /etc/gupfs/cluster.key, if it is there]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// As one JSON object
     #[arg(long)]
     json: bool,
@@ -53,7 +55,7 @@ impl Add {
     fn run(self) -> Outcome<Exit> {
         crate::logging::start_quiet();
         let world = World::real();
-        let identity = identity(&world, read_key(self.key.as_deref())?);
+        let identity = identity(&world, read_key(self.key.as_deref())?, self.tls.read()?);
         let mds = with_port(self.mds.as_deref().unwrap_or("127.0.0.1"), MDS_PORT);
         prepare(&self.dir)?;
         let ost = block_on(self.make(&identity, &mds, &world))?;

@@ -1,6 +1,6 @@
 //! `gupfs status`: what runs, what it does, what it waits for.
 
-use crate::cluster::{identity, read_key, visit};
+use crate::cluster::{TlsFlags, identity, read_key, visit};
 use crate::control::{Ask, Place};
 use crate::daemon::block_on;
 use crate::exit::{Exit, Outcome, Trouble};
@@ -33,6 +33,8 @@ pub struct Status {
     /// The cluster's key, for a server's address [default: /etc/gupfs/cluster.key, if it is there]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// As one JSON object
     #[arg(long)]
     json: bool,
@@ -77,7 +79,11 @@ impl Status {
 
     fn of_server(&self, address: &str) -> Outcome<Exit> {
         crate::logging::start_quiet();
-        let identity = identity(&World::real(), read_key(self.key.as_deref())?);
+        let identity = identity(
+            &World::real(),
+            read_key(self.key.as_deref())?,
+            self.tls.read()?,
+        );
         loop {
             let (answer, _) = block_on(visit(&identity, address, Request::Status))?;
             let Answer::Status { text, json } = answer else {

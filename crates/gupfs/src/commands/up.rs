@@ -1,5 +1,6 @@
 //! `gupfs up`: metadata server, object servers and mount in one process.
 
+use crate::cluster::TlsFlags;
 use crate::config::{Config, LogFormat, Transport};
 use crate::daemon::block_on;
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
@@ -44,6 +45,8 @@ pub struct Up {
     /// Others may mount it too, from here; at other addresses than 127.0.0.1 with the key DIR/cluster.key
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
+    #[command(flatten)]
+    tls: TlsFlags,
     #[command(flatten)]
     logging: Logging,
     /// Whether other users may use the mount, true or false [default: true for root]
@@ -123,6 +126,7 @@ impl Up {
     /// The file, with the flags laid over it.
     fn configuration(&self) -> Outcome<Config> {
         let mut config = Config::read_or_default(self.config.as_deref())?;
+        self.tls.over(&mut config.cluster);
         self.logging.over(&mut config)?;
         let Config {
             cluster,

@@ -32,6 +32,9 @@ pub struct Cluster {
     pub key: Option<PathBuf>,
     pub listen: Option<String>,
     pub root_squash: Option<bool>,
+    pub tls: Option<PathBuf>,
+    pub tls_name: Option<String>,
+    pub tls_clients: Option<bool>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]

@@ -2,7 +2,7 @@
 
 use super::start_metrics;
 use crate::amount::show_time;
-use crate::cluster::{Lines, MDS_PORT, MetaDoor, identity, listen, read_key};
+use crate::cluster::{Identity, Lines, MDS_PORT, MetaDoor, identity, listen, read_key, read_tls};
 use crate::config::Config;
 use crate::control;
 use crate::exit::{Outcome, Trouble};
@@ -30,7 +30,7 @@ pub async fn run(
     let (mut told, ask_stop) = Told::listen()?;
     let config = &settings.config;
     let key = read_key(Some(&entered.home.key()))?;
-    let identity = identity(world, key);
+    let identity = identity(world, key, read_tls(&config.cluster)?);
     let usual = format!("127.0.0.1:{MDS_PORT}");
     let address = config.cluster.listen.as_deref().unwrap_or(&usual);
     let listening = listen(&identity, address).await?;
@@ -38,7 +38,7 @@ pub async fn run(
     let me = identity.myself(Role::Mds, &name);
     let cluster = entered.marker.cluster();
     let lines = Lines::new(&identity, me.clone(), cluster, "");
-    let mds = start(&entered, &settings, lines.clone(), world).await?;
+    let mds = start(&entered, &settings, (lines.clone(), &identity), world).await?;
     entered.finish()?;
     if entered.fresh {
         let key = entered.home.key();
@@ -93,7 +93,7 @@ pub async fn run(
 async fn start(
     entered: &Entered,
     settings: &Settings,
-    lines: Arc<Lines>,
+    (lines, identity): (Arc<Lines>, &Identity),
     world: &World,
 ) -> Outcome<Arc<Mds>> {
     let dir = entered.home.mds();
@@ -109,6 +109,7 @@ async fn start(
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.dial = Some(lines);
+    options.key = identity.key.clone();
     options.keep_sessions = true;
     Mds::start(options).await.map_err(|error| failed(&error))
 }

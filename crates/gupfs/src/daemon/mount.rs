@@ -2,7 +2,7 @@
 
 use super::start_metrics;
 use crate::amount::show_time;
-use crate::cluster::{Lines, MDS_PORT, Recalled, identity, read_key, with_port};
+use crate::cluster::{Lines, MDS_PORT, Recalled, identity, read_key, read_tls, with_port};
 use crate::config::Config;
 use crate::control::{self, make_run_of_mount};
 use crate::exit::{Exit, Outcome, Trouble};
@@ -36,7 +36,11 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     let (mut told, ask_stop) = Told::listen()?;
     let config = &settings.config;
     let trial = try_kernel(&config.mount);
-    let identity = identity(world, read_key(config.cluster.key.as_deref())?);
+    let identity = identity(
+        world,
+        read_key(config.cluster.key.as_deref())?,
+        read_tls(&config.cluster)?,
+    );
     let name = settings.point.display().to_string();
     let me = identity.myself(Role::Client, &name);
     let recalled = Arc::new(Recalled::default());
@@ -48,6 +52,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         me: me.clone(),
         cluster: None,
         key: identity.key.clone(),
+        tls: identity.tls.clone(),
         patience: None,
         fence: false,
         hosts: Hosts::none().with(recalled.clone()),

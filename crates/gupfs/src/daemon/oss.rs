@@ -3,12 +3,13 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    Announced, MDS_PORT, OSS_PORT, announce, host_number, identity, listen, read_key, with_port,
+    Announced, MDS_PORT, OSS_PORT, announce, host_number, identity, listen, read_key, read_tls,
+    with_port,
 };
 use crate::config::Config;
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::node::{Parts, Share, Told, cluster_door, open_target, say};
-use gupfs_oss::{Oss, Target};
+use gupfs_oss::{Door, Oss, Target};
 use gupfs_proto::{ClusterId, OstId};
 use gupfs_rpc::{Hosts, Line, LineOptions, Role, Unattended};
 use gupfs_store::object::{Objects, Whose};
@@ -37,7 +38,11 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     let (mut told, ask_stop) = Told::listen()?;
     drop(ask_stop);
     let config = &settings.config;
-    let identity = identity(world, read_key(config.cluster.key.as_deref())?);
+    let identity = identity(
+        world,
+        read_key(config.cluster.key.as_deref())?,
+        read_tls(&config.cluster)?,
+    );
     let usual = format!("127.0.0.1:{OSS_PORT}");
     let address = config.cluster.listen.as_deref().unwrap_or(&usual);
     let listening = listen(&identity, address).await?;
@@ -52,6 +57,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         me: me.clone(),
         cluster: None,
         key: identity.key.clone(),
+        tls: identity.tls.clone(),
         patience: Some(Duration::from_secs(5)),
         fence: false,
         hosts: Hosts::none(),
@@ -64,6 +70,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         }
     };
     let oss = Oss::of_host(host_number(), Vec::<(OstId, Target)>::new());
+    oss.gate().belongs_to(identity.key.clone());
     let mut search = Search {
         dirs: settings.dirs.clone(),
         oss: oss.clone(),
@@ -97,7 +104,9 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         _ = is_heard.wait_for(|heard| *heard) => None,
         why = told.wait() => Some(why),
     };
-    let hosts = Hosts::none().with(oss.clone()).with(cluster_door(&parts));
+    let hosts = Hosts::none()
+        .with_host(Door::of(&oss, &world.clock))
+        .with(cluster_door(&parts));
     let why = match why {
         Some(why) => why,
         None => {
@@ -147,7 +156,7 @@ async fn meet(line: &Line, settings: &Settings) -> Outcome<ClusterId> {
                     line.status().to
                 ))
                 .because(&*error)
-                .todo("is --key the key of this cluster?")
+                .todo("are --key and --tls those of this cluster?")
                 .exit(Exit::Unusable));
             }
             Err(error) => {

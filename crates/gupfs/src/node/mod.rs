@@ -29,7 +29,7 @@ pub use status::{Offline, StatusAnswer};
 pub use told::{StopRequest, Told};
 
 use crate::amount::show_time;
-use crate::cluster::{ClusterDoor, Identity, Listening, MetaDoor, identity, listen};
+use crate::cluster::{ClusterDoor, Identity, Listening, MetaDoor, identity, listen, read_tls};
 use crate::config::Config;
 use crate::control::{self, Served};
 use crate::exit::{Outcome, Trouble};
@@ -203,7 +203,7 @@ impl Door {
             return Ok(None);
         };
         let key = crate::cluster::read_key(Some(&entered.home.key()))?;
-        let identity = identity(world, key);
+        let identity = identity(world, key, read_tls(&settings.config.cluster)?);
         let listening = listen(&identity, address).await?;
         Ok(Some(Door {
             identity,
@@ -217,7 +217,7 @@ impl Door {
         let meta = MetaDoor::new(roles.mds.clone(), squash);
         let hosts = Hosts::none()
             .with_host(meta.clone())
-            .with(roles.oss.clone())
+            .with_host(gupfs_oss::Door::of(&roles.oss, &self.identity.world.clock))
             .with(cluster_door(parts));
         let server = self
             .listening

@@ -4,6 +4,7 @@ use super::Parts;
 use crate::metrics::{Source, Text};
 use gupfs_mds::MdsStatus;
 use gupfs_mount::MountStats;
+use gupfs_oss::GateStatus;
 use gupfs_rpc::{LineStatus, ServerStatus};
 use gupfs_store::object::{TargetState, TargetStatus};
 use std::time::Duration;
@@ -23,7 +24,9 @@ impl Source for Parts {
             metadata(text, &mds.status().await);
         }
         if let Some(oss) = &self.oss {
-            targets(text, &oss.status().await.targets);
+            let status = oss.status().await;
+            targets(text, &status.targets);
+            rights(text, &status.gate);
         }
         self.calls.write(text);
         let lines = self.lines.iter().flat_map(|lines| lines.status());
@@ -224,6 +227,30 @@ fn targets(text: &mut Text, targets: &[TargetStatus]) {
     }
 }
 
+fn rights(text: &mut Text, gate: &GateStatus) {
+    let refused = [
+        ("missing", gate.missing),
+        ("forged", gate.forged),
+        ("expired", gate.expired),
+        ("fenced", gate.fenced),
+        ("rights", gate.rights),
+    ];
+    for (why, count) in refused {
+        text.counter(
+            "gupfs_capability_refusals_total",
+            "Requests of other processes that showed no right to what they asked.",
+            &[("why", why)],
+            count,
+        );
+    }
+    text.counter(
+        "gupfs_capabilities_verified_total",
+        "Capabilities and passes that were verified, and are known since.",
+        &[],
+        gate.verified,
+    );
+}
+
 fn connections(text: &mut Text, server: Option<&ServerStatus>, lines: &[LineStatus]) {
     if let Some(server) = server {
         text.gauge(
@@ -237,6 +264,12 @@ fn connections(text: &mut Text, server: Option<&ServerStatus>, lines: &[LineStat
             "Connections that were not let in.",
             &[],
             server.turned_away,
+        );
+        text.counter(
+            "gupfs_misspoken_total",
+            "Connections that were ended because what came is no message.",
+            &[],
+            server.misspoken,
         );
         text.counter(
             "gupfs_busy_total",

@@ -14,7 +14,7 @@ use gupfs_mds::Mds;
 use gupfs_mds::targets::{Dial, Target, TargetInfo};
 use gupfs_oss::Oss;
 use gupfs_proto::{ClusterId, OstId, VirtualShards, data};
-use gupfs_rpc::{Peer, Role};
+use gupfs_rpc::{ClusterKey, Peer, Role};
 use gupfs_store::object::{Objects, TargetState, TargetStatus, Whose};
 use gupfs_world::{Disk, Task, World};
 use std::path::Path;
@@ -65,7 +65,10 @@ impl Roles {
             osts: &osts,
             opening,
         };
-        let mds = start_mds(entered, settings, share, world, local, dial).await?;
+        let key = identity.and_then(|identity| identity.key.clone());
+        oss.gate().belongs_to(key.clone());
+        let mds = start_mds(entered, settings, share, world, local, (dial, key)).await?;
+        tell_seals(&mds, &oss, world);
         disown_refused(&mds, &oss);
         entered.finish()?;
         let mut options = client_options(&settings.point, &settings.config.mount, calls);
@@ -94,6 +97,7 @@ impl Roles {
                 loop {
                     world.clock.sleep(STAMP_EVERY).await;
                     tell_stamps(&mds, &oss, opening).await;
+                    tell_seals(&mds, &oss, &world);
                 }
             }
         });
@@ -192,7 +196,7 @@ async fn start_mds(
     share: Share,
     world: &World,
     local: Local<'_>,
-    dial: Option<Arc<dyn Dial>>,
+    (dial, key): (Option<Arc<dyn Dial>>, Option<ClusterKey>),
 ) -> Outcome<Arc<Mds>> {
     let dir = entered.home.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
@@ -207,6 +211,7 @@ async fn start_mds(
     options.accept_loss = settings.accept_loss;
     options.keep_sessions = dial.is_some();
     options.dial = dial;
+    options.key = key;
     for (ost, peer) in local.osts {
         options.targets.push(Target {
             ost: *ost,
@@ -302,6 +307,14 @@ async fn tell_stamps(mds: &Mds, oss: &Oss, opening: Opening) {
         if let Err(refusal) = mds.hear(ost, info(oss, ost, opening)).await {
             tracing::error!(%ost, %refusal, "a target is not believed");
         }
+    }
+}
+
+/// By what other hosts' requests for our targets are believed.
+fn tell_seals(mds: &Mds, oss: &Oss, world: &World) {
+    let asked = world.clock.boot();
+    if let Some(seals) = mds.seals(&oss.osts()) {
+        oss.gate().hear(&seals, asked);
     }
 }
 

@@ -6,6 +6,7 @@ use crate::home::Marker;
 use gupfs_door::Transport;
 use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
 use gupfs_mount::Mount;
+use gupfs_oss::GateStatus;
 use gupfs_proto::OstId;
 use gupfs_rpc::{LineStatus, ServerStatus};
 use gupfs_store::object::{TargetState, TargetStatus};
@@ -43,6 +44,8 @@ struct Status {
     mount: Option<MountStatus>,
     mds: Option<MdsStatus>,
     osts: Vec<TargetStatus>,
+    /// By what right others ask our OSTs, if others may.
+    gate: Option<GateStatus>,
     client: Option<gupfs_client::Status>,
     /// Who is connected to us.
     server: Option<ServerStatus>,
@@ -85,6 +88,9 @@ pub async fn of(parts: &Parts) -> StatusAnswer {
             Some(oss) => oss.status().await.targets,
             None => Vec::new(),
         },
+        gate: (parts.oss.as_ref())
+            .filter(|_| parts.server.get().is_some())
+            .map(|oss| oss.gate().status()),
         client: parts.client.as_ref().map(|client| client.status()),
         server: parts.server.get().map(|server| server.status()),
         lines: line.chain(lines).collect(),
@@ -165,6 +171,9 @@ impl Status {
         }
         for target in &self.osts {
             ost(&mut out, target);
+        }
+        if let Some(gate) = &self.gate {
+            gate_text(&mut out, gate);
         }
         if let Some(server) = &self.server {
             server_text(&mut out, server);
@@ -347,6 +356,27 @@ fn server_text(out: &mut String, server: &ServerStatus) {
             "          {} connections were turned away; the last: {last}",
             show_count(server.turned_away)
         );
+    }
+    if let Some(last) = &server.last_misspoken {
+        let _ = writeln!(
+            out,
+            "          {} connections sent what is no message; the last: {last}",
+            show_count(server.misspoken)
+        );
+    }
+}
+
+fn gate_text(out: &mut String, gate: &GateStatus) {
+    let _ = writeln!(
+        out,
+        "rights    {} sessions known · {} verified · {} requests refused, {} with an expired pass",
+        gate.sessions,
+        show_count(gate.verified),
+        show_count(gate.refused()),
+        show_count(gate.expired)
+    );
+    if let Some(last) = &gate.last {
+        let _ = writeln!(out, "          REFUSED, the last: {last}");
     }
 }
 

@@ -6,11 +6,13 @@
 mod running;
 
 mod agree;
+mod encrypted;
 #[path = "../power_cut/images.rs"]
 mod images;
 mod load;
 mod posix;
 mod power;
 mod refused;
+mod rights;
 mod survive;
 mod town;

@@ -102,6 +102,14 @@ pub struct Town {
     pub at: String,
     store: PathBuf,
     dir: tempfile::TempDir,
+    secured: Option<Secured>,
+}
+
+/// Certificates for all, and the name they carry.
+#[derive(Clone)]
+pub struct Secured {
+    pub dir: String,
+    pub name: String,
 }
 
 pub struct Mounted {
@@ -119,23 +127,36 @@ impl Drop for Mounted {
 
 impl Town {
     pub fn new(osses: usize, mounts: usize) -> Town {
+        Town::secured(osses, mounts, None)
+    }
+
+    pub fn secured(osses: usize, mounts: usize, secured: Option<Secured>) -> Town {
         let dir = tempfile::tempdir().unwrap();
         let store = dir.path().canonicalize().unwrap().join("mds");
-        Town::with(dir, store, osses, mounts)
+        Town::with((dir, store), osses, mounts, secured)
     }
 
     /// The metadata lie in `store`.
     pub fn with_store(store: PathBuf, osses: usize, mounts: usize) -> Town {
-        Town::with(tempfile::tempdir().unwrap(), store, osses, mounts)
+        Town::with((tempfile::tempdir().unwrap(), store), osses, mounts, None)
     }
 
-    fn with(dir: tempfile::TempDir, at_store: PathBuf, osses: usize, mounts: usize) -> Town {
-        let store = text(&at_store);
-        let mds = Daemon::start(&["mds", &store, "--listen", "127.0.0.1:0"]);
-        let at = word_after(&mds.ready, "served at ");
+    fn with(
+        (dir, at_store): (tempfile::TempDir, PathBuf),
+        osses: usize,
+        mounts: usize,
+        secured: Option<Secured>,
+    ) -> Town {
+        let (store, tls) = (text(&at_store), flags(&secured));
+        let mds = |at| {
+            let args = ["mds", &store, "--listen", at];
+            Daemon::start(&[&args[..], &tls].concat())
+        };
+        let first = mds("127.0.0.1:0");
+        let at = word_after(&first.ready, "served at ");
         // The same port again after a kill.
-        drop(mds);
-        let mds = Daemon::start(&["mds", &store, "--listen", &at]);
+        drop(first);
+        let mds = mds(&at);
         let mut town = Town {
             mounts: Vec::new(),
             osses: Vec::new(),
@@ -143,6 +164,7 @@ impl Town {
             at,
             store: at_store,
             dir,
+            secured: secured.clone(),
         };
         for oss in 0..osses {
             std::fs::create_dir(town.osts(oss)).unwrap();
@@ -178,12 +200,14 @@ impl Town {
 
     pub fn add(&self, dir: &Path) -> Output {
         let (dir, key) = (text(dir), self.key());
-        gupfs(["ost", "add", &dir, "--mds", &self.at, "--key", &key])
+        let args = ["ost", "add", &dir, "--mds", &self.at, "--key", &key];
+        gupfs([&args[..], &flags(&self.secured)].concat())
     }
 
     fn start_oss(&self, oss: usize) -> Daemon {
         let (dir, key) = (text(&self.osts(oss)), self.key());
         let args = ["oss", &dir, "--mds", &self.at, "--key", &key];
+        let args = [&args[..], &flags(&self.secured)].concat();
         let first = Daemon::start(&[&args[..], &["--listen", "127.0.0.1:0"]].concat());
         let at = word_after(&first.ready, "served at ");
         drop(first);
@@ -194,7 +218,7 @@ impl Town {
         self.mount_with(&[])
     }
 
-    pub fn mount_with(&mut self, flags: &[&str]) -> PathBuf {
+    pub fn mount_with(&mut self, more: &[&str]) -> PathBuf {
         let point = self.root().join(format!("mnt{}", self.mounts.len()));
         std::fs::create_dir(&point).unwrap();
         let (at, key) = (text(&point), self.key());
@@ -208,7 +232,8 @@ impl Town {
             "--transport",
             &transport,
         ];
-        let daemon = Daemon::start(&[&args[..], flags].concat());
+        let args = [&args[..], more, &flags(&self.secured)].concat();
+        let daemon = Daemon::start(&args);
         self.mounts.push(Mounted {
             at: point.clone(),
             daemon,
@@ -243,6 +268,13 @@ impl Town {
         for oss in &mut self.osses {
             assert_eq!(oss.stop(), 0);
         }
+    }
+}
+
+fn flags(secured: &Option<Secured>) -> Vec<&str> {
+    match secured {
+        Some(tls) => vec!["--tls", &tls.dir, "--tls-name", &tls.name],
+        None => Vec::new(),
     }
 }
 

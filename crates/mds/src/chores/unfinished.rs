@@ -43,7 +43,7 @@ impl Core {
             self.finish_cuts().await;
             let sessions = std::mem::take(&mut self.unfinished.0.lock().sessions);
             for session in sessions {
-                self.end_session(session).await;
+                self.evict(session).await;
             }
         }
     }

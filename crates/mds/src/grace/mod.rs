@@ -127,7 +127,7 @@ impl Core {
             op: "return",
         };
         self.after_grace(who).await?;
-        self.renew(session).map(|()| Answer::Done)
+        self.renew(session).map(|_| Answer::Done)
     }
 
     /// Waits until everybody is back.

@@ -38,7 +38,7 @@ impl Core {
             }
             // Inline bytes are the file: what its objects hold does not count.
             let found = if file.inline.is_empty() {
-                self.ask_objects(ino, &inode).await?
+                self.ask_objects(ino, session, &inode).await?
             } else {
                 Found::new()
             };
@@ -76,7 +76,12 @@ impl Core {
     }
 
     /// How each object stands.
-    async fn ask_objects(&self, ino: InodeId, inode: &Inode) -> Result<Found, Refusal> {
+    async fn ask_objects(
+        &self,
+        ino: InodeId,
+        session: SessionId,
+        inode: &Inode,
+    ) -> Result<Found, Refusal> {
         let layout = &inode.file()?.layout;
         let asked =
             layout
@@ -85,6 +90,8 @@ impl Core {
                     let stat = match presence {
                         Presence::Never => None,
                         Presence::Maybe | Presence::Present => {
+                            // What is under way there would come after the answer.
+                            self.fence_at(session, ost).await?;
                             self.stat_object(ost, object).await?
                         }
                     };

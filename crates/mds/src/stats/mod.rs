@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The operations in alphabetical order, so that a name is found by halving; the last counts what is not in the list.
-const NAMES: [&str; 37] = [
+const NAMES: [&str; 38] = [
     "access",
     "begin_write",
     "chore",
@@ -34,6 +34,7 @@ const NAMES: [&str; 37] = [
     "mknod",
     "open",
     "open_session",
+    "permit",
     "readdir",
     "readlink",
     "removexattr",

@@ -11,8 +11,10 @@ mod space;
 pub use judge::TargetInfo;
 pub use remote::Dial;
 
-use crate::limits::DEADLINE;
+use crate::limits::{DEADLINE, NOT_HEARD_YET};
+use crate::permits::Permits;
 use gupfs_names::KnownTarget;
+use gupfs_proto::capability::{Fault, Warrant};
 use gupfs_proto::data::{self, Answer};
 use gupfs_proto::meta::TargetState;
 use gupfs_proto::{ClusterId, Incarnation, OstId, Refusal, SessionId};
@@ -46,6 +48,8 @@ pub struct Targets {
     accept_loss: bool,
     /// How servers elsewhere are reached; None when all targets are served in this process.
     dial: Option<Arc<dyn Dial>>,
+    /// By what right we and others ask them; None where nobody asks for it.
+    permits: Option<Permits>,
     list: Mutex<BTreeMap<OstId, State>>,
     /// Rises whenever a target is somewhere else than it was.
     epoch: AtomicU64,
@@ -135,10 +139,20 @@ impl Targets {
             clock,
             accept_loss,
             dial,
+            permits: None,
             list: Mutex::new(list),
             epoch: AtomicU64::new(1),
             changed: Notify::new(),
         }
+    }
+
+    /// From here on they are shown by what right they are asked.
+    pub fn ask_by(&mut self, permits: Permits) {
+        self.permits = Some(permits);
+    }
+
+    pub fn permits(&self) -> Option<&Permits> {
+        self.permits.as_ref()
     }
 
     /// Takes a target's word. Returns what is to be remembered of it from now on, if that changed: the caller commits it.
@@ -187,9 +201,22 @@ impl Targets {
             map_epoch: self.epoch(),
             job: 0,
             ost,
+            warrant: match &self.permits {
+                Some(permits) => permits.server(ost),
+                None => Warrant::None,
+            },
             op,
         };
-        let asking = async { self.usable(ost).await?.call(request).await };
+        let asking = async {
+            loop {
+                let reply = self.usable(ost).await?.call(request.clone()).await;
+                if reply != Err(Refusal::Capability(Fault::Expired)) {
+                    return reply;
+                }
+                // Its server has told of it, and not heard our answer yet: by that it knows us.
+                self.clock.sleep(NOT_HEARD_YET).await;
+            }
+        };
         tokio::select! {
             biased;
             reply = asking => reply,

@@ -127,10 +127,10 @@ pub(crate) fn dispatch(view: &mut View, op: &Op) -> Outcome<Answer> {
         Op::OpenSession { client } => sessions::open_session(view, client),
         Op::CloseSession => sessions::close_session(view),
         Op::Forgotten { inodes } => sessions::forgotten(view, inodes),
-        // The driver waits until the log is durable, and knows who lives; the records say nothing about it.
+        // The driver waits until the log is durable, knows who lives, and signs; the records say nothing about it.
         Op::Sync { .. } => Ok(Answer::Synced),
         // Coming back is the driver's affair.
-        Op::Renew | Op::Return { .. } => Ok(Answer::Done),
+        Op::Renew | Op::Return { .. } | Op::Permit { .. } => Ok(Answer::Done),
     }
 }
 
@@ -165,7 +165,8 @@ pub(crate) fn home(op: &Op) -> InodeId {
         | Op::BeginWrite { ino, .. }
         | Op::Spilled { ino, .. }
         | Op::EndWrite { ino, .. }
-        | Op::KillPrivileges { ino } => *ino,
+        | Op::KillPrivileges { ino }
+        | Op::Permit { ino, .. } => *ino,
         Op::Forgotten { inodes } => inodes.first().copied().unwrap_or(InodeId::ROOT),
         Op::StatFs
         | Op::OpenSession { .. }
@@ -190,5 +191,6 @@ pub(crate) fn opened(inode: &Inode, created: bool) -> Opened {
         layout,
         inline,
         created,
+        capability: None, // the driver's affair
     }
 }

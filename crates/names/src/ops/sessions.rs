@@ -19,7 +19,11 @@ pub(crate) fn open_session(view: &mut View, client: &str) -> Outcome<Answer> {
     };
     view.put(Key::session(session), &record);
     let life = view.ctx.owner_epoch;
-    Ok(Answer::Session { session, life })
+    Ok(Answer::Session {
+        session,
+        life,
+        pass: None,
+    })
 }
 
 /// The client leaves. What it still held is cleared up by chores.

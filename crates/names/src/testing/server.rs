@@ -123,6 +123,7 @@ impl Server {
             Ok(Answer::Session {
                 session: SessionId(7),
                 life: OwnerEpoch(1),
+                pass: None,
             })
         );
         server

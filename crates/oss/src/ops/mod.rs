@@ -3,6 +3,7 @@
 pub mod allocate;
 pub mod confirm;
 pub mod cut;
+pub mod fence;
 pub mod list;
 pub mod read;
 pub mod remove;

@@ -2,10 +2,11 @@
 
 use super::Shared;
 use super::table::Outcome;
-use crate::frame::{Flags, Frame, Limits, pack};
+use crate::frame::{Flags, Frame, Head, Limits, pack};
 use crate::handshake::{GreetError, Met, Wish, greet};
 use crate::limits::{CONNECT, PING, RETRY_FIRST, RETRY_LAST};
 use crate::link::{Link, Reader};
+use crate::tls::{Pipe, TlsError};
 use bytes::Bytes;
 use gupfs_proto::Refusal;
 use gupfs_proto::wire::{Kind, Written};
@@ -19,6 +20,8 @@ pub enum ConnectError {
     Connect(std::io::Error),
     #[error(transparent)]
     Greet(GreetError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("it does not answer")]
     Slow,
     /// What a connection that there was ended with.
@@ -29,7 +32,11 @@ pub enum ConnectError {
 impl ConnectError {
     /// Trying again will not help: something must be set right first.
     pub fn is_for_good(&self) -> bool {
-        matches!(self, ConnectError::Greet(error) if error.is_for_good())
+        match self {
+            ConnectError::Greet(error) => error.is_for_good(),
+            ConnectError::Tls(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -77,7 +84,11 @@ async fn dial(shared: &Shared) -> Result<Connection, ConnectError> {
     let options = &shared.options;
     let stream = options.net.connect(&options.to).await;
     let stream = stream.map_err(ConnectError::Connect)?;
-    let link = Ends(Arc::new(Link::new(stream, options.world.clock.clone())));
+    let pipe = match &options.tls {
+        Some(tls) => Pipe::tls(stream, tls.connect(&options.to)?),
+        None => Pipe::Plain(stream),
+    };
+    let link = Ends(Arc::new(Link::new(pipe, options.world.clock.clone())));
     let number = {
         let mut state = shared.state.lock();
         state.number += 1;
@@ -173,6 +184,13 @@ async fn read(shared: &Arc<Shared>, link: &Arc<Link>, reader: &mut Reader) -> St
             Ok(frame) => frame,
             Err(error) => return error.to_string(),
         };
+        let Head { kind, version, .. } = frame.head;
+        if version != kind.version() {
+            return format!(
+                "a message of kind {} and version {version}, as nobody agreed",
+                kind.0
+            );
+        }
         match (frame.head.kind, frame.head.is_answer()) {
             (Kind::LINK, _) => {} // a sign of life
             (_, true) => answered(shared, frame),

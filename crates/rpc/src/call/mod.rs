@@ -20,6 +20,7 @@ use crate::host::Hosts;
 use crate::key::ClusterKey;
 use crate::link::Link;
 use crate::peer::{Answering, Peer, Way};
+use crate::tls::Tls;
 use awaiting::Awaiting;
 use gupfs_proto::wire::{Message, Reply};
 use gupfs_proto::{ClusterId, Refusal};
@@ -42,6 +43,8 @@ pub struct LineOptions {
     pub me: Myself,
     pub cluster: Option<ClusterId>,
     pub key: Option<ClusterKey>,
+    /// None: the connection is not encrypted.
+    pub tls: Option<Tls>,
     /// How long a question may go unanswered; None: as long as the line is open.
     pub patience: Option<Duration>,
     /// A question that is given up must not take effect later: the connection is ended with it, and the server lets the

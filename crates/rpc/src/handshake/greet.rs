@@ -1,7 +1,7 @@
 //! The side that connects.
 
 use super::words::{Answer, CLIENT_PROOF, Challenge, Hello, SERVER_PROOF, Verdict, spoken};
-use super::{Met, Myself, hear, say};
+use super::{Met, Myself, hear, proved, say};
 use crate::key::ClusterKey;
 use crate::link::{Link, LinkError, Reader};
 use gupfs_proto::ClusterId;
@@ -27,6 +27,7 @@ impl GreetError {
     /// Asking again will not help: something must be set right first.
     pub fn is_for_good(&self) -> bool {
         match self {
+            GreetError::Link(LinkError::Tls(fault)) => fault.is_for_good(),
             GreetError::Link(_) => false,
             GreetError::Refused { for_good, .. } => *for_good,
             GreetError::Impostor | GreetError::Keyless | GreetError::Foreign(_) => true,
@@ -79,9 +80,10 @@ pub async fn greet(
         }
     };
     let said = postcard::to_stdvec(&terms).expect("terms are plain data");
+    let bond = link.stream().bond();
     match (wish.key, proof) {
         (Some(key), Some(proof)) => {
-            if !key.verifies(&[SERVER_PROOF, &hello, &said], &proof) {
+            if !key.verifies(&proved(SERVER_PROOF, &hello, &said, bond.as_ref()), &proof) {
                 return Err(GreetError::Impostor);
             }
         }
@@ -94,7 +96,7 @@ pub async fn greet(
     }
     let proof = wish
         .key
-        .map(|key| key.prove(&[CLIENT_PROOF, &hello, &said]));
+        .map(|key| key.prove(&proved(CLIENT_PROOF, &hello, &said, bond.as_ref())));
     say(link, &Answer { proof });
     match hear::<Verdict>(reader).await?.0 {
         Verdict::Welcome => Ok(Met {

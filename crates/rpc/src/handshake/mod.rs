@@ -20,7 +20,7 @@ mod receive;
 mod words;
 
 pub use greet::{GreetError, Wish, greet};
-pub use receive::{Guest, Porter, Turned, refuse, welcome};
+pub use receive::{Guest, Porter, Turned, refuse, refuse_manner, welcome};
 pub use words::{Met, Myself, Role};
 
 use crate::frame::{Flags, Limits, pack};
@@ -29,6 +29,19 @@ use bytes::Bytes;
 use gupfs_proto::wire::{Kind, Written};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+/// What a proof is made over. With TLS also what binds it to this very connection: whoever sits between two connections cannot
+/// pass proofs on.
+fn proved<'a>(
+    domain: &'a [u8],
+    hello: &'a [u8],
+    terms: &'a [u8],
+    bond: Option<&'a [u8; 32]>,
+) -> Vec<&'a [u8]> {
+    let mut parts = vec![domain, hello, terms];
+    parts.extend(bond.map(|bond| &bond[..]));
+    parts
+}
 
 /// Says one word of the handshake.
 fn say<T: Serialize>(link: &Link, word: &T) -> Vec<u8> {

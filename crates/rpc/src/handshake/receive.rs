@@ -3,7 +3,7 @@
 use super::words::{
     Answer, CLIENT_PROOF, Challenge, Hello, Refused, SERVER_PROOF, Terms, Verdict, agree, spoken,
 };
-use super::{Met, Myself, hear, say};
+use super::{Met, Myself, hear, proved, say};
 use crate::key::ClusterKey;
 use crate::link::{Link, LinkError, Reader};
 use gupfs_proto::ClusterId;
@@ -75,11 +75,16 @@ impl Porter {
             nonce,
             versions: versions.clone(),
         };
+        let bond = link.stream().bond();
         let said_terms = postcard::to_stdvec(&terms).expect("terms are plain data");
-        let proof = self
-            .key
-            .as_ref()
-            .map(|key| key.prove(&[SERVER_PROOF, &said_hello, &said_terms]));
+        let proof = self.key.as_ref().map(|key| {
+            key.prove(&proved(
+                SERVER_PROOF,
+                &said_hello,
+                &said_terms,
+                bond.as_ref(),
+            ))
+        });
         say(link, &Challenge::Known { terms, proof });
         let (answer, _) = hear::<Answer>(reader).await.map_err(|error| match error {
             LinkError::Ended => Turned::Left,
@@ -87,7 +92,10 @@ impl Porter {
         })?;
         if let Some(key) = &self.key {
             let proof = answer.proof.unwrap_or_default();
-            if !key.verifies(&[CLIENT_PROOF, &said_hello, &said_terms], &proof) {
+            if !key.verifies(
+                &proved(CLIENT_PROOF, &said_hello, &said_terms, bond.as_ref()),
+                &proof,
+            ) {
                 refuse(link, "the key is not the key of this cluster", true);
                 return Err(Turned::WrongKey);
             }
@@ -136,8 +144,29 @@ impl Porter {
             );
             return Err((Turned::Speechless, why));
         }
+        // Messages are packed in our newest version: whoever does not know it would ask again for ever.
+        let lost = spoken().into_iter().find(|(kind, _, newest)| {
+            let is_known = hello.speaks.iter().any(|(known, ..)| known == kind);
+            is_known && !versions.contains(&(*kind, *newest))
+        });
+        if let Some((kind, _, newest)) = lost {
+            let why = format!(
+                "messages of kind {kind} are of version {newest} here, which the other side does not speak: run the same version of gupfs on all hosts"
+            );
+            return Err((Turned::Speechless, why));
+        }
         Ok(())
     }
+}
+
+/// A word to who speaks TLS where nobody does, or does not where everybody must.
+pub fn refuse_manner(link: &Link, why: &str) {
+    link.stream().speak_plainly();
+    let refused = Refused {
+        why: why.to_string(),
+        for_good: true,
+    };
+    say(link, &Challenge::Refused(refused));
 }
 
 pub fn welcome(link: &Link) {

@@ -4,10 +4,11 @@ use super::admit::{Load, Work};
 use super::{Caller, Inner};
 use crate::call::Outcome;
 use crate::frame::{Flags, Frame, FrameError, Limits, pack};
-use crate::handshake::{Role, refuse, welcome};
+use crate::handshake::{Role, Turned, refuse, refuse_manner, welcome};
 use crate::host::{Answered, Erased};
 use crate::limits::{ANSWERS_WAITING, BUSY_HINT, DRAIN, HANDSHAKE, PARTING, SILENCE, TICK};
 use crate::link::{Link, LinkError, Reader};
+use crate::tls::{Pipe, Tls, TlsFault};
 use bytes::Bytes;
 use gupfs_proto::Refusal;
 use gupfs_proto::wire::{Kind, Written};
@@ -18,7 +19,12 @@ use tokio::sync::OwnedSemaphorePermit;
 
 pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemaphorePermit) {
     let clock = inner.world.clock.clone();
-    let link = Arc::new(Link::new(stream, clock.clone()));
+    let pipe = match inner.tls.as_ref().map(Tls::accept) {
+        None => Pipe::Plain(stream),
+        Some(Ok(connection)) => Pipe::tls(stream, connection),
+        Some(Err(error)) => return inner.turn_away(stream.peer(), &error),
+    };
+    let link = Arc::new(Link::new(pipe, clock.clone()));
     let mut reader = link.reader();
     let from = link.stream().peer().to_string();
     let receiving = inner.porter.receive(&link, &mut reader, &inner.world.dice);
@@ -36,8 +42,11 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemapho
         Ok(guest) => guest,
         Err(turned) => {
             // Somebody who connects and leaves (a port scan, a health check) is no trouble.
-            if !matches!(turned, crate::handshake::Turned::Link(LinkError::Ended)) {
+            if !matches!(turned, Turned::Link(LinkError::Ended)) {
                 inner.turn_away(&from, &turned);
+            }
+            if let Some(why) = other_manner(&turned) {
+                refuse_manner(&link, why);
             }
             // The refusal should arrive before the end does.
             sent(&inner, &link).await;
@@ -73,6 +82,17 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemapho
     }
 }
 
+/// What is told to who speaks TLS where nobody does, or does not where everybody must.
+fn other_manner(turned: &Turned) -> Option<&'static str> {
+    match turned {
+        Turned::Link(LinkError::Tls(TlsFault::Plain)) => {
+            Some("this server speaks TLS alone: say where the site's certificates are (--tls)")
+        }
+        Turned::Link(LinkError::Frame(FrameError::Tls)) => Some("this server does not speak TLS"),
+        _ => None,
+    }
+}
+
 /// A refusal, which should arrive before the end does.
 async fn part(inner: &Inner, link: &Link, why: &str) {
     refuse(link, why, false);
@@ -102,6 +122,13 @@ async fn drained(inner: &Inner, caller: &Caller) -> bool {
     }
 }
 
+/// Why a conversation is over.
+enum End {
+    Left(String),
+    /// What came is no message, so where the next one begins is unknown.
+    Misspoke(String),
+}
+
 /// From the welcome to the end.
 async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) {
     let (met, from) = (caller.met(), caller.from());
@@ -114,11 +141,18 @@ async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader)
     let why = tokio::select! {
         biased;
         why = read(inner, caller, reader) => why,
-        () = caller.link.flush() => "the connection ended".to_string(),
-        () = silence(inner, &caller.link) => "nothing is heard any more".to_string(),
+        () = caller.link.flush() => End::Left("the connection ended".to_string()),
+        () = silence(inner, &caller.link) => End::Left("nothing is heard any more".to_string()),
     };
     caller.end();
     inner.attend.left(caller);
+    let why = match why {
+        End::Left(why) => why,
+        End::Misspoke(why) => {
+            inner.misspoke(from, &why);
+            why
+        }
+    };
     if !is_visitor {
         tracing::info!(role = met.role.name(), name = met.name, from, why, "left");
     }
@@ -135,14 +169,15 @@ async fn silence(inner: &Inner, link: &Link) {
 
 /// Takes what comes until nothing comes any more; why. It never waits for anything else: signs of life and answers must pass
 /// whatever is under way.
-async fn read(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> String {
+async fn read(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> End {
     loop {
         let frame = match reader.next(Limits::AMONG_US).await {
             Ok(frame) => frame,
-            Err(error) => return error.to_string(),
+            Err(error @ LinkError::Frame(_)) => return End::Misspoke(error.to_string()),
+            Err(error) => return End::Left(error.to_string()),
         };
         if caller.link.waiting() > 2 * ANSWERS_WAITING {
-            return "it does not take its answers".into();
+            return End::Left("it does not take its answers".into());
         }
         match (frame.head.kind, frame.head.is_answer()) {
             // A sign of life is answered by one, so that both sides hear something.
@@ -155,8 +190,8 @@ async fn read(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> 
                 caller.asked.complete(frame.head.id, outcome);
             }
             (_, false) => {
-                if let Err(why) = question(inner, caller, frame) {
-                    return why;
+                if let Err(end) = question(inner, caller, frame) {
+                    return end;
                 }
             }
         }
@@ -164,19 +199,19 @@ async fn read(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> 
 }
 
 /// Works on a question as far as it goes without waiting; the rest is a task of its own.
-fn question(inner: &Arc<Inner>, caller: &Arc<Caller>, frame: Frame) -> Result<(), String> {
+fn question(inner: &Arc<Inner>, caller: &Arc<Caller>, frame: Frame) -> Result<(), End> {
     let (kind, id, version) = (frame.head.kind, frame.head.id, frame.head.version);
     if caller.met().version(kind) != Some(version) {
-        return Err(format!(
+        return Err(End::Misspoke(format!(
             "a message of kind {} and version {version}, as nobody agreed",
             kind.0
-        ));
+        )));
     }
     let Some(host) = inner.hosts.get(kind).cloned() else {
-        return Err(format!(
+        return Err(End::Misspoke(format!(
             "a message of kind {}, which nobody here answers",
             kind.0
-        ));
+        )));
     };
     let has_room = caller.link.waiting() <= ANSWERS_WAITING;
     let work = Load::take(&inner.load, &caller.load, frame.payload.len()).filter(|_| has_room);
@@ -186,7 +221,7 @@ fn question(inner: &Arc<Inner>, caller: &Arc<Caller>, frame: Frame) -> Result<()
     };
     // Counted first, looked at then: whoever ends this connection and finds nothing counted knows that nothing will be.
     if caller.is_gone() {
-        return Err("the connection ended".into());
+        return Err(End::Left("the connection ended".into()));
     }
     let answering = host.answer(Some(caller.clone()), frame.body, frame.payload);
     let link = caller.link.clone();

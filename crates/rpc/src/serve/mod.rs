@@ -8,6 +8,8 @@ mod admit;
 mod caller;
 mod connection;
 mod doors;
+#[cfg(test)]
+mod hostile;
 
 pub use caller::Caller;
 
@@ -15,6 +17,7 @@ use crate::handshake::{Myself, Porter};
 use crate::host::Hosts;
 use crate::key::ClusterKey;
 use crate::limits::HANDSHAKES;
+use crate::tls::Tls;
 use admit::Load;
 use doors::Doors;
 use gupfs_proto::ClusterId;
@@ -31,6 +34,8 @@ pub struct ServerOptions {
     pub cluster: ClusterId,
     /// None: whoever can reach the address is let in.
     pub key: Option<ClusterKey>,
+    /// None: connections are not encrypted. With it no other is let in; it must be one that can serve.
+    pub tls: Option<Tls>,
     pub hosts: Hosts,
     pub attend: Arc<dyn Attend>,
 }
@@ -55,12 +60,15 @@ pub struct Server {
 pub(crate) struct Inner {
     world: World,
     porter: Porter,
+    tls: Option<Tls>,
     hosts: Hosts,
     attend: Arc<dyn Attend>,
     doors: Doors,
     load: Arc<Load>,
     strangers: Arc<Semaphore>,
     turned: Turned,
+    /// Those who were let in and then said what is no message.
+    misspoken: Turned,
 }
 
 /// Those who were not let in.
@@ -83,6 +91,9 @@ pub struct ServerStatus {
     /// Connections that were not let in since the start, and why the last was not.
     pub turned_away: u64,
     pub last_turned_away: Option<String>,
+    /// Connections that were ended since the start because what came over them is no message, and what the last one sent.
+    pub misspoken: u64,
+    pub last_misspoken: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -107,12 +118,14 @@ impl Server {
                 cluster: options.cluster,
                 key: options.key,
             },
+            tls: options.tls,
             hosts: options.hosts,
             attend: options.attend,
             doors: Doors::default(),
             load: Arc::default(),
             strangers: Arc::new(Semaphore::new(HANDSHAKES)),
             turned: Turned::default(),
+            misspoken: Turned::default(),
         });
         let accepting = options
             .world
@@ -148,6 +161,8 @@ impl Server {
             busy: self.inner.load.refused(),
             turned_away: self.inner.turned.count.load(Relaxed),
             last_turned_away: self.inner.turned.last.lock().clone(),
+            misspoken: self.inner.misspoken.count.load(Relaxed),
+            last_misspoken: self.inner.misspoken.last.lock().clone(),
         }
     }
 
@@ -187,6 +202,12 @@ async fn accept(inner: Arc<Inner>, listener: Listener) {
 }
 
 impl Inner {
+    fn misspoke(&self, from: &str, why: &str) {
+        self.misspoken.count.fetch_add(1, Relaxed);
+        tracing::warn!(from, why, "a connection was ended: what came is no message");
+        *self.misspoken.last.lock() = Some(format!("{from}: {why}"));
+    }
+
     fn turn_away(&self, from: &str, why: &dyn std::fmt::Display) {
         self.turned.count.fetch_add(1, Relaxed);
         tracing::warn!(from, %why, "a connection was turned away");

@@ -2,6 +2,8 @@
 
 mod house;
 mod lines;
+mod replayed;
 mod servers;
 mod strangers;
 mod tcp;
+mod tls;

@@ -56,6 +56,7 @@ async fn large_payloads_arrive_whole() {
             me: me(1, Role::Oss),
             cluster: CLUSTER,
             key: key(9),
+            tls: None,
             hosts: Hosts::none().with(Arc::new(Echo)),
             attend: Arc::new(Unattended),
         },
@@ -82,6 +83,7 @@ async fn large_payloads_arrive_whole() {
                 owner: Owner::default(),
             };
             let question = data::Request {
+                warrant: gupfs_proto::capability::Warrant::None,
                 session: SessionId(1),
                 map_epoch: MapEpoch(1),
                 job: 0,

@@ -151,10 +151,11 @@ impl FakeMds {
                 Ok(Answer::Session {
                     session: SessionId(state.session),
                     life: OwnerEpoch(1),
+                    pass: None,
                 })
             }
-            Op::CloseSession => Ok(Answer::Done),
-            Op::Renew | Op::Return { .. } => Ok(Answer::Done),
+            Op::CloseSession | Op::Return { .. } => Ok(Answer::Done),
+            Op::Renew => Ok(Answer::Renewed { pass: None }),
             Op::Sync { upto } => {
                 assert!(upto.0 <= state.seq);
                 state.durable = state.seq;
@@ -578,6 +579,7 @@ fn opened(inode: &Inode, created: bool) -> Answer {
         layout: inode.layout.clone(),
         inline: inline.then(|| inode.inline.clone()),
         created,
+        capability: None,
     })
 }
 

@@ -207,6 +207,7 @@ impl FakeOst {
             }
             Op::List { .. } => Err(Refusal::NotSupported),
             // The first two share a disk.
+            Op::Fence { .. } => Ok(Answer::Done),
             Op::Space => Ok(Answer::Space(Space {
                 volume: u64::from(ost.0.max(1)),
                 total: 1 << 40,
@@ -375,6 +376,6 @@ fn describe(op: &Op) -> String {
         } => format!("{name} {object} {at}+{len}"),
         Op::Seek { object, at, .. } => format!("{name} {object} {at}"),
         Op::Stat { object } | Op::Remove { object } => format!("{name} {object}"),
-        Op::List { .. } | Op::Space => name.to_string(),
+        Op::List { .. } | Op::Space | Op::Fence { .. } => name.to_string(),
     }
 }

@@ -1,0 +1,156 @@
+//! A cluster whose connections are encrypted, and those who do not belong to it.
+
+use crate::running::{can_mount, gupfs, refused};
+use crate::town::{Secured, Town, text};
+use expect_test::expect;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// A directory as `--tls` takes it, with a CA of its own.
+fn certificates(dir: &Path, name: &str) {
+    let mut ca = CertificateParams::new(Vec::new()).unwrap();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca_key = KeyPair::generate().unwrap();
+    fs::create_dir(dir).unwrap();
+    fs::write(dir.join("ca.pem"), ca.self_signed(&ca_key).unwrap().pem()).unwrap();
+    let issuer = Issuer::new(ca, ca_key);
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec![name.to_string()]).unwrap();
+    let certificate = params.signed_by(&key, &issuer).unwrap();
+    fs::write(dir.join("cert.pem"), certificate.pem()).unwrap();
+    fs::write(dir.join("key.pem"), key.serialize_pem()).unwrap();
+    fs::set_permissions(dir.join("key.pem"), fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn a_cluster_over_tls_works_and_others_are_told_why_they_do_not_belong() {
+    if !can_mount() {
+        return;
+    }
+    let certs = tempfile::tempdir().unwrap();
+    let ours = certs.path().join("ours");
+    certificates(&ours, "gupfs.example.org");
+    let secured = Secured {
+        dir: text(&ours),
+        name: "gupfs.example.org".into(),
+    };
+    let mut town = Town::secured(1, 2, Some(secured));
+    let (a, b) = (town.mounts[0].at.clone(), town.mounts[1].at.clone());
+    fs::write(a.join("f"), vec![9; 6 << 20]).unwrap();
+    assert!(fs::read(b.join("f")).unwrap() == vec![9; 6 << 20]);
+    // Killed and started again it comes back by itself.
+    town.osses[0].kill();
+    town.osses[0].start_again();
+    fs::write(b.join("g"), "again").unwrap();
+    assert_eq!(fs::read_to_string(a.join("g")).unwrap(), "again");
+    let (at, key) = (town.at.clone(), town.key());
+    let point = text(&town.root().join("mnt"));
+    fs::create_dir(&point).unwrap();
+    let said = |args: &[&str]| {
+        let given = [args, &["--key", &key]].concat();
+        let output = gupfs(given);
+        refused(&output, &town.root())
+            .replace(&at, "AT")
+            .replace(&text(certs.path()), "CERTS")
+    };
+    expect![[r#"
+        2
+        gupfs mount: cannot reach the metadata server at 'AT': it refused us: this server speaks TLS alone: say where the site's certificates are (--tls).
+    "#]]
+    .assert_eq(&said(&["mount", &at, &point]));
+    expect![[r#"
+        2
+        gupfs status: cannot reach 'AT': it refused us: this server speaks TLS alone: say where the site's certificates are (--tls).
+    "#]]
+    .assert_eq(&said(&["status", &at]));
+    let theirs = certs.path().join("theirs");
+    certificates(&theirs, "gupfs.example.org");
+    let (theirs, ours) = (text(&theirs), text(&ours));
+    let name = ["--tls-name", "gupfs.example.org"];
+    expect![[r#"
+        2
+        gupfs mount: cannot reach the metadata server at 'AT': its certificate is not signed by our CA.
+    "#]]
+    .assert_eq(&said(&[&["mount", &at, &point, "--tls", &theirs], &name[..]].concat()));
+    let wrong_name = said(&["mount", &at, &point, "--tls", &ours]);
+    assert!(
+        wrong_name.contains("its certificate is of another name"),
+        "{wrong_name}"
+    );
+    let status = gupfs([&["status", &at, "--key", &key, "--tls", &ours], &name[..]].concat());
+    assert!(status.status.success(), "{status:?}");
+    town.stop();
+}
+
+#[test]
+fn a_client_that_speaks_tls_is_told_that_the_server_does_not() {
+    if !can_mount() {
+        return;
+    }
+    let town = Town::new(1, 0);
+    let certs = town.root().join("certs");
+    certificates(&certs, "gupfs.example.org");
+    let point = text(&town.root().join("mnt"));
+    fs::create_dir(&point).unwrap();
+    let (key, certs) = (town.key(), text(&certs));
+    let args = ["mount", &town.at, &point, "--key", &key, "--tls", &certs];
+    let said = refused(&gupfs(args), &town.root()).replace(&town.at, "AT");
+    expect![[r#"
+        2
+        gupfs mount: cannot reach the metadata server at 'AT': it speaks without TLS, and we speak TLS alone.
+    "#]]
+    .assert_eq(&said);
+    town.stop();
+}
+
+#[test]
+fn files_for_tls_that_cannot_be_used_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let certs = dir.path().join("certs");
+    certificates(&certs, "gupfs.example.org");
+    let config = dir.path().join("gupfs.toml");
+    fs::write(&config, format!("[cluster]\ntls = {:?}\n", text(&certs))).unwrap();
+    let check = || gupfs(["config", "check", &text(&config)]);
+    assert!(check().status.success());
+    let key = certs.join("key.pem");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    expect![[r#"
+        2
+        gupfs config: others than its owner may read the private key 'DIR/certs/key.pem'.
+          → chmod 600 'DIR/certs/key.pem'.
+    "#]]
+    .assert_eq(&refused(&check(), dir.path()));
+    fs::remove_file(&key).unwrap();
+    expect![[r#"
+        2
+        gupfs config: cannot read 'DIR/certs/key.pem' for TLS: No such file or directory (os error 2).
+          → docs/operate.md, "TLS", says how to make them.
+    "#]]
+    .assert_eq(&refused(&check(), dir.path()));
+    fs::remove_file(certs.join("cert.pem")).unwrap();
+    assert!(check().status.success(), "enough for who only connects");
+    let target = text(dir.path());
+    let oss = gupfs([
+        "oss",
+        &target,
+        "--listen",
+        "127.0.0.1:0",
+        "--tls",
+        &text(&certs),
+    ]);
+    expect![[r#"
+        2
+        gupfs oss: a server that speaks TLS needs a certificate of its own.
+          → put cert.pem and key.pem beside ca.pem: docs/operate.md, "TLS", says how to make them.
+    "#]]
+    .assert_eq(&refused(&oss, dir.path()));
+    fs::write(certs.join("ca.pem"), "nothing").unwrap();
+    expect![[r#"
+        2
+        gupfs config: no TLS with the files in 'DIR/certs': there is no CA in it.
+          → docs/operate.md, "TLS", says how to make them.
+    "#]]
+    .assert_eq(&refused(&check(), dir.path()));
+}

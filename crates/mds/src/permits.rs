@@ -1,0 +1,209 @@
+//! What sessions are given to show to OSTs, and what OSTs are told to believe it by.
+//!
+//! The secret is made anew at each start: with its owner's epoch, so a later owner's capabilities are others. No OST learns
+//! the share of another.
+
+use gupfs_proto::capability::{Capability, Pass, Rights, SealKey, Statement, Tag, Warrant};
+use gupfs_proto::cluster::{Seals, Share};
+use gupfs_proto::limits::{PASS_TERM, SERVER_TERM};
+use gupfs_proto::{InodeId, Layout, OstId, OwnerEpoch, SessionId};
+use gupfs_rpc::ClusterKey;
+use gupfs_world::{BootTime, World};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long OSTs are told that a session has ended: its last pass is over before, whatever their clocks say.
+const TOLD: Duration = SERVER_TERM.saturating_mul(2);
+
+pub struct Permits {
+    world: World,
+    epoch: OwnerEpoch,
+    cluster: Option<ClusterKey>,
+    secret: ClusterKey,
+    pass: SealKey,
+    state: Mutex<State>,
+}
+
+struct State {
+    keys: BTreeMap<OstId, Arc<OstKey>>,
+    /// Sessions given a pass: until when the newest counts.
+    passes: BTreeMap<SessionId, BootTime>,
+    /// Sessions that were given one by the owner before us: until when at most.
+    before: BootTime,
+    ended: BTreeMap<SessionId, Ended>,
+}
+
+struct OstKey {
+    key: SealKey,
+    /// What we show there ourselves.
+    server: Tag,
+}
+
+struct Ended {
+    since: BootTime,
+    /// Its newest pass counts until then.
+    until: BootTime,
+    /// Targets whose servers have said that nothing of it takes effect there any more.
+    fenced: BTreeSet<OstId>,
+}
+
+impl Permits {
+    /// Of this owner. The cluster's key is the half of every key that is never told.
+    pub fn new(world: &World, epoch: OwnerEpoch, cluster: Option<ClusterKey>) -> Permits {
+        let mut secret = [0; 32];
+        world.dice.fill(&mut secret);
+        let secret = ClusterKey::new(secret);
+        let pass = ClusterKey::sealing(cluster.as_ref(), &pass_share(&secret));
+        Permits {
+            world: world.clone(),
+            epoch,
+            pass,
+            state: Mutex::new(State {
+                keys: BTreeMap::new(),
+                passes: BTreeMap::new(),
+                before: world.clock.boot() + PASS_TERM,
+                ended: BTreeMap::new(),
+            }),
+            cluster,
+            secret,
+        }
+    }
+
+    fn share(&self, ost: OstId) -> Share {
+        Share(self.secret.prove(&[b"ost", &ost.0.to_le_bytes()]))
+    }
+
+    fn key(&self, ost: OstId) -> Arc<OstKey> {
+        if let Some(key) = self.state.lock().keys.get(&ost) {
+            return key.clone();
+        }
+        let key = ClusterKey::sealing(self.cluster.as_ref(), &self.share(ost));
+        let epoch = self.epoch;
+        let server = key.seal(&Statement::Server { epoch, ost });
+        let made = Arc::new(OstKey { key, server });
+        self.state.lock().keys.insert(ost, made.clone());
+        made
+    }
+
+    /// This session's right to a file, on every OST of its layout; None for a file that lies on none.
+    pub fn capability(
+        &self,
+        session: SessionId,
+        ino: InodeId,
+        layout: &Layout,
+        rights: Rights,
+    ) -> Option<Capability> {
+        let components = layout.components.iter();
+        let mut osts: Vec<OstId> = components
+            .flat_map(|it| it.targets.iter().copied())
+            .collect();
+        osts.sort_unstable();
+        osts.dedup();
+        if osts.is_empty() {
+            return None;
+        }
+        let epoch = self.epoch;
+        let tags = osts.into_iter().map(|ost| {
+            let what = Statement::File {
+                epoch,
+                ost,
+                session,
+                ino,
+                rights,
+            };
+            (ost, self.key(ost).key.seal(&what))
+        });
+        Some(Capability {
+            epoch,
+            rights,
+            tags: tags.collect(),
+        })
+    }
+
+    /// What shows that this session lives. Called when it is known to, in the moment of the answer.
+    pub fn pass(&self, session: SessionId) -> Pass {
+        let until = self.world.clock.boot() + PASS_TERM;
+        self.state.lock().passes.insert(session, until);
+        let (epoch, until) = (self.epoch, millis(until));
+        let what = Statement::Pass {
+            epoch,
+            session,
+            until,
+        };
+        Pass {
+            epoch,
+            until,
+            tag: self.pass.seal(&what),
+        }
+    }
+
+    /// Our own warrant at an OST.
+    pub fn server(&self, ost: OstId) -> Warrant {
+        Warrant::Server {
+            epoch: self.epoch,
+            tag: self.key(ost).server,
+        }
+    }
+
+    /// What the server of these targets is to know.
+    pub fn seals(&self, osts: &[OstId]) -> Seals {
+        Seals {
+            epoch: self.epoch,
+            now: millis(self.world.clock.boot()),
+            pass: pass_share(&self.secret),
+            osts: osts.iter().map(|ost| (*ost, self.share(*ost))).collect(),
+            ended: self.state.lock().ended.keys().copied().collect(),
+        }
+    }
+
+    /// The session is registered no more: no pass is given to it from here on.
+    pub fn ends(&self, session: SessionId) {
+        let now = self.world.clock.boot();
+        let mut state = self.state.lock();
+        let until = state.passes.remove(&session).unwrap_or(state.before);
+        state.ended.entry(session).or_insert_with(|| Ended {
+            since: now,
+            until,
+            fenced: BTreeSet::new(),
+        });
+        state
+            .ended
+            .retain(|_, ended| now.since(ended.since) <= TOLD);
+    }
+
+    /// Until when an OST that heard nothing may believe a session that has ended.
+    pub fn counts_until(&self, session: SessionId) -> BootTime {
+        let state = self.state.lock();
+        let ended = state.ended.get(&session);
+        ended.map_or(state.before, |ended| ended.until)
+    }
+
+    pub fn is_fenced(&self, session: SessionId, ost: OstId) -> bool {
+        let state = self.state.lock();
+        let ended = state.ended.get(&session);
+        ended.is_some_and(|ended| ended.fenced.contains(&ost))
+    }
+
+    pub fn was_fenced(&self, session: SessionId, ost: OstId) {
+        let now = self.world.clock.boot();
+        let mut state = self.state.lock();
+        let before = state.before;
+        // One that the owner before us has ended is told of from here on.
+        let ended = state.ended.entry(session).or_insert_with(|| Ended {
+            since: now,
+            until: before,
+            fenced: BTreeSet::new(),
+        });
+        ended.fenced.insert(ost);
+    }
+}
+
+fn pass_share(secret: &ClusterKey) -> Share {
+    Share(secret.prove(&[b"pass"]))
+}
+
+fn millis(time: BootTime) -> u64 {
+    time.0 / 1_000_000
+}

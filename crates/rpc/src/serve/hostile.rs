@@ -1,0 +1,268 @@
+//! Tests with bytes that no program of ours sends, over the server as it is.
+
+use super::*;
+use crate::frame::{Flags, HEAD, pack};
+use crate::handshake::{Role, Wish, greet};
+use crate::limits::SILENCE;
+use crate::link::{Link, Reader};
+use crate::{Line, LineOptions};
+use bytes::Bytes;
+use gupfs_proto::limits::{BODY_MAX, PAYLOAD_MAX};
+use gupfs_proto::meta::{self, Op};
+use gupfs_proto::wire::{Kind, Message, Written};
+use gupfs_proto::{MapEpoch, Seq, SessionId};
+use gupfs_world::Net;
+use gupfs_world::fake::{FakeNet, FakeWorld};
+use proptest::prelude::*;
+use std::time::Duration;
+
+const AT: &str = "server:1";
+
+struct Answering;
+
+impl crate::Service<meta::Request, meta::Reply> for Answering {
+    async fn answer(self: Arc<Self>, _: meta::Request) -> meta::Reply {
+        meta::Reply {
+            seq: Seq(1),
+            durable: Seq(1),
+            map_epoch: MapEpoch(1),
+            change: None,
+            result: Ok(meta::Answer::Done),
+        }
+    }
+}
+
+fn key() -> ClusterKey {
+    ClusterKey::new([9; 32])
+}
+
+fn me(who: u128) -> Myself {
+    let (role, name) = (Role::Client, format!("host{who}"));
+    Myself { who, role, name }
+}
+
+fn question() -> meta::Request {
+    meta::Request {
+        session: SessionId(1),
+        lane: None,
+        caller: gupfs_proto::Caller::root(),
+        job: 0,
+        life: gupfs_proto::OwnerEpoch(0),
+        seen: Seq(0),
+        op: Op::StatFs,
+    }
+}
+
+/// A server, and a host that is not as it should be.
+struct House {
+    world: World,
+    net: Net,
+    server: Server,
+    /// Connections that the host has made.
+    made: u64,
+}
+
+impl House {
+    async fn new() -> House {
+        let net = FakeNet::new(3, (Duration::from_micros(50), Duration::from_micros(300)));
+        let world = FakeWorld::new(1).world();
+        let options = ServerOptions {
+            world: world.clone(),
+            me: me(1),
+            cluster: ClusterId(7),
+            key: Some(key()),
+            tls: None,
+            hosts: Hosts::none().with(Arc::new(Answering)),
+            attend: Arc::new(Unattended),
+        };
+        let listener = net.host("server").listen(AT).await.unwrap();
+        House {
+            world,
+            net: net.host("a"),
+            server: Server::start(listener, options),
+            made: 0,
+        }
+    }
+
+    /// Somebody with the key, up to the welcome.
+    async fn enter(&mut self) -> (Arc<Link>, Reader) {
+        self.made += 1;
+        let stream = self.net.connect(AT).await.unwrap();
+        let link = Arc::new(Link::new(stream, self.world.clock.clone()));
+        let mut reader = link.reader();
+        let wish = Wish {
+            number: self.made,
+            cluster: None,
+            key: Some(&key()),
+            fenced: false,
+        };
+        let dice = &self.world.dice;
+        greet(&link, &mut reader, dice, &me(5), wish).await.unwrap();
+        (link, reader)
+    }
+
+    /// The connection comes to its end, soon and with a reason that is kept.
+    async fn sees_the_end_of(&self, link: &Link, reader: &mut Reader) {
+        let ended = async { while reader.next(crate::frame::Limits::AMONG_US).await.is_ok() {} };
+        tokio::time::timeout(SILENCE * 2, ended).await.unwrap();
+        link.close();
+    }
+
+    /// Whatever happened, others are served.
+    async fn serves_others(&self) {
+        let line = Line::open(LineOptions {
+            to: AT.into(),
+            whom: "the server".into(),
+            net: self.net.clone(),
+            world: self.world.clone(),
+            me: me(6),
+            cluster: None,
+            key: Some(key()),
+            tls: None,
+            patience: Some(Duration::from_secs(20)),
+            fence: false,
+            hosts: Hosts::none(),
+        });
+        let reply: meta::Reply = line.peer().call(question()).await;
+        assert_eq!(reply.result, Ok(meta::Answer::Done));
+    }
+}
+
+fn send(link: &Link, bytes: Vec<u8>) {
+    link.send(crate::frame::Packed {
+        front: Bytes::from(bytes),
+        payload: Bytes::new(),
+    });
+}
+
+/// A right frame with these bytes of its head changed, and the head's checksum right again.
+fn frame(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let packed = pack(Kind::META, Flags::empty(), 1, question().write()).unwrap();
+    let mut bytes = packed.front.to_vec();
+    change(&mut bytes);
+    let sum = crc32c::crc32c(&bytes[..28]);
+    bytes[28..HEAD].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(test);
+}
+
+#[test]
+fn frames_of_another_version_too_long_or_of_no_kind_end_the_connection_with_a_reason() {
+    run(async {
+        let mut house = House::new().await;
+        let longer = |max: u64| (max as u32 + 1).to_le_bytes();
+        let (body, payload) = (longer(BODY_MAX.0), longer(PAYLOAD_MAX.0));
+        let tried: [(Vec<u8>, &str); 7] = [
+            (frame(|it| it[4] += 1), "version 4, as nobody agreed"),
+            (frame(|it| it[4] = 1), "version 1, as nobody agreed"),
+            (frame(|it| it[6] = 99), "kind 99"),
+            (frame(|it| it[5] = 0x80), "flags that are not known"),
+            (
+                frame(|it| it[16..20].copy_from_slice(&body)),
+                "its body has",
+            ),
+            (
+                frame(|it| it[20..24].copy_from_slice(&payload)),
+                "its payload has",
+            ),
+            (frame(|it| it[24] ^= 1), "the checksum of its body"),
+        ];
+        for (number, (bytes, why)) in tried.into_iter().enumerate() {
+            let (link, mut reader) = house.enter().await;
+            send(&link, bytes);
+            house.sees_the_end_of(&link, &mut reader).await;
+            let status = house.server.status();
+            let last = status.last_misspoken.unwrap_or_default();
+            assert!(last.contains(why), "{last} instead of {why}");
+            assert_eq!(status.misspoken, number as u64 + 1);
+        }
+        house.serves_others().await;
+    });
+}
+
+#[test]
+fn a_body_that_is_no_message_is_refused_and_what_follows_is_answered() {
+    run(async {
+        let mut house = House::new().await;
+        let (link, mut reader) = house.enter().await;
+        let nonsense = Written {
+            body: vec![0xff; 1_000],
+            payload: Bytes::new(),
+        };
+        for message in [nonsense, question().write()] {
+            link.send(pack(Kind::META, Flags::empty(), 1, message).unwrap());
+        }
+        let limits = crate::frame::Limits::AMONG_US;
+        let refused = reader.next(limits).await.unwrap();
+        let reply = meta::Reply::read(&refused.body, refused.payload).unwrap();
+        let malformed = matches!(reply.result, Err(gupfs_proto::Refusal::Malformed(_)));
+        assert!(malformed, "{reply:?}");
+        let answered = reader.next(limits).await.unwrap();
+        let reply = meta::Reply::read(&answered.body, answered.payload).unwrap();
+        assert_eq!(reply.result, Ok(meta::Answer::Done));
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
+
+    /// Before the key was shown, and after.
+    #[test]
+    fn bytes_of_chance_end_a_connection_and_nothing_else(
+        is_known: bool,
+        start in 0usize..3,
+        bytes in proptest::collection::vec(any::<u8>(), 0..600),
+        flips in proptest::collection::vec((0usize..400, any::<u8>()), 0..6),
+        cut in 0usize..400,
+    ) {
+        run(async {
+            let mut house = House::new().await;
+            let (link, mut reader) = match is_known {
+                true => house.enter().await,
+                false => {
+                    let stream = house.net.connect(AT).await.unwrap();
+                    let link = Arc::new(Link::new(stream, house.world.clock.clone()));
+                    let reader = link.reader();
+                    (link, reader)
+                }
+            };
+            // Nothing right, a right frame with changes, a right head with chance behind it.
+            let mut said = match start {
+                0 => bytes.clone(),
+                1 => frame(|_| {}),
+                _ => frame(|it| it[16..18].copy_from_slice(&[bytes.len() as u8, (bytes.len() >> 8) as u8])),
+            };
+            match start {
+                0 => {}
+                1 => {
+                    for (at, by) in flips {
+                        let length = said.len();
+                        said[at % length] ^= by;
+                    }
+                    said.truncate(cut.max(1));
+                }
+                _ => {
+                    said.truncate(HEAD);
+                    said.extend_from_slice(&bytes);
+                }
+            }
+            send(&link, said);
+            house.sees_the_end_of(&link, &mut reader).await;
+            house.serves_others().await;
+        });
+    }
+}
+
+/// More with GUPFS_HOSTILE_CASES: `scripts/fuzz.sh wire`.
+fn cases() -> u32 {
+    let set = std::env::var("GUPFS_HOSTILE_CASES");
+    set.map_or(64, |set| set.parse().expect("a number"))
+}
