@@ -8,7 +8,8 @@ use crate::limits::{OST_CALLS, TERMS_EVERY};
 use crate::records::damaged;
 use crate::shard::{SessionInfo, Shard};
 use crate::together;
-use gupfs_names::{KeyRange, Kind, Parsed, Record, Session};
+use crate::waits::Who;
+use gupfs_names::{Key, KeyRange, Kind, Parsed, Record, Session};
 use gupfs_proto::limits::SERVER_TERM;
 use gupfs_proto::{Refusal, SessionId, VirtualShard};
 use std::collections::BTreeSet;
@@ -71,6 +72,16 @@ impl Core {
             }
             self.ends(&mut shard, session);
         }
+        self.clear_up_for_good(session).await;
+    }
+
+    /// Its registration goes first, and durably: a start must not take for alive whom its client has given up. What else it left
+    /// is found without it.
+    async fn clear_up_for_good(&self, session: SessionId) {
+        let seq = self.stage_own(vec![(Key::session(session), None)]);
+        if let Err(refusal) = self.durable(Who::own("end a session"), seq).await {
+            tracing::warn!(%session, %refusal, "the end of a session could not be recorded");
+        }
         self.end_session(session).await;
     }
 
@@ -82,7 +93,9 @@ impl Core {
             for session in &ended {
                 tracing::warn!(%session, "a session was not heard of for its term; it is ended");
             }
-            let cleared = ended.into_iter().map(|session| self.end_session(session));
+            let cleared = ended
+                .into_iter()
+                .map(|session| self.clear_up_for_good(session));
             together::all(cleared.collect(), OST_CALLS).await;
         }
     }
