@@ -15,4 +15,4 @@ pub use announce::{Announced, announce};
 pub use doors::{ClusterDoor, MetaDoor};
 pub use identity::Identity;
 pub use lines::Lines;
-pub use recalled::Recalled;
+pub use recalled::{Recalled, greet_again};

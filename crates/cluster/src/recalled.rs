@@ -2,7 +2,7 @@
 
 use gupfs_client::Client;
 use gupfs_proto::recall;
-use gupfs_rpc::Service;
+use gupfs_rpc::{Line, Service};
 use std::sync::{Arc, OnceLock};
 
 #[derive(Default)]
@@ -28,6 +28,18 @@ impl Service<recall::Request, recall::Reply> for Recalled {
                     Ok(recall::Answer::Done)
                 }
             },
+        }
+    }
+}
+
+/// Runs for ever. After each new connection the server learns at once that this client lives: others may wait for its word.
+pub async fn greet_again(line: Arc<Line>, client: Arc<Client>) {
+    let mut connection = line.connection();
+    loop {
+        line.changed(connection).await;
+        connection = line.connection();
+        if connection != 0 {
+            client.is_back();
         }
     }
 }

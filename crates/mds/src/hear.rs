@@ -3,13 +3,13 @@
 use crate::core::Core;
 use crate::drive::Asker;
 use crate::holders::Word;
-use crate::limits::{GIVEN_BACK_AGAIN, SCAN_STEP};
+use crate::limits::{GIVEN_BACK_AGAIN, GIVEN_BACK_TRIES, SCAN_STEP};
 use crate::turns::Turn;
 use crate::waits::{Awaited, Who};
 use gupfs_names::{Key, KeyRange, Parsed, Words};
 use gupfs_proto::recall::Request;
 use gupfs_proto::{InodeId, Refusal, SessionId};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 
 /// What one operation has of other sessions' files: their words, and its turn.
 #[derive(Default)]
@@ -74,12 +74,16 @@ impl Core {
             let word = async {
                 tokio::select! {
                     biased;
-                    word = self.ask_session(session, &question) => word.map(Some),
+                    word = self.word_of(session, ino, &question) => word.map(Some),
                     // It has given the file back before it heard the question, and may wait for it behind us by now.
                     held = self.holds_no_more(session, ino) => held.map(|()| None),
                 }
             };
             match self.waits.wait(asker.who, awaited, word).await?? {
+                // It never heard that it holds the file: the answer to that was a failure, and a server before us recorded it.
+                Some(Word::Said(_)) if give_back && hearing.asked > GIVEN_BACK_TRIES => {
+                    self.recover_silent(ino, session).await?;
+                }
                 Some(Word::Said(_)) | None => {}
                 Some(Word::Gone) => hearing.words.silent(ino, session),
             }
@@ -88,6 +92,37 @@ impl Core {
             hearing.words.told(ino);
         }
         Ok(())
+    }
+
+    /// What it says; of one that has ended the objects, asked now if that was not done yet. Until then the record is not how the
+    /// file stands.
+    ///
+    /// # Errors
+    /// What an object server refused with. One that is down for good keeps nobody: the file is as it is recorded, and its
+    /// bytes there are refused.
+    async fn word_of(
+        &self,
+        session: SessionId,
+        ino: InodeId,
+        question: &Request,
+    ) -> Result<Word, Refusal> {
+        let word = self.ask_session(session, question).await?;
+        if let Word::Gone = word {
+            match self.recover_silent(ino, session).await {
+                Ok(()) | Err(Refusal::TargetDown { .. }) => {}
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        Ok(word)
+    }
+
+    /// Boxed because it drives the machine by itself.
+    fn recover_silent(
+        &self,
+        ino: InodeId,
+        session: SessionId,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + '_>> {
+        Box::pin(self.recover_writer(ino, session))
     }
 
     /// Returns when this session is not recorded as the file's holder.

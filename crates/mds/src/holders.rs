@@ -128,6 +128,7 @@ impl Core {
                 Some(Err(refusal)) => {
                     tracing::info!(%session, %refusal, question = question.name(), "a client could not answer; it is asked again");
                     tokio::select! {
+                        biased;
                         () = &mut changed => {}
                         () = self.world.clock.sleep(RETRY) => {}
                     }

@@ -71,6 +71,10 @@ const _: () = assert!(REMOVALS_KNOWN >= gupfs_proto::limits::CHORE_BATCH);
 /// How long a session is left in peace that has said that it gave a file back, and is recorded as its holder still.
 pub const GIVEN_BACK_AGAIN: Duration = Duration::from_millis(10);
 
+/// After so many times the file's objects are asked instead: its holder answers when all that it has under way is over, so it
+/// knows of nothing to give back.
+pub const GIVEN_BACK_TRIES: u32 = 20;
+
 /// How often it is looked for sessions that were not heard of: a small part of their term.
 pub const TERMS_EVERY: Duration = Duration::from_secs(1);
 

@@ -164,6 +164,7 @@ impl Mds {
             ..recovery
         };
         tracing::info!(?recovery, "the metadata server serves");
+        core.targets.listen();
         let chores = Mutex::new(chores::start(
             &core,
             !options.found.log.fresh && !options.found.log.stopped,

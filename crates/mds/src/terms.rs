@@ -8,7 +8,8 @@ use crate::limits::{OST_CALLS, TERMS_EVERY};
 use crate::records::damaged;
 use crate::shard::{SessionInfo, Shard};
 use crate::together;
-use gupfs_names::{KeyRange, Kind, Parsed, Record, Session};
+use crate::waits::Who;
+use gupfs_names::{Key, KeyRange, Kind, Parsed, Record, Session};
 use gupfs_proto::capability::Pass;
 use gupfs_proto::limits::SERVER_TERM;
 use gupfs_proto::{Refusal, SessionId, VirtualShard};
@@ -76,8 +77,13 @@ impl Core {
         self.evict(session).await;
     }
 
-    /// Clears up after a session whose client may be alive and not know that it was ended.
+    /// Clears up after a session whose client may be alive and not know that it was ended. Its registration goes first, and
+    /// durably: a start must not take for alive whom its client has given up. What else it left is found without it.
     pub async fn evict(&self, session: SessionId) {
+        let seq = self.stage_own(vec![(Key::session(session), None)]);
+        if let Err(refusal) = self.durable(Who::own("end a session"), seq).await {
+            tracing::warn!(%session, %refusal, "the end of a session could not be recorded");
+        }
         self.fence(session).await;
         self.end_session(session).await;
     }

@@ -469,7 +469,7 @@ impl State {
     /// Plans a write: its pieces, each with whether nothing of its object lies behind it. Marks what it will touch, so
     /// that a write given up half way is still synced and still cut off.
     pub fn plan_write(&mut self, ino: InodeId, offset: u64, len: u64) -> Vec<(Piece, bool)> {
-        let pieces = flush::pieces(&self.layout, ino, offset, len);
+        let pieces = self.pieces(ino, offset, len);
         let size = self.size;
         self.beyond = self.beyond.max(offset + len);
         let planned = pieces.into_iter().map(|piece| {
@@ -547,8 +547,20 @@ impl State {
                 let zeros = end - offset - bytes.len() as u64;
                 Found::Inline(bytes, zeros)
             }
-            Home::Objects => Found::Pieces(flush::pieces(&self.layout, ino, offset, end - offset)),
+            Home::Objects => Found::Pieces(self.pieces(ino, offset, end - offset)),
         }
+    }
+
+    /// An object that is not synced may be there: its server may lose power while we live.
+    fn pieces(&self, ino: InodeId, offset: u64, len: u64) -> Vec<Piece> {
+        let mut pieces = flush::pieces(&self.layout, ino, offset, len);
+        for piece in &mut pieces {
+            let object = &self.objects[self.index(piece.component, piece.stripe)];
+            if piece.presence == Presence::Present && object.may_vanish() {
+                piece.presence = Presence::Maybe;
+            }
+        }
+        pieces
     }
 
     pub fn spans(&self, ino: InodeId, from: u64, to: u64) -> Vec<Span> {
@@ -781,6 +793,26 @@ mod tests {
         assert_eq!(state.size, 900);
         assert_eq!(state.unsynced(InodeId(5)).len(), 1);
         assert!(state.sync_unsure, "and others wrote");
+    }
+
+    #[test]
+    fn an_object_is_certain_when_it_is_synced_and_not_before() {
+        let mut state = State::new(true);
+        state.take(opened(1, Presence::Never));
+        state.begun(opened(2, Presence::Maybe));
+        let planned = |state: &State| match state.plan_read(InodeId(5), 0, 10) {
+            Found::Pieces(pieces) => pieces[0].presence,
+            Found::Inline(..) => panic!("it has objects"),
+        };
+        state.written(0, 0, ObjectStat::default());
+        assert_eq!(planned(&state), Presence::Maybe);
+        assert_eq!(state.take_unsynced(InodeId(5)).len(), 1);
+        assert_eq!(planned(&state), Presence::Maybe, "it may fail yet");
+        state.synced(true);
+        assert_eq!(planned(&state), Presence::Present);
+        let again = state.plan_write(InodeId(5), 0, 10);
+        assert_eq!(again[0].0.presence, Presence::Present);
+        assert_eq!(planned(&state), Presence::Maybe);
     }
 
     #[test]

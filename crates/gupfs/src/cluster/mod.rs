@@ -10,7 +10,9 @@ mod listen;
 mod tls;
 mod visit;
 
-pub use gupfs_cluster::{Announced, ClusterDoor, Identity, Lines, MetaDoor, Recalled, announce};
+pub use gupfs_cluster::{
+    Announced, ClusterDoor, Identity, Lines, MetaDoor, Recalled, announce, greet_again,
+};
 pub use host::{host_name, host_number, identity};
 pub use key::read_key;
 pub use listen::{Listening, listen};

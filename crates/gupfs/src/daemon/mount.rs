@@ -2,7 +2,9 @@
 
 use super::start_metrics;
 use crate::amount::show_time;
-use crate::cluster::{Lines, MDS_PORT, Recalled, identity, read_key, read_tls, with_port};
+use crate::cluster::{
+    Lines, MDS_PORT, Recalled, greet_again, identity, read_key, read_tls, with_port,
+};
 use crate::config::Config;
 use crate::control::{self, make_run_of_mount};
 use crate::exit::{Exit, Outcome, Trouble};
@@ -147,16 +149,4 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     })?;
     say(settings.json, "stopped", "stopped; everything is kept");
     Ok(())
-}
-
-/// After each new connection the server learns at once that this client lives: others may wait for its word.
-async fn greet_again(line: Arc<Line>, client: Arc<Client>) {
-    let mut connection = line.connection();
-    loop {
-        line.changed(connection).await;
-        connection = line.connection();
-        if connection != 0 {
-            client.is_back();
-        }
-    }
 }

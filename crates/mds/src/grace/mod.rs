@@ -18,13 +18,16 @@ use gupfs_proto::{Refusal, Seq, SessionId};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
-use tokio::sync::{Notify, watch};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use tokio::sync::Notify;
 
 pub struct Grace {
     table: Mutex<Table>,
     /// Somebody came back, or will not.
     changed: Notify,
-    over: watch::Sender<bool>,
+    is_over: AtomicBool,
+    /// It is. (Not tokio's `watch`: that wakes in an order of its own chance, and a seed must always do the same.)
+    over: Notify,
 }
 
 #[derive(Default)]
@@ -41,7 +44,8 @@ impl Default for Grace {
         Grace {
             table: Mutex::default(),
             changed: Notify::new(),
-            over: watch::Sender::new(true),
+            is_over: AtomicBool::new(true),
+            over: Notify::new(),
         }
     }
 }
@@ -49,19 +53,21 @@ impl Default for Grace {
 impl Grace {
     /// Begins, if anybody is expected. Nobody is served yet.
     pub fn expect(&self, sessions: BTreeSet<SessionId>) {
-        self.over.send_replace(sessions.is_empty());
+        self.is_over.store(sessions.is_empty(), SeqCst);
         self.table.lock().missing = sessions;
     }
 
     pub fn is_over(&self) -> bool {
-        *self.over.borrow()
+        self.is_over.load(SeqCst)
     }
 
     /// Returns when it is over.
     pub async fn over(&self) {
-        let mut over = self.over.subscribe();
-        // The sender lives as long as we do.
-        let _ = over.wait_for(|over| *over).await;
+        let mut over = pin!(self.over.notified());
+        over.as_mut().enable();
+        if !self.is_over() {
+            over.await;
+        }
     }
 
     pub fn is_missing(&self, session: SessionId) -> bool {
@@ -158,7 +164,8 @@ impl Core {
                 for session in failed {
                     self.end_from_here(session).await;
                 }
-                self.grace.over.send_replace(true);
+                self.grace.is_over.store(true, SeqCst);
+                self.grace.over.notify_waiters();
                 tracing::info!("every session is back, or has ended; everybody is served");
             }
             // Only a store that failed: nobody is served any more.

@@ -19,11 +19,7 @@ type Found = Vec<(u32, u32, Option<ObjectStat>)>;
 impl Core {
     /// # Errors
     /// What an OST refused with: the file stays as it is recorded, and its reads meet the same refusal.
-    pub(super) async fn recover_writer(
-        &self,
-        ino: InodeId,
-        session: SessionId,
-    ) -> Result<(), Refusal> {
+    pub async fn recover_writer(&self, ino: InodeId, session: SessionId) -> Result<(), Refusal> {
         let who = Who::own("recover writer");
         let key = Key::inode(ino);
         for _ in 0..TRIES {

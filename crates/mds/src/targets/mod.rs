@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use tokio::sync::Notify;
 
 /// The session number under which the metadata server itself asks OSTs; clients' begin above it.
@@ -34,6 +34,7 @@ pub const MDS_SESSION: SessionId = SessionId(0);
 pub type OstPeer = Peer<data::Request, data::Reply>;
 
 /// One target as the binary hands it over.
+#[derive(Clone)]
 pub struct Target {
     pub ost: OstId,
     pub peer: OstPeer,
@@ -55,6 +56,8 @@ pub struct Targets {
     epoch: AtomicU64,
     /// A target's standing changed.
     changed: Notify,
+    /// Their servers are heard from here on.
+    listens: AtomicBool,
 }
 
 struct State {
@@ -143,6 +146,7 @@ impl Targets {
             list: Mutex::new(list),
             epoch: AtomicU64::new(1),
             changed: Notify::new(),
+            listens: AtomicBool::new(false),
         }
     }
 
@@ -153,6 +157,11 @@ impl Targets {
 
     pub fn permits(&self) -> Option<&Permits> {
         self.permits.as_ref()
+    }
+
+    /// From here on others can say that they are there, so it is worth waiting for them.
+    pub fn listen(&self) {
+        self.listens.store(true, SeqCst);
     }
 
     /// Takes a target's word. Returns what is to be remembered of it from now on, if that changed: the caller commits it.
@@ -224,13 +233,16 @@ impl Targets {
         }
     }
 
-    /// The peer of a target that may be asked, when it may be.
+    /// The peer of a target that may be asked, when it may be. Before anybody can be heard nobody is waited for.
     async fn usable(&self, ost: OstId) -> Result<OstPeer, Refusal> {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             match self.asked(ost)? {
                 Some(peer) => return Ok(peer),
+                None if !self.listens.load(SeqCst) => {
+                    return Err(down(ost, "its server has not been heard of"));
+                }
                 None => changed.await,
             }
         }

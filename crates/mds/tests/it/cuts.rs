@@ -4,8 +4,13 @@ use crate::client::Client;
 use crate::house::{Life, Simulated, simulate};
 use crate::ost::FakeOst;
 use crate::writers::write;
+use gupfs_mds::targets::{Dial, OstPeer, Target};
+use gupfs_proto::cluster::{self, OpenTarget, TargetWord};
+use gupfs_proto::data::{self, Space};
 use gupfs_proto::meta::{Answer, Op};
 use gupfs_proto::{InodeId, Refusal};
+use gupfs_rpc::{Peer, Service};
+use std::sync::Arc;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -126,6 +131,70 @@ fn a_cut_that_a_kill_broke_off_is_done_before_the_next_start_serves() {
         house.kill(&world).await;
         house.check().await;
     });
+}
+
+/// Their servers can say that they are there only when the start is over.
+#[test]
+fn a_start_waits_for_no_server_elsewhere_and_the_cut_is_done_when_that_is_heard() {
+    simulate(async {
+        let house = Simulated::new(8);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        let ino = file(&house, &client, 8 * MIB).await;
+        house.osts[1].set_down(true);
+        client.truncate(ino, MIB).await.unwrap_err();
+        house.kill(&life.world).await;
+        house.osts[1].set_down(false);
+        let world = house.world();
+        let mut how = house.how(&world);
+        let targets = std::mem::take(&mut how.targets);
+        let words = targets.iter().map(word).collect();
+        how.dial = Some(Arc::new(Elsewhere(targets)));
+        let begun = tokio::time::Instant::now();
+        let mds = house.start_as(how).await.unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(1));
+        assert!(mds.recovery().cuts_left > 0);
+        let here = cluster::Request::Here {
+            address: "elsewhere".into(),
+            targets: words,
+        };
+        let heard: cluster::Reply = mds.clone().answer(here).await;
+        heard.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(mds.status().await.unfinished.cuts, 0);
+        assert_eq!(sizes(&house).iter().sum::<u64>(), MIB);
+        mds.stop().await.unwrap();
+    });
+}
+
+/// A server elsewhere that serves all targets.
+struct Elsewhere(Vec<Target>);
+
+impl Dial for Elsewhere {
+    fn dial(&self, _: &str) -> OstPeer {
+        Peer::local(Arc::new(Elsewhere(self.0.clone())))
+    }
+}
+
+impl Service<data::Request, data::Reply> for Elsewhere {
+    async fn answer(self: Arc<Self>, request: data::Request) -> data::Reply {
+        let target = self.0.iter().find(|target| target.ost == request.ost);
+        target.unwrap().peer.call(request).await
+    }
+}
+
+fn word(target: &Target) -> TargetWord {
+    let info = target.told.clone().unwrap();
+    TargetWord {
+        ost: target.ost,
+        open: Ok(OpenTarget {
+            cluster: info.cluster,
+            incarnation: info.incarnation,
+            stamp: info.stamp,
+            run: info.run,
+            space: Space::default(),
+        }),
+    }
 }
 
 /// A sync of what was written after a truncate covers the truncate's end, or the next start would cut once more.

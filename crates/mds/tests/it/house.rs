@@ -2,7 +2,7 @@
 
 use crate::ost::FakeOst;
 use bytes::Bytes;
-use gupfs_mds::targets::Target;
+use gupfs_mds::targets::{Dial, Target};
 use gupfs_mds::{Mds, Options, StartError};
 use gupfs_names::check::Check;
 use gupfs_names::{Key, KeyRange};
@@ -23,6 +23,8 @@ pub const INCARNATION: Incarnation = Incarnation(0x1c);
 pub struct Start {
     /// As the OSTs tell them now.
     pub targets: Vec<Target>,
+    /// How those elsewhere are reached.
+    pub dial: Option<Arc<dyn Dial>>,
     pub accept_loss: bool,
     pub cache_bytes: usize,
     pub segment_bytes: u64,
@@ -34,6 +36,7 @@ impl Start {
     pub fn new(world: World, osts: &[FakeOst]) -> Start {
         Start {
             targets: osts.iter().map(FakeOst::target).collect(),
+            dial: None,
             accept_loss: false,
             cache_bytes: 8 << 20,
             segment_bytes: 4 << 20,
@@ -62,6 +65,7 @@ impl Start {
         let kv = self.open_kv(disk.clone(), index).await?;
         let mut options = Options::new(kv, disk, self.world, CLUSTER, INCARNATION);
         options.targets = self.targets;
+        options.dial = self.dial;
         options.accept_loss = self.accept_loss;
         options.shards = self.shards;
         Mds::start(options).await

@@ -67,6 +67,25 @@ impl Content {
         Ok(())
     }
 
+    /// After the power cut of some disk: what was not synced on the others may be lost yet.
+    pub fn found_after_partial_cut(&mut self, found: Vec<u8>) -> Result<(), String> {
+        may_be(&self.versions, &found)?;
+        self.push(found);
+        Ok(())
+    }
+
+    /// fsync was answered; what was under way with it may be durable or not.
+    pub fn synced_if_answered(&mut self) {
+        if !self.torn {
+            self.synced();
+        }
+    }
+
+    /// The last push was not answered, and nobody has looked since.
+    pub fn is_torn(&self) -> bool {
+        self.torn
+    }
+
     /// Whether a power cut would have something to choose.
     pub fn is_unsynced(&self) -> bool {
         self.versions.len() > 1

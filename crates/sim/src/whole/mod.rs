@@ -6,7 +6,7 @@
 //! Enter  at `run` (a seed's lives), `script::every_sync` (one workload, dying at each of its syncs).
 
 mod action;
-mod content;
+pub(crate) mod content;
 mod fault;
 mod house;
 mod records;
@@ -21,7 +21,7 @@ pub use story::run;
 use std::time::Duration;
 
 /// Runs on a clock that passes when everybody waits. A simulated day is long enough for everything.
-fn on_paused_time<T>(run: impl Future<Output = T>) -> T {
+pub(crate) fn on_paused_time<T>(run: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)

@@ -26,6 +26,7 @@ struct Inner {
 struct State {
     listeners: BTreeMap<String, mpsc::UnboundedSender<FakeStream>>,
     streams: Vec<(String, String, std::sync::Weak<Both>)>,
+    /// From whom to whom nothing passes.
     cuts: BTreeSet<(String, String)>,
     delay: (Duration, Duration),
     port: u16,
@@ -57,12 +58,22 @@ impl FakeNet {
 
     /// Nothing passes between these hosts any more, and nobody is told: what is under way arrives after `heal`.
     pub fn cut(&self, a: &str, b: &str) {
-        self.0.state.lock().cuts.insert(pair(a, b));
+        self.cut_way(a, b);
+        self.cut_way(b, a);
+    }
+
+    /// The same in one direction: what `from` sends waits, what `to` sends arrives.
+    pub fn cut_way(&self, from: &str, to: &str) {
+        self.0.state.lock().cuts.insert(way(from, to));
         self.0.changed.notify_waiters();
     }
 
+    /// In both directions, whichever were cut.
     pub fn heal(&self, a: &str, b: &str) {
-        self.0.state.lock().cuts.remove(&pair(a, b));
+        let mut state = self.0.state.lock();
+        state.cuts.remove(&way(a, b));
+        state.cuts.remove(&way(b, a));
+        drop(state);
         self.0.changed.notify_waiters();
     }
 
@@ -73,7 +84,7 @@ impl FakeNet {
 
     /// Every stream between these hosts breaks; what is under way is lost. New ones can be made at once.
     pub fn reset(&self, a: &str, b: &str) {
-        self.break_those(|x, y| pair(x, y) == pair(a, b));
+        self.break_those(|x, y| (x, y) == (a, b) || (x, y) == (b, a));
     }
 
     /// The host's process is gone: its streams break and its listeners are no more.
@@ -97,8 +108,9 @@ impl FakeNet {
         });
     }
 
-    fn is_cut(&self, a: &str, b: &str) -> bool {
-        self.0.state.lock().cuts.contains(&pair(a, b))
+    fn is_cut(&self, from: &str, to: &str) -> bool {
+        let state = self.0.state.lock();
+        !state.cuts.is_empty() && state.cuts.contains(&way(from, to))
     }
 
     fn delay(&self) -> Duration {
@@ -110,21 +122,29 @@ impl FakeNet {
         }
     }
 
-    async fn healed(&self, a: &str, b: &str) {
+    /// Returns when what `from` sends arrives.
+    async fn healed(&self, from: &str, to: &str) {
         loop {
             let mut changed = std::pin::pin!(self.0.changed.notified());
             changed.as_mut().enable();
-            if !self.is_cut(a, b) {
+            if !self.is_cut(from, to) {
                 return;
             }
             changed.await;
         }
     }
+
+    /// Returns when both hear each other.
+    async fn healed_both(&self, a: &str, b: &str) {
+        while self.is_cut(a, b) || self.is_cut(b, a) {
+            self.healed(a, b).await;
+            self.healed(b, a).await;
+        }
+    }
 }
 
-fn pair(a: &str, b: &str) -> (String, String) {
-    let (first, last) = if a <= b { (a, b) } else { (b, a) };
-    (first.to_string(), last.to_string())
+fn way(from: &str, to: &str) -> (String, String) {
+    (from.to_string(), to.to_string())
 }
 
 fn host_of(address: &str) -> &str {
@@ -168,7 +188,7 @@ impl FakeHost {
 
     pub(crate) async fn connect(&self, to: &str) -> Result<FakeStream> {
         let there = host_of(to).to_string();
-        self.net.healed(&self.name, &there).await;
+        self.net.healed_both(&self.name, &there).await;
         tokio::time::sleep(self.net.delay()).await;
         let mut state = self.net.0.state.lock();
         let Some(listener) = state.listeners.get(to).cloned() else {
@@ -254,7 +274,10 @@ struct Pipe {
 struct Flow {
     chunks: VecDeque<(Instant, Bytes)>,
     bytes: usize,
+    /// Its writer has closed it: its reader hears that behind all that was sent.
     ended: bool,
+    /// Its reader has closed it, and knows so at once.
+    left: bool,
     broken: bool,
 }
 
@@ -286,8 +309,13 @@ impl FakeStream {
                     return Err(Error::from(ErrorKind::ConnectionReset));
                 }
                 match flow.chunks.front() {
+                    _ if flow.left => return Ok(0),
                     Some((due, _)) => Some(*due),
-                    None if flow.ended => return Ok(0),
+                    // Not even the end passes a cut.
+                    None if flow.ended => match self.net.is_cut(&self.other, &self.mine) {
+                        true => Some(Instant::now()),
+                        false => return Ok(0),
+                    },
                     None => None,
                 }
             };
@@ -298,10 +326,10 @@ impl FakeStream {
                     () = more => {}
                     () = tokio::time::sleep_until(due) => {}
                 },
-                Some(_) if self.net.is_cut(&self.mine, &self.other) => tokio::select! {
+                Some(_) if self.net.is_cut(&self.other, &self.mine) => tokio::select! {
                     biased;
                     () = more => {}
-                    () = self.net.healed(&self.mine, &self.other) => {}
+                    () = self.net.healed(&self.other, &self.mine) => {}
                 },
                 Some(_) => return Ok(take(pipe, into)),
             }
@@ -311,8 +339,13 @@ impl FakeStream {
     pub(crate) fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         let due = Instant::now() + self.net.delay();
         let mut flow = self.outwards().flow.lock();
-        if flow.broken || flow.ended {
+        // That the other side has left is told by what it sends back.
+        let told = flow.left && !self.net.is_cut(&self.other, &self.mine);
+        if flow.broken || flow.ended || told {
             return Err(Error::from(ErrorKind::BrokenPipe));
+        }
+        if flow.left {
+            return Ok(parts.iter().map(|part| part.len()).sum());
         }
         let room = PIPE.saturating_sub(flow.bytes);
         if room == 0 {
@@ -340,7 +373,7 @@ impl FakeStream {
             room.as_mut().enable();
             {
                 let flow = pipe.flow.lock();
-                if flow.broken || flow.ended || flow.bytes < PIPE {
+                if flow.broken || flow.ended || flow.left || flow.bytes < PIPE {
                     return Ok(());
                 }
             }
@@ -355,7 +388,7 @@ impl FakeStream {
         self.outwards().readable.notify_waiters();
         self.outwards().writable.notify_waiters();
         let mut flow = self.inwards().flow.lock();
-        flow.ended = true;
+        flow.left = true;
         flow.chunks.clear();
         flow.bytes = 0;
         drop(flow);
@@ -446,6 +479,24 @@ mod tests {
         net.kill("b");
         assert!(near.read(&mut got).await.is_err());
         assert!(net.host("a").connect("b:1").await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cut_of_one_way_leaves_the_other_and_hides_an_end() {
+        let net = slow();
+        let (near, far) = connected(&net).await;
+        net.cut_way("a", "b");
+        far.try_write(&[IoSlice::new(b"y")]).unwrap();
+        let mut got = BytesMut::with_capacity(100);
+        assert_eq!(near.read(&mut got).await.unwrap(), 1);
+        near.close();
+        assert_eq!(near.read(&mut got).await.unwrap(), 0);
+        let early = tokio::time::timeout(Duration::from_secs(60), far.read(&mut got)).await;
+        assert!(early.is_err());
+        assert!(far.try_write(&[IoSlice::new(b"z")]).is_ok());
+        net.heal("a", "b");
+        assert_eq!(far.read(&mut got).await.unwrap(), 0);
+        assert!(far.try_write(&[IoSlice::new(b"z")]).is_err());
     }
 
     #[tokio::test(start_paused = true)]

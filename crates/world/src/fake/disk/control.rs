@@ -18,6 +18,8 @@ pub struct FakeOptions {
     pub yields: bool,
     /// Where mtimes come from; without it they count calls.
     pub clock: Option<FakeClock>,
+    /// What happens in the moment in which the process dies because it was told to (`die_at`): its connections end, say.
+    pub on_death: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl Default for FakeOptions {
@@ -26,6 +28,7 @@ impl Default for FakeOptions {
             capacity: 1 << 40,
             yields: false,
             clock: None,
+            on_death: None,
         }
     }
 }

@@ -70,10 +70,17 @@ impl State {
             path: path.to_owned(),
         });
         if self.dice.one_in(2) {
-            self.dead = true;
+            self.die();
             return Err(dead(op, path));
         }
         Ok(Fate::DieAfter)
+    }
+
+    fn die(&mut self) {
+        self.dead = true;
+        if let Some(on_death) = &self.options.on_death {
+            on_death();
+        }
     }
 
     /// Whether the sync that was just counted is the one that was told to fail.
@@ -94,7 +101,7 @@ impl State {
     /// The end of a call that may have been told to die.
     pub fn leave<T>(&mut self, fate: Fate, op: &'static str, path: &str, done: T) -> Result<T> {
         if fate == Fate::DieAfter {
-            self.dead = true;
+            self.die();
             return Err(dead(op, path));
         }
         Ok(done)

@@ -1,0 +1,122 @@
+//! One host: its clock, its dice, its way to the others; and what it has for keeping.
+
+use gupfs_cluster::Identity;
+use gupfs_proto::Timestamp;
+use gupfs_rpc::ClusterKey;
+use gupfs_store::index::{FakeIndex, Index};
+use gupfs_world::fake::{
+    FakeClock, FakeDice, FakeDisk, FakeNet, FakeOptions, FakeTasks, FakeWorld,
+};
+use gupfs_world::{Dice, Disk};
+use std::sync::Arc;
+
+/// Bytes of a disk that is not full.
+const PLENTY: u64 = 1 << 40;
+
+pub struct Host {
+    pub name: String,
+    pub clock: FakeClock,
+    pub net: FakeNet,
+    dice: FakeDice,
+}
+
+impl Host {
+    pub fn new(name: &str, net: &FakeNet, dice: &FakeDice) -> Host {
+        Host {
+            name: name.to_string(),
+            clock: FakeClock::of_runtime(),
+            net: net.clone(),
+            dice: dice.fork(),
+        }
+    }
+
+    /// For a new process on it.
+    pub fn world(&self) -> FakeWorld {
+        FakeWorld {
+            clock: self.clock.clone(),
+            dice: self.dice.fork(),
+            tasks: FakeTasks::new(),
+        }
+    }
+
+    pub fn identity(&self, world: &FakeWorld) -> Identity {
+        let key = ClusterKey::new([7; 32]);
+        let net = self.net.host(&self.name);
+        Identity::new(&world.world(), net, self.name.clone(), Some(key))
+    }
+
+    pub fn store(&self) -> Store {
+        let (net, name) = (self.net.clone(), self.name.clone());
+        let options = FakeOptions {
+            yields: true,
+            clock: Some(self.clock.clone()),
+            capacity: PLENTY,
+            // What a process says that has died nobody hears.
+            on_death: Some(Arc::new(move || net.kill(&name))),
+        };
+        Store {
+            disk: FakeDisk::new(options, self.dice.u64()),
+            index: FakeIndex::new(),
+        }
+    }
+
+    /// Somebody sets its wall clock.
+    pub fn jump(&self, seconds: i64) {
+        let now = self.clock.now();
+        let nanos = now.nanos;
+        self.clock
+            .set_wall(Timestamp::new(now.secs + seconds, nanos));
+    }
+
+    /// The process is gone, and what it had under way with the others. Its disk must be dead before.
+    pub async fn end(&self, world: &FakeWorld) {
+        self.net.kill(&self.name);
+        world.tasks.kill();
+        tokio::task::yield_now().await;
+    }
+
+    pub fn dice(&self) -> FakeDice {
+        self.dice.fork()
+    }
+}
+
+/// A disk, and the index that lies on it.
+pub struct Store {
+    pub disk: FakeDisk,
+    index: FakeIndex,
+}
+
+impl Store {
+    pub fn index(&self) -> Index {
+        Index::fake(self.index.clone())
+    }
+
+    pub fn handle(&self) -> Disk {
+        self.disk.disk()
+    }
+
+    /// Of its free space so many bytes are left.
+    pub async fn fill(&self, room: u64) {
+        if self.disk.is_dead() {
+            return;
+        }
+        if let Ok(space) = self.handle().space().await {
+            self.disk.set_capacity(space.total - space.free + room);
+        }
+    }
+
+    pub fn make_room(&self) {
+        self.disk.set_capacity(PLENTY);
+    }
+
+    /// After a kill: what was written is in the page cache. After a power cut a part of it is nowhere.
+    pub fn come_back(&self, power_cut: bool, dice: &FakeDice) {
+        match power_cut {
+            false => self.disk.restart(),
+            true => {
+                self.disk.crash();
+                self.index.crash(&Dice::fake(dice.fork()));
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A client's host: what `gupfs mount` composes, of faked parts and without a kernel.
+
+use super::host::Host;
+use super::watch::{Watch, WatchedRecall};
+use super::{CLUSTER, MDS_ADDRESS};
+use gupfs_client::{Client, Options, Route};
+use gupfs_cluster::{Lines, Recalled, greet_again};
+use gupfs_proto::Refusal;
+use gupfs_rpc::{Hosts, Line, LineOptions, Role};
+use gupfs_world::fake::{FakeDice, FakeNet, FakeWorld};
+use parking_lot::Mutex;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+pub struct Machine {
+    pub host: Host,
+    watch: Arc<Watch>,
+    process: Mutex<Option<FakeWorld>>,
+    now: Mutex<Life>,
+    /// Another lives, or none. (Not tokio's `watch`: it wakes in an order of its own chance.)
+    changed: Notify,
+}
+
+/// The client that lives on the host, if one does.
+#[derive(Clone, Default)]
+struct Life {
+    number: u64,
+    client: Option<Arc<Client>>,
+}
+
+/// Why a program got no answer that it can use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// Its host's process is gone.
+    Killed,
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        Failure::Refused(refusal)
+    }
+}
+
+impl Machine {
+    pub fn new(number: usize, net: &FakeNet, dice: &FakeDice, watch: &Arc<Watch>) -> Machine {
+        Machine {
+            host: Host::new(&format!("c{number}"), net, dice),
+            watch: watch.clone(),
+            process: Mutex::new(None),
+            now: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Begins to start: there is a client when it has found the metadata server.
+    pub fn start(self: &Arc<Self>) {
+        let world = self.host.world();
+        *self.process.lock() = Some(world.clone());
+        let machine = self.clone();
+        let tasks = world.world().tasks;
+        tasks.spawn("mount", async move { machine.mount(world).await });
+    }
+
+    async fn mount(self: Arc<Self>, world: FakeWorld) {
+        let identity = self.host.identity(&world);
+        let world = world.world();
+        let me = identity.myself(Role::Client, "mount");
+        let recalled = Arc::new(Recalled::default());
+        let watched = Arc::new(WatchedRecall {
+            recalled: recalled.clone(),
+            watch: self.watch.clone(),
+        });
+        let line = Line::open(LineOptions {
+            tls: None,
+            to: MDS_ADDRESS.into(),
+            whom: "the metadata server".into(),
+            net: identity.net.clone(),
+            world: world.clone(),
+            me: me.clone(),
+            cluster: None,
+            key: identity.key.clone(),
+            patience: None,
+            fence: false,
+            hosts: Hosts::none().with(watched),
+        });
+        while line.ready(Duration::from_secs(60)).await.is_err() {}
+        let lines = Lines::new(&identity, me, CLUSTER, MDS_ADDRESS);
+        let client = loop {
+            let route = Route::found(
+                line.peer(),
+                Vec::new(),
+                line.peer(),
+                lines.clone(),
+                world.clock.clone(),
+            );
+            let options = Options {
+                name: self.host.name.clone(),
+                shared: true,
+                ..Options::default()
+            };
+            match Client::begin(route, world.clone(), options).await {
+                Ok(client) => break client,
+                Err(_) => world.clock.sleep(Duration::from_millis(200)).await,
+            }
+        };
+        recalled.answered_by(&client);
+        world
+            .tasks
+            .spawn("greet", greet_again(line.clone(), client.clone()));
+        {
+            let mut now = self.now.lock();
+            now.number += 1;
+            now.client = Some(client);
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Its client, as soon as there is one.
+    pub async fn alive(&self) -> (u64, Arc<Client>) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let now = self.now.lock().clone();
+            match now.client {
+                Some(client) => return (now.number, client),
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Returns when this life is over.
+    async fn died(&self, life: u64) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            {
+                let now = self.now.lock();
+                if now.number != life || now.client.is_none() {
+                    return;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// The answer, unless the client dies before.
+    ///
+    /// # Errors
+    /// What it was refused with, or that the client died.
+    pub async fn run<T>(
+        &self,
+        life: u64,
+        call: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            () = self.died(life) => Err(Failure::Killed),
+            answer = call => Ok(answer?),
+        }
+    }
+
+    /// The process ends without a word.
+    pub async fn end(&self) {
+        let process = self.process.lock().take();
+        self.now.lock().client = None;
+        self.changed.notify_waiters();
+        if let Some(world) = process {
+            self.host.end(&world).await;
+        }
+    }
+}

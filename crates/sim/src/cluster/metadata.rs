@@ -1,0 +1,125 @@
+//! The metadata server's host: what `gupfs mds` composes, of faked parts.
+
+use super::host::{Host, Store};
+use super::watch::{Watch, WatchedMeta};
+use super::{CLUSTER, MDS_ADDRESS};
+use gupfs_cluster::{ClusterDoor, Lines, MetaDoor};
+use gupfs_mds::{Mds, Options};
+use gupfs_proto::{Incarnation, Refusal, VirtualShards};
+use gupfs_rpc::{Hosts, Role, Server, ServerOptions};
+use gupfs_store::kv::{Kv, KvOptions};
+use gupfs_store::log::{LogOptions, StoreId};
+use gupfs_world::fake::{FakeDice, FakeNet, FakeWorld};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+const INCARNATION: Incarnation = Incarnation(0x1c);
+
+/// Bytes. Zeroing larger ones is most of what a simulated start costs.
+const LOG_SEGMENT: u64 = 256 << 10;
+
+pub struct Metadata {
+    pub host: Host,
+    pub store: Store,
+    watch: Arc<Watch>,
+    process: Mutex<Option<Process>>,
+}
+
+struct Process {
+    world: FakeWorld,
+    serving: Option<(Arc<Mds>, Server)>,
+}
+
+impl Metadata {
+    pub fn new(net: &FakeNet, dice: &FakeDice, watch: &Arc<Watch>) -> Metadata {
+        let host = Host::new("mds", net, dice);
+        Metadata {
+            store: host.store(),
+            host,
+            watch: watch.clone(),
+            process: Mutex::new(None),
+        }
+    }
+
+    /// # Errors
+    /// When its disk does something to it meanwhile.
+    pub async fn start(&self) -> Result<(), String> {
+        self.watch.metadata_begins_again();
+        let world = self.host.world();
+        *self.process.lock() = Some(Process {
+            world: world.clone(),
+            serving: None,
+        });
+        let serving = self.serve(&world).await?;
+        if let Some(process) = &mut *self.process.lock() {
+            process.serving = Some(serving);
+        }
+        Ok(())
+    }
+
+    async fn serve(&self, world: &FakeWorld) -> Result<(Arc<Mds>, Server), String> {
+        let identity = self.host.identity(world);
+        let listener = identity.net.listen(MDS_ADDRESS).await;
+        let listener = listener.map_err(|error| error.to_string())?;
+        let me = identity.myself(Role::Mds, "store");
+        let lines = Lines::new(&identity, me.clone(), CLUSTER, "");
+        let world = world.world();
+        let log = LogOptions {
+            segment_bytes: LOG_SEGMENT,
+            ..LogOptions::new(StoreId {
+                cluster: CLUSTER,
+                incarnation: INCARNATION,
+            })
+        };
+        let disk = self.store.handle();
+        let options = KvOptions::new(log);
+        let opened = Kv::open(disk.clone(), self.store.index(), options, world.clone()).await;
+        let (kv, found) = opened.map_err(|error| error.to_string())?;
+        if found.log.torn.is_some() {
+            self.watch.saw("torn log record");
+        }
+        let mut options = Options::new((kv, found), disk, world.clone(), CLUSTER, INCARNATION);
+        options.shards = VirtualShards(4);
+        options.dial = Some(lines);
+        options.keep_sessions = true;
+        let mds = Mds::start(options)
+            .await
+            .map_err(|error| error.to_string())?;
+        let door = MetaDoor::new(mds.clone(), false);
+        let watched = Arc::new(WatchedMeta {
+            door: door.clone(),
+            watch: self.watch.clone(),
+        });
+        let about = Arc::new(ClusterDoor {
+            mds: Some(mds.clone()),
+            status: Box::new(|| Box::pin(std::future::ready(Err(Refusal::NotSupported)))),
+        });
+        let options = ServerOptions {
+            tls: None,
+            world,
+            me,
+            cluster: CLUSTER,
+            key: identity.key.clone(),
+            hosts: Hosts::none().with_host(watched).with(about),
+            attend: door,
+        };
+        Ok((mds, Server::start(listener, options)))
+    }
+
+    /// None while it does not serve.
+    pub fn mds(&self) -> Option<Arc<Mds>> {
+        let process = self.process.lock();
+        let serving = process.as_ref()?.serving.as_ref()?;
+        Some(serving.0.clone())
+    }
+
+    /// The process ends without a word; if `power_cut`, its disk forgets what was not synced.
+    pub async fn end(&self, power_cut: bool) {
+        self.store.disk.kill();
+        let process = self.process.lock().take();
+        if let Some(process) = process {
+            self.host.end(&process.world).await;
+        }
+        self.store.come_back(power_cut, &self.host.dice());
+    }
+}

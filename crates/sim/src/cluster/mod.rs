@@ -1,0 +1,26 @@
+//! # cluster: the real daemons' parts on faked hosts
+//!
+//! Owns   a metadata server, object servers and clients, each on a host of its own with disk, clock and a way to the others;
+//!        what befalls them; programs that know what they did and what they must find.
+//! Never  replaces a part of gupfs: only disk, index, clock, dice, tasks and net are faked.
+//! Enter  at `run` (a seed's story).
+
+mod faults;
+mod host;
+mod machine;
+mod metadata;
+mod objects;
+mod own;
+mod possible;
+mod shared;
+mod site;
+mod story;
+mod troubles;
+mod watch;
+
+pub use story::run;
+
+use gupfs_proto::ClusterId;
+
+const CLUSTER: ClusterId = ClusterId(0xc1);
+const MDS_ADDRESS: &str = "mds:7700";

@@ -1,0 +1,155 @@
+//! An object server's host: what `gupfs oss` composes, of faked parts.
+
+use super::host::{Host, Store};
+use super::watch::{Watch, WatchedData};
+use super::{CLUSTER, MDS_ADDRESS};
+use gupfs_cluster::{Announced, announce};
+use gupfs_oss::{Oss, Target};
+use gupfs_proto::{Incarnation, OstId};
+use gupfs_rpc::{Hosts, Line, LineOptions, Role, Server, ServerOptions, Unattended};
+use gupfs_store::object::{Engine, Objects, OpenFiles, Whose};
+use gupfs_world::fake::{FakeDice, FakeDisk, FakeNet, FakeWorld};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Bytes. Zeroing larger ones is most of what a simulated start costs.
+const LOG_SEGMENT: u64 = 512 << 10;
+
+pub struct ObjectHost {
+    pub host: Host,
+    pub targets: Vec<OneTarget>,
+    number: u64,
+    watch: Arc<Watch>,
+    process: Mutex<Option<FakeWorld>>,
+}
+
+pub struct OneTarget {
+    pub ost: OstId,
+    pub store: Store,
+}
+
+impl ObjectHost {
+    pub fn new(number: u64, net: &FakeNet, dice: &FakeDice, watch: &Arc<Watch>) -> ObjectHost {
+        ObjectHost {
+            host: Host::new(&format!("oss{number}"), net, dice),
+            targets: Vec::new(),
+            number,
+            watch: watch.clone(),
+            process: Mutex::new(None),
+        }
+    }
+
+    /// One more target, with the number that the metadata server gave for this incarnation.
+    pub async fn add(&mut self, ost: OstId, incarnation: Incarnation) {
+        let store = self.host.store();
+        let whose = whose(ost);
+        let world = self.host.world().world();
+        let made = Objects::init_as(&store.handle(), &world, whose, incarnation).await;
+        made.expect("nothing is faulty yet");
+        self.targets.push(OneTarget { ost, store });
+    }
+
+    pub fn disks(&self) -> Vec<FakeDisk> {
+        let disk = |target: &OneTarget| target.store.disk.clone();
+        self.targets.iter().map(disk).collect()
+    }
+
+    /// It serves when the metadata server has heard it.
+    ///
+    /// # Errors
+    /// When a disk does something to it meanwhile.
+    pub async fn start(&self) -> Result<(), String> {
+        let world = self.host.world();
+        *self.process.lock() = Some(world.clone());
+        let oss = Oss::of_host(self.number, Vec::<(OstId, Target)>::new());
+        for target in &self.targets {
+            let engine = Engine {
+                index: target.store.index(),
+                log_segment: LOG_SEGMENT,
+                open_files: OpenFiles::LEAST.objects,
+            };
+            let disk = target.store.handle();
+            let opened = Objects::open_with(disk, world.world(), whose(target.ost), engine).await;
+            let objects = opened.map_err(|error| error.to_string())?;
+            let added = oss.add(target.ost, Target::Serving(objects));
+            assert!(added.is_ok(), "each target is added once");
+        }
+        self.serve(&world, oss)
+            .await
+            .map_err(|error| error.to_string())
+    }
+
+    async fn serve(&self, world: &FakeWorld, oss: Arc<Oss>) -> std::io::Result<()> {
+        let identity = self.host.identity(world);
+        let address = format!("{}:7701", self.host.name);
+        let listener = identity.net.listen(&address).await?;
+        let me = identity.myself(Role::Oss, "targets");
+        let world = world.world();
+        let line = Line::open(LineOptions {
+            tls: None,
+            to: MDS_ADDRESS.into(),
+            whom: "the metadata server".into(),
+            net: identity.net.clone(),
+            world: world.clone(),
+            me: me.clone(),
+            cluster: None,
+            key: identity.key.clone(),
+            patience: Some(Duration::from_secs(5)),
+            fence: false,
+            hosts: Hosts::none(),
+        });
+        let (heard, mut is_heard) = watch::channel(false); // one waits: there is no order
+        let announced = Announced {
+            oss: oss.clone(),
+            cluster: CLUSTER,
+            run: world.dice.u64(),
+            address,
+            mds: line.peer(),
+            world: world.clone(),
+        };
+        world.tasks.spawn("announce", announce(announced, heard));
+        let watched = WatchedData {
+            oss,
+            watch: self.watch.clone(),
+        };
+        let options = ServerOptions {
+            tls: None,
+            world: world.clone(),
+            me,
+            cluster: CLUSTER,
+            key: identity.key.clone(),
+            hosts: Hosts::none().with(Arc::new(watched)),
+            attend: Arc::new(Unattended),
+        };
+        // Before the metadata server has heard of these targets nobody knows whether they are who they were.
+        world.tasks.spawn("serve", async move {
+            let _line = line;
+            if is_heard.wait_for(|heard| *heard).await.is_ok() {
+                let _server = Server::start(listener, options);
+                std::future::pending::<()>().await;
+            }
+        });
+        Ok(())
+    }
+
+    /// The process ends without a word; if `power_cut`, its disks forget what was not synced.
+    pub async fn end(&self, power_cut: bool) {
+        self.disks().iter().for_each(FakeDisk::kill);
+        let process = self.process.lock().take();
+        if let Some(world) = process {
+            self.host.end(&world).await;
+        }
+        for target in &self.targets {
+            target.store.come_back(power_cut, &self.host.dice());
+        }
+    }
+}
+
+fn whose(ost: OstId) -> Whose {
+    Whose {
+        cluster: CLUSTER,
+        ost,
+    }
+}

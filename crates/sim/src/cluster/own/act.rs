@@ -1,0 +1,649 @@
+//! One call, and what must come of it.
+
+use super::eras::Eras;
+use super::names::{Entry, Tree, UNTOLD};
+use super::{Bytes, LONGEST, Own, With, both_ways, flags, make, me, name};
+use crate::cluster::machine::Failure;
+use crate::cluster::site::ONE_OBJECT;
+use crate::cluster::troubles::FSYNC_NOTICES_LOST_BYTES;
+use gupfs_client::{EntryName, OpenFile, ReadHow, WriteHow};
+use gupfs_proto::meta::{RenameHow, WriteAt};
+use gupfs_proto::{InodeId, Refusal};
+use std::sync::Arc;
+
+const NAMES: u64 = 4;
+
+/// Where something changes in a file: inline bytes, blocks, stripe units, objects.
+const BORDERS: [u64; 6] = [
+    0,
+    4 << 10,
+    64 << 10,
+    ONE_OBJECT,
+    ONE_OBJECT + (64 << 10),
+    ONE_OBJECT + (128 << 10),
+];
+
+type Place = (InodeId, u8);
+
+/// What a call about names must come to.
+type Expected = Result<(), Refusal>;
+
+/// Nothing but names excuses these.
+fn is_about_names(failure: &Failure) -> bool {
+    let Failure::Refused(refusal) = failure else {
+        return false;
+    };
+    matches!(
+        refusal,
+        Refusal::Exists
+            | Refusal::NotFound
+            | Refusal::NotEmpty
+            | Refusal::IsDirectory
+            | Refusal::NotDirectory
+    )
+}
+
+impl Own {
+    /// One call by chance.
+    pub(super) async fn act(&mut self, with: &With<'_>) {
+        match self.dice.below(100) {
+            0..16 => self.create(with).await,
+            16..19 => self.mkdir(with).await,
+            19..22 => self.rmdir(with).await,
+            22..28 => self.unlink(with).await,
+            28..35 => self.rename(with).await,
+            35..39 => self.link(with).await,
+            39..58 => self.write(with, false).await,
+            58..66 => self.write(with, true).await,
+            66..71 => self.truncate(with).await,
+            71..80 => self.fsync(with).await,
+            80..83 => self.fsync_dir(with).await,
+            83..92 => self.read(with).await,
+            92..95 => self.list(with).await,
+            95..97 => self.stat(with).await,
+            _ => self.close(with).await,
+        }
+    }
+
+    fn any_dir(&self) -> InodeId {
+        let dirs = self.names.now().values().filter(|entry| entry.is_dir);
+        let dirs: Vec<InodeId> = dirs.map(|entry| entry.ino).collect();
+        match self.dice.below(3) {
+            0 if !dirs.is_empty() => dirs[self.dice.below(dirs.len() as u64) as usize],
+            _ => self.dir,
+        }
+    }
+
+    fn any_place(&self) -> Place {
+        (self.any_dir(), self.dice.below(NAMES) as u8)
+    }
+
+    fn at(&self, place: Place) -> Option<Entry> {
+        self.names.now().get(&place).copied()
+    }
+
+    fn is_empty_dir(&self, dir: InodeId) -> bool {
+        !self.names.now().keys().any(|(of, _)| *of == dir)
+    }
+
+    /// Any file, by a name of it or because it is open.
+    fn any_file(&self) -> Option<InodeId> {
+        let files: Vec<InodeId> = self.contents.keys().copied().collect();
+        let index = self.dice.below(files.len().max(1) as u64);
+        files.get(index as usize).copied()
+    }
+
+    /// Makes the call, and compares its answer with what the state says. True if it was made.
+    async fn names_call<T>(
+        &mut self,
+        with: &With<'_>,
+        what: String,
+        expected: Expected,
+        after: Tree,
+        call: impl Future<Output = Result<T, Refusal>>,
+    ) -> Option<T> {
+        let (since, cuts) = (self.site.millis(), self.site.troubles.cuts());
+        if expected.is_ok() {
+            let now = self.site.moment();
+            self.shown.lock().names.begins(now, after.clone());
+        }
+        let answer = self.call(with, call).await;
+        self.say(format_args!("{what}: {:?}", answer.as_ref().map(drop)));
+        let crossed = cuts.metadata != self.site.troubles.cuts().metadata;
+        match answer {
+            _ if crossed => self.not_answered(expected, after),
+            Ok(made) if expected.is_ok() => {
+                self.names.push(after);
+                let now = self.site.moment();
+                self.shown.lock().names.answered(now);
+                return Some(made);
+            }
+            Err(Failure::Refused(refusal)) if expected == Err(refusal.clone()) => {}
+            Err(failure) if !is_about_names(&failure) => {
+                self.excuse(&what, &failure, since, false);
+                self.not_answered(expected, after);
+            }
+            answer => panic!(
+                "c{} {what}: {:?}, and it should be {expected:?}",
+                self.machine,
+                answer.map(drop)
+            ),
+        }
+        None
+    }
+
+    fn not_answered(&mut self, expected: Expected, after: Tree) {
+        if expected.is_ok() {
+            self.names.tear(after);
+        }
+        self.must_look = true;
+        self.shown.lock().unsure = true;
+    }
+
+    async fn create(&mut self, with: &With<'_>) {
+        let place = self.any_place();
+        let (expected, mut after) = self.with_new(place, UNTOLD, false);
+        let client = with.client.clone();
+        let (me, text) = (me(), name(place.1));
+        let call = async {
+            let made = client
+                .create(&me, place.0, &text, make(), true, both_ways(), flags())
+                .await?;
+            Ok(made.file)
+        };
+        // Its number shows with the answer; nobody compares before.
+        let what = format!("create {place:?}");
+        let untold = after.clone();
+        let Some(file) = self.names_call(with, what, expected, untold, call).await else {
+            return;
+        };
+        let ino = file.ino();
+        self.site.given(ino);
+        with.client.forget([(ino, 1)]);
+        after.insert(place, Entry { ino, is_dir: false });
+        self.renew_names(after);
+        self.begin_bytes(ino);
+        self.open.insert(ino, file);
+    }
+
+    async fn mkdir(&mut self, with: &With<'_>) {
+        let place = (self.dir, self.dice.below(NAMES) as u8);
+        let (expected, mut after) = self.with_new(place, UNTOLD, true);
+        let client = with.client.clone();
+        let (me, text) = (me(), name(place.1));
+        let call = client.mkdir(&me, place.0, &text, make());
+        let what = format!("mkdir {place:?}");
+        let untold = after.clone();
+        let Some(attr) = self.names_call(with, what, expected, untold, call).await else {
+            return;
+        };
+        self.site.given(attr.ino);
+        with.client.forget([(attr.ino, 1)]);
+        let is_dir = true;
+        let ino = attr.ino;
+        after.insert(place, Entry { ino, is_dir });
+        self.renew_names(after);
+    }
+
+    fn with_new(&self, place: Place, ino: InodeId, is_dir: bool) -> (Expected, Tree) {
+        let mut after = self.names.now().clone();
+        if after.contains_key(&place) {
+            return (Err(Refusal::Exists), after);
+        }
+        after.insert(place, Entry { ino, is_dir });
+        (Ok(()), after)
+    }
+
+    /// The newest state with the number that was told.
+    fn renew_names(&mut self, told: Tree) {
+        self.names.tell(told.clone());
+        let now = self.site.moment();
+        let mut shown = self.shown.lock();
+        shown.names.begins(now, told);
+        shown.names.answered(now);
+    }
+
+    fn begin_bytes(&mut self, ino: InodeId) {
+        let since = self.site.troubles.cuts().objects;
+        let content = Default::default();
+        self.contents.insert(ino, Bytes { content, since });
+        let now = self.site.moment();
+        let era = Eras::since(now, Arc::default());
+        self.shown.lock().bytes.insert(ino, era);
+    }
+
+    async fn rmdir(&mut self, with: &With<'_>) {
+        let place = self.any_place();
+        let mut after = self.names.now().clone();
+        let expected = match self.at(place) {
+            None => Err(Refusal::NotFound),
+            Some(entry) if !entry.is_dir => Err(Refusal::NotDirectory),
+            Some(entry) if !self.is_empty_dir(entry.ino) => Err(Refusal::NotEmpty),
+            Some(_) => {
+                after.remove(&place);
+                Ok(())
+            }
+        };
+        let client = with.client.clone();
+        let (me, text) = (me(), name(place.1));
+        let call = client.rmdir(&me, place.0, &text);
+        let what = format!("rmdir {place:?}");
+        self.names_call(with, what, expected, after, call).await;
+    }
+
+    async fn unlink(&mut self, with: &With<'_>) {
+        let place = self.any_place();
+        let mut after = self.names.now().clone();
+        let victim = self.at(place);
+        let expected = match victim {
+            None => Err(Refusal::NotFound),
+            Some(entry) if entry.is_dir => Err(Refusal::IsDirectory),
+            Some(_) => {
+                after.remove(&place);
+                Ok(())
+            }
+        };
+        let client = with.client.clone();
+        let (me, text) = (me(), name(place.1));
+        let call = client.unlink(&me, place.0, &text);
+        let what = format!("unlink {place:?}");
+        let removed = self.names_call(with, what, expected, after, call).await;
+        if let (Some(removed), Some(victim)) = (removed, victim) {
+            assert_eq!(removed.victim, Some(victim.ino), "c{}", self.machine);
+            self.forget_if_gone(victim.ino);
+        }
+    }
+
+    /// Without a name it lives as long as it is open.
+    fn forget_if_gone(&mut self, ino: InodeId) {
+        let has_name = self.names.now().values().any(|entry| entry.ino == ino);
+        if !has_name && !self.open.contains_key(&ino) {
+            self.contents.remove(&ino);
+            self.shown.lock().bytes.remove(&ino);
+        }
+    }
+
+    async fn rename(&mut self, with: &With<'_>) {
+        let (from, to) = (self.any_place(), self.any_place());
+        let mut after = self.names.now().clone();
+        let (moved, over) = (self.at(from), self.at(to));
+        let expected = match (moved, over) {
+            (None, _) => Err(Refusal::NotFound),
+            // Directories stay where they are, so that none goes into itself.
+            (Some(moved), _) if moved.is_dir && from.0 != to.0 => return,
+            // Refused for two reasons, of which either may be told.
+            (Some(moved), Some(over))
+                if over.is_dir && !moved.is_dir && !self.is_empty_dir(over.ino) =>
+            {
+                return;
+            }
+            (Some(moved), Some(over)) if over.ino == moved.ino => Ok(()),
+            (Some(moved), Some(over)) if over.is_dir && !moved.is_dir => Err(Refusal::IsDirectory),
+            (Some(moved), Some(over)) if moved.is_dir && !over.is_dir => Err(Refusal::NotDirectory),
+            (Some(_), Some(over)) if over.is_dir && !self.is_empty_dir(over.ino) => {
+                Err(Refusal::NotEmpty)
+            }
+            (Some(moved), _) => {
+                after.remove(&from);
+                after.insert(to, moved);
+                Ok(())
+            }
+        };
+        let client = with.client.clone();
+        let (me, old, new) = (me(), name(from.1), name(to.1));
+        let how = RenameHow::Replace;
+        let call = client.rename(&me, (from.0, &old), (to.0, &new), how);
+        let what = format!("rename {from:?} {to:?}");
+        let renamed = self.names_call(with, what, expected, after, call).await;
+        if let (Some(_), Some(over)) = (renamed, over) {
+            self.forget_if_gone(over.ino);
+        }
+    }
+
+    async fn link(&mut self, with: &With<'_>) {
+        let to = self.any_place();
+        let files = self.names.now().values().filter(|entry| !entry.is_dir);
+        let files: Vec<InodeId> = files.map(|entry| entry.ino).collect();
+        if files.is_empty() {
+            return;
+        }
+        let ino = files[self.dice.below(files.len() as u64) as usize];
+        let (expected, after) = self.with_new(to, ino, false);
+        let client = with.client.clone();
+        let (me, text) = (me(), name(to.1));
+        let call = client.link(&me, ino, to.0, &text);
+        let what = format!("link {ino} {to:?}");
+        if let Some(attr) = self.names_call(with, what, expected, after, call).await {
+            let links = self
+                .names
+                .now()
+                .values()
+                .filter(|entry| entry.ino == ino)
+                .count();
+            assert_eq!((attr.ino, attr.nlink as usize), (ino, links));
+            with.client.forget([(ino, 1)]);
+        }
+    }
+
+    async fn opened(&mut self, with: &With<'_>, ino: InodeId) -> Option<Arc<OpenFile>> {
+        if let Some(file) = self.open.get(&ino) {
+            return Some(file.clone());
+        }
+        let (since, me) = (self.site.millis(), me());
+        let opened = with.client.open(&me, ino, both_ways(), flags());
+        match self.call(with, opened).await {
+            Ok(opened) => {
+                self.open.insert(ino, opened.file.clone());
+                Some(opened.file)
+            }
+            Err(failure) => {
+                self.fails(&format!("open {ino}"), &failure, since, false);
+                None
+            }
+        }
+    }
+
+    /// It is excused, and what there is now is to be looked at.
+    fn fails(&mut self, what: &str, failure: &Failure, since: u64, late: bool) {
+        self.say(format_args!("{what}: {failure:?}"));
+        self.excuse(what, failure, since, late);
+        self.must_look = true;
+        self.shown.lock().unsure = true;
+    }
+
+    async fn write(&mut self, with: &With<'_>, appends: bool) {
+        let Some(ino) = self.any_file() else { return };
+        let Some(file) = self.opened(with, ino).await else {
+            return;
+        };
+        let Some(known) = self.contents.get(&ino) else {
+            return;
+        };
+        let mut after = known.content.bytes().to_vec();
+        let at = match appends {
+            true => after.len() as u64,
+            false => self.offset(),
+        };
+        let mut data = vec![0; self.len() as usize];
+        let len = data.len() as u64;
+        if at + len > LONGEST {
+            return;
+        }
+        self.dice.fill(&mut data);
+        after.resize(after.len().max((at + len) as usize), 0);
+        after[at as usize..(at + len) as usize].copy_from_slice(&data);
+        let whence = match appends {
+            true => WriteAt::End,
+            false => WriteAt::Offset(at),
+        };
+        let client = with.client.clone();
+        let call = async {
+            let done = client
+                .write(&file, whence, data.into(), WriteHow::default())
+                .await?;
+            match done.written == len {
+                true => Ok(Some(done.offset)),
+                false => Err(Refusal::NoSpace), // a part of it had room
+            }
+        };
+        let what = format!("write {ino} {at}+{len} appends {appends}");
+        let offset = self.bytes_call(with, what, ino, after, call).await;
+        if let Some(offset) = offset
+            && offset != Some(at)
+        {
+            self.is_otherwise(ino, format_args!("{at} was written at {offset:?}"));
+        }
+    }
+
+    async fn truncate(&mut self, with: &With<'_>) {
+        let Some(ino) = self.any_file() else { return };
+        let Some(_file) = self.opened(with, ino).await else {
+            return;
+        };
+        let Some(known) = self.contents.get(&ino) else {
+            return;
+        };
+        let to = match self.dice.one_in(3) {
+            true => 0,
+            false => self.offset(),
+        };
+        let mut after = known.content.bytes().to_vec();
+        after.resize(to as usize, 0);
+        let client = with.client.clone();
+        let me = me();
+        let call = client.truncate(&me, ino, to, true, false);
+        let what = format!("truncate {ino} {to}");
+        if let Some(attr) = self.bytes_call(with, what, ino, after, call).await {
+            assert_eq!(attr.size, to);
+        }
+    }
+
+    async fn bytes_call<T>(
+        &mut self,
+        with: &With<'_>,
+        what: String,
+        ino: InodeId,
+        after: Vec<u8>,
+        call: impl Future<Output = Result<T, Refusal>>,
+    ) -> Option<T> {
+        let (since, cuts) = (self.site.millis(), self.site.troubles.cuts());
+        let now = self.site.moment();
+        if let Some(eras) = self.shown.lock().bytes.get_mut(&ino) {
+            eras.begins(now, Arc::new(after.clone()));
+        }
+        let answer = self.call(with, call).await;
+        let refused = answer.as_ref().map(drop);
+        self.say(format_args!("{what}: {refused:?}"));
+        let known = self.contents.get_mut(&ino).expect("a known file");
+        if !known.content.is_unsynced() {
+            known.since = cuts.objects;
+        }
+        known.content.push(after);
+        match answer {
+            Ok(answer) => {
+                let now = self.site.moment();
+                if let Some(eras) = self.shown.lock().bytes.get_mut(&ino) {
+                    eras.answered(now);
+                }
+                match cuts == self.site.troubles.cuts() {
+                    true => return Some(answer),
+                    // In time for the power cut, or after it: both may be.
+                    false => self.must_look = true,
+                }
+            }
+            Err(failure) => {
+                known.content.tear();
+                self.fails(&what, &failure, since, false);
+            }
+        }
+        None
+    }
+
+    fn offset(&self) -> u64 {
+        let border = BORDERS[self.dice.below(BORDERS.len() as u64) as usize];
+        match self.dice.below(3) {
+            0 => border,
+            1 => border.saturating_sub(self.dice.below(100)),
+            _ => border + self.dice.below(100),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self.dice.below(5) {
+            0 => 1 + self.dice.below(200),
+            1 => 4_096,
+            2 => 1 + self.dice.below(9_000),
+            3 => 64 << 10,
+            _ => 1 + self.dice.below(100_000),
+        }
+    }
+
+    async fn fsync(&mut self, with: &With<'_>) {
+        let Some(ino) = self.any_file() else { return };
+        let Some(file) = self.opened(with, ino).await else {
+            return;
+        };
+        let (since, cuts) = (self.site.millis(), self.site.troubles.cuts());
+        let client = with.client.clone();
+        let synced = self
+            .call(with, client.fsync(&file, self.dice.one_in(3)))
+            .await;
+        match synced {
+            Ok(()) => {
+                self.say(format_args!("fsync {ino}"));
+                self.has_synced(ino, cuts == self.site.troubles.cuts());
+            }
+            Err(failure) => self.fails(&format!("fsync {ino}"), &failure, since, true),
+        }
+    }
+
+    /// Before it has looked what a power cut took. True if that was done.
+    pub(super) async fn fsync_blindly(&mut self, with: &With<'_>) -> bool {
+        let open: Vec<InodeId> = self.open.keys().copied().collect();
+        if open.is_empty() || self.names.is_torn() {
+            return false;
+        }
+        let ino = open[self.dice.below(open.len() as u64) as usize];
+        let file = self.open[&ino].clone();
+        let since = self.site.millis();
+        match self.call(with, with.client.fsync(&file, false)).await {
+            Ok(()) => {
+                self.say(format_args!("fsync {ino}, blindly"));
+                self.has_synced(ino, false);
+            }
+            Err(failure) => self.fails(&format!("fsync {ino} blindly"), &failure, since, true),
+        }
+        self.must_look = true;
+        false
+    }
+
+    /// Its bytes and all names survive a power cut from now on; `in_peace`: none came meanwhile.
+    fn has_synced(&mut self, ino: InodeId, in_peace: bool) {
+        let now = self.site.troubles.cuts();
+        if let Some(known) = self.contents.get_mut(&ino) {
+            if FSYNC_NOTICES_LOST_BYTES || known.since == now.objects {
+                known.content.synced_if_answered();
+            }
+        }
+        if in_peace && now.metadata == self.cuts.metadata && !self.names.is_torn() {
+            self.names.synced();
+        }
+    }
+
+    async fn fsync_dir(&mut self, with: &With<'_>) {
+        let (since, cuts) = (self.site.millis(), self.site.troubles.cuts());
+        match self.call(with, with.client.fsync_dir()).await {
+            Ok(()) => {
+                self.say("fsync of the directory");
+                let cuts_now = self.site.troubles.cuts();
+                if cuts == cuts_now && cuts.metadata == self.cuts.metadata {
+                    self.names.synced();
+                }
+            }
+            Err(failure) => self.fails("fsync of the directory", &failure, since, true),
+        }
+    }
+
+    async fn read(&mut self, with: &With<'_>) {
+        let Some(ino) = self.any_file() else { return };
+        let Some(file) = self.opened(with, ino).await else {
+            return;
+        };
+        let (since, cuts) = (self.site.millis(), self.site.troubles.cuts());
+        let (at, len) = match self.dice.one_in(2) {
+            true => (0, 2 * LONGEST),
+            false => (self.offset(), self.len()),
+        };
+        let call = with.client.read(&file, at, len, ReadHow::default());
+        match self.call(with, call).await {
+            Ok(found) if cuts == self.site.troubles.cuts() => {
+                let found = found.concat();
+                self.say(format_args!("read {ino} {at}+{len}: {}", found.len()));
+                let Some(known) = self.contents.get(&ino) else {
+                    return;
+                };
+                let bytes = known.content.bytes();
+                let end = bytes.len().min((at + len) as usize);
+                let expected = bytes.get(at as usize..end).unwrap_or_default();
+                if found != expected {
+                    let mut both = expected.iter().zip(&found);
+                    let differs = both.position(|(one, other)| one != other);
+                    let lens = (found.len(), expected.len());
+                    self.is_otherwise(
+                        ino,
+                        format_args!("read {at}+{len}: {lens:?} bytes, differ at {differs:?}"),
+                    );
+                }
+            }
+            Ok(_) => self.must_look = true,
+            Err(failure) => self.fails(&format!("read {ino}"), &failure, since, false),
+        }
+    }
+
+    async fn list(&mut self, with: &With<'_>) {
+        let (dir, me) = (self.any_dir(), me());
+        let (since, cuts) = (self.site.millis(), self.site.troubles.cuts());
+        let call = with.client.readdir(&me, dir, 0, 1000, false);
+        match self.call(with, call).await {
+            Ok(listing) if cuts == self.site.troubles.cuts() => {
+                let entries = listing.entries.iter();
+                let mut found: Vec<(u8, InodeId)> = entries
+                    .filter_map(|entry| match &entry.name {
+                        EntryName::Name(text) => Some((text.as_bytes()[0] - b'a', entry.ino)),
+                        _ => None,
+                    })
+                    .collect();
+                found.sort_unstable();
+                let names = self.names.now().iter().filter(|((of, _), _)| *of == dir);
+                let expected: Vec<(u8, InodeId)> =
+                    names.map(|((_, name), entry)| (*name, entry.ino)).collect();
+                assert_eq!(found, expected, "c{} lists {dir}", self.machine);
+            }
+            Ok(_) => self.must_look = true,
+            Err(failure) => self.fails("readdir", &failure, since, false),
+        }
+    }
+
+    async fn stat(&mut self, with: &With<'_>) {
+        let (place, me) = (self.any_place(), me());
+        let (since, cuts) = (self.site.millis(), self.site.troubles.cuts());
+        let text = name(place.1);
+        let call = with.client.lookup(&me, place.0, &text);
+        let found = self.call(with, call).await;
+        if cuts != self.site.troubles.cuts() {
+            self.must_look = true;
+            return;
+        }
+        match (found, self.at(place)) {
+            (Ok(attr), Some(entry)) => {
+                with.client.forget([(attr.ino, 1)]);
+                assert_eq!(attr.ino, entry.ino, "c{} {place:?}", self.machine);
+                if let Some(known) = self.contents.get(&entry.ino) {
+                    let len = known.content.len();
+                    if attr.size != len {
+                        self.is_otherwise(entry.ino, format_args!("size {}, not {len}", attr.size));
+                    }
+                }
+            }
+            (Err(Failure::Refused(Refusal::NotFound)), None) => {}
+            (Err(failure), _) => self.fails(&format!("lookup {place:?}"), &failure, since, false),
+            (Ok(_), None) => panic!("c{}: {place:?} is there", self.machine),
+        }
+    }
+
+    async fn close(&mut self, with: &With<'_>) {
+        let open: Vec<InodeId> = self.open.keys().copied().collect();
+        if open.is_empty() {
+            return;
+        }
+        let ino = open[self.dice.below(open.len() as u64) as usize];
+        let file = self.open.remove(&ino).expect("just listed");
+        let since = self.site.millis();
+        let closed = self.call(with, with.client.release(file.id())).await;
+        self.say(format_args!("close {ino}: {closed:?}"));
+        self.forget_if_gone(ino);
+        if let Err(failure) = closed {
+            self.fails(&format!("close {ino}"), &failure, since, true);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What something was, from when until when: others who look meanwhile may see any state of their time, and no other.
+
+use std::collections::VecDeque;
+
+/// So many states are remembered.
+const KEPT: usize = 24;
+
+pub struct Eras<T>(VecDeque<Era<T>>);
+
+struct Era<T> {
+    /// When the change began that made it, and when that was answered.
+    begun: u64,
+    answered: Option<u64>,
+    state: T,
+}
+
+impl<T> Eras<T> {
+    /// Since `now`, and nothing is known of before.
+    pub fn since(now: u64, state: T) -> Eras<T> {
+        let era = Era {
+            begun: now,
+            answered: Some(now),
+            state,
+        };
+        Eras(VecDeque::from([era]))
+    }
+
+    /// A change to this state begins.
+    pub fn begins(&mut self, now: u64, state: T) {
+        if self.0.len() == KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back(Era {
+            begun: now,
+            answered: None,
+            state,
+        });
+    }
+
+    /// It was answered.
+    pub fn answered(&mut self, now: u64) {
+        if let Some(era) = self.0.back_mut() {
+            era.answered.get_or_insert(now);
+        }
+    }
+
+    /// The states that there were between these moments; None if that is not known any more.
+    pub fn between(&self, from: u64, to: u64) -> Option<Vec<&T>> {
+        if self.0.front()?.begun >= from {
+            return None;
+        }
+        let mut states = Vec::new();
+        for (index, era) in self.0.iter().enumerate() {
+            let next = self.0.get(index + 1);
+            let was_over = next.is_some_and(|next| next.answered.is_some_and(|over| over < from));
+            if era.begun <= to && !was_over {
+                states.push(&era.state);
+            }
+        }
+        Some(states)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_sees_what_was_meanwhile() {
+        let mut eras = Eras::since(1, 'a');
+        eras.begins(5, 'b');
+        assert_eq!(eras.between(2, 4), Some(vec![&'a']));
+        assert_eq!(eras.between(2, 6), Some(vec![&'a', &'b']));
+        eras.answered(8);
+        assert_eq!(eras.between(9, 10), Some(vec![&'b']));
+        assert_eq!(eras.between(7, 10), Some(vec![&'a', &'b']));
+        assert_eq!(eras.between(1, 10), None);
+    }
+}

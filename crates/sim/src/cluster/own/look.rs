@@ -1,0 +1,166 @@
+//! Looking at everything, after something happened that may have changed it: what was promised to stay must be there.
+
+use super::eras::Eras;
+use super::names::{Entry, Tree};
+use super::{LONGEST, Own, With, both_ways, flags, me};
+use crate::cluster::machine::Failure;
+use gupfs_client::{EntryName, ReadHow};
+use gupfs_proto::{Attr, FileKind, InodeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is there.
+struct Found {
+    tree: Tree,
+    attrs: BTreeMap<InodeId, Attr>,
+    bytes: BTreeMap<InodeId, Vec<u8>>,
+    /// Files of which an object is missing, and nobody was told so in time.
+    lost: Vec<InodeId>,
+}
+
+impl Own {
+    /// Whatever fails is tried again later.
+    pub(super) async fn look(&mut self, with: &With<'_>) {
+        let (cuts, since) = (self.site.troubles.cuts(), self.site.millis());
+        let found = match self.find(with).await {
+            Ok(found) => found,
+            Err(failure) => {
+                self.say(format_args!("cannot look: {failure:?}"));
+                return self.excuse("look", &failure, since, true);
+            }
+        };
+        if self.site.troubles.cuts() != cuts || with.client.session() != self.session {
+            return; // again
+        }
+        let (names_cut, bytes_cut) = (cuts.metadata != self.cuts.metadata, cuts != self.cuts);
+        self.say(format_args!(
+            "looks: names cut {names_cut}, bytes cut {bytes_cut}, {} names",
+            found.tree.len()
+        ));
+        self.judge(found, names_cut, bytes_cut);
+        self.cuts = cuts;
+        self.must_look = false;
+        self.publish_all();
+    }
+
+    fn judge(&mut self, found: Found, names_cut: bool, bytes_cut: bool) {
+        if names_cut && self.names.depth() > 1 {
+            self.site.watch.saw("unsynced names at a power cut");
+        }
+        let tree = found.tree.clone();
+        if let Err(wrong) = self.names.found(found.tree, names_cut) {
+            panic!("c{}: {wrong}", self.machine);
+        }
+        for ino in found.lost {
+            self.site
+                .watch
+                .saw("object lost before a sync that did not tell");
+            self.contents.remove(&ino);
+        }
+        for (ino, bytes) in found.bytes {
+            let attr = &found.attrs[&ino];
+            let links = tree.values().filter(|entry| entry.ino == ino).count();
+            assert_eq!(
+                attr.nlink as usize, links,
+                "c{}: names of {ino}",
+                self.machine
+            );
+            if attr.size != bytes.len() as u64 {
+                self.is_otherwise(
+                    ino,
+                    format_args!("{} bytes, size {}", bytes.len(), attr.size),
+                );
+                continue;
+            }
+            let known = self.contents.entry(ino).or_default();
+            if bytes_cut && known.content.is_unsynced() {
+                self.site.watch.saw("unsynced bytes at a power cut");
+            }
+            if bytes_cut {
+                known.since = self.site.troubles.cuts().objects;
+            }
+            let possible = match bytes_cut {
+                true => known.content.found_after_partial_cut(bytes),
+                false => known.content.found_after_kill(bytes),
+            };
+            if let Err(wrong) = possible {
+                self.is_otherwise(ino, format_args!("power cut {bytes_cut}: {wrong}"));
+            }
+        }
+        // What has no name is gone, but for what is open here, and sure.
+        let open = &self.open;
+        self.contents.retain(|ino, known| {
+            let has_name = tree.values().any(|entry| entry.ino == *ino);
+            has_name || (open.contains_key(ino) && !bytes_cut && !known.content.is_torn())
+        });
+    }
+
+    async fn find(&self, with: &With<'_>) -> Result<Found, Failure> {
+        let mut found = Found {
+            tree: Tree::new(),
+            attrs: BTreeMap::new(),
+            bytes: BTreeMap::new(),
+            lost: Vec::new(),
+        };
+        let client = with.client;
+        let mut dirs = vec![self.dir];
+        while let Some(dir) = dirs.pop() {
+            let me = me();
+            let listing = client.readdir(&me, dir, 0, 1000, true);
+            for entry in self.call(with, listing).await?.entries {
+                let EntryName::Name(text) = entry.name else {
+                    continue;
+                };
+                let attr = self.call(with, client.lookup(&me, dir, &text)).await?;
+                client.forget([(attr.ino, 1)]);
+                let is_dir = attr.kind == FileKind::Directory;
+                let ino = attr.ino;
+                let place = (dir, text.as_bytes()[0] - b'a');
+                found.tree.insert(place, Entry { ino, is_dir });
+                found.attrs.insert(ino, attr);
+                match is_dir {
+                    true => dirs.push(ino),
+                    false => {
+                        match self.read_all(with, ino).await {
+                            Ok(bytes) => drop(found.bytes.insert(ino, bytes)),
+                            Err(failure) if self.site.troubles.may_be_lost(&failure) => {
+                                found.lost.push(ino);
+                            }
+                            Err(failure) => return Err(failure),
+                        };
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// As it is now, by its number.
+    async fn read_all(&self, with: &With<'_>, ino: InodeId) -> Result<Vec<u8>, Failure> {
+        let client = with.client;
+        let me = me();
+        let opened = client.open(&me, ino, both_ways(), flags());
+        let file = self.call(with, opened).await?.file;
+        let read = self
+            .call(with, client.read(&file, 0, 2 * LONGEST, ReadHow::default()))
+            .await;
+        let closed = self.call(with, client.release(file.id())).await;
+        let bytes = read?.concat();
+        closed?;
+        Ok(bytes)
+    }
+
+    fn publish_all(&mut self) {
+        let now = self.site.moment();
+        let mut shown = self.shown.lock();
+        shown.names = Eras::since(now, self.names.now().clone());
+        let bytes = self.contents.iter().map(|(ino, bytes)| {
+            let content = Arc::new(bytes.content.bytes().to_vec());
+            (*ino, Eras::since(now, content))
+        });
+        shown.bytes = bytes.collect();
+        shown.unsure = false;
+        shown.cuts = self.cuts;
+        shown.looks += 1;
+    }
+}

@@ -1,0 +1,244 @@
+//! # own: a program with a directory that only it changes
+//!
+//! Owns   what must be there, exactly, after each of its calls; what a crash may have taken; what others may see of it.
+//! Never  forgives a refusal that nothing excuses.
+//! Enter  at `Own::work`; others look by `Published`.
+
+mod act;
+mod eras;
+mod look;
+mod names;
+
+use super::machine::Failure;
+use super::site::Site;
+use super::troubles::Cuts;
+use crate::whole::content::Content;
+use eras::Eras;
+use gupfs_client::{Client, OpenFile, OpenFlags};
+use gupfs_proto::meta::{Access, Make, OpenHow};
+use gupfs_proto::{Caller, InodeId, Name, SessionId};
+use gupfs_world::fake::FakeDice;
+use names::Names;
+pub use names::Tree;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest file, so that many can be compared.
+const LONGEST: u64 = 400_000;
+
+/// Between two calls, at most, in microseconds.
+const THINK: u64 = 500_000;
+
+/// What others may see of a program's directory.
+pub struct Published {
+    pub dir: InodeId,
+    pub names: Eras<Tree>,
+    pub bytes: BTreeMap<InodeId, Eras<Arc<Vec<u8>>>>,
+    /// Something was not answered, or may be lost: nobody else can judge.
+    pub unsure: bool,
+    /// Rises with each look of the program itself.
+    pub looks: u64,
+    /// Power cuts that it has judged.
+    pub cuts: Cuts,
+}
+
+pub struct Own {
+    site: Arc<Site>,
+    machine: usize,
+    dir: InodeId,
+    dice: FakeDice,
+    names: Names,
+    contents: BTreeMap<InodeId, Bytes>,
+    open: BTreeMap<InodeId, Arc<OpenFile>>,
+    /// The life of the client, and its session, in which they were opened.
+    life: u64,
+    session: SessionId,
+    /// Power cuts that it has judged.
+    cuts: Cuts,
+    must_look: bool,
+    shown: Arc<Mutex<Published>>,
+}
+
+/// One file.
+#[derive(Default)]
+struct Bytes {
+    content: Content,
+    /// Power cuts of object servers before the oldest change that is not synced.
+    since: u64,
+}
+
+/// The client of a life.
+struct With<'a> {
+    client: &'a Arc<Client>,
+    life: u64,
+}
+
+pub fn me() -> Caller {
+    Caller::root()
+}
+
+pub fn name(number: u8) -> Name {
+    Name::new(&[b'a' + number]).expect("a short name")
+}
+
+pub fn make() -> Make {
+    Make {
+        mode: 0o755,
+        umask: 0,
+    }
+}
+
+pub fn both_ways() -> OpenHow {
+    OpenHow {
+        access: Access::READ | Access::WRITE,
+        truncate: false,
+        kill_privileges: false,
+    }
+}
+
+pub fn flags() -> OpenFlags {
+    OpenFlags::default()
+}
+
+impl Own {
+    pub fn new(site: &Arc<Site>, machine: usize, dir: InodeId, dice: FakeDice) -> Own {
+        let shown = Published {
+            dir,
+            names: Eras::since(0, Tree::new()),
+            bytes: BTreeMap::new(),
+            unsure: false,
+            looks: 0,
+            cuts: site.troubles.cuts(),
+        };
+        Own {
+            site: site.clone(),
+            machine,
+            dir,
+            dice,
+            names: Names::new(),
+            contents: BTreeMap::new(),
+            open: BTreeMap::new(),
+            life: 0,
+            session: SessionId(0),
+            cuts: site.troubles.cuts(),
+            must_look: false,
+            shown: Arc::new(Mutex::new(shown)),
+        }
+    }
+
+    pub fn shown(&self) -> Arc<Mutex<Published>> {
+        self.shown.clone()
+    }
+
+    /// Until the site ends; then it looks a last time.
+    ///
+    /// # Panics
+    /// When a promise is broken.
+    pub async fn work(&mut self) {
+        let machine = self.site.machines[self.machine].clone();
+        while !self.site.ends() {
+            self.site
+                .sleep(Duration::from_micros(self.dice.below(THINK)))
+                .await;
+            let (life, client) = machine.alive().await;
+            let with = With {
+                client: &client,
+                life,
+            };
+            self.meet(&with);
+            if self.must_look && !(self.dice.one_in(3) && self.fsync_blindly(&with).await) {
+                self.look(&with).await;
+                continue;
+            }
+            self.act(&with).await;
+        }
+        self.must_look = true;
+        while self.must_look {
+            let (life, client) = machine.alive().await;
+            let with = With {
+                client: &client,
+                life,
+            };
+            self.meet(&with);
+            self.look(&with).await;
+        }
+        self.close_all().await;
+    }
+
+    /// What was open in another life or session is stale; what a power cut may have taken is to be looked at.
+    fn meet(&mut self, with: &With<'_>) {
+        let cuts = self.site.troubles.cuts();
+        if with.life != self.life || with.client.session() != self.session {
+            let new_life = with.life != self.life;
+            self.open.retain(|_, file| {
+                if !new_life {
+                    let (client, id) = (with.client.clone(), file.id());
+                    self.site.spawn("close a stale file", async move {
+                        let _ = client.release(id).await; // it is stale already
+                    });
+                }
+                false
+            });
+            self.say(format_args!(
+                "goes on in life {}, session {}",
+                with.life,
+                with.client.session()
+            ));
+            self.life = with.life;
+            self.session = with.client.session();
+            self.must_look = true;
+        }
+        if cuts != self.cuts {
+            self.must_look = true;
+        }
+        if self.must_look {
+            self.shown.lock().unsure = true;
+        }
+    }
+
+    async fn close_all(&mut self) {
+        let machine = self.site.machines[self.machine].clone();
+        let (life, client) = machine.alive().await;
+        for (_, file) in std::mem::take(&mut self.open) {
+            let _ = machine.run(life, client.release(file.id())).await;
+        }
+    }
+
+    /// One call of the client, unless that dies before.
+    async fn call<T>(
+        &self,
+        with: &With<'_>,
+        call: impl Future<Output = Result<T, gupfs_proto::Refusal>>,
+    ) -> Result<T, Failure> {
+        self.site.machines[self.machine].run(with.life, call).await
+    }
+
+    /// # Panics
+    /// When nothing excuses it.
+    fn excuse(&self, what: &str, failure: &Failure, since: u64, late: bool) {
+        let time = (since, self.site.millis());
+        let excused = (self.site.troubles).excuse(self.machine, failure, time, late);
+        assert!(
+            excused,
+            "c{} {what}: {failure:?} without an excuse",
+            self.machine
+        );
+    }
+
+    /// # Panics
+    /// Unless its client may count on what a power cut undid: then the file is not used any more.
+    fn is_otherwise(&mut self, ino: InodeId, what: impl std::fmt::Display) {
+        let hides = self.site.troubles.hides();
+        assert!(hides, "c{}: {ino} is otherwise: {what}", self.machine);
+        self.say(format_args!("{ino} is otherwise: {what}"));
+        self.site.watch.saw("file of who counts on what is undone");
+        self.contents.remove(&ino);
+        self.shown.lock().bytes.remove(&ino);
+    }
+
+    fn say(&self, what: impl std::fmt::Display) {
+        self.site.say(format_args!("c{} own {what}", self.machine));
+    }
+}

@@ -1,0 +1,296 @@
+//! Which states something shared may be in, given what was asked, what was answered, and when.
+//!
+//! Operations that overlap may have been done in any order, but each between its question and its answer, and each once.
+//! So there is not one state but a few that may be: an answer rules out all that do not give it. Nothing left: a promise is
+//! broken. Changes are tried in every order, as late as possible; looks have to fit some state of their time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Something small that several clients change.
+pub trait Model {
+    type State: Clone + Ord;
+    type Op: Clone;
+    type Out: Clone + Ord;
+
+    /// What may come of a change: more than one only where a power cut left something open.
+    fn change(state: &Self::State, op: &Self::Op) -> Vec<(Self::State, Self::Out)>;
+
+    /// What a power cut may make of something that has been in all of these states since it was last synced.
+    fn cut<'a>(states: impl Iterator<Item = &'a Self::State>) -> Vec<Self::State>
+    where
+        Self::State: 'a;
+}
+
+type Ticket = u64;
+
+pub struct Possible<M: Model> {
+    may_be: BTreeSet<May<M>>,
+    /// Changes that were asked and not answered.
+    asked: BTreeMap<Ticket, Asked<M::Op>>,
+    /// Every state that it may have been in, and the last moment of it. As far back as the last sync, or the oldest look.
+    was: BTreeMap<M::State, u64>,
+    next: Ticket,
+}
+
+struct Asked<Op> {
+    op: Op,
+    /// A power cut came meanwhile: it may be done or not, whatever is answered.
+    crossed: bool,
+}
+
+/// A state, and which of the open changes it contains, with what they are to be answered.
+struct May<M: Model> {
+    state: M::State,
+    done: BTreeMap<Ticket, M::Out>,
+}
+
+impl<M: Model> Possible<M> {
+    pub fn new(state: M::State) -> Possible<M> {
+        let done = BTreeMap::new();
+        Possible {
+            was: BTreeMap::from([(state.clone(), 0)]),
+            may_be: BTreeSet::from([May { state, done }]),
+            asked: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    /// The states, for whoever must find out why.
+    pub fn states(&self) -> impl Iterator<Item = &M::State> {
+        self.may_be.iter().map(|may| &may.state)
+    }
+
+    /// A change begins.
+    pub fn ask(&mut self, op: M::Op) -> Ticket {
+        self.next += 1;
+        let crossed = false;
+        self.asked.insert(self.next, Asked { op, crossed });
+        self.next
+    }
+
+    /// It was answered so, or with anything for which `fits` holds. False if no order of what is under way gives that.
+    #[must_use]
+    pub fn answered(&mut self, now: u64, ticket: Ticket, fits: impl Fn(&M::Out) -> bool) -> bool {
+        if self.asked.get(&ticket).is_some_and(|asked| asked.crossed) {
+            self.unanswered(now, ticket);
+            return true;
+        }
+        let mut left = BTreeSet::new();
+        for may in self.reachable(Some(ticket)) {
+            if may.done.get(&ticket).is_some_and(&fits) {
+                left.insert(may.without(ticket));
+            }
+        }
+        self.asked.remove(&ticket);
+        self.now_is(now, left)
+    }
+
+    /// It was never answered, and will not be done any more: it was done or not.
+    pub fn unanswered(&mut self, now: u64, ticket: Ticket) {
+        let all = self.reachable(Some(ticket));
+        let all = all.into_iter().chain(self.may_be.iter().cloned());
+        let left = all.map(|may| may.without(ticket)).collect();
+        self.asked.remove(&ticket);
+        self.now_is(now, left);
+    }
+
+    /// Somebody looked from `since` until `now`, and what he saw `fits` a state. False if it fits none of that time.
+    #[must_use]
+    pub fn looked(&mut self, since: u64, now: u64, fits: impl Fn(&M::State) -> bool) -> bool {
+        let earlier = |(state, until): (&M::State, &u64)| {
+            let is_now = self.may_be.iter().any(|may| may.state == *state);
+            !is_now && *until >= since && fits(state)
+        };
+        if self.was.iter().any(earlier) {
+            return true;
+        }
+        let mut left = BTreeSet::new();
+        for may in self.reachable(None) {
+            if fits(&may.state) {
+                left.insert(may);
+            }
+        }
+        self.now_is(now, left)
+    }
+
+    /// A power cut. Whatever was under way may be done or not, whatever is answered.
+    pub fn cut(&mut self, now: u64) {
+        let all = self.reachable(None);
+        self.remember(now, &all);
+        let states = M::cut(self.was.keys());
+        for asked in self.asked.values_mut() {
+            asked.crossed = true;
+        }
+        let may = |state| May {
+            state,
+            done: BTreeMap::new(),
+        };
+        self.may_be = states.into_iter().map(may).collect();
+        self.was.clear();
+        let now_is = self.may_be.clone();
+        self.remember(now, &now_is);
+    }
+
+    /// What was done before this moment survives a power cut.
+    pub fn synced(&mut self, before: u64) {
+        let may_be = &self.may_be;
+        self.was.retain(|state, until| {
+            *until >= before || may_be.iter().any(|may| may.state == *state)
+        });
+    }
+
+    fn now_is(&mut self, now: u64, left: BTreeSet<May<M>>) -> bool {
+        if left.is_empty() {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.may_be, left);
+        self.remember(now, &before);
+        let after = self.may_be.clone();
+        self.remember(now, &after);
+        true
+    }
+
+    fn remember(&mut self, now: u64, all: &BTreeSet<May<M>>) {
+        for may in all {
+            self.was.insert(may.state.clone(), now);
+        }
+    }
+
+    /// All that can be by doing open changes, in any order; of those with `last`, none that goes on after it was done.
+    fn reachable(&self, last: Option<Ticket>) -> BTreeSet<May<M>> {
+        let mut found = BTreeSet::new();
+        let mut open: Vec<May<M>> = self.may_be.iter().cloned().collect();
+        while let Some(may) = open.pop() {
+            if found.contains(&may) {
+                continue;
+            }
+            let is_done = |ticket: &Ticket| may.done.contains_key(ticket);
+            if !last.is_some_and(|last| is_done(&last)) {
+                for (ticket, asked) in self.asked.iter().filter(|(ticket, _)| !is_done(ticket)) {
+                    for (state, out) in M::change(&may.state, &asked.op) {
+                        let mut done = may.done.clone();
+                        done.insert(*ticket, out);
+                        open.push(May { state, done });
+                    }
+                }
+            }
+            found.insert(may);
+        }
+        found
+    }
+}
+
+impl<M: Model> May<M> {
+    fn without(mut self, ticket: Ticket) -> May<M> {
+        self.done.remove(&ticket);
+        self
+    }
+
+    fn key(&self) -> (&M::State, &BTreeMap<Ticket, M::Out>) {
+        (&self.state, &self.done)
+    }
+}
+
+// By hand: derived ones would ask the same of the model itself.
+impl<M: Model> Clone for May<M> {
+    fn clone(&self) -> May<M> {
+        May {
+            state: self.state.clone(),
+            done: self.done.clone(),
+        }
+    }
+}
+
+impl<M: Model> PartialEq for May<M> {
+    fn eq(&self, other: &May<M>) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<M: Model> Eq for May<M> {}
+
+impl<M: Model> PartialOrd for May<M> {
+    fn partial_cmp(&self, other: &May<M>) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<M: Model> Ord for May<M> {
+    fn cmp(&self, other: &May<M>) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number that is set, and says what it was before.
+    struct Number;
+
+    impl Model for Number {
+        type State = u32;
+        type Op = u32;
+        type Out = u32;
+
+        fn change(state: &u32, op: &u32) -> Vec<(u32, u32)> {
+            vec![(*op, *state)]
+        }
+
+        fn cut<'a>(states: impl Iterator<Item = &'a u32>) -> Vec<u32> {
+            states.copied().collect()
+        }
+    }
+
+    #[test]
+    fn changes_that_overlap_have_some_order_and_no_more() {
+        let mut number = Possible::<Number>::new(0);
+        let (one, two) = (number.ask(1), number.ask(2));
+        assert!(number.answered(1, two, |was| *was == 1));
+        assert!(!number.looked(2, 2, |is| *is == 0), "two was done");
+        assert!(number.looked(2, 2, |is| *is == 2));
+        assert!(!number.answered(3, one, |was| *was == 2), "one was before");
+        let mut number = Possible::<Number>::new(0);
+        let one = number.ask(1);
+        assert!(number.answered(1, one, |was| *was == 0));
+        let three = number.ask(3);
+        assert!(number.looked(2, 3, |is| *is == 3), "it may be done already");
+        assert!(!number.looked(4, 4, |is| *is == 1), "and not undone");
+        assert!(number.answered(5, three, |was| *was == 1));
+    }
+
+    #[test]
+    fn a_look_may_have_seen_what_was_when_it_began() {
+        let mut number = Possible::<Number>::new(0);
+        let one = number.ask(1);
+        assert!(number.answered(5, one, |_| true));
+        assert!(number.looked(5, 6, |is| *is == 0));
+        assert!(!number.looked(6, 7, |is| *is == 0));
+    }
+
+    #[test]
+    fn a_power_cut_leaves_what_was_since_the_sync() {
+        let mut number = Possible::<Number>::new(0);
+        for (now, value) in [(1, 1), (2, 2), (3, 3)] {
+            let ticket = number.ask(value);
+            assert!(number.answered(now, ticket, |_| true));
+        }
+        number.synced(3);
+        let lost = number.ask(4);
+        number.cut(5);
+        let mut states: Vec<u32> = number.states().copied().collect();
+        states.sort_unstable();
+        assert_eq!(states, [2, 3, 4]);
+        assert!(number.answered(6, lost, |was| *was == 99), "anything");
+    }
+
+    #[test]
+    fn what_was_never_answered_was_done_or_not() {
+        let mut number = Possible::<Number>::new(0);
+        let one = number.ask(1);
+        number.unanswered(1, one);
+        assert_eq!(number.may_be.len(), 2);
+        assert!(number.looked(2, 2, |is| *is == 1));
+        assert_eq!(number.may_be.len(), 1);
+    }
+}

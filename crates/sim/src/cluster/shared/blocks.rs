@@ -1,0 +1,144 @@
+//! Blocks of 4 KiB, each written whole with a value that nobody else writes, so that a read names its writer; and a log that
+//! grows by such values.
+
+use crate::cluster::possible::Model;
+use std::collections::BTreeSet;
+
+/// A disk keeps or loses so much at a time.
+pub const SECTOR: usize = 512;
+pub const BLOCK: usize = 4096;
+const SECTORS: usize = BLOCK / SECTOR;
+
+/// The value of bytes that nobody wrote.
+pub const NOTHING: u64 = 0;
+
+/// What one sector may hold: one value, but for after a power cut.
+type Sector = BTreeSet<u64>;
+
+/// A value as bytes: repeated, so that each part names it.
+pub fn fill(value: u64, len: usize) -> Vec<u8> {
+    value.to_le_bytes().repeat(len / 8)
+}
+
+/// The value of each sector.
+///
+/// # Errors
+/// Says where bytes are that nobody wrote together.
+pub fn values(bytes: &[u8]) -> Result<Vec<u64>, String> {
+    let of_sector = |(number, sector): (usize, &[u8])| {
+        let mut words = sector.chunks(8).map(|word| {
+            let mut whole = [0; 8];
+            whole[..word.len()].copy_from_slice(word);
+            u64::from_le_bytes(whole)
+        });
+        let first = words.next().unwrap_or(NOTHING);
+        match words.all(|word| word == first) {
+            true => Ok(first),
+            false => Err(format!("sector {number} is of two writers")),
+        }
+    };
+    bytes.chunks(SECTOR).enumerate().map(of_sector).collect()
+}
+
+/// One block.
+pub struct Blocks;
+
+pub type Block = Vec<Sector>;
+
+pub fn block_of(value: u64) -> Block {
+    vec![BTreeSet::from([value]); SECTORS]
+}
+
+impl Model for Blocks {
+    type State = Block;
+    type Op = u64;
+    type Out = ();
+
+    fn change(_: &Block, value: &u64) -> Vec<(Block, ())> {
+        vec![(block_of(*value), ())]
+    }
+
+    /// Each sector by itself may be of any state.
+    fn cut<'a>(states: impl Iterator<Item = &'a Block>) -> Vec<Block> {
+        let mut mixed = vec![Sector::new(); SECTORS];
+        for state in states {
+            for (sector, values) in mixed.iter_mut().zip(state) {
+                sector.extend(values);
+            }
+        }
+        vec![mixed]
+    }
+}
+
+/// Whether a block that holds these values may be in this state.
+pub fn is_block(block: &Block, found: &[u64]) -> bool {
+    let fits = |(sector, value): (&Sector, &u64)| sector.contains(value);
+    block.len() == found.len() && block.iter().zip(found).all(fits)
+}
+
+/// A file to which all append one sector at a time.
+pub struct Log;
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Records {
+    /// It is at least so long, and at most as long as `slots`.
+    pub least: usize,
+    pub slots: Vec<Sector>,
+}
+
+impl Records {
+    pub fn of(value: u64, count: usize) -> Records {
+        Records {
+            least: count,
+            slots: vec![Sector::from([value]); count],
+        }
+    }
+}
+
+impl Model for Log {
+    type State = Records;
+    type Op = u64;
+    /// At which slot it was put.
+    type Out = usize;
+
+    fn change(log: &Records, value: &u64) -> Vec<(Records, usize)> {
+        let put = |slot: usize| {
+            let mut slots = log.slots.clone();
+            slots.truncate(slot);
+            for hole in &mut slots[log.least.min(slot)..] {
+                hole.insert(NOTHING);
+            }
+            slots.push(Sector::from([*value]));
+            let least = slots.len();
+            (Records { least, slots }, slot)
+        };
+        (log.least..=log.slots.len()).map(put).collect()
+    }
+
+    fn cut<'a>(states: impl Iterator<Item = &'a Records>) -> Vec<Records> {
+        let mut mixed: Option<Records> = None;
+        for state in states {
+            let Some(mixed) = &mut mixed else {
+                mixed = Some(state.clone());
+                continue;
+            };
+            let longest = mixed.slots.len().max(state.slots.len());
+            mixed.slots.resize(longest, Sector::new());
+            mixed.least = mixed.least.min(state.least);
+            for (slot, values) in mixed.slots.iter_mut().zip(&state.slots) {
+                slot.extend(values);
+            }
+        }
+        let mut mixed = mixed.unwrap_or_default();
+        for lost in &mut mixed.slots[mixed.least..] {
+            lost.insert(NOTHING);
+        }
+        vec![mixed]
+    }
+}
+
+/// Whether a log of these values may be in this state.
+pub fn is_log(log: &Records, found: &[u64]) -> bool {
+    let fits = |(slot, value): (&Sector, &u64)| slot.contains(value);
+    (log.least..=log.slots.len()).contains(&found.len()) && log.slots.iter().zip(found).all(fits)
+}

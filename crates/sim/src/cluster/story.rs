@@ -1,0 +1,139 @@
+//! A seed's story: programs work while hosts, disks and connections fail; then everything is mended and comes to rest.
+
+use super::own::{Own, both_ways, flags, make, me};
+use super::shared::{Commons, FILE_BLOCKS, RECORDS_OF_BLOCK, Sharer, fill_of};
+use super::site::Site;
+use super::{faults, own};
+use crate::events::Events;
+use crate::seeds::Ran;
+use gupfs_client::{Client, WriteHow};
+use gupfs_proto::meta::WriteAt;
+use gupfs_proto::{InodeId, Name};
+use gupfs_world::fake::FakeDice;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+/// How long things fail.
+const TROUBLE: Duration = Duration::from_secs(75);
+
+/// Files that all write.
+const SHARED: usize = 2;
+
+/// Within this everything comes to rest that nothing disturbs.
+const REST: Duration = Duration::from_secs(400);
+
+/// # Panics
+/// When a promise is broken; the last events are printed.
+pub fn run(seed: u64, aloud: bool) -> Ran {
+    crate::whole::on_paused_time(async {
+        let site = Site::found(seed, Events::new(aloud)).await;
+        let (_, client) = site.machines[0].alive().await;
+        let dice = FakeDice::new(seed ^ 0xc1_5eed);
+        let mut programs = begin(&site, &client, &dice).await;
+        programs.extend(faults::start(&site, &dice));
+        site.sleep(TROUBLE).await;
+        site.ends.store(true, SeqCst);
+        for program in programs {
+            let ended = program.await;
+            assert!(
+                ended.is_ok(),
+                "seed {seed}: a program found a promise broken (see above)"
+            );
+        }
+        settle(&site).await;
+        let rare = site.watch.rare();
+        Ran {
+            events: site.take_events(),
+            rare,
+        }
+    })
+}
+
+/// Directories and files, durable; then a program of each kind on each host.
+async fn begin(
+    site: &Arc<Site>,
+    client: &Arc<Client>,
+    dice: &FakeDice,
+) -> Vec<gupfs_world::Task<()>> {
+    site.lay_out_small(client).await;
+    let mut own = Vec::new();
+    for number in 0..site.machines.len() {
+        let dir = mkdir(client, &format!("own{number}")).await;
+        own.push(Own::new(site, number, dir, dice.fork()));
+    }
+    let dir = mkdir(client, "shared").await;
+    let mut files = Vec::new();
+    for number in 0..SHARED {
+        let value = site.value();
+        let bytes = fill_of(value, FILE_BLOCKS);
+        let ino = create(client, &format!("file{number}"), bytes).await;
+        files.push((ino, value));
+    }
+    let (value, records) = (site.value(), 2 * RECORDS_OF_BLOCK);
+    let log = create(client, "log", fill_of(value, 2)).await;
+    client.sync_all().await.expect("nothing is faulty yet");
+    *site.commons.lock() = Commons::begin(dir, &files, (log, value, records));
+    let shown: Vec<_> = own.iter().map(own::Own::shown).collect();
+    let mut tasks = Vec::new();
+    for mut own in own {
+        tasks.push(site.spawn("own", async move { own.work().await }));
+    }
+    for number in 0..site.machines.len() {
+        let mut others = shown.clone();
+        others.remove(number);
+        let mut sharer = Sharer::new(site, number, dice.fork(), others);
+        tasks.push(site.spawn("shared", async move { sharer.work().await }));
+    }
+    tasks
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).expect("a short name")
+}
+
+async fn mkdir(client: &Arc<Client>, text: &str) -> InodeId {
+    let (me, name) = (me(), name(text));
+    let made = client.mkdir(&me, client.root(), &name, make());
+    made.await.expect("nothing is faulty yet").ino
+}
+
+async fn create(client: &Arc<Client>, text: &str, bytes: Vec<u8>) -> InodeId {
+    let (me, name) = (me(), name(text));
+    let root = client.root();
+    let made = client.create(&me, root, &name, make(), true, both_ways(), flags());
+    let file = made.await.expect("nothing is faulty yet").file;
+    if !bytes.is_empty() {
+        let len = bytes.len() as u64;
+        let done = client.write(&file, WriteAt::Offset(0), bytes.into(), WriteHow::default());
+        assert_eq!(done.await.map(|done| done.written), Ok(len));
+    }
+    let synced = client.fsync(&file, false).await;
+    synced.expect("nothing is faulty yet");
+    let closed = client.release(file.id()).await;
+    closed.expect("nothing is faulty yet");
+    file.ino()
+}
+
+/// When nothing fails any more, what was removed gives its space back, and clients leave in order.
+async fn settle(site: &Arc<Site>) {
+    faults::mend(site);
+    let begun = site.millis();
+    let late = || site.millis() - begun > REST.as_millis() as u64;
+    for (number, machine) in site.machines.iter().enumerate() {
+        let (life, client) = machine.alive().await;
+        let stopped = machine.run(life, client.stop()).await;
+        site.say(format_args!("c{number} stops: {stopped:?}"));
+        assert!(!late(), "c{number} does not come to its end");
+    }
+    let mds = site.metadata.mds().expect("it serves");
+    loop {
+        let status = mds.status().await;
+        if status.purging == Some(0) && status.sweep.left == 0 {
+            break;
+        }
+        assert!(!late(), "{:?} files are never purged", status.purging);
+        site.sleep(Duration::from_millis(500)).await;
+    }
+    mds.stop().await.expect("nothing is faulty");
+}

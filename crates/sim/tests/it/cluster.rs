@@ -1,0 +1,31 @@
+//! The whole cluster, seed by seed: servers, clients, disks and connections fail while programs work.
+
+use gupfs_sim::{cluster, seeds};
+
+/// At least so often in a run of the usual length.
+const RARE: [(&str, u64); 19] = [
+    ("answered change asked again", 4),
+    ("change answered by a former life asked again", 15),
+    ("clock jump", 15),
+    ("crash in a recovery", 20),
+    ("cut", 30),
+    ("cut of one way", 60),
+    ("failing sync of an object server", 8),
+    ("failing sync of the metadata server", 10),
+    ("full disk", 20),
+    ("kill of a client", 40),
+    ("look at another's bytes", 200),
+    ("object write delivered twice", 40),
+    ("power cut of an object server", 15),
+    ("power cut of the metadata server", 20),
+    ("read of a file without a name", 40),
+    ("recall crossed a restart", 30),
+    ("session ended", 40),
+    ("torn log record", 1),
+    ("unsynced bytes at a power cut", 200),
+];
+
+#[test]
+fn whatever_fails_in_a_cluster_what_was_promised_is_kept() {
+    seeds::each_twice(50, cluster::run).expect(&RARE);
+}
