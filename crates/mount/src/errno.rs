@@ -3,6 +3,10 @@
 use gupfs_door::Errno;
 use gupfs_proto::Refusal;
 
+/// A call was not done in time. Not EIO: that says that bytes are lost or damaged, this that a server was not there, and
+/// that what was asked for may still be done.
+pub const OVERDUE: Errno = Errno::ETIMEDOUT;
+
 pub fn errno(refusal: &Refusal) -> Errno {
     match refusal {
         Refusal::NotFound => Errno::ENOENT,
@@ -37,7 +41,7 @@ pub fn errno(refusal: &Refusal) -> Errno {
         Refusal::TargetDown { .. } => Errno::EIO,
         Refusal::StoreFailed(_) => Errno::EIO,
         Refusal::Overloaded => Errno::EBUSY,
-        Refusal::TimedOut(_) => Errno::ETIMEDOUT,
+        Refusal::TimedOut(_) => OVERDUE,
         Refusal::Interrupted => Errno::EINTR,
         Refusal::Malformed(_) => Errno::EIO, // a bug of ours; the log has the message
     }

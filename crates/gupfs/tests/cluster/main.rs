@@ -8,6 +8,7 @@ mod running;
 mod agree;
 #[path = "../power_cut/images.rs"]
 mod images;
+mod in_time;
 mod load;
 mod power;
 mod refused;
