@@ -15,6 +15,7 @@ use super::{Parked, Slot, Waits, lock, now, signals};
 use crate::answer::Answer;
 use crate::config::InTime;
 use crate::limits::{OVERDUE_PARTS, WATCH_EVERY, WATCH_INTERRUPTED};
+use crate::wire::Opcode;
 use crate::{Errno, Unique};
 
 /// What to do about those that wait.
@@ -57,14 +58,12 @@ impl Waits {
         loop {
             let over = self.over.load(Ordering::Acquire);
             let found = self.look(in_time, hears_all, over);
-            if !found.overdue.is_empty() && !over {
-                warn!(
-                    requests = found.overdue.len(),
-                    first = ?found.overdue[0].header,
-                    "past the deadline: programs get an error, what they asked for goes on"
-                );
-            }
             for order in &found.overdue {
+                // Nobody hears of the others.
+                if !over && !order.must_run() {
+                    let (asked, node) = (Opcode::from_raw(order.header.opcode), order.header.node);
+                    warn!(?asked, %node, pid = order.header.pid, "a program gets an error: past the deadline");
+                }
                 self.answer_in_time(order.unique(), in_time.overdue);
             }
             for (unique, thread) in &found.interrupted {
