@@ -9,7 +9,7 @@ use crate::values::{
     Attributes, Created, Data, Entry, Ioctled, Opened, Pieces, Statfs, Statxed, Xattr,
 };
 use crate::wire::Put;
-use crate::{Dirents, DirentsPlus, Errno, Unique};
+use crate::{Dirents, DirentsPlus, Errno, Handle, NodeId, Unique};
 
 /// One answer: a small part that holds the header, and bytes that lie elsewhere.
 pub(crate) struct Answer {
@@ -65,6 +65,38 @@ impl Answer {
         Answer {
             data,
             ..Answer::empty()
+        }
+    }
+
+    pub fn is_error(&self) -> bool {
+        self.errno.is_some()
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        let bytes = &self.small.bytes[OUT_HEADER + at..][..8];
+        u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
+    }
+
+    /// Of an entry, or of what was created.
+    pub fn first_node(&self) -> NodeId {
+        NodeId(self.word(0))
+    }
+
+    /// Of a file that was opened.
+    pub fn opened_handle(&self) -> Handle {
+        Handle(self.word(0))
+    }
+
+    /// Of a file that was created: the entry comes first.
+    pub fn created_handle(&self) -> Handle {
+        Handle(self.word(Entry::WIRE))
+    }
+
+    /// Nodes of a listing with attributes, whose references the kernel takes.
+    pub fn listed_nodes(&self) -> Vec<NodeId> {
+        match &self.data.0 {
+            Pieces::Vec(bytes) => DirentsPlus::given(bytes),
+            _ => Vec::new(),
         }
     }
 

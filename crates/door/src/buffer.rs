@@ -160,6 +160,17 @@ impl Payload {
         })
     }
 
+    /// The same bytes in memory of their own.
+    pub(crate) fn copied(self, pool: Arc<Pool>) -> Payload {
+        let size = self.len();
+        let mut buffer = match size <= pool.capacity {
+            true => pool.take(),
+            false => Buffer::new(size),
+        };
+        buffer.landing()[BEFORE_PAYLOAD..][..size].copy_from_slice(&self);
+        Payload::new(buffer, size, pool)
+    }
+
     /// To be kept beyond the request. What fills less than a quarter of its memory is copied out, so that what is kept costs
     /// what it holds; a larger payload keeps the memory, unless it came through a ring.
     pub fn into_bytes(self) -> Bytes {

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::buffer::Scratch;
-use crate::interrupt::Interrupted;
 use crate::lane::Kit;
 use crate::transport::ring::Hold;
+use crate::waits::Interrupted;
 use crate::wire::{Groups, Header};
 use crate::{NodeId, Unique};
 
@@ -50,12 +50,12 @@ impl Call {
 
     /// Ready when the program got a signal while it waits for this answer. See `Interrupted`.
     pub fn interrupted(&self) -> Interrupted {
-        Interrupted::new(self.unique, self.kit.interrupts.clone())
+        Interrupted::new(self.unique, self.kit.waits.clone())
     }
 
     /// If the program has got a signal by now.
     pub fn is_interrupted(&self) -> bool {
-        self.kit.interrupts.is_interrupted(self.unique)
+        self.kit.waits.is_interrupted(self.unique)
     }
 
     /// Memory to answer a READ from. The first of a request that came through a ring is the memory that the kernel takes

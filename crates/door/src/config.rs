@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::Errno;
 use crate::limits::{REACTORS_MAX, REACTORS_MIN};
 use crate::wire::InitFlags;
 
@@ -21,6 +22,20 @@ pub enum Transport {
     /// FUSE over io_uring: one system call a turn, on the CPU on which the program asks. If that cannot be had the mount
     /// is refused. See `over_io_uring`.
     IoUring,
+}
+
+/// Answers that are given before their handlers are done, which go on. What they hand out then (a node, an open file) is given
+/// back, and nothing begins on a node that must come after a change of it that is still under way.
+///
+/// For file systems that let the kernel keep nothing: it is not told of what a late handler changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InTime {
+    /// How long a request may wait, but for one that waits for a lock. None: as long as it takes.
+    pub deadline: Option<Duration>,
+    /// What is answered then.
+    pub overdue: Errno,
+    /// What is answered to a program that is being ended by a signal. It does not see it.
+    pub killed: Errno,
 }
 
 /// What to ask of the kernel and how to serve it.
@@ -69,6 +84,9 @@ pub struct Config {
     /// that a handler starts there begin on that CPU, too.
     pub pin_rings: bool,
     pub around_reactor: Option<AroundReactor>,
+    /// None: each answer is its handler's. Else a WRITE's bytes that came through a ring are copied, and `Call::scratch` is
+    /// never memory of a ring.
+    pub in_time: Option<InTime>,
 }
 
 impl Config {
@@ -122,6 +140,7 @@ impl Config {
             on_idle_spin: None,
             pin_rings: true,
             around_reactor: None,
+            in_time: None,
         }
     }
 }

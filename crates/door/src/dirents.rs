@@ -1,5 +1,6 @@
 //! Building the answers to READDIR and READDIRPLUS.
 
+use crate::NodeId;
 use crate::limits::DIRENTS_RESERVED;
 use crate::op::Readdir;
 use crate::values::Entry;
@@ -106,8 +107,21 @@ impl DirentsPlus {
 
     /// What was pushed, as the kernel reads it: entry, offset, name.
     pub fn entries(&self) -> Vec<(Entry, u64, Vec<u8>)> {
+        DirentsPlus::read(&self.bytes)
+    }
+
+    /// The nodes in such bytes to which the kernel takes a reference.
+    pub(crate) fn given(bytes: &[u8]) -> Vec<NodeId> {
+        let counted = |(entry, _, name): &(Entry, u64, Vec<u8>)| {
+            entry.node != NodeId::NONE && !matches!(name.as_slice(), b"." | b"..")
+        };
+        let entries = DirentsPlus::read(bytes).into_iter().filter(counted);
+        entries.map(|(entry, _, _)| entry.node).collect()
+    }
+
+    fn read(bytes: &[u8]) -> Vec<(Entry, u64, Vec<u8>)> {
         let mut entries = Vec::new();
-        let mut rest = Cursor::new(&self.bytes);
+        let mut rest = Cursor::new(bytes);
         while let Ok(entry) = Entry::from_wire(&mut rest) {
             let name = read_name(&mut rest);
             let (offset, name) = name.expect("an entry has a name behind it");

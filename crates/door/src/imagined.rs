@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use crate::buffer::{Payload, Pool};
-use crate::interrupt::Interrupts;
 use crate::lane::Kit;
 use crate::limits::BEFORE_PAYLOAD;
+use crate::waits::Waits;
 use crate::wire::{Groups, Header};
 use crate::{Call, NodeId, Unique};
 
@@ -32,7 +32,7 @@ impl Imagined {
     pub fn new(max_write: usize) -> Imagined {
         let kit = Kit {
             pool: Arc::new(Pool::new(max_write)),
-            interrupts: Arc::new(Interrupts::new()),
+            waits: Arc::new(Waits::new(None)),
         };
         Imagined {
             kit: Arc::new(kit),
@@ -72,7 +72,7 @@ impl Imagined {
 
     /// The program that waits for this answer gets a signal.
     pub fn interrupt(&self, unique: Unique) {
-        self.kit.interrupts.interrupt(unique);
+        self.kit.waits.interrupt(unique);
     }
 }
 

@@ -5,6 +5,7 @@
 //! Enter  at `Lane::run`, `Lane::run_ring`.
 
 mod dispatch;
+mod parked;
 mod ticket;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod trial;
@@ -15,19 +16,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use tracing::{debug, error, warn};
 
 use crate::answer::Answer;
 use crate::buffer::{Buffer, Pool};
-use crate::interrupt::Interrupts;
 use crate::request::{Dialect, Request};
 use crate::transport::ring::{Incoming, Ring};
 use crate::transport::{Device, Received};
+use crate::waits::{Order, Waits};
 use crate::wire::{Header, Opcode};
 use crate::{Errno, FileSystem, Unique};
 use dispatch::Source;
+pub(crate) use ticket::Ticket;
 
 thread_local! {
     static REACTOR: Cell<bool> = const { Cell::new(false) };
@@ -40,6 +42,9 @@ pub(crate) fn on_reactor() -> bool {
 
 /// Work that is done by somebody else: what the spawner is given.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A handler and what makes an answer of what it returns.
+type Work = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// Runs what could not be answered at once.
 pub type Spawner = Arc<dyn Fn(Task) + Send + Sync>;
@@ -55,7 +60,7 @@ pub(crate) struct Desk {
 /// What calls reach for while they are handled.
 pub(crate) struct Kit {
     pub pool: Arc<Pool>,
-    pub interrupts: Arc<Interrupts>,
+    pub waits: Arc<Waits>,
 }
 
 /// Requests of one lane, by the way they went.
@@ -166,24 +171,37 @@ impl<F: FileSystem> Lane<F> {
         }
     }
 
-    /// Polls once here; what is not ready then goes to the spawner.
-    fn drive(&self, unique: Unique, mut task: Task) {
-        // What panics is dropped and not used again, and dropping it answers its request.
+    /// Polls once here; what is not ready then goes to the spawner. What may not begin yet is not polled here at all.
+    fn drive(self: &Arc<Self>, order: Order, ticket: Ticket, mut work: Work) {
+        let unique = order.unique();
+        // What panics is dropped and not used again, and dropping its ticket answers its request.
         let driven = catch_unwind(AssertUnwindSafe(|| {
-            if task
-                .as_mut()
-                .poll(&mut Context::from_waker(Waker::noop()))
-                .is_ready()
+            let waits = &self.desk.kit.waits;
+            let begun = !waits.holds_back(&order);
+            if begun
+                && let Poll::Ready(answer) =
+                    work.as_mut().poll(&mut Context::from_waker(Waker::noop()))
             {
+                ticket.answer(answer);
                 return;
             }
             self.desk.counts.parked.fetch_add(1, Ordering::Relaxed);
-            // Before the spawner has it: from the task's next poll on an interrupt must find it.
-            let waiting = self.desk.kit.interrupts.enter(unique);
-            (self.spawner)(Box::pin(async move {
-                let _waiting = waiting;
-                task.await;
-            }));
+            // Before the spawner has it: from the handler's next poll on an interrupt must find it.
+            let waiting = waits.enter(order, ticket, begun);
+            (self.spawner)(Box::pin(self.clone().finish(work, waiting)));
+        }));
+        if driven.is_err() {
+            warn!(%unique, "a handler or the spawner panicked");
+        }
+    }
+
+    /// The same for what has no answer.
+    fn drive_unanswered(&self, unique: Unique, mut task: Task) {
+        let driven = catch_unwind(AssertUnwindSafe(|| {
+            let mut nobody = Context::from_waker(Waker::noop());
+            if task.as_mut().poll(&mut nobody).is_pending() {
+                (self.spawner)(task);
+            }
         }));
         if driven.is_err() {
             warn!(%unique, "a handler or the spawner panicked");

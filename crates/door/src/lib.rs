@@ -74,7 +74,6 @@ pub mod guardian;
 mod handshake;
 mod ids;
 pub mod imagined;
-mod interrupt;
 mod lane;
 pub mod limits;
 mod mount;
@@ -92,18 +91,18 @@ mod session;
 mod sys;
 mod transport;
 mod values;
+mod waits;
 pub mod wire;
 
 pub use buffer::{Payload, Scratch};
 pub use call::Call;
-pub use config::{AroundReactor, Config, Transport};
+pub use config::{AroundReactor, Config, InTime, Transport};
 pub use dirents::{Dirents, DirentsPlus};
 pub use errno::{Errno, Result};
 pub use error::MountError;
 pub use fs::FileSystem;
 pub use handshake::Negotiated;
 pub use ids::{Handle, LockOwner, NodeId, Unique};
-pub use interrupt::Interrupted;
 pub use lane::{Spawner, Task};
 pub use notify::{Notifier, NotifyError};
 pub use session::{Counts, Mounted, Session, Unmounted, mount};
@@ -111,6 +110,7 @@ pub use values::{
     Attr, Attributes, Created, Data, Entry, Ioctled, Opened, Statfs, Statx, Statxed, Timestamp,
     Xattr,
 };
+pub use waits::Interrupted;
 pub use wire::{
     AttrFlags, FsyncFlags, GetattrFlags, InitFlags, IoctlFlags, LockFlags, OpenFlags, OpenedFlags,
     PollFlags, ReadFlags, ReleaseFlags, SetattrValid, SetxattrFlags, WriteFlags,

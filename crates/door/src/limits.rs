@@ -47,6 +47,27 @@ pub const EARLY_INTERRUPTS: usize = 64;
 /// Shards of the registry of waiting requests.
 pub const INTERRUPT_SHARDS: usize = 16;
 
+/// A thread looks so often after requests that wait, at the longest ...
+pub const WATCH_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// ... and so often while one is waiting whose program got a signal: it may be the next one that ends it.
+pub const WATCH_INTERRUPTED: std::time::Duration = std::time::Duration::from_millis(50);
+const _: () = assert!(WATCH_INTERRUPTED.as_millis() < WATCH_EVERY.as_millis());
+
+/// A deadline is missed by this part of it at most; and who comes behind something that is past its deadline waits only such a
+/// part: else each of many that a directory's lock in the kernel lets through one after the other would wait it all.
+pub const OVERDUE_PARTS: u32 = 20;
+
+/// Requests that go on after they were answered, of the whole mount. With more, nothing begins but what ends something. One
+/// counts as several if it has a payload: together they keep 256 MiB at most, besides what waited at the same time.
+pub const LATE_MAX: usize = 4096;
+pub const LATE_PAYLOAD: usize = 64 << 10;
+const _: () = assert!(LATE_MAX * LATE_PAYLOAD == 256 << 20);
+
+/// ... and of one node: who asks the same again and again waits for the former.
+pub const LATE_OF_NODE_MAX: usize = 16;
+const _: () = assert!(LATE_OF_NODE_MAX < LATE_MAX);
+
 /// Reactors when the configuration does not say: two a CPU, so that one may wait in a disk read.
 pub const REACTORS_MIN: usize = 4;
 /// Above this the kernel's one queue lock costs more than another reader brings.

@@ -19,7 +19,6 @@ use crate::config::{AroundReactor, Config, Transport};
 use crate::connection::{ConnectionId, Control};
 use crate::error::MountError;
 use crate::handshake::{Negotiated, handshake};
-use crate::interrupt::Interrupts;
 use crate::lane::{Desk, Kit, Lane, LaneCounts, Spawner};
 use crate::limits::REACTORS_BESIDE_RINGS;
 use crate::mountinfo::{self, DeviceNumber};
@@ -27,6 +26,7 @@ use crate::request::Dialect;
 use crate::rings::Rings;
 use crate::transport::Device;
 use crate::transport::ring::Home;
+use crate::waits::Waits;
 use crate::wire::InitFlags;
 use crate::{Errno, FileSystem, Notifier, mount as mounting, mountpoint, read_ahead};
 
@@ -55,7 +55,7 @@ pub struct Session {
     mounted: Mounted,
     life: Arc<Life>,
     counts: Vec<Arc<LaneCounts>>,
-    interrupts: Arc<Interrupts>,
+    waits: Arc<Waits>,
 }
 
 /// How an unmount went.
@@ -75,8 +75,10 @@ pub struct Counts {
     pub requests: u64,
     /// Of these, those that could not be answered at once and went to the spawner.
     pub parked: u64,
-    /// Of these, those that wait now.
+    /// Of these, those whose handlers have not ended.
     pub waiting: usize,
+    /// Of these, those that have been answered all the same (`Config::in_time`).
+    pub late: usize,
 }
 
 /// Threads that run; the last one to end closes the door.
@@ -89,6 +91,7 @@ struct Life {
     running: Mutex<usize>,
     ended: Condvar,
     over: AtomicBool,
+    waits: Arc<Waits>,
 }
 
 impl Life {
@@ -172,7 +175,7 @@ fn start<F: FileSystem>(
     fs: Arc<F>,
     spawner: Spawner,
 ) -> Result<Session, MountError> {
-    let interrupts = Arc::new(Interrupts::new());
+    let waits = Arc::new(Waits::new(config.in_time));
     let dialect = Dialect {
         setxattr_ext: mounted.negotiated.has(InitFlags::SETXATTR_EXT),
     };
@@ -187,7 +190,7 @@ fn start<F: FileSystem>(
             device,
             kit: Arc::new(Kit {
                 pool: Arc::new(Pool::new(config.max_write as usize)),
-                interrupts: interrupts.clone(),
+                waits: waits.clone(),
             }),
             dialect,
             counts: Arc::new(LaneCounts::default()),
@@ -223,7 +226,10 @@ fn start<F: FileSystem>(
         running: Mutex::new(reactors),
         ended: Condvar::new(),
         over: AtomicBool::new(false),
+        waits: waits.clone(),
     });
+    // Over io_uring the kernel forgets a signal that comes while a request is on its way into the ring.
+    waits.start(rings.is_none()).map_err(MountError::Thread)?;
     let of_rings = lanes.split_off(readers);
     for (index, lane) in lanes.into_iter().enumerate() {
         let (life_of, around) = (life.clone(), config.around_reactor.clone());
@@ -260,7 +266,7 @@ fn start<F: FileSystem>(
         mounted,
         life,
         counts,
-        interrupts,
+        waits,
     })
 }
 
@@ -302,6 +308,7 @@ fn serve<F: FileSystem>(
         *running == 0
     };
     if last {
+        life.waits.end();
         lane.fs.unmounted();
         debug!(connection = %life.connection, "the connection has ended");
         // Under the lock, so that nobody who is about to wait misses it.
@@ -342,7 +349,8 @@ impl Session {
         Counts {
             requests: sum(|lane| lane.requests.load(Ordering::Relaxed)),
             parked: sum(|lane| lane.parked.load(Ordering::Relaxed)),
-            waiting: self.interrupts.waiting(),
+            waiting: self.waits.waiting(),
+            late: self.waits.late(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Sizes, times and counts as people write and read them.
 
 use serde::de::{Deserialize, Deserializer, Error};
+use std::str::FromStr;
 use std::time::Duration;
 
 /// A size in a configuration file: a string as `parse_size` reads it.
@@ -11,6 +12,60 @@ impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Size, D::Error> {
         let text = String::deserialize(from)?;
         parse_size(&text).map(Size).map_err(D::Error::custom)
+    }
+}
+
+/// How long a call may wait: a time, or `none` for as long as it takes. In a configuration file it is a string.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Deadline(Option<Duration>);
+
+impl Deadline {
+    /// What stands in the design: longer than any server takes to start again.
+    pub const DEFAULT: Deadline = Deadline(Some(Duration::from_secs(60)));
+
+    pub fn time(self) -> Option<Duration> {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Deadline {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Deadline, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+/// "60s", "1500 ms", "2min", "1h", "none". A number alone counts seconds.
+impl FromStr for Deadline {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Deadline, String> {
+        let text = text.trim();
+        if text == "none" {
+            return Ok(Deadline(None));
+        }
+        let digits = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
+        let bad = || format!("'{text}' is no deadline; write a number and s, min or h, or none");
+        let number: u64 = text[..digits].parse().map_err(|_| bad())?;
+        let millis = match text[digits..].trim() {
+            "ms" => 1,
+            "" | "s" => 1_000,
+            "m" | "min" => 60_000,
+            "h" => 3_600_000,
+            _ => return Err(bad()),
+        };
+        match number.checked_mul(millis) {
+            Some(0) => Err(format!(
+                "'{text}' is no deadline: nothing would be waited for; write none for no deadline"
+            )),
+            // Beyond a year nobody waits, and clocks can still be added to.
+            Some(millis) if millis <= 31_536_000_000 => {
+                Ok(Deadline(Some(Duration::from_millis(millis))))
+            }
+            _ => Err(bad()),
+        }
     }
 }
 
@@ -101,6 +156,30 @@ mod tests {
         assert_eq!(sizes, [4096, 4096, 1 << 20, 8 << 30, 0, 2 << 40]);
         for wrong in ["", "x", "1.5MiB", "1MB", "-1", "99999999999E"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn deadlines_read_as_people_write_them() {
+        let read = |text: &str| text.parse().map(Deadline::time);
+        let millis = |millis| Ok(Some(Duration::from_millis(millis)));
+        assert_eq!(read("60s"), millis(60_000));
+        assert_eq!(read("5"), millis(5_000));
+        assert_eq!(read("1500 ms"), millis(1_500));
+        assert_eq!(read("2min"), millis(120_000));
+        assert_eq!(read("1h"), millis(3_600_000));
+        assert_eq!(read("none"), Ok(None));
+        for wrong in [
+            "",
+            "0",
+            "0ms",
+            "soon",
+            "1.5s",
+            "-1s",
+            "99999999999h",
+            "60 S",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -4,6 +4,10 @@ use gupfs_door::Errno;
 use gupfs_proto::Refusal;
 use gupfs_proto::capability::Fault;
 
+/// A call was not done in time. Not EIO: that says that bytes are lost or damaged, this that a server was not there, and
+/// that what was asked for may still be done.
+pub const OVERDUE: Errno = Errno::ETIMEDOUT;
+
 pub fn errno(refusal: &Refusal) -> Errno {
     match refusal {
         Refusal::NotFound => Errno::ENOENT,
@@ -38,7 +42,7 @@ pub fn errno(refusal: &Refusal) -> Errno {
         Refusal::TargetDown { .. } => Errno::EIO,
         Refusal::StoreFailed(_) => Errno::EIO,
         Refusal::Overloaded => Errno::EBUSY,
-        Refusal::TimedOut(_) => Errno::ETIMEDOUT,
+        Refusal::TimedOut(_) => OVERDUE,
         Refusal::Interrupted => Errno::EINTR,
         // The session was ended while the call was under way: what was open is lost.
         Refusal::Capability(Fault::Fenced) => Errno::ESTALE,

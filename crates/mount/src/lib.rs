@@ -18,10 +18,12 @@ pub use meter::{Meter, MountStats, OpStats};
 
 use gupfs_client::Client;
 use gupfs_door::{Config, InitFlags, MountError, Session, Spawner, Transport};
+use gupfs_proto::Refusal;
 use gupfs_world::Clock;
 use kernel::Kernel;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How a mount is made.
 #[derive(Clone, Debug)]
@@ -45,6 +47,16 @@ pub struct Options {
     pub transport: Transport,
     /// Threads that take requests from /dev/fuse; None lets the door choose.
     pub reactors: Option<usize>,
+    /// How long a call of a program may wait, and that a killed program's does not wait at all. None: each call is answered when
+    /// it is done. Only where the kernel keeps nothing (`shared`): it is not told of what is done after the answer.
+    pub in_time: Option<InTime>,
+}
+
+/// When calls are answered that are not done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InTime {
+    /// None: a living program waits as long as it takes.
+    pub deadline: Option<Duration>,
 }
 
 impl Options {
@@ -61,6 +73,7 @@ impl Options {
             read_ahead_kib: Some(READ_AHEAD_KIB),
             transport: Transport::Auto,
             reactors: None,
+            in_time: None,
         }
     }
 
@@ -110,6 +123,11 @@ impl Mount {
         if let Some(reactors) = options.reactors {
             config.reactors = reactors;
         }
+        config.in_time = options.in_time.map(|in_time| gupfs_door::InTime {
+            deadline: in_time.deadline,
+            overdue: errno::OVERDUE,
+            killed: errno(&Refusal::Interrupted),
+        });
         let reactor_runtime = runtime.clone();
         config.around_reactor = Some(Arc::new(move |run| {
             let _in_runtime = reactor_runtime.enter();

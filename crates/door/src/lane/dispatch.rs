@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tracing::debug;
 
-use super::{Lane, Task};
-use crate::answer::{Answer, Number32, Number64};
+use super::{Lane, Ticket, Work};
+use crate::answer::{Answer, IntoAnswer, Number32, Number64};
 use crate::buffer::{Buffer, Payload};
-use crate::lane::ticket::Ticket;
 use crate::notify::RETRIEVED;
 use crate::op;
 use crate::request::{Operation, Request};
 use crate::transport::ring::Hold;
+use crate::waits::Order;
 use crate::wire::Header;
 use crate::{Call, Errno, FileSystem, Unique};
 
@@ -45,100 +45,103 @@ impl<F: FileSystem> Lane<F> {
                 crowded,
             } => (None, Some(hold), begins, crowded),
         };
-        let mut call = Call::new(&header, groups, self.desk.kit.clone(), hold.clone());
+        let order = Order::of(&header, &operation);
+        let in_time = self.desk.kit.waits.answers_in_time();
+        // An answer that may have to be given before the handler is done needs its place for itself.
+        let lends = hold.clone().filter(|_| !in_time);
+        let mut call = Call::new(&header, groups, self.desk.kit.clone(), lends);
         let payload = |buffer: Option<Buffer>, hold: &Option<Hold>, size| match buffer {
             Some(buffer) => Payload::new(buffer, size, self.desk.kit.pool.clone()),
             None => {
                 let lent = hold.as_ref().and_then(Hold::lend);
                 let lent = lent.expect("nothing was lent of a new request");
-                Payload::lent(lent, begins, size)
+                let payload = Payload::lent(lent, begins, size);
+                match in_time {
+                    true => payload.copied(self.desk.kit.pool.clone()),
+                    false => payload,
+                }
             }
         };
         let (lane, room) = (self.clone(), operation.answer_room());
-        let ticket = move |lane: &Lane<F>, hold| Ticket::new(lane.desk.clone(), unique, hold, room);
+        let ticket = |hold| Ticket::new(self.desk.clone(), unique, hold, room);
 
         // Each future is as large as its own method needs, and owns the lane that its method borrows from.
-        macro_rules! task {
+        macro_rules! work {
             ($method:ident, $op:expr) => {
-                task!($method, $op, |ticket, answer| ticket.answer(answer))
+                work!($method, $op, |answer| answer)
             };
-            ($method:ident, $op:expr, |$ticket:ident, $answer:ident| $finish:expr) => {{
+            ($method:ident, $op:expr, |$answer:ident| $finish:expr) => {{
                 let op = $op;
                 Box::pin(async move {
-                    let $ticket = ticket(&lane, hold);
                     let $answer = lane.fs.$method(call, op).await;
-                    $finish
-                }) as Task
+                    $finish.into_answer()
+                }) as Work
             }};
         }
 
-        let task = match operation {
-            Operation::Lookup(op) => task!(lookup, op),
-            Operation::Getattr(op) => task!(getattr, op),
-            Operation::Setattr(op) => task!(setattr, op),
-            Operation::Readlink => task!(readlink, ()),
-            Operation::Symlink(op) => task!(symlink, op),
-            Operation::Mknod(op) => task!(mknod, op),
-            Operation::Mkdir(op) => task!(mkdir, op),
-            Operation::Unlink(op) => task!(unlink, op),
-            Operation::Rmdir(op) => task!(rmdir, op),
-            Operation::Rename(op) => task!(rename, op),
-            Operation::Link(op) => task!(link, op),
-            Operation::Open(op) => task!(open, op),
-            Operation::Create(op) => task!(create, op),
-            Operation::Tmpfile(op) => task!(tmpfile, op),
-            Operation::Read(op) => task!(read, op),
+        let work = match operation {
+            Operation::Lookup(op) => work!(lookup, op),
+            Operation::Getattr(op) => work!(getattr, op),
+            Operation::Setattr(op) => work!(setattr, op),
+            Operation::Readlink => work!(readlink, ()),
+            Operation::Symlink(op) => work!(symlink, op),
+            Operation::Mknod(op) => work!(mknod, op),
+            Operation::Mkdir(op) => work!(mkdir, op),
+            Operation::Unlink(op) => work!(unlink, op),
+            Operation::Rmdir(op) => work!(rmdir, op),
+            Operation::Rename(op) => work!(rename, op),
+            Operation::Link(op) => work!(link, op),
+            Operation::Open(op) => work!(open, op),
+            Operation::Create(op) => work!(create, op),
+            Operation::Tmpfile(op) => work!(tmpfile, op),
+            Operation::Read(op) => work!(read, op),
             Operation::Write(head) => {
                 let payload = payload(buffer, &hold, head.size);
-                let task = task!(write, head.with(payload), |ticket, answer| ticket
-                    .answer(answer.map(Number32)));
-                self.drive(unique, task);
+                let work = work!(write, head.with(payload), |answer| answer.map(Number32));
+                self.drive(order, ticket(hold), work);
                 return None;
             }
-            Operation::Flush(op) => task!(flush, op),
-            Operation::Release(op) => task!(release, op),
-            Operation::Fsync(op) => task!(fsync, op),
-            Operation::Opendir(op) => task!(opendir, op),
-            Operation::Readdir(op) => task!(readdir, op),
-            Operation::Readdirplus(op) => task!(readdirplus, op),
-            Operation::Releasedir(op) => task!(releasedir, op),
-            Operation::Fsyncdir(op) => task!(fsyncdir, op),
-            Operation::Statfs => task!(statfs, ()),
-            Operation::Syncfs => task!(syncfs, ()),
-            Operation::Setxattr(op) => task!(setxattr, op),
-            Operation::Getxattr(op) => task!(getxattr, op),
-            Operation::Listxattr(op) => task!(listxattr, op),
-            Operation::Removexattr(op) => task!(removexattr, op),
-            Operation::Getlk(op) => task!(getlk, op),
-            Operation::Setlk(op) => task!(setlk, op),
+            Operation::Flush(op) => work!(flush, op),
+            Operation::Release(op) => work!(release, op),
+            Operation::Fsync(op) => work!(fsync, op),
+            Operation::Opendir(op) => work!(opendir, op),
+            Operation::Readdir(op) => work!(readdir, op),
+            Operation::Readdirplus(op) => work!(readdirplus, op),
+            Operation::Releasedir(op) => work!(releasedir, op),
+            Operation::Fsyncdir(op) => work!(fsyncdir, op),
+            Operation::Statfs => work!(statfs, ()),
+            Operation::Syncfs => work!(syncfs, ()),
+            Operation::Setxattr(op) => work!(setxattr, op),
+            Operation::Getxattr(op) => work!(getxattr, op),
+            Operation::Listxattr(op) => work!(listxattr, op),
+            Operation::Removexattr(op) => work!(removexattr, op),
+            Operation::Getlk(op) => work!(getlk, op),
+            Operation::Setlk(op) => work!(setlk, op),
             // Who waits long keeps its place of the queue: some must be left for those it waits for.
             Operation::Setlkw(op) if crowded && op.lock.kind != op::LockKind::Unlock => {
-                ticket(self, hold).answer(Err::<(), _>(Errno::ENOLCK));
+                ticket(hold).answer(Answer::error(Errno::ENOLCK));
                 return buffer;
             }
-            Operation::Setlkw(op) => task!(setlkw, op),
-            Operation::Access(op) => task!(access, op),
-            Operation::Fallocate(op) => task!(fallocate, op),
-            Operation::Lseek(op) => task!(lseek, op, |ticket, answer| ticket
-                .answer(answer.map(Number64))),
-            Operation::CopyFileRange(op) => task!(copy_file_range, op, |ticket, answer| {
+            Operation::Setlkw(op) => work!(setlkw, op),
+            Operation::Access(op) => work!(access, op),
+            Operation::Fallocate(op) => work!(fallocate, op),
+            Operation::Lseek(op) => work!(lseek, op, |answer| answer.map(Number64)),
+            Operation::CopyFileRange(op) => work!(copy_file_range, op, |answer| {
                 // Cannot be more than the length asked for, which has 32 bits.
-                ticket
-                    .answer(answer.map(|copied| Number32(copied.min(u64::from(u32::MAX)) as u32)));
+                answer.map(|copied| Number32(copied.min(u64::from(u32::MAX)) as u32))
             }),
             Operation::CopyFileRange64(op) => {
-                task!(copy_file_range, op, |ticket, answer| ticket
-                    .answer(answer.map(Number64)))
+                work!(copy_file_range, op, |answer| answer.map(Number64))
             }
-            Operation::Bmap(op) => task!(bmap, op, |ticket, answer| ticket
-                .answer(answer.map(Number64))),
-            Operation::Ioctl(op) => task!(ioctl, op),
-            Operation::Poll(op) => task!(poll, op, |ticket, answer| ticket
-                .answer(answer.map(Number32))),
-            Operation::Statx(op) => task!(statx, op),
+            Operation::Bmap(op) => work!(bmap, op, |answer| answer.map(Number64)),
+            Operation::Ioctl(op) => work!(ioctl, op),
+            Operation::Poll(op) => work!(poll, op, |answer| answer.map(Number32)),
+            Operation::Statx(op) => work!(statx, op),
             Operation::Forget(batch) => {
                 give_back(hold, unique);
-                Box::pin(async move { lane.fs.forget(batch).await })
+                let task = Box::pin(async move { lane.fs.forget(batch).await });
+                self.drive_unanswered(unique, task);
+                return buffer;
             }
             Operation::Retrieved(head) => {
                 let data = payload(buffer, &hold, head.size);
@@ -148,28 +151,26 @@ impl<F: FileSystem> Lane<F> {
                 };
                 give_back(hold, unique);
                 call.unique.0 &= !RETRIEVED;
-                self.drive(
-                    unique,
-                    Box::pin(async move { lane.fs.retrieved(call, op).await }),
-                );
+                let task = Box::pin(async move { lane.fs.retrieved(call, op).await });
+                self.drive_unanswered(unique, task);
                 return None;
             }
             Operation::Interrupt(target) => {
-                self.desk.kit.interrupts.interrupt(target);
+                self.desk.kit.waits.interrupt(target);
                 give_back(hold, unique);
                 return buffer;
             }
             Operation::Destroy => {
-                ticket(self, hold).answer(());
+                ticket(hold).answer(Answer::empty());
                 return buffer;
             }
             Operation::Unsupported(opcode) => {
                 debug!(opcode, "a request of a kind that is not supported");
-                ticket(self, hold).answer(Err::<(), _>(Errno::ENOSYS));
+                ticket(hold).answer(Answer::error(Errno::ENOSYS));
                 return buffer;
             }
         };
-        self.drive(unique, task);
+        self.drive(order, ticket(hold), work);
         buffer
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tracing::error;
 
 use super::Desk;
-use crate::answer::{Answer, IntoAnswer};
+use crate::answer::Answer;
 use crate::transport::ring::Hold;
 use crate::{Errno, Unique};
 
 /// Answers EIO when dropped unused: a handler that panicked, or a task that its executor gave up.
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     desk: Arc<Desk>,
     unique: Unique,
     /// If the request came through a ring.
@@ -31,8 +31,8 @@ impl Ticket {
         }
     }
 
-    pub fn answer(mut self, answer: impl IntoAnswer) {
-        self.send(answer.into_answer());
+    pub fn answer(mut self, answer: Answer) {
+        self.send(answer);
     }
 
     fn send(&mut self, mut answer: Answer) {

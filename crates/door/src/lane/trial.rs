@@ -10,11 +10,11 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socke
 
 use super::{Desk, Kit, Lane, LaneCounts, Spawner};
 use crate::buffer::Pool;
-use crate::interrupt::Interrupts;
 use crate::limits::{IN_HEADER, OUT_HEADER, PAYLOAD_MIN};
 use crate::request::{Dialect, Operation, Request};
 use crate::transport::Device;
 use crate::transport::ring::{HEADERS, Loose};
+use crate::waits::Waits;
 use crate::wire::{Header, Opcode};
 use crate::{Errno, FileSystem};
 
@@ -80,7 +80,7 @@ impl<F: FileSystem> Door<F> {
             device: Arc::new(Device::of(ours)),
             kit: Arc::new(Kit {
                 pool: Arc::new(Pool::new(PAYLOAD_MIN)),
-                interrupts: Arc::new(Interrupts::new()),
+                waits: Arc::new(Waits::new(None)),
             }),
             dialect: Dialect { setxattr_ext },
             counts: Arc::new(LaneCounts::default()),

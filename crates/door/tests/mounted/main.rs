@@ -14,6 +14,8 @@ const TRANSPORT: gupfs_door::Transport = gupfs_door::Transport::Device;
 mod memfs;
 
 mod files;
+mod gated;
+mod in_time;
 mod life;
 mod map;
 mod notices;

@@ -13,6 +13,10 @@ mod places;
 
 #[path = "../mounted/files.rs"]
 mod files;
+#[path = "../mounted/gated.rs"]
+mod gated;
+#[path = "../mounted/in_time.rs"]
+mod in_time;
 #[path = "../mounted/life.rs"]
 mod life;
 #[path = "../mounted/map.rs"]

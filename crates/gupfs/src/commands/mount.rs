@@ -1,6 +1,7 @@
 //! `gupfs mount`: the file system of servers elsewhere, on this host.
 
 use super::up::Logging;
+use crate::amount::Deadline;
 use crate::cluster::TlsFlags;
 use crate::config::{Config, Permissions, Transport};
 use crate::daemon::{self, block_on};
@@ -18,7 +19,7 @@ use std::path::PathBuf;
   gupfs mount node1:7700 /mnt/gupfs --key /etc/gupfs/cluster.key
 
 It stays in the foreground; Ctrl-C, SIGTERM, `gupfs stop MNT` or `umount MNT` end it. While servers are away calls wait, \
-and `gupfs status MNT` says for what.
+and `gupfs status MNT` says for what; past the deadline they fail with ETIMEDOUT, and a killed program ends at once.
 
 Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments, configuration, key or mount \
 point · 3 the metadata server cannot be reached")]
@@ -52,6 +53,9 @@ pub struct Mount {
     /// leaves some checks out (see the manual) [default: kernel]
     #[arg(long, value_enum, value_name = "WHO", hide_possible_values = true)]
     permissions: Option<Permissions>,
+    /// How long a call waits for servers that are away before it fails with ETIMEDOUT: 90s, 2min, none [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<Deadline>,
     /// No changes through this mount
     #[arg(long)]
     read_only: bool,
@@ -71,6 +75,7 @@ impl Mount {
         mount.allow_other = self.allow_other.or(mount.allow_other);
         mount.transport = self.transport.or(mount.transport);
         mount.permissions = self.permissions.or(mount.permissions);
+        mount.deadline = self.deadline.or(mount.deadline);
         mount.read_only = mount.read_only.or(self.read_only.then_some(true));
         let missing = |what: &str, advice: &str| {
             Trouble::new(format!("no {what} is given"))

@@ -6,7 +6,7 @@
 
 mod explain;
 
-use crate::amount::Size;
+use crate::amount::{Deadline, Size};
 use crate::exit::{Exit, Outcome, Trouble};
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -60,6 +60,7 @@ pub struct Mount {
     pub read_ahead: Option<Size>,
     pub transport: Option<Transport>,
     pub threads: Option<u16>,
+    pub deadline: Option<Deadline>,
     pub atime: Option<Atime>,
     pub permissions: Option<Permissions>,
 }
@@ -193,7 +194,7 @@ mod tests {
             "[mount]\nallow_other = true\nreadahead = \"8MiB\"\n",
             expect![[r#"
                 gupfs.conf, line 3: there is no key 'readahead' in [mount].
-                  → 'read_ahead' was probably meant; all keys here: point, allow_other, read_only, read_ahead, transport, threads, atime, permissions."#]],
+                  → 'read_ahead' was probably meant; all keys here: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, permissions."#]],
         );
         check(
             "[motn]\nallow_other = true\n",
@@ -215,6 +216,18 @@ mod tests {
             "\n[mount]\nread_ahead = \"much\"\n",
             expect![[
                 r#"gupfs.conf, line 3: read_ahead: 'much' is not a size; write a number and one of B, KiB, MiB, GiB, TiB."#
+            ]],
+        );
+        check(
+            "[mount]\ndeadline = \"soon\"\n",
+            expect![[
+                r#"gupfs.conf, line 2: deadline: 'soon' is no deadline; write a number and s, min or h, or none."#
+            ]],
+        );
+        check(
+            "[mount]\ndeadline = \"0s\"\n",
+            expect![[
+                r#"gupfs.conf, line 2: deadline: '0s' is no deadline: nothing would be waited for; write none for no deadline."#
             ]],
         );
         check(

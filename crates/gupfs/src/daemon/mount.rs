@@ -1,7 +1,7 @@
 //! `gupfs mount`: the file system of servers elsewhere, on this host.
 
 use super::start_metrics;
-use crate::amount::show_time;
+use crate::amount::{Deadline, show_time};
 use crate::cluster::{
     Lines, MDS_PORT, Recalled, greet_again, identity, read_key, read_tls, with_port,
 };
@@ -13,6 +13,7 @@ use crate::node::{
     Answers, MountWish, Mounted, Parts, Told, client_options, judge_kernel, say, try_kernel,
 };
 use gupfs_client::{Client, Route};
+use gupfs_mount::InTime;
 use gupfs_proto::Refusal;
 use gupfs_rpc::{Hosts, Line, LineOptions, Role};
 use gupfs_world::{BootTime, World};
@@ -111,6 +112,9 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         point: &settings.point,
         config: &config.mount,
         shared: true,
+        in_time: Some(InTime {
+            deadline: config.mount.deadline.unwrap_or(Deadline::DEFAULT).time(),
+        }),
         json: settings.json,
     };
     let judgement = judge_kernel(trial, world).await?;
@@ -138,7 +142,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     greeting.stop();
     let parted = tokio::select! {
         parted = client.stop() => parted,
-        () = world.clock.sleep(PARTING) => Err(Refusal::TimedOut("the last words to the servers".into())),
+        () = world.clock.sleep(PARTING) => Err(Refusal::TimedOut(last_words(&parts))),
     };
     drop(control);
     let _ = std::fs::remove_dir(&run);
@@ -149,4 +153,18 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     })?;
     say(settings.json, "stopped", "stopped; everything is kept");
     Ok(())
+}
+
+/// Whom the last words were for, as far as is known who is away.
+fn last_words(parts: &Parts) -> String {
+    let lines = parts.lines.iter().flat_map(|lines| lines.status());
+    let all = lines.chain(parts.line.iter().map(|line| line.status()));
+    let away = all.filter(|line| !line.connected || line.open_questions > 0);
+    let away: Vec<String> = away
+        .map(|line| format!("{} at {}", line.whom, line.to))
+        .collect();
+    match away.is_empty() {
+        true => "the last words to the servers".into(),
+        false => format!("the last words to {}", away.join(", ")),
+    }
 }

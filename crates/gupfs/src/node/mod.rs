@@ -102,6 +102,8 @@ impl Node {
             point: &settings.point,
             config: &settings.config.mount,
             shared: settings.listen.is_some(),
+            // What it waits for is in this process.
+            in_time: None,
             json: settings.json,
         };
         let mounted = match judge_kernel(trial, world).await {

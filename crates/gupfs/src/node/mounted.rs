@@ -7,7 +7,7 @@ use crate::exit::{Outcome, Trouble};
 use crate::kernel::{self, Judgement, Trial, Which};
 use gupfs_client::Client;
 use gupfs_door::over_io_uring::{self, Support};
-use gupfs_mount::Mount;
+use gupfs_mount::{InTime, Mount};
 use gupfs_world::World;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub struct MountWish<'a> {
     pub config: &'a config::Mount,
     /// Others may mount it too: nothing is kept that they could change.
     pub shared: bool,
+    /// Servers may be away.
+    pub in_time: Option<InTime>,
     pub json: bool,
 }
 
@@ -52,6 +54,7 @@ impl Mounted {
             options = options.shared();
             options.kernel_permissions = config.permissions != Some(Permissions::Servers);
         }
+        options.in_time = wish.in_time;
         if let Some(size) = config.read_ahead {
             options.read_ahead_kib = Some((size.0 >> 10) as u32);
         }

@@ -63,6 +63,8 @@ struct MountStatus {
     /// Of these, those that could not be answered at once.
     parked: u64,
     under_way: u64,
+    /// Answered with an error since they took too long or their program was killed, and still under way.
+    late: u64,
     bytes_read: u64,
     bytes_written: u64,
     /// Finished since the start: (operation, how many, of these with an error).
@@ -113,6 +115,7 @@ fn mount_status(mount: &Mount) -> MountStatus {
         requests: counts.requests,
         parked: counts.parked,
         under_way: stats.under_way,
+        late: counts.late as u64,
         bytes_read: stats.read_bytes,
         bytes_written: stats.written_bytes,
         operations: stats
@@ -145,6 +148,13 @@ impl Status {
                 show_size(mount.bytes_read),
                 show_size(mount.bytes_written)
             );
+            if mount.late > 0 {
+                let _ = writeln!(
+                    out,
+                    "          {} calls go on though their programs have an error or were killed; what follows on the same file or directory waits for them",
+                    show_count(mount.late)
+                );
+            }
         }
         if let Some(client) = &self.client {
             let _ = writeln!(

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// How often a mount that is in use is tried again after a signal.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// How long an end by force waits for what the kernel still has to write.
+const WRITE_BACK: Duration = Duration::from_secs(5);
+
 /// Somebody who just looks (a desktop, a monitor) keeps a mount busy for a moment: a stop is tried so often before it is
 /// refused.
 const TRIES: u32 = 4;
@@ -73,17 +76,14 @@ impl Mounted {
 
     /// Err says who uses it.
     async fn unmount(&self, force: bool) -> Result<(), String> {
+        if force {
+            self.write_back().await;
+        }
         let mount: Arc<Mount> = self.mount.clone();
         let unmounted = move || {
             let session = mount.session();
             if !force {
                 return session.try_unmount();
-            }
-            // What programs wrote through mappings lies in the kernel's page cache only; the abort below would drop it.
-            if let Err(error) =
-                std::fs::File::open(mount.at()).and_then(|root| Ok(rustix::fs::syncfs(root)?))
-            {
-                tracing::warn!(%error, "what was written through mappings may be lost");
             }
             let outcome = session.unmount();
             // Out of the tree, but who uses it would keep it, and us, alive: their calls fail from here on.
@@ -102,6 +102,25 @@ impl Mounted {
                 tracing::error!(%error, point = %at, "cannot unmount");
                 Err(format!("cannot unmount '{at}': {error}"))
             }
+        }
+    }
+}
+
+impl Mounted {
+    /// What programs wrote through mappings lies in the kernel's page cache only; an abort would drop it. Servers that are away
+    /// do not hold up the end: what waits for them ends with the abort.
+    async fn write_back(&self) {
+        let at = self.mount.at().to_owned();
+        let sync = move || {
+            let root = std::fs::File::open(at)?;
+            Ok::<(), std::io::Error>(rustix::fs::syncfs(root)?)
+        };
+        let why = tokio::select! {
+            synced = self.world.tasks.blocking(sync) => synced.err().map(|error| error.to_string()),
+            () = self.world.clock.sleep(WRITE_BACK) => Some("servers do not answer".into()),
+        };
+        if let Some(why) = why {
+            tracing::warn!(why, "what was written through mappings may be lost");
         }
     }
 }

@@ -9,6 +9,7 @@ mod agree;
 mod encrypted;
 #[path = "../power_cut/images.rs"]
 mod images;
+mod in_time;
 mod load;
 mod posix;
 mod power;

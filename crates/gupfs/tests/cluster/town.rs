@@ -1,6 +1,7 @@
 //! Daemons that are started, killed and started again, and gone when the test ends.
 
 use crate::running::{PATIENCE, command, gupfs, wait_until_unmounted};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
@@ -40,10 +41,18 @@ impl Daemon {
         (self.child, self.ready) = (child, ready);
     }
 
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// SIGTERM; the exit code.
     pub fn stop(&mut self) -> i32 {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
+        self.ends()
+    }
+
+    /// The exit code.
+    pub fn ends(&mut self) -> i32 {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -218,6 +227,7 @@ impl Town {
         self.mount_with(&[])
     }
 
+    /// With more arguments.
     pub fn mount_with(&mut self, more: &[&str]) -> PathBuf {
         let point = self.root().join(format!("mnt{}", self.mounts.len()));
         std::fs::create_dir(&point).unwrap();
@@ -239,6 +249,12 @@ impl Town {
             daemon,
         });
         point
+    }
+
+    /// What `gupfs status` of a mount says.
+    pub fn status_of(mount: &Path) -> serde_json::Value {
+        let output = gupfs(["status", "--json", &text(mount)]);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
     }
 
     /// What `gupfs status` of the metadata server says.

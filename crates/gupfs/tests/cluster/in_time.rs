@@ -1,0 +1,292 @@
+//! Servers that are away: an error and never a hang, and nothing is left of it when they are back.
+
+use crate::running::{can_mount, command, wait_until_unmounted};
+use crate::town::{Town, text};
+use rustix::process::Signal;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// Nothing here may take longer than its deadline and this.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A path needs several questions: of each name Linux asks twice if it knew it, and programs look around before they start.
+const BY_PATH: Duration = Duration::from_secs(5 * DEADLINE.as_secs());
+
+/// Long enough for an object: files up to 4 KiB lie in their inode.
+const LONG: usize = 300_000;
+
+/// What it returns, within a time: a thread that hangs is left behind.
+fn within<T: Send + 'static>(
+    time: Duration,
+    what: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (tell, told) = channel();
+    std::thread::spawn(move || tell.send(run()));
+    let said = told.recv_timeout(time);
+    said.unwrap_or_else(|_| panic!("{what} takes longer than {time:?}"))
+}
+
+fn times_out<T: Send + 'static>(what: &str, run: impl FnOnce() -> io::Result<T> + Send + 'static) {
+    times_out_within(DEADLINE, what, run);
+}
+
+fn times_out_within<T: Send + 'static>(
+    time: Duration,
+    what: &str,
+    run: impl FnOnce() -> io::Result<T> + Send + 'static,
+) {
+    let outcome = within(time + GRACE, what, move || run().map(drop));
+    let error = outcome.err().and_then(|error| error.raw_os_error());
+    assert_eq!(error, Some(libc::ETIMEDOUT), "{what}");
+}
+
+/// A program of its own, as people run it, and what it says.
+fn program(line: &str) -> Child {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &format!("exec {line}")])
+        .env("LC_ALL", "C");
+    let quiet = shell.stdin(Stdio::null()).stdout(Stdio::null());
+    quiet.stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn program_times_out(line: &str) {
+    let child = program(line);
+    let output = within(BY_PATH + GRACE, line, move || {
+        child.wait_with_output().unwrap()
+    });
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{line}");
+    assert!(said.contains("Connection timed out"), "{line}: {said}");
+}
+
+/// It waits already, and is gone within a second after this.
+fn is_killed_at_once(mut child: Child, what: &str) {
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none(), "{what} does not wait");
+    child.kill().unwrap();
+    within(Duration::from_secs(1), what, move || child.wait().unwrap());
+}
+
+/// Nothing is under way, nothing is open: as if nothing had happened.
+fn all_is_over(mount: &Path) {
+    let begun = Instant::now();
+    loop {
+        let status = Town::status_of(mount);
+        let (mount, client) = (&status["mount"], &status["client"]);
+        let waiting = client["waiting"].as_array().unwrap().len();
+        if mount["late"] == 0 && waiting == 0 && client["open_files"] == 0 {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{status:#}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn deadline(town: &mut Town) -> std::path::PathBuf {
+    town.mount_with(&["--deadline", "2s"])
+}
+
+#[test]
+fn calls_end_at_the_deadline_while_the_metadata_server_is_away() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 0);
+    let (a, b) = (deadline(&mut town), town.mount());
+    fs::create_dir(a.join("d")).unwrap();
+    for name in ["f", "d/f"] {
+        fs::write(a.join(name), vec![1; LONG]).unwrap();
+    }
+    let file = OpenOptions::new().write(true).open(a.join("f")).unwrap();
+    file.write_at(&[2; 10], 0).unwrap();
+    town.mds.signal(Signal::STOP);
+    let path = |name: &str| a.join(name);
+    program_times_out(&format!("cat {}", text(&path("d/f"))));
+    program_times_out(&format!("ls {}", text(&path("d"))));
+    program_times_out(&format!("touch {}", text(&path("new"))));
+    program_times_out(&format!("mkdir {}", text(&path("made"))));
+    let name = path("d/f");
+    times_out_within(BY_PATH, "unlink", move || fs::remove_file(name));
+    times_out("fsync", move || file.sync_all());
+    assert!(Town::status_of(&a)["mount"]["late"].as_u64() > Some(0));
+    town.mds.signal(Signal::CONT);
+    all_is_over(&a);
+    // What was told to have failed was done or was not; what was told to be done is there, and everything works.
+    for mount in [&a, &b] {
+        let bytes = fs::read(mount.join("f")).unwrap();
+        assert!(bytes[..10] == [2; 10] && bytes[10..] == vec![1; LONG - 10]);
+    }
+    let _ = fs::remove_file(a.join("new"));
+    let _ = fs::remove_dir(a.join("made"));
+    fs::remove_dir_all(b.join("d")).unwrap();
+    fs::write(a.join("f"), "at last").unwrap();
+    assert_eq!(fs::read(b.join("f")).unwrap(), b"at last");
+    town.wait_until("purged", |status| status["mds"]["purging"] == 0);
+    all_is_over(&a);
+    town.stop();
+}
+
+#[test]
+fn calls_end_at_the_deadline_while_an_object_server_is_away() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 0);
+    let (a, b) = (deadline(&mut town), town.mount());
+    fs::write(a.join("f"), vec![1; LONG]).unwrap();
+    let file = OpenOptions::new().write(true).open(a.join("f")).unwrap();
+    let again = file.try_clone().unwrap();
+    let synced = file.try_clone().unwrap();
+    town.osses[0].kill();
+    times_out("write", move || file.write_at(&[2; LONG], 0));
+    // It is still under way: what comes behind it has not begun.
+    times_out("the second write", move || again.write_at(&[3; LONG], 0));
+    times_out("fsync", move || synced.sync_all());
+    program_times_out(&format!("cat {}", text(&a.join("f"))));
+    let said = crate::running::gupfs([Path::new("status"), &a]).stdout;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.contains("calls go on though"), "{said}");
+    assert!(said.contains("write asked ost"), "{said}");
+    // Others go on.
+    within(GRACE, "what needs no object", {
+        let a = a.clone();
+        move || {
+            fs::write(a.join("small"), "in its inode").unwrap();
+            fs::rename(a.join("small"), a.join("renamed")).unwrap();
+            assert_eq!(fs::read(a.join("renamed")).unwrap(), b"in its inode");
+        }
+    });
+    town.osses[0].start_again();
+    all_is_over(&a);
+    // The first write is there, the second never was; whoever writes now has the last word.
+    for mount in [&a, &b] {
+        assert!(fs::read(mount.join("f")).unwrap() == vec![2; LONG]);
+    }
+    let file = OpenOptions::new().write(true).open(a.join("f")).unwrap();
+    file.write_at(&[4; LONG], 0).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    assert!(fs::read(b.join("f")).unwrap() == vec![4; LONG]);
+    all_is_over(&a);
+    town.stop();
+}
+
+#[test]
+fn a_killed_program_does_not_wait_for_a_server_that_is_away() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 0);
+    let mount = town.mount_with(&["--deadline", "none"]);
+    let path = |name: &str| text(&mount.join(name));
+    fs::create_dir(mount.join("d")).unwrap();
+    fs::write(mount.join("f"), vec![1; LONG]).unwrap();
+    town.osses[0].signal(Signal::STOP);
+    let reads = format!("cat {}", path("f"));
+    is_killed_at_once(program(&reads), "read");
+    let writes = format!(
+        "dd if=/dev/zero of={} bs=300000 count=1 conv=notrunc",
+        path("f")
+    );
+    is_killed_at_once(program(&writes), "write");
+    town.osses[0].signal(Signal::CONT);
+    all_is_over(&mount);
+    assert!(fs::read(mount.join("f")).unwrap() == vec![0; LONG]);
+    town.mds.signal(Signal::STOP);
+    for line in ["ls", "touch", "mkdir", "rm"] {
+        // Each in a directory of its own: the kernel lets only one program at a time change a directory.
+        let name = if line == "ls" {
+            "d"
+        } else {
+            &format!("d/{line}")
+        };
+        is_killed_at_once(program(&format!("{line} {}", path(name))), line);
+    }
+    town.mds.signal(Signal::CONT);
+    all_is_over(&mount);
+    fs::remove_dir_all(mount.join("d")).unwrap();
+    town.wait_until("purged", |status| status["mds"]["purging"] == 0);
+    town.stop();
+}
+
+#[test]
+fn an_unmount_by_force_works_whoever_is_away() {
+    if !can_mount() {
+        return;
+    }
+    for how in [
+        "umount -f",
+        "umount -l",
+        "gupfs stop --force",
+        "two signals",
+    ] {
+        let mut town = Town::new(1, 0);
+        let mount = town.mount_with(&["--deadline", "none"]);
+        fs::write(mount.join("f"), vec![1; LONG]).unwrap();
+        let open = File::open(mount.join("f")).unwrap();
+        town.mds.signal(Signal::STOP);
+        town.osses[0].signal(Signal::STOP);
+        let mut waits = program(&format!("cat {}", text(&mount.join("f"))));
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(waits.try_wait().unwrap().is_none());
+        let (begun, at) = (Instant::now(), text(&mount));
+        match how {
+            "two signals" => {
+                town.mounts[0].daemon.signal(Signal::TERM);
+                std::thread::sleep(Duration::from_secs(1));
+                town.mounts[0].daemon.signal(Signal::TERM);
+            }
+            "gupfs stop --force" => {
+                // What it says last comes when the process has ended.
+                let mut stop = command();
+                drop(stop.args(["stop", "--force", &at]).spawn().unwrap());
+            }
+            line => {
+                let (program, flag) = line.split_once(' ').unwrap();
+                let mut umount = Command::new(program);
+                umount.args([flag, &at]);
+                within(GRACE, how, move || umount.output().unwrap());
+            }
+        }
+        if how == "umount -l" {
+            // It is out of the tree, and who uses it still does, until he is killed.
+            wait_until_unmounted(&mount);
+            waits.kill().unwrap();
+            drop(open);
+        }
+        within(Duration::from_secs(10), how, move || waits.wait().unwrap());
+        eprintln!("{how}: {:?}", begun.elapsed());
+        // It says that not everything could be told.
+        assert_eq!(town.mounts[0].daemon.ends(), 1, "{how}");
+        eprintln!("{how}, the end: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(45), "{how}");
+        wait_until_unmounted(&mount);
+    }
+}
+
+#[test]
+fn a_mount_that_dies_while_servers_are_away_is_taken_away() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 0);
+    let mount = town.mount_with(&["--deadline", "none"]);
+    fs::write(mount.join("f"), vec![1; LONG]).unwrap();
+    town.mds.signal(Signal::STOP);
+    let mut waits = program(&format!("cat {}", text(&mount.join("f"))));
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(waits.try_wait().unwrap().is_none());
+    town.mounts[0].daemon.kill();
+    let status = within(Duration::from_secs(5), "cat", move || waits.wait().unwrap());
+    assert!(!status.success());
+    wait_until_unmounted(&mount);
+}
