@@ -5,10 +5,11 @@
 //! asked how they stand.
 
 use crate::core::Core;
-use crate::limits::{FENCE_ANSWER, OST_CALLS};
+use crate::limits::{FENCE_AGAIN, FENCE_ANSWER, OST_CALLS};
 use crate::together;
 use gupfs_proto::data::Op;
 use gupfs_proto::{OstId, Refusal, SessionId};
+use gupfs_world::BootTime;
 
 impl Core {
     /// Returns when no OST begins anything in the name of a session that has ended.
@@ -16,22 +17,28 @@ impl Core {
         let Some(permits) = self.targets.permits() else {
             return;
         };
-        let fences = self.targets.all().into_iter().map(|ost| async move {
+        let until = permits.counts_until(session);
+        let all = self.targets.all().into_iter();
+        let fences = all.map(|ost| self.fence_until(session, ost, until));
+        let fenced = together::all(fences.collect(), OST_CALLS).await;
+        if fenced.contains(&false) {
+            tracing::info!(%session, "not every OST could be told that it has ended; its last pass is over");
+        }
+    }
+
+    /// Whether an OST has fenced the session. After a start OSTs are heard of within a second or two: they are tried again
+    /// until the last pass is over.
+    async fn fence_until(&self, session: SessionId, ost: OstId, until: BootTime) -> bool {
+        loop {
             let fenced = tokio::select! {
                 biased;
-                fenced = self.fence_at_now(session, ost) => fenced,
-                () = self.world.clock.sleep(FENCE_ANSWER) => Err(Refusal::TimedOut(format!("ost{ost}"))),
+                fenced = self.fence_at_now(session, ost) => fenced.is_ok(),
+                () = self.world.clock.sleep(FENCE_ANSWER) => false,
             };
-            fenced.is_ok()
-        });
-        let fenced = together::all(fences.collect(), OST_CALLS).await;
-        if fenced.into_iter().all(|fenced| fenced) {
-            return;
-        }
-        let until = permits.counts_until(session);
-        if self.world.clock.boot() < until {
-            tracing::info!(%session, "not every OST could be told that it has ended; its last pass is waited out");
-            self.world.clock.sleep_until(until).await;
+            if fenced || self.world.clock.boot() >= until {
+                return fenced;
+            }
+            self.world.clock.sleep(FENCE_AGAIN).await;
         }
     }
 

@@ -26,6 +26,9 @@ pub const NOT_HEARD_YET: Duration = Duration::from_millis(50);
 /// How long an OST may take to say that it has fenced a session, before the session's last pass is waited out instead.
 pub const FENCE_ANSWER: Duration = Duration::from_secs(5);
 
+/// Before an OST that could not be told is tried again, while that pass counts.
+pub const FENCE_AGAIN: Duration = Duration::from_millis(200);
+
 /// How long a chore waits before it asks an OST again that gave an error.
 pub const RETRY: Duration = Duration::from_secs(2);
 
