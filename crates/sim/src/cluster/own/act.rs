@@ -520,10 +520,10 @@ impl Own {
     /// Its bytes and all names survive a power cut from now on; `in_peace`: none came meanwhile.
     fn has_synced(&mut self, ino: InodeId, in_peace: bool) {
         let now = self.site.troubles.cuts();
-        if let Some(known) = self.contents.get_mut(&ino) {
-            if FSYNC_NOTICES_LOST_BYTES || known.since == now.objects {
-                known.content.synced_if_answered();
-            }
+        if let Some(known) = self.contents.get_mut(&ino)
+            && (FSYNC_NOTICES_LOST_BYTES || known.since == now.objects)
+        {
+            known.content.synced_if_answered();
         }
         if in_peace && now.metadata == self.cuts.metadata && !self.names.is_torn() {
             self.names.synced();
