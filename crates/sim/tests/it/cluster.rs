@@ -20,7 +20,7 @@ const RARE: [(&str, u64); 19] = [
     ("power cut of the metadata server", 20),
     ("read of a file without a name", 40),
     ("recall crossed a restart", 30),
-    ("session ended", 40),
+    ("session ended", 8),
     ("torn log record", 1),
     ("unsynced bytes at a power cut", 200),
 ];
