@@ -20,9 +20,9 @@ impl Client {
             return Ok(());
         }
         loop {
-            let kept = self.view.leave();
+            let (of, kept) = self.view.leave();
             let sent = self.world.clock.boot();
-            let reply = self.say_again(life, &kept).await;
+            let reply = self.say_again(life, of, &kept).await;
             match reply.result {
                 Ok(_) => {
                     tracing::info!(%session, %life, said_again = kept.len(), "the metadata server was started again; the session goes on");
@@ -42,7 +42,7 @@ impl Client {
     }
 
     /// In parts that fit into a message; the reply to the last one, or to the first that was refused.
-    async fn say_again(&self, life: OwnerEpoch, kept: &[Kept]) -> meta::Reply {
+    async fn say_again(&self, life: OwnerEpoch, of: OwnerEpoch, kept: &[Kept]) -> meta::Reply {
         let mut rest = kept;
         loop {
             let (part, more) = rest.split_at(part_of(rest));
@@ -56,6 +56,7 @@ impl Client {
                 life,
                 seen: Seq(0),
                 op: Op::Return {
+                    of,
                     kept: part.to_vec(),
                     last,
                 },

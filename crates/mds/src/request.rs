@@ -48,8 +48,8 @@ impl Core {
                 let pass = self.renew(request.session)?;
                 return Ok(Answer::Renewed { pass });
             }
-            meta::Op::Return { kept, last } => {
-                return self.come_back(request.session, kept, *last).await;
+            meta::Op::Return { of, kept, last } => {
+                return self.come_back(request.session, *of, kept, *last).await;
             }
             _ => self.after_grace(who).await?,
         }

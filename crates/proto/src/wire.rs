@@ -45,7 +45,7 @@ const _: () = {
 pub const SPOKEN: [(Kind, u8, u8); 5] = [
     (Kind::LINK, 1, 1),
     // 2: changes said again. 3: capabilities (`capability`).
-    (Kind::META, 3, 3),
+    (Kind::META, 4, 4),
     // 2: capabilities.
     (Kind::DATA, 2, 2),
     (Kind::RECALL, 1, 1),

@@ -29,6 +29,8 @@ pub struct Possible<M: Model> {
     asked: BTreeMap<Ticket, Asked<M::Op>>,
     /// Every state that it may have been in, and the last moment of it. As far back as the last sync, or the oldest look.
     was: BTreeMap<M::State, u64>,
+    /// The same of the time before the last power cuts: a look that began then may have seen it.
+    was_before_cuts: BTreeMap<M::State, u64>,
     next: Ticket,
 }
 
@@ -49,6 +51,7 @@ impl<M: Model> Possible<M> {
         let done = BTreeMap::new();
         Possible {
             was: BTreeMap::from([(state.clone(), 0)]),
+            was_before_cuts: BTreeMap::new(),
             may_be: BTreeSet::from([May { state, done }]),
             asked: BTreeMap::new(),
             next: 0,
@@ -101,7 +104,8 @@ impl<M: Model> Possible<M> {
             let is_now = self.may_be.iter().any(|may| may.state == *state);
             !is_now && *until >= since && fits(state)
         };
-        if self.was.iter().any(earlier) {
+        let crossed_a_cut = |(state, until): (&M::State, &u64)| *until >= since && fits(state);
+        if self.was.iter().any(earlier) || self.was_before_cuts.iter().any(crossed_a_cut) {
             return true;
         }
         let mut left = BTreeSet::new();
@@ -126,7 +130,7 @@ impl<M: Model> Possible<M> {
             done: BTreeMap::new(),
         };
         self.may_be = states.into_iter().map(may).collect();
-        self.was.clear();
+        self.was_before_cuts.append(&mut self.was);
         let now_is = self.may_be.clone();
         self.remember(now, &now_is);
     }
@@ -266,6 +270,22 @@ mod tests {
         assert!(number.answered(5, one, |_| true));
         assert!(number.looked(5, 6, |is| *is == 0));
         assert!(!number.looked(6, 7, |is| *is == 0));
+    }
+
+    #[test]
+    fn a_look_across_a_power_cut_may_have_seen_what_was_before_and_undoes_nothing() {
+        let mut number = Possible::<Number>::new(0);
+        for (now, value) in [(2, 1), (4, 2)] {
+            let ticket = number.ask(value);
+            assert!(number.answered(now, ticket, |_| true));
+        }
+        number.cut(5);
+        assert!(number.looked(3, 9, |is| *is == 1));
+        // The cut need not have undone anything for that.
+        assert!(number.states().any(|is| *is == 2));
+        // What began after it sees what it left, and all agree from then on.
+        assert!(number.looked(6, 9, |is| *is == 1));
+        assert!(!number.looked(10, 11, |is| *is == 2));
     }
 
     #[test]
