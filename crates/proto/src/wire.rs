@@ -47,7 +47,7 @@ pub const SPOKEN: [(Kind, u8, u8); 5] = [
     // 2: changes said again. 3: capabilities (`capability`).
     (Kind::META, 4, 4),
     // 2: capabilities.
-    (Kind::DATA, 2, 2),
+    (Kind::DATA, 3, 3),
     (Kind::RECALL, 1, 1),
     (Kind::CLUSTER, 2, 2),
 ];
