@@ -188,6 +188,13 @@ impl<F: FileSystem> Lane<F> {
             self.desk.counts.parked.fetch_add(1, Ordering::Relaxed);
             // Before the spawner has it: from the handler's next poll on an interrupt must find it.
             let waiting = waits.enter(order, ticket, begun);
+            // Not after what is late: a killed program closes its files as it ends, and nothing ends that wait.
+            if !begun
+                && order.is_close()
+                && let Some(ticket) = waiting.take_ticket()
+            {
+                ticket.answer(Answer::empty());
+            }
             (self.spawner)(Box::pin(self.clone().finish(work, waiting)));
         }));
         if driven.is_err() {

@@ -119,7 +119,13 @@ impl Stranger {
             layout: None,
         };
         let kept = vec![lie];
-        let said = self.ask(Op::Return { kept, last: true }).await;
+        let said = self
+            .ask(Op::Return {
+                kept,
+                locks: Vec::new(),
+                last: true,
+            })
+            .await;
         assert_eq!(said, Err(Refusal::SessionEnded));
     }
 

@@ -65,6 +65,7 @@ impl Core {
             let kept = self.register_recorded().await?;
             report.kept_sessions = kept.len() as u64;
             self.removals.expect();
+            self.locks.expect(&kept);
             let cleared = self.clear_up(Dead::AllBut(&kept)).await?;
             if !in_order {
                 self.grace.expect(kept);
