@@ -39,6 +39,12 @@ fn waits(user: &User, file: &Arc<OpenFile>, wish: LockWish) -> Waiting {
     tokio::spawn(async move { client.lock(&file, wish, pending()).await })
 }
 
+/// What comes of it, before the test is over.
+async fn over(waiting: Waiting) -> Result<(), Refusal> {
+    let over = tokio::time::timeout(Duration::from_secs(300), waiting);
+    over.await.expect("it waits").unwrap()
+}
+
 async fn try_lock(user: &User, file: &Arc<OpenFile>, wish: LockWish) -> Result<(), Refusal> {
     user.client.try_lock(file, wish).await
 }
@@ -143,7 +149,7 @@ async fn a_lock_that_comes_after_its_file_was_closed_is_not_kept() {
     one.client.release(mine.id()).await.unwrap();
     two.client.unlock(&his, flock(1, Shared)).await.unwrap();
     seconds(1).await;
-    assert_eq!(waiting.await.unwrap(), Err(Refusal::Stale));
+    assert_eq!(over(waiting).await, Err(Refusal::Stale));
     assert_eq!(site.servers.mds.status().await.locks, 0);
 }
 
@@ -177,7 +183,7 @@ async fn who_waits_gets_it_when_it_is_free_and_the_status_says_for_what() {
         .unlock(&mine, bytes(1, 0, 9, Shared))
         .await
         .unwrap();
-    assert_eq!(waiting.await.unwrap(), Ok(()));
+    assert_eq!(over(waiting).await, Ok(()));
     let refused = try_lock(one, &mine, bytes(1, 0, 9, Exclusive)).await;
     assert_eq!(refused, Err(Refusal::WouldBlock));
     assert_eq!(site.servers.mds.status().await.waits, []);
@@ -217,9 +223,10 @@ async fn who_would_wait_for_ever_is_told_so() {
     let waiting = waits(one, &mine, bytes(1, 1, 1, Exclusive));
     seconds(1).await;
     let refused = two.client.lock(&his, bytes(1, 0, 0, Shared), pending());
-    assert_eq!(refused.await, Err(Refusal::Deadlock));
+    let refused = tokio::time::timeout(Duration::from_secs(60), refused);
+    assert_eq!(refused.await.unwrap(), Err(Refusal::Deadlock));
     two.client.unlock_at_close(&his, 1).await.unwrap();
-    assert_eq!(waiting.await.unwrap(), Ok(()));
+    assert_eq!(over(waiting).await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,13 +245,13 @@ async fn locks_of_a_client_that_is_gone_are_free_after_its_term() {
     seconds(1).await;
     site.cut_off(0);
     let begun = Instant::now();
-    assert_eq!(waiting.await.unwrap(), Ok(()));
+    assert_eq!(over(waiting).await, Ok(()));
     let waited = begun.elapsed();
     let expected = SERVER_TERM - Duration::from_secs(7)..SERVER_TERM + Duration::from_secs(3);
     assert!(expected.contains(&waited), "{waited:?}");
     // It learns that it has nothing any more, and neither waits for anything.
     site.reconnect(0);
-    assert_eq!(lost.await.unwrap(), Err(Refusal::Stale));
+    assert_eq!(over(lost).await, Err(Refusal::Stale));
     seconds(5).await;
     let stale = try_lock(one, &mine, bytes(1, 0, 9, Exclusive)).await;
     assert_eq!(stale, Err(Refusal::Stale));
@@ -276,7 +283,7 @@ async fn locks_outlive_the_metadata_server() {
         // Who has not come back may hold it.
         assert!(!early.is_finished() && !waiting.is_finished(), "{how}");
         site.reconnect(0);
-        assert_eq!(early.await.unwrap(), Err(Refusal::WouldBlock), "{how}");
+        assert_eq!(over(early).await, Err(Refusal::WouldBlock), "{how}");
         try_lock(&two, &his, flock(1, Shared)).await.unwrap();
         seconds(30).await;
         assert!(!waiting.is_finished(), "{how}");
@@ -284,7 +291,7 @@ async fn locks_outlive_the_metadata_server() {
             .unlock(&mine, bytes(1, 0, 9, Shared))
             .await
             .unwrap();
-        assert_eq!(waiting.await.unwrap(), Ok(()), "{how}");
+        assert_eq!(over(waiting).await, Ok(()), "{how}");
         one.close(mine).await;
         two.close(his).await;
         assert_eq!(site.servers.mds.status().await.locks, 0, "{how}");

@@ -120,7 +120,8 @@ async fn whatever_happens_to_the_server_no_two_hold_what_excludes_each_other() {
         }
         told.ends.store(true, Relaxed);
         for program in programs {
-            program.await.unwrap();
+            let ended = tokio::time::timeout(Duration::from_secs(300), program);
+            ended.await.expect("somebody waits for ever").unwrap();
         }
         for (user, file) in site.users.iter().zip(files) {
             user.close(file).await;
