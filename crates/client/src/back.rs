@@ -22,9 +22,9 @@ impl Client {
             return Ok(());
         }
         loop {
-            let (kept, locks) = (self.view.leave(), self.locks.leave());
+            let ((of, kept), locks) = (self.view.leave(), self.locks.leave());
             let sent = self.world.clock.boot();
-            let reply = self.say_again(life, &kept, &locks).await;
+            let reply = self.say_again(life, of, &kept, &locks).await;
             match reply.result {
                 Ok(_) => {
                     tracing::info!(%session, %life, said_again = kept.len(), locks = locks.len(), "the metadata server was started again; the session goes on");
@@ -45,7 +45,13 @@ impl Client {
     }
 
     /// In parts that fit into a message; the reply to the last one, or to the first that was refused.
-    async fn say_again(&self, life: OwnerEpoch, kept: &[Kept], locks: &[Lock]) -> meta::Reply {
+    async fn say_again(
+        &self,
+        life: OwnerEpoch,
+        of: OwnerEpoch,
+        kept: &[Kept],
+        locks: &[Lock],
+    ) -> meta::Reply {
         let (mut rest, mut held) = (kept, locks);
         loop {
             let (part, more) = rest.split_at(part_of(rest));
@@ -63,6 +69,7 @@ impl Client {
                 life,
                 seen: Seq(0),
                 op: Op::Return {
+                    of,
                     kept: part.to_vec(),
                     locks: locks.to_vec(),
                     last,

@@ -70,11 +70,11 @@ impl View {
         Sight::Seen { newer_map }
     }
 
-    /// What is kept, in its order. From here on it stays as it is until `arrive`.
-    pub fn leave(&self) -> Vec<Kept> {
+    /// What is kept, in its order, and of which life. From here on it stays as it is until `arrive`.
+    pub fn leave(&self) -> (OwnerEpoch, Vec<Kept>) {
         let mut seen = self.0.lock();
         seen.leaving = true;
-        seen.kept.values().cloned().collect()
+        (seen.life, seen.kept.values().cloned().collect())
     }
 
     /// Everything that was kept is durable in the new life.
@@ -146,7 +146,8 @@ mod tests {
     }
 
     fn numbers(view: &View) -> Vec<u64> {
-        view.leave().iter().map(|kept| kept.change.seq.0).collect()
+        let (_, kept) = view.leave();
+        kept.iter().map(|kept| kept.change.seq.0).collect()
     }
 
     #[test]

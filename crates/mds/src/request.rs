@@ -48,10 +48,15 @@ impl Core {
                 let pass = self.renew(request.session)?;
                 return Ok(Answer::Renewed { pass });
             }
-            meta::Op::Return { kept, locks, last } => {
+            meta::Op::Return {
+                of,
+                kept,
+                locks,
+                last,
+            } => {
                 self.renew(request.session)?;
                 self.hear_locks(request.session, locks, *last).await?;
-                return self.come_back(request.session, kept, *last).await;
+                return self.come_back(request.session, *of, kept, *last).await;
             }
             _ => self.after_grace(who).await?,
         }

@@ -262,6 +262,8 @@ pub enum Op {
     /// The session comes back to a server that was started again, with the changes that it cannot be sure of. Said in parts;
     /// after the last one answered when all sessions are back, and everything they brought is made again and durable.
     Return {
+        /// The life in which they were made: only there their numbers say which came first.
+        of: OwnerEpoch,
         kept: Vec<Kept>,
         /// Locks that its programs hold.
         locks: Vec<lock::Lock>,

@@ -44,8 +44,8 @@ const _: () = {
 /// The kinds that this program speaks, each with its oldest and newest version: the handshake finds what both sides have.
 pub const SPOKEN: [(Kind, u8, u8); 5] = [
     (Kind::LINK, 1, 1),
-    // 2: changes said again. 3: capabilities (`capability`). 4: locks.
-    (Kind::META, 4, 4),
+    // 2: changes said again. 3: capabilities (`capability`). 4: of which life they are. 5: locks.
+    (Kind::META, 5, 5),
     // 2: capabilities.
     (Kind::DATA, 2, 2),
     // 2: grants of locks.

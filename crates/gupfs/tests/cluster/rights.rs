@@ -98,10 +98,10 @@ impl Stranger {
 
     /// Comes back to a server that was started again and says what was never so: its session is ended for it.
     async fn comes_back_with_a_lie(&mut self) {
-        match self.ask(Op::StatFs).await {
-            Err(Refusal::AnotherLife(life)) => self.life = life,
+        let of = match self.ask(Op::StatFs).await {
+            Err(Refusal::AnotherLife(life)) => std::mem::replace(&mut self.life, life),
             other => panic!("it was not started again: {other:?}"),
-        }
+        };
         let lie = meta::Kept {
             change: meta::Change {
                 seq: Seq((1 << 40) + self.session.0),
@@ -118,14 +118,13 @@ impl Stranger {
             made: None,
             layout: None,
         };
-        let kept = vec![lie];
-        let said = self
-            .ask(Op::Return {
-                kept,
-                locks: Vec::new(),
-                last: true,
-            })
-            .await;
+        let comes_back = Op::Return {
+            of,
+            kept: vec![lie],
+            locks: Vec::new(),
+            last: true,
+        };
+        let said = self.ask(comes_back).await;
         assert_eq!(said, Err(Refusal::SessionEnded));
     }
 

@@ -1,11 +1,12 @@
 //! Making changes again, in their order, as they were.
 
+use super::Place;
 use crate::core::Core;
 use crate::drive::{Asker, Before};
 use crate::waits::Who;
 use gupfs_names::{Again, Op};
 use gupfs_proto::meta::Kept;
-use gupfs_proto::{Refusal, Seq, SessionId, wire};
+use gupfs_proto::{Refusal, SessionId, wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,10 +17,10 @@ impl Core {
     /// `StoreFailed`.
     pub(super) async fn make_again(
         &self,
-        kept: BTreeMap<Seq, (SessionId, Kept)>,
+        kept: BTreeMap<Place, Kept>,
     ) -> Result<BTreeSet<SessionId>, Refusal> {
         let (mut failed, mut made) = (BTreeSet::new(), 0_u64);
-        for (seq, (session, change)) in kept {
+        for ((_, seq, session), change) in kept {
             match self.make_one_again(session, change).await {
                 Ok(changed) => made += u64::from(changed),
                 Err(refusal @ Refusal::StoreFailed(_)) => return Err(refusal),

@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::limits::{KEPT_BYTES, KEPT_MOST};
 use crate::waits::{Awaited, Who};
 use gupfs_proto::meta::{Answer, Kept};
-use gupfs_proto::{Refusal, Seq, SessionId};
+use gupfs_proto::{OwnerEpoch, Refusal, Seq, SessionId};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -33,10 +33,13 @@ pub struct Grace {
 #[derive(Default)]
 struct Table {
     missing: BTreeSet<SessionId>,
-    /// By their places in the log that was.
-    kept: BTreeMap<Seq, (SessionId, Kept)>,
+    kept: BTreeMap<Place, Kept>,
     bytes: usize,
 }
+
+/// Where a change was: lives one after the other, and in each as its log was numbered. A client that missed a whole life (its
+/// return was not answered before that ended) says changes of an earlier one than others; who says what is no client's to change.
+type Place = (OwnerEpoch, Seq, SessionId);
 
 impl Default for Grace {
     /// Nobody is expected: it is over.
@@ -92,13 +95,14 @@ impl Grace {
 
     /// # Errors
     /// `Malformed` when they are more than an honest client keeps.
-    fn keep(&self, session: SessionId, kept: &[Kept]) -> Result<(), Refusal> {
+    fn keep(&self, session: SessionId, of: OwnerEpoch, kept: &[Kept]) -> Result<(), Refusal> {
         let mut table = self.table.lock();
         for change in kept {
+            let place = (of, change.change.seq, session);
             table.bytes += change.op.len();
-            table
-                .kept
-                .insert(change.change.seq, (session, change.clone()));
+            if let Some(said_before) = table.kept.insert(place, change.clone()) {
+                table.bytes -= said_before.op.len();
+            }
         }
         if table.bytes > KEPT_BYTES || table.kept.len() > KEPT_MOST {
             return Err(Refusal::Malformed("too many changes are said again".into()));
@@ -115,6 +119,7 @@ impl Core {
     pub async fn come_back(
         &self,
         session: SessionId,
+        of: OwnerEpoch,
         kept: &[Kept],
         last: bool,
     ) -> Result<Answer, Refusal> {
@@ -123,7 +128,7 @@ impl Core {
         if self.grace.is_over() {
             return Ok(Answer::Done);
         }
-        self.grace.keep(session, kept)?;
+        self.grace.keep(session, of, kept)?;
         if !last {
             return Ok(Answer::Done);
         }
@@ -171,5 +176,49 @@ impl Core {
             // Only a store that failed: nobody is served any more.
             Err(refusal) => tracing::error!(%refusal, "changes could not be made again"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use gupfs_proto::meta::{Change, Lane};
+    use gupfs_proto::{Caller, Slot, Timestamp};
+
+    fn kept(seq: u64) -> Kept {
+        Kept {
+            change: Change {
+                seq: Seq(seq),
+                at: Timestamp::default(),
+            },
+            lane: Lane {
+                slot: Slot(0),
+                sequence: seq,
+            },
+            caller: Caller::root(),
+            op: Bytes::from_static(b"op"),
+            made: None,
+            layout: None,
+        }
+    }
+
+    #[test]
+    fn changes_of_several_lives_have_the_same_numbers_and_none_is_lost() {
+        let grace = Grace::default();
+        let (one, two) = (SessionId(1), SessionId(2));
+        // The second has lived a life longer: what it did comes after what the first did.
+        grace.keep(two, OwnerEpoch(5), &[kept(7), kept(9)]).unwrap();
+        grace.keep(one, OwnerEpoch(4), &[kept(8), kept(9)]).unwrap();
+        // A part that is said again is said once.
+        grace.keep(one, OwnerEpoch(4), &[kept(8)]).unwrap();
+        let table = grace.table.lock();
+        let places: Vec<(u64, u64)> = table
+            .kept
+            .keys()
+            .map(|(of, seq, _)| (of.0, seq.0))
+            .collect();
+        assert_eq!(places, [(4, 8), (4, 9), (5, 7), (5, 9)]);
+        assert_eq!(table.bytes, 8);
     }
 }

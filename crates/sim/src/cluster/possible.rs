@@ -29,6 +29,10 @@ pub struct Possible<M: Model> {
     asked: BTreeMap<Ticket, Asked<M::Op>>,
     /// Every state that it may have been in, and the last moment of it. As far back as the last sync, or the oldest look.
     was: BTreeMap<M::State, u64>,
+    /// The same of the time before the last power cuts: a look that began then may have seen it.
+    was_before_cuts: BTreeMap<M::State, u64>,
+    /// When the last change was answered.
+    answered: u64,
     next: Ticket,
 }
 
@@ -49,6 +53,8 @@ impl<M: Model> Possible<M> {
         let done = BTreeMap::new();
         Possible {
             was: BTreeMap::from([(state.clone(), 0)]),
+            was_before_cuts: BTreeMap::new(),
+            answered: 0,
             may_be: BTreeSet::from([May { state, done }]),
             asked: BTreeMap::new(),
             next: 0,
@@ -82,6 +88,7 @@ impl<M: Model> Possible<M> {
             }
         }
         self.asked.remove(&ticket);
+        self.answered = now;
         self.now_is(now, left)
     }
 
@@ -91,17 +98,18 @@ impl<M: Model> Possible<M> {
         let all = all.into_iter().chain(self.may_be.iter().cloned());
         let left = all.map(|may| may.without(ticket)).collect();
         self.asked.remove(&ticket);
+        self.answered = now;
         self.now_is(now, left);
     }
 
     /// Somebody looked from `since` until `now`, and what he saw `fits` a state. False if it fits none of that time.
     #[must_use]
     pub fn looked(&mut self, since: u64, now: u64, fits: impl Fn(&M::State) -> bool) -> bool {
-        let earlier = |(state, until): (&M::State, &u64)| {
-            let is_now = self.may_be.iter().any(|may| may.state == *state);
-            !is_now && *until >= since && fits(state)
-        };
-        if self.was.iter().any(earlier) {
+        // What was answered meanwhile may have been done before the look or after it: that it fits rules nothing out then,
+        // also if it fits what may be now.
+        let meanwhile = |(state, until): (&M::State, &u64)| *until >= since && fits(state);
+        let was_so = self.answered >= since && self.was.iter().any(meanwhile);
+        if was_so || self.was_before_cuts.iter().any(meanwhile) {
             return true;
         }
         let mut left = BTreeSet::new();
@@ -126,7 +134,7 @@ impl<M: Model> Possible<M> {
             done: BTreeMap::new(),
         };
         self.may_be = states.into_iter().map(may).collect();
-        self.was.clear();
+        self.was_before_cuts.append(&mut self.was);
         let now_is = self.may_be.clone();
         self.remember(now, &now_is);
     }
@@ -266,6 +274,34 @@ mod tests {
         assert!(number.answered(5, one, |_| true));
         assert!(number.looked(5, 6, |is| *is == 0));
         assert!(!number.looked(6, 7, |is| *is == 0));
+    }
+
+    #[test]
+    fn a_look_that_overlaps_two_changes_does_not_tell_which_was_last() {
+        let mut number = Possible::<Number>::new(0);
+        let (one, two) = (number.ask(1), number.ask(2));
+        assert!(number.answered(2, one, |_| true));
+        assert!(number.answered(4, two, |_| true));
+        // It began between the answers, when one may have been there and two was still to come.
+        assert!(number.looked(3, 5, |is| *is == 1));
+        assert!(number.looked(6, 6, |is| *is == 2));
+        assert!(!number.looked(7, 7, |is| *is == 1), "two was last");
+    }
+
+    #[test]
+    fn a_look_across_a_power_cut_may_have_seen_what_was_before_and_undoes_nothing() {
+        let mut number = Possible::<Number>::new(0);
+        for (now, value) in [(2, 1), (4, 2)] {
+            let ticket = number.ask(value);
+            assert!(number.answered(now, ticket, |_| true));
+        }
+        number.cut(5);
+        assert!(number.looked(3, 9, |is| *is == 1));
+        // The cut need not have undone anything for that.
+        assert!(number.states().any(|is| *is == 2));
+        // What began after it sees what it left, and all agree from then on.
+        assert!(number.looked(6, 9, |is| *is == 1));
+        assert!(!number.looked(10, 11, |is| *is == 2));
     }
 
     #[test]

@@ -25,7 +25,11 @@ const RARE: [(&str, u64); 19] = [
     ("unsynced bytes at a power cut", 200),
 ];
 
+/// Findings that are not understood yet. 13: a program is told that a name is missing which no order of the operations
+/// removes.
+const OPEN: [u64; 0] = [];
+
 #[test]
 fn whatever_fails_in_a_cluster_what_was_promised_is_kept() {
-    seeds::each_twice(50, cluster::run).expect(&RARE);
+    seeds::each_twice_but(&OPEN, 50, cluster::run).expect(&RARE);
 }
