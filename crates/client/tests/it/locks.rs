@@ -299,6 +299,30 @@ async fn locks_outlive_the_metadata_server() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lock_is_given_on_when_the_end_of_its_holder_is_recorded() {
+    for seed in 20..30 {
+        let mut site = Site::new(seed).await;
+        let (one, two) = (site.users[0].clone(), site.users[1].clone());
+        let (mine, his) = shared_file(&site).await;
+        try_lock(&one, &mine, flock(1, Exclusive)).await.unwrap();
+        let waiting = waits(&two, &his, flock(1, Exclusive));
+        seconds(1).await;
+        site.cut_off(0);
+        assert_eq!(over(waiting).await, Ok(()));
+        let session = two.client.session();
+        site.restart(true).await;
+        // Who had it before says that he has it still, and first.
+        site.reconnect(0);
+        seconds(1).await;
+        site.reconnect(1);
+        let stale = try_lock(&one, &mine, flock(1, Exclusive)).await;
+        assert_eq!(stale, Err(Refusal::Stale), "seed {seed}");
+        two.client.unlock(&his, flock(1, Shared)).await.unwrap();
+        assert_eq!(two.client.session(), session, "seed {seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_that_is_delivered_twice_is_done_once() {
     let site = Site::new(8).await;
     let (one, two) = site.two();

@@ -3,7 +3,7 @@
 //! Owns   the table of locks (`gupfs_names::locks`) while the server lives; who has not said his again after a start; telling
 //!        who waited that he has it.
 //! Never  keeps a request waiting for a lock: it is answered that it is in the queue. Has anything on the disk.
-//! Enter  at `Core::lock`; at `Locks::end` when a session ends.
+//! Enter  at `Core::lock`; at `Locks::ends` and `Locks::ended` when a session ends.
 
 mod again;
 mod grants;
@@ -40,7 +40,7 @@ impl Core {
         }
         let now = self.world.clock.boot();
         let asked = {
-            // A session that ends now leaves no lock behind: `ends` comes before us, or after.
+            // A session that ends now leaves no lock behind: who is registered is cleared up after later than this.
             let shard = self.shard.lock();
             if !shard.sessions.contains_key(&who.session) {
                 return Err(Refusal::SessionEnded);
@@ -64,8 +64,14 @@ impl Core {
 }
 
 impl Locks {
-    /// Its locks are free. Called in the moment when it is no longer registered.
-    pub fn end(&self, session: SessionId) {
+    /// It waits for nothing any more. Called in the moment when it is no longer registered.
+    pub fn ends(&self, session: SessionId) {
+        self.table.lock().stop_waiting(session);
+    }
+
+    /// Its locks are free, for it is fenced and its end is recorded: before that a write that it began under one may still be
+    /// done, or a start may find that it lives and believe what it says again.
+    pub fn ended(&self, session: SessionId) {
         let grants = self.table.lock().end(session);
         self.tell(grants);
         self.is_back(session);

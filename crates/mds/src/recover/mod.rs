@@ -92,6 +92,7 @@ impl Core {
             self.unfinished.add(session, &refusal);
         }
         self.holders.ended(session);
+        self.locks.ended(session);
         self.grace.looks_again();
     }
 

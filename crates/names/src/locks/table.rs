@@ -229,9 +229,17 @@ impl Table {
         Ok(())
     }
 
+    /// The session ends: it gets nothing any more, and keeps what it has until `end`.
+    pub fn stop_waiting(&mut self, session: SessionId) {
+        self.queue.retain(|_, waiter| waiter.session != session);
+        if let Some(standing) = self.sessions.get_mut(&session) {
+            standing.waiting.clear();
+        }
+    }
+
     /// The session has ended, and with it all its locks.
     pub fn end(&mut self, session: SessionId) -> Vec<Grant> {
-        self.queue.retain(|_, waiter| waiter.session != session);
+        self.stop_waiting(session);
         let mut touched = Vec::new();
         for (ino, locks) in &mut self.files {
             let before = locks.len();
