@@ -191,7 +191,7 @@ impl<F: FileSystem> Lane<F> {
             // Not after what is late: a killed program closes its files as it ends, and nothing ends that wait.
             if !begun
                 && order.is_close()
-                && let Some(ticket) = waiting.take_ticket()
+                && let Some(ticket) = waiting.take_ticket_of_close()
             {
                 ticket.answer(Answer::empty());
             }

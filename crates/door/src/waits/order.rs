@@ -104,6 +104,11 @@ impl Order {
         self.class == Class::Closes
     }
 
+    /// It may take a lock.
+    pub fn locks(&self) -> bool {
+        matches!(self.undo, Undo::Lock(_))
+    }
+
     pub fn has_deadline(&self) -> bool {
         self.class != Class::WaitsForLock
     }
