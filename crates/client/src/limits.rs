@@ -63,3 +63,6 @@ pub const RELEASE_COMES: Duration = Duration::from_millis(5);
 /// How long a close waits until the server has heard that locks are free. Nothing ends that wait, so it is short; most answers come
 /// in a thousandth of it.
 pub const CLOSE_WAITS: Duration = Duration::from_millis(500);
+
+/// Between two tries to free what a server whose store has failed did not free.
+pub const FREE_AGAIN: Duration = Duration::from_secs(1);

@@ -151,7 +151,8 @@ impl Locks {
         self.changed.notify_waiters();
     }
 
-    /// The number of a new request, when there is room for it.
+    /// The number of a new request, when there is room for it, and when nothing of this holder is being freed that it takes: two
+    /// requests under way may be done in either order, and a close may have been answered before its locks are free.
     pub(super) async fn number(&self, ask: impl Fn(Order) -> Ask) -> (u64, Ask) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -160,11 +161,11 @@ impl Locks {
                 let mut held = self.held.lock();
                 let number = held.number + 1;
                 let answered_below = held.open.keys().next().copied().unwrap_or(number);
-                if number - answered_below < NUMBERS_OPEN {
-                    let ask = ask(Order {
-                        number,
-                        answered_below,
-                    });
+                let ask = ask(Order {
+                    number,
+                    answered_below,
+                });
+                if number - answered_below < NUMBERS_OPEN && !held.is_freed_in(&ask) {
                     held.number = number;
                     held.open.insert(number, ask);
                     if let Ask::Take {
@@ -185,6 +186,11 @@ impl Locks {
     pub(super) fn answered(&self, number: u64) {
         self.held.lock().open.remove(&number);
         self.changed.notify_waiters();
+    }
+
+    /// Of this session, and not answered yet.
+    pub(super) fn is_open(&self, number: u64) -> bool {
+        self.held.lock().open.contains_key(&number)
     }
 
     /// What the server said to `op`. False if it counts no more: it was said by a life that has ended.
@@ -290,6 +296,19 @@ impl Locks {
 }
 
 impl Held {
+    /// Whether what this takes is being freed.
+    fn is_freed_in(&self, ask: &Ask) -> bool {
+        let Ask::Take { lock, .. } = ask else {
+            return false;
+        };
+        self.open.values().any(|open| match open {
+            Ask::Free { holder, extent, .. } => {
+                *holder == lock.holder && extent.overlaps(lock.extent)
+            }
+            _ => false,
+        })
+    }
+
     fn counts(&self, session: SessionId, life: OwnerEpoch) -> bool {
         self.session == session && self.life == life && !self.leaving
     }
@@ -391,8 +410,8 @@ mod tests {
     async fn what_comes_before_its_turn_waits_for_it() {
         let (locks, all) = (mine(), lock(0, 9, Mode::Exclusive));
         let first = take(&locks, all, false).await;
-        let second = free(&locks, all).await;
-        let third = take(&locks, lock(2, 3, Mode::Shared), true).await;
+        let second = free(&locks, lock(4, 9, Mode::Shared)).await;
+        let third = take(&locks, lock(0, 3, Mode::Shared), true).await;
         assert!(hear(&locks, &third, 2, Word::Waits));
         locks.granted(US, LIFE, third.0, 4);
         assert!(hear(&locks, &second, 3, Word::Done));
@@ -401,7 +420,7 @@ mod tests {
         assert!(hear(&locks, &first, 1, Word::Done));
         // Told twice it is the same.
         locks.granted(US, LIFE, third.0, 4);
-        assert_eq!(locks.leave(), [lock(2, 3, Mode::Shared)]);
+        assert_eq!(locks.leave(), [lock(0, 3, Mode::Shared)]);
     }
 
     #[tokio::test]
@@ -428,5 +447,20 @@ mod tests {
         locks.lose();
         assert_eq!(locks.standing(US, waits.0), Standing::Lost);
         assert_eq!(locks.leave(), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_being_freed_is_taken_after_that() {
+        let (locks, all) = (mine(), lock(0, 9, Mode::Exclusive));
+        let freed = free(&locks, lock(4, 9, Mode::Shared)).await;
+        // Other bytes need not wait; these could be freed after they were taken.
+        take(&locks, lock(0, 3, Mode::Shared), false).await;
+        let soon = std::time::Duration::from_secs(1);
+        let early = tokio::time::timeout(soon, take(&locks, all, false)).await;
+        assert!(early.is_err());
+        let (done, _) = tokio::join!(take(&locks, all, false), async {
+            hear(&locks, &freed, 1, Word::Done)
+        });
+        assert!(done.0 > freed.0);
     }
 }
