@@ -1,7 +1,7 @@
 //! Takes from an answer what the question calls for; anything else is a server that does not speak as agreed.
 
 use gupfs_proto::meta::{Answer, Opened, Removed};
-use gupfs_proto::{Attr, Refusal, data};
+use gupfs_proto::{Attr, OstLife, Refusal, data};
 
 pub fn unexpected<T>(question: &str) -> Result<T, Refusal> {
     Err(Refusal::Malformed(format!(
@@ -45,9 +45,12 @@ pub fn changed(question: &str, answer: Answer) -> Result<Option<Attr>, Refusal> 
     }
 }
 
-pub fn written(question: &str, answer: data::Answer) -> Result<data::ObjectStat, Refusal> {
+pub fn written(
+    question: &str,
+    answer: data::Answer,
+) -> Result<(data::ObjectStat, OstLife), Refusal> {
     match answer {
-        data::Answer::Written(stat) => Ok(stat),
+        data::Answer::Written(stat, life) => Ok((stat, life)),
         _ => unexpected(question),
     }
 }

@@ -1,7 +1,7 @@
 //! What an object server is asked and answers: bytes of objects, never names or users.
 
 use crate::capability::Warrant;
-use crate::ids::{InodeId, MapEpoch, ObjectId, OstId, SessionId};
+use crate::ids::{InodeId, MapEpoch, ObjectId, OstId, OstLife, SessionId};
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use crate::units::ObjectOffset;
@@ -197,8 +197,10 @@ pub type Reply = Result<Answer, Refusal>;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Answer {
     Done,
-    /// After a write, cut, allocate or zero: how the object stands now.
-    Written(ObjectStat),
+    /// After a write, cut, allocate or zero: how the object stands now. What was done counts while the target lives on.
+    Written(ObjectStat, OstLife),
+    /// After a removal, as above; after a sync: of what was answered in another life, it says nothing.
+    DoneIn(OstLife),
     Data {
         data: Bytes,
         sums: BlockSums,

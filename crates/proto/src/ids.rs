@@ -35,6 +35,9 @@ number!(/// Version of the cluster map: targets, groups, refusals.
     MapEpoch(u64), "map{}");
 number!(/// Made at random each time a store or target is initialised.
     Incarnation(u64), "inc{:016x}");
+number!(/// Rises when a target came back with less than it had answered: its host lost power before all was synced. What was
+    /// written in one life and is synced in the next may be lost.
+    OstLife(u64), "life{}");
 number!(/// Which writing of a layout component; a truncate to zero or a move makes the next one.
     Generation(u32), "g{}");
 number!(/// Position of a batch in its shard's log.

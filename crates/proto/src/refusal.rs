@@ -110,4 +110,7 @@ pub enum ObjectDamage {
     Short,
     #[error("could not be read")]
     Unreadable,
+    /// Told by fsync: writes that were answered before the target's host lost power.
+    #[error("may have lost what was written to it: its server lost power before that was synced")]
+    Unsynced,
 }

@@ -47,7 +47,7 @@ pub const SPOKEN: [(Kind, u8, u8); 5] = [
     // 2: changes said again. 3: capabilities (`capability`). 4: of which life they are. 5: locks.
     (Kind::META, 5, 5),
     // 2: capabilities.
-    (Kind::DATA, 2, 2),
+    (Kind::DATA, 3, 3),
     // 2: grants of locks.
     (Kind::RECALL, 2, 2),
     (Kind::CLUSTER, 2, 2),

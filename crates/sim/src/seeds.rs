@@ -43,16 +43,8 @@ impl Total {
 /// # Panics
 /// When the two runs of a seed differ: then time, chance or order came from somewhere else.
 pub fn each_twice(default: u64, run: impl Fn(u64, bool) -> Ran) -> Total {
-    each_twice_but(&[], default, run)
-}
-
-/// The same without seeds that show what is known and not mended yet; named by `GUPFS_SEED` they run.
-///
-/// # Panics
-/// As `each_twice`.
-pub fn each_twice_but(open: &[u64], default: u64, run: impl Fn(u64, bool) -> Ran) -> Total {
     let one = number("GUPFS_SEED");
-    let many = default * number("GUPFS_TIMES").unwrap_or(1) + open.len() as u64;
+    let many = default * number("GUPFS_TIMES").unwrap_or(1);
     let seeds = match one {
         Some(seed) => seed..seed + 1,
         None => 0..number("GUPFS_SEEDS").unwrap_or(many),
@@ -62,7 +54,7 @@ pub fn each_twice_but(open: &[u64], default: u64, run: impl Fn(u64, bool) -> Ran
         ..Total::default()
     };
     let begun: BootTime = Clock::real().boot();
-    for seed in seeds.filter(|seed| one.is_some() || !open.contains(seed)) {
+    for seed in seeds {
         // Shown if the test fails: the last one is the culprit.
         println!("seed {seed}");
         let first = run(seed, one.is_some());

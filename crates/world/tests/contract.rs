@@ -48,7 +48,18 @@ contract!(
     a_lock_is_held_once,
     a_file_opened_for_reading_is_not_written,
     space_shrinks_with_writing,
+    memory_stays_while_nothing_is_lost,
 );
+
+async fn memory_stays_while_nothing_is_lost(disk: Disk) {
+    let memory = disk.memory().unwrap();
+    assert_ne!(memory, 0);
+    disk.create_dir("sub").await.unwrap();
+    file(&disk, "sub/f").await;
+    disk.sync_everything().await.unwrap();
+    assert_eq!(disk.memory().unwrap(), memory);
+    assert_eq!(disk.under("sub").await.unwrap().memory().unwrap(), memory);
+}
 
 async fn file(disk: &Disk, name: &str) -> DiskFile {
     disk.open(name, OpenHow::write().create()).await.unwrap()

@@ -28,6 +28,16 @@ async fn synced(disk: &FakeDisk, name: &str, bytes: &[u8]) -> DiskFile {
 }
 
 #[tokio::test]
+async fn a_crash_is_another_memory_and_a_kill_is_not() {
+    let disk = FakeDisk::new(FakeOptions::default(), 1);
+    let memory = disk.disk().memory().unwrap();
+    disk.restart();
+    assert_eq!(disk.disk().memory().unwrap(), memory);
+    disk.crash();
+    assert_ne!(disk.disk().memory().unwrap(), memory);
+}
+
+#[tokio::test]
 async fn what_was_synced_survives_every_crash() {
     for seed in 0..100 {
         let disk = FakeDisk::new(FakeOptions::default(), seed);

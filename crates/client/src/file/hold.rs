@@ -7,6 +7,7 @@ use crate::metrics::Counters;
 use crate::service::Client;
 use bytes::Bytes;
 use gupfs_proto::meta::Op;
+use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{Caller, Refusal};
 
 impl Client {
@@ -49,13 +50,24 @@ impl Client {
     /// Moves the inode's bytes into objects. If they were promised to survive a power cut, data comes before record: were
     /// the record without them to survive and the objects not, they would be nowhere.
     async fn spill(&self, inode: &File, inline: Bytes) -> Result<(), Refusal> {
-        let put = self.put(inode, 0, &inline).await;
-        if let Some(refusal) = put.refusal {
-            return Err(refusal);
-        }
-        // Looked at when the bytes are in the objects: a sync that begins now finds them there.
-        if inode.state().is_inline_promised() {
-            self.sync_unsynced(inode).await?;
+        loop {
+            let put = self.put(inode, 0, &inline).await;
+            if let Some(refusal) = put.refusal {
+                return Err(refusal);
+            }
+            // Looked at when the bytes are in the objects: a sync that begins now finds them there.
+            if !inode.state().is_inline_promised() {
+                break;
+            }
+            match self.sync_unsynced(inode).await {
+                Ok(()) => break,
+                // The inode has them still: once more.
+                Err(Refusal::ObjectDamaged {
+                    what: ObjectDamage::Unsynced,
+                    ..
+                }) => {}
+                Err(refusal) => return Err(refusal),
+            }
         }
         self.learn(inode).await?;
         let word = inode.state().word(false);

@@ -1,17 +1,22 @@
 //! Objects of files closed without fsync, for the next `sync_all`: pure.
 
-use gupfs_proto::{Generation, InodeId, ObjectId, OstId};
+use super::object::{Since, Unsynced};
+use gupfs_proto::{Generation, InodeId, ObjectId, OstId, Refusal};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Left {
-    objects: BTreeMap<ObjectId, OstId>,
+    objects: BTreeMap<ObjectId, (OstId, Since)>,
+    /// What was lost and nobody was told.
+    lost: Option<Refusal>,
 }
 
 impl Left {
-    pub fn add(&mut self, objects: impl IntoIterator<Item = (OstId, ObjectId)>) {
-        let added = objects.into_iter().map(|(ost, object)| (object, ost));
-        self.objects.extend(added);
+    pub fn add(&mut self, objects: impl IntoIterator<Item = Unsynced>) {
+        for Unsynced { ost, object, since } in objects {
+            let left = self.objects.entry(object).or_insert((ost, since));
+            left.1 = left.1.or(since);
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -36,12 +41,29 @@ impl Left {
         }
     }
 
-    pub fn take(&mut self) -> Vec<(OstId, ObjectId)> {
+    pub fn take(&mut self) -> Vec<Unsynced> {
         let objects = std::mem::take(&mut self.objects);
-        objects
-            .into_iter()
-            .map(|(object, ost)| (ost, object))
-            .collect()
+        let unsynced = |(object, (ost, since))| Unsynced { ost, object, since };
+        objects.into_iter().map(unsynced).collect()
+    }
+
+    /// Takes those of them over whose file is open again and synced there, with what was written before it was closed.
+    pub fn take_over(&mut self, unsynced: &mut [Unsynced]) {
+        for one in unsynced {
+            if let Some((_, since)) = self.objects.remove(&one.object) {
+                one.since = one.since.or(since);
+            }
+        }
+    }
+
+    /// Somebody is to be told.
+    pub fn lose(&mut self, refusal: Refusal) {
+        self.lost = Some(refusal);
+    }
+
+    /// What somebody is to be told, once.
+    pub fn tell(&mut self) -> Result<(), Refusal> {
+        self.lost.take().map_or(Ok(()), Err)
     }
 }
 
@@ -56,14 +78,19 @@ mod tests {
             generation: Generation(3),
             stripe,
         };
+        let unsynced = |ost, object| Unsynced {
+            ost: OstId(ost),
+            object,
+            since: Since::default(),
+        };
         let mut left = Left::default();
         left.add([
-            (OstId(0), object(5, 0)),
-            (OstId(1), object(5, 1)),
-            (OstId(0), object(6, 0)),
+            unsynced(0, object(5, 0)),
+            unsynced(1, object(5, 1)),
+            unsynced(0, object(6, 0)),
         ]);
         left.forget(&[InodeId(5), InodeId(7)]);
-        assert_eq!(left.take(), [(OstId(0), object(6, 0))]);
+        assert_eq!(left.take(), [unsynced(0, object(6, 0))]);
         assert_eq!(left.len(), 0);
     }
 }

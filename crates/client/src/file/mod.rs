@@ -12,6 +12,7 @@ mod handle;
 mod hold;
 mod inline;
 mod left;
+mod object;
 mod objects;
 mod open;
 mod read;

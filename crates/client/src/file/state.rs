@@ -9,10 +9,13 @@
 
 use super::errors::Errors;
 use super::flush::{self, Span};
+use super::object::{Object, Since, Unsynced};
 use gupfs_proto::data::{ObjectStat, Owner};
 use gupfs_proto::limits::INLINE_MAX;
 use gupfs_proto::meta::{Opened, Written};
-use gupfs_proto::{Attr, InodeId, Layout, ObjectId, OstId, Piece, Presence, Refusal, Timestamp};
+use gupfs_proto::{
+    Attr, InodeId, Layout, ObjectId, OstId, OstLife, Piece, Presence, Refusal, Timestamp,
+};
 
 use bytes::{Bytes, BytesMut};
 
@@ -50,21 +53,6 @@ pub struct State {
     /// Objects may be unsynced that this state does not know of: they were written before it was loaded.
     pub sync_unsure: bool,
     pub errors: Errors,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Object {
-    /// None: not known.
-    blocks: Option<u64>,
-    unsynced: bool,
-    /// A sync of it is under way: until it ends well, nobody may rely on it.
-    syncing: bool,
-}
-
-impl Object {
-    fn may_vanish(self) -> bool {
-        self.unsynced || self.syncing
-    }
 }
 
 /// Where the bytes of a file are.
@@ -487,7 +475,7 @@ impl State {
     /// An object is about to be changed, and perhaps made.
     pub fn touch(&mut self, component: usize, stripe: usize) {
         let index = self.index(component, stripe);
-        self.objects[index].unsynced = true;
+        self.objects[index].changed(None);
         let presence = &mut self.layout.components[component].presence;
         if presence.get(stripe) == Presence::Never {
             presence.set(stripe, Presence::Maybe);
@@ -496,8 +484,13 @@ impl State {
 
     /// An object was written, and stands like this now. Writes beside each other are answered in any order: of their
     /// blocks the most counts.
-    pub fn written(&mut self, component: usize, stripe: usize, stat: ObjectStat) {
-        let object = self.changed(component, stripe);
+    pub fn written(
+        &mut self,
+        component: usize,
+        stripe: usize,
+        (stat, life): (ObjectStat, OstLife),
+    ) {
+        let object = self.changed(component, stripe, life);
         object.blocks = Some(object.blocks.unwrap_or(0).max(stat.blocks));
         self.layout.components[component]
             .presence
@@ -505,15 +498,20 @@ impl State {
     }
 
     /// Bytes of an object were taken away, if it exists: an absent one is no more there than before.
-    pub fn cleared(&mut self, component: usize, stripe: usize, stat: ObjectStat) {
-        self.changed(component, stripe).blocks = Some(stat.blocks);
+    pub fn cleared(
+        &mut self,
+        component: usize,
+        stripe: usize,
+        (stat, life): (ObjectStat, OstLife),
+    ) {
+        self.changed(component, stripe, life).blocks = Some(stat.blocks);
     }
 
-    fn changed(&mut self, component: usize, stripe: usize) -> &mut Object {
+    fn changed(&mut self, component: usize, stripe: usize, life: OstLife) -> &mut Object {
         let index = self.index(component, stripe);
         let object = &mut self.objects[index];
         // Again, after the change: a sync that ran meanwhile may have cleared it.
-        object.unsynced = true;
+        object.changed(Some(life));
         object
     }
 
@@ -605,7 +603,7 @@ impl State {
             (Presence::Never | Presence::Maybe, Some(_)) => {
                 presence.set(stripe, Presence::Present);
                 // Who made it may not have synced it.
-                self.objects[index].unsynced = true;
+                self.objects[index].changed(None);
             }
             (Presence::Maybe, None) => presence.set(stripe, Presence::Never),
             // Known to be made and not there: lost. Reading it must go on saying so.
@@ -688,15 +686,16 @@ impl State {
     // What is not synced.
 
     /// Objects to sync, by one who tells with `synced` how it went; nobody else takes any before.
-    pub fn take_unsynced(&mut self, ino: InodeId) -> Vec<(OstId, ObjectId)> {
+    pub fn take_unsynced(&mut self, ino: InodeId) -> Vec<Unsynced> {
         let all = std::mem::take(&mut self.sync_unsure);
         let mut taken = Vec::new();
         for ((_, _, ost, object, presence), known) in
             self.layout.objects(ino).zip(&mut self.objects)
         {
-            if std::mem::take(&mut known.unsynced) || (all && presence != Presence::Never) {
-                known.syncing = true;
-                taken.push((ost, object));
+            let unsure = (all && presence != Presence::Never).then(Since::default);
+            if let Some(since) = known.unsynced.take().or(unsure) {
+                known.syncing = Some(since);
+                taken.push(Unsynced { ost, object, since });
             }
         }
         taken
@@ -705,17 +704,31 @@ impl State {
     /// What was taken was synced, or could not be and is still to be.
     pub fn synced(&mut self, well: bool) {
         for object in &mut self.objects {
-            let was_taken = std::mem::take(&mut object.syncing);
-            object.unsynced |= was_taken && !well;
+            object.synced(well);
+        }
+    }
+
+    /// What was written to these may be lost, and so may they.
+    pub fn lost(&mut self, ino: InodeId, lost: &[Unsynced]) {
+        let all: Vec<_> = self.layout.objects(ino).collect();
+        for (index, (component, stripe, _, object, presence)) in all.into_iter().enumerate() {
+            if presence != Presence::Present || !lost.iter().any(|lost| lost.object == object) {
+                continue;
+            }
+            self.objects[index].blocks = None;
+            let presence = &mut self.layout.components[component].presence;
+            presence.set(stripe, Presence::Maybe);
         }
     }
 
     /// Objects known to be unsynced.
-    pub fn unsynced(&self, ino: InodeId) -> Vec<(OstId, ObjectId)> {
+    pub fn unsynced(&self, ino: InodeId) -> Vec<Unsynced> {
         let all = self.layout.objects(ino).zip(&self.objects);
-        all.filter(|(_, known)| known.may_vanish())
-            .map(|((_, _, ost, object, _), _)| (ost, object))
-            .collect()
+        all.filter_map(|((_, _, ost, object, _), known)| {
+            let since = known.since()?;
+            Some(Unsynced { ost, object, since })
+        })
+        .collect()
     }
 
     /// The table may not forget a file of which the server waits for a word.
@@ -804,7 +817,7 @@ mod tests {
             Found::Pieces(pieces) => pieces[0].presence,
             Found::Inline(..) => panic!("it has objects"),
         };
-        state.written(0, 0, ObjectStat::default());
+        state.written(0, 0, (ObjectStat::default(), OstLife(1)));
         assert_eq!(planned(&state), Presence::Maybe);
         assert_eq!(state.take_unsynced(InodeId(5)).len(), 1);
         assert_eq!(planned(&state), Presence::Maybe, "it may fail yet");

@@ -2,6 +2,7 @@
 
 use super::handle::OpenFile;
 use super::left::Left;
+use super::object::Unsynced;
 use super::table::File;
 use crate::answer;
 use crate::join;
@@ -9,7 +10,8 @@ use crate::limits::{LEFT_UNSYNCED_MAX, SYNC_BATCH, SYNC_FILES};
 use crate::metrics::Counters;
 use crate::service::Client;
 use gupfs_proto::meta::Op;
-use gupfs_proto::{Caller, ObjectId, OstId, Refusal, data};
+use gupfs_proto::refusal::ObjectDamage;
+use gupfs_proto::{Caller, OstId, Refusal, data};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use std::sync::atomic::Ordering;
 /// Unsynced objects in the hands of who syncs them; given up half way, they are still to be synced.
 struct Taken<'a> {
     inode: &'a File,
-    unsynced: Vec<(OstId, ObjectId)>,
+    unsynced: Vec<Unsynced>,
     well: bool,
 }
 
@@ -31,7 +33,7 @@ impl Drop for Taken<'_> {
 /// The same for objects of closed files.
 struct TakenLeft<'a> {
     left: &'a Mutex<Left>,
-    objects: Vec<(OstId, ObjectId)>,
+    objects: Vec<Unsynced>,
 }
 
 impl Drop for TakenLeft<'_> {
@@ -45,7 +47,7 @@ impl Client {
     /// size is in the objects.
     ///
     /// # Errors
-    /// What kept bytes from being synced, and, once for each open file, an error that nobody could be told before.
+    /// What kept bytes from being synced; that a target lost some that were not; and, once for each open file, an error that nobody could be told before.
     pub async fn fsync(&self, file: &OpenFile, data_only: bool) -> Result<(), Refusal> {
         Counters::add(&self.counters.fsyncs, 1);
         self.must_count(file)?;
@@ -91,9 +93,10 @@ impl Client {
             }
         }
         drop(open);
-        self.sync_left().await?;
+        let left = self.sync_left().await;
         self.sync_log().await?;
-        result
+        let before = self.table.left.lock().tell();
+        result.and(left).and(before)
     }
 
     async fn sync_file(&self, inode: &File, data_only: bool) -> Result<(), Refusal> {
@@ -123,31 +126,36 @@ impl Client {
             inode,
             well: false,
         };
-        let synced = self.sync_objects(&taken.unsynced).await;
-        taken.well = synced.is_ok();
-        synced
+        self.table.left.lock().take_over(&mut taken.unsynced);
+        let lost = self.sync_objects(&taken.unsynced).await?;
+        taken.well = true;
+        inode.state().lost(inode.ino, &lost);
+        told(&lost)
     }
 
-    /// Target by target beside each other.
-    pub(super) async fn sync_objects(&self, objects: &[(OstId, ObjectId)]) -> Result<(), Refusal> {
-        let mut by_target: BTreeMap<OstId, Vec<ObjectId>> = BTreeMap::new();
-        for (ost, object) in objects {
-            by_target.entry(*ost).or_default().push(*object);
+    /// Target by target beside each other. What is there now is synced when it returns those of the objects of which a
+    /// target may have lost what it had answered.
+    async fn sync_objects(&self, objects: &[Unsynced]) -> Result<Vec<Unsynced>, Refusal> {
+        let mut by_target: BTreeMap<OstId, Vec<Unsynced>> = BTreeMap::new();
+        for unsynced in objects {
+            by_target.entry(unsynced.ost).or_default().push(*unsynced);
         }
         let running = by_target.into_iter().map(|(ost, objects)| async move {
+            let mut lost = Vec::new();
             for some in objects.chunks(SYNC_BATCH) {
-                let op = data::Op::Sync {
-                    objects: some.to_vec(),
-                };
-                match self.ask_ost(ost, op).await? {
-                    data::Answer::Done => {}
+                let objects = some.iter().map(|unsynced| unsynced.object).collect();
+                match self.ask_ost(ost, data::Op::Sync { objects }).await? {
+                    data::Answer::DoneIn(life) => {
+                        lost.extend(some.iter().filter(|one| one.since.is_before(life)));
+                    }
                     _ => return answer::unexpected("sync"),
                 }
             }
-            Ok(())
+            Ok(lost)
         });
         let synced = join::all(running.collect()).await;
-        synced.into_iter().collect()
+        let lost: Result<Vec<Vec<Unsynced>>, Refusal> = synced.into_iter().collect();
+        Ok(lost?.concat())
     }
 
     /// Objects of files that were closed without fsync. Those that cannot be synced stay on the list.
@@ -158,9 +166,9 @@ impl Client {
             left: &self.table.left,
             objects: self.table.left.lock().take(),
         };
-        self.sync_objects(&taken.objects).await?;
+        let lost = self.sync_objects(&taken.objects).await?;
         taken.objects.clear();
-        Ok(())
+        told(&lost)
     }
 
     /// Writes out what closed files left when it has become much.
@@ -173,6 +181,8 @@ impl Client {
         self.world.tasks.spawn("sync closed files", async move {
             if let Err(refusal) = client.sync_left().await {
                 tracing::warn!(%refusal, "objects of closed files could not be synced");
+                // What cannot be synced is still on the list; what is lost is not.
+                client.table.left.lock().lose(refusal);
             }
         });
     }
@@ -184,4 +194,18 @@ impl Client {
         };
         answer::done("sync", self.ask(&Caller::root(), Op::Sync { upto }).await?)
     }
+}
+
+/// That something was lost; the first of it stands for all, each is logged.
+fn told(lost: &[Unsynced]) -> Result<(), Refusal> {
+    let refusals = lost.iter().map(|lost| Refusal::ObjectDamaged {
+        ost: lost.ost,
+        object: lost.object,
+        what: ObjectDamage::Unsynced,
+    });
+    let refusals: Vec<Refusal> = refusals.collect();
+    for refusal in &refusals {
+        tracing::error!(%refusal, "written bytes may be lost");
+    }
+    refusals.into_iter().next().map_or(Ok(()), Err)
 }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use gupfs_proto::data::{self, Owner};
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::meta::{Access, WriteAt};
-use gupfs_proto::{Piece, Refusal};
+use gupfs_proto::{OstLife, Piece, Refusal};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriteHow {
@@ -182,7 +182,7 @@ impl Client {
         last: bool,
         data: &Bytes,
         owner: Owner,
-    ) -> Result<data::ObjectStat, Refusal> {
+    ) -> Result<(data::ObjectStat, OstLife), Refusal> {
         let bytes = data.slice(piece.skip as usize..(piece.skip + piece.len) as usize);
         let op = data::Op::Write {
             object: piece.object,
@@ -207,7 +207,7 @@ fn that_fits(offset: u64, data: &Bytes) -> Result<Bytes, Refusal> {
 /// Takes in the answers, in the order of the file: written is what lies before the first failure.
 fn settle(
     inode: &File,
-    stats: impl IntoIterator<Item = (Piece, Result<data::ObjectStat, Refusal>)>,
+    stats: impl IntoIterator<Item = (Piece, Result<(data::ObjectStat, OstLife), Refusal>)>,
 ) -> Put {
     let mut put = Put {
         written: 0,

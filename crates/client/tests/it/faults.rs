@@ -405,3 +405,73 @@ async fn who_syncs_while_another_does_waits_for_it() {
     one.unwrap();
     other.unwrap();
 }
+
+fn is_lost(result: &Result<(), Refusal>) -> bool {
+    let what = match result {
+        Err(Refusal::ObjectDamaged { what, .. }) => *what,
+        _ => return false,
+    };
+    what == ObjectDamage::Unsynced
+}
+
+#[tokio::test(start_paused = true)]
+async fn fsync_tells_each_open_file_once_that_a_target_lost_power_since_the_write() {
+    let site = Site::new(6).await;
+    let one = site.create("file").await;
+    let two = site.open(one.ino()).await;
+    site.write(&one, 0, &[1; 100_000]).await;
+    site.client.fsync(&one, false).await.unwrap();
+    site.ost.lose_power();
+    // Nothing was written since the sync: nothing is lost.
+    site.client.fsync(&one, false).await.unwrap();
+
+    site.write(&one, 300_000, &[2; 100_000]).await;
+    site.ost.lose_power();
+    site.write(&one, 400_000, &[3; 10]).await; // and what came after does not hide it
+    assert!(is_lost(&site.client.fsync(&one, true).await));
+    site.client.fsync(&one, true).await.unwrap();
+    assert!(is_lost(&site.client.flush(&two)));
+    site.client.flush(&two).unwrap();
+
+    // The file can be used: what is lost reads as zeros, and is written again.
+    assert_eq!(site.read(&two, 0, 100_000).await, [1; 100_000]);
+    assert_eq!(site.read(&two, 300_000, 10).await, [0; 10]);
+    site.write(&one, 300_000, &[2; 100_000]).await;
+    site.client.fsync(&one, false).await.unwrap();
+    site.ost.lose_power();
+    site.client.fsync(&one, false).await.unwrap();
+    assert_eq!(site.read(&two, 300_000, 100_000).await, [2; 100_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_from_before_the_close_is_told_to_who_opens_the_file_and_syncs_it_or_syncs_all() {
+    for syncs_all in [false, true] {
+        let site = Site::new(6).await;
+        let file = site.create("file").await;
+        let ino = file.ino();
+        site.write(&file, 0, &[1; 100_000]).await;
+        site.close(file).await;
+        site.ost.lose_power();
+        if syncs_all {
+            assert!(is_lost(&site.client.sync_all().await));
+        } else {
+            let again = site.open(ino).await;
+            assert!(is_lost(&site.client.fsync(&again, false).await));
+            site.client.fsync(&again, false).await.unwrap();
+        }
+        site.client.sync_all().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_that_a_target_lost_on_their_way_out_of_the_inode_are_written_again() {
+    let site = Site::new(8).await;
+    let file = site.create("file").await;
+    site.write(&file, 0, b"small").await;
+    site.client.fsync(&file, false).await.unwrap();
+    site.ost.state.lock().loses_power_before_sync = true;
+    site.write(&file, 100_000, b"far").await;
+    site.client.fsync(&file, false).await.unwrap();
+    site.ost.lose_power();
+    assert_eq!(site.read(&file, 0, 5).await, b"small");
+}

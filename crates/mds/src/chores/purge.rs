@@ -12,7 +12,7 @@ use bytes::Bytes;
 use gupfs_names::{ChoreOp, Key, KeyRange, Kind, Parsed, Purge, PurgeId, PurgeWhat, Record};
 use gupfs_proto::data::{Answer, Op};
 use gupfs_proto::limits::CHORE_BATCH;
-use gupfs_proto::{ObjectId, OstId, Refusal, Seq};
+use gupfs_proto::{ObjectId, OstId, OstLife, Refusal, Seq};
 use gupfs_world::BootTime;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -234,44 +234,49 @@ impl Core {
         let down = &down;
         let removals = all.iter().map(|(ost, object)| async move {
             if let Some(why) = down.lock().get(ost) {
-                return Some(((*ost, *object), why.clone()));
+                return Err(why.clone());
             }
-            let refusal = self.remove_object(*ost, *object).await.err()?;
-            let why = refusal.to_string();
-            if matches!(refusal, Refusal::TargetDown { .. } | Refusal::TimedOut(_)) {
-                down.lock().insert(*ost, why.clone());
-            }
-            Some(((*ost, *object), why))
+            self.remove_object(*ost, *object).await.map_err(|refusal| {
+                let why = refusal.to_string();
+                if matches!(refusal, Refusal::TargetDown { .. } | Refusal::TimedOut(_)) {
+                    down.lock().insert(*ost, why.clone());
+                }
+                why
+            })
         });
         let outcomes = together::all(removals.collect(), OST_CALLS).await;
-        let mut failed: BTreeMap<(OstId, ObjectId), String> =
-            outcomes.into_iter().flatten().collect();
-        let mut by_ost: BTreeMap<OstId, Vec<ObjectId>> = BTreeMap::new();
-        for (ost, object) in all.iter().filter(|object| !failed.contains_key(object)) {
-            by_ost.entry(*ost).or_default().push(*object);
-        }
-        for (ost, objects) in by_ost {
-            let synced = self.targets.call(
-                ost,
-                Op::Sync {
-                    objects: objects.clone(),
-                },
-            );
-            if let Err(refusal) = synced.await {
-                let why = refusal.to_string();
-                failed.extend(
-                    objects
-                        .into_iter()
-                        .map(|object| ((ost, object), why.clone())),
-                );
+        let mut failed = BTreeMap::new();
+        let mut by_ost: BTreeMap<OstId, Vec<(ObjectId, OstLife)>> = BTreeMap::new();
+        for ((ost, object), outcome) in all.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(life) => by_ost.entry(ost).or_default().push((object, life)),
+                Err(why) => {
+                    failed.insert((ost, object), why);
+                }
             }
+        }
+        for (ost, removed) in by_ost {
+            let objects = removed.iter().map(|(object, _)| (ost, *object));
+            let synced = self.sync_objects(objects).await;
+            failed.extend(removed.into_iter().filter_map(|(object, life)| {
+                let why = match &synced {
+                    Ok(lives) if lives.get(&ost) == Some(&life) => return None,
+                    Ok(_) => "its server lost power meanwhile".to_owned(),
+                    Err(refusal) => refusal.to_string(),
+                };
+                Some(((ost, object), why))
+            }));
         }
         failed
     }
 
-    pub(super) async fn remove_object(&self, ost: OstId, object: ObjectId) -> Result<(), Refusal> {
+    pub(super) async fn remove_object(
+        &self,
+        ost: OstId,
+        object: ObjectId,
+    ) -> Result<OstLife, Refusal> {
         match self.targets.call(ost, Op::Remove { object }).await? {
-            Answer::Done => Ok(()),
+            Answer::DoneIn(life) => Ok(life),
             other => Err(unexpected(ost, &other)),
         }
     }

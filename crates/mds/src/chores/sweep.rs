@@ -107,6 +107,8 @@ impl Core {
             .iter()
             .map(|object| self.remove_object(ost, *object));
         let outcomes = together::all(removals.collect(), OST_CALLS).await;
-        outcomes.into_iter().collect()
+        outcomes
+            .into_iter()
+            .try_for_each(|removed| removed.map(|_| ()))
     }
 }

@@ -3,7 +3,7 @@
 use crate::house::CLUSTER;
 use gupfs_mds::targets::{OstPeer, Target, TargetInfo};
 use gupfs_proto::data::{Answer, ObjectStat, Op, Reply, Request, Space};
-use gupfs_proto::{Incarnation, ObjectId, OstId, Refusal, Timestamp};
+use gupfs_proto::{Incarnation, ObjectId, OstId, OstLife, Refusal, Timestamp};
 use gupfs_rpc::{Peer, Service};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -172,7 +172,7 @@ impl Inner {
             Op::Remove { object } => {
                 asked.push(format!("remove {object}"));
                 objects.remove(&object);
-                Ok(Answer::Done)
+                Ok(Answer::DoneIn(OstLife(1)))
             }
             Op::Cut { object, to } => {
                 asked.push(format!("cut {object} to {to}"));
@@ -181,12 +181,12 @@ impl Inner {
                     stat.blocks = stat.size.div_ceil(512);
                     *stat
                 });
-                Ok(Answer::Written(stat.unwrap_or_default()))
+                Ok(Answer::Written(stat.unwrap_or_default(), OstLife(1)))
             }
             Op::Sync { objects } => {
                 let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
                 asked.push(format!("sync {}", names.join(" ")));
-                Ok(Answer::Done)
+                Ok(Answer::DoneIn(OstLife(1)))
             }
             Op::Confirm { objects: asked_for } => {
                 let names: Vec<String> = asked_for.iter().map(ToString::to_string).collect();

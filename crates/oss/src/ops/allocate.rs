@@ -21,5 +21,8 @@ pub async fn run(
         existing,
         owner,
     };
-    target.allocate(allocate).await.map(Answer::Written)
+    target
+        .allocate(allocate)
+        .await
+        .map(|stat| Answer::Written(stat, target.life()))
 }

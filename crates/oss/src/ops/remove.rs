@@ -5,5 +5,8 @@ use gupfs_proto::data::{Answer, Reply};
 use gupfs_store::object::Objects;
 
 pub async fn run(target: &Objects, object: ObjectId) -> Reply {
-    target.remove(object).await.map(|()| Answer::Done)
+    target
+        .remove(object)
+        .await
+        .map(|()| Answer::DoneIn(target.life()))
 }

@@ -5,5 +5,8 @@ use gupfs_proto::data::{Answer, Reply};
 use gupfs_store::object::Objects;
 
 pub async fn run(target: &Objects, objects: &[ObjectId]) -> Reply {
-    target.sync(objects).await.map(|()| Answer::Done)
+    target
+        .sync(objects)
+        .await
+        .map(|()| Answer::DoneIn(target.life()))
 }

@@ -21,5 +21,8 @@ pub async fn run(
         existing,
         owner,
     };
-    target.write(write).await.map(Answer::Written)
+    target
+        .write(write)
+        .await
+        .map(|stat| Answer::Written(stat, target.life()))
 }

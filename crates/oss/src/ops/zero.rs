@@ -14,5 +14,5 @@ pub async fn run(
     target
         .zero(object, at, len, punch)
         .await
-        .map(Answer::Written)
+        .map(|stat| Answer::Written(stat, target.life()))
 }

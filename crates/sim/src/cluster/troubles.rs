@@ -21,17 +21,6 @@ const PATIENCE: u64 = 55_000;
 /// answered they would live on: then this is to be `Replayed`.
 const AFTER_POWER_CUT: AfterPowerCut = AfterPowerCut::Ended;
 
-/// Whether an fsync that comes after an object server's power cut tells that bytes were lost which were written before it.
-/// Not yet: it is answered as if they were there.
-pub const FSYNC_NOTICES_LOST_BYTES: bool = false;
-
-/// A question that is asked again after a power cut of the metadata server, as it was asked before, hides that its session
-/// counts on what is undone: the session lives on, and what it holds it holds no more.
-const HOLDERS_OUTLIVE_POWER_CUTS: bool = true;
-
-/// See `Troubles::hides_ends`.
-const APPENDS_HIDE_AFTER_POWER_CUTS: bool = true;
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code)] // one of them is what is promised now
 enum AfterPowerCut {
@@ -152,34 +141,16 @@ impl Troubles {
             Refusal::TimedOut(_) => now - since >= PATIENCE || late,
             Refusal::StoreFailed(_) => recent(Trouble::MetadataDisk) || recent(Trouble::ObjectDisk),
             Refusal::TargetDown { .. } => recent(Trouble::ObjectDisk),
-            // Also of a write of which a part was refused otherwise.
-            Refusal::NoSpace => recent(Trouble::Full) || recent(Trouble::ObjectDisk),
-            // A session that lives on after a power cut, and counts on what it began to write.
-            Refusal::Malformed(_) => self.hides(),
-            _ => self.may_be_lost(failure),
+            Refusal::NoSpace => recent(Trouble::Full),
+            _ => late && self.cuts().objects > 0 && is_loss(failure),
         }
     }
+}
 
-    /// Whether some client may count on what a power cut undid: then nobody can say how a file stands that is not looked at anew.
-    pub fn hides(&self) -> bool {
-        HOLDERS_OUTLIVE_POWER_CUTS && self.cuts().metadata > 0
-    }
-
-    /// Whether the end of a file that all append to may be seen where it was before. Open: after an object server's power cut
-    /// seeds 86 and 90 show a client that does not see what another has appended.
-    pub fn hides_ends(&self) -> bool {
-        self.hides() || (APPENDS_HIDE_AFTER_POWER_CUTS && self.cuts().objects > 0)
-    }
-
-    /// Whether an object may be missing of which an fsync said that it is there.
-    pub fn may_be_lost(&self, failure: &Failure) -> bool {
-        let missing = matches!(
-            failure,
-            Failure::Refused(Refusal::ObjectDamaged {
-                what: ObjectDamage::Missing,
-                ..
-            })
-        );
-        missing && !FSYNC_NOTICES_LOST_BYTES && self.cuts().objects > 0
-    }
+/// Whether it tells that an object server lost power before something was synced.
+pub fn is_loss(failure: &Failure) -> bool {
+    let Failure::Refused(Refusal::ObjectDamaged { what, .. }) = failure else {
+        return false;
+    };
+    *what == ObjectDamage::Unsynced
 }

@@ -7,7 +7,7 @@ use super::records::Records;
 use super::superblock::Superblock;
 use super::target::Target;
 use crate::index::Index;
-use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, Refusal};
+use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, OstLife, Refusal};
 use gupfs_world::{Disk, DiskLock, World};
 use std::sync::Arc;
 
@@ -100,6 +100,8 @@ impl Objects {
             map_epoch: MapEpoch(0),
             clean_stop: true,
             objects: 0,
+            life: OstLife(1),
+            memory: 0,
             required: 0,
             optional: 0,
         };
@@ -171,6 +173,11 @@ impl Objects {
 
     pub fn ost(&self) -> OstId {
         self.0.ost
+    }
+
+    /// What is answered in one life and synced in the next may be lost.
+    pub fn life(&self) -> OstLife {
+        self.0.life
     }
 
     pub fn incarnation(&self) -> Incarnation {

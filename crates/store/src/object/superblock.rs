@@ -3,7 +3,7 @@
 //! It is replaced as a whole: written beside, synced, renamed, and the directory synced.
 
 use super::error::{OpenError, OpenErrorKind};
-use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, Timestamp};
+use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, OstLife, Timestamp};
 use gupfs_world::{Disk, DiskErrorKind, OpenHow, ReadHow};
 
 const FILE: &str = "superblock";
@@ -32,6 +32,10 @@ pub(super) struct Superblock {
     pub clean_stop: bool,
     /// How many objects there were at the clean stop.
     pub objects: u64,
+    /// Rises with each start that may have found less than was answered before.
+    pub life: OstLife,
+    /// What kept the bytes that were not synced (`Disk::memory`); zero: nothing may be believed to be kept.
+    pub memory: u64,
     pub required: u64,
     pub optional: u64,
 }
@@ -53,6 +57,8 @@ impl Superblock {
         put(72, &self.stamp.to_le_bytes());
         put(80, &self.map_epoch.0.to_le_bytes());
         put(88, &self.objects.to_le_bytes());
+        put(96, &self.life.0.to_le_bytes());
+        put(104, &self.memory.to_le_bytes());
         let sum = crc32c::crc32c(&out[..LENGTH - 4]);
         out[LENGTH - 4..].copy_from_slice(&sum.to_le_bytes());
         out
@@ -100,9 +106,20 @@ impl Superblock {
             stamp: u64::from_le_bytes(field(bytes, 72)),
             map_epoch: MapEpoch(u64::from_le_bytes(field(bytes, 80))),
             objects: u64::from_le_bytes(field(bytes, 88)),
+            life: OstLife(u64::from_le_bytes(field(bytes, 96))),
+            memory: u64::from_le_bytes(field(bytes, 104)),
         };
         found.check_features()?;
         Ok(found)
+    }
+
+    /// The same as it is to be written by a start that finds this `memory`.
+    pub fn started(mut self, memory: u64) -> Superblock {
+        if !self.clean_stop && self.memory != memory {
+            self.life.0 += 1;
+        }
+        self.memory = memory;
+        self
     }
 
     fn check_features(&self) -> Result<(), OpenError> {
@@ -161,6 +178,8 @@ mod tests {
             map_epoch: MapEpoch(9),
             clean_stop: true,
             objects: 12,
+            life: OstLife(3),
+            memory: 0xfeed,
             required: 0,
             optional: 1 << 40,
         }
@@ -169,6 +188,19 @@ mod tests {
     #[test]
     fn a_superblock_reads_back() {
         assert_eq!(Superblock::decode(&sample().encode()).unwrap(), sample());
+    }
+
+    #[test]
+    fn a_life_ends_where_memory_is_lost_before_a_clean_stop() {
+        let stopped = sample();
+        assert_eq!(stopped.started(5).life, OstLife(3));
+        let killed = Superblock {
+            clean_stop: false,
+            ..sample()
+        };
+        assert_eq!(killed.started(0xfeed).life, OstLife(3));
+        assert_eq!(killed.started(5).life, OstLife(4));
+        assert_eq!(killed.started(5).memory, 5);
     }
 
     #[test]

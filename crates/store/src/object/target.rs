@@ -14,7 +14,7 @@ use super::superblock::Superblock;
 use super::table::Table;
 use super::unsettled::Unsettled;
 use gupfs_proto::refusal::ObjectDamage;
-use gupfs_proto::{Incarnation, MapEpoch, ObjectId, OstId, Refusal};
+use gupfs_proto::{Incarnation, MapEpoch, ObjectId, OstId, OstLife, Refusal};
 use gupfs_world::{Disk, DiskError, DiskLock, Task, World};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -23,6 +23,7 @@ use std::sync::{Arc, OnceLock};
 pub(super) struct Target {
     pub ost: OstId,
     pub incarnation: Incarnation,
+    pub life: OstLife,
     pub disk: Disk,
     pub world: World,
     pub table: Table,
@@ -39,7 +40,7 @@ pub(super) struct Target {
     pub chores: Mutex<Vec<Task<()>>>,
     /// Objects there are, once they were counted.
     pub objects: AtomicU64,
-    superblock: tokio::sync::Mutex<Superblock>,
+    superblock: Arc<tokio::sync::Mutex<Superblock>>,
     stamp: AtomicU64,
     map_epoch: AtomicU64,
     /// Operations that changed something, at the last stamp.
@@ -62,11 +63,14 @@ impl Target {
         engine: Engine,
     ) -> Result<Target, OpenError> {
         let open_files = engine.open_files;
+        let was_stopped = found.clean_stop;
+        let found = found.started(disk.memory()?);
         let records = Records::open(&disk, &world, &found, engine).await?;
         let dirty: Arc<AtomicUsize> = Arc::default();
         let target = Target {
             ost: found.ost,
             incarnation: found.incarnation,
+            life: found.life,
             table: Table::new(OBJECTS_KEPT, open_files, Arc::clone(&dirty)),
             records,
             dirty,
@@ -81,7 +85,7 @@ impl Target {
             stamp: AtomicU64::new(found.stamp),
             map_epoch: AtomicU64::new(found.map_epoch.0),
             changes_stamped: AtomicU64::new(0),
-            superblock: tokio::sync::Mutex::new(found),
+            superblock: Arc::new(tokio::sync::Mutex::new(found)),
             down: OnceLock::new(),
             closing: tokio::sync::Mutex::new(()),
             refused: AtomicBool::new(false),
@@ -89,7 +93,7 @@ impl Target {
             disk,
             world,
         };
-        if !found.clean_stop {
+        if !was_stopped {
             let count = super::list::count(&target.disk).await?;
             target.objects.store(count, Ordering::Relaxed);
         }
@@ -142,9 +146,18 @@ impl Target {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// After a failed sync nothing that is only in memory can be relied on: the target closes.
+    /// After a failed sync nothing that is only in memory can be relied on: the target closes, and its next start is
+    /// another life.
     pub fn sync_failed(&self, error: &DiskError) -> Refusal {
         self.fail(format!("a sync failed: {}", told(error)));
+        let (superblock, disk) = (self.superblock.clone(), self.disk.clone());
+        self.world.tasks.spawn("end a life", async move {
+            let mut superblock = superblock.lock().await;
+            superblock.memory = 0;
+            if let Err(error) = superblock.write(&disk).await {
+                tracing::error!(%error, "that a sync failed could not be written down: who wrote before may not hear of it");
+            }
+        });
         self.check().expect_err("it was closed just now")
     }
 

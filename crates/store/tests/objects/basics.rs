@@ -209,3 +209,39 @@ async fn many_more_objects_than_open_files_are_served() {
     let open = std::fs::read_dir("/proc/self/fd").unwrap().count();
     assert!(open < count as usize + 50, "{open} descriptors");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_power_cut_and_a_failed_sync_end_a_life_and_nothing_else_does() {
+    let house = House::new(7, false);
+    let objects = house.fresh().await;
+    let first = objects.life();
+    drop(objects);
+    house.kill();
+    let objects = house.open().await;
+    assert_eq!(objects.life(), first, "the page cache outlives a kill");
+    let objects = house.reopened(objects).await;
+    assert_eq!(objects.life(), first);
+    objects.stop().await.unwrap();
+    drop(objects);
+    house.cut_power();
+    let objects = house.open().await;
+    assert_eq!(objects.life(), first, "all was synced at the stop");
+
+    drop(objects);
+    house.cut_power();
+    let objects = house.open().await;
+    let second = objects.life();
+    assert!(second > first);
+
+    write(&objects, object(1), 0, &[1; 5000]).await.unwrap();
+    house.disk.fail_sync(1);
+    assert!(objects.sync(&[object(1)]).await.is_err());
+    house.sleep(std::time::Duration::from_secs(1)).await;
+    drop(objects);
+    house.kill();
+    let objects = house.open().await;
+    assert!(
+        objects.life() > second,
+        "a failed sync may have dropped bytes"
+    );
+}

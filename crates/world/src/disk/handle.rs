@@ -110,6 +110,12 @@ impl Disk {
         on!(self, it => it.space().await)
     }
 
+    /// Another number when what was written and not synced may be gone: since then the host started anew, or the file
+    /// system was mounted anew. Never zero. The end of a process alone changes nothing: the page cache outlives it.
+    pub fn memory(&self) -> Result<u64> {
+        on!(self, it => it.memory())
+    }
+
     /// Takes the lock that `path` stands for, or fails at once with `Locked(pid of the holder)`. Held until the
     /// returned guard is dropped or the process ends, however it ends.
     pub async fn lock_exclusive(&self, path: &str) -> Result<DiskLock> {

@@ -4,7 +4,7 @@ use super::dawdle;
 use gupfs_proto::data::{Answer, BlockSums, Existing, ObjectStat, Op, Reply, Request, Seek, Space};
 use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX};
 use gupfs_proto::refusal::ObjectDamage;
-use gupfs_proto::{ObjectId, OstId, Refusal, checksum};
+use gupfs_proto::{ObjectId, OstId, OstLife, Refusal, checksum};
 use gupfs_rpc::Service;
 use gupfs_world::fake::{FakeClock, FakeDice};
 use parking_lot::Mutex;
@@ -31,6 +31,10 @@ pub struct State {
     pub refused: Vec<(&'static str, OstId, Refusal)>,
     /// How long each sync takes.
     pub slow_sync: Duration,
+    /// Of all targets.
+    pub life: u64,
+    /// Once, just before the next sync.
+    pub loses_power_before_sync: bool,
 }
 
 #[derive(Default, Clone)]
@@ -60,6 +64,13 @@ impl FakeOst {
         })
     }
 
+    /// The power goes and comes back: objects are as they were made, if they were ever synced, or gone.
+    pub fn lose_power(&self) {
+        let mut state = self.state.lock();
+        state.life += 1;
+        state.objects.retain(|_, object| object.was_synced);
+    }
+
     pub fn cut(&self, id: ObjectId, to: u64) -> ObjectStat {
         let mut state = self.state.lock();
         let Some(object) = state.objects.get_mut(&id) else {
@@ -85,7 +96,7 @@ impl FakeOst {
             object,
             what: ObjectDamage::Missing,
         };
-        let now = self.clock.now();
+        let (now, life) = (self.clock.now(), OstLife(state.life));
         match op {
             Op::Write {
                 object,
@@ -112,7 +123,7 @@ impl FakeOst {
                 let it = state.objects.entry(object).or_default();
                 it.write(at.0, &data, &sums);
                 it.mtime = now;
-                Ok(Answer::Written(it.stat()))
+                Ok(Answer::Written(it.stat(), life))
             }
             Op::Read {
                 object,
@@ -149,12 +160,12 @@ impl FakeOst {
                         it.was_synced = true;
                     }
                 }
-                Ok(Answer::Done)
+                Ok(Answer::DoneIn(life))
             }
             Op::Confirm { .. } => Err(Refusal::NotSupported),
             Op::Cut { object, to } => {
                 drop(state);
-                Ok(Answer::Written(self.cut(object, to)))
+                Ok(Answer::Written(self.cut(object, to), life))
             }
             Op::Allocate {
                 object,
@@ -178,7 +189,7 @@ impl FakeOst {
                 }
                 it.mtime = now;
                 it.synced = false;
-                Ok(Answer::Written(it.stat()))
+                Ok(Answer::Written(it.stat(), life))
             }
             Op::Zero {
                 object,
@@ -187,11 +198,11 @@ impl FakeOst {
                 punch,
             } => {
                 let Some(it) = state.objects.get_mut(&object) else {
-                    return Ok(Answer::Written(ObjectStat::default()));
+                    return Ok(Answer::Written(ObjectStat::default(), life));
                 };
                 it.zero(at.0, (at.0 + len).min(it.size), punch);
                 it.mtime = now;
-                Ok(Answer::Written(it.stat()))
+                Ok(Answer::Written(it.stat(), life))
             }
             Op::Seek { object, at, what } => {
                 let found = state
@@ -203,7 +214,7 @@ impl FakeOst {
             Op::Stat { object } => Ok(Answer::Stat(state.objects.get(&object).map(Object::stat))),
             Op::Remove { object } => {
                 state.objects.remove(&object);
-                Ok(Answer::Done)
+                Ok(Answer::DoneIn(life))
             }
             Op::List { .. } => Err(Refusal::NotSupported),
             // The first two share a disk.
@@ -223,6 +234,9 @@ impl Service<Request, Reply> for FakeOst {
     async fn answer(self: Arc<Self>, request: Request) -> Reply {
         dawdle(&self.dice).await;
         if matches!(request.op, Op::Sync { .. }) {
+            if std::mem::take(&mut self.state.lock().loses_power_before_sync) {
+                self.lose_power();
+            }
             let slow = self.state.lock().slow_sync;
             tokio::time::sleep(slow).await;
         }

@@ -2,10 +2,11 @@
 
 use super::eras::Eras;
 use super::names::{Entry, Tree, UNTOLD};
-use super::{Bytes, LONGEST, Own, With, both_ways, flags, make, me, name};
+use super::{Content, LONGEST, Own, With, both_ways, flags, make, me, name};
 use crate::cluster::machine::Failure;
 use crate::cluster::site::ONE_OBJECT;
-use crate::cluster::troubles::FSYNC_NOTICES_LOST_BYTES;
+use crate::cluster::troubles::is_loss;
+use bytes::Bytes;
 use gupfs_client::{EntryName, OpenFile, ReadHow, WriteHow};
 use gupfs_proto::meta::{RenameHow, WriteAt};
 use gupfs_proto::{InodeId, Refusal};
@@ -204,9 +205,7 @@ impl Own {
     }
 
     fn begin_bytes(&mut self, ino: InodeId) {
-        let since = self.site.troubles.cuts().objects;
-        let content = Default::default();
-        self.contents.insert(ino, Bytes { content, since });
+        self.contents.insert(ino, Content::default());
         let now = self.site.moment();
         let era = Eras::since(now, Arc::default());
         self.shown.lock().bytes.insert(ino, era);
@@ -359,7 +358,7 @@ impl Own {
         let Some(known) = self.contents.get(&ino) else {
             return;
         };
-        let mut after = known.content.bytes().to_vec();
+        let mut after = known.bytes().to_vec();
         let at = match appends {
             true => after.len() as u64,
             false => self.offset(),
@@ -377,14 +376,22 @@ impl Own {
             false => WriteAt::Offset(at),
         };
         let client = with.client.clone();
+        let mut data = Bytes::from(data);
         let call = async {
-            let done = client
-                .write(&file, whence, data.into(), WriteHow::default())
-                .await?;
-            match done.written == len {
-                true => Ok(Some(done.offset)),
-                false => Err(Refusal::NoSpace), // a part of it had room
+            // As programs do: what is left is written, too, and who cannot learns why.
+            let mut began = None;
+            while !data.is_empty() {
+                let next = match began {
+                    Some(from) if !appends => WriteAt::Offset(from + len - data.len() as u64),
+                    _ => whence,
+                };
+                let done = client
+                    .write(&file, next, data.clone(), WriteHow::default())
+                    .await?;
+                began.get_or_insert(done.offset);
+                data = data.split_off(done.written as usize);
             }
+            Ok(began)
         };
         let what = format!("write {ino} {at}+{len} appends {appends}");
         let offset = self.bytes_call(with, what, ino, after, call).await;
@@ -407,7 +414,7 @@ impl Own {
             true => 0,
             false => self.offset(),
         };
-        let mut after = known.content.bytes().to_vec();
+        let mut after = known.bytes().to_vec();
         after.resize(to as usize, 0);
         let client = with.client.clone();
         let me = me();
@@ -435,10 +442,7 @@ impl Own {
         let refused = answer.as_ref().map(drop);
         self.say(format_args!("{what}: {refused:?}"));
         let known = self.contents.get_mut(&ino).expect("a known file");
-        if !known.content.is_unsynced() {
-            known.since = cuts.objects;
-        }
-        known.content.push(after);
+        known.push(after);
         match answer {
             Ok(answer) => {
                 let now = self.site.moment();
@@ -452,7 +456,7 @@ impl Own {
                 }
             }
             Err(failure) => {
-                known.content.tear();
+                known.tear();
                 self.fails(&what, &failure, since, false);
             }
         }
@@ -493,7 +497,10 @@ impl Own {
                 self.say(format_args!("fsync {ino}"));
                 self.has_synced(ino, cuts == self.site.troubles.cuts());
             }
-            Err(failure) => self.fails(&format!("fsync {ino}"), &failure, since, true),
+            Err(failure) => {
+                self.hears_of_loss(ino, &failure);
+                self.fails(&format!("fsync {ino}"), &failure, since, true);
+            }
         }
     }
 
@@ -511,19 +518,38 @@ impl Own {
                 self.say(format_args!("fsync {ino}, blindly"));
                 self.has_synced(ino, false);
             }
-            Err(failure) => self.fails(&format!("fsync {ino} blindly"), &failure, since, true),
+            Err(failure) => {
+                self.hears_of_loss(ino, &failure);
+                self.fails(&format!("fsync {ino} blindly"), &failure, since, true);
+            }
         }
         self.must_look = true;
         false
     }
 
+    /// # Panics
+    /// When nothing can be lost: all was synced.
+    fn hears_of_loss(&mut self, ino: InodeId, failure: &Failure) {
+        if !is_loss(failure) {
+            return;
+        }
+        self.site.watch.saw("fsync that told of a loss");
+        if let Some(known) = self.contents.get_mut(&ino) {
+            assert!(
+                known.is_unsynced(),
+                "c{} hears of a loss in {ino}, where all was synced",
+                self.machine
+            );
+            // It is told once: the next fsync is of what there is then.
+            known.tear();
+        }
+    }
+
     /// Its bytes and all names survive a power cut from now on; `in_peace`: none came meanwhile.
     fn has_synced(&mut self, ino: InodeId, in_peace: bool) {
         let now = self.site.troubles.cuts();
-        if let Some(known) = self.contents.get_mut(&ino)
-            && (FSYNC_NOTICES_LOST_BYTES || known.since == now.objects)
-        {
-            known.content.synced_if_answered();
+        if let Some(known) = self.contents.get_mut(&ino) {
+            known.synced_if_answered();
         }
         if in_peace && now.metadata == self.cuts.metadata && !self.names.is_torn() {
             self.names.synced();
@@ -562,7 +588,7 @@ impl Own {
                 let Some(known) = self.contents.get(&ino) else {
                     return;
                 };
-                let bytes = known.content.bytes();
+                let bytes = known.bytes();
                 let end = bytes.len().min((at + len) as usize);
                 let expected = bytes.get(at as usize..end).unwrap_or_default();
                 if found != expected {
@@ -619,7 +645,7 @@ impl Own {
                 with.client.forget([(attr.ino, 1)]);
                 assert_eq!(attr.ino, entry.ino, "c{} {place:?}", self.machine);
                 if let Some(known) = self.contents.get(&entry.ino) {
-                    let len = known.content.len();
+                    let len = known.len();
                     if attr.size != len {
                         self.is_otherwise(entry.ino, format_args!("size {}, not {len}", attr.size));
                     }

@@ -14,8 +14,6 @@ struct Found {
     tree: Tree,
     attrs: BTreeMap<InodeId, Attr>,
     bytes: BTreeMap<InodeId, Vec<u8>>,
-    /// Files of which an object is missing, and nobody was told so in time.
-    lost: Vec<InodeId>,
 }
 
 impl Own {
@@ -40,6 +38,7 @@ impl Own {
         self.judge(found, names_cut, bytes_cut);
         self.cuts = cuts;
         self.must_look = false;
+        self.holds_no_more = false;
         self.publish_all();
     }
 
@@ -50,12 +49,6 @@ impl Own {
         let tree = found.tree.clone();
         if let Err(wrong) = self.names.found(found.tree, names_cut) {
             panic!("c{}: {wrong}", self.machine);
-        }
-        for ino in found.lost {
-            self.site
-                .watch
-                .saw("object lost before a sync that did not tell");
-            self.contents.remove(&ino);
         }
         for (ino, bytes) in found.bytes {
             let attr = &found.attrs[&ino];
@@ -70,18 +63,16 @@ impl Own {
                     ino,
                     format_args!("{} bytes, size {}", bytes.len(), attr.size),
                 );
-                continue;
             }
             let known = self.contents.entry(ino).or_default();
-            if bytes_cut && known.content.is_unsynced() {
+            if bytes_cut && known.is_unsynced() {
                 self.site.watch.saw("unsynced bytes at a power cut");
             }
-            if bytes_cut {
-                known.since = self.site.troubles.cuts().objects;
-            }
-            let possible = match bytes_cut {
-                true => known.content.found_after_partial_cut(bytes),
-                false => known.content.found_after_kill(bytes),
+            // Who held it said how long it is, also where an object server's power cut had taken its end; now its objects say.
+            let by_objects = self.holds_no_more && known.is_unsynced();
+            let possible = match bytes_cut || by_objects {
+                true => known.found_after_partial_cut(bytes),
+                false => known.found_after_kill(bytes),
             };
             if let Err(wrong) = possible {
                 self.is_otherwise(ino, format_args!("power cut {bytes_cut}: {wrong}"));
@@ -91,7 +82,7 @@ impl Own {
         let open = &self.open;
         self.contents.retain(|ino, known| {
             let has_name = tree.values().any(|entry| entry.ino == *ino);
-            has_name || (open.contains_key(ino) && !bytes_cut && !known.content.is_torn())
+            has_name || (open.contains_key(ino) && !bytes_cut && !known.is_torn())
         });
     }
 
@@ -100,7 +91,6 @@ impl Own {
             tree: Tree::new(),
             attrs: BTreeMap::new(),
             bytes: BTreeMap::new(),
-            lost: Vec::new(),
         };
         let client = with.client;
         let mut dirs = vec![self.dir];
@@ -121,13 +111,8 @@ impl Own {
                 match is_dir {
                     true => dirs.push(ino),
                     false => {
-                        match self.read_all(with, ino).await {
-                            Ok(bytes) => drop(found.bytes.insert(ino, bytes)),
-                            Err(failure) if self.site.troubles.may_be_lost(&failure) => {
-                                found.lost.push(ino);
-                            }
-                            Err(failure) => return Err(failure),
-                        };
+                        let bytes = self.read_all(with, ino).await?;
+                        found.bytes.insert(ino, bytes);
                     }
                 }
             }
@@ -155,7 +140,7 @@ impl Own {
         let mut shown = self.shown.lock();
         shown.names = Eras::since(now, self.names.now().clone());
         let bytes = self.contents.iter().map(|(ino, bytes)| {
-            let content = Arc::new(bytes.content.bytes().to_vec());
+            let content = Arc::new(bytes.bytes().to_vec());
             (*ino, Eras::since(now, content))
         });
         shown.bytes = bytes.collect();

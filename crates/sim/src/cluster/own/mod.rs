@@ -50,7 +50,7 @@ pub struct Own {
     dir: InodeId,
     dice: FakeDice,
     names: Names,
-    contents: BTreeMap<InodeId, Bytes>,
+    contents: BTreeMap<InodeId, Content>,
     open: BTreeMap<InodeId, Arc<OpenFile>>,
     /// The life of the client, and its session, in which they were opened.
     life: u64,
@@ -58,15 +58,9 @@ pub struct Own {
     /// Power cuts that it has judged.
     cuts: Cuts,
     must_look: bool,
+    /// What was held is another session's, or nobody's, since the last look, and an object server lost power some time.
+    holds_no_more: bool,
     shown: Arc<Mutex<Published>>,
-}
-
-/// One file.
-#[derive(Default)]
-struct Bytes {
-    content: Content,
-    /// Power cuts of object servers before the oldest change that is not synced.
-    since: u64,
 }
 
 /// The client of a life.
@@ -124,6 +118,7 @@ impl Own {
             session: SessionId(0),
             cuts: site.troubles.cuts(),
             must_look: false,
+            holds_no_more: false,
             shown: Arc::new(Mutex::new(shown)),
         }
     }
@@ -188,6 +183,7 @@ impl Own {
             ));
             self.life = with.life;
             self.session = with.client.session();
+            self.holds_no_more = cuts.objects > 0;
             self.must_look = true;
         }
         if cuts != self.cuts {
@@ -227,15 +223,8 @@ impl Own {
         );
     }
 
-    /// # Panics
-    /// Unless its client may count on what a power cut undid: then the file is not used any more.
-    fn is_otherwise(&mut self, ino: InodeId, what: impl std::fmt::Display) {
-        let hides = self.site.troubles.hides();
-        assert!(hides, "c{}: {ino} is otherwise: {what}", self.machine);
-        self.say(format_args!("{ino} is otherwise: {what}"));
-        self.site.watch.saw("file of who counts on what is undone");
-        self.contents.remove(&ino);
-        self.shown.lock().bytes.remove(&ino);
+    fn is_otherwise(&self, ino: InodeId, what: impl std::fmt::Display) -> ! {
+        panic!("c{}: {ino} is otherwise: {what}", self.machine);
     }
 
     fn say(&self, what: impl std::fmt::Display) {

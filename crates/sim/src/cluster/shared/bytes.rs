@@ -158,7 +158,7 @@ impl Sharer {
             let ino = commons.log.as_ref().map(|(ino, _)| *ino);
             (ino.unwrap_or_default(), longest.unwrap_or(0))
         };
-        if len >= RECORDS || self.site.troubles.hides_ends() {
+        if len >= RECORDS {
             return;
         }
         let Some(open) = self.opened(with, ino).await else {
@@ -183,8 +183,7 @@ impl Sharer {
             Ok(done) if done.written == SECTOR as u64 => {
                 let slot = done.offset as usize / SECTOR;
                 assert_eq!(done.offset as usize % SECTOR, 0, "an append in between");
-                let hides = self.site.troubles.hides_ends();
-                let fits = log.answered(now, ticket, |at| *at == slot) || hides;
+                let fits = log.answered(now, ticket, |at| *at == slot);
                 let lens: Vec<usize> = log.states().map(|log| log.slots.len()).collect();
                 assert!(
                     fits,
@@ -205,9 +204,6 @@ impl Sharer {
     }
 
     pub(super) async fn read_log(&mut self, with: With<'_>) {
-        if self.site.troubles.hides_ends() {
-            return;
-        }
         let ino = self.commons().log.as_ref().map(|(ino, _)| *ino);
         let Some(open) = self.opened(with, ino.unwrap_or_default()).await else {
             return;
@@ -216,7 +212,6 @@ impl Sharer {
         let all = (2 * RECORDS * SECTOR) as u64;
         let read = with.client.read(&open, 0, all, ReadHow::default());
         let found = match self.call(with, read).await {
-            Ok(_) if self.site.troubles.hides_ends() => return,
             Ok(found) => found.concat(),
             Err(failure) => return self.excuse("read of the log", &failure, since, false),
         };
@@ -237,9 +232,6 @@ impl Sharer {
 
     /// A file of one writer, that somebody may have removed: who has it open reads what was written.
     pub(super) async fn use_kept(&mut self, with: With<'_>) {
-        if self.site.troubles.hides() {
-            return;
-        }
         let kept: Vec<InodeId> = {
             let commons = self.commons();
             let all = commons.kept.keys().copied();

@@ -5,7 +5,7 @@ use super::super::{DirEntry, EntryKind, OpenHow, Result, Space, Stat};
 use super::file::{RealFile, stat_of};
 use super::{RealDisk, check_path, failed, is_missing};
 use crate::tasks::on_pool;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatxFlags};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -137,6 +137,29 @@ impl RealDisk {
         })
     }
 
+    pub fn memory(&self) -> Result<u64> {
+        // A number that no later mount on this host gets; before Linux 6.8 the kernel names none, and a mount is known by its
+        // device.
+        let unique_mount = libc::STATX_MNT_ID_UNIQUE;
+        let found = rustix::fs::statx(
+            &self.root,
+            "",
+            AtFlags::EMPTY_PATH,
+            StatxFlags::from_bits_retain(unique_mount),
+        )
+        .map_err(|errno| failed("ask the mount of", ".", errno))?;
+        let mount = (found.stx_mask & unique_mount != 0).then_some(found.stx_mnt_id);
+        let words = [
+            mount.map_or(0, |mount| mount.wrapping_add(1)),
+            u64::from(found.stx_dev_major),
+            u64::from(found.stx_dev_minor),
+        ];
+        let mount = crc32c::crc32c(words.map(u64::to_le_bytes).as_flattened());
+        // It is written down, and compared by later versions: no hash that may change.
+        let number = u64::from(crc32c::crc32c(&boot_id())) << 32 | u64::from(mount);
+        Ok(number.max(1))
+    }
+
     fn open_dir(&self, dir: &str) -> rustix::io::Result<std::os::fd::OwnedFd> {
         check_path(dir);
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -151,9 +174,13 @@ impl RealDisk {
 
 /// A device number means something on one host, until it starts again.
 fn volume(device: u64) -> u64 {
-    // Without it (no /proc) hosts are told apart by their device numbers alone.
-    let host = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut hasher = std::hash::DefaultHasher::new();
-    (host, device).hash(&mut hasher);
+    // Without a boot id (no /proc) hosts are told apart by their device numbers alone.
+    (boot_id(), device).hash(&mut hasher);
     hasher.finish()
+}
+
+/// Another with each start of the host; empty without /proc.
+fn boot_id() -> Vec<u8> {
+    std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }

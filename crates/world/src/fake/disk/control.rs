@@ -93,6 +93,7 @@ impl FakeDisk {
             volume: seed,
             dice: FakeDice::new(seed),
             life: 1,
+            crashes: 0,
             dead: false,
             stamp: 0,
             tree: Tree::new(),
@@ -123,6 +124,7 @@ impl FakeDisk {
     pub fn crash(&self) {
         let mut state = self.0.lock();
         state.crash();
+        state.crashes += 1;
         state.life += 1;
         state.dead = false;
     }

@@ -306,6 +306,12 @@ impl FakeTree {
         .await
     }
 
+    pub fn memory(&self) -> Result<u64> {
+        let state = self.state.lock();
+        state.still_alive(self.life, "ask the mount of", ".")?;
+        Ok(1 + state.crashes)
+    }
+
     pub async fn lock_exclusive(&self, path: &str) -> Result<DiskLock> {
         let op = "lock";
         self.open(path, OpenHow::write().create()).await?;

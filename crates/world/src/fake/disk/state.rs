@@ -25,6 +25,8 @@ pub struct State {
     pub volume: u64,
     pub dice: FakeDice,
     pub life: Life,
+    /// Power cuts so far.
+    pub crashes: u64,
     pub dead: bool,
     pub stamp: Stamp,
     pub tree: Tree,
