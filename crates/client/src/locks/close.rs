@@ -9,6 +9,7 @@ use crate::service::Client;
 use gupfs_proto::Refusal;
 use gupfs_proto::lock::{Extent, Holder, Kind};
 use std::sync::Arc;
+use std::time::Duration;
 
 impl Client {
     /// close(2) by this owner of any of its descriptors of the file: all its locks of records in it are free. Asks nobody if it
@@ -24,12 +25,25 @@ impl Client {
             owner,
         };
         self.locks.goes(holder);
+        let client = self.clone();
+        let mut freed = Box::pin(async move { client.free_all_of(holder).await });
+        let patience = match self.locks.is_slow() {
+            true => Duration::ZERO,
+            false => CLOSE_WAITS,
+        };
         tokio::select! {
             biased;
-            freed = self.free_all_of(holder) => freed,
-            // It is freed all the same.
-            () = self.world.clock.sleep(CLOSE_WAITS) => Ok(()),
+            freed = &mut freed => return freed,
+            () = self.world.clock.sleep(patience) => {}
         }
+        // It is freed all the same. A program that has many files open waits once, not for each.
+        self.locks.are_slow();
+        self.world.tasks.spawn("free what was closed", async move {
+            if let Err(refusal) = freed.await {
+                tracing::info!(%refusal, "locks of a closed file are not free yet");
+            }
+        });
+        Ok(())
     }
 
     /// The open file is gone: what was locked through it and is not freed yet was its own.

@@ -10,6 +10,7 @@ use gupfs_proto::meta::{Answer, Op};
 use gupfs_proto::{InodeId, OwnerEpoch, Refusal, SessionId};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::sync::Notify;
 
 /// Numbers that may be open beside each other: the server keeps the answers to so many, and twice as many.
@@ -21,6 +22,8 @@ pub(crate) struct Locks {
     held: Mutex<Held>,
     /// Somebody got what he waited for, or has to ask again; or a number was answered.
     pub(super) changed: Notify,
+    /// A close has waited in vain, and nothing was answered since.
+    slow: AtomicBool,
 }
 
 #[derive(Default)]
@@ -185,7 +188,16 @@ impl Locks {
     /// It is answered, or will never be.
     pub(super) fn answered(&self, number: u64) {
         self.held.lock().open.remove(&number);
+        self.slow.store(false, Relaxed);
         self.changed.notify_waiters();
+    }
+
+    pub(super) fn is_slow(&self) -> bool {
+        self.slow.load(Relaxed)
+    }
+
+    pub(super) fn are_slow(&self) {
+        self.slow.store(true, Relaxed);
     }
 
     /// Of this session, and not answered yet.

@@ -139,6 +139,32 @@ async fn closing_frees_what_the_kernel_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_closes_many_files_while_the_server_is_away_waits_once() {
+    let site = Site::new(9).await;
+    let (one, two) = site.two();
+    let mut files = Vec::new();
+    for number in 0..50 {
+        let file = one.create(&format!("file{number}")).await;
+        try_lock(one, &file, bytes(1, 0, 9, Exclusive))
+            .await
+            .unwrap();
+        files.push(file);
+    }
+    let his = two.open(files[49].ino()).await;
+    site.cut_off(0);
+    let begun = Instant::now();
+    for file in &files {
+        one.client.unlock_at_close(file, 1).await.unwrap();
+    }
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    let held = try_lock(two, &his, bytes(1, 0, 9, Shared)).await;
+    assert_eq!(held, Err(Refusal::WouldBlock));
+    site.reconnect(0);
+    seconds(1).await;
+    assert_eq!(site.servers.mds.status().await.locks, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lock_that_comes_after_its_file_was_closed_is_not_kept() {
     let site = Site::new(3).await;
     let (one, two) = site.two();
