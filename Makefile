@@ -65,7 +65,7 @@ test-long:
 	GUPFS_RANDOM=1 GUPFS_CASES=3000 $(CARGO) test -p gupfs --test model
 	GUPFS_CUTS=200 GUPFS_KILLS=100 $(CARGO) test -p gupfs --test power_cut
 	GUPFS_CLUSTER_KILLS=200 $(CARGO) test -p gupfs --test cluster servers_are_killed
-	GUPFS_CLUSTER_CUTS=60 $(CARGO) test -p gupfs --test cluster power_cuts
+	GUPFS_CLUSTER_CUTS=60 $(CARGO) test -p gupfs --test cluster power_cuts_of
 
 # FUZZ: one of crates/door/fuzz/fuzz_targets or all, seconds, flags of libFuzzer, for example FUZZ="ring 600"; or "wire", for
 # connections to a server.

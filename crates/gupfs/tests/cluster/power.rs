@@ -4,6 +4,10 @@ use crate::images::Images;
 use crate::load;
 use crate::running::can_mount;
 use crate::town::Town;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 fn cuts() -> usize {
@@ -40,6 +44,137 @@ fn power_cuts_of_the_metadata_server_undo_nothing_that_was_answered() {
         cuts()
     );
     assert!(made_again > 0, "no cut undid anything");
+    town.stop();
+    drop(disk);
+}
+
+const BLOCK: usize = 64 << 10;
+/// Several components, so that a file lies on all targets.
+const BLOCKS: usize = 24;
+
+/// What one program counts on: which version of each block an fsync has made durable, or may not have yet.
+struct Book {
+    file: File,
+    versions: Vec<u64>,
+    unsynced: Vec<usize>,
+    last: u64,
+    syncs: u64,
+    losses: u64,
+}
+
+impl Book {
+    fn open(path: &Path) -> Book {
+        let file = File::create_new(path).unwrap();
+        Book {
+            file,
+            versions: vec![0; BLOCKS],
+            unsynced: Vec::new(),
+            last: 0,
+            syncs: 0,
+            losses: 0,
+        }
+    }
+
+    fn write(&mut self, block: usize) {
+        self.last += 1;
+        let bytes = [self.last.to_le_bytes(); BLOCK / 8].concat();
+        let at = (block * BLOCK) as u64;
+        self.file.write_all_at(&bytes, at).unwrap();
+        self.versions[block] = self.last;
+        self.unsynced.push(block);
+    }
+
+    /// As careful programs do: what may be lost is written again.
+    fn sync(&mut self) {
+        while let Err(error) = self.file.sync_data() {
+            assert_eq!(error.raw_os_error(), Some(5), "{error}");
+            self.losses += 1;
+            for block in std::mem::take(&mut self.unsynced) {
+                self.write(block);
+            }
+        }
+        self.unsynced.clear();
+        self.syncs += 1;
+    }
+
+    /// All that was written and synced is there.
+    fn check(&self, file: &File) {
+        for (block, version) in self.versions.iter().enumerate() {
+            let mut bytes = vec![0; BLOCK];
+            let got = file.read_at(&mut bytes, (block * BLOCK) as u64).unwrap();
+            let there = bytes[..got].chunks(8).map(|word| {
+                let mut eight = [0; 8];
+                eight[..word.len()].copy_from_slice(word);
+                u64::from_le_bytes(eight)
+            });
+            let wrong = there.enumerate().find(|(_, there)| there != version);
+            assert_eq!(wrong, None, "block {block} of version {version}");
+        }
+    }
+}
+
+/// Lets the programs end, also when the test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+#[test]
+fn power_cuts_of_an_object_server_are_told_by_fsync_and_take_nothing_that_was_synced() {
+    if !can_mount() {
+        return;
+    }
+    let mut disk = Images::make();
+    let objects = disk.store();
+    std::fs::create_dir(&objects).unwrap();
+    let mut town = Town::with_objects(objects, 1, 2);
+    let enough = AtomicBool::new(false);
+    let books: Vec<Book> = std::thread::scope(|scope| {
+        let work = |program: usize| {
+            let path = town.mounts[program % 2].at.join(format!("file{program}"));
+            let enough = &enough;
+            scope.spawn(move || {
+                let mut book = Book::open(&path);
+                for round in 0.. {
+                    book.write((round * 7 + program) % BLOCKS);
+                    if round % 20 == 19 {
+                        book.sync();
+                    }
+                    if enough.load(Relaxed) {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                book.sync();
+                book
+            })
+        };
+        let programs: Vec<_> = (0..4).map(work).collect();
+        let ends = Ends(&enough);
+        let oss = &mut town.osses[0];
+        for cut in 0..cuts() {
+            std::thread::sleep(Duration::from_millis(300 + (cut as u64 * 377) % 900));
+            oss.kill();
+            disk.lose();
+            oss.start_again();
+        }
+        drop(ends);
+        programs.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    for (program, book) in books.iter().enumerate() {
+        let other = town.mounts[(program + 1) % 2]
+            .at
+            .join(format!("file{program}"));
+        book.check(&File::open(other).unwrap());
+    }
+    let count = |of: fn(&Book) -> u64| books.iter().map(of).sum::<u64>();
+    let (syncs, losses) = (count(|book| book.syncs), count(|book| book.losses));
+    eprintln!("{} cuts, {syncs} syncs, {losses} told of a loss", cuts());
+    assert!(losses > 0, "no cut took anything");
+    drop(books);
     town.stop();
     drop(disk);
 }

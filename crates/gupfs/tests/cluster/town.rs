@@ -110,6 +110,8 @@ pub struct Town {
     /// "127.0.0.1:port"
     pub at: String,
     store: PathBuf,
+    /// Where the object servers' directories lie.
+    objects: PathBuf,
     dir: tempfile::TempDir,
     secured: Option<Secured>,
 }
@@ -141,17 +143,26 @@ impl Town {
 
     pub fn secured(osses: usize, mounts: usize, secured: Option<Secured>) -> Town {
         let dir = tempfile::tempdir().unwrap();
-        let store = dir.path().canonicalize().unwrap().join("mds");
-        Town::with((dir, store), osses, mounts, secured)
+        let root = dir.path().canonicalize().unwrap();
+        Town::with((dir, root.join("mds"), root), osses, mounts, secured)
     }
 
     /// The metadata lie in `store`.
     pub fn with_store(store: PathBuf, osses: usize, mounts: usize) -> Town {
-        Town::with((tempfile::tempdir().unwrap(), store), osses, mounts, None)
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        Town::with((dir, store, root), osses, mounts, None)
+    }
+
+    /// The objects lie below `objects`, a directory that exists.
+    pub fn with_objects(objects: PathBuf, osses: usize, mounts: usize) -> Town {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().canonicalize().unwrap().join("mds");
+        Town::with((dir, store, objects), osses, mounts, None)
     }
 
     fn with(
-        (dir, at_store): (tempfile::TempDir, PathBuf),
+        (dir, at_store, objects): (tempfile::TempDir, PathBuf, PathBuf),
         osses: usize,
         mounts: usize,
         secured: Option<Secured>,
@@ -172,6 +183,7 @@ impl Town {
             mds,
             at,
             store: at_store,
+            objects,
             dir,
             secured: secured.clone(),
         };
@@ -204,7 +216,7 @@ impl Town {
 
     /// The directory of one object server's targets.
     pub fn osts(&self, oss: usize) -> PathBuf {
-        self.root().join(format!("osts{oss}"))
+        self.objects.join(format!("osts{oss}"))
     }
 
     pub fn add(&self, dir: &Path) -> Output {
