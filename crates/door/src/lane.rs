@@ -184,6 +184,12 @@ impl<F: FileSystem> Lane<F> {
             if waits.holds_back(&order) {
                 count_parked();
                 let waiting = waits.enter(order, ticket, false);
+                // Not after what is late: a killed program closes its files as it ends, and nothing ends that wait.
+                if order.is_close()
+                    && let Some(ticket) = waiting.take_ticket_of_close()
+                {
+                    ticket.answer(Answer::empty());
+                }
                 (self.spawner)(Box::pin(self.clone().finish(work, waiting)));
                 return;
             }
@@ -212,13 +218,14 @@ impl<F: FileSystem> Lane<F> {
     /// The same for what has no answer.
     fn drive_unanswered(&self, unique: Unique, mut task: Task) {
         let driven = catch_unwind(AssertUnwindSafe(|| {
+            let mut nobody = Context::from_waker(Waker::noop());
+            if task.as_mut().poll(&mut nobody).is_ready() {
+                return;
+            }
             let sleeper = Sleeper::new(self.spawner.clone());
             let waker = sleeper.waker();
-            if task
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_pending()
-            {
+            let mut somebody = Context::from_waker(&waker);
+            if task.as_mut().poll(&mut somebody).is_pending() {
                 sleeper.lay_down(task);
             }
         }));

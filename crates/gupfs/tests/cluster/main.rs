@@ -11,6 +11,7 @@ mod encrypted;
 mod images;
 mod in_time;
 mod load;
+mod locks;
 mod posix;
 mod power;
 mod refused;
