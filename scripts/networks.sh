@@ -1,0 +1,99 @@
+# A cluster in networks of its own on one machine; sourced by scripts that say before what it consists of:
+#
+#   gupfs    the binary          servers, mounts    names of hosts, in words          rate    of each cable, as tc(8) writes it; or empty
+#
+# Everything is made under $place or carries $tag in its name, and is gone when the script ends, however it ends.
+export LC_ALL=C
+PATH=$PATH:/usr/sbin:/sbin
+hosts="mds $servers $mounts"
+
+[ "$(id -u)" = 0 ] || { echo "this makes network namespaces and mounts: run it as root" >&2; exit 1; }
+place=$(mktemp -d "${TMPDIR:-/tmp}/gupfs-cluster.XXXXXX")
+tag=gd$$ # of everything made outside the place
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+note() { printf '   %s\n' "$*"; }
+now() { date +%s.%N; }
+calc() { awk "BEGIN { printf $1 }"; }
+
+declare -A pid
+clean_up() {
+    status=$?
+    trap - EXIT INT TERM
+    for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done
+    for host in $mounts mds $servers; do
+        [ -n "${pid[$host]:-}" ] && kill -9 "${pid[$host]}" 2>/dev/null
+    done
+    wait 2>/dev/null
+    for mnt in $mounts; do
+        for _ in $(seq 50); do mountpoint -q "$place/$mnt" 2>/dev/null || break; sleep 0.1; done
+        mountpoint -q "$place/$mnt" 2>/dev/null && umount -l "$place/$mnt" 2>/dev/null
+    done
+    for host in hub $hosts; do ip netns delete "$tag-$host" 2>/dev/null || true; done
+    rm -rf "$place"
+    [ "$status" = 0 ] || printf '\nIt failed (exit code %s).\n' "$status" >&2
+    exit "$status"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+# on HOST COMMAND: in that host's network. (Not `ip netns exec`: that would have mounts of its own as well.)
+on() {
+    local host=$1
+    shift
+    nsenter --net="/run/netns/$tag-$host" "$@"
+}
+
+address() {
+    local number=1 host
+    for host in $hosts; do
+        [ "$host" = "$1" ] && { echo "10.77.0.$number"; return; }
+        number=$((number + 1))
+    done
+}
+
+# slow NETNS DEVICE: what leaves through it is no faster than the cable.
+slow() { [ -z "${rate:-}" ] || tc -n "$tag-$1" qdisc add dev "$2" root tbf rate "$rate" burst 256k latency 100ms; }
+
+# Every host has one cable to a switch.
+wire() {
+    local host number=0
+    ip netns add "$tag-hub"
+    ip -n "$tag-hub" link add switch type bridge
+    ip -n "$tag-hub" link set switch up
+    for host in $hosts; do
+        number=$((number + 1))
+        ip netns add "$tag-$host"
+        ip -n "$tag-hub" link add "port$number" type veth peer name eth0 netns "$tag-$host"
+        ip -n "$tag-hub" link set "port$number" master switch up
+        ip -n "$tag-$host" address add "$(address "$host")/24" dev eth0
+        ip -n "$tag-$host" link set eth0 up
+        slow hub "port$number"
+        slow "$host" eth0
+        ip -n "$tag-$host" link set lo up
+    done
+}
+
+# start HOST ARGUMENTS: gupfs on that host, until it says that it is ready.
+start() {
+    local host=$1 lines
+    shift
+    touch "$place/$host.out"
+    lines=$(grep -c "ready in" "$place/$host.out" || true)
+    # Not through `on`: the process whose number we note must be gupfs itself.
+    nsenter --net="/run/netns/$tag-$host" "$gupfs" "$@" >>"$place/$host.out" 2>>"$place/$host.log" &
+    pid[$host]=$!
+    for _ in $(seq 600); do
+        [ "$(grep -c "ready in" "$place/$host.out" || true)" -gt "$lines" ] && return
+        kill -0 "${pid[$host]}" 2>/dev/null || break
+        sleep 0.05
+    done
+    echo "gupfs $1 on $host did not get ready; it said:" >&2
+    tail -n 20 "$place/$host.out" "$place/$host.log" >&2
+    exit 1
+}
+
+mds=$(address mds) key=$place/store/cluster.key
+start_mds() { start mds mds "$place/store" --listen "$mds:7700" --root-squash false; }
+start_oss() { start "$1" oss "$place/$1" --mds "$mds" --key "$key" --listen 0.0.0.0:7701; }
+start_mount() { start "$1" mount "$mds" "$place/$1" --key "$key"; }
