@@ -6,11 +6,13 @@
 mod running;
 
 mod agree;
+mod cut_off;
 mod encrypted;
 #[path = "../power_cut/images.rs"]
 mod images;
 mod in_time;
 mod load;
+mod networks;
 mod posix;
 mod power;
 mod refused;
