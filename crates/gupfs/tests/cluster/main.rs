@@ -6,6 +6,8 @@
 mod running;
 
 mod agree;
+mod clocks;
+mod crowd;
 mod cut_off;
 mod encrypted;
 #[path = "../power_cut/images.rs"]

@@ -50,6 +50,15 @@ impl Daemon {
         (self.child, self.ready) = (child, ready);
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where a server listens.
+    pub fn served_at(&self) -> String {
+        word_after(&self.ready, "served at ")
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
