@@ -6,6 +6,7 @@ use crate::service::Client;
 use crate::view::Sight;
 use crate::warrants::needed;
 use gupfs_proto::capability::{Fault, Rights, Warrant};
+use gupfs_proto::lock::Ask;
 use gupfs_proto::meta::{Answer, Kept, Lane, Op};
 use gupfs_proto::{Caller, InodeId, OstId, Refusal, data, meta, wire};
 
@@ -72,6 +73,7 @@ impl Client {
             };
             let another = match reply.result {
                 Err(Refusal::AnotherLife(life)) => Some(life),
+                _ if !self.locks.hear(session, life, &same, &reply.result) => None,
                 _ => match self
                     .view
                     .see(life, &reply, self.to_keep(&same, caller, lane, &reply))
@@ -240,7 +242,7 @@ impl Client {
         }
     }
 
-    fn call(&self, whom: Whom, what: &'static str, ino: Option<InodeId>) -> Call {
+    pub(crate) fn call(&self, whom: Whom, what: &'static str, ino: Option<InodeId>) -> Call {
         Call {
             whom,
             what,
@@ -326,13 +328,16 @@ fn subject(op: &Op) -> Option<InodeId> {
         | Op::EndWrite { ino, .. }
         | Op::KillPrivileges { ino }
         | Op::Permit { ino, .. } => Some(*ino),
+        Op::Lock(Ask::Take { lock, .. } | Ask::Test { lock }) => Some(lock.holder.ino),
+        Op::Lock(Ask::Free { holder, .. }) => Some(holder.ino),
         Op::StatFs
         | Op::OpenSession { .. }
         | Op::CloseSession
         | Op::Forgotten { .. }
         | Op::Sync { .. }
         | Op::Renew
-        | Op::Return { .. } => None,
+        | Op::Return { .. }
+        | Op::Lock(Ask::Cancel { .. }) => None,
     }
 }
 

@@ -1,10 +1,12 @@
 //! Coming back to a metadata server that was started again.
 //!
 //! Whatever was answered and is not known to be durable is said again; the server makes again what a power cut took
-//! (docs/decisions, "Changes said again"). Who asks something meanwhile waits, and asks again then.
+//! (docs/decisions, "Changes said again"). So is which locks are held here. Who asks something meanwhile waits, and asks again
+//! then.
 
 use crate::service::Client;
-use gupfs_proto::limits::{BODY_MAX, KEPT_PART};
+use gupfs_proto::limits::{BODY_MAX, KEPT_PART, LOCKS_PART};
+use gupfs_proto::lock::Lock;
 use gupfs_proto::meta::{self, Kept, Op};
 use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq};
 
@@ -20,12 +22,13 @@ impl Client {
             return Ok(());
         }
         loop {
-            let (of, kept) = self.view.leave();
+            let ((of, kept), locks) = (self.view.leave(), self.locks.leave());
             let sent = self.world.clock.boot();
-            let reply = self.say_again(life, of, &kept).await;
+            let reply = self.say_again(life, of, &kept, &locks).await;
             match reply.result {
                 Ok(_) => {
-                    tracing::info!(%session, %life, said_again = kept.len(), "the metadata server was started again; the session goes on");
+                    tracing::info!(%session, %life, said_again = kept.len(), locks = locks.len(), "the metadata server was started again; the session goes on");
+                    self.locks.arrive(life);
                     self.view.arrive(life, &reply);
                     self.session.was_renewed(sent);
                     return Ok(());
@@ -42,12 +45,22 @@ impl Client {
     }
 
     /// In parts that fit into a message; the reply to the last one, or to the first that was refused.
-    async fn say_again(&self, life: OwnerEpoch, of: OwnerEpoch, kept: &[Kept]) -> meta::Reply {
-        let mut rest = kept;
+    async fn say_again(
+        &self,
+        life: OwnerEpoch,
+        of: OwnerEpoch,
+        kept: &[Kept],
+        locks: &[Lock],
+    ) -> meta::Reply {
+        let (mut rest, mut held) = (kept, locks);
         loop {
             let (part, more) = rest.split_at(part_of(rest));
             rest = more;
-            let last = rest.is_empty();
+            // A message has changes or locks.
+            let room = if part.is_empty() { LOCKS_PART } else { 0 };
+            let (locks, more) = held.split_at(held.len().min(room));
+            held = more;
+            let last = rest.is_empty() && held.is_empty();
             let request = meta::Request {
                 session: self.session.current(),
                 lane: None,
@@ -58,6 +71,7 @@ impl Client {
                 op: Op::Return {
                     of,
                     kept: part.to_vec(),
+                    locks: locks.to_vec(),
                     last,
                 },
             };

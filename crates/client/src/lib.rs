@@ -1,6 +1,7 @@
 //! # client: the file system as a library
 //!
-//! Owns   a session: open files, what is held for writing, range locks, what the kernel knows (`ledger`), lanes.
+//! Owns   a session: open files, what is held for writing, range locks, what the kernel knows (`ledger`), lanes; the locks of
+//!        programs, where others share the files (`locks`).
 //! Never  speaks FUSE or errno, resolves a path, decides who may.
 //! Enter  at `Client::connect`.
 //!
@@ -50,6 +51,7 @@ mod join;
 mod lanes;
 mod ledger;
 pub mod limits;
+mod locks;
 mod metrics;
 mod names;
 mod opening;
@@ -68,6 +70,7 @@ pub use calls::{Call, Whom};
 pub use file::{
     AllocateHow, Durability, OpenFile, OpenFlags, OpenedFile, ReadHow, SeekTo, WriteDone, WriteHow,
 };
+pub use locks::LockWish;
 pub use metrics::{Counted, Observer};
 pub use names::{EntryName, Listed, Listing, Room, Space};
 pub use options::{AtimeRule, Options};

@@ -55,3 +55,14 @@ pub const SPACE_WAIT: Duration = Duration::from_secs(3);
 /// open: a question and its answer away, so a moment; with a server that starts again, some seconds.
 pub const REMOVED_PAUSE: Duration = Duration::from_millis(20);
 pub const REMOVED_TRIES: u32 = 500;
+
+/// Who cannot have a lock because of another program of this mount asks again after this: close(2), and the end of a process, return
+/// before we are told that an open file is gone, and its flock with it.
+pub const RELEASE_COMES: Duration = Duration::from_millis(5);
+
+/// How long a close waits until the server has heard that locks are free. Nothing ends that wait, so it is short; most answers come
+/// in a thousandth of it.
+pub const CLOSE_WAITS: Duration = Duration::from_millis(500);
+
+/// Between two tries to free what a server whose store has failed did not free.
+pub const FREE_AGAIN: Duration = Duration::from_secs(1);

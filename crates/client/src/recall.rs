@@ -1,4 +1,5 @@
-//! What the metadata server asks a client: to tell of a file that it holds, to give it back, which removed files it has open.
+//! What the metadata server asks a client: to tell of a file that it holds, to give it back, which removed files it has open;
+//! and that it tells of a lock that was waited for.
 
 use crate::service::Client;
 use gupfs_proto::recall::{Answer, Reply, Request};
@@ -26,6 +27,12 @@ impl Client {
         match question {
             Request::Tell { ino } => self.tell_of(ino).await?,
             Request::GiveBack { ino } => self.give_back(ino).await?,
+            Request::Granted {
+                session,
+                life,
+                take,
+                turn,
+            } => self.locks.granted(session, life, take, turn),
             Request::Removed { inodes } => return Ok(Answer::Open(self.has_open(&inodes).await)),
         }
         Ok(Answer::Done)

@@ -8,6 +8,7 @@ use crate::forgets::Forgets;
 use crate::lanes::Lanes;
 use crate::ledger::Ledger;
 use crate::limits::STATUS_FILES;
+use crate::locks::Locks;
 use crate::metrics::{Counted, Counters};
 use crate::opening::Opening;
 use crate::options::Options;
@@ -39,6 +40,7 @@ pub struct Client {
     pub(crate) opening: Opening,
     pub(crate) table: Arc<Table>,
     pub(crate) handles: Handles,
+    pub(crate) locks: Locks,
     pub(crate) counters: Counters,
     /// A background sync of closed files' objects is under way.
     /// One sync of what closed files left at a time.
@@ -95,9 +97,11 @@ impl Client {
             opening: Opening::default(),
             table: Table::new(shared),
             handles: Handles::default(),
+            locks: Locks::default(),
             counters: Counters::default(),
             syncing_left: tokio::sync::Mutex::default(),
         });
+        client.locks.begin(client.session(), life);
         if shared {
             client.keep_session();
         }

@@ -181,6 +181,7 @@ impl Client {
             return;
         }
         tracing::warn!(%session, "the session was ended by the server: what was open is stale");
+        self.locks.lose();
         self.session.changed.notify_waiters();
         if let Some(client) = self.session.client.lock().upgrade() {
             self.world.tasks.spawn("open a new session", async move {
@@ -220,6 +221,7 @@ impl Client {
         let reply = self.route.mds.call(request).await;
         let (opened, life) = session_of(&reply)?;
         self.view.begin(life, &reply);
+        self.locks.begin(opened.session, life);
         Ok(opened)
     }
 }

@@ -153,7 +153,8 @@ fn is_for_a_program(op: &Op) -> bool {
         | Op::Sync { .. }
         | Op::Renew
         | Op::Return { .. }
-        | Op::Permit { .. } => false,
+        | Op::Permit { .. }
+        | Op::Lock(_) => false,
         _ => true,
     }
 }

@@ -24,9 +24,9 @@ impl Service<recall::Request, recall::Reply> for Recalled {
                 recall::Request::Removed { inodes } => {
                     Ok(recall::Answer::Open(vec![false; inodes.len()]))
                 }
-                recall::Request::Tell { .. } | recall::Request::GiveBack { .. } => {
-                    Ok(recall::Answer::Done)
-                }
+                recall::Request::Tell { .. }
+                | recall::Request::GiveBack { .. }
+                | recall::Request::Granted { .. } => Ok(recall::Answer::Done),
             },
         }
     }

@@ -139,5 +139,8 @@ pub trait OpenFile {
     /// flock(2), exclusive.
     async fn flock(&self) -> Result<(), Errno>;
 
+    /// fcntl(2): the whole file as a record, exclusive.
+    async fn lock(&self) -> Result<(), Errno>;
+
     async fn close(self);
 }

@@ -370,13 +370,22 @@ impl FileSystem for Probe {
     }
 
     async fn setlk(&self, call: Call, op: op::Lock) -> Result<()> {
-        self.pass("setlk", format!("{} {:?}", call.node, op.lock.kind))
-            .await;
+        let mut what = format!("{} {:?}", call.node, op.lock.kind);
+        if !op.is_flock() {
+            what += &format!(" by {}", op.owner.0);
+        }
+        self.pass("setlk", what).await;
         Ok(())
     }
 
     async fn setlkw(&self, call: Call, op: op::Lock) -> Result<()> {
         self.setlk(call, op).await
+    }
+
+    async fn flush(&self, call: Call, op: op::Flush) -> Result<()> {
+        self.pass("flush", format!("{} by {}", call.node, op.lock_owner.0))
+            .await;
+        Ok(())
     }
 
     async fn release(&self, call: Call, op: op::Release) -> Result<()> {

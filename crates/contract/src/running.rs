@@ -269,6 +269,12 @@ impl OpenFile for Opened {
         call(move || Ok(rustix::fs::flock(&*file, FlockOperation::LockExclusive)?)).await
     }
 
+    async fn lock(&self) -> Result<(), Errno> {
+        let file = self.file.clone();
+        let operation = FlockOperation::NonBlockingLockExclusive;
+        call(move || Ok(rustix::fs::fcntl_lock(&*file, operation)?)).await
+    }
+
     async fn close(self) {
         drop(self);
     }

@@ -14,7 +14,7 @@ macro_rules! operations {
         ///
         /// Implementations are written `async fn lookup(&self, call: Call, op: op::Lookup) -> Result<Entry>`. The
         /// thread that read the request polls the future once; if it is ready then, the answer is written by that
-        /// thread, and nothing else has run. If it is not, the `Spawner` gets it. A method that may block the thread
+        /// thread, and nothing else has run. If it is not, the `Spawner` gets it when it is woken. A method that may block the thread
         /// blocks one of few reactors: hand such work to a task.
         pub trait FileSystem: Send + Sync + 'static {
             /// The kernel and we have agreed; no request has been read yet. The notifier may be kept.

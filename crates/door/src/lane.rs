@@ -4,6 +4,7 @@
 //! Never  shares a counter or a lock with another lane on the way of a request that is answered at once.
 //! Enter  at `Lane::run`, `Lane::run_ring`.
 
+mod asleep;
 mod dispatch;
 mod parked;
 mod ticket;
@@ -28,6 +29,7 @@ use crate::transport::{Device, Received};
 use crate::waits::{Order, Waits};
 use crate::wire::{Header, Opcode};
 use crate::{Errno, FileSystem, Unique};
+use asleep::Sleeper;
 use dispatch::Source;
 pub(crate) use ticket::Ticket;
 
@@ -171,24 +173,42 @@ impl<F: FileSystem> Lane<F> {
         }
     }
 
-    /// Polls once here; what is not ready then goes to the spawner. What may not begin yet is not polled here at all.
+    /// Polls here; what is not ready goes to the spawner when it is woken. What may not begin yet is not polled
+    /// here at all.
     fn drive(self: &Arc<Self>, order: Order, ticket: Ticket, mut work: Work) {
         let unique = order.unique();
         // What panics is dropped and not used again, and dropping its ticket answers its request.
         let driven = catch_unwind(AssertUnwindSafe(|| {
             let waits = &self.desk.kit.waits;
-            let begun = !waits.holds_back(&order);
-            if begun
-                && let Poll::Ready(answer) =
-                    work.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-            {
+            let count_parked = || self.desk.counts.parked.fetch_add(1, Ordering::Relaxed);
+            if waits.holds_back(&order) {
+                count_parked();
+                let waiting = waits.enter(order, ticket, false);
+                // Not after what is late: a killed program closes its files as it ends, and nothing ends that wait.
+                if order.is_close()
+                    && let Some(ticket) = waiting.take_ticket_of_close()
+                {
+                    ticket.answer(Answer::empty());
+                }
+                (self.spawner)(Box::pin(self.clone().finish(work, waiting)));
+                return;
+            }
+            let mut nobody = Context::from_waker(Waker::noop());
+            if let Poll::Ready(answer) = work.as_mut().poll(&mut nobody) {
                 ticket.answer(answer);
                 return;
             }
-            self.desk.counts.parked.fetch_add(1, Ordering::Relaxed);
-            // Before the spawner has it: from the handler's next poll on an interrupt must find it.
-            let waiting = waits.enter(order, ticket, begun);
-            (self.spawner)(Box::pin(self.clone().finish(work, waiting)));
+            count_parked();
+            // Only now, and not for those that are answered at once, somebody who can be woken.
+            let sleeper = Sleeper::new(self.spawner.clone());
+            let waker = sleeper.waker();
+            if let Poll::Ready(answer) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+                ticket.answer(answer);
+                return;
+            }
+            // Before anybody else can have it: from the handler's next poll on an interrupt must find it.
+            let waiting = waits.enter(order, ticket, true);
+            sleeper.lay_down(Box::pin(self.clone().finish(work, waiting)));
         }));
         if driven.is_err() {
             warn!(%unique, "a handler or the spawner panicked");
@@ -199,8 +219,14 @@ impl<F: FileSystem> Lane<F> {
     fn drive_unanswered(&self, unique: Unique, mut task: Task) {
         let driven = catch_unwind(AssertUnwindSafe(|| {
             let mut nobody = Context::from_waker(Waker::noop());
-            if task.as_mut().poll(&mut nobody).is_pending() {
-                (self.spawner)(task);
+            if task.as_mut().poll(&mut nobody).is_ready() {
+                return;
+            }
+            let sleeper = Sleeper::new(self.spawner.clone());
+            let waker = sleeper.waker();
+            let mut somebody = Context::from_waker(&waker);
+            if task.as_mut().poll(&mut somebody).is_pending() {
+                sleeper.lay_down(task);
             }
         }));
         if driven.is_err() {

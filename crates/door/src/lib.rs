@@ -40,7 +40,7 @@
 //! ```
 //!
 //! - A *reactor* thread reads a request and polls the method once. Ready: the same thread writes the answer, with one
-//!   system call. Not ready: the future goes to the [`Spawner`], and writes the answer when it is done.
+//!   system call. Not ready: when it is woken the future goes to the [`Spawner`], and writes the answer when it is done.
 //! - [`Call`] says who asks, about which node; [`Call::interrupted`] tells a handler that waits of a signal.
 //! - Over io_uring the same thread keeps to one CPU and answers with the system call that brings the next request; see
 //!   [`Transport`].
@@ -51,7 +51,7 @@
 //!   reactor.
 //! - [`mountpoint`], [`connection`], [`guardian`], [`read_ahead`], [`pages_limit`] and [`mountinfo`] are what a mounting program needs
 //!   around it.
-//! - A handler that panics, or whose task is dropped, answers EIO. Nothing hangs for it.
+//! - A handler that panics, whose task is dropped, or that nobody can wake any more, answers EIO. Nothing hangs for it.
 //!
 //! The layout of every message stands in [`wire`].
 

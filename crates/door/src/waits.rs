@@ -74,6 +74,8 @@ struct Parked {
     ticket: Option<Ticket>,
     /// It is counted in `late`.
     late: bool,
+    /// So it is as a close that was answered before it began.
+    closing: bool,
 }
 
 impl Shard {
@@ -146,6 +148,7 @@ impl Waits {
             begun,
             ticket: Some(ticket),
             late: false,
+            closing: false,
         });
         let interrupted = slot.interrupted;
         drop(shard);
@@ -260,6 +263,16 @@ impl Waiting {
         shard.parked(self.unique)?.ticket.take()
     }
 
+    /// The duty to answer a close before it begins. What comes after the answer takes no lock before the close is done.
+    pub fn take_ticket_of_close(&self) -> Option<Ticket> {
+        let mut shard = self.registry.shard(self.unique);
+        let parked = shard.parked(self.unique)?;
+        let ticket = parked.ticket.take()?;
+        parked.closing = true;
+        self.registry.late.closes(&parked.order);
+        Some(ticket)
+    }
+
     pub fn order(&self) -> Option<Order> {
         let mut shard = self.registry.shard(self.unique);
         shard.parked(self.unique).map(|parked| parked.order)
@@ -276,6 +289,9 @@ impl Drop for Waiting {
         shard.release(self.unique, None);
         drop(shard);
         let Some(parked) = parked else { return };
+        if parked.closing {
+            self.registry.late.closed(&parked.order);
+        }
         match parked.late {
             true => self.registry.late.ended(&parked.order),
             false if !parked.begun => self.registry.late.gone(&parked.order),

@@ -4,6 +4,7 @@ use crate::chores::{Confirms, Purges, Removals, Sweeps, Unfinished};
 use crate::cuts::Cuts;
 use crate::grace::Grace;
 use crate::holders::Holders;
+use crate::locks::Locks;
 use crate::shard::Shard;
 use crate::stats::Stats;
 use crate::targets::Targets;
@@ -31,6 +32,7 @@ pub struct Core {
     pub purges: Purges,
     pub removals: Removals,
     pub holders: Holders,
+    pub locks: Locks,
     pub turns: Turns,
     /// Sessions outlive the server.
     pub keeps_sessions: bool,
@@ -83,6 +85,7 @@ impl Core {
             purges: Purges::default(),
             removals: Removals::default(),
             holders: Holders::default(),
+            locks: Locks::default(),
             turns: Turns::default(),
             keeps_sessions: parts.keeps_sessions,
             grace: Grace::default(),

@@ -1,7 +1,7 @@
 //! # mds: the metadata server
 //!
 //! Owns   the driver of the shard machine: records in, batches out, recovery, chores; the registered targets; placement's ground;
-//!        the sessions, and what is asked of those that hold files (`hear`, `holders`).
+//!        the sessions, and what is asked of those that hold files (`hear`, `holders`); the locks of programs (`locks`).
 //! Never  touches file bytes beyond inline data, decides what an operation means.
 //! Enter  at `Mds::start`; a request at `Core::answer` (request.rs), one try at the machine at `Core::drive` (drive.rs).
 
@@ -18,6 +18,7 @@ mod grace;
 mod hear;
 mod holders;
 pub mod limits;
+mod locks;
 mod mds;
 mod permit;
 mod permits;

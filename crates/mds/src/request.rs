@@ -48,7 +48,14 @@ impl Core {
                 let pass = self.renew(request.session)?;
                 return Ok(Answer::Renewed { pass });
             }
-            meta::Op::Return { of, kept, last } => {
+            meta::Op::Return {
+                of,
+                kept,
+                locks,
+                last,
+            } => {
+                self.renew(request.session)?;
+                self.hear_locks(request.session, locks, *last).await?;
                 return self.come_back(request.session, *of, kept, *last).await;
             }
             _ => self.after_grace(who).await?,
@@ -63,8 +70,10 @@ impl Core {
                 request.seen
             )));
         }
-        if let meta::Op::Sync { upto } = &request.op {
-            return self.sync(who, *upto, newest).await;
+        match &request.op {
+            meta::Op::Sync { upto } => return self.sync(who, *upto, newest).await,
+            meta::Op::Lock(ask) => return self.lock(who, ask).await,
+            _ => {}
         }
         let asker = Asker {
             who,

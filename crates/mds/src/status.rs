@@ -2,6 +2,7 @@
 
 use crate::Mds;
 use crate::chores::{ConfirmStatus, PurgeStatus, SweepStatus, UnfinishedStatus};
+use crate::core::Core;
 use crate::drive::Asker;
 use crate::recover::RecoveryReport;
 use crate::shard::SessionInfo;
@@ -30,6 +31,8 @@ pub struct MdsStatus {
     /// Requests that are not answered yet, and what those wait for that wait.
     pub under_way: u64,
     pub waits: Vec<WaitStatus>,
+    /// Of programs of all mounts.
+    pub locks: u64,
     pub store: StoreStatus,
     /// None if the records could not be read.
     pub inodes: Option<u64>,
@@ -130,7 +133,8 @@ impl Mds {
             durable: core.kv.durable_seq(),
             growth_allowed: core.growth_allowed.load(Relaxed),
             under_way: core.under_way.load(Relaxed),
-            waits: core.waits.status(),
+            waits: core.all_waits(),
+            locks: core.locks.count(),
             store: StoreStatus::of(&core.kv),
             inodes: counts.map(|counts| counts.inodes),
             purging: counts.map(|counts| counts.purging),
@@ -160,5 +164,15 @@ impl Mds {
             Ok(Answer::StatFs(counts)) => Some(counts),
             _ => None,
         }
+    }
+}
+
+impl Core {
+    /// Longest first.
+    fn all_waits(&self) -> Vec<WaitStatus> {
+        let mut waits = self.waits.status();
+        waits.extend(self.locks.waits(self.world.clock.boot()));
+        waits.sort_by_key(|wait| std::cmp::Reverse(wait.millis));
+        waits
     }
 }

@@ -61,6 +61,7 @@ impl Core {
         shard.sessions.remove(&session);
         shard.heard.remove(&session);
         self.holders.ends(session);
+        self.locks.ends(session);
         self.grace.ends(session);
         if let Some(permits) = self.targets.permits() {
             permits.ends(session);

@@ -34,6 +34,9 @@ pub fn errno(refusal: &Refusal) -> Errno {
         Refusal::NoMoreData => Errno::ENXIO,    // lseek(2) SEEK_DATA, SEEK_HOLE
         Refusal::NotSupported => Errno::EOPNOTSUPP,
         Refusal::NoDevice => Errno::ENXIO,
+        Refusal::WouldBlock => Errno::EAGAIN, // fcntl(2) may say EACCES as well; Linux does not
+        Refusal::Deadlock => Errno::EDEADLK,
+        Refusal::TooManyLocks(_) => Errno::ENOLCK,
         Refusal::Stale => Errno::ESTALE, // the name is gone: look it up again
         Refusal::AnotherLife(_) => Errno::EIO, // the client comes back by itself and asks again
         Refusal::SessionEnded => Errno::ESTALE, // what was open is lost; what is opened anew is not

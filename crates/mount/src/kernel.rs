@@ -7,7 +7,7 @@ use crate::{convert, ops};
 use gupfs_client::Client;
 use gupfs_door::{
     Attributes, Call, Created, Data, Dirents, DirentsPlus, Entry, FileSystem, Opened, Result,
-    Statfs, Statxed, Xattr, op,
+    Statfs, Statxed, Xattr, op, op::FileLock,
 };
 use gupfs_proto::Refusal;
 use gupfs_world::Clock;
@@ -21,6 +21,8 @@ pub struct Kernel {
     pub lifetimes: Lifetimes,
     pub page_cache: bool,
     pub kernel_permissions: bool,
+    /// The kernel asks us for locks.
+    pub locks: bool,
     pub meter: Arc<Meter>,
 }
 
@@ -102,6 +104,9 @@ requests! {
     32 lseek(op::Lseek) -> u64 = ops::space::lseek;
     33 copy_file_range(op::CopyFileRange) -> u64 = ops::space::copy_file_range;
     34 access(op::Access) -> () = ops::attrs::access;
+    35 getlk(op::Lock) -> FileLock = ops::locks::getlk;
+    36 setlk(op::Lock) -> () = ops::locks::setlk;
+    37 setlkw(op::Lock) -> () = ops::locks::setlkw;
 }
 
 #[cfg(test)]

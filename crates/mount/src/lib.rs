@@ -11,6 +11,7 @@ mod kernel;
 mod lifetimes;
 mod meter;
 mod ops;
+mod signals;
 
 pub use errno::errno;
 pub use lifetimes::Lifetimes;
@@ -41,6 +42,8 @@ pub struct Options {
     /// The kernel checks permissions, by attributes that it has or asks for; else the servers alone do, which saves it the
     /// question before each step of a path.
     pub kernel_permissions: bool,
+    /// flock(2) and fcntl(2) lock among all mounts, not the programs of this one alone.
+    pub locks: bool,
     /// The kernel reads ahead so much in files read in order; None keeps its own figure.
     pub read_ahead_kib: Option<u32>,
     /// The way requests come from the kernel.
@@ -70,6 +73,7 @@ impl Options {
             lifetimes: Lifetimes::ALONE,
             page_cache: true,
             kernel_permissions: true,
+            locks: false,
             read_ahead_kib: Some(READ_AHEAD_KIB),
             transport: Transport::Auto,
             reactors: None,
@@ -82,6 +86,7 @@ impl Options {
         Options {
             lifetimes: Lifetimes::SHARED,
             page_cache: false,
+            locks: true,
             read_ahead_kib: None,
             ..self
         }
@@ -120,6 +125,9 @@ impl Mount {
             // It makes the kernel check. Lists pass as extended attributes all the same.
             config.want -= InitFlags::POSIX_ACL;
         }
+        if options.locks {
+            config.must |= InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS;
+        }
         if let Some(reactors) = options.reactors {
             config.reactors = reactors;
         }
@@ -142,6 +150,7 @@ impl Mount {
             lifetimes: options.lifetimes,
             page_cache: options.page_cache,
             kernel_permissions: options.kernel_permissions,
+            locks: options.locks,
             meter: meter.clone(),
         });
         let session = gupfs_door::mount(at, &config, kernel, spawner)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub const BUCKETS: usize = 28;
 
 /// The operations that are counted, by the name metrics give them.
-pub const NAMES: [&str; 35] = [
+pub const NAMES: [&str; 38] = [
     "lookup",
     "getattr",
     "statx",
@@ -43,6 +43,9 @@ pub const NAMES: [&str; 35] = [
     "lseek",
     "copy_file_range",
     "access",
+    "getlk",
+    "setlk",
+    "setlkw",
 ];
 
 /// Counters without locks; one row an operation.

@@ -2,8 +2,10 @@
 //!
 //! Owns   the keys and records of a shard, every metadata operation (`ops/`, one file each), the background steps that
 //!        finish what an operation began (`chores/`), placement of new files, and the rules of `gupfs check`.
-//! Never  does I/O, knows a clock, waits, or keeps anything in memory that the records do not say (but for unused inode numbers).
-//! Enter  at `Machine::apply`.
+//!        Beside the records: the locks of programs (`locks`).
+//! Never  does I/O, knows a clock, waits, or keeps anything in memory that the records do not say (but for unused inode numbers,
+//!        and locks).
+//! Enter  at `Machine::apply`; for locks at `locks::Table::ask`.
 //!
 //! A driver calls `apply`; on `Step::Need` it fetches and calls again, from the start; on `Step::Done` it commits the batch,
 //! answers when the newest batch that the view saw is committed, and does the `Work`. All records that an operation reads must
@@ -18,6 +20,7 @@ mod generations;
 mod hash;
 mod held;
 mod key;
+pub mod locks;
 mod machine;
 mod may;
 mod newborn;

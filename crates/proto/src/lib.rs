@@ -14,6 +14,7 @@ pub mod data;
 pub mod ids;
 pub mod layout;
 pub mod limits;
+pub mod lock;
 pub mod meta;
 pub mod name;
 pub mod recall;

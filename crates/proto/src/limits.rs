@@ -80,6 +80,10 @@ pub const SLOTS: u16 = 64;
 /// Changes in one `Return`.
 pub const KEPT_PART: usize = 1_024;
 
+/// Locks in one `Return`: some 40 bytes each.
+pub const LOCKS_PART: usize = 4_096;
+const _: () = assert!(LOCKS_PART as u64 * 64 <= BODY_MAX.get());
+
 /// How often a client that shares files says that it lives.
 pub const RENEW_EVERY: Duration = Duration::from_secs(5);
 /// How long it counts on its session after the last answered word of it was *sent*: three renewals may get lost.

@@ -8,6 +8,7 @@ use crate::caller::Caller;
 use crate::capability::{Capability, Pass, Rights};
 use crate::ids::{InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, Slot};
 use crate::layout::{Layout, LayoutRule};
+use crate::lock;
 use crate::name::Name;
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
@@ -87,6 +88,7 @@ pub struct Kept {
 /// | unlink, rmdir, rename | `Removed` |
 /// | setattr, setxattr, removexattr, spilled, end_write, kill_privileges | `Attr` |
 /// | write_inline | `Attr`, or `Outgrown` and nothing written |
+/// | lock | `Lock` |
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Op {
     // Looking.
@@ -263,6 +265,8 @@ pub enum Op {
         /// The life in which they were made: only there their numbers say which came first.
         of: OwnerEpoch,
         kept: Vec<Kept>,
+        /// Locks that its programs hold.
+        locks: Vec<lock::Lock>,
         last: bool,
     },
     /// The capability for a file that this session has open (to write: that it holds), anew: the one it had is not believed
@@ -271,6 +275,9 @@ pub enum Op {
         ino: InodeId,
         rights: Rights,
     },
+
+    /// Locks of programs: they change no record.
+    Lock(lock::Ask),
 }
 
 impl Op {
@@ -293,6 +300,7 @@ impl Op {
                 | Op::Renew
                 | Op::Return { .. }
                 | Op::Permit { .. }
+                | Op::Lock(_)
         )
     }
 
@@ -336,6 +344,7 @@ impl Op {
             Op::Renew => "renew",
             Op::Return { .. } => "return",
             Op::Permit { .. } => "permit",
+            Op::Lock(_) => "lock",
         }
     }
 }
@@ -481,6 +490,7 @@ pub enum Answer {
         capability: Option<Capability>,
     },
     Synced,
+    Lock(lock::Said),
 }
 
 /// A file as its user needs it: attributes and where the bytes are.

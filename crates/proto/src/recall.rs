@@ -3,7 +3,7 @@
 //! A session that holds a file for writing (`meta::Op::BeginWrite`) is the only one whose word on size, times and objects
 //! counts. Before another session is answered about that file, the holder is asked to tell, or to give it back.
 
-use crate::ids::InodeId;
+use crate::ids::{InodeId, OwnerEpoch, SessionId};
 use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,14 @@ pub enum Request {
     /// These have lost their last name: which of them has this client open? Whoever opens one from here on is refused by
     /// the server, so the answer waits for the opens under way and for no others.
     Removed { inodes: Vec<InodeId> },
+    /// The lock that the request of number `take` waited for is taken, as the thing of this turn (`lock::Said`). Answered by who
+    /// waits no more as well: what it said about that decides.
+    Granted {
+        session: SessionId,
+        life: OwnerEpoch,
+        take: u64,
+        turn: u64,
+    },
 }
 
 impl Request {
@@ -27,6 +35,7 @@ impl Request {
             Request::Tell { .. } => "tell",
             Request::GiveBack { .. } => "give_back",
             Request::Removed { .. } => "removed",
+            Request::Granted { .. } => "granted",
         }
     }
 }

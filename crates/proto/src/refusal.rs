@@ -55,6 +55,12 @@ pub enum Refusal {
     NotSupported,
     #[error("no such device or address")]
     NoDevice,
+    #[error("another holds a lock that excludes it")]
+    WouldBlock,
+    #[error("who holds the lock waits for one of the caller's")]
+    Deadlock,
+    #[error("there are too many locks: {0}")]
+    TooManyLocks(String),
     // What happens to a distributed system.
     /// The inode is gone, or was never there: a handle to it is stale.
     #[error("stale handle")]

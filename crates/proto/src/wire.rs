@@ -44,11 +44,12 @@ const _: () = {
 /// The kinds that this program speaks, each with its oldest and newest version: the handshake finds what both sides have.
 pub const SPOKEN: [(Kind, u8, u8); 5] = [
     (Kind::LINK, 1, 1),
-    // 2: changes said again. 3: capabilities (`capability`).
-    (Kind::META, 4, 4),
-    // 2: capabilities.
+    // 2: changes said again. 3: capabilities (`capability`). 4: of which life they are. 5: locks.
+    (Kind::META, 5, 5),
+    // 2: capabilities. 3: lives of targets.
     (Kind::DATA, 3, 3),
-    (Kind::RECALL, 1, 1),
+    // 2: grants of locks.
+    (Kind::RECALL, 2, 2),
     (Kind::CLUSTER, 2, 2),
 ];
 

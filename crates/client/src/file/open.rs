@@ -146,7 +146,7 @@ impl Client {
 
     /// # Errors
     /// `Stale` if the session was lost in which it was opened.
-    pub(super) fn must_count(&self, file: &OpenFile) -> Result<(), Refusal> {
+    pub(crate) fn must_count(&self, file: &OpenFile) -> Result<(), Refusal> {
         if self.session.is_lost() || file.session() != self.session() {
             return Err(Refusal::Stale);
         }

@@ -15,6 +15,7 @@ impl Client {
         let Some(file) = self.handles.remove(id) else {
             return Ok(());
         };
+        self.unlock_at_release(id).await;
         let inode = &file.inode;
         let (last, last_writer) = {
             let state = inode.state();

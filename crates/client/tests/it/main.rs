@@ -5,6 +5,8 @@ mod allocations;
 mod concurrency;
 mod fake;
 mod faults;
+mod locks;
+mod locks_random;
 mod model;
 mod names;
 mod orphans;

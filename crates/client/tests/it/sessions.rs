@@ -7,12 +7,12 @@ use gupfs_client::Options;
 use gupfs_mds::{Mds, Options as MdsOptions};
 
 use gupfs_proto::limits::{CLIENT_TERM, SERVER_TERM};
-use gupfs_proto::meta::{Make, RenameHow, Reply, Request};
+use gupfs_proto::meta::{Make, Op, RenameHow, Reply, Request};
 use gupfs_proto::{InodeId, Refusal, Timestamp, data};
 use gupfs_rpc::{Peer, Service};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -23,42 +23,68 @@ const DIR: Make = Make {
     umask: 0,
 };
 
-/// The way to whichever metadata server there is; requests wait while there is none.
+/// The way to whichever metadata server there is; requests wait while there is none, and what was under way is asked again.
 #[derive(Default)]
-struct Way {
+pub struct Way {
     mds: Mutex<Option<Arc<Mds>>>,
-    is_there: Notify,
+    changed: Notify,
+    /// How late each request about locks comes a second time, in milliseconds at most; 0 is never.
+    pub twice: AtomicU64,
+    copies: AtomicU64,
 }
 
 impl Way {
     fn to(&self, mds: &Arc<Mds>) {
         *self.mds.lock() = Some(mds.clone());
-        self.is_there.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     fn cut(&self) {
         *self.mds.lock() = None;
+        self.changed.notify_waiters();
     }
 }
 
-impl Service<Request, Reply> for Way {
-    async fn answer(self: Arc<Self>, request: Request) -> Reply {
+impl Way {
+    async fn ask(&self, request: Request) -> Reply {
         loop {
-            let there = self.is_there.notified();
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
             let mds = self.mds.lock().clone();
-            match mds {
-                Some(mds) => return mds.answer(request).await,
-                None => there.await,
+            let Some(mds) = mds else {
+                changed.await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                () = changed => {}
+                reply = mds.answer(request.clone()) => return reply,
             }
         }
     }
 }
 
-struct Site {
+impl Service<Request, Reply> for Way {
+    async fn answer(self: Arc<Self>, request: Request) -> Reply {
+        let latest = self.twice.load(Relaxed);
+        if latest > 0 && matches!(request.op, Op::Lock(_)) {
+            let (way, copy) = (self.clone(), request.clone());
+            let count = self.copies.fetch_add(1, Relaxed);
+            let late = Duration::from_millis(count * 7919 % latest);
+            tokio::spawn(async move {
+                tokio::time::sleep(late).await;
+                way.ask(copy).await;
+            });
+        }
+        self.ask(request).await
+    }
+}
+
+pub struct Site {
     town: Town,
-    servers: Servers,
-    users: Vec<User>,
-    ways: Vec<Arc<Way>>,
+    pub servers: Servers,
+    pub users: Vec<User>,
+    pub ways: Vec<Arc<Way>>,
 }
 
 fn keeps(options: &mut MdsOptions) {
@@ -66,7 +92,7 @@ fn keeps(options: &mut MdsOptions) {
 }
 
 impl Site {
-    async fn new(seed: u64) -> Site {
+    pub async fn new(seed: u64) -> Site {
         Site::with(seed, keeps).await
     }
 
@@ -97,25 +123,25 @@ impl Site {
         site
     }
 
-    fn attach(&self, number: usize) {
+    pub fn attach(&self, number: usize) {
         let client = &self.users[number].client;
         let back = Peer::local(client.clone());
         self.servers.mds.attach(client.session(), back);
     }
 
     /// This client cannot reach the metadata server, nor be reached.
-    fn cut_off(&self, number: usize) {
+    pub fn cut_off(&self, number: usize) {
         self.ways[number].cut();
         let session = self.users[number].client.session();
         self.servers.mds.detach(session);
     }
 
-    fn reconnect(&self, number: usize) {
+    pub fn reconnect(&self, number: usize) {
         self.ways[number].to(&self.servers.mds);
         self.attach(number);
     }
 
-    async fn restart(&mut self, with_power_cut: bool) {
+    pub async fn restart(&mut self, with_power_cut: bool) {
         self.ways.iter().for_each(|way| way.cut());
         match with_power_cut {
             true => self.town.cut_power_of_metadata(&self.servers).await,
@@ -124,12 +150,20 @@ impl Site {
         self.town.start_metadata(&mut self.servers, keeps).await;
     }
 
-    fn two(&self) -> (&User, &User) {
+    /// It stops, and is started again.
+    pub async fn restart_in_order(&mut self) {
+        self.ways.iter().for_each(|way| way.cut());
+        self.servers.mds.stop().await.unwrap();
+        self.town.kill_metadata(&self.servers).await;
+        self.town.start_metadata(&mut self.servers, keeps).await;
+    }
+
+    pub fn two(&self) -> (&User, &User) {
         (&self.users[0], &self.users[1])
     }
 }
 
-async fn seconds(count: u64) {
+pub async fn seconds(count: u64) {
     tokio::time::sleep(Duration::from_secs(count)).await;
 }
 

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod epoch;
+mod locks;
 mod names;
 mod pages;
 mod writes;
@@ -117,7 +118,8 @@ facts! {
     TwoDoors, ForSharing: writes::writes_within_a_file_go_beside_each_other;
     TwoDoors, GuardedAgainst: writes::writes_that_extend_a_file_go_one_by_one;
     Appends, GuardedAgainst: writes::the_offset_of_an_append_may_be_old;
-    Locks, ForSharing: writes::a_flock_is_given_back_at_the_release_of_its_file;
+    Locks, ForSharing: locks::a_flock_is_given_back_at_the_release_of_its_file;
+    Locks, ForSharing: locks::a_close_tells_whose_records_go;
 }
 
 /// Tries those of the facts that `which` wants, one after the other.

@@ -109,23 +109,3 @@ pub async fn the_offset_of_an_append_may_be_old<L: Linux>(linux: &L) -> Tried {
     let old = format!("write {FILE} at {SIZE}");
     is("asked for", probe.asked().contains(&old), true)
 }
-
-/// By an unlock before it, or by what RELEASE says.
-pub async fn a_flock_is_given_back_at_the_release_of_its_file<L: Linux>(linux: &L) -> Tried {
-    let probe = one_file(CACHED);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let file = tree.open("file", How::Read).await?;
-    file.flock().await?;
-    probe.asked();
-    let gate = probe.hold("release");
-    file.close().await;
-    gate.reached(1).await?;
-    let asked = probe.asked();
-    gate.let_go(1);
-    let by_release = format!("release {FILE} ReleaseFlags(FLOCK_UNLOCK)");
-    let before = format!("setlk {FILE} Unlock");
-    let given_back = asked
-        .iter()
-        .any(|what| *what == by_release || *what == before);
-    is("given back", given_back, true)
-}

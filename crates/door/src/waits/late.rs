@@ -4,10 +4,13 @@
 //! would come out on top, after the second was answered. So on a node with a late change nothing begins that changes or
 //! reads it; it waits, not begun, and may be answered past its own deadline without ever having been done. That also bounds
 //! how much is late: who tries again and again waits, too. Requests that change nothing are bounded by number.
+//!
+//! A close(2) that is held back is answered at once. It frees locks when its turn comes, so until then nothing on its node
+//! takes one: it could be the same program's, and be freed again.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -27,6 +30,8 @@ pub(super) struct Late {
 struct State {
     weight: usize,
     nodes: BTreeMap<NodeId, OfNode>,
+    /// Closes that were answered and are not done yet.
+    closing: BTreeMap<NodeId, usize>,
     /// Who waits to begin, for whatever.
     waiters: BTreeMap<Unique, Waker>,
 }
@@ -41,6 +46,9 @@ struct OfNode {
 impl State {
     fn holds_back(&self, order: &Order) -> bool {
         if self.weight >= LATE_MAX && !order.must_run() {
+            return true;
+        }
+        if order.locks() && self.closing.contains_key(&order.header.node) {
             return true;
         }
         order.nodes().any(|node| {
@@ -99,6 +107,31 @@ impl Late {
                 state.nodes.remove(&node);
             }
         }
+        self.one_less(state);
+    }
+
+    /// This close is about to be answered, and waits to begin.
+    pub fn closes(&self, order: &Order) {
+        let mut state = lock(&self.state);
+        *state.closing.entry(order.header.node).or_default() += 1;
+        self.count.fetch_add(1, Ordering::Release);
+    }
+
+    /// Its handler is done.
+    pub fn closed(&self, order: &Order) {
+        let mut state = lock(&self.state);
+        let node = order.header.node;
+        let Some(closing) = state.closing.get_mut(&node) else {
+            unreachable!("it was counted when it was answered")
+        };
+        *closing -= 1;
+        if *closing == 0 {
+            state.closing.remove(&node);
+        }
+        self.one_less(state);
+    }
+
+    fn one_less(&self, mut state: MutexGuard<'_, State>) {
         self.count.fetch_sub(1, Ordering::Release);
         let waiters = std::mem::take(&mut state.waiters);
         drop(state);

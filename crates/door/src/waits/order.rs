@@ -33,6 +33,8 @@ enum Class {
     WritesBack,
     /// Ends something: it must be done whoever waits for it, and nobody minds when.
     Ends,
+    /// The same, of one descriptor: who closes it need not wait for others.
+    Closes,
 }
 
 /// What an answer hands out that somebody must give back.
@@ -94,7 +96,17 @@ impl Order {
 
     /// Also if nobody waits for the answer any more.
     pub fn must_run(&self) -> bool {
-        self.class == Class::Ends
+        matches!(self.class, Class::Ends | Class::Closes)
+    }
+
+    /// close(2). Its answer says nothing that the program counts on.
+    pub fn is_close(&self) -> bool {
+        self.class == Class::Closes
+    }
+
+    /// It may take a lock.
+    pub fn locks(&self) -> bool {
+        matches!(self.undo, Undo::Lock(_))
     }
 
     pub fn has_deadline(&self) -> bool {
@@ -103,7 +115,7 @@ impl Order {
 
     /// Who asked; None where the end of a program does not end its request, or cannot be known.
     pub fn killable(&self) -> Option<u32> {
-        let ends_with_it = !matches!(self.class, Class::Ends | Class::WritesBack);
+        let ends_with_it = !matches!(self.class, Class::Ends | Class::Closes | Class::WritesBack);
         (ends_with_it && self.header.pid != 0).then_some(self.header.pid)
     }
 
@@ -114,7 +126,7 @@ impl Order {
 }
 
 fn stands(operation: &Operation) -> (Class, Undo, Option<NodeId>) {
-    use Class::{Changes, Ends, Looks, Reads, WaitsForLock, WritesBack};
+    use Class::{Changes, Closes, Ends, Looks, Reads, WaitsForLock, WritesBack};
     let plain = |class| (class, Undo::Nothing, None);
     match operation {
         Operation::Lookup(_) => (Reads, Undo::Entry, None),
@@ -167,7 +179,8 @@ fn stands(operation: &Operation) -> (Class, Undo, Option<NodeId>) {
         }
         Operation::Setlk(lock) => (Changes, Undo::Lock(*lock), None),
         Operation::Setlkw(lock) => (WaitsForLock, Undo::Lock(*lock), None),
-        Operation::Flush(_) | Operation::Release(_) | Operation::Releasedir(_) => plain(Ends),
+        Operation::Flush(_) => plain(Closes),
+        Operation::Release(_) | Operation::Releasedir(_) => plain(Ends),
         Operation::Getattr(_)
         | Operation::Statx(_)
         | Operation::Statfs

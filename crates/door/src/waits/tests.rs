@@ -258,13 +258,10 @@ fn who_asks_the_same_again_and_again_waits_for_the_former() {
     rig.waits.end();
 }
 
-#[test]
-fn a_wait_for_a_lock_has_no_deadline() {
-    let rig = Rig::new(in_time(60));
-    rig.waits.start(true).unwrap();
-    let lock = op::Lock {
+fn lock_of(owner: u64) -> op::Lock {
+    op::Lock {
         fh: Handle(1),
-        owner: crate::LockOwner(1),
+        owner: crate::LockOwner(owner),
         lock: op::FileLock {
             start: 0,
             end: op::FileLock::EOF,
@@ -272,10 +269,53 @@ fn a_wait_for_a_lock_has_no_deadline() {
             pid: 0,
         },
         flags: crate::wire::LockFlags::empty(),
-    };
+    }
+}
+
+#[test]
+fn a_wait_for_a_lock_has_no_deadline() {
+    let rig = Rig::new(in_time(60));
+    rig.waits.start(true).unwrap();
+    let lock = lock_of(1);
     let _lock = rig.enter_with(order(2, 7, &Operation::Setlkw(lock)), true);
     let _other = rig.enter_with(order(4, 8, &Operation::Setlk(lock)), true);
     assert_eq!(rig.answered(), (libc::ETIMEDOUT, 4));
     assert_eq!(rig.waits.late(), 1);
     rig.waits.end();
+}
+
+#[test]
+fn nothing_is_locked_before_a_close_that_was_answered_is_done() {
+    let rig = Rig::new(in_time(60_000));
+    let late = order(2, 7, &fsync());
+    rig.waits.late.begins(&late, Duration::ZERO);
+    let flush = Operation::Flush(op::Flush {
+        fh: Handle(1),
+        lock_owner: crate::LockOwner(1),
+    });
+    let close = order(4, 7, &flush);
+    assert!(rig.waits.holds_back(&close));
+    let waiting = rig.enter_with(close, false);
+    waiting
+        .take_ticket_of_close()
+        .unwrap()
+        .answer(crate::answer::Answer::empty());
+    assert_eq!(rig.answered(), (0, 4));
+    let lock = order(6, 7, &Operation::Setlk(lock_of(1)));
+    let waits = rig.enter_with(lock, false);
+    let wakes = count();
+    rig.waits.late.ended(&late);
+    // What was late is done: the close may begin now, others too, and the lock not yet.
+    assert_eq!(begins(&waiting, &wakes), Poll::Ready(true));
+    assert_eq!(begins(&waits, &wakes), Poll::Pending);
+    assert!(!rig.waits.holds_back(&order(8, 7, &fsync())));
+    assert!(
+        !rig.waits
+            .holds_back(&order(10, 9, &Operation::Setlk(lock_of(1))))
+    );
+    drop(waiting);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    assert_eq!(begins(&waits, &wakes), Poll::Ready(true));
+    drop(waits);
+    assert_eq!((rig.waits.waiting(), rig.waits.late()), (0, 0));
 }

@@ -89,6 +89,7 @@ const NAMES: &[&str] = &[
     "cached",
     "panics",
     "panics later",
+    "in an hour",
     "never answers",
     "slow",
     "longer than asked",
@@ -158,6 +159,10 @@ impl FileSystem for Odd {
             "panics later" => {
                 tokio::task::yield_now().await;
                 panic!("on purpose, in a task");
+            }
+            "in an hour" => {
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                Ok(vec![b'h'; op.size as usize].into())
             }
             "never answers" => std::future::pending().await,
             "slow" => {

@@ -60,7 +60,7 @@ fn what_cannot_be_answered_at_once_is_answered_later_and_holds_up_nobody() {
 #[test]
 fn a_task_that_is_given_up_answers_eio() {
     let Some(rig) = odd() else { return };
-    let path = rig.path("never answers");
+    let path = rig.path("in an hour");
     let (errno, _mount) = thread::scope(|scope| {
         let waiting = scope.spawn(|| errno(File::open(path).unwrap().read_at(&mut [0; 10], 0)));
         until("it waits", || rig.session.counts().waiting == 1);
@@ -68,6 +68,13 @@ fn a_task_that_is_given_up_answers_eio() {
         (waiting.join().unwrap(), rest)
     });
     assert_eq!(errno, libc::EIO);
+}
+
+#[test]
+fn a_handler_that_nobody_can_wake_answers_eio() {
+    let Some(rig) = odd() else { return };
+    assert_eq!(errno(read(&rig, "never answers", 10)), libc::EIO);
+    assert_eq!(rig.session.counts().waiting, 0);
 }
 
 #[test]

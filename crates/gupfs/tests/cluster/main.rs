@@ -14,6 +14,7 @@ mod encrypted;
 mod images;
 mod in_time;
 mod load;
+mod locks;
 mod networks;
 mod posix;
 mod power;

@@ -118,8 +118,13 @@ impl Stranger {
             made: None,
             layout: None,
         };
-        let (kept, last) = (vec![lie], true);
-        let said = self.ask(Op::Return { of, kept, last }).await;
+        let comes_back = Op::Return {
+            of,
+            kept: vec![lie],
+            locks: Vec::new(),
+            last: true,
+        };
+        let said = self.ask(comes_back).await;
         assert_eq!(said, Err(Refusal::SessionEnded));
     }
 

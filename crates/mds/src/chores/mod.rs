@@ -1,7 +1,8 @@
 //! # chores: what the server does by itself, with progress
 //!
 //! Owns   giving back the space of removed files and of forgotten ones, confirming objects of files that were closed
-//!        without a sync, asking who has removed files open, finishing what an OST kept from being finished, watching space.
+//!        without a sync, asking who has removed files open, finishing what an OST kept from being finished, watching space,
+//!        telling who waited for a lock that he has it.
 //! Never  holds up a request: a step changes at most `CHORE_BATCH` records.
 //! Enter  at `start`.
 
@@ -34,6 +35,7 @@ pub fn start(core: &Arc<Core>, sweep: bool, terms: bool) -> Vec<Task<()>> {
         tasks.spawn("unfinished", after_grace(core, Core::finish_for_ever)),
         tasks.spawn("confirm", after_grace(core, Core::confirm_for_ever)),
         tasks.spawn("space", core.clone().watch_space_for_ever()),
+        tasks.spawn("grants", core.clone().tell_grants_for_ever()),
     ];
     if !core.grace.is_over() {
         let core = core.clone();

@@ -65,6 +65,7 @@ impl Core {
             let kept = self.register_recorded().await?;
             report.kept_sessions = kept.len() as u64;
             self.removals.expect();
+            self.locks.expect(&kept);
             let cleared = self.clear_up(Dead::AllBut(&kept)).await?;
             if !in_order {
                 self.grace.expect(kept);
@@ -91,6 +92,7 @@ impl Core {
             self.unfinished.add(session, &refusal);
         }
         self.holders.ended(session);
+        self.locks.ended(session);
         self.grace.looks_again();
     }
 

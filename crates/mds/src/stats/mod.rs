@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The operations in alphabetical order, so that a name is found by halving; the last counts what is not in the list.
-const NAMES: [&str; 38] = [
+const NAMES: [&str; 39] = [
     "access",
     "begin_write",
     "chore",
@@ -28,6 +28,7 @@ const NAMES: [&str; 38] = [
     "kill_privileges",
     "link",
     "listxattr",
+    "lock",
     "lookup",
     "lookup_parent",
     "mkdir",

@@ -30,6 +30,7 @@ impl Service<Request, Reply> for Asked {
     async fn answer(self: Arc<Self>, question: Request) -> Reply {
         self.say(format!("{} is asked to {}", self.name, question.name()));
         match question {
+            Request::Granted { .. } => {}
             Request::Tell { ino } => self.end_write(ino, true).await,
             Request::GiveBack { ino } => {
                 moment().await;

@@ -3,6 +3,7 @@
 pub mod attrs;
 pub mod data;
 pub mod dirs;
+pub mod locks;
 pub mod names;
 pub mod open;
 pub mod space;

@@ -116,15 +116,23 @@ fn opened(kernel: &Kernel, ino: InodeId, file: u64, flags: u32) -> Opened {
     } else {
         OpenedFlags::KEEP_CACHE
     };
-    // Nothing waits here for close(2) to be written, and locks are the kernel's: it need not ask at each close.
+    // Nothing waits here for close(2) to be written: the kernel need not ask at each close, unless it frees locks of ours.
+    let closed = match kernel.locks {
+        true => OpenedFlags::empty(),
+        false => OpenedFlags::NOFLUSH,
+    };
     Opened {
         fh: Handle(file),
-        flags: door | OpenedFlags::NOFLUSH,
+        flags: door | closed,
     }
 }
 
 pub async fn flush(kernel: &Kernel, _: Call, op: op::Flush) -> Outcome<()> {
     let file = kernel.client.file(op.fh.0)?;
+    if kernel.locks {
+        let owner = op.lock_owner.0;
+        kernel.client.unlock_at_close(&file, owner).await?;
+    }
     kernel.client.flush(&file)
 }
 

@@ -131,6 +131,8 @@ pub(crate) fn dispatch(view: &mut View, op: &Op) -> Outcome<Answer> {
         Op::Sync { .. } => Ok(Answer::Synced),
         // Coming back is the driver's affair.
         Op::Renew | Op::Return { .. } | Op::Permit { .. } => Ok(Answer::Done),
+        // Locks are in no record (`locks`).
+        Op::Lock(_) => Err(gupfs_proto::Refusal::NotSupported.into()),
     }
 }
 
@@ -173,7 +175,8 @@ pub(crate) fn home(op: &Op) -> InodeId {
         | Op::CloseSession
         | Op::Sync { .. }
         | Op::Renew
-        | Op::Return { .. } => InodeId::ROOT,
+        | Op::Return { .. }
+        | Op::Lock(_) => InodeId::ROOT,
     }
 }
 

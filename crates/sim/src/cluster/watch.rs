@@ -124,6 +124,7 @@ impl Service<recall::Request, recall::Reply> for WatchedRecall {
             recall::Request::Tell { .. } => "client asked to tell",
             recall::Request::GiveBack { .. } => "client asked to give back",
             recall::Request::Removed { .. } => "client asked what it has open",
+            recall::Request::Granted { .. } => "client told of a lock",
         });
         let reply = self.recalled.clone().answer(question).await;
         if self.watch.life() != before {

@@ -87,7 +87,10 @@ impl<F: FileSystem> Kernel<F> {
         self.write_back_all(node).await;
         let flush = op::Flush {
             fh,
-            lock_owner: OWNER,
+            lock_owner: match self.has(Quirk::FlushByNobody) {
+                true => LockOwner(0),
+                false => OWNER,
+            },
         };
         let flushed = self.ask(self.fs.flush(self.call(node), flush)).await;
         let release = op::Release {
@@ -233,7 +236,19 @@ impl<F: FileSystem> File<F> {
         Ok(())
     }
 
+    /// fcntl(2), exclusive.
+    pub async fn lock(&self) -> Result<()> {
+        if !self.kernel.flags.contains(InitFlags::POSIX_LOCKS) {
+            return Ok(());
+        }
+        self.set_lock(LockKind::Write, LockFlags::empty()).await
+    }
+
     async fn set_flock(&self, kind: LockKind) -> Result<()> {
+        self.set_lock(kind, LockFlags::FLOCK).await
+    }
+
+    async fn set_lock(&self, kind: LockKind, flags: LockFlags) -> Result<()> {
         let kernel = &self.kernel;
         let request = op::Lock {
             fh: self.fh,
@@ -244,7 +259,7 @@ impl<F: FileSystem> File<F> {
                 kind,
                 pid: 1,
             },
-            flags: LockFlags::FLOCK,
+            flags,
         };
         kernel
             .ask(kernel.fs.setlkw(kernel.call(self.node), request))

@@ -113,6 +113,10 @@ impl OpenFile for File<Probe> {
         File::flock(self).await
     }
 
+    async fn lock(&self) -> Result<(), Errno> {
+        File::lock(self).await
+    }
+
     /// As close(2) does: RELEASE is answered behind its back.
     async fn close(self) {
         tokio::spawn(async move {

@@ -55,6 +55,8 @@ pub enum Quirk {
     FlockUnlocks,
     /// Nobody is told that a flock is over.
     FlockStays,
+    /// FLUSH names an owner of its own.
+    FlushByNobody,
     /// The kernel believes the server's size with a write-back cache, too.
     WritebackBelieves,
     /// Pages of a dead server are dropped whatever was agreed on.

@@ -150,6 +150,7 @@ const QUIRKS: &[(Quirk, &[&str])] = &[
         Quirk::FlockStays,
         &["a flock is given back at the release of its file"],
     ),
+    (Quirk::FlushByNobody, &["a close tells whose records go"]),
     (
         Quirk::WritebackBelieves,
         &["with a write back cache growth elsewhere is not seen"],

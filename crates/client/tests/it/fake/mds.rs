@@ -156,6 +156,7 @@ impl FakeMds {
             }
             Op::CloseSession | Op::Return { .. } => Ok(Answer::Done),
             Op::Renew => Ok(Answer::Renewed { pass: None }),
+            Op::Lock(_) => Err(Refusal::NotSupported),
             Op::Sync { upto } => {
                 assert!(upto.0 <= state.seq);
                 state.durable = state.seq;
