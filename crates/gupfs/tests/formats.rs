@@ -7,6 +7,8 @@
 //! GUPFS_MAKE_IMAGE=store-2 cargo test -p gupfs --test formats
 //! ```
 
+#![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
+
 mod running;
 
 use expect_test::expect;
