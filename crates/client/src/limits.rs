@@ -1,6 +1,6 @@
 //! Every bound of this room with its reason.
 
-use gupfs_proto::limits::{CHORE_BATCH, PAYLOAD_MAX, SLOTS};
+use gupfs_proto::limits::{CHECKSUM_BLOCK, CHORE_BATCH, PAYLOAD_MAX, SLOTS};
 use std::time::Duration;
 
 /// Inodes in one `Forgotten`: the server removes them in one batch, and a batch is no longer than a chore's.
@@ -13,6 +13,11 @@ pub const FORGET_DELAY: Duration = Duration::from_millis(5);
 /// Objects of closed files that were written and not synced. Above it a background sync writes them out, so that
 /// neither the list nor the time of the next `syncfs` grows without end.
 pub const LEFT_UNSYNCED_MAX: usize = 16_384;
+
+/// Bytes of one message to a target on another host: while it works on one, the next is on its way, and the one before is
+/// checked here. Large enough that the messages themselves do not count.
+pub const PIECE: u64 = 256 << 10;
+const _: () = assert!(PIECE.is_multiple_of(CHECKSUM_BLOCK) && PIECE <= PAYLOAD_MAX.get());
 
 /// Objects in one `Sync`: the answer to one of them should not wait for tens of thousands.
 pub const SYNC_BATCH: usize = 1_024;

@@ -93,6 +93,11 @@ pub(crate) async fn on_pool<T: Send + 'static>(run: impl FnOnce() -> T + Send + 
     }
 }
 
+/// The same, and nobody waits for it.
+pub(crate) fn left_to_pool(run: impl FnOnce() + Send + 'static) {
+    drop(tokio::task::spawn_blocking(run));
+}
+
 /// A running task. Dropping this lets it run on; awaiting it gives its result.
 pub struct Task<T>(tokio::task::JoinHandle<T>);
 

@@ -9,16 +9,19 @@ pub fn pieces(layout: &Layout, ino: InodeId, offset: u64, len: u64) -> Vec<Piece
     if pieces.iter().all(|piece| piece.len <= PAYLOAD_MAX.0) {
         return pieces;
     }
+    let split = |piece| split(piece, PAYLOAD_MAX.0);
     pieces.into_iter().flat_map(split).collect()
 }
 
-fn split(piece: Piece) -> impl Iterator<Item = Piece> {
-    (0..piece.len.div_ceil(PAYLOAD_MAX.0)).map(move |number| {
-        let done = number * PAYLOAD_MAX.0;
+/// A piece in parts of at most `most` bytes, that end where `most` divides the object: so no block of a checksum is in two.
+pub fn split(piece: Piece, most: u64) -> impl Iterator<Item = Piece> {
+    let (begin, end) = (piece.at.0, piece.at.0 + piece.len);
+    (begin / most..end.div_ceil(most)).map(move |part| {
+        let (from, to) = (begin.max(part * most), end.min((part + 1) * most));
         Piece {
-            at: ObjectOffset(piece.at.0 + done),
-            len: (piece.len - done).min(PAYLOAD_MAX.0),
-            skip: piece.skip + done,
+            at: ObjectOffset(from),
+            len: to - from,
+            skip: piece.skip + (from - begin),
             ..piece
         }
     })
@@ -91,8 +94,8 @@ mod tests {
         layout.components[1].from = FileOffset(16 * MIB);
         let pieces = pieces(&layout, InodeId(9), 1, 9 * MIB);
         let lens: Vec<u64> = pieces.iter().map(|p| p.len).collect();
-        assert_eq!(lens, [4 * MIB, 4 * MIB, MIB]);
-        assert_eq!((pieces[2].skip, pieces[2].at.0), (8 * MIB, 8 * MIB + 1));
+        assert_eq!(lens, [4 * MIB - 1, 4 * MIB, MIB + 1]);
+        assert_eq!((pieces[2].skip, pieces[2].at.0), (8 * MIB - 1, 8 * MIB));
     }
 
     proptest! {

@@ -3,8 +3,10 @@
 use super::table::File;
 use crate::answer;
 use crate::join;
+use crate::limits::PIECE;
 use crate::service::Client;
 use gupfs_proto::data::{self, Existing};
+use gupfs_proto::limits::PAYLOAD_MAX;
 use gupfs_proto::{Attr, ObjectId, OstId, Presence, Refusal};
 
 /// What to tell the target of an object we know this about.
@@ -16,6 +18,14 @@ pub fn existing(presence: Presence) -> Existing {
 }
 
 impl Client {
+    /// Bytes of one message to a target. One of this process gets all at once.
+    pub(super) fn piece_most(&self) -> u64 {
+        match self.route.is_found() {
+            true => PIECE,
+            false => PAYLOAD_MAX.0,
+        }
+    }
+
     /// Asks the targets about objects whose space or existence is not known.
     pub(super) async fn learn(&self, inode: &File) -> Result<(), Refusal> {
         let unknown = inode.state().unknown(inode.ino);

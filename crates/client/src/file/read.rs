@@ -1,5 +1,6 @@
 //! read(2): pieces from objects or the inode, zeros where nothing was ever written.
 
+use super::flush;
 use super::handle::OpenFile;
 use super::objects::existing;
 use super::state::Found;
@@ -121,6 +122,16 @@ impl Client {
         inode: &File,
         pieces: &[Piece],
     ) -> Result<Read, Refusal> {
+        let most = self.piece_most();
+        let parts: Vec<Piece>;
+        let pieces = match pieces.iter().all(|piece| piece.len <= most) {
+            true => pieces,
+            false => {
+                let split = |piece: &Piece| flush::split(*piece, most);
+                parts = pieces.iter().flat_map(split).collect();
+                &parts
+            }
+        };
         let mut read = Read {
             segments: Vec::with_capacity(2),
             ..Read::default()

@@ -1,5 +1,6 @@
 //! write(2): a range lock, the pieces beside each other, then size and time.
 
+use super::flush;
 use super::handle::{Durability, OpenFile};
 use super::inline;
 use super::objects::existing;
@@ -163,7 +164,7 @@ impl Client {
         let (pieces, owner) = {
             let mut state = inode.state();
             let pieces = state.plan_write(inode.ino, offset, data.len() as u64);
-            (pieces, state.owner())
+            (self.parts(pieces), state.owner())
         };
         if let [(piece, last)] = pieces[..] {
             let stat = self.put_piece(&piece, last, data, owner).await;
@@ -174,6 +175,19 @@ impl Client {
         });
         let stats = join::all(running.collect()).await;
         settle(inode, stats)
+    }
+
+    /// The pieces of a write as they travel, each with whether nothing of its object lies behind it.
+    fn parts(&self, pieces: Vec<(Piece, bool)>) -> Vec<(Piece, bool)> {
+        let most = self.piece_most();
+        if pieces.iter().all(|(piece, _)| piece.len <= most) {
+            return pieces;
+        }
+        let parts = pieces.into_iter().flat_map(|(piece, last)| {
+            let end = piece.at.0 + piece.len;
+            flush::split(piece, most).map(move |part| (part, last && part.at.0 + part.len == end))
+        });
+        parts.collect()
     }
 
     async fn put_piece(

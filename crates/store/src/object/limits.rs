@@ -106,3 +106,11 @@ pub const RECORDS_SYNCED_EVERY: Duration = Duration::from_millis(250);
 
 /// Memory for records that were read or written lately; the sums of clean regions are kept beside it.
 pub const RECORDS_CACHED: usize = 8 << 20;
+
+/// How far an object that is read in order is read ahead: first, and at most. The most keeps a disk at its work while a
+/// gigabyte a second is sent; a file lies on several targets, and each reads ahead.
+pub const AHEAD_FIRST: u64 = 1 << 20;
+pub const AHEAD_MOST: u64 = 4 << 20;
+
+/// Reads so near to each other are one run: one request comes as several, in any order.
+pub const AHEAD_NEAR: u64 = 1 << 20;

@@ -6,6 +6,7 @@
 //!
 //! Everything here survives the end of the process once it was answered, and a power cut once it was synced.
 
+mod ahead;
 mod allocate;
 mod chores;
 mod counters;

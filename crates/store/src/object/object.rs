@@ -1,5 +1,6 @@
 //! One object as it is known in memory: its segments, what changes it now, what is durable.
 
+use super::ahead::Ahead;
 use super::flight::{Flight, Span};
 use super::limits::SEGMENT;
 use super::record::ObjectRecord;
@@ -46,6 +47,7 @@ pub(super) struct State {
     pub forgotten: Seq,
     /// How often records of its regions were staged or taken away: who looked some up before looks again.
     pub restaged: u64,
+    pub ahead: Ahead,
     /// It waits to be settled.
     pub queued: bool,
     /// The target's count of dirty regions.
@@ -138,6 +140,7 @@ impl Object {
             record: None,
             regions: BTreeMap::new(),
             forgotten: Seq(0),
+            ahead: Ahead::default(),
             restaged: 0,
             queued: false,
             dirty: Arc::clone(dirty),

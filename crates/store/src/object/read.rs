@@ -64,6 +64,7 @@ impl Objects {
         if plan.short {
             return Err(target.damaged(id, ObjectDamage::Short));
         }
+        object.read_ahead(&plan.range);
         let read = target
             .bytes_since(&object, plan.around.clone(), plan.then)
             .await?;
@@ -143,6 +144,27 @@ impl Target {
             read.resize(part.of.end as usize, 0);
         }
         Ok(read)
+    }
+}
+
+impl Object {
+    /// Beside the read of these bytes: whatever may be wanted next, of the same segment.
+    fn read_ahead(&self, range: &Range<u64>) {
+        let mut state = self.state();
+        let Some(next) = state.ahead.next(range) else {
+            return;
+        };
+        let end = next.end.min(state.size());
+        if next.start >= end {
+            return;
+        }
+        let first = parts(next.start, end - next.start).next();
+        if let Some(part) = first
+            && let Some(file) = state.file(part.segment)
+        {
+            drop(state);
+            file.read_ahead(part.at, part.of.end - part.of.start);
+        }
     }
 }
 

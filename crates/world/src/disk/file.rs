@@ -152,6 +152,11 @@ impl DiskFile {
         on!(self, it => it.seek_hole(offset).await)
     }
 
+    /// Begins to read a range that will be wanted, on the pool: nobody waits, and nobody is told when it cannot be read.
+    pub fn read_ahead(&self, offset: u64, len: u64) {
+        on!(self, it => it.read_ahead(offset, len));
+    }
+
     pub fn advise(&self, offset: u64, len: u64, advice: Advice) -> Result<()> {
         on!(self, it => it.advise(offset, len, advice))
     }

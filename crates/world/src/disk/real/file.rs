@@ -2,7 +2,7 @@
 
 use super::super::{Advice, Result, Stat};
 use super::failed;
-use crate::tasks::on_pool;
+use crate::tasks::{left_to_pool, on_pool};
 use gupfs_proto::Timestamp;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
@@ -138,6 +138,11 @@ impl RealFile {
 
     pub async fn seek_hole(&self, offset: u64) -> Result<Option<u64>> {
         self.seek(SeekFrom::Hole(offset))
+    }
+
+    pub fn read_ahead(self: &Arc<Self>, offset: u64, len: u64) {
+        let file = self.clone();
+        left_to_pool(move || drop(file.advise(offset, len, Advice::WillNeed)));
     }
 
     pub fn advise(&self, offset: u64, len: u64, advice: Advice) -> Result<()> {

@@ -553,6 +553,8 @@ impl FakeFile {
         .await
     }
 
+    pub fn read_ahead(&self, _offset: u64, _len: u64) {}
+
     pub fn advise(&self, _offset: u64, _len: u64, _advice: Advice) -> Result<()> {
         Ok(())
     }
