@@ -114,3 +114,7 @@ pub const AHEAD_MOST: u64 = 4 << 20;
 
 /// Reads so near to each other are one run: one request comes as several, in any order.
 pub const AHEAD_NEAR: u64 = 1 << 20;
+
+/// What is written in order goes to the device in stretches of this: a few of its largest transfers, and more than small files
+/// have, which may be removed or written again before anybody needs them to be durable.
+pub const BEHIND_STEP: u64 = 8 << 20;

@@ -8,6 +8,7 @@
 
 mod ahead;
 mod allocate;
+mod behind;
 mod chores;
 mod counters;
 mod cut;

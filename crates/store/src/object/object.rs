@@ -1,6 +1,7 @@
 //! One object as it is known in memory: its segments, what changes it now, what is durable.
 
 use super::ahead::Ahead;
+use super::behind::Behind;
 use super::flight::{Flight, Span};
 use super::limits::SEGMENT;
 use super::record::ObjectRecord;
@@ -48,6 +49,7 @@ pub(super) struct State {
     /// How often records of its regions were staged or taken away: who looked some up before looks again.
     pub restaged: u64,
     pub ahead: Ahead,
+    pub behind: Behind,
     /// It waits to be settled.
     pub queued: bool,
     /// The target's count of dirty regions.
@@ -141,6 +143,7 @@ impl Object {
             regions: BTreeMap::new(),
             forgotten: Seq(0),
             ahead: Ahead::default(),
+            behind: Behind::default(),
             restaged: 0,
             queued: false,
             dirty: Arc::clone(dirty),

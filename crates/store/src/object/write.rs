@@ -59,6 +59,8 @@ impl Objects {
         let written = target.write(&object, &range, write.data).await;
         written.map_err(|error| target.refused(write.object, &error))?;
 
+        object.write_behind(&range);
+
         target.counters.bytes_written.add(len);
         let now = target.world.clock.now();
         Ok(change.end(|state, span| {
@@ -100,6 +102,23 @@ impl Write<'_> {
     fn sum_of_tail(&self, block: u64, edges: &[Edge]) -> Option<u32> {
         let edge = edges.iter().find(|edge| edge.block == block)?;
         edge.is_all_there_is().then(|| self.sum(block))?
+    }
+}
+
+impl Object {
+    /// Begins to write to the device what has become much; at the border of two segments the kernel is left to it.
+    fn write_behind(&self, range: &Range<u64>) {
+        let mut state = self.state();
+        let Some(stretch) = state.behind.wrote(range) else {
+            return;
+        };
+        let mut all = parts(stretch.start, stretch.end - stretch.start);
+        if let (Some(part), None) = (all.next(), all.next())
+            && let Some(file) = state.file(part.segment)
+        {
+            drop(state);
+            file.begin_write_back(part.at, part.of.end - part.of.start);
+        }
     }
 }
 

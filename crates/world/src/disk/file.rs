@@ -157,6 +157,12 @@ impl DiskFile {
         on!(self, it => it.read_ahead(offset, len));
     }
 
+    /// Begins to write what is dirty in a range to the device, on the pool. Nothing is promised: `sync_data` does that, and
+    /// finds less to do.
+    pub fn begin_write_back(&self, offset: u64, len: u64) {
+        on!(self, it => it.begin_write_back(offset, len));
+    }
+
     pub fn advise(&self, offset: u64, len: u64, advice: Advice) -> Result<()> {
         on!(self, it => it.advise(offset, len, advice))
     }

@@ -4,6 +4,7 @@ mod dirs;
 mod file;
 mod lock;
 mod read;
+mod write_back;
 
 pub(crate) use file::RealFile;
 pub(crate) use lock::RealLock;

@@ -555,6 +555,8 @@ impl FakeFile {
 
     pub fn read_ahead(&self, _offset: u64, _len: u64) {}
 
+    pub fn begin_write_back(&self, _offset: u64, _len: u64) {}
+
     pub fn advise(&self, _offset: u64, _len: u64, _advice: Advice) -> Result<()> {
         Ok(())
     }
