@@ -67,6 +67,9 @@ test-long:
 	GUPFS_CUTS=200 GUPFS_KILLS=100 $(CARGO) test -p gupfs --test power_cut
 	GUPFS_CLUSTER_KILLS=200 $(CARGO) test -p gupfs --test cluster servers_are_killed
 	GUPFS_CLUSTER_CUTS=60 $(CARGO) test -p gupfs --test cluster power_cuts_of
+	GUPFS_CLUSTER_AWAY=30,300 $(CARGO) test -p gupfs --test cluster after_a_long_cut
+	GUPFS_CLUSTER_JUMPS=30 $(CARGO) test -p gupfs --test cluster wall_clocks
+	GUPFS_CLUSTER_FILES=1000000 $(CARGO) test -p gupfs --test cluster a_thousand_sessions -- --nocapture
 
 # FUZZ: one of crates/door/fuzz/fuzz_targets or all, seconds, flags of libFuzzer, for example FUZZ="ring 600"; or "wire", for
 # connections to a server.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tests may not leave behind: mounts, loop devices, processes of ours.
+# What tests may not leave behind: mounts, loop devices, networks, processes of ours.
 #
 #   scripts/leftovers.sh list             prints them, sorted
 #   scripts/leftovers.sh compare FILE     fails if there are more than FILE lists
@@ -10,6 +10,7 @@ list() {
     {
         awk '{ for (i = 1; i <= NF; i++) if ($i == "-") print "mount " $5 " (" $(i + 1) ", from " $(i + 2) ")" }' /proc/self/mountinfo
         losetup --noheadings --list --output NAME,BACK-FILE 2>/dev/null | awk 'NF { print "loop device " $1 " on " $2 }'
+        ip netns list 2>/dev/null | awk '/^gt[0-9]/ { print "network " $1 }'
         # An executable that was built anew shows as deleted; it is ours all the same.
         for exe in /proc/[0-9]*/exe; do
             path=$(readlink "$exe" 2>/dev/null) || continue

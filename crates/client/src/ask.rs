@@ -6,6 +6,7 @@ use crate::service::Client;
 use crate::view::Sight;
 use crate::warrants::needed;
 use gupfs_proto::capability::{Fault, Rights, Warrant};
+use gupfs_proto::limits::CLIENT_TERM;
 use gupfs_proto::lock::Ask;
 use gupfs_proto::meta::{Answer, Kept, Lane, Op};
 use gupfs_proto::{Caller, InodeId, OstId, Refusal, data, meta, wire};
@@ -173,12 +174,20 @@ impl Client {
             let peer = self.route.ost(ost, request.map_epoch).await?;
             return peer.call(request).await;
         }
-        let given_up = self.world.clock.boot() + DEADLINE;
+        let clock = &self.world.clock;
+        let mut given_up = clock.boot() + DEADLINE;
         loop {
             request.warrant = self.warrant(ost, &request.op).await?;
+            let shown = clock.boot();
             let reply = self.ask_where_it_is(&request).await;
-            let is_expired = reply == Err(Refusal::Capability(Fault::Expired));
-            if !is_expired || self.world.clock.boot() >= given_up {
+            if reply != Err(Refusal::Capability(Fault::Expired)) {
+                return reply;
+            }
+            if clock.boot().since(shown) >= CLIENT_TERM {
+                // The target was away, and what was shown has aged on its way: that it is not believed is no wonder.
+                given_up = clock.boot() + DEADLINE;
+            }
+            if clock.boot() >= given_up {
                 return reply;
             }
             tracing::debug!(%ost, op = request.op.name(), "what was shown has expired; it is got anew");
@@ -190,7 +199,7 @@ impl Client {
                 return Err(Refusal::Stale);
             }
             // The target may learn of a new metadata server later than we do: within a second or two.
-            self.world.clock.sleep(PERMIT_PAUSE).await;
+            clock.sleep(PERMIT_PAUSE).await;
         }
     }
 

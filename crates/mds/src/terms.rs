@@ -7,13 +7,15 @@ use crate::core::Core;
 use crate::limits::{OST_CALLS, TERMS_EVERY};
 use crate::records::damaged;
 use crate::shard::{SessionInfo, Shard};
-use crate::together;
 use crate::waits::Who;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use gupfs_names::{Key, KeyRange, Kind, Parsed, Record, Session};
 use gupfs_proto::capability::Pass;
 use gupfs_proto::limits::SERVER_TERM;
 use gupfs_proto::{Refusal, SessionId, VirtualShard};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::pin::pin;
 use std::sync::Arc;
 
 impl Core {
@@ -89,16 +91,29 @@ impl Core {
         self.end_session(session).await;
     }
 
-    /// Ends the sessions whose term is over, again and again.
+    /// Ends the sessions whose term is over, again and again. Clearing up after one may wait for an OST that is away; the
+    /// others end in time all the same.
     pub async fn watch_terms_for_ever(self: Arc<Self>) {
+        let mut ended = VecDeque::new();
+        let mut clearing = FuturesUnordered::new();
         while self.failure().is_none() {
-            self.world.clock.sleep(TERMS_EVERY).await;
-            let ended = self.take_overdue();
-            for session in &ended {
-                tracing::warn!(%session, "a session was not heard of for its term; it is ended");
+            let mut pause = pin!(self.world.clock.sleep(TERMS_EVERY));
+            loop {
+                while clearing.len() < OST_CALLS
+                    && let Some(session) = ended.pop_front()
+                {
+                    clearing.push(self.evict(session));
+                }
+                tokio::select! {
+                    biased;
+                    () = &mut pause => break,
+                    Some(()) = clearing.next() => {}
+                }
             }
-            let cleared = ended.into_iter().map(|session| self.evict(session));
-            together::all(cleared.collect(), OST_CALLS).await;
+            for session in self.take_overdue() {
+                tracing::warn!(%session, "a session was not heard of for its term; it is ended");
+                ended.push_back(session);
+            }
         }
     }
 

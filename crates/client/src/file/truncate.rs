@@ -1,5 +1,6 @@
 //! truncate(2), ftruncate(2): the server cuts or grows; we tell it first what it does not know.
 
+use super::OpenFile;
 use super::table::File;
 use crate::answer;
 use crate::service::Client;
@@ -20,6 +21,23 @@ impl Client {
         let inode = self.table.pin(ino);
         let _all = inode.ranges.whole().await;
         self.resize(&inode, caller, to, by_handle, kill_privileges)
+            .await
+    }
+
+    /// ftruncate(2): through a file that is open for writing, so permission was given then.
+    ///
+    /// # Errors
+    /// `Stale` if the session was lost in which it was opened: what was written through it may be gone, and another's be there.
+    pub async fn truncate_open(
+        &self,
+        caller: &Caller,
+        file: &OpenFile,
+        to: u64,
+        kill_privileges: bool,
+    ) -> Result<Attr, Refusal> {
+        let _all = file.inode.ranges.whole().await;
+        self.must_count(file)?;
+        self.resize(&file.inode, caller, to, true, kill_privileges)
             .await
     }
 

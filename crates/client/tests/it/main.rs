@@ -2,6 +2,7 @@
 //! faked disks (`town`), through kills and power cuts.
 
 mod allocations;
+mod away;
 mod concurrency;
 mod fake;
 mod faults;

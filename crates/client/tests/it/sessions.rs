@@ -8,11 +8,11 @@ use gupfs_mds::{Mds, Options as MdsOptions};
 
 use gupfs_proto::limits::{CLIENT_TERM, SERVER_TERM};
 use gupfs_proto::meta::{Make, Op, RenameHow, Reply, Request};
-use gupfs_proto::{InodeId, Refusal, Timestamp};
+use gupfs_proto::{InodeId, Refusal, Timestamp, data};
 use gupfs_rpc::{Peer, Service};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -93,8 +93,12 @@ fn keeps(options: &mut MdsOptions) {
 
 impl Site {
     pub async fn new(seed: u64) -> Site {
+        Site::with(seed, keeps).await
+    }
+
+    async fn with(seed: u64, how: impl FnOnce(&mut MdsOptions)) -> Site {
         let town = Town::found(seed).await;
-        let servers = town.servers(keeps).await;
+        let servers = town.servers(how).await;
         let (mut users, mut ways) = (Vec::new(), Vec::new());
         for _ in 0..2 {
             let way = Arc::new(Way::default());
@@ -259,12 +263,64 @@ async fn who_is_cut_off_writes_for_its_term_and_is_then_ended() {
     let stale = one.client.read(&mine, 0, 10, Default::default()).await;
     assert_eq!(stale, Err(Refusal::Stale));
     assert_eq!(one.try_write(&mine, 0, 10).await, Err(Refusal::Stale));
+    let cut = one.client.truncate_open(&me(), &mine, 0, false).await;
+    assert_eq!(cut, Err(Refusal::Stale));
     one.close(mine.clone()).await;
     let again = one.client.open(&me(), mine.ino(), how(), flags()).await;
     let again = again.unwrap().file;
     assert_eq!(one.read(&again, at, 10).await, b"his");
     assert_eq!(append(one, &again, b"and mine").await, at + 3);
     assert_eq!(two.attr(mine.ino()).await.size, at + 11);
+}
+
+/// The metadata server's way to a target; while it is cut nobody is told anything.
+struct Road {
+    to: Peer<data::Request, data::Reply>,
+    cut: AtomicBool,
+}
+
+impl Service<data::Request, data::Reply> for Road {
+    async fn answer(self: Arc<Self>, request: data::Request) -> data::Reply {
+        while self.cut.load(Relaxed) {
+            seconds(1).await;
+        }
+        self.to.call(request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_ends_in_time_while_another_is_not_cleared_up_after() {
+    let mut roads = Vec::new();
+    let site = Site::with(7, |options| {
+        keeps(options);
+        for target in &mut options.targets {
+            let road = Arc::new(Road {
+                to: target.peer.clone(),
+                cut: AtomicBool::new(false),
+            });
+            target.peer = Peer::local(road.clone());
+            roads.push(road);
+        }
+    })
+    .await;
+    let (one, two) = site.two();
+    let (of_one, of_two) = (one.create("one").await, two.create("two").await);
+    one.write(&of_one, 0, &[1; 100_000]).await;
+    two.write(&of_two, 0, &[2; 100_000]).await;
+    let sessions = [one.client.session(), two.client.session()];
+    roads.iter().for_each(|road| road.cut.store(true, Relaxed));
+    site.cut_off(0);
+    seconds(10).await;
+    site.cut_off(1);
+    seconds(17).await;
+    let alive = |session: usize| site.servers.mds.has_session(sessions[session]);
+    assert_eq!([alive(0), alive(1)], [false, true]);
+    seconds(10).await;
+    assert!(!alive(1), "its term is over for seconds");
+    roads.iter().for_each(|road| road.cut.store(false, Relaxed));
+    site.reconnect(0);
+    seconds(10).await;
+    assert_eq!(one.attr(of_two.ino()).await.size, 100_000);
 }
 
 /// Which changes of the last power cut were made again.

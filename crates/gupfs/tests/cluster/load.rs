@@ -18,6 +18,15 @@ pub struct Journal {
 /// Programs at work meanwhile, on all mounts.
 const PROGRAMS: usize = 4;
 
+/// Lets the programs end, also when the test fails.
+pub struct Ends<'a>(pub &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Runs programs while something happens to the servers; what they made, which is there through every mount.
 pub fn while_working(mounts: &[PathBuf], happens: impl FnOnce()) -> Vec<Journal> {
     let ends = AtomicBool::new(false);
@@ -28,8 +37,9 @@ pub fn while_working(mounts: &[PathBuf], happens: impl FnOnce()) -> Vec<Journal>
                 scope.spawn(move || work(mount, &format!("program{number}"), ends))
             })
             .collect();
+        let ending = Ends(&ends);
         happens();
-        ends.store(true, Relaxed);
+        drop(ending);
         let journals = programs.into_iter().map(|program| program.join().unwrap());
         journals.collect()
     });

@@ -6,12 +6,16 @@
 mod running;
 
 mod agree;
+mod clocks;
+mod crowd;
+mod cut_off;
 mod encrypted;
 #[path = "../power_cut/images.rs"]
 mod images;
 mod in_time;
 mod load;
 mod locks;
+mod networks;
 mod posix;
 mod power;
 mod refused;

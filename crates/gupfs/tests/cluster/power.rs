@@ -1,7 +1,7 @@
 //! The power of one server is cut while clients live on.
 
 use crate::images::Images;
-use crate::load;
+use crate::load::{self, Ends};
 use crate::running::can_mount;
 use crate::town::Town;
 use std::fs::File;
@@ -110,15 +110,6 @@ impl Book {
             let wrong = there.enumerate().find(|(_, there)| there != version);
             assert_eq!(wrong, None, "block {block} of version {version}");
         }
-    }
-}
-
-/// Lets the programs end, also when the test fails.
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
     }
 }
 

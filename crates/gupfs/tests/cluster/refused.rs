@@ -5,6 +5,7 @@ use crate::town::{Daemon, Town, text};
 use expect_test::expect;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 fn said(town: &Town, output: &Output) -> String {
@@ -67,6 +68,23 @@ fn without_a_key_nobody_listens_beyond_this_host() {
     .assert_eq(&refused(&output, dir.path()));
 }
 
+/// A directory that is mounted at another place, too.
+struct Bound(PathBuf);
+
+impl Bound {
+    fn new(dir: &Path, at: PathBuf) -> Bound {
+        fs::create_dir(&at).unwrap();
+        rustix::mount::mount_bind(dir, &at).unwrap();
+        Bound(at)
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
 #[test]
 fn a_store_has_one_metadata_server() {
     if !can_mount() {
@@ -76,6 +94,12 @@ fn a_store_has_one_metadata_server() {
     let second = Daemon::try_start(&["mds", &text(&town.store()), "--listen", "127.0.0.1:0"]);
     let why = second.err().unwrap();
     assert!(why.contains("is in use by process"), "{why}");
+    // The same directory by another path, as a bind mount shows it, is the same store.
+    let elsewhere = Bound::new(&town.store(), town.root().join("elsewhere"));
+    let third = Daemon::try_start(&["mds", &text(&elsewhere.0), "--listen", "127.0.0.1:0"]);
+    let why = third.err().unwrap();
+    assert!(why.contains("is in use by process"), "{why}");
+    drop(elsewhere);
     let mount = town.root().join("nowhere");
     fs::create_dir(&mount).unwrap();
     let output = gupfs(["up", &text(&town.store()), "--mount", &text(&mount)]);

@@ -2,27 +2,35 @@
 
 use crate::running::{PATIENCE, command, gupfs, wait_until_unmounted};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// One process, which can be started again with the same arguments.
 pub struct Daemon {
+    before: Vec<String>,
     args: Vec<String>,
     child: Child,
     pub ready: String,
 }
 
 impl Daemon {
-    pub fn start(args: &[&str]) -> Daemon {
-        Daemon::try_start(args).unwrap_or_else(|said| panic!("gupfs {}: {said}", args[0]))
-    }
-
     /// Err is what it said before it ended.
     pub fn try_start(args: &[&str]) -> Result<Daemon, String> {
-        let (child, ready) = spawn(args)?;
+        Daemon::try_start_after(Vec::new(), args)
+    }
+
+    fn start_after(before: Vec<String>, args: &[&str]) -> Daemon {
+        let started = Daemon::try_start_after(before, args);
+        started.unwrap_or_else(|said| panic!("gupfs {}: {said}", args[0]))
+    }
+
+    fn try_start_after(before: Vec<String>, args: &[&str]) -> Result<Daemon, String> {
+        let (child, ready) = spawn(&before, args)?;
         Ok(Daemon {
+            before,
             args: args.iter().map(ToString::to_string).collect(),
             child,
             ready,
@@ -37,8 +45,18 @@ impl Daemon {
 
     pub fn start_again(&mut self) {
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
-        let (child, ready) = spawn(&args).unwrap_or_else(|said| panic!("again {args:?}: {said}"));
+        let started = spawn(&self.before, &args);
+        let (child, ready) = started.unwrap_or_else(|said| panic!("again {args:?}: {said}"));
         (self.child, self.ready) = (child, ready);
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where a server listens.
+    pub fn served_at(&self) -> String {
+        word_after(&self.ready, "served at ")
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -75,8 +93,8 @@ impl Drop for Daemon {
     }
 }
 
-fn spawn(args: &[&str]) -> Result<(Child, String), String> {
-    let mut child = command()
+fn spawn(before: &[String], args: &[&str]) -> Result<(Child, String), String> {
+    let mut child = command_after(before)
         .args(args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -102,6 +120,27 @@ fn spawn(args: &[&str]) -> Result<(Child, String), String> {
     Err(format!("{status}\n{}", said.join().unwrap()))
 }
 
+/// Where daemons run that do not simply run here. They are named "mds", "oss0", "mnt0" and so on.
+#[derive(Clone, Default)]
+pub struct Ground {
+    /// Words before `gupfs` for a daemon: of a program that becomes it.
+    pub before: BTreeMap<String, Vec<String>>,
+    /// Where a daemon listens.
+    pub addresses: BTreeMap<String, String>,
+}
+
+impl Ground {
+    fn before(&self, daemon: &str) -> Vec<String> {
+        self.before.get(daemon).cloned().unwrap_or_default()
+    }
+
+    /// With a port that is free.
+    fn listens(&self, daemon: &str) -> String {
+        let address = self.addresses.get(daemon);
+        format!("{}:0", address.map_or("127.0.0.1", String::as_str))
+    }
+}
+
 /// One metadata server, object servers with two targets each, mounts. Mounts end first, then servers.
 pub struct Town {
     pub mounts: Vec<Mounted>,
@@ -114,6 +153,7 @@ pub struct Town {
     objects: PathBuf,
     dir: tempfile::TempDir,
     secured: Option<Secured>,
+    ground: Ground,
 }
 
 /// Certificates for all, and the name they carry.
@@ -144,35 +184,43 @@ impl Town {
     pub fn secured(osses: usize, mounts: usize, secured: Option<Secured>) -> Town {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        Town::with((dir, root.join("mds"), root), osses, mounts, secured)
+        let town = (osses, mounts, secured, Ground::default());
+        Town::with((dir, root.join("mds"), root), town)
+    }
+
+    pub fn on(ground: Ground, osses: usize, mounts: usize) -> Town {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let town = (osses, mounts, None, ground);
+        Town::with((dir, root.join("mds"), root), town)
     }
 
     /// The metadata lie in `store`.
     pub fn with_store(store: PathBuf, osses: usize, mounts: usize) -> Town {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        Town::with((dir, store, root), osses, mounts, None)
+        Town::with((dir, store, root), (osses, mounts, None, Ground::default()))
     }
 
     /// The objects lie below `objects`, a directory that exists.
     pub fn with_objects(objects: PathBuf, osses: usize, mounts: usize) -> Town {
         let dir = tempfile::tempdir().unwrap();
         let store = dir.path().canonicalize().unwrap().join("mds");
-        Town::with((dir, store, objects), osses, mounts, None)
+        let town = (osses, mounts, None, Ground::default());
+        Town::with((dir, store, objects), town)
     }
 
     fn with(
         (dir, at_store, objects): (tempfile::TempDir, PathBuf, PathBuf),
-        osses: usize,
-        mounts: usize,
-        secured: Option<Secured>,
+        (osses, mounts, secured, ground): (usize, usize, Option<Secured>, Ground),
     ) -> Town {
         let (store, tls) = (text(&at_store), flags(&secured));
-        let mds = |at| {
-            let args = ["mds", &store, "--listen", at];
-            Daemon::start(&[&args[..], &tls].concat())
+        let mds = |at: &str| {
+            // Who mounts from another address is root as well.
+            let args = ["mds", &store, "--listen", at, "--root-squash", "false"];
+            Daemon::start_after(ground.before("mds"), &[&args[..], &tls].concat())
         };
-        let first = mds("127.0.0.1:0");
+        let first = mds(&ground.listens("mds"));
         let at = word_after(&first.ready, "served at ");
         // The same port again after a kill.
         drop(first);
@@ -186,11 +234,12 @@ impl Town {
             objects,
             dir,
             secured: secured.clone(),
+            ground,
         };
         for oss in 0..osses {
             std::fs::create_dir(town.osts(oss)).unwrap();
             for disk in 0..2 {
-                let added = town.add(&town.osts(oss).join(format!("disk{disk}")));
+                let added = town.add_at(oss, &town.osts(oss).join(format!("disk{disk}")));
                 assert!(added.status.success(), "{added:?}");
             }
             let daemon = town.start_oss(oss);
@@ -220,19 +269,31 @@ impl Town {
     }
 
     pub fn add(&self, dir: &Path) -> Output {
+        self.add_at(0, dir)
+    }
+
+    /// On the host of an object server.
+    fn add_at(&self, oss: usize, dir: &Path) -> Output {
         let (dir, key) = (text(dir), self.key());
         let args = ["ost", "add", &dir, "--mds", &self.at, "--key", &key];
-        gupfs([&args[..], &flags(&self.secured)].concat())
+        let mut command = command_after(&self.ground.before(&format!("oss{oss}")));
+        command.args(args).args(flags(&self.secured));
+        command.output().unwrap()
     }
 
     fn start_oss(&self, oss: usize) -> Daemon {
         let (dir, key) = (text(&self.osts(oss)), self.key());
         let args = ["oss", &dir, "--mds", &self.at, "--key", &key];
         let args = [&args[..], &flags(&self.secured)].concat();
-        let first = Daemon::start(&[&args[..], &["--listen", "127.0.0.1:0"]].concat());
+        let name = format!("oss{oss}");
+        let listens = |at: &str| {
+            let args = [&args[..], &["--listen", at]].concat();
+            Daemon::start_after(self.ground.before(&name), &args)
+        };
+        let first = listens(&self.ground.listens(&name));
         let at = word_after(&first.ready, "served at ");
         drop(first);
-        Daemon::start(&[&args[..], &["--listen", at.trim_end_matches(',')]].concat())
+        listens(at.trim_end_matches(','))
     }
 
     pub fn mount(&mut self) -> PathBuf {
@@ -241,7 +302,8 @@ impl Town {
 
     /// With more arguments.
     pub fn mount_with(&mut self, more: &[&str]) -> PathBuf {
-        let point = self.root().join(format!("mnt{}", self.mounts.len()));
+        let name = format!("mnt{}", self.mounts.len());
+        let point = self.root().join(&name);
         std::fs::create_dir(&point).unwrap();
         let (at, key) = (text(&point), self.key());
         let transport = std::env::var("GUPFS_TEST_TRANSPORT").unwrap_or("device".into());
@@ -255,7 +317,7 @@ impl Town {
             &transport,
         ];
         let args = [&args[..], more, &flags(&self.secured)].concat();
-        let daemon = Daemon::start(&args);
+        let daemon = Daemon::start_after(self.ground.before(&name), &args);
         self.mounts.push(Mounted {
             at: point.clone(),
             daemon,
@@ -297,6 +359,19 @@ impl Town {
             assert_eq!(oss.stop(), 0);
         }
     }
+}
+
+/// `gupfs`, which the program of these words becomes.
+fn command_after(before: &[String]) -> Command {
+    let gupfs = command();
+    let [program, words @ ..] = before else {
+        return gupfs;
+    };
+    let mut command = Command::new(program);
+    command.args(words).arg(gupfs.get_program());
+    command.env_remove("GUPFS_LOG").env("COLUMNS", "100");
+    command.stdin(Stdio::null());
+    command
 }
 
 fn flags(secured: &Option<Secured>) -> Vec<&str> {

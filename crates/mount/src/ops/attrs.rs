@@ -55,9 +55,11 @@ pub async fn statx(kernel: &Kernel, call: Call, _: op::Statx) -> Outcome<Statxed
 pub async fn setattr(kernel: &Kernel, call: Call, op: op::Setattr) -> Outcome<Attributes> {
     let ino = inode(call.node);
     if let Some(to) = op.size() {
-        let (by_handle, kill) = (op.fh().is_some(), op.kill_suidgid());
-        asking(kernel, &call, async |who| {
-            kernel.client.truncate(&who, ino, to, by_handle, kill).await
+        let (client, kill) = (&kernel.client, op.kill_suidgid());
+        let file = op.fh().map(|fh| client.file(fh.0)).transpose()?;
+        asking(kernel, &call, async |who| match &file {
+            Some(file) => client.truncate_open(&who, file, to, kill).await,
+            None => client.truncate(&who, ino, to, false, kill).await,
         })
         .await?;
     }

@@ -1,0 +1,250 @@
+//! A thousand sessions of one metadata server: each a client with a connection of its own, without a mount.
+
+use crate::running::PATIENCE;
+use crate::town::{Daemon, Ground, Town};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use gupfs_client::{Client, OpenFile, OpenFlags, Options, ReadHow, Route, WriteHow};
+use gupfs_cluster::{Identity, Lines, Recalled, greet_again};
+use gupfs_proto::meta::{Access, Make, OpenHow, WriteAt};
+use gupfs_proto::{Caller, FileKind, InodeId, Name, SessionId};
+use gupfs_rpc::{ClusterKey, Hosts, Line, LineOptions, Role};
+use gupfs_world::{Net, Task, World};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs;
+use std::sync::Arc;
+use std::time::Instant;
+
+const MAKE: Make = Make {
+    mode: 0o644,
+    umask: 0,
+};
+
+fn sessions() -> usize {
+    let set = std::env::var("GUPFS_CLUSTER_SESSIONS");
+    set.map_or(1_000, |set| set.parse().unwrap())
+}
+
+/// Of all clients together, closed ones.
+fn files() -> usize {
+    let set = std::env::var("GUPFS_CLUSTER_FILES");
+    set.map_or(2_000, |set| set.parse().unwrap())
+}
+
+/// What a metadata server may take: for each session and for each inode, and for itself.
+fn memory_most() -> u64 {
+    (200 << 20) + sessions() as u64 * (200 << 10) + files() as u64 * (2 << 10)
+}
+
+/// One client, with a file that it holds.
+struct Member {
+    client: Arc<Client>,
+    session: SessionId,
+    dir: InodeId,
+    held: Arc<OpenFile>,
+    _recalled: Arc<Recalled>,
+    _greeting: Task<()>,
+}
+
+impl Member {
+    async fn enter(identity: Identity, at: &str, number: usize) -> Member {
+        let world = identity.world.clone();
+        let me = identity.myself(Role::Client, &format!("member{number}"));
+        let recalled = Arc::new(Recalled::default());
+        let line = Line::open(LineOptions {
+            to: at.to_string(),
+            whom: "the metadata server".into(),
+            net: identity.net.clone(),
+            world: world.clone(),
+            me: me.clone(),
+            cluster: None,
+            key: identity.key.clone(),
+            tls: None,
+            patience: None,
+            fence: false,
+            hosts: Hosts::none().with(recalled.clone()),
+        });
+        let met = line.ready(PATIENCE).await;
+        let met = met.unwrap_or_else(|error| panic!("member {number}: {error}"));
+        let lines = Lines::new(&identity, me, met.cluster, at);
+        let route = Route::found(
+            line.peer(),
+            Vec::new(),
+            line.peer(),
+            lines,
+            world.clock.clone(),
+        );
+        let options = Options {
+            name: format!("member{number}"),
+            shared: true,
+            ..Options::default()
+        };
+        let client = Client::begin(route, world.clone(), options).await.unwrap();
+        recalled.answered_by(&client);
+        let greet = greet_again(line, client.clone());
+        let (session, root) = (client.session(), client.root());
+        let (caller, own) = (Caller::root(), name(&format!("dir{number}")));
+        let made = client.mkdir(&caller, root, &own, MAKE);
+        let dir = made.await.unwrap().ino;
+        let held = create(&client, dir, "held").await;
+        write(&client, &held, 0, b"before").await;
+        Member {
+            client,
+            session,
+            dir,
+            held,
+            _recalled: recalled,
+            _greeting: world.tasks.spawn("greet", greet),
+        }
+    }
+
+    async fn make_files(&self, count: usize) {
+        for number in 0..count {
+            let (client, caller, dir) = (&self.client, Caller::root(), self.dir);
+            let name = name(&format!("file{number}"));
+            let made = client.mknod(&caller, dir, &name, FileKind::Regular, 0, MAKE);
+            let made = made.await.unwrap();
+            client.forget([(made.ino, 1)]);
+        }
+    }
+
+    /// What it has is as it was, and it can make more.
+    async fn goes_on(&self) {
+        let how = ReadHow::default();
+        write(&self.client, &self.held, 6, b" and after").await;
+        let bytes = self.client.read(&self.held, 0, 100, how).await.unwrap();
+        assert_eq!(bytes.concat(), b"before and after");
+        let new = create(&self.client, self.dir, "new").await;
+        self.client.release(new.id()).await.unwrap();
+        assert_eq!(self.client.session(), self.session);
+    }
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+async fn create(client: &Client, dir: InodeId, called: &str) -> Arc<OpenFile> {
+    let how = OpenHow {
+        access: Access::READ | Access::WRITE,
+        truncate: false,
+        kill_privileges: false,
+    };
+    let (caller, called) = (Caller::root(), name(called));
+    let made = client.create(&caller, dir, &called, MAKE, true, how, OpenFlags::default());
+    made.await.unwrap().file
+}
+
+async fn write(client: &Client, file: &OpenFile, at: u64, bytes: &'static [u8]) {
+    let (at, bytes) = (WriteAt::Offset(at), Bytes::from_static(bytes));
+    let written = client.write(file, at, bytes, WriteHow::default()).await;
+    written.unwrap();
+}
+
+/// What a process takes of memory, in bytes.
+fn memory(daemon: &Daemon) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib: u64 = line
+        .unwrap()
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    kib << 10
+}
+
+/// Sessions that the metadata server knows.
+fn known(town: &Town) -> usize {
+    let status = town.status();
+    status["mds"]["sessions"].as_object().unwrap().len()
+}
+
+/// Each client has a connection here as well.
+fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).unwrap();
+}
+
+#[test]
+fn a_thousand_sessions_come_back_to_a_metadata_server_that_was_killed() {
+    raise_limit();
+    // The usual limit of a shell: fewer than there are sessions.
+    let few = ["sh", "-c", "ulimit -Sn 400; exec \"$0\" \"$@\""];
+    let mut ground = Ground::default();
+    let before = few.map(str::to_string).to_vec();
+    ground.before.insert("mds".into(), before);
+    let mut town = Town::on(ground, 1, 0);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let world = World::real();
+    let key = ClusterKey::new(fs::read(town.key()).unwrap().try_into().unwrap());
+    let base = Identity::new(&world, Net::real(), "crowd".into(), Some(key));
+    let at = town.at.clone();
+    let begun = Instant::now();
+    let members = runtime.block_on(async {
+        let enter = |number| {
+            tokio::spawn({
+                let (identity, at) = (base.another(), at.clone());
+                async move { Member::enter(identity, &at, number).await }
+            })
+        };
+        let members = join_all((0..sessions()).map(enter)).await;
+        let members = members.into_iter().map(|member| Arc::new(member.unwrap()));
+        members.collect::<Vec<_>>()
+    });
+    let all = |work: Work| runtime.block_on(together(&members, work));
+    eprintln!("{} sessions after {:?}", sessions(), begun.elapsed());
+    let begun = Instant::now();
+    all(Work::Files(files() / sessions()));
+    eprintln!("{} more files after {:?}", files(), begun.elapsed());
+    assert_eq!(known(&town), sessions());
+    let took = memory(&town.mds);
+    town.mds.kill();
+    let begun = Instant::now();
+    town.mds.start_again();
+    let ready = begun.elapsed();
+    all(Work::Goes);
+    let served = begun.elapsed();
+    let takes = memory(&town.mds);
+    eprintln!(
+        "started again: ready after {ready:?}, all {} served after {served:?}; memory before {} MiB, after {} MiB",
+        sessions(),
+        took >> 20,
+        takes >> 20
+    );
+    assert_eq!(known(&town), sessions());
+    assert!(took.max(takes) < memory_most(), "{took}, {takes}");
+    let begun = Instant::now();
+    all(Work::Ends);
+    eprintln!("all have left after {:?}", begun.elapsed());
+    assert_eq!(known(&town), 0);
+    drop(members);
+    town.stop();
+}
+
+#[derive(Clone, Copy)]
+enum Work {
+    Files(usize),
+    Goes,
+    Ends,
+}
+
+async fn together(members: &[Arc<Member>], work: Work) {
+    let works = members.iter().cloned().map(|member| {
+        tokio::spawn(async move {
+            match work {
+                Work::Files(count) => member.make_files(count).await,
+                Work::Goes => member.goes_on().await,
+                Work::Ends => member.client.stop().await.unwrap(),
+            }
+        })
+    });
+    for done in join_all(works).await {
+        done.unwrap();
+    }
+}

@@ -1,0 +1,306 @@
+//! Networks are cut, and whole again later: short cuts nobody notices but by waiting, after long ones sessions begin anew.
+
+use crate::load;
+use crate::networks::{Cut, Networks};
+use crate::running::{PATIENCE, can_mount};
+use crate::town::Town;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const HOSTS: [&str; 5] = ["mds", "oss0", "oss1", "mnt0", "mnt1"];
+
+/// Shorter than a session's term, as sessions that live on are tried by it.
+const SHORT: Duration = Duration::from_secs(5);
+
+/// Those that end sessions: none unless told, as each takes long.
+fn long_cuts() -> Vec<Duration> {
+    let set = std::env::var("GUPFS_CLUSTER_AWAY").unwrap_or_default();
+    let words = set.split(',').filter(|word| !word.is_empty());
+    let cuts: Vec<Duration> = words
+        .map(|word| Duration::from_secs(word.parse().unwrap()))
+        .collect();
+    assert!(
+        cuts.iter().all(|cut| cut.as_secs() >= 30),
+        "GUPFS_CLUSTER_AWAY: a session may live 22 s"
+    );
+    cuts
+}
+
+/// A cut that is healed in the end, also when the test fails: its programs could not end else.
+struct Healed<'a>(&'a Networks, &'a str, Cut);
+
+impl Drop for Healed<'_> {
+    fn drop(&mut self) {
+        self.0.heal(self.1, self.2);
+    }
+}
+
+/// Cut for this long while something is done, and longer if that takes longer.
+fn cut_for<T>(
+    networks: &Networks,
+    (host, how, time): (&str, Cut, Duration),
+    meanwhile: impl FnOnce() -> T,
+) -> T {
+    let begun = Instant::now();
+    networks.cut(host, how);
+    let _healed = Healed(networks, host, how);
+    let done = meanwhile();
+    std::thread::sleep(time.saturating_sub(begun.elapsed()));
+    done
+}
+
+/// What takes a metadata server and a mount, and no other.
+fn works(mount: &Path, name: &str) {
+    let (from, to) = (mount.join(name), mount.join(format!("{name}.moved")));
+    fs::write(&from, "in its inode").unwrap();
+    fs::rename(&from, &to).unwrap();
+    assert_eq!(fs::read(&to).unwrap(), b"in its inode");
+    fs::remove_file(&to).unwrap();
+}
+
+/// All programs of both mounts work on; each of their calls succeeds, once.
+fn nobody_notices(how: Cut) {
+    if !can_mount() {
+        return;
+    }
+    let Some(networks) = Networks::wire(&HOSTS) else {
+        return;
+    };
+    let town = Town::on(networks.ground(), 2, 2);
+    let mounts: Vec<_> = town.mounts.iter().map(|mount| mount.at.clone()).collect();
+    let (a, b) = (&mounts[0], &mounts[1]);
+    let sessions = sessions(&town);
+    // Held by its mount, which needs no metadata server to write and read it.
+    let held = File::options()
+        .create_new(true)
+        .read(true)
+        .write(true)
+        .open(a.join("held"))
+        .unwrap();
+    held.write_all_at(&[1; 100_000], 0).unwrap();
+    let journals = load::while_working(&mounts, || {
+        // Its programs wait; others go on.
+        let made = a.join("made meanwhile");
+        std::thread::scope(|scope| {
+            let waits = cut_for(&networks, ("mnt0", how, SHORT), || {
+                let waits = scope.spawn(|| fs::create_dir(&made));
+                works(b, "while mnt0 is away");
+                std::thread::sleep(SHORT / 2);
+                assert!(!waits.is_finished(), "whom did it ask?");
+                waits
+            });
+            waits.join().unwrap().unwrap();
+        });
+        fs::remove_dir(b.join("made meanwhile")).unwrap();
+        // What needs no object goes on everywhere.
+        cut_for(&networks, ("oss0", how, SHORT), || {
+            works(a, "while oss0 is away, a");
+            works(b, "while oss0 is away, b");
+        });
+        // What needs objects alone goes on.
+        cut_for(&networks, ("mds", how, SHORT), || {
+            held.write_all_at(&[2; 50_000], 0).unwrap();
+            let mut bytes = vec![0; 100_000];
+            held.read_exact_at(&mut bytes, 0).unwrap();
+            assert!(bytes == [vec![2; 50_000], vec![1; 50_000]].concat());
+        });
+        works(a, "at the end");
+    });
+    held.sync_all().unwrap();
+    drop(held);
+    let bytes = fs::read(b.join("held")).unwrap();
+    assert!(bytes == [vec![2; 50_000], vec![1; 50_000]].concat());
+    let done: u64 = journals.iter().map(|journal| journal.operations).sum();
+    eprintln!("3 cuts of {SHORT:?}, {how:?}: {done} operations, each done once");
+    assert_eq!(self::sessions(&town), sessions, "a session has ended");
+    town.stop();
+}
+
+#[test]
+fn a_short_cut_of_a_network_card_is_waited_for() {
+    nobody_notices(Cut::CardOff);
+}
+
+#[test]
+fn a_short_cut_that_nobody_is_told_of_is_waited_for() {
+    nobody_notices(Cut::Silence);
+}
+
+/// The metadata server's sessions, by number.
+fn sessions(town: &Town) -> Vec<String> {
+    let status = town.status();
+    let sessions = status["mds"]["sessions"].as_object().unwrap();
+    sessions.keys().cloned().collect()
+}
+
+fn in_the_end<T>(what: &str, mut run: impl FnMut() -> io::Result<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        match run() {
+            Ok(done) => return done,
+            Err(error) => assert!(begun.elapsed() < PATIENCE, "{what}: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A file that is open and written on a mount, with what of it was synced.
+struct Open {
+    file: File,
+    name: String,
+}
+
+const LONG: usize = 100_000;
+
+impl Open {
+    fn on(mount: &Path, name: &str) -> Open {
+        let mut open = OpenOptions::new();
+        let path = mount.join(name);
+        let file = open.create_new(true).read(true).write(true).open(path);
+        let file = file.unwrap();
+        file.write_all_at(&[1; LONG], 0).unwrap();
+        file.sync_all().unwrap();
+        // Not synced: of these bytes nothing is promised but that they are these or those before.
+        file.write_all_at(&[2; 10], 0).unwrap();
+        Open {
+            file,
+            name: name.to_string(),
+        }
+    }
+
+    fn is_stale(&self) {
+        let errors = [
+            self.file.write_all_at(&[3; 10], 0).unwrap_err(),
+            self.file.read_exact_at(&mut [0], 0).unwrap_err(),
+            self.file.set_len(5).unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.raw_os_error(), Some(libc::ESTALE), "{}", self.name);
+        }
+    }
+
+    fn is_whole(&self, mount: &Path) {
+        let bytes = fs::read(mount.join(&self.name)).unwrap();
+        assert!(bytes.len() == LONG && bytes[10..] == [1; LONG - 10]);
+        assert!(bytes[..10] == [1; 10] || bytes[..10] == [2; 10]);
+    }
+}
+
+/// A mount is cut off for longer than its session lives.
+fn a_mount_is_away(town: &Town, networks: &Networks, (how, time): (Cut, Duration)) {
+    let (a, b) = (&town.mounts[0].at, &town.mounts[1].at);
+    let [first, second] = ["first", "second"].map(|name| Open::on(a, name));
+    let of_b = Open::on(b, "of the other");
+    let before = sessions(town);
+    let went_on = std::thread::scope(|scope| {
+        let waits = cut_for(networks, ("mnt0", how, time), || {
+            let waits = scope.spawn(|| fs::create_dir(a.join("made meanwhile")));
+            // What nobody holds goes on at once, what the other held when its session has ended.
+            works(b, "while mnt0 is away");
+            let begun = Instant::now();
+            let file = OpenOptions::new().write(true).open(b.join(&first.name));
+            file.unwrap().write_all_at(&[4; 10], LONG as u64).unwrap();
+            assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+            let bytes = fs::read(b.join(&first.name)).unwrap();
+            assert!(bytes[10..] == [vec![1; LONG - 10], vec![4; 10]].concat());
+            second.is_whole(b);
+            of_b.file.write_all_at(&[2; 10], 0).unwrap();
+            of_b.file.sync_all().unwrap();
+            let now = sessions(town);
+            assert!(now.len() == 1 && before.contains(&now[0]), "{now:?}");
+            waits
+        });
+        waits.join().unwrap()
+    });
+    // It waited until its deadline, or until there was a session again; in the old one it is not done.
+    match went_on {
+        Ok(()) => fs::remove_dir(b.join("made meanwhile")).unwrap(),
+        Err(error) => assert!(matches!(
+            error.raw_os_error(),
+            Some(libc::ETIMEDOUT | libc::ESTALE)
+        )),
+    }
+    in_the_end("a new session", || fs::write(a.join("new"), "new"));
+    assert_eq!(fs::read(b.join("new")).unwrap(), b"new");
+    first.is_stale();
+    second.is_stale();
+    drop(first.file);
+    second.is_whole(a);
+    of_b.is_whole(a);
+    let bytes = fs::read(a.join(&first.name)).unwrap();
+    assert!(bytes[10..] == [vec![1; LONG - 10], vec![4; 10]].concat());
+    let after = sessions(town);
+    assert!(after.len() == 2, "{after:?}");
+    assert_eq!(after.iter().filter(|it| before.contains(it)).count(), 1);
+}
+
+/// The metadata server hears nobody for longer than sessions live: all of them end.
+fn the_metadata_server_is_away(town: &Town, networks: &Networks, (how, time): (Cut, Duration)) {
+    let mounts = [&town.mounts[0].at, &town.mounts[1].at];
+    let open = mounts.map(|mount| {
+        Open::on(
+            mount,
+            &format!("held {}", mount.display()).replace('/', "_"),
+        )
+    });
+    let before = sessions(town);
+    cut_for(networks, ("mds", how, time), || {});
+    for mount in mounts {
+        in_the_end("a new session", || fs::write(mount.join("new"), "new"));
+    }
+    for file in &open {
+        file.is_stale();
+        mounts.iter().for_each(|mount| file.is_whole(mount));
+    }
+    town.wait_until("two new sessions", |status| {
+        let sessions = status["mds"]["sessions"].as_object().unwrap();
+        sessions.len() == 2 && sessions.keys().all(|session| !before.contains(session))
+    });
+}
+
+/// Who needs an object server waits, without a deadline for as long as that takes; nothing is lost.
+fn an_object_server_is_away(town: &mut Town, networks: &Networks, (how, time): (Cut, Duration)) {
+    let waits = ["--deadline", "none"];
+    let mounts = [town.mount_with(&waits), town.mount_with(&waits)];
+    let before = sessions(town);
+    let journals = load::while_working(&mounts, || {
+        std::thread::sleep(Duration::from_secs(1));
+        cut_for(networks, ("oss1", how, time), || {
+            works(&mounts[0], "while oss1 is away");
+        });
+    });
+    let done: u64 = journals.iter().map(|journal| journal.operations).sum();
+    eprintln!("an object server away for {time:?}, {how:?}: {done} operations");
+    assert_eq!(sessions(town), before, "a session has ended");
+}
+
+fn sessions_end(how: Cut) {
+    if !can_mount() {
+        return;
+    }
+    for time in long_cuts() {
+        let hosts = [&HOSTS[..], &["mnt2", "mnt3"]].concat();
+        let Some(networks) = Networks::wire(&hosts) else {
+            return;
+        };
+        let mut town = Town::on(networks.ground(), 2, 2);
+        a_mount_is_away(&town, &networks, (how, time));
+        the_metadata_server_is_away(&town, &networks, (how, time));
+        an_object_server_is_away(&mut town, &networks, (how, time));
+        eprintln!("cut for {time:?}, {how:?}: as promised");
+        town.stop();
+    }
+}
+
+#[test]
+fn after_a_long_cut_of_a_network_card_sessions_begin_anew() {
+    sessions_end(Cut::CardOff);
+}
+
+#[test]
+fn after_a_long_cut_that_nobody_is_told_of_sessions_begin_anew() {
+    sessions_end(Cut::Silence);
+}

@@ -1,0 +1,118 @@
+//! Hosts that are networks of their own on this one: each has a cable to a switch, and cables can be cut.
+
+use crate::town::Ground;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// How a host loses the others.
+#[derive(Clone, Copy, Debug)]
+pub enum Cut {
+    /// Its network card is off: whoever sends there is told at once that there is no way.
+    CardOff,
+    /// Its cable leads to nobody: its card is on, what is sent is gone, and nobody is told anything.
+    Silence,
+}
+
+/// Taken away when dropped, also after a failed test.
+pub struct Networks {
+    tag: String,
+    hosts: Vec<String>,
+}
+
+impl Networks {
+    /// None where this process may not make any.
+    pub fn wire(hosts: &[&str]) -> Option<Networks> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let networks = Networks {
+            tag: format!("gt{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed)),
+            hosts: hosts.iter().map(ToString::to_string).collect(),
+        };
+        if let Err(error) = ip(&format!("netns add {}", networks.hub())) {
+            eprintln!("SKIPPED: no networks on this machine: {error}");
+            return None;
+        }
+        networks.lay_cables().unwrap();
+        Some(networks)
+    }
+
+    fn lay_cables(&self) -> Result<(), String> {
+        let hub = self.hub();
+        ip(&format!("-n {hub} link add switch type bridge"))?;
+        ip(&format!("-n {hub} link set switch up"))?;
+        for host in &self.hosts {
+            let (network, address) = (self.network(host), self.address(host));
+            ip(&format!("netns add {network}"))?;
+            ip(&format!(
+                "-n {hub} link add {host} type veth peer name eth0 netns {network}"
+            ))?;
+            ip(&format!("-n {hub} link set {host} master switch up"))?;
+            ip(&format!("-n {network} address add {address}/24 dev eth0"))?;
+            ip(&format!("-n {network} link set eth0 up"))?;
+            ip(&format!("-n {network} link set lo up"))?;
+        }
+        Ok(())
+    }
+
+    fn hub(&self) -> String {
+        format!("{}-hub", self.tag)
+    }
+
+    fn network(&self, host: &str) -> String {
+        format!("{}-{host}", self.tag)
+    }
+
+    fn address(&self, host: &str) -> String {
+        let number = self.hosts.iter().position(|name| name == host).unwrap();
+        format!("10.78.0.{}", number + 1)
+    }
+
+    /// Each daemon on the host of its name.
+    pub fn ground(&self) -> Ground {
+        let mut ground = Ground::default();
+        for host in &self.hosts {
+            let enter = format!("--net=/run/netns/{}", self.network(host));
+            let before = vec!["nsenter".to_string(), enter];
+            ground.before.insert(host.clone(), before);
+            ground.addresses.insert(host.clone(), self.address(host));
+        }
+        ground
+    }
+
+    pub fn cut(&self, host: &str, how: Cut) {
+        self.turn(host, how, ["down", "nomaster"]);
+    }
+
+    pub fn heal(&self, host: &str, how: Cut) {
+        self.turn(host, how, ["up", "master switch"]);
+    }
+
+    fn turn(&self, host: &str, how: Cut, [card, plug]: [&str; 2]) {
+        let line = match how {
+            Cut::CardOff => format!("-n {} link set eth0 {card}", self.network(host)),
+            Cut::Silence => format!("-n {} link set {host} {plug}", self.hub()),
+        };
+        ip(&line).unwrap();
+    }
+}
+
+impl Drop for Networks {
+    fn drop(&mut self) {
+        let networks = self.hosts.iter().map(|host| self.network(host));
+        for network in networks.chain([self.hub()]) {
+            // One that was not made, since something failed before, is none to be taken away.
+            let _ = ip(&format!("netns delete {network}"));
+        }
+    }
+}
+
+fn ip(line: &str) -> Result<(), String> {
+    let output = Command::new("ip").args(line.split(' ')).output();
+    let output = output.map_err(|error| format!("ip: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "ip {line}: {}",
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        )),
+    }
+}
