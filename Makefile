@@ -8,6 +8,7 @@
 #   make mutants     plants known bugs, and expects the simulations to find each
 #   make bench       speeds, as ratios to the local file system, into bench/results/
 #   make bench-door  its last part alone: requests a second through the kernel's door, beside fuser and libfuse
+#   make bench-cluster  daemons over TCP on this host: streams, creating, unpacking, beside the local file system
 #   make bench-links a cluster over cables of 400 Mbit/s: how much of them is used, with 1, 2 and 4 object servers
 #   make build       the binary, optimised, in $(TARGET)/release/gupfs
 #   make install     into $(DESTDIR)$(PREFIX): binary, man pages, completions, systemd units
@@ -20,10 +21,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 # One target may need what another's tests hold (mount points, the CPU): never two at once.
 .NOTPARALLEL:
 
-.PHONY: help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-door bench-links build lint install
+.PHONY: help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-door bench-cluster bench-links build lint install
 
 help:
-	@sed -n '3,15s/^#   //p' Makefile
+	@sed -n '3,16s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -91,6 +92,11 @@ bench:
 
 # What a request costs by itself, beside the crate fuser and, where it is found, libfuse. DOOR: more flags for it, for example
 # DOOR="--only lookup". LIBFUSE: where a libfuse of one's own is installed (scripts/libfuse_null.sh says how).
+bench-cluster:
+	@scripts/need.sh demo
+	$(CARGO) build --release -p gupfs
+	@scripts/bench-cluster.sh "$(TARGET)/release/gupfs"
+
 bench-links:
 	@scripts/need.sh demo-cluster
 	$(CARGO) build --release -p gupfs

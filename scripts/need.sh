@@ -14,8 +14,8 @@ problem() { problems+=("$1"); }
 build_tools="cc:gcc ld:binutils"
 fuzz_tools="$build_tools c++:g++"
 demo_tools="$build_tools fusermount3:fuse3 mountpoint:util-linux sha256sum:coreutils tar:tar find:findutils"
-cluster_tools="$demo_tools ip:iproute2 nsenter:util-linux"
-test_tools="$demo_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux"
+cluster_tools="$demo_tools ip:iproute2 tc:iproute2 nsenter:util-linux"
+test_tools="$cluster_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux"
 
 case $purpose in
     build) tools=$build_tools ;;

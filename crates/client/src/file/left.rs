@@ -47,13 +47,18 @@ impl Left {
         objects.into_iter().map(unsynced).collect()
     }
 
-    /// Takes those of them over whose file is open again and synced there, with what was written before it was closed.
-    pub fn take_over(&mut self, unsynced: &mut [Unsynced]) {
+    /// Those of them whose file is open again and synced there: they are synced with what was written before it was closed.
+    pub fn take_over(&mut self, unsynced: &mut [Unsynced]) -> Vec<Unsynced> {
+        let mut taken = Vec::new();
         for one in unsynced {
-            if let Some((_, since)) = self.objects.remove(&one.object) {
-                one.since = one.since.or(since);
-            }
+            let Some((ost, since)) = self.objects.remove(&one.object) else {
+                continue;
+            };
+            let object = one.object;
+            taken.push(Unsynced { ost, object, since });
+            one.since = one.since.or(since);
         }
+        taken
     }
 
     /// Somebody is to be told.

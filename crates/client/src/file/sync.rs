@@ -126,8 +126,12 @@ impl Client {
             inode,
             well: false,
         };
-        self.table.left.lock().take_over(&mut taken.unsynced);
+        let mut from_before = TakenLeft {
+            left: &self.table.left,
+            objects: self.table.left.lock().take_over(&mut taken.unsynced),
+        };
         let lost = self.sync_objects(&taken.unsynced).await?;
+        from_before.objects.clear();
         taken.well = true;
         inode.state().lost(inode.ino, &lost);
         told(&lost)

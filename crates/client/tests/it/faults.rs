@@ -456,6 +456,10 @@ async fn a_loss_from_before_the_close_is_told_to_who_opens_the_file_and_syncs_it
             assert!(is_lost(&site.client.sync_all().await));
         } else {
             let again = site.open(ino).await;
+            // A sync that fails for another reason does not forget it.
+            let refused = ("sync", OstId(0), Refusal::StoreFailed("broken".into()));
+            site.ost.state.lock().refused.push(refused);
+            assert!(site.client.fsync(&again, false).await.is_err());
             assert!(is_lost(&site.client.fsync(&again, false).await));
             site.client.fsync(&again, false).await.unwrap();
         }
