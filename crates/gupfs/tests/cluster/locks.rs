@@ -128,7 +128,7 @@ fn a_wait_for_a_lock_is_listed_and_ends_with_a_signal_or_the_lock() {
         });
         child
     };
-    for signal in [Signal::INT, Signal::KILL] {
+    for signal in [Signal::TERM, Signal::KILL] {
         let mut waiting = wait();
         let begun = Instant::now();
         kill_process(Pid::from_child(&waiting), signal).unwrap();
