@@ -1,6 +1,6 @@
 //! Who this process is among the others.
 
-use gupfs_rpc::{ClusterKey, Myself, Role, Tls};
+use gupfs_rpc::{ClusterKey, Hosts, LineOptions, Myself, Role, Tls};
 use gupfs_world::{Net, World};
 
 /// What every connection of this process has in common.
@@ -52,6 +52,24 @@ impl Identity {
             who: self.who,
             role,
             name: format!("{}:{what}", self.host),
+        }
+    }
+
+    /// How the metadata server at `to` is reached, by who belongs to its cluster; who waits for an answer waits as long as it
+    /// takes.
+    pub fn line_to_mds(&self, to: &str, me: &Myself, hosts: Hosts) -> LineOptions {
+        LineOptions {
+            to: to.into(),
+            whom: "the metadata server".into(),
+            net: self.net.clone(),
+            world: self.world.clone(),
+            me: me.clone(),
+            cluster: None,
+            key: self.key.clone(),
+            tls: self.tls.clone(),
+            patience: None,
+            fence: false,
+            hosts,
         }
     }
 }

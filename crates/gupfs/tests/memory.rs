@@ -3,7 +3,7 @@
 mod running;
 
 use gupfs_store::{index::limits as index, kv::limits as kv};
-use running::{Place, Running, can_mount};
+use running::{Place, can_mount, resident};
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 
@@ -14,19 +14,6 @@ const FIXED: u64 = 64 << 20;
 
 /// Of an inode that the kernel knows: its place in the ledger of lookups, with the room that a growing table takes.
 const OF_AN_INODE: u64 = 160;
-
-fn resident(running: &Running) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", running.child.id())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kib: u64 = line
-        .unwrap()
-        .split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse()
-        .unwrap();
-    kib << 10
-}
 
 #[test]
 fn after_listing_many_files_the_process_needs_what_its_bounds_say() {
@@ -62,7 +49,7 @@ fn after_listing_many_files_the_process_needs_what_its_bounds_say() {
         .stdout(Stdio::null())
         .status();
     assert!(listed.unwrap().success());
-    let needed = resident(&running);
+    let needed = resident(running.child.id());
     assert!(
         needed < bound(FILES),
         "{} MiB for {FILES} files, and the bounds say {}",

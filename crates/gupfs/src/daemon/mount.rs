@@ -15,7 +15,7 @@ use crate::node::{
 use gupfs_client::{Client, Route};
 use gupfs_mount::InTime;
 use gupfs_proto::Refusal;
-use gupfs_rpc::{Hosts, Line, LineOptions, Role};
+use gupfs_rpc::{Hosts, Line, Role};
 use gupfs_world::{BootTime, World};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,19 +47,11 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     let name = settings.point.display().to_string();
     let me = identity.myself(Role::Client, &name);
     let recalled = Arc::new(Recalled::default());
-    let line = Line::open(LineOptions {
-        to: with_port(&settings.mds, MDS_PORT),
-        whom: "the metadata server".into(),
-        net: identity.net.clone(),
-        world: world.clone(),
-        me: me.clone(),
-        cluster: None,
-        key: identity.key.clone(),
-        tls: identity.tls.clone(),
-        patience: None,
-        fence: false,
-        hosts: Hosts::none().with(recalled.clone()),
-    });
+    let line = Line::open(identity.line_to_mds(
+        &with_port(&settings.mds, MDS_PORT),
+        &me,
+        Hosts::none().with(recalled.clone()),
+    ));
     let met = tokio::select! {
         met = line.ready(MEETING) => met,
         why = told.wait() => {

@@ -50,17 +50,8 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     let name = settings.dirs[0].display().to_string();
     let me = identity.myself(Role::Oss, &name);
     let line = Line::open(LineOptions {
-        to: with_port(mds, MDS_PORT),
-        whom: "the metadata server".into(),
-        net: identity.net.clone(),
-        world: world.clone(),
-        me: me.clone(),
-        cluster: None,
-        key: identity.key.clone(),
-        tls: identity.tls.clone(),
         patience: Some(Duration::from_secs(5)),
-        fence: false,
-        hosts: Hosts::none(),
+        ..identity.line_to_mds(&with_port(mds, MDS_PORT), &me, Hosts::none())
     });
     let cluster = tokio::select! {
         cluster = meet(&line, &settings) => cluster?,

@@ -1,14 +1,14 @@
 //! A thousand sessions of one metadata server: each a client with a connection of its own, without a mount.
 
-use crate::running::PATIENCE;
-use crate::town::{Daemon, Ground, Town};
+use crate::running::{PATIENCE, resident};
+use crate::town::{Ground, Town};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use gupfs_client::{Client, OpenFile, OpenFlags, Options, ReadHow, Route, WriteHow};
 use gupfs_cluster::{Identity, Lines, Recalled, greet_again};
 use gupfs_proto::meta::{Access, Make, OpenHow, WriteAt};
 use gupfs_proto::{Caller, FileKind, InodeId, Name, SessionId};
-use gupfs_rpc::{ClusterKey, Hosts, Line, LineOptions, Role};
+use gupfs_rpc::{ClusterKey, Hosts, Line, Role};
 use gupfs_world::{Net, Task, World};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
@@ -51,19 +51,7 @@ impl Member {
         let world = identity.world.clone();
         let me = identity.myself(Role::Client, &format!("member{number}"));
         let recalled = Arc::new(Recalled::default());
-        let line = Line::open(LineOptions {
-            to: at.to_string(),
-            whom: "the metadata server".into(),
-            net: identity.net.clone(),
-            world: world.clone(),
-            me: me.clone(),
-            cluster: None,
-            key: identity.key.clone(),
-            tls: None,
-            patience: None,
-            fence: false,
-            hosts: Hosts::none().with(recalled.clone()),
-        });
+        let line = Line::open(identity.line_to_mds(at, &me, Hosts::none().with(recalled.clone())));
         let met = line.ready(PATIENCE).await;
         let met = met.unwrap_or_else(|error| panic!("member {number}: {error}"));
         let lines = Lines::new(&identity, me, met.cluster, at);
@@ -141,20 +129,6 @@ async fn write(client: &Client, file: &OpenFile, at: u64, bytes: &'static [u8]) 
     written.unwrap();
 }
 
-/// What a process takes of memory, in bytes.
-fn memory(daemon: &Daemon) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kib: u64 = line
-        .unwrap()
-        .split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse()
-        .unwrap();
-    kib << 10
-}
-
 /// Sessions that the metadata server knows.
 fn known(town: &Town) -> usize {
     let status = town.status();
@@ -203,14 +177,14 @@ fn a_thousand_sessions_come_back_to_a_metadata_server_that_was_killed() {
     all(Work::Files(files() / sessions()));
     eprintln!("{} more files after {:?}", files(), begun.elapsed());
     assert_eq!(known(&town), sessions());
-    let took = memory(&town.mds);
+    let took = resident(town.mds.pid());
     town.mds.kill();
     let begun = Instant::now();
     town.mds.start_again();
     let ready = begun.elapsed();
     all(Work::Goes);
     let served = begun.elapsed();
-    let takes = memory(&town.mds);
+    let takes = resident(town.mds.pid());
     eprintln!(
         "started again: ready after {ready:?}, all {} served after {served:?}; memory before {} MiB, after {} MiB",
         sessions(),

@@ -6,7 +6,7 @@ use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_client::{Client, Options, Route};
 use gupfs_cluster::{Lines, Recalled, greet_again};
 use gupfs_proto::Refusal;
-use gupfs_rpc::{Hosts, Line, LineOptions, Role};
+use gupfs_rpc::{Hosts, Line, Role};
 use gupfs_world::fake::{FakeDice, FakeNet, FakeWorld};
 use parking_lot::Mutex;
 use std::pin::pin;
@@ -73,19 +73,7 @@ impl Machine {
             recalled: recalled.clone(),
             watch: self.watch.clone(),
         });
-        let line = Line::open(LineOptions {
-            tls: None,
-            to: MDS_ADDRESS.into(),
-            whom: "the metadata server".into(),
-            net: identity.net.clone(),
-            world: world.clone(),
-            me: me.clone(),
-            cluster: None,
-            key: identity.key.clone(),
-            patience: None,
-            fence: false,
-            hosts: Hosts::none().with(watched),
-        });
+        let line = Line::open(identity.line_to_mds(MDS_ADDRESS, &me, Hosts::none().with(watched)));
         while line.ready(Duration::from_secs(60)).await.is_err() {}
         let lines = Lines::new(&identity, me, CLUSTER, MDS_ADDRESS);
         let client = loop {

@@ -88,17 +88,8 @@ impl ObjectHost {
         let me = identity.myself(Role::Oss, "targets");
         let world = world.world();
         let line = Line::open(LineOptions {
-            tls: None,
-            to: MDS_ADDRESS.into(),
-            whom: "the metadata server".into(),
-            net: identity.net.clone(),
-            world: world.clone(),
-            me: me.clone(),
-            cluster: None,
-            key: identity.key.clone(),
             patience: Some(Duration::from_secs(5)),
-            fence: false,
-            hosts: Hosts::none(),
+            ..identity.line_to_mds(MDS_ADDRESS, &me, Hosts::none())
         });
         let (heard, mut is_heard) = watch::channel(false); // one waits: there is no order
         let announced = Announced {
