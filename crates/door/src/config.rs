@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Errno;
 use crate::limits::{REACTORS_MAX, REACTORS_MIN};
 use crate::wire::InitFlags;
+use crate::{Errno, Reader};
 
 /// Wraps the life of a reactor thread: it must call what it is given, once. So a thread can hold a guard, for example
 /// of a runtime: `|run| { let _in = handle.enter(); run() }`.
 pub type AroundReactor = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
+
+/// Is given the requests of a mount while it is mounted, on the thread that mounts.
+pub type OnLoop = Arc<dyn Fn(Reader) + Send + Sync>;
 
 /// The way of requests and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,6 +80,9 @@ pub struct Config {
     pub transport: Transport,
     /// Threads that read requests from the device, each from its own clone of it. Rings have a thread for each possible CPU.
     pub reactors: usize,
+    /// Requests of the device are taken by an event loop of the caller's, and no thread of the door reads: what an answer waits
+    /// for (a socket) wakes the same thread that answers then. Rings keep their threads.
+    pub on_loop: Option<OnLoop>,
     /// Ask the device so long before going to sleep. Saves a wake-up if the program runs on another CPU, and takes
     /// its time if it does not.
     pub on_idle_spin: Option<Duration>,
@@ -137,6 +143,7 @@ impl Config {
             time_gran: 1,
             transport: Transport::Auto,
             reactors: default_reactors(),
+            on_loop: None,
             on_idle_spin: None,
             pin_rings: true,
             around_reactor: None,

@@ -23,6 +23,7 @@ use tracing::{debug, error, warn};
 
 use crate::answer::Answer;
 use crate::buffer::{Buffer, Pool};
+use crate::reader::Turn;
 use crate::request::{Dialect, Request};
 use crate::transport::ring::{Incoming, Ring};
 use crate::transport::{Device, Received};
@@ -109,6 +110,30 @@ impl<F: FileSystem> Lane<F> {
                 Err(errno) => return Err(errno),
             }
         }
+    }
+
+    /// Reads and begins what is there, `most` messages at most.
+    pub fn turn(self: &Arc<Self>, most: usize) -> Result<Turn, Errno> {
+        REACTOR.set(true);
+        let pool = &self.desk.kit.pool;
+        let mut buffer = pool.take();
+        let mut turn = Ok(Turn::More);
+        for taken in 0..most {
+            match self.desk.device.read_now(buffer.landing()) {
+                Ok(Some(Received::Message(length))) => {
+                    buffer = self.receive(buffer, length);
+                    continue;
+                }
+                Ok(Some(Received::Nothing)) => continue,
+                Ok(Some(Received::End)) => turn = Ok(Turn::Over),
+                Ok(None) if taken == 0 => turn = Ok(Turn::Idle),
+                Ok(None) => turn = Ok(Turn::Dry),
+                Err(errno) => turn = Err(errno),
+            }
+            break;
+        }
+        pool.give(buffer);
+        turn
     }
 
     /// Serves the ring until the connection ends, or until the ring fails.

@@ -85,6 +85,7 @@ pub mod op;
 pub mod over_io_uring;
 pub mod pages_limit;
 pub mod read_ahead;
+mod reader;
 mod request;
 mod rings;
 mod session;
@@ -96,7 +97,7 @@ pub mod wire;
 
 pub use buffer::{Payload, Scratch};
 pub use call::Call;
-pub use config::{AroundReactor, Config, InTime, Transport};
+pub use config::{AroundReactor, Config, InTime, OnLoop, Transport};
 pub use dirents::{Dirents, DirentsPlus};
 pub use errno::{Errno, Result};
 pub use error::MountError;
@@ -105,6 +106,7 @@ pub use handshake::Negotiated;
 pub use ids::{Handle, LockOwner, NodeId, Unique};
 pub use lane::{Spawner, Task};
 pub use notify::{Notifier, NotifyError};
+pub use reader::{Reader, Turn};
 pub use session::{Counts, Mounted, Session, Unmounted, mount};
 pub use values::{
     Attr, Attributes, Created, Data, Entry, Ioctled, Opened, Statfs, Statx, Statxed, Timestamp,

@@ -22,6 +22,7 @@ use crate::handshake::{Negotiated, handshake};
 use crate::lane::{Desk, Kit, Lane, LaneCounts, Spawner};
 use crate::limits::REACTORS_BESIDE_RINGS;
 use crate::mountinfo::{self, DeviceNumber};
+use crate::reader::Reader;
 use crate::request::Dialect;
 use crate::rings::Rings;
 use crate::transport::Device;
@@ -81,8 +82,8 @@ pub struct Counts {
     pub late: usize,
 }
 
-/// Threads that run; the last one to end closes the door.
-struct Life {
+/// Threads that run, and loops; the last one to end closes the door.
+pub(crate) struct Life {
     connection: ConnectionId,
     /// None where fusectl cannot be had.
     control: Option<Control>,
@@ -180,9 +181,13 @@ fn start<F: FileSystem>(
         setxattr_ext: mounted.negotiated.has(InitFlags::SETXATTR_EXT),
     };
     let Connected { control, rings } = connected;
-    let readers = match &rings {
-        None => config.reactors.max(1),
-        Some(_) => REACTORS_BESIDE_RINGS,
+    // Who may not open the device has the one that fusermount3 sent alone, and that one waits.
+    let may_watch = || rings.is_none() && Device::watched_clone_of(device.as_fd()).is_ok();
+    let on_loop = config.on_loop.as_ref().filter(|_| may_watch());
+    let readers = match (&rings, on_loop) {
+        (Some(_), _) => REACTORS_BESIDE_RINGS,
+        (None, Some(_)) => 1,
+        (None, None) => config.reactors.max(1),
     };
     let reactors = readers + rings.as_ref().map_or(0, Rings::count);
     let lane = |device| {
@@ -203,8 +208,12 @@ fn start<F: FileSystem>(
     };
     let mut lanes = Vec::with_capacity(reactors);
     for _ in 0..readers {
-        let device = match Device::clone_of(device.as_fd(), config.on_idle_spin) {
-            Err(Errno::EACCES) => {
+        let cloned = match on_loop {
+            Some(_) => Device::watched_clone_of(device.as_fd()),
+            None => Device::clone_of(device.as_fd(), config.on_idle_spin),
+        };
+        let device = match cloned {
+            Err(Errno::EACCES) if on_loop.is_none() => {
                 // fusermount3 may open the device and we may not: all reactors use the one it sent.
                 warn!("cannot open /dev/fuse; all reactors share one queue");
                 let shared = device.try_clone().map(Device::of);
@@ -231,6 +240,11 @@ fn start<F: FileSystem>(
     // Over io_uring the kernel forgets a signal that comes while a request is on its way into the ring.
     waits.start(rings.is_none()).map_err(MountError::Thread)?;
     let of_rings = lanes.split_off(readers);
+    if let Some(on_loop) = on_loop {
+        for lane in lanes.drain(..) {
+            on_loop(Reader::new(lane, life.clone()));
+        }
+    }
     for (index, lane) in lanes.into_iter().enumerate() {
         let (life_of, around) = (life.clone(), config.around_reactor.clone());
         let reactor = thread::Builder::new().name(format!("door-{index}"));
@@ -294,6 +308,11 @@ fn serve<F: FileSystem>(
     if failed {
         error!(panicked, ?end, "a reactor cannot go on");
     }
+    leave(lane, life, failed);
+}
+
+/// The end of one reactor.
+pub(crate) fn leave<F: FileSystem>(lane: &Lane<F>, life: &Life, failed: bool) {
     // Otherwise programs would wait for answers that never come. What a ring of a CPU would have answered nobody else
     // does, so none may end alone; aborting what has ended does nothing.
     if (failed || !life.homes.is_empty())

@@ -1,6 +1,6 @@
 //! Messages through /dev/fuse: one `read` a request, one `write` an answer.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -52,9 +52,19 @@ impl Device {
         Ok(Device { fd, spin })
     }
 
+    /// The same for who asks only when something is there: reading never waits.
+    pub fn watched_clone_of(original: BorrowedFd<'_>) -> Result<Device, Errno> {
+        Device::clone_of(original, Some(Duration::ZERO))
+    }
+
     /// The descriptor that was mounted, or a duplicate of it.
     pub fn of(fd: OwnedFd) -> Device {
         Device { fd, spin: None }
+    }
+
+    /// One more descriptor of the same way, to wait for what comes.
+    pub fn to_watch(&self) -> io::Result<OwnedFd> {
+        self.fd.try_clone()
     }
 
     pub fn into_fd(self) -> OwnedFd {
@@ -67,14 +77,16 @@ impl Device {
             Some(spin) => self.read_spinning(buffer, spin),
         };
         match received {
-            Ok(length) => Ok(Received::Message(length)),
-            // ENOENT: the request was interrupted before it could be copied.
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN | rustix::io::Errno::NOENT) => {
-                Ok(Received::Nothing)
-            }
-            // ECONNABORTED instead of ENODEV if ABORT_ERROR was agreed on.
-            Err(rustix::io::Errno::NODEV | rustix::io::Errno::CONNABORTED) => Ok(Received::End),
-            Err(error) => Err(error.into()),
+            Err(rustix::io::Errno::AGAIN) => Ok(Received::Nothing),
+            other => received_of(other),
+        }
+    }
+
+    /// Of a `watched_clone_of`: None if nothing is there.
+    pub fn read_now(&self, buffer: &mut [u8]) -> Result<Option<Received>, Errno> {
+        match rustix::io::read(&self.fd, buffer) {
+            Err(rustix::io::Errno::AGAIN) => Ok(None),
+            other => received_of(other).map(Some),
         }
     }
 
@@ -108,5 +120,16 @@ impl Device {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+fn received_of(read: rustix::io::Result<usize>) -> Result<Received, Errno> {
+    match read {
+        Ok(length) => Ok(Received::Message(length)),
+        // ENOENT: the request was interrupted before it could be copied.
+        Err(rustix::io::Errno::INTR | rustix::io::Errno::NOENT) => Ok(Received::Nothing),
+        // ECONNABORTED instead of ENODEV if ABORT_ERROR was agreed on.
+        Err(rustix::io::Errno::NODEV | rustix::io::Errno::CONNABORTED) => Ok(Received::End),
+        Err(error) => Err(error.into()),
     }
 }

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use gupfs_door::connection::Control;
 use gupfs_door::over_io_uring::{self, Support};
 use gupfs_door::{
-    Config, FileSystem, InitFlags, MountError, OpenedFlags, Session, Spawner, Transport, mount,
+    Config, FileSystem, InitFlags, MountError, OpenedFlags, Reader, Session, Spawner, Transport,
+    Turn, mount,
 };
+use rustix::event::{PollFd, PollFlags, poll};
 use tempfile::TempDir;
 use tokio::runtime::{Handle, Runtime};
 
@@ -85,6 +87,16 @@ impl<F: FileSystem> Rig<F> {
             let _in_runtime = handle.enter();
             run();
         }));
+        if crate::LOOPED {
+            let handle = runtime.handle().clone();
+            config.on_loop = Some(Arc::new(move |reader| {
+                let handle = handle.clone();
+                std::thread::spawn(move || {
+                    let _in_runtime = handle.enter();
+                    run_loop(reader);
+                });
+            }));
+        }
         let dir = tempfile::tempdir().unwrap();
         let fs = Arc::new(fs);
         let session = mount(dir.path(), &config, fs.clone(), spawner)?;
@@ -109,6 +121,20 @@ impl<F: FileSystem> Rig<F> {
     pub fn stop_runtime(self) -> (Session, TempDir) {
         self.runtime.shutdown_timeout(Duration::from_secs(5));
         (self.session, self.dir)
+    }
+}
+
+/// The plainest event loop: it has one kind of event.
+fn run_loop(mut reader: Reader) {
+    let device = reader.to_watch().unwrap();
+    loop {
+        match reader.turn(4) {
+            Turn::More => {}
+            Turn::Idle | Turn::Dry => {
+                let _ = poll(&mut [PollFd::new(&device, PollFlags::IN)], None);
+            }
+            Turn::Over => return,
+        }
     }
 }
 

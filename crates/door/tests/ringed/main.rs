@@ -6,6 +6,9 @@
 /// The way requests come in this run of the tests.
 const TRANSPORT: gupfs_door::Transport = gupfs_door::Transport::IoUring;
 
+/// Who takes them: not an event loop of the test's.
+const LOOPED: bool = false;
+
 #[path = "../../examples/memfs/fs/mod.rs"]
 mod memfs;
 
