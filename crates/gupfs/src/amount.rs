@@ -69,6 +69,52 @@ impl FromStr for Deadline {
     }
 }
 
+/// How long to look for the next message before sleeping, or `none`. In a configuration file it is a string.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BusyPoll(Option<Duration>);
+
+impl BusyPoll {
+    /// About as long as a server next door takes to answer (docs/performance.md).
+    pub const DEFAULT: BusyPoll = BusyPoll(Some(Duration::from_micros(100)));
+
+    pub fn time(self) -> Option<Duration> {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for BusyPoll {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<BusyPoll, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+/// "100us", "1 ms", "none".
+impl FromStr for BusyPoll {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<BusyPoll, String> {
+        let text = text.trim();
+        if text == "none" {
+            return Ok(BusyPoll(None));
+        }
+        let bad = || {
+            format!("'{text}' is not possible; write a number and us or ms, at most 10ms, or none")
+        };
+        let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+        let number: u64 = text[..digits].parse().map_err(|_| bad())?;
+        let micros = match text[digits..].trim() {
+            "us" | "µs" => Some(number),
+            "ms" => number.checked_mul(1_000),
+            _ => None,
+        };
+        match micros {
+            Some(micros @ 1..=10_000) => Ok(BusyPoll(Some(Duration::from_micros(micros)))),
+            _ => Err(bad()),
+        }
+    }
+}
+
 const UNITS: [(&str, u32); 7] = [
     ("B", 0),
     ("KiB", 10),

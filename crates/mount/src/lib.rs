@@ -12,6 +12,7 @@ mod lifetimes;
 mod meter;
 mod ops;
 mod signals;
+mod watched;
 
 pub use errno::errno;
 pub use lifetimes::Lifetimes;
@@ -50,6 +51,9 @@ pub struct Options {
     pub transport: Transport,
     /// Threads that take requests from /dev/fuse; None lets the door choose.
     pub reactors: Option<usize>,
+    /// Requests from /dev/fuse are events of the runtime, and no thread takes them: for mounts whose calls wait for servers elsewhere
+    /// more often than not.
+    pub on_runtime: bool,
     /// How long a call of a program may wait, and that a killed program's does not wait at all. None: each call is answered when
     /// it is done. Only where the kernel keeps nothing (`shared`): it is not told of what is done after the answer.
     pub in_time: Option<InTime>,
@@ -77,6 +81,7 @@ impl Options {
             read_ahead_kib: Some(READ_AHEAD_KIB),
             transport: Transport::Auto,
             reactors: None,
+            on_runtime: false,
             in_time: None,
         }
     }
@@ -141,6 +146,12 @@ impl Mount {
             let _in_runtime = reactor_runtime.enter();
             run();
         }));
+        if options.on_runtime {
+            let serving_runtime = runtime.clone();
+            config.on_loop = Some(Arc::new(move |reader| {
+                drop(serving_runtime.spawn(watched::serve(reader)));
+            }));
+        }
         let waiting_runtime = runtime.clone();
         let spawner: Spawner = Arc::new(move |task| drop(waiting_runtime.spawn(task)));
         let meter = Arc::new(Meter::default());

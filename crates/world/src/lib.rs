@@ -21,6 +21,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod busy_poll;
 pub mod clock;
 pub mod dice;
 pub mod disk;

@@ -3,7 +3,7 @@
 use super::up::{Logging, take_home};
 use crate::cluster::TlsFlags;
 use crate::config::Config;
-use crate::daemon::{self, block_on};
+use crate::daemon;
 use crate::exit::{Exit, Outcome};
 use crate::logging;
 use clap::Args;
@@ -66,6 +66,8 @@ impl Mds {
             accept_loss: self.accept_loss,
             json: self.json,
         };
-        block_on(daemon::mds::run(entered, settings, &world, began)).map(|()| Exit::Fine)
+        let threads = settings.config.threads.clone();
+        let run = daemon::mds::run(entered, settings, &world, began);
+        daemon::serve(&threads, run).map(|()| Exit::Fine)
     }
 }

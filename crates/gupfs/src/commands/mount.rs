@@ -4,7 +4,7 @@ use super::up::Logging;
 use crate::amount::Deadline;
 use crate::cluster::TlsFlags;
 use crate::config::{Config, Permissions, Transport};
-use crate::daemon::{self, block_on};
+use crate::daemon;
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::{logging, mountpoint};
 use clap::Args;
@@ -104,6 +104,7 @@ impl Mount {
             config,
             json: self.json,
         };
-        block_on(daemon::mount::run(settings, &world, began)).map(|()| Exit::Fine)
+        let threads = settings.config.threads.clone();
+        daemon::serve(&threads, daemon::mount::run(settings, &world, began)).map(|()| Exit::Fine)
     }
 }

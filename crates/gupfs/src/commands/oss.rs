@@ -3,7 +3,7 @@
 use super::up::Logging;
 use crate::cluster::TlsFlags;
 use crate::config::Config;
-use crate::daemon::{self, block_on};
+use crate::daemon;
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::logging;
 use clap::Args;
@@ -88,6 +88,7 @@ impl Oss {
             dirs,
             json: self.json,
         };
-        block_on(daemon::oss::run(settings, &world, began)).map(|()| Exit::Fine)
+        let threads = settings.config.threads.clone();
+        daemon::serve(&threads, daemon::oss::run(settings, &world, began)).map(|()| Exit::Fine)
     }
 }

@@ -135,6 +135,7 @@ impl Up {
             metrics,
             log: _,
             oss: _,
+            threads: _,
         } = &mut config;
         cluster.listen = self.listen.clone().or(cluster.listen.take());
         store.osts = self.osts.or(store.osts);

@@ -6,7 +6,7 @@
 
 mod explain;
 
-use crate::amount::{Deadline, Size};
+use crate::amount::{BusyPoll, Deadline, Size};
 use crate::exit::{Exit, Outcome, Trouble};
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -20,6 +20,7 @@ pub struct Config {
     pub store: Store,
     pub oss: Oss,
     pub mount: Mount,
+    pub threads: Threads,
     pub log: Log,
     pub metrics: Metrics,
 }
@@ -63,6 +64,14 @@ pub struct Mount {
     pub deadline: Option<Deadline>,
     pub atime: Option<Atime>,
     pub permissions: Option<Permissions>,
+}
+
+/// How `mds`, `oss` and `mount` use the processors of their host.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Threads {
+    pub workers: Option<u16>,
+    pub busy_poll: Option<BusyPoll>,
 }
 
 /// Who checks what a program may do, where other mounts use the same files.
@@ -157,6 +166,7 @@ impl Config {
             ("store.osts", self.store.osts),
             ("store.virtual_shards", self.store.virtual_shards),
             ("mount.threads", self.mount.threads),
+            ("threads.workers", self.threads.workers),
         ];
         for (key, value) in positive {
             if value == Some(0) {
@@ -200,7 +210,7 @@ mod tests {
             "[motn]\nallow_other = true\n",
             expect![[r#"
                 gupfs.conf, line 1: there is no section 'motn'.
-                  → 'mount' was probably meant; all sections here: cluster, store, oss, mount, log, metrics."#]],
+                  → 'mount' was probably meant; all sections here: cluster, store, oss, mount, threads, log, metrics."#]],
         );
         check(
             "[metrics]\nzebra = 1\n",

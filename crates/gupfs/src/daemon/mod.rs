@@ -8,7 +8,8 @@ pub mod mds;
 pub mod mount;
 pub mod oss;
 
-use crate::config::Config;
+use crate::amount::BusyPoll;
+use crate::config::{Config, Threads};
 use crate::exit::{OrTrouble, Outcome};
 use crate::metrics;
 use crate::node::Parts;
@@ -18,10 +19,42 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs a process to its end.
+/// What one worker does not manage any more others on as many CPUs should not have to wait for.
+const CPUS_A_WORKER: usize = 4;
+const WORKERS_MOST: usize = 8;
+
+/// Runs a process to its end, on a thread for each CPU.
 pub fn block_on<T>(run: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    block_on_workers(None, None, run)
+}
+
+/// Runs a server or a mount to its end: what waits for messages between others, and not for a CPU.
+pub fn serve<T>(threads: &Threads, run: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+    let workers = threads.workers.map_or_else(
+        || (cpus / CPUS_A_WORKER).clamp(1, WORKERS_MOST),
+        usize::from,
+    );
+    // Among several workers the one that waits in the kernel hears first: to poll beside it is in vain.
+    let window = match threads.busy_poll {
+        Some(wish) => wish.time(),
+        None if workers == 1 => BusyPoll::DEFAULT.time(),
+        None => None,
+    };
+    block_on_workers(Some(workers), window, run)
+}
+
+fn block_on_workers<T>(
+    workers: Option<usize>,
+    busy_poll: Option<Duration>,
+    run: impl Future<Output = Outcome<T>>,
+) -> Outcome<T> {
     let everywhere = sched_getaffinity(None);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(workers) = workers {
+        builder.worker_threads(workers);
+    }
+    let runtime = builder
         .enable_all()
         // A thread begins on the CPUs of the one that started it, and that may be pinned: a ring's.
         .on_thread_start(move || {
@@ -31,6 +64,9 @@ pub fn block_on<T>(run: impl Future<Output = Outcome<T>>) -> Outcome<T> {
         })
         .build()
         .or_trouble(|| "cannot start the runtime".into())?;
+    if let Some(window) = busy_poll {
+        runtime.spawn(gupfs_world::busy_poll::keep_awake(window));
+    }
     let outcome = runtime.block_on(run);
     // What still waits in the kernel (a sync on a dead disk) must not keep us from ending.
     runtime.shutdown_timeout(Duration::from_secs(5));

@@ -60,6 +60,8 @@ impl Mounted {
         }
         options.transport = transport(config.transport)?;
         options.reactors = config.threads.map(usize::from);
+        // Somebody who wants threads of their own gets them.
+        options.on_runtime = wish.in_time.is_some() && config.threads.is_none();
         let runtime = tokio::runtime::Handle::current();
         let (client, point) = (client.clone(), wish.point.to_path_buf());
         // It mounts, and exchanges the first messages with the kernel: both wait.

@@ -1,5 +1,6 @@
 //! TCP.
 
+use crate::busy_poll;
 use bytes::BytesMut;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::sync::Arc;
@@ -57,7 +58,10 @@ impl Stream {
             self.0.stream.readable().await?;
             match self.0.stream.try_read_buf(into) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                other => return other,
+                other => {
+                    busy_poll::heard();
+                    return other;
+                }
             }
         }
     }
@@ -65,7 +69,11 @@ impl Stream {
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         match self.0.stream.try_write_vectored(parts) {
             Ok(0) => Err(Error::from(ErrorKind::WriteZero)),
-            other => other,
+            other => {
+                // It will be answered, or was an answer to which something follows.
+                busy_poll::heard();
+                other
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use super::{RealDisk, check_path, failed, is_missing};
 use crate::tasks::on_pool;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatxFlags};
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Files are ours alone: what users may do is decided above, never by these bits.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -156,7 +156,7 @@ impl RealDisk {
         ];
         let mount = crc32c::crc32c(words.map(u64::to_le_bytes).as_flattened());
         // It is written down, and compared by later versions: no hash that may change.
-        let number = u64::from(crc32c::crc32c(&boot_id())) << 32 | u64::from(mount);
+        let number = u64::from(crc32c::crc32c(boot_id())) << 32 | u64::from(mount);
         Ok(number.max(1))
     }
 
@@ -181,6 +181,8 @@ fn volume(device: u64) -> u64 {
 }
 
 /// Another with each start of the host; empty without /proc.
-fn boot_id() -> Vec<u8> {
-    std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+fn boot_id() -> &'static [u8] {
+    static ID: LazyLock<Vec<u8>> =
+        LazyLock::new(|| std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default());
+    &ID
 }
