@@ -28,11 +28,11 @@ pub async fn serve(mut reader: Reader) {
         match reader.turn(TURN) {
             Turn::Idle => ready.clear_ready(),
             Turn::Dry => {
-                busy_poll::heard();
+                busy_poll::heard(0);
                 ready.clear_ready();
             }
             Turn::More => {
-                busy_poll::heard();
+                busy_poll::heard(0);
                 tokio::task::yield_now().await;
             }
             Turn::Over => return,

@@ -59,7 +59,7 @@ impl Stream {
             match self.0.stream.try_read_buf(into) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 other => {
-                    busy_poll::heard();
+                    busy_poll::heard(*other.as_ref().unwrap_or(&0));
                     return other;
                 }
             }
@@ -69,11 +69,7 @@ impl Stream {
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         match self.0.stream.try_write_vectored(parts) {
             Ok(0) => Err(Error::from(ErrorKind::WriteZero)),
-            other => {
-                // It will be answered, or was an answer to which something follows.
-                busy_poll::heard();
-                other
-            }
+            other => other,
         }
     }
 
