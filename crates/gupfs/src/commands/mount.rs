@@ -46,7 +46,7 @@ pub struct Mount {
     /// Whether other users may use the mount, true or false [default: true for root]
     #[arg(long, value_name = "BOOL", hide_possible_values = true)]
     allow_other: Option<bool>,
-    /// How requests come from the kernel: auto, device or io-uring, as for `gupfs up` [default: auto]
+    /// How requests come from the kernel: device, io-uring, or auto, which is device here [default: auto]
     #[arg(long, value_enum, value_name = "WAY", hide_possible_values = true)]
     transport: Option<Transport>,
     /// Who checks what programs may do: kernel, or servers, which makes opening and creating files about twice as fast and \
@@ -74,6 +74,10 @@ impl Mount {
         let mount = &mut config.mount;
         mount.allow_other = self.allow_other.or(mount.allow_other);
         mount.transport = self.transport.or(mount.transport);
+        // Rings answer on threads of their own, which a server's answer has to wake (docs/decisions, "Awake").
+        if mount.transport == Some(Transport::Auto) || mount.transport.is_none() {
+            mount.transport = Some(Transport::Device);
+        }
         mount.permissions = self.permissions.or(mount.permissions);
         mount.deadline = self.deadline.or(mount.deadline);
         mount.read_only = mount.read_only.or(self.read_only.then_some(true));
