@@ -77,17 +77,12 @@ impl Reader {
     pub fn turn(&mut self, most: usize) -> Turn {
         // As with threads: a panic that comes here is a mistake of the door's.
         let turned = catch_unwind(AssertUnwindSafe(|| self.lane.turn(most)));
-        let failure = match turned {
-            Ok(Ok(Turn::Over)) => None,
+        match turned {
+            Ok(Ok(Turn::Over)) => self.over = true,
             Ok(Ok(turn)) => return turn,
-            Ok(Err(errno)) => Some(errno.to_string()),
-            Err(_) => Some("it panicked".to_string()),
-        };
-        if let Some(why) = failure {
-            error!(why, "a reader cannot go on");
-            return Turn::Over;
+            Ok(Err(errno)) => error!(%errno, "a reader cannot go on"),
+            Err(_) => error!("a reader panicked and cannot go on"),
         }
-        self.over = true;
         Turn::Over
     }
 }

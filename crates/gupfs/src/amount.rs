@@ -15,6 +15,15 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
+fn from_text<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err = String>,
+{
+    let text = String::deserialize(from)?;
+    text.parse().map_err(D::Error::custom)
+}
+
 /// How long a call may wait: a time, or `none` for as long as it takes. In a configuration file it is a string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Deadline(Option<Duration>);
@@ -30,8 +39,7 @@ impl Deadline {
 
 impl<'de> Deserialize<'de> for Deadline {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Deadline, D::Error> {
-        let text = String::deserialize(from)?;
-        text.parse().map_err(D::Error::custom)
+        from_text(from)
     }
 }
 
@@ -84,8 +92,7 @@ impl BusyPoll {
 
 impl<'de> Deserialize<'de> for BusyPoll {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<BusyPoll, D::Error> {
-        let text = String::deserialize(from)?;
-        text.parse().map_err(D::Error::custom)
+        from_text(from)
     }
 }
 
@@ -202,6 +209,26 @@ mod tests {
         assert_eq!(sizes, [4096, 4096, 1 << 20, 8 << 30, 0, 2 << 40]);
         for wrong in ["", "x", "1.5MiB", "1MB", "-1", "99999999999E"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_time_to_poll_has_a_unit_and_a_bound() {
+        let read = |text: &str| text.parse().map(BusyPoll::time);
+        let micros = |micros| Ok(Some(Duration::from_micros(micros)));
+        assert_eq!(read("100us"), micros(100));
+        assert_eq!(read("10 ms"), micros(10_000));
+        assert_eq!(read("none"), Ok(None));
+        for wrong in [
+            "",
+            "0us",
+            "100",
+            "11ms",
+            "1s",
+            "-1us",
+            "99999999999999999ms",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
         }
     }
 

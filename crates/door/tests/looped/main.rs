@@ -12,6 +12,8 @@ const LOOPED: bool = true;
 #[path = "../../examples/memfs/fs/mod.rs"]
 mod memfs;
 
+mod given_up;
+
 #[path = "../mounted/files.rs"]
 mod files;
 #[path = "../mounted/gated.rs"]

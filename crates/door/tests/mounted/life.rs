@@ -247,35 +247,3 @@ fn who_may_not_mount_mounts_through_the_helper() {
         });
     });
 }
-
-/// Without a thread of the door's nobody else would end it.
-#[test]
-fn a_loop_that_is_given_up_ends_the_mount_with_errors() {
-    if !crate::LOOPED || !have_fuse() {
-        return;
-    }
-    let mut config = config();
-    let dir = tempfile::tempdir().unwrap();
-    let kept = std::sync::Arc::new(std::sync::Mutex::new(None));
-    let keeping = kept.clone();
-    config.on_loop = Some(std::sync::Arc::new(move |reader| {
-        *keeping.lock().unwrap() = Some(reader);
-    }));
-    let spawner: gupfs_door::Spawner = std::sync::Arc::new(drop);
-    let fs = std::sync::Arc::new(Odd::new());
-    let session = gupfs_door::mount(dir.path(), &config, fs, spawner).unwrap();
-    let place = dir.path().join("plain");
-    let asking = thread::spawn(move || fs::metadata(place));
-    thread::sleep(Duration::from_millis(100));
-    assert!(!asking.is_finished() && !session.is_over());
-    drop(kept.lock().unwrap().take());
-    let error = asking.join().unwrap().unwrap_err();
-    assert!(
-        matches!(
-            error.raw_os_error(),
-            Some(libc::ECONNABORTED | libc::ENOTCONN)
-        ),
-        "{error}"
-    );
-    session.wait();
-}

@@ -75,7 +75,7 @@ impl Mount {
         mount.allow_other = self.allow_other.or(mount.allow_other);
         mount.transport = self.transport.or(mount.transport);
         // Rings answer on threads of their own, which a server's answer has to wake (docs/decisions, "Awake").
-        if mount.transport == Some(Transport::Auto) || mount.transport.is_none() {
+        if matches!(mount.transport, None | Some(Transport::Auto)) {
             mount.transport = Some(Transport::Device);
         }
         mount.permissions = self.permissions.or(mount.permissions);

@@ -31,17 +31,21 @@ pub fn block_on<T>(run: impl Future<Output = Outcome<T>>) -> Outcome<T> {
 /// Runs a server or a mount to its end: what waits for messages between others, and not for a CPU.
 pub fn serve<T>(threads: &Threads, run: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
-    let workers = threads.workers.map_or_else(
-        || (cpus / CPUS_A_WORKER).clamp(1, WORKERS_MOST),
-        usize::from,
-    );
+    let (workers, busy_poll) = plan(threads, cpus);
+    block_on_workers(Some(workers), busy_poll, run)
+}
+
+/// So many workers, and how long they look for the next message.
+fn plan(threads: &Threads, cpus: usize) -> (usize, Option<Duration>) {
+    let of_cpus = (cpus / CPUS_A_WORKER).clamp(1, WORKERS_MOST);
+    let workers = threads.workers.map_or(of_cpus, usize::from);
     // Among several workers the one that waits in the kernel hears first: to poll beside it is in vain.
-    let window = match threads.busy_poll {
-        Some(wish) => wish.time(),
-        None if workers == 1 => BusyPoll::DEFAULT.time(),
-        None => None,
+    let of_workers = match workers {
+        1 => BusyPoll::DEFAULT.time(),
+        _ => None,
     };
-    block_on_workers(Some(workers), window, run)
+    let busy_poll = threads.busy_poll.map_or(of_workers, BusyPoll::time);
+    (workers, busy_poll)
 }
 
 fn block_on_workers<T>(
@@ -82,4 +86,23 @@ async fn start_metrics(
         Some(listen) => Some(metrics::start(listen, &world.tasks, parts.clone()).await?),
         None => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_for_each_four_cpus_and_one_alone_polls() {
+        let polls = BusyPoll::DEFAULT.time();
+        let of = |workers, busy_poll| Threads { workers, busy_poll };
+        let by_itself = of(None, None);
+        assert_eq!(plan(&by_itself, 1), (1, polls));
+        assert_eq!(plan(&by_itself, 7), (1, polls));
+        assert_eq!(plan(&by_itself, 8), (2, None));
+        assert_eq!(plan(&by_itself, 128), (8, None));
+        assert_eq!(plan(&of(Some(1), None), 128), (1, polls));
+        assert_eq!(plan(&of(None, "none".parse().ok()), 2), (1, None));
+        assert_eq!(plan(&of(Some(3), Some(BusyPoll::DEFAULT)), 2), (3, polls));
+    }
 }

@@ -86,6 +86,10 @@ async fn who_lists_a_directory_that_changes_gets_every_name_that_stays_once() {
         if listed >= 5 && changed() {
             break;
         }
+        assert!(
+            !churns.iter().any(|churn| churn.is_finished()),
+            "one failed"
+        );
         let step = steps.next().unwrap();
         let names = client.names(InodeId::ROOT, step).await;
         let once: BTreeSet<&String> = names.iter().collect();

@@ -58,10 +58,11 @@ impl Stream {
             self.0.stream.readable().await?;
             match self.0.stream.try_read_buf(into) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                other => {
-                    busy_poll::heard(*other.as_ref().unwrap_or(&0));
-                    return other;
+                Ok(bytes) => {
+                    busy_poll::heard(bytes);
+                    return Ok(bytes);
                 }
+                Err(error) => return Err(error),
             }
         }
     }
