@@ -158,6 +158,13 @@ impl Core {
             targets: &shard.targets,
             growth_allowed: self.growth_allowed.load(Relaxed),
             alone: shard.sessions.len() <= 1,
+            unseen: match op {
+                // Alone, the client knows whether it has promised them.
+                Op::Client(meta::Op::Spilled { ino, .. }) => {
+                    !self.keeps_sessions || shard.newborn.is_unseen(*ino, session)
+                }
+                _ => false,
+            },
             queues: match op {
                 Op::Client(meta::Op::BeginWrite { ino, .. }) => {
                     !hearing.has_turn(*ino) && self.turns.is_taken(*ino)
@@ -246,6 +253,11 @@ impl Core {
                 Work::AskEverybody { ino, by } => self.removals.add(ino, by, seq),
                 Work::Gone(_) => {} // nothing is kept about an inode here
             }
+        }
+        if let (Op::Client(op), Ok(answer)) = (op, &applied.answer)
+            && self.keeps_sessions
+        {
+            shard.newborn.hear(session, op, answer);
         }
         match op {
             Op::Client(meta::Op::EndWrite { keep: false, .. })

@@ -20,6 +20,7 @@ mod holders;
 pub mod limits;
 mod locks;
 mod mds;
+mod newborn;
 mod permit;
 mod permits;
 mod records;

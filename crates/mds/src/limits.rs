@@ -101,3 +101,6 @@ pub const READ_AWAY: Duration = Duration::from_millis(100);
 /// background.
 pub const SWEEP_STEP: u32 = 1_024;
 pub const SWEEP_PAUSE: Duration = Duration::from_millis(100);
+
+/// Newly made files of which is known that no other session has opened them: those of some seconds, in about a megabyte.
+pub const NEWBORN_MAX: usize = 1 << 14;

@@ -3,6 +3,7 @@
 //! Reading, deciding and staging happen under this one lock, so operations have one order and that is the log's.
 
 use crate::entropy::Entropy;
+use crate::newborn::Newborn;
 use crate::records::Recent;
 use gupfs_names::Machine;
 use gupfs_proto::meta::TargetState;
@@ -24,6 +25,8 @@ pub struct Shard {
     pub heard: BTreeMap<SessionId, BootTime>,
     /// What is staged while somebody scans.
     pub recent: Recent,
+    /// Files that were made a short while ago, and opened by nobody but who made them.
+    pub newborn: Newborn,
     /// How many blocks of numbers each virtual shard was given: tells who waited for one whether it came.
     blocks_given: BTreeMap<VirtualShard, u64>,
     clock: Clock,
@@ -46,6 +49,7 @@ impl Shard {
             sessions: BTreeMap::new(),
             heard: BTreeMap::new(),
             recent: Recent::default(),
+            newborn: Newborn::default(),
             blocks_given: BTreeMap::new(),
             clock: world.clock.clone(),
             last_now: Timestamp::default(),

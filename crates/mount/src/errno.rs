@@ -38,6 +38,7 @@ pub fn errno(refusal: &Refusal) -> Errno {
         Refusal::Deadlock => Errno::EDEADLK,
         Refusal::TooManyLocks(_) => Errno::ENOLCK,
         Refusal::Stale => Errno::ESTALE, // the name is gone: look it up again
+        Refusal::NotSynced => Errno::EIO, // the client syncs and asks again
         Refusal::AnotherLife(_) => Errno::EIO, // the client comes back by itself and asks again
         Refusal::SessionEnded => Errno::ESTALE, // what was open is lost; what is opened anew is not
         // Never zeros for bytes that are lost. Which object it was is logged and shown by `gupfs status`.

@@ -25,6 +25,8 @@ pub struct Context<'a> {
     pub growth_allowed: bool,
     /// No other session is registered.
     pub alone: bool,
+    /// Nobody but this session has had the file open that the operation is about. Counts for `Spilled` alone.
+    pub unseen: bool,
     /// Others wait for this file to be given back, and their turn is before this operation's.
     pub queues: bool,
     /// What holders have told for this operation.

@@ -97,6 +97,9 @@ pub enum Refusal {
     /// A request that no correct client sends.
     #[error("malformed request: {0}")]
     Malformed(String),
+    /// Somebody may count on bytes that were not synced: that comes first (`meta::Op::Spilled`).
+    #[error("must be synced first")]
+    NotSynced,
 }
 
 /// What is wrong with an object.

@@ -44,8 +44,9 @@ const _: () = {
 /// The kinds that this program speaks, each with its oldest and newest version: the handshake finds what both sides have.
 pub const SPOKEN: [(Kind, u8, u8); 5] = [
     (Kind::LINK, 1, 1),
-    // 2: changes said again. 3: capabilities (`capability`). 4: of which life they are. 5: locks.
-    (Kind::META, 5, 5),
+    // 2: changes said again. 3: capabilities (`capability`). 4: of which life they are. 5: locks. 6: bytes that leave the
+    // inode for objects that are not synced.
+    (Kind::META, 6, 6),
     // 2: capabilities. 3: lives of targets.
     (Kind::DATA, 3, 3),
     // 2: grants of locks.

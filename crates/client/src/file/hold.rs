@@ -51,16 +51,30 @@ impl Client {
     /// the record without them to survive and the objects not, they would be nowhere.
     async fn spill(&self, inode: &File, inline: Bytes) -> Result<(), Refusal> {
         loop {
-            let put = self.put(inode, 0, &inline).await;
+            self.spill_to_objects(inode, &inline).await?;
+            match self.tell_spilled(inode).await {
+                // To another, who has opened the file meanwhile.
+                Err(Refusal::NotSynced) if !inode.state().is_inline_promised() => {
+                    inode.state().promise_inline();
+                }
+                told => return told,
+            }
+        }
+    }
+
+    /// Writes them there, and syncs them if they were promised.
+    async fn spill_to_objects(&self, inode: &File, inline: &Bytes) -> Result<(), Refusal> {
+        loop {
+            let put = self.put(inode, 0, inline).await;
             if let Some(refusal) = put.refusal {
                 return Err(refusal);
             }
             // Looked at when the bytes are in the objects: a sync that begins now finds them there.
             if !inode.state().is_inline_promised() {
-                break;
+                return Ok(());
             }
             match self.sync_unsynced(inode).await {
-                Ok(()) => break,
+                Ok(()) => return Ok(()),
                 // The inode has them still: once more.
                 Err(Refusal::ObjectDamaged {
                     what: ObjectDamage::Unsynced,
@@ -69,6 +83,9 @@ impl Client {
                 Err(refusal) => return Err(refusal),
             }
         }
+    }
+
+    async fn tell_spilled(&self, inode: &File) -> Result<(), Refusal> {
         self.learn(inode).await?;
         let word = inode.state().word(false);
         let op = Op::Spilled {

@@ -32,6 +32,8 @@ pub struct State {
     inline: Bytes,
     /// Somebody may have been told that the inode's bytes survive a power cut.
     inline_promised: bool,
+    /// The file was made here since it was loaded, so nobody else was told that unless he has opened it: the server knows.
+    newborn: bool,
     /// Where the file ends: always right for a loaded file, since every change of it passes through here.
     pub size: u64,
     /// Up to where objects may hold bytes that never became part of the file: a write that failed or was given up.
@@ -161,6 +163,7 @@ impl State {
         // With its layout the server drops its record of who wrote the objects.
         self.marked &= !opened.layout.is_empty();
         self.sync_unsure = !opened.created;
+        self.newborn = opened.created;
         if self
             .base
             .is_none_or(|base| base.change <= opened.attr.change)
@@ -240,6 +243,11 @@ impl State {
     /// Whether a write must ask the server to take privileges away.
     pub fn has_privileges(&self, kill: bool) -> bool {
         self.privileges < Privileges::after_write(kill)
+    }
+
+    /// Whether the file's capabilities are known to be gone.
+    pub fn has_no_capability(&self) -> bool {
+        self.privileges >= Privileges::NoCapabilities
     }
 
     /// The server has taken them away.
@@ -353,7 +361,7 @@ impl State {
             self.adopt(opened.layout, fresh, true);
         }
         // Others may have been promised them.
-        self.inline_promised = !self.inline.is_empty();
+        self.inline_promised |= !self.newborn && !self.inline.is_empty();
         self.may_have_privileges();
         self.marked = true;
     }

@@ -6,6 +6,9 @@ use bytes::Bytes;
 use gupfs_proto::meta::{Answer, Op, XattrHow, XattrName};
 use gupfs_proto::{Caller, InodeId, Refusal};
 
+/// What execve(2) gives a program's capabilities by.
+const CAPABILITY: &[u8] = b"security.capability";
+
 impl Client {
     pub async fn getxattr(
         &self,
@@ -13,6 +16,12 @@ impl Client {
         ino: InodeId,
         name: &XattrName,
     ) -> Result<Bytes, Refusal> {
+        if name.as_bytes() == CAPABILITY && self.has_no_capability(ino) {
+            self.within_term().await?;
+            if self.has_no_capability(ino) {
+                return Err(Refusal::NoAttribute);
+            }
+        }
         let name = name.clone();
         match self.ask(caller, Op::GetXattr { ino, name }).await? {
             Answer::Xattr(value) => Ok(value),
@@ -59,6 +68,16 @@ impl Client {
         let name = name.clone();
         let answer = self.ask(caller, Op::RemoveXattr { ino, name }).await?;
         self.learn_change(ino, answer)
+    }
+
+    /// Beginning to write took it away, and another that sets one takes the file back first. Linux asks whenever a file's
+    /// owner is changed.
+    fn has_no_capability(&self, ino: InodeId) -> bool {
+        let Some(file) = self.table.get(ino) else {
+            return false;
+        };
+        let state = file.state();
+        state.marked && state.has_no_capability()
     }
 
     fn learn_change(&self, ino: InodeId, answer: Answer) -> Result<(), Refusal> {

@@ -3,12 +3,13 @@
 use crate::sharing::append;
 use crate::town::{Servers, Town, lay_out_small};
 use crate::user::{User, flags, how, me, name};
+use bytes::Bytes;
 use gupfs_client::Options;
 use gupfs_mds::{Mds, Options as MdsOptions};
 
 use gupfs_proto::limits::{CLIENT_TERM, SERVER_TERM};
-use gupfs_proto::meta::{Make, Op, RenameHow, Reply, Request};
-use gupfs_proto::{InodeId, Refusal, Timestamp, data};
+use gupfs_proto::meta::{Make, Op, RenameHow, Reply, Request, XattrHow, XattrName};
+use gupfs_proto::{Caller, InodeId, Refusal, Timestamp, data};
 use gupfs_rpc::{Peer, Service};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub struct Way {
     /// How late each request about locks comes a second time, in milliseconds at most; 0 is never.
     pub twice: AtomicU64,
     copies: AtomicU64,
+    pub getxattrs: AtomicU64,
 }
 
 impl Way {
@@ -66,6 +68,9 @@ impl Way {
 
 impl Service<Request, Reply> for Way {
     async fn answer(self: Arc<Self>, request: Request) -> Reply {
+        if matches!(request.op, Op::GetXattr { .. }) {
+            self.getxattrs.fetch_add(1, Relaxed);
+        }
         let latest = self.twice.load(Relaxed);
         if latest > 0 && matches!(request.op, Op::Lock(_)) {
             let (way, copy) = (self.clone(), request.clone());
@@ -437,4 +442,64 @@ async fn who_counts_on_what_nobody_says_again_begins_anew() {
         anew > 0 && kept > 0,
         "{anew} power cuts took the directory, {kept} did not"
     );
+}
+
+/// How often any target was asked to sync something.
+async fn syncs(site: &Site) -> u64 {
+    let targets = site.servers.oss.status().await.targets;
+    targets.iter().map(|target| target.served.syncs).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_leave_the_inode_with_a_sync_if_another_has_opened_the_file() {
+    let site = Site::new(1).await;
+    let (one, two) = site.two();
+    let mine = one.create("mine").await;
+    one.write(&mine, 0, b"small").await;
+    one.write(&mine, 5, &[1; 10_000]).await;
+    assert_eq!(syncs(&site).await, 0);
+    let ours = one.create("ours").await;
+    one.write(&ours, 0, b"small").await;
+    let his = two.open(ours.ino()).await;
+    two.client.fsync(&his, false).await.unwrap();
+    two.close(his).await;
+    one.write(&ours, 5, &[1; 10_000]).await;
+    assert_eq!(syncs(&site).await, 1);
+    for file in [mine, ours] {
+        let his = two.open(file.ino()).await;
+        let bytes = two.read(&his, 0, 20_000).await;
+        assert_eq!((bytes.len(), &bytes[..6]), (10_005, &b"small\x01"[..]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_says_by_itself_that_its_file_has_no_capabilities() {
+    let site = Site::new(1).await;
+    let (one, two) = site.two();
+    let capability = XattrName::new(b"security.capability").unwrap();
+    let file = one.create("program").await;
+    let ino = file.ino();
+    let root = Caller::root();
+    let get = async |user: &User| user.client.getxattr(&me(), ino, &capability).await;
+    let set = async |user: &User| {
+        let (value, how) = (Bytes::from_static(&[7; 20]), XattrHow::Either);
+        let set = user.client.setxattr(&root, ino, &capability, value, how);
+        set.await.unwrap();
+    };
+    one.write(&file, 0, &[1; 10_000]).await;
+    let asked = site.ways[0].getxattrs.load(Relaxed);
+    assert_eq!(get(one).await, Err(Refusal::NoAttribute));
+    assert_eq!(site.ways[0].getxattrs.load(Relaxed), asked, "it was asked");
+    assert_eq!(get(two).await, Err(Refusal::NoAttribute));
+    // Set by another, and by itself.
+    for user in [two, one] {
+        set(user).await;
+        for user in [one, two] {
+            assert_eq!(get(user).await.unwrap(), [7; 20][..]);
+        }
+        one.write(&file, 0, b"x").await;
+        for user in [one, two] {
+            assert_eq!(get(user).await, Err(Refusal::NoAttribute));
+        }
+    }
 }

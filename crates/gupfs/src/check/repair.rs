@@ -76,6 +76,7 @@ impl Store {
                 targets: &[],
                 growth_allowed: true,
                 alone: true,
+                unseen: false,
                 queues: false,
                 words: &Words::default(),
                 seq: Seq(0),

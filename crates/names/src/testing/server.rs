@@ -23,6 +23,7 @@ pub struct Server {
     pub growth_allowed: bool,
     /// No other session is registered.
     pub alone: bool,
+    pub unseen: bool,
     pub queues: bool,
     /// What holders have told.
     pub words: Words,
@@ -99,6 +100,7 @@ impl Server {
             targets: (0..4).map(target).collect(),
             growth_allowed: true,
             alone: true,
+            unseen: true,
             queues: false,
             words: Words::default(),
             wanted: None,
@@ -240,6 +242,7 @@ impl Server {
             targets: &self.targets,
             growth_allowed: self.growth_allowed,
             alone: self.alone,
+            unseen: self.unseen,
             queues: self.queues,
             words: &self.words,
             seq: Seq(0),

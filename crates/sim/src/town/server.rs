@@ -72,6 +72,7 @@ impl Server {
             targets: &[],
             growth_allowed: true,
             alone: true,
+            unseen: true,
             queues: false,
             words: &Words::default(),
             seq: Seq(0),
