@@ -81,6 +81,10 @@ pub const GIVEN_BACK_TRIES: u32 = 20;
 /// How often it is looked for sessions that were not heard of: a small part of their term.
 pub const TERMS_EVERY: Duration = Duration::from_secs(1);
 
+/// Looking so much later than it wanted to, the server was stopped, or its machine was (a debugger, a virtual machine that was
+/// moved, a laptop's lid): what sessions said meanwhile was not heard. A processor that is merely busy is not that late.
+pub const FROZEN: Duration = Duration::from_secs(2);
+
 /// Changes said again after a start, over all clients, and their bytes: a second's worth of changes at full speed and more,
 /// where 20 ms of them can be lost.
 pub const KEPT_MOST: usize = 1 << 20;

@@ -4,7 +4,7 @@
 //! the `grace` lasts in which they come back.
 
 use crate::core::Core;
-use crate::limits::{OST_CALLS, TERMS_EVERY};
+use crate::limits::{FROZEN, OST_CALLS, TERMS_EVERY};
 use crate::records::damaged;
 use crate::shard::{SessionInfo, Shard};
 use crate::waits::Who;
@@ -17,6 +17,7 @@ use gupfs_proto::{Refusal, SessionId, VirtualShard};
 use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 impl Core {
     /// Sessions of the time before this start stay registered.
@@ -97,7 +98,8 @@ impl Core {
         let mut ended = VecDeque::new();
         let mut clearing = FuturesUnordered::new();
         while self.failure().is_none() {
-            let mut pause = pin!(self.world.clock.sleep(TERMS_EVERY));
+            let due = self.world.clock.boot() + TERMS_EVERY;
+            let mut pause = pin!(self.world.clock.sleep_until(due));
             loop {
                 while clearing.len() < OST_CALLS
                     && let Some(session) = ended.pop_front()
@@ -110,10 +112,26 @@ impl Core {
                     Some(()) = clearing.next() => {}
                 }
             }
+            let late = self.world.clock.boot().since(due);
+            if late > FROZEN {
+                tracing::warn!(
+                    ?late,
+                    "this server did not run; all sessions have that much more time to be heard of"
+                );
+                self.give_time(late);
+            }
             for session in self.take_overdue() {
                 tracing::warn!(%session, "a session was not heard of for its term; it is ended");
                 ended.push_back(session);
             }
+        }
+    }
+
+    /// Who spoke while nobody heard is not silent: what the sessions said in such a time is read next.
+    fn give_time(&self, time: Duration) {
+        let mut shard = self.shard.lock();
+        for heard in shard.heard.values_mut() {
+            *heard = *heard + time;
         }
     }
 

@@ -5,8 +5,17 @@ use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
 use gupfs_proto::ClusterId;
 use gupfs_rpc::{Attend, Hosts, Myself, Server, ServerOptions};
 use gupfs_world::Listener;
+use rustix::process::Resource;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+/// Connections of clients that a process keeps which may have so many files open; a client has two to a metadata server.
+pub fn most_clients(open_files: usize) -> usize {
+    (open_files / 8).clamp(LEAST_CLIENTS, 16_384)
+}
+
+/// A small host's limit has room for them beside its stores.
+pub const LEAST_CLIENTS: usize = 64;
 
 /// An address that is ours; nobody is let in yet.
 pub struct Listening(Listener);
@@ -32,6 +41,14 @@ pub async fn listen(identity: &Identity, address: &str) -> Outcome<Listening> {
     listener
         .map(Listening)
         .or_trouble(|| format!("cannot listen at '{address}'"))
+}
+
+/// How many files this process may have open.
+pub fn open_files() -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    })
 }
 
 fn is_of_this_host(address: &str) -> bool {
@@ -64,6 +81,7 @@ impl Listening {
                 tls: identity.tls.clone(),
                 hosts,
                 attend,
+                most_clients: most_clients(open_files()),
             },
         )
     }

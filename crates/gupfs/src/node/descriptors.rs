@@ -1,14 +1,15 @@
 //! Descriptors: how the files that a process may have open are shared among its stores.
 
+use crate::cluster::{LEAST_CLIENTS, most_clients, open_files};
 use crate::exit::{Outcome, Trouble};
 use gupfs_door::over_io_uring;
 use gupfs_store::index::{FILES_BESIDE, FILES_LEAST, FILES_MOST};
 use gupfs_store::object::OpenFiles;
-use rustix::process::Resource;
 
-/// What is open besides: FUSE, sockets, log segments and locks; and what calls under way open for a moment. The rings of
-/// sixteen CPUs are part of it.
+/// What is open besides: FUSE, the connections of a few clients, log segments and locks; and what calls under way open for a
+/// moment. The rings of sixteen CPUs are part of it.
 const OTHERS: usize = 128;
+const _: () = assert!(LEAST_CLIENTS <= OTHERS / 2);
 const OF_RINGS: usize = 32;
 
 /// Log segments, superblock and lock of one target.
@@ -28,10 +29,7 @@ impl Share {
     /// # Errors
     /// When there are too few for so many targets, with the number that is needed.
     pub fn of_this_process(targets: usize) -> Outcome<Share> {
-        let limit = rustix::process::getrlimit(Resource::Nofile).current;
-        let limit = limit.map_or(usize::MAX, |limit| {
-            usize::try_from(limit).unwrap_or(usize::MAX)
-        });
+        let limit = open_files();
         Share::of(limit, targets).ok_or_else(|| {
             let needed = Share::needed(targets);
             Trouble::new(format!(
@@ -50,6 +48,9 @@ impl Share {
         }
         let indexes = targets + 1;
         let free = limit - Share::fixed(targets);
+        // What more clients need comes before more than the least for files.
+        let spare = limit - Share::needed(targets);
+        let free = free - (most_clients(limit) - LEAST_CLIENTS).min(spare);
         // Objects first: there are many of them, and tables are large.
         let beside_objects = free - targets * OpenFiles::LEAST.objects;
         let index = (free / 4).min(beside_objects) / indexes;
@@ -90,6 +91,7 @@ mod tests {
                     continue;
                 };
                 let used = Share::fixed(targets)
+                    + (most_clients(limit) - LEAST_CLIENTS).min(limit - Share::needed(targets))
                     + share.metadata
                     + targets * (share.target.index + share.target.objects);
                 assert!(used <= limit, "{limit} for {targets}: {share:?}");

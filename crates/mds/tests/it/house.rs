@@ -26,6 +26,7 @@ pub struct Start {
     /// How those elsewhere are reached.
     pub dial: Option<Arc<dyn Dial>>,
     pub accept_loss: bool,
+    pub keep_sessions: bool,
     pub cache_bytes: usize,
     pub segment_bytes: u64,
     pub shards: VirtualShards,
@@ -38,6 +39,7 @@ impl Start {
             targets: osts.iter().map(FakeOst::target).collect(),
             dial: None,
             accept_loss: false,
+            keep_sessions: false,
             cache_bytes: 8 << 20,
             segment_bytes: 4 << 20,
             shards: VirtualShards(64),
@@ -68,6 +70,7 @@ impl Start {
         options.dial = self.dial;
         options.accept_loss = self.accept_loss;
         options.shards = self.shards;
+        options.keep_sessions = self.keep_sessions;
         Mds::start(options).await
     }
 }

@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::house::{Simulated, simulate};
 use gupfs_mds::Mds;
 use gupfs_names::Parsed;
+use gupfs_proto::limits::SERVER_TERM;
 use gupfs_proto::meta::{Op, Written};
 use gupfs_proto::recall::{Answer, Reply, Request};
 use gupfs_proto::{InodeId, Refusal};
@@ -220,5 +221,26 @@ fn a_client_that_is_gone_before_its_goodbye_is_answered_holds_nobody_up() {
         let look = tokio::time::timeout(Duration::from_secs(20), two.attr(ino));
         assert_eq!(look.await.unwrap().unwrap().size, 9_000);
         life.mds.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_server_that_did_not_run_for_a_minute_ends_nobody_for_it() {
+    simulate(async {
+        let house = Simulated::new(5);
+        let world = house.world();
+        let mut how = house.how(&world);
+        how.keep_sessions = true;
+        let mds = house.start_as(how).await.unwrap();
+        let one = Client::open(&mds).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        world.clock.advance(Duration::from_secs(60));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        one.create(0, InodeId::ROOT, "f").await.unwrap();
+        // It has the rest of its term, and no more.
+        tokio::time::sleep(SERVER_TERM).await;
+        let late = one.change(0, Client::creation(InodeId::ROOT, "g")).await;
+        assert_eq!(late, Err(Refusal::SessionEnded));
+        mds.stop().await.unwrap();
     });
 }

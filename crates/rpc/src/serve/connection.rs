@@ -56,7 +56,6 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemapho
     };
     drop(place);
     let now = clock.boot();
-    let number = guest.number;
     let entered = inner.doors.enter(&guest.clone(), |load| {
         Arc::new(Caller::new(guest, now, link.clone(), load))
     });
@@ -73,10 +72,9 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemapho
             caller.load.below(1).await;
             inner.doors.leave(&caller);
         }
-        Err(newest) => {
-            let why = format!("connection {number} comes after {newest}");
+        Err(why) => {
             inner.turn_away(&from, &why);
-            part(&inner, &link, &why).await;
+            part(&inner, &link, &why.to_string()).await;
             link.close();
         }
     }

@@ -74,6 +74,7 @@ impl House {
             tls: None,
             hosts: Hosts::none().with(Arc::new(Answering)),
             attend: Arc::new(Unattended),
+            most_clients: 64,
         };
         let listener = net.host("server").listen(AT).await.unwrap();
         House {

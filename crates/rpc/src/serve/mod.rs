@@ -38,6 +38,8 @@ pub struct ServerOptions {
     pub tls: Option<Tls>,
     pub hosts: Hosts,
     pub attend: Arc<dyn Attend>,
+    /// Connections of clients that are kept at once. Servers and visitors come beside them: who sees to a full server must get in.
+    pub most_clients: usize,
 }
 
 /// Who wants to know who comes and goes.
@@ -121,7 +123,7 @@ impl Server {
             tls: options.tls,
             hosts: options.hosts,
             attend: options.attend,
-            doors: Doors::default(),
+            doors: Doors::new(options.most_clients),
             load: Arc::default(),
             strangers: Arc::new(Semaphore::new(HANDSHAKES)),
             turned: Turned::default(),

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 pub const CLUSTER: ClusterId = ClusterId(7);
 pub const AT: &str = "mds:1";
+pub const MOST_CLIENTS: usize = 64;
 
 pub fn net() -> FakeNet {
     FakeNet::new(3, (Duration::from_micros(50), Duration::from_micros(300)))
@@ -102,6 +103,7 @@ pub async fn server(
             tls: None,
             hosts: Hosts::none().with_host(counting.clone()),
             attend: Arc::new(Unattended),
+            most_clients: MOST_CLIENTS,
         },
     )
 }

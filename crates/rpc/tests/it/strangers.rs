@@ -85,3 +85,37 @@ async fn what_is_no_handshake_ends_the_connection() {
     assert!(begun.elapsed() < Duration::from_secs(12));
     assert!(server.status().turned_away >= 4);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_enough_clients_says_so_and_lets_others_in() {
+    let net = net();
+    let counting = Counting::new(world(1));
+    let server = server(&net.host("mds"), AT, &counting, None).await;
+    let host = net.host("a");
+    let line = |who: u128, role: Role| {
+        let mut options = line_options(&host, &world(who as u64), who, None);
+        options.me = me(who, role);
+        Line::open(options)
+    };
+    let soon = Duration::from_secs(5);
+    let mut clients = Vec::new();
+    for who in 0..MOST_CLIENTS as u128 {
+        let client = line(20 + who, Role::Client);
+        client.ready(soon).await.unwrap();
+        clients.push(client);
+    }
+    let late = line(100, Role::Client);
+    let why = late.ready(soon).await.unwrap_err();
+    assert!(!why.is_for_good(), "{why}");
+    assert!(why.to_string().contains("it has 64 connections"), "{why}");
+    for role in [Role::Oss, Role::Visitor] {
+        line(110 + role as u128, role).ready(soon).await.unwrap();
+    }
+    // A client that connects again has its own place, and who waited gets one that is given up.
+    let same = line(20, Role::Client);
+    drop(clients.remove(0));
+    same.ready(soon).await.unwrap();
+    drop(same);
+    late.ready(soon).await.unwrap();
+    assert!(server.status().turned_away > 0);
+}

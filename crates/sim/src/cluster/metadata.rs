@@ -102,6 +102,7 @@ impl Metadata {
             key: identity.key.clone(),
             hosts: Hosts::none().with_host(watched).with(about),
             attend: door,
+            most_clients: 64,
         };
         Ok((mds, Server::start(listener, options)))
     }

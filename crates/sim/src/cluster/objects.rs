@@ -113,6 +113,7 @@ impl ObjectHost {
             key: identity.key.clone(),
             hosts: Hosts::none().with(Arc::new(watched)),
             attend: Arc::new(Unattended),
+            most_clients: 64,
         };
         // Before the metadata server has heard of these targets nobody knows whether they are who they were.
         world.tasks.spawn("serve", async move {
