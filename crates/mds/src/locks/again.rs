@@ -57,7 +57,7 @@ impl Core {
                     return Err(format!("{lock:?} is of no bytes"));
                 }
                 let claimed = table.claim(session, *lock);
-                claimed.map_err(|held| format!("session {} says that it holds it", held.session))
+                claimed.map_err(|why| why.to_string())
             })
         };
         if let Err(why) = claimed {

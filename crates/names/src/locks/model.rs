@@ -465,6 +465,14 @@ fn there_is_an_end_to_locks() {
     }
     let refused = desk.take(2, lock(5, 2, (1, 1), Shared), false);
     assert!(matches!(refused, Err(Refusal::TooManyLocks(_))));
+    // Nor can more have been held before; what was held may be said twice.
+    let last = lock(5, 1, (2 * most - 2, 2 * most - 2), Shared);
+    assert_eq!(desk.table.claim(SessionId(1), last), Ok(()));
+    let more = |byte| lock(5, 1, (2 * byte, 2 * byte), Shared);
+    let claims: Vec<_> = (most..most + 2)
+        .map(|byte| desk.table.claim(SessionId(1), more(byte)).is_ok())
+        .collect();
+    assert_eq!(claims, [true, false]);
     assert_eq!(
         desk.take(2, lock(6, 2, (1, 1), Shared), false),
         Ok(Word::Done)

@@ -55,6 +55,15 @@ pub struct Grant {
     pub turn: u64,
 }
 
+/// Why a lock that a session says it held is none that it can have held.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CannotBe {
+    #[error("session {0} says that it holds it")]
+    AnothersToo(SessionId),
+    #[error(transparent)]
+    TooMany(Refusal),
+}
+
 impl Table {
     /// A request of a session that lives; `now` is only told again (`Waiter::since`).
     ///
@@ -157,6 +166,17 @@ impl Table {
 
     /// Looked at before anything is done: who is refused so keeps what he has.
     fn must_have_room(&self, session: SessionId, ino: InodeId, waits: bool) -> Result<(), Refusal> {
+        self.must_be_below(session, ino, waits, 0)
+    }
+
+    /// So many more than the limits are let pass.
+    fn must_be_below(
+        &self,
+        session: SessionId,
+        ino: InodeId,
+        waits: bool,
+        more: usize,
+    ) -> Result<(), Refusal> {
         let standing = self.sessions.get(&session);
         let of_session = standing.map_or(0, |standing| standing.locks);
         let waiting = standing.filter(|_| waits);
@@ -168,7 +188,7 @@ impl Table {
             (self.locks, LOCKS_OF_ALL, "of all mounts"),
             (waiting, WAITING_OF_SESSION, "waited for by this mount"),
         ];
-        match full.iter().find(|(now, most, _)| now >= most) {
+        match full.iter().find(|(now, most, _)| *now >= most + more) {
             Some((now, _, which)) => Err(Refusal::TooManyLocks(format!("{now} {which}"))),
             None => Ok(()),
         }
@@ -220,11 +240,14 @@ impl Table {
     /// A session says again what it held in the server's former life. Said twice it is the same.
     ///
     /// # Errors
-    /// What is in the way: another has said so, too.
-    pub fn claim(&mut self, session: SessionId, lock: Lock) -> Result<(), Held> {
+    /// Why it cannot have held that.
+    pub fn claim(&mut self, session: SessionId, lock: Lock) -> Result<(), CannotBe> {
         if let Some(held) = self.conflict(session, lock) {
-            return Err(*held);
+            return Err(CannotBe::AnothersToo(held.session));
         }
+        // One more than there can be, since the last may be said twice.
+        self.must_be_below(session, lock.holder.ino, false, 1)
+            .map_err(CannotBe::TooMany)?;
         self.change(session, lock.holder.ino, |locks| locks.take(session, lock));
         Ok(())
     }
