@@ -17,6 +17,7 @@ pub mod date;
 pub mod latency;
 pub mod leftovers;
 pub mod memory;
+pub mod metabench;
 pub mod mptio;
 pub mod output;
 pub mod procs;
