@@ -57,6 +57,18 @@ fn speak(procs: &mut Procs) -> Outcome<()> {
     }
     let led = procs.lead(|| Ok("from 0".to_owned()))?;
     assert_eq!(led, "from 0");
+    // Process 0's moment lies before anybody's start: both are read from the clock of this host.
+    let moment = procs.go()?;
+    let begun = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // In this order what is computed lies rather before the moment than behind it.
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let since = moment.elapsed().as_nanos() as i64;
+    let nanos = |time: rustix::time::Timespec| time.tv_sec * 1_000_000_000 + time.tv_nsec;
+    let starts = procs.share(&(nanos(now) - since, nanos(begun)))?;
+    assert!(
+        starts.iter().all(|(_, begun)| starts[0].0 <= *begun),
+        "{starts:?}"
+    );
     // Nobody passes a barrier before all have come.
     let mark =
         std::env::temp_dir().join(format!("procs_{}", procs.broadcast(&std::process::id())?));

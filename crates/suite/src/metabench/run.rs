@@ -203,11 +203,10 @@ impl Run<'_> {
         };
         let listed = procs.agree(listed.transpose())?;
         let data = place.map(|place| setup::appended(place, self.asked.bytes.0));
-        procs.barrier()?;
-        let begun = Instant::now();
+        let gone = procs.go()?;
         let mine = place.map(|place| self.work(test, place, listed, &data.unwrap_or_default()));
         procs.barrier()?;
-        let elapsed = begun.elapsed().as_secs_f64();
+        let elapsed = gone.elapsed().as_secs_f64();
         drop(entered);
         let mine = procs.agree(mine.transpose())?;
         let all = procs.gather(&mine)?;

@@ -102,7 +102,7 @@ impl Run<'_> {
                 .map(|work| scope.spawn(|| work.run(&ready, &start)))
                 .collect();
             ready.wait();
-            let together = procs.barrier();
+            let gone = procs.go();
             let system = cpu::system_seconds();
             let begun = Instant::now();
             start.wait();
@@ -115,11 +115,13 @@ impl Run<'_> {
                 .collect();
             let seconds = begun.elapsed().as_secs_f64();
             let system = cpu::system_seconds() - system;
-            let ended = together.and_then(|()| procs.barrier());
-            let elapsed = begun.elapsed().as_secs_f64();
-            let mine = ended.and_then(|()| said(done, seconds, system));
-            (mine, elapsed)
+            let elapsed = gone.and_then(|gone| {
+                procs.barrier()?;
+                Ok(gone.elapsed().as_secs_f64())
+            });
+            (said(done, seconds, system), elapsed)
         });
+        let elapsed = elapsed?;
         let mine = procs.agree(mine)?;
         let all = procs.gather(&mine)?;
         Ok(all.map(|all| Tested {

@@ -12,6 +12,7 @@ mod local;
 mod mpi;
 
 use std::path::Path;
+use std::time::Instant;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -64,6 +65,15 @@ impl Procs {
 
     pub fn barrier(&mut self) -> Outcome<()> {
         self.seam.barrier()
+    }
+
+    /// Lets all go at once. In process 0 the moment is before any of them goes: it is read between two barriers, so that a
+    /// process 0 that wakes late makes a time too long by as much, and never too short.
+    pub fn go(&mut self) -> Outcome<Instant> {
+        self.barrier()?;
+        let moment = Instant::now();
+        self.barrier()?;
+        Ok(moment)
     }
 
     /// What process 0 gave.
