@@ -77,7 +77,7 @@ pub fn parse_np(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A run in which every process had the same trouble ends with it everywhere.
+/// What was asked for is not possible; every process says so by itself, as all were asked the same.
 pub fn refuse<T>(text: impl Into<String>) -> Outcome<T> {
     Err(Trouble::asked(text))
 }
