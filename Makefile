@@ -10,6 +10,7 @@
 #   make bench-door  its last part alone: requests a second through the kernel's door, beside fuser and libfuse
 #   make bench-cluster  daemons over TCP on this host: streams, creating, unpacking, beside the local file system
 #   make bench-links a cluster over cables of 400 Mbit/s: how much of them is used, with 1, 2 and 4 object servers
+#   make bench-suite is the evaluation suite itself in the way? its programs beside bare loops of the same calls
 #   make build       the binary, optimised, in $(TARGET)/release/gupfs
 #   make install     into $(DESTDIR)$(PREFIX): binary, man pages, completions, systemd units
 
@@ -21,10 +22,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 # One target may need what another's tests hold (mount points, the CPU): never two at once.
 .NOTPARALLEL:
 
-.PHONY: help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-door bench-cluster bench-links build lint install
+.PHONY: help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-door bench-cluster bench-links bench-suite build lint install
 
 help:
-	@sed -n '3,16s/^#   //p' Makefile
+	@sed -n '3,17s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -108,8 +109,16 @@ bench-door:
 	$(CARGO) build --release -p gupfs-bench --example fuser_null
 	scripts/with_io_uring.sh --anyway scripts/bench_door.sh "$(TARGET)/release" "$(LIBFUSE)" $(DOOR)
 
+bench-suite:
+	@scripts/need.sh build
+	$(CARGO) build --release -p gupfs-suite --bins --examples
+	scripts/suite_overhead.sh "$(TARGET)/release"
+
+# SUITE: flags for building the evaluation suite, for example SUITE="--features mpi".
 install: build
+	$(CARGO) build --release -p gupfs-suite $(SUITE)
 	install -D -m 755 "$(TARGET)/release/gupfs" "$(DESTDIR)$(PREFIX)/bin/gupfs"
+	install -m 755 -t "$(DESTDIR)$(PREFIX)/bin" "$(TARGET)/release/mptio" "$(TARGET)/release/mptsum" "$(TARGET)/release/metabench"
 	install -d "$(DESTDIR)$(PREFIX)/share/man/man1"
 	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/lib/systemd/system" systemd/*.service
 	"$(TARGET)/release/gupfs" man --dir "$(DESTDIR)$(PREFIX)/share/man/man1"

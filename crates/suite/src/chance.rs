@@ -1,0 +1,74 @@
+//! Chance that is the same for the same seed, on every machine.
+
+/// SplitMix64's finaliser: every bit of the input moves about half the bits of the output.
+pub fn mix(mut x: u64) -> u64 {
+    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Mixes several numbers into one, in their order.
+pub fn mix_all(numbers: &[u64]) -> u64 {
+    numbers.iter().fold(0, |state, number| mix(state ^ number))
+}
+
+/// A sequence of numbers.
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Dice {
+        Dice(mix(seed))
+    }
+
+    /// The next number.
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// The next number below `bound`, which is not 0. (The product's upper half: no division, and a bias below 2⁻³² for
+    /// bounds below 2³².)
+    pub fn below(&mut self, bound: u64) -> u64 {
+        assert!(bound > 0, "nothing lies below 0");
+        ((u128::from(self.roll()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// The next number in 0..1.
+    pub fn share(&mut self) -> f64 {
+        (self.roll() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        for piece in bytes.chunks_mut(8) {
+            let word = self.roll().to_le_bytes();
+            piece.copy_from_slice(&word[..piece.len()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers() {
+        let rolls = |seed| {
+            let mut dice = Dice::new(seed);
+            [dice.roll(), dice.roll(), dice.below(10)]
+        };
+        assert_eq!(rolls(7), rolls(7));
+        assert_ne!(rolls(7), rolls(8));
+    }
+
+    #[test]
+    fn numbers_below_a_bound_reach_all_of_it() {
+        let mut dice = Dice::new(1);
+        let mut seen = [false; 5];
+        for _ in 0..200 {
+            seen[dice.below(5) as usize] = true;
+            assert!((0.0..1.0).contains(&dice.share()));
+        }
+        assert_eq!(seen, [true; 5]);
+    }
+}

@@ -1,0 +1,42 @@
+//! What must not stay if a run ends early.
+//!
+//! Every process of a run knows all that the run makes, since any of them may be the last that lives.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn made() -> MutexGuard<'static, Vec<PathBuf>> {
+    MADE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A file or directory of this run will be at the path.
+pub fn remember(path: &Path) {
+    made().push(path.to_path_buf());
+}
+
+/// All that was made shall stay, or is gone.
+pub fn forget() {
+    made().clear();
+}
+
+/// Removes what was made, directories with all in them. What cannot be removed is named.
+pub fn remove() -> Vec<String> {
+    let mut left = Vec::new();
+    for path in made().drain(..).rev() {
+        let removed = match std::fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => Err(error),
+            Ok(found) if found.is_dir() => std::fs::remove_dir_all(&path),
+            Ok(_) => std::fs::remove_file(&path),
+        };
+        // Another process of the run may have been faster.
+        if let Err(error) = removed
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            left.push(format!("{} could not be removed: {error}", path.display()));
+        }
+    }
+    left
+}

@@ -1,0 +1,27 @@
+//! # suite: the evaluation codes of the GUPFS report, for any directory or device
+//!
+//! Owns   mptio and what it stands on: processes in step, checked data, latencies; one folder a code.
+//! Never  links, names or knows a file system under test; calls a partial result whole; leaves files of a failed run.
+//! Enter  at [`tool::main`], by the programs under `bin/`.
+//!
+//! The source is *The Global Unified Parallel File System (GUPFS) Project: FY 2002 Activities and Results*; docs/bench.md
+//! says for each workload which section describes it, and where we had to decide.
+
+// A measuring tool stands outside every simulated world: it reads the real clock and starts real threads.
+#![allow(clippy::disallowed_methods)]
+
+pub mod amount;
+pub mod chance;
+mod cpu;
+pub mod date;
+pub mod latency;
+pub mod leftovers;
+pub mod memory;
+pub mod metabench;
+pub mod mptio;
+pub mod output;
+pub mod procs;
+mod signals;
+pub mod space;
+pub mod tool;
+pub mod trouble;

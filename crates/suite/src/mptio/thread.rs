@@ -1,0 +1,167 @@
+//! One test in one thread: open, every record, close.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Barrier;
+
+use super::content::{self, Words, Writer, visits};
+use super::regions::Region;
+use super::tests::Test;
+use super::verify::first_word;
+use crate::chance::mix_all;
+use crate::latency::{Histogram, Laps};
+use crate::memory::Buffer;
+use crate::trouble::{Doing, Outcome};
+
+/// Everything a thread needs to know.
+pub struct Work {
+    pub run: u64,
+    pub writer: Writer,
+    pub path: PathBuf,
+    pub region: Region,
+    pub record: u64,
+    pub records: u64,
+    /// Operations if the test is a random one.
+    pub random: u64,
+    /// Whether what is written will be checked.
+    pub checked: bool,
+    pub direct: bool,
+    pub sync: bool,
+}
+
+/// What a thread did.
+pub struct Done {
+    pub bytes: u64,
+    pub latencies: Histogram,
+}
+
+impl Work {
+    /// Gets ready, waits until all are, works.
+    pub fn run(&self, ready: &Barrier, start: &Barrier) -> Outcome<Done> {
+        let mut buffer = Buffer::zeroed(self.record as usize);
+        content::fill_at_random(&mut buffer, self.run, self.writer.rank, self.writer.thread);
+        ready.wait();
+        start.wait();
+        let mut file = self.open().doing("open", &self.path)?;
+        let latencies = match self.writer.test {
+            Test::SeqWrite => self.write_in_order(&mut file, &mut buffer),
+            Test::ReadModifyWrite => self.modify(&mut file, &mut buffer),
+            Test::RandomWrite => self.write_at_random(&mut file, &mut buffer),
+            Test::SeqRead => self.read_in_order(&mut file, &mut buffer),
+            Test::RandomRead => self.read_at_random(&mut file, &mut buffer),
+        };
+        let latencies = latencies.doing(self.verb(), &self.path)?;
+        if self.sync && self.writer.test.writes() {
+            file.sync_all().doing("sync", &self.path)?;
+        }
+        let operations = latencies.operations();
+        Ok(Done {
+            bytes: operations * self.record * self.writer.test.moves(),
+            latencies,
+        })
+    }
+
+    fn verb(&self) -> &'static str {
+        if self.writer.test.writes() {
+            "write"
+        } else {
+            "read"
+        }
+    }
+
+    fn open(&self) -> std::io::Result<File> {
+        let test = self.writer.test;
+        let on_file = !matches!(self.region.place, super::regions::Place::Device(_));
+        File::options()
+            .read(test != Test::SeqWrite && test != Test::RandomWrite)
+            .write(test.writes())
+            .create(test == Test::SeqWrite && on_file)
+            .truncate(false)
+            .custom_flags(if self.direct { libc::O_DIRECT } else { 0 })
+            .open(&self.path)
+    }
+
+    fn offset(&self, index: u64) -> u64 {
+        self.region.offset + index * self.record
+    }
+
+    /// Puts into the buffer what shall lie at the offset.
+    fn make(&self, buffer: &mut [u8], offset: u64) {
+        if self.checked {
+            self.words().fill(buffer, offset);
+        } else {
+            content::mark(buffer, self.mark(), offset);
+        }
+    }
+
+    fn words(&self) -> Words {
+        Words::of(self.run, self.region.place, self.writer)
+    }
+
+    fn mark(&self) -> u64 {
+        let Writer { rank, thread, test } = self.writer;
+        mix_all(&[self.run, rank as u64, thread as u64, test as u64])
+    }
+
+    fn write_in_order(&self, file: &mut File, buffer: &mut [u8]) -> std::io::Result<Histogram> {
+        file.seek(SeekFrom::Start(self.region.offset))?;
+        let mut laps = Laps::start();
+        for index in 0..self.records {
+            self.make(buffer, self.offset(index));
+            file.write_all(buffer)?;
+            laps.lap();
+        }
+        Ok(laps.histogram)
+    }
+
+    fn write_at_random(&self, file: &mut File, buffer: &mut [u8]) -> std::io::Result<Histogram> {
+        let visited = visits(self.run, self.writer, self.records);
+        let mut laps = Laps::start();
+        for index in visited.take(self.random as usize) {
+            self.make(buffer, self.offset(index));
+            file.seek(SeekFrom::Start(self.offset(index)))?;
+            file.write_all(buffer)?;
+            laps.lap();
+        }
+        Ok(laps.histogram)
+    }
+
+    /// Reads the next record, modifies a word, goes back to its beginning and rewrites it.
+    fn modify(&self, file: &mut File, buffer: &mut [u8]) -> std::io::Result<Histogram> {
+        file.seek(SeekFrom::Start(self.region.offset))?;
+        let mut laps = Laps::start();
+        for index in 0..self.records {
+            let offset = self.offset(index);
+            file.read_exact(buffer)?;
+            self.words()
+                .fill(&mut buffer[..first_word(offset, self.record)], offset);
+            file.seek(SeekFrom::Start(offset))?;
+            file.write_all(buffer)?;
+            laps.lap();
+        }
+        Ok(laps.histogram)
+    }
+
+    fn read_in_order(&self, file: &mut File, buffer: &mut [u8]) -> std::io::Result<Histogram> {
+        file.seek(SeekFrom::Start(self.region.offset))?;
+        let mut laps = Laps::start();
+        for _ in 0..self.records {
+            file.read_exact(buffer)?;
+            laps.lap();
+        }
+        Ok(laps.histogram)
+    }
+
+    fn read_at_random(&self, file: &mut File, buffer: &mut [u8]) -> std::io::Result<Histogram> {
+        let visited = visits(self.run, self.writer, self.records);
+        let mut laps = Laps::start();
+        for index in visited.take(self.random as usize) {
+            file.seek(SeekFrom::Start(self.offset(index)))?;
+            file.read_exact(buffer)?;
+            laps.lap();
+        }
+        Ok(laps.histogram)
+    }
+}

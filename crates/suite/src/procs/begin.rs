@@ -1,0 +1,77 @@
+//! How the processes of a run come to be.
+
+use super::{Procs, hub, local};
+use crate::trouble::{Outcome, Trouble};
+use crate::{leftovers, signals};
+
+pub enum Begun {
+    /// This process takes part.
+    Process(Procs),
+    /// This process started those that do; they have ended, with this exit code.
+    Ended(u8),
+}
+
+/// What MPI's starters leave in the environment: how many processes, and which this is.
+const MPI: [(&str, &str); 4] = [
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+    ("PMI_SIZE", "PMI_RANK"),
+    ("MPI_LOCALNRANKS", "MPI_LOCALRANKID"),
+    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
+];
+
+fn number(name: &str) -> Option<usize> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn mpi_started() -> Option<(usize, usize)> {
+    MPI.iter()
+        .find_map(|(size, rank)| Some((number(size)?, number(rank)?)))
+}
+
+/// This process's rank if a starter gave it one: 0 if it is alone. For messages that only one shall print.
+pub fn started_as() -> usize {
+    let local = std::env::var(local::PLACE).ok();
+    let local = local.and_then(|place| place.split_once('/')?.0.parse().ok());
+    local.or(mpi_started().map(|(_, rank)| rank)).unwrap_or(0)
+}
+
+/// Begins a run: as one of its processes, by MPI if mpirun or srun started this program, or by starting `np` (else one) here.
+pub fn begin(np: Option<usize>) -> Outcome<Begun> {
+    if let Ok(place) = std::env::var(local::PLACE) {
+        clean_up_when_ended();
+        return local::join(&place).map(Begun::Process);
+    }
+    match (mpi_started(), np) {
+        (Some(_), Some(np)) => Err(Trouble::asked(format!(
+            "--np {np} starts local processes, but mpirun or srun started this program already: use one of them"
+        ))),
+        (Some((size, _)), None) => by_mpi(size),
+        (None, np) => hub::run(np.unwrap_or(1)).map(Begun::Ended),
+    }
+}
+
+/// A process that a signal ends removes what its run made.
+fn clean_up_when_ended() {
+    signals::on_ending(|signal| {
+        leftovers::remove();
+        std::process::exit(128 + signal);
+    });
+}
+
+#[cfg(feature = "mpi")]
+fn by_mpi(_size: usize) -> Outcome<Begun> {
+    clean_up_when_ended();
+    super::mpi::join().map(Begun::Process)
+}
+
+#[cfg(not(feature = "mpi"))]
+fn by_mpi(size: usize) -> Outcome<Begun> {
+    if size == 1 {
+        return hub::run(1).map(Begun::Ended);
+    }
+    Err(Trouble::asked(format!(
+        "mpirun or srun started {size} processes, but this program was built without MPI, and they would run {size} times alone. \
+         Build it with `cargo build --release -p gupfs-suite --features mpi` (Debian: openmpi-bin libopenmpi-dev libclang-dev), \
+         or start it with --np {size} for processes on this host"
+    )))
+}

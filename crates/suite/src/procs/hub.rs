@@ -1,0 +1,225 @@
+//! The process that a person starts: it starts the others, answers when all have called, and notices when one is gone.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::frame::{self, Kind};
+use super::local::PLACE;
+use crate::trouble::{Outcome, Trouble};
+use crate::{leftovers, signals};
+
+/// How long a process may take to end after it was asked to: time enough to remove what it made.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Process {
+    child: Child,
+    socket: UnixStream,
+    /// What it called, until all have.
+    called: Option<(Kind, Vec<u8>)>,
+}
+
+struct Hub {
+    processes: Vec<Process>,
+    /// A byte here is the number of a signal that ends the run.
+    signals: UnixStream,
+}
+
+/// Runs this program as `size` processes, and gives the exit code.
+pub fn run(size: usize) -> Outcome<u8> {
+    let (signals, mut signalled) =
+        UnixStream::pair().map_err(|error| Trouble::met(format!("no socket: {error}")))?;
+    signals::on_ending(move |signal| {
+        // The hub reads one; of more, it is ending already.
+        let _ = signalled.write_all(&[signal as u8]);
+    });
+    let mut hub = Hub {
+        processes: Vec::with_capacity(size),
+        signals,
+    };
+    let ended = hub.start(size).and_then(|()| hub.serve());
+    match ended {
+        Ok(code) => hub.wait_for_all().map(|()| code),
+        Err(trouble) => {
+            hub.end_all();
+            for left in leftovers::remove() {
+                eprintln!("{left}");
+            }
+            Err(trouble)
+        }
+    }
+}
+
+impl Hub {
+    fn start(&mut self, size: usize) -> Outcome<()> {
+        for rank in 0..size {
+            let process = start(rank, size).map_err(|error| {
+                Trouble::met(format!("process {rank} could not be started: {error}"))
+            })?;
+            self.processes.push(process);
+        }
+        Ok(())
+    }
+
+    /// Answers until all have finished.
+    fn serve(&mut self) -> Outcome<u8> {
+        loop {
+            while self.processes.iter().any(|each| each.called.is_none()) {
+                self.listen()?;
+            }
+            let calls: Vec<_> = self
+                .processes
+                .iter_mut()
+                .filter_map(|process| process.called.take())
+                .collect();
+            if let Some(code) = self.answer(calls)? {
+                return Ok(code);
+            }
+        }
+    }
+
+    /// Waits until somebody calls, or is gone.
+    fn listen(&mut self) -> Outcome<()> {
+        let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        polled.extend(self.processes.iter().map(|process| {
+            // Of those that wait for an answer, only their end is news.
+            let news = match process.called {
+                None => PollFlags::IN,
+                Some(_) => PollFlags::empty(),
+            };
+            PollFd::from_borrowed_fd(process.socket.as_fd(), news)
+        }));
+        match poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Trouble::met(format!("poll: {error}"))),
+        }
+        let news: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if news[0] {
+            let mut signal = [0];
+            let _ = self.signals.read(&mut signal);
+            return Err(Trouble::met(format!("ended by signal {}", signal[0])));
+        }
+        for rank in (0..self.processes.len()).filter(|rank| news[rank + 1]) {
+            self.hear(rank)?;
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, rank: usize) -> Outcome<()> {
+        let process = &mut self.processes[rank];
+        let Ok((kind, bytes)) = frame::receive(&mut process.socket) else {
+            return Err(gone(rank, &mut process.child));
+        };
+        match kind {
+            Kind::Remember => leftovers::remember(&PathBuf::from(OsString::from_vec(bytes))),
+            Kind::Forget => leftovers::forget(),
+            Kind::Barrier | Kind::Broadcast | Kind::Gather | Kind::Finish => {
+                assert!(process.called.is_none(), "a process waits for its answer");
+                process.called = Some((kind, bytes));
+            }
+            Kind::Go => unreachable!("only the hub says Go"),
+        }
+        Ok(())
+    }
+
+    /// All have called. The exit code, if it was their last call.
+    fn answer(&mut self, calls: Vec<(Kind, Vec<u8>)>) -> Outcome<Option<u8>> {
+        let kind = calls[0].0;
+        assert!(
+            calls.iter().all(|call| call.0 == kind),
+            "all processes call the same functions in the same order"
+        );
+        let said: Vec<Vec<u8>> = calls.into_iter().map(|(_, bytes)| bytes).collect();
+        let code = match kind {
+            Kind::Finish => said.iter().flatten().max().copied(),
+            _ => None,
+        };
+        let joined = frame::join(&said);
+        for (rank, process) in self.processes.iter_mut().enumerate() {
+            let bytes: &[u8] = match kind {
+                Kind::Broadcast => &said[0],
+                Kind::Gather if rank == 0 => &joined,
+                _ => &[],
+            };
+            if frame::send(&mut process.socket, Kind::Go, bytes).is_err() {
+                return Err(gone(rank, &mut process.child));
+            }
+        }
+        Ok(code)
+    }
+
+    fn wait_for_all(&mut self) -> Outcome<()> {
+        for process in &mut self.processes {
+            let ended = process.child.wait();
+            ended.map_err(|error| Trouble::met(format!("waiting for a process: {error}")))?;
+        }
+        Ok(())
+    }
+
+    /// Asks all that live to end, and sees to it.
+    fn end_all(&mut self) {
+        for process in &mut self.processes {
+            signal(&process.child, Signal::TERM);
+        }
+        let until = Instant::now() + PATIENCE;
+        for process in &mut self.processes {
+            while matches!(process.child.try_wait(), Ok(None)) {
+                if Instant::now() > until {
+                    signal(&process.child, Signal::KILL);
+                    let _ = process.child.wait();
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(child.id() as i32) {
+        // It may have ended; it was not waited for, so the number is still its own.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+fn start(rank: usize, size: usize) -> io::Result<Process> {
+    let (socket, theirs) = UnixStream::pair()?;
+    let child = Command::new(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .env(PLACE, format!("{rank}/{size}"))
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .spawn()?;
+    Ok(Process {
+        child,
+        socket,
+        called: None,
+    })
+}
+
+/// The process closed its socket without having finished.
+fn gone(rank: usize, child: &mut Child) -> Trouble {
+    let how = match child.wait() {
+        Ok(status) => show(status),
+        Err(error) => error.to_string(),
+    };
+    Trouble::met(format!(
+        "process {rank} {how}; the others were ended and nothing is reported"
+    ))
+}
+
+fn show(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with exit code {code}"),
+        (_, Some(signal)) => format!("was killed by signal {signal}"),
+        _ => status.to_string(),
+    }
+}

@@ -1,0 +1,98 @@
+//! A process that was started on this host by its like. Its standard input is the socket to that one.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use super::frame::{self, Kind};
+use super::{Procs, Seam};
+use crate::trouble::{Outcome, Trouble};
+
+/// Which process this is: `RANK/SIZE`.
+pub const PLACE: &str = "GUPFS_SUITE_PROCESS";
+
+struct Local {
+    rank: usize,
+    size: usize,
+    hub: UnixStream,
+}
+
+/// This process's place among those of the one that started it.
+pub fn join(place: &str) -> Outcome<Procs> {
+    let parsed = place
+        .split_once('/')
+        .and_then(|(rank, size)| Some((rank.parse().ok()?, size.parse().ok()?)));
+    let Some((rank, size)) = parsed else {
+        return Err(Trouble::asked(format!(
+            "{PLACE}={place} is for processes that this program starts itself; unset it"
+        )));
+    };
+    // If the one that started us is killed, nobody else would tell us.
+    set_parent_process_death_signal(Some(Signal::TERM)).map_err(|error| lost(error.into()))?;
+    let socket = io::stdin().as_fd().try_clone_to_owned().map_err(lost)?;
+    let hub = UnixStream::from(socket);
+    Ok(Procs::new(Local { rank, size, hub }))
+}
+
+fn lost(error: io::Error) -> Trouble {
+    Trouble::met(format!("the other processes cannot be reached: {error}"))
+}
+
+impl Local {
+    fn tell(&mut self, kind: Kind, bytes: &[u8]) -> Outcome<()> {
+        frame::send(&mut self.hub, kind, bytes).map_err(lost)
+    }
+
+    fn ask(&mut self, kind: Kind, bytes: &[u8]) -> Outcome<Vec<u8>> {
+        self.tell(kind, bytes)?;
+        match frame::receive(&mut self.hub).map_err(lost)? {
+            (Kind::Go, bytes) => Ok(bytes),
+            (other, _) => unreachable!("the hub answers Go, and not {other:?}"),
+        }
+    }
+}
+
+impl Seam for Local {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn barrier(&mut self) -> Outcome<()> {
+        self.ask(Kind::Barrier, &[]).map(drop)
+    }
+
+    fn broadcast(&mut self, bytes: Vec<u8>) -> Outcome<Vec<u8>> {
+        let bytes = if self.rank == 0 { bytes } else { Vec::new() };
+        self.ask(Kind::Broadcast, &bytes)
+    }
+
+    fn gather(&mut self, bytes: Vec<u8>) -> Outcome<Option<Vec<Vec<u8>>>> {
+        let all = self.ask(Kind::Gather, &bytes)?;
+        if self.rank > 0 {
+            return Ok(None);
+        }
+        Ok(Some(
+            frame::split(&all).expect("the hub joins whole pieces"),
+        ))
+    }
+
+    fn remember(&mut self, path: &Path) -> Outcome<()> {
+        self.tell(Kind::Remember, path.as_os_str().as_bytes())
+    }
+
+    fn forget(&mut self) -> Outcome<()> {
+        self.tell(Kind::Forget, &[])
+    }
+
+    fn finish(&mut self, code: u8) -> Outcome<()> {
+        self.ask(Kind::Finish, &[code]).map(drop)
+    }
+}

@@ -1,0 +1,29 @@
+//! Is there room? Asked before anything is written.
+
+use std::path::Path;
+
+use rustix::fs::statvfs;
+
+use crate::trouble::{Doing, Outcome, Trouble};
+
+/// A directory whose file system has room for so many bytes.
+pub fn check(dir: &Path, bytes: u64) -> Outcome<()> {
+    let found = std::fs::metadata(dir).doing("use the directory", dir)?;
+    if !found.is_dir() {
+        return Err(Trouble::asked(format!(
+            "{} is not a directory",
+            dir.display()
+        )));
+    }
+    let room = statvfs(dir).doing("ask for the free space of", dir)?;
+    let free = room.f_bavail.saturating_mul(room.f_frsize);
+    if bytes > free {
+        return Err(Trouble::met(format!(
+            "{} has {} MB free, and this run writes {} MB; choose a smaller size or another directory",
+            dir.display(),
+            free >> 20,
+            bytes.div_ceil(1 << 20),
+        )));
+    }
+    Ok(())
+}

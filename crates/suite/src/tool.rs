@@ -1,0 +1,83 @@
+//! What every program of the suite does before and after its work.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::leftovers;
+use crate::procs::{Begun, Procs, begin, started_as};
+use crate::trouble::{Outcome, Trouble};
+
+/// A program of the suite.
+pub trait Tool {
+    /// How many processes to start here, if that was asked for.
+    fn np(&self) -> Option<usize>;
+
+    /// Whether what was asked for is possible, as far as that can be said without looking at the world.
+    fn check(&self) -> Outcome<()>;
+
+    /// The work, in each of the processes. Ends with the same outcome in all.
+    fn run(self, procs: &mut Procs) -> Outcome<()>;
+}
+
+/// A program's main function.
+pub fn main<T: Tool + Parser>() -> ExitCode {
+    let tool = match T::try_parse() {
+        Ok(tool) => tool,
+        Err(error) => {
+            // Under mpirun all processes read the same flags; one answer is enough.
+            if started_as() == 0 {
+                let _ = error.print();
+            }
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    let code = start(tool).unwrap_or_else(|trouble| {
+        if started_as() == 0 {
+            eprintln!("{}: {trouble}", T::command().get_name());
+        }
+        trouble.exit_code()
+    });
+    ExitCode::from(code)
+}
+
+/// Checks, starts the processes and runs: the exit code.
+pub fn start<T: Tool>(tool: T) -> Outcome<u8> {
+    tool.check()?;
+    match begin(tool.np())? {
+        Begun::Ended(code) => Ok(code),
+        Begun::Process(mut procs) => work(tool, &mut procs),
+    }
+}
+
+/// All processes end in the same way: whatever a failed run made is removed before the last of them leaves.
+fn work<T: Tool>(tool: T, procs: &mut Procs) -> Outcome<u8> {
+    let worked = tool.run(procs);
+    let code = match &worked {
+        Ok(()) => 0,
+        Err(trouble) => {
+            if procs.leads() {
+                eprintln!("{trouble}");
+            }
+            for left in leftovers::remove() {
+                eprintln!("{left}");
+            }
+            trouble.exit_code()
+        }
+    };
+    procs.finish(code)?;
+    Ok(code)
+}
+
+/// How many processes: for `--np`.
+pub fn parse_np(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(np @ 1..=1024) => Ok(np),
+        _ => Err("write a number of processes, 1 to 1024".into()),
+    }
+}
+
+/// What was asked for is not possible; every process says so by itself, as all were asked the same.
+pub fn refuse<T>(text: impl Into<String>) -> Outcome<T> {
+    Err(Trouble::asked(text))
+}

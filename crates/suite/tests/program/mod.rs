@@ -1,0 +1,96 @@
+//! A program of the suite under test.
+
+// Each test program uses some of it, and waits for real processes.
+#![allow(dead_code, clippy::disallowed_methods)]
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub struct Program(Command);
+
+pub struct Running(Child);
+
+pub struct Done {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Program {
+    pub fn new(program: &str, flags: &str) -> Program {
+        let mut command = Command::new(program);
+        command.args(flags.split_whitespace()).stdin(Stdio::null());
+        Program(command)
+    }
+
+    pub fn on(mut self, flag: &str, path: &Path) -> Program {
+        self.0.arg(flag).arg(path);
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Program {
+        self.0.env(name, value);
+        self
+    }
+
+    pub fn start(mut self) -> Running {
+        let piped = self.0.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running(piped.spawn().unwrap())
+    }
+
+    pub fn run(self) -> Done {
+        self.start().end()
+    }
+}
+
+impl Running {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// The processes that it started, once there are so many.
+    pub fn children(&self, count: usize) -> Vec<u32> {
+        let path = format!("/proc/{0}/task/{0}/children", self.id());
+        eventually(|| {
+            let text = std::fs::read_to_string(&path).ok()?;
+            let children: Vec<u32> = text.split_whitespace().flat_map(str::parse).collect();
+            (children.len() == count).then_some(children)
+        })
+    }
+
+    pub fn wait_for(&self, path: &Path) {
+        eventually(|| path.exists().then_some(()));
+    }
+
+    pub fn kill(&self, process: u32, signal: &str) {
+        let killed = Command::new("kill")
+            .args([format!("-{signal}"), process.to_string()])
+            .status();
+        assert!(killed.unwrap().success());
+    }
+
+    pub fn end(self) -> Done {
+        let output = self.0.wait_with_output().unwrap();
+        Done {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+fn eventually<T>(mut is: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(found) = is() {
+            return found;
+        }
+        assert!(Instant::now() < until, "it did not happen within 20 s");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub fn empty(dir: &Path) -> bool {
+    std::fs::read_dir(dir).unwrap().next().is_none()
+}
