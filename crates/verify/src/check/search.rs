@@ -21,6 +21,10 @@ pub trait Spec {
     fn reads(&self, act: &Self::Act) -> bool;
     /// Acts whose masks do not meet can be exchanged.
     fn mask(&self, act: &Self::Act) -> u32;
+    /// How many acts are worth looking at before the one that fails, when older ones can be summed up as a state.
+    fn worth_showing(&self) -> usize {
+        12
+    }
     /// Whether a change that may or may not happen can be forgotten, as none of these acts could need it.
     fn needless<'a>(
         &self,
@@ -66,12 +70,15 @@ pub struct Bound {
     /// Configurations visited for the end of one act. A few hundred suffice where eight processes fight; this many take a
     /// second.
     pub configurations: usize,
+    /// And for all of them together.
+    pub total: usize,
 }
 
 impl Default for Bound {
     fn default() -> Bound {
         Bound {
             configurations: 200_000,
+            total: usize::MAX,
         }
     }
 }
@@ -91,16 +98,27 @@ struct Search<'a, S: Spec> {
     reads: u128,
     writes: u128,
     now: Vec<Configuration<S::State>>,
+    visited: usize,
 }
 
 pub fn search<S: Spec>(spec: &S, initial: S::State, acts: &[Timed<S::Act>], bound: Bound) -> Found {
+    search_counting(spec, initial, acts, bound).0
+}
+
+/// The same, with how many configurations were visited.
+pub fn search_counting<S: Spec>(
+    spec: &S,
+    initial: S::State,
+    acts: &[Timed<S::Act>],
+    bound: Bound,
+) -> (Found, usize) {
     let mut search = Search::new(spec, initial, acts, bound);
     for event in events(acts) {
         if let Err(found) = search.step(event) {
-            return found;
+            return (found, search.visited);
         }
     }
-    Found::Agrees
+    (Found::Agrees, search.visited)
 }
 
 /// Moments after which nothing is open and one state alone is possible, with that state, up to where the search ends.
@@ -149,6 +167,7 @@ impl<'a, S: Spec> Search<'a, S> {
                 state: initial,
                 done: 0,
             }],
+            visited: 0,
         }
     }
 
@@ -224,7 +243,8 @@ impl<'a, S: Spec> Search<'a, S> {
                 continue;
             }
             tried += 1;
-            if tried > self.bound.configurations {
+            self.visited += 1;
+            if tried > self.bound.configurations || self.visited > self.bound.total {
                 let act = self.open[place].unwrap_or_default();
                 return Err(Found::Undecided { act });
             }

@@ -4,18 +4,16 @@
 //! invented: it is made *optional* instead, happening any time or never, which only allows more. What still cannot happen
 //! then proves the finding without it. (A value that nobody sees any more is left out of a register altogether.)
 
-use super::search::{Bound, Found, Spec, Timed, quiet_moments, search};
+use super::search::{Bound, Found, Spec, Timed, quiet_moments, search_counting};
 
 /// What is tried for one smaller history. Beyond it the smaller one is not taken.
 const TRY: Bound = Bound {
-    configurations: 3_000,
+    configurations: 2_000,
+    total: 10_000,
 };
 
-/// Acts that are looked at; older ones are summed up as a state.
-const ACTS_MAX: usize = 300;
-
-/// Searches before what is small enough is small enough.
-const TRIES_MAX: usize = 1_500;
+/// What all tries together may cost, in configurations and acts: a second or two.
+const COST_MAX: usize = 1_000_000;
 
 pub struct Small<S: Spec> {
     pub acts: Vec<Timed<S::Act>>,
@@ -29,7 +27,7 @@ struct Shrink<'a, S: Spec> {
     initial: S::State,
     acts: Vec<Timed<S::Act>>,
     optional: Vec<Timed<S::Act>>,
-    tries: usize,
+    cost: usize,
 }
 
 /// The fewest acts that cannot have happened, of those up to `fails`.
@@ -50,22 +48,20 @@ where
         .cloned()
         .collect();
     before.sort_by_key(|act| act.start);
-    if before.len() > ACTS_MAX {
-        // The first quiet moment that leaves few enough, or else the last.
-        for (time, then) in quiet_moments(spec, initial.clone(), &before) {
-            let at = before.partition_point(|act| act.start <= time);
-            (from, state) = (at, then);
-            if before.len() - at <= ACTS_MAX {
-                break;
-            }
+    // The last quiet moment that leaves enough to see how it came about.
+    for (time, then) in quiet_moments(spec, initial.clone(), &before) {
+        let at = before.partition_point(|act| act.start <= time);
+        if before.len() - at < spec.worth_showing() {
+            break;
         }
+        (from, state) = (at, then);
     }
     let mut shrink = Shrink {
         spec,
         initial: state,
         acts: before.split_off(from),
         optional: Vec::new(),
-        tries: 0,
+        cost: 0,
     };
     shrink.run();
     Small {
@@ -84,7 +80,7 @@ where
         loop {
             let mut at = 0;
             let mut smaller = false;
-            while at < self.acts.len() && self.tries < TRIES_MAX {
+            while at < self.acts.len() && self.cost < COST_MAX {
                 let to = (at + chunk).min(self.acts.len());
                 match self.without(at, to) {
                     true => smaller = true,
@@ -96,7 +92,7 @@ where
                 (1, true) => {}
                 _ => chunk /= 2,
             }
-            if self.tries >= TRIES_MAX {
+            if self.cost >= COST_MAX {
                 return;
             }
         }
@@ -104,7 +100,6 @@ where
 
     /// Takes these acts away, if the rest still cannot have happened.
     fn without(&mut self, from: usize, to: usize) -> bool {
-        self.tries += 1;
         let mut acts = self.acts.clone();
         let gone: Vec<Timed<S::Act>> = acts.drain(from..to).collect();
         let writes = gone.into_iter().filter(|act| !self.spec.reads(&act.act));
@@ -116,7 +111,8 @@ where
                 .needless(&write.act, acts.iter().map(|act| &act.act))
         });
         let all: Vec<_> = acts.iter().chain(&optional).cloned().collect();
-        let found = search(self.spec, self.initial.clone(), &all, TRY);
+        let (found, visited) = search_counting(self.spec, self.initial.clone(), &all, TRY);
+        self.cost += visited + all.len();
         if !matches!(found, Found::Disagrees { .. }) {
             return false;
         }

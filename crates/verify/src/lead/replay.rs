@@ -17,7 +17,7 @@ const WITH_MORE: u32 = 3;
 const MORE: usize = 400;
 
 /// What all replays of a finding may take.
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// Rounds of replays are numbered from here.
 const FIRST_ROUND: u32 = 1_000_000;

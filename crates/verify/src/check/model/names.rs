@@ -173,6 +173,10 @@ impl Spec for Names {
             LinkFile { .. } | LinkSymlink { .. } | LinkDir { .. } | Links { .. } => u32::MAX,
         }
     }
+
+    fn needless<'a>(&self, change: &Act, mut others: impl Iterator<Item = &'a Act>) -> bool {
+        !others.any(|other| self.mask(other) & self.mask(change) != 0)
+    }
 }
 
 impl Names {

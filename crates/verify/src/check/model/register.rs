@@ -29,6 +29,10 @@ impl Spec for Register {
         1
     }
 
+    fn worth_showing(&self) -> usize {
+        500
+    }
+
     fn needless<'a>(&self, change: &Act, mut others: impl Iterator<Item = &'a Act>) -> bool {
         match change {
             Act::Put(value) => !others.any(|other| *other == Act::See(*value)),
