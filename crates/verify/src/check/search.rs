@@ -17,6 +17,10 @@ pub trait Spec {
     type Act;
     /// The state after, if the act can answer what it did in this state.
     fn step(&self, state: &Self::State, act: &Self::Act) -> Option<Self::State>;
+    /// Another state that may be after, where there are two.
+    fn or(&self, _state: &Self::State, _act: &Self::Act) -> Option<Self::State> {
+        None
+    }
     /// Whether it changes no state, ever.
     fn reads(&self, act: &Self::Act) -> bool;
     /// Acts whose masks do not meet can be exchanged.
@@ -249,12 +253,16 @@ impl<'a, S: Spec> Search<'a, S> {
                 return Err(Found::Undecided { act });
             }
             for next in places(self.writes & !one.done & matter) {
-                let Some(state) = self.spec.step(&one.state, self.act(next)) else {
-                    continue;
-                };
-                let done = self.take_reads(&state, one.done | 1 << next);
-                if visited.insert((state.clone(), done)) {
-                    todo.push(Configuration { state, done });
+                let act = self.act(next);
+                let after = [
+                    self.spec.step(&one.state, act),
+                    self.spec.or(&one.state, act),
+                ];
+                for state in after.into_iter().flatten() {
+                    let done = self.take_reads(&state, one.done | 1 << next);
+                    if visited.insert((state.clone(), done)) {
+                        todo.push(Configuration { state, done });
+                    }
                 }
             }
         }

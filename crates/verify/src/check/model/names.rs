@@ -72,6 +72,9 @@ pub enum What {
         from: u8,
         to: u8,
         how: Rename,
+        /// Another changes one of the two meanwhile. Linux looks both names up, one after the other, before it asks the file
+        /// system: if both lead to one file by then it does nothing, and what it refuses by their kinds it refuses.
+        racing: bool,
     },
     /// A name for the file of this number.
     LinkFile {
@@ -140,10 +143,16 @@ impl Spec for Names {
             };
         }
         match (result, act.ended) {
+            (_, Ended::Refused(errno)) if refused_by_kinds(state, &act.what, errno) => Some(*state),
             (Some(Ok(after)), Ended::Done) => Some(after),
             (Some(Err(why)), Ended::Refused(errno)) => why.0.contains(&errno).then_some(*state),
             _ => None,
         }
+    }
+
+    fn or(&self, state: &State, act: &Act) -> Option<State> {
+        let nothing = matches!(act.what, What::Rename { racing: true, .. });
+        (nothing && act.ended == Ended::Done).then_some(*state)
     }
 
     fn reads(&self, act: &Act) -> bool {
@@ -278,7 +287,7 @@ fn effect(state: &State, what: &What) -> Option<Result<State, Why>> {
             }
             after[usize::from(slot)] = Node::None;
         }
-        Rename { from, to, how } => return Some(rename(state, from, to, how)),
+        Rename { from, to, how, .. } => return Some(rename(state, from, to, how)),
         LinkFile { inode, to } => {
             why.absent(state, to);
             let it = state
@@ -366,6 +375,25 @@ fn rename(state: &State, from: u8, to: u8, how: Rename) -> Result<State, Why> {
         }
     }
     Ok(after)
+}
+
+/// Whether a racing rename may have been refused for what one of its names was just now.
+fn refused_by_kinds(state: &State, what: &What, errno: i32) -> bool {
+    let What::Rename {
+        from,
+        to,
+        racing: true,
+        ..
+    } = *what
+    else {
+        return false;
+    };
+    let directory = |slot: u8| state[usize::from(slot)] == Node::Dir;
+    match errno {
+        EISDIR => directory(to),
+        ENOTDIR => directory(from),
+        _ => false,
+    }
 }
 
 fn has_entries(state: &State, slot: u8) -> bool {

@@ -28,10 +28,16 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
                 record: *index,
             }));
         }
-        for act in acts_of(record) {
-            let anything = match act.what {
-                What::Listed { at, .. } => changes.touch(record, 1 << at),
+        for mut act in acts_of(record) {
+            let anything = match &mut act.what {
+                What::Listed { at, .. } => changes.touch(record, 1 << *at),
                 What::Links { .. } => changes.touch(record, u32::MAX),
+                What::Rename {
+                    from, to, racing, ..
+                } => {
+                    *racing = changes.touch(record, 1 << *from | 1 << *to);
+                    false
+                }
                 _ => false,
             };
             match anything {
@@ -47,10 +53,15 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
 pub(in crate::check) fn mutations(of: &Of, parts: &mut Parts) {
     let mut acts = Vec::new();
     for (index, record) in &of.records {
-        let changes = acts_of(record)
-            .into_iter()
-            .filter(|act| act.ended == names::Ended::Done && !looks(&act.what));
-        acts.extend(changes.map(|act| timed(act, *index, record)));
+        for mut act in acts_of(record) {
+            if let What::Rename { racing, .. } = &mut act.what {
+                // What the mount knows of the two names may be old.
+                *racing = true;
+            }
+            if act.ended == names::Ended::Done && !looks(&act.what) {
+                acts.push(timed(act, *index, record));
+            }
+        }
     }
     parts.parts.push(piece(of.subject, acts));
 }
@@ -168,10 +179,13 @@ fn refused(record: &Record, errno: i32) -> Vec<Act> {
                 at: from,
                 seen: Some((*kind, number(*kind, *inode))),
             };
-            return vec![
-                act(seen, names::Ended::Done),
-                act(link(*kind, *inode, *tag, to), refused),
-            ];
+            let mut acts = vec![act(seen, names::Ended::Done)];
+            // Linux itself says so of a file that it believes to have no name left, and where several mounts change names that
+            // belief may be wrong.
+            if errno != libc::ENOENT {
+                acts.push(act(link(*kind, *inode, *tag, to), refused));
+            }
+            return acts;
         }
         // The file to link was not found.
         (Call::Link { from, .. }, _) => What::Look {
@@ -215,7 +229,12 @@ fn unknown(record: &Record) -> Vec<Act> {
 fn changed(record: &Record) -> Option<Act> {
     let what = match record.call {
         Call::Unlink { at } => What::Unlink { at },
-        Call::Rename { from, to, how } => What::Rename { from, to, how },
+        Call::Rename { from, to, how } => What::Rename {
+            from,
+            to,
+            how,
+            racing: false,
+        },
         Call::Symlink { at, tag } => What::Symlink { at, tag },
         Call::MakeDir { at } => What::MakeDir { at },
         Call::RemoveDir { at } => What::RemoveDir { at },
@@ -246,15 +265,15 @@ fn link(kind: Kind, inode: u64, tag: u64, to: u8) -> What {
 
 /// When which slots are being changed.
 struct Changes {
-    /// Begin, end, slots; by begin.
-    changes: Vec<(u64, u64, u32)>,
+    /// Begin, end, slots, whose; by begin.
+    changes: Vec<(u64, u64, u32, u16)>,
     /// The latest end up to here.
     ends: Vec<u64>,
 }
 
 impl Changes {
     fn of(of: &Of) -> Changes {
-        let mut changes: Vec<(u64, u64, u32)> = of
+        let mut changes: Vec<(u64, u64, u32, u16)> = of
             .records
             .iter()
             .filter(|(_, record)| matches!(ended(record), Ended::Answered | Ended::Unknown))
@@ -263,14 +282,14 @@ impl Changes {
                     Ended::Unknown => u64::MAX,
                     _ => record.end_or_never(),
                 };
-                Some((record.start, end, touched(&record.call)?))
+                Some((record.start, end, touched(&record.call)?, record.worker))
             })
             .collect();
         changes.sort_unstable();
         let mut latest = 0;
         let ends = changes
             .iter()
-            .map(|(_, end, _)| {
+            .map(|(_, end, _, _)| {
                 latest = latest.max(*end);
                 latest
             })
@@ -278,17 +297,17 @@ impl Changes {
         Changes { changes, ends }
     }
 
-    /// Whether any of these slots is being changed while the record looks.
+    /// Whether another worker changes any of these slots meanwhile.
     fn touch(&self, record: &Record, slots: u32) -> bool {
         let end = self
             .changes
-            .partition_point(|(start, _, _)| *start <= record.end_or_never());
+            .partition_point(|(start, ..)| *start <= record.end_or_never());
         (0..end)
             .rev()
             .take_while(|at| self.ends[*at] >= record.start)
             .any(|at| {
-                let (_, end, touched) = self.changes[at];
-                end >= record.start && touched & slots != 0
+                let (_, end, touched, who) = self.changes[at];
+                end >= record.start && touched & slots != 0 && who != record.worker
             })
     }
 }
