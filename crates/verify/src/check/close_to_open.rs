@@ -1,10 +1,10 @@
 //! Close-to-open, the weaker contract: who opens a file sees at least what was written by those who had closed it before.
 //!
 //! Bytes: a read must not show what was overwritten by a write that was closed before the file was opened, or that the same
-//! worker made itself. Attributes and sizes may be old, but not invented. Of names only what changed them must fit: nobody
-//! creates exclusively twice. Locks are locks. Logs are not judged: the contract says nothing of appending together.
+//! worker made itself. Locks are locks. Names, attributes, sizes and logs are not judged: the contract says nothing of them, and what
+//! a mount believes of a name decides what it asks for.
 
-use super::project::{Ended, Of, Parts, by_subject, ended, locks_of, mutations, words};
+use super::project::{Ended, Of, Parts, by_subject, ended, locks_of, words};
 use super::search::Bound;
 use super::{Finding, Judgement, judge_parts};
 use crate::check::model::register::Act;
@@ -18,10 +18,9 @@ pub fn judge_close_to_open(history: &History, bound: Bound) -> Judgement {
     let mut skipped = 0;
     for of in by_subject(history) {
         match of.subject {
-            Subject::Names(_) => mutations(&of, &mut parts),
             Subject::Lock(_) => locks_of(&of, &mut parts),
             Subject::Data(_) | Subject::Mapped(_) => bytes(&of, &mut findings),
-            Subject::Log(_) | Subject::Attr(_) => skipped += of.records.len(),
+            Subject::Names(_) | Subject::Log(_) | Subject::Attr(_) => skipped += of.records.len(),
         }
     }
     let mut judgement = judge_parts(parts.parts, parts.permitted + skipped, bound);

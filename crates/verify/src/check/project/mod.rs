@@ -25,7 +25,6 @@ use crate::history::{Answer, Call, History, Record, Rename, Subject};
 pub use attr::ATTRIBUTES;
 pub(super) use bytes::{acts_of as words_acts, words};
 pub(super) use locks::add as locks_of;
-pub(super) use names::mutations;
 
 /// A history's parts.
 #[derive(Default)]

@@ -49,23 +49,6 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
     parts.parts.push(piece(of.subject, acts));
 }
 
-/// Only what changed something: what a file system is held to that may show old names.
-pub(in crate::check) fn mutations(of: &Of, parts: &mut Parts) {
-    let mut acts = Vec::new();
-    for (index, record) in &of.records {
-        for mut act in acts_of(record) {
-            if let What::Rename { racing, .. } = &mut act.what {
-                // What the mount knows of the two names may be old.
-                *racing = true;
-            }
-            if act.ended == names::Ended::Done && !looks(&act.what) {
-                acts.push(timed(act, *index, record));
-            }
-        }
-    }
-    parts.parts.push(piece(of.subject, acts));
-}
-
 fn piece(subject: Subject, acts: Vec<Timed<Act>>) -> Box<Piece<Names>> {
     Box::new(Piece {
         about: format!("the names of {}", subject_path(subject)),
@@ -73,14 +56,6 @@ fn piece(subject: Subject, acts: Vec<Timed<Act>>) -> Box<Piece<Names>> {
         initial: initial(),
         acts,
     })
-}
-
-fn looks(what: &What) -> bool {
-    use What::*;
-    matches!(
-        what,
-        Get { .. } | Look { .. } | ReadLink { .. } | Listed { .. } | Links { .. }
-    )
 }
 
 fn acts_of(record: &Record) -> Vec<Act> {
