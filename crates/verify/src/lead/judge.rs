@@ -1,6 +1,6 @@
 //! The thread that judges a round while the next one is worked on.
 
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -61,10 +61,7 @@ impl Judge {
 
     /// A verdict, if there is one already.
     pub fn verdict(&self) -> Option<Judged> {
-        match self.verdicts.try_recv() {
-            Ok(judged) => Some(judged),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        }
+        self.verdicts.try_recv().ok()
     }
 
     /// All verdicts that are still to come.

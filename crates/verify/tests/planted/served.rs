@@ -281,8 +281,9 @@ impl Served {
         if bytes.len() < end {
             let old = bytes.len();
             bytes.resize(end, 0);
-            for at in old..end.min(cut.len()) {
-                bytes[at] = cut[at];
+            let there = end.min(cut.len()).max(old);
+            if there <= cut.len() {
+                bytes[old..there].copy_from_slice(&cut[old..there]);
             }
         }
         Ok(())

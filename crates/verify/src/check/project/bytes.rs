@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::during::During;
 use super::{Ended, Of, Parts, ended, timed};
 use crate::check::model::register::{Act, Register};
 use crate::check::part::Piece;
 use crate::check::search::Timed;
-use crate::history::{Allocate, Answer, Call, Record, tag};
+use crate::history::{Allocate, Answer, Call, Range, Record, tag};
 use crate::place::{WHOLE, subject_path};
 
 /// Words that are judged in a stretch besides its first.
@@ -19,9 +20,10 @@ const MEETINGS_MAX: usize = 8;
 pub(super) fn add(of: &Of, parts: &mut Parts) {
     let words = words(of.records.iter().map(|(_, record)| *record));
     let mut acts: Vec<Vec<Timed<Act>>> = words.iter().map(|_| Vec::new()).collect();
+    let written = During::of(of.records.iter().map(|(_, record)| *record), changed);
     for (index, record) in &of.records {
         for (position, act) in acts_of(record, &words) {
-            if act == Act::See(tag::BAD) && being_written(of, record, words[position]) {
+            if act == Act::See(tag::BAD) && being_written(&written, record, words[position]) {
                 parts.permitted += 1;
                 continue;
             }
@@ -84,9 +86,13 @@ pub(in crate::check) fn acts_of(record: &Record, words: &[u64]) -> Vec<(usize, A
             put(range.from, range.to, *tag)
         }
         (Call::Truncate { to }, _) => put(*to, u64::MAX, 0),
-        (Call::Allocate { range, how }, _) if matches!(how, Allocate::Punch | Allocate::Zero) => {
-            put(range.from, range.to, 0)
-        }
+        (
+            Call::Allocate {
+                range,
+                how: Allocate::Punch | Allocate::Zero,
+            },
+            _,
+        ) => put(range.from, range.to, 0),
         (Call::Read { range, .. } | Call::MapRead { range }, Answer::Bytes { runs, .. }) => {
             let mut from = range.from;
             let mut acts = Vec::new();
@@ -100,17 +106,23 @@ pub(in crate::check) fn acts_of(record: &Record, words: &[u64]) -> Vec<(usize, A
     }
 }
 
+/// Which bytes a record changes.
+fn changed(record: &Record) -> Option<Range> {
+    match record.call {
+        Call::Write { range, .. } | Call::MapWrite { range, .. } | Call::Allocate { range, .. } => {
+            Some(range)
+        }
+        Call::Truncate { to } => Some(Range {
+            from: to,
+            to: u64::MAX,
+        }),
+        _ => None,
+    }
+}
+
 /// Whether a word may be half written while this read looks at it.
-fn being_written(of: &Of, read: &Record, word: u64) -> bool {
-    of.records.iter().any(|(_, other)| {
-        let covers = match other.call {
-            Call::Write { range, .. } | Call::MapWrite { range, .. } => {
-                (range.from..range.to).contains(&word)
-            }
-            Call::Allocate { range, .. } => (range.from..range.to).contains(&word),
-            Call::Truncate { to } => to <= word,
-            _ => false,
-        };
-        covers && other.overlaps(read)
-    })
+fn being_written(written: &During<Range>, read: &Record, word: u64) -> bool {
+    written
+        .beside(read)
+        .any(|range| (range.from..range.to).contains(&word))
 }

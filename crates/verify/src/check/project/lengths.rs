@@ -3,6 +3,7 @@
 //! Linux lets a file grow page by page while it is written: a size inside of a write under way says nothing. A short read finds
 //! the end by looking more than once: it is two acts.
 
+use super::during::During;
 use super::{Ended, Of, Parts, ended, timed};
 use crate::check::model::lengths::{Act, Lengths};
 use crate::check::part::Piece;
@@ -10,14 +11,7 @@ use crate::history::{Allocate, Answer, Call, Record, Subject};
 use crate::place::{MAPPED_SIZE, subject_path};
 
 pub(super) fn add(of: &Of, parts: &mut Parts) {
-    let growing: Vec<(&Record, u64, u64)> = of
-        .records
-        .iter()
-        .filter_map(|(_, record)| {
-            let (from, to) = grows(record)?;
-            Some((*record, from, to))
-        })
-        .collect();
+    let growing = During::of(of.records.iter().map(|(_, record)| *record), grows);
     let mut acts = Vec::new();
     for (index, record) in &of.records {
         for act in acts_of(record) {
@@ -27,8 +21,8 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
             };
             let inside = |seen: u64| {
                 growing
-                    .iter()
-                    .any(|(by, from, to)| *from < seen && seen < *to && by.overlaps(record))
+                    .beside(record)
+                    .any(|(from, to)| *from < seen && seen < *to)
             };
             match seen.is_some_and(inside) {
                 true => parts.permitted += 1,
@@ -51,9 +45,10 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
 fn grows(record: &Record) -> Option<(u64, u64)> {
     match record.call {
         Call::Write { range, .. } => Some((range.from, range.to)),
-        Call::Allocate { range, how } if matches!(how, Allocate::Plain | Allocate::Zero) => {
-            Some((0, range.to))
-        }
+        Call::Allocate {
+            range,
+            how: Allocate::Plain | Allocate::Zero,
+        } => Some((0, range.to)),
         _ => None,
     }
 }

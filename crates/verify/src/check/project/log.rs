@@ -2,24 +2,22 @@
 //!
 //! A read beside a cut may be of two minds, on every Linux file system: it is left out.
 
+use super::during::During;
 use super::{Ended, Of, Parts, ended, timed};
 use crate::check::Map;
 use crate::check::model::log::{Act, Log};
 use crate::check::part::Piece;
-use crate::history::{Answer, Call, Record};
+use crate::history::{Answer, Call};
 use crate::place::subject_path;
 
 pub(super) fn add(of: &Of, parts: &mut Parts) {
-    let cuts: Vec<&Record> = of
-        .records
-        .iter()
-        .map(|(_, record)| *record)
-        .filter(|record| record.call == Call::CutLog)
-        .collect();
+    let cuts = During::of(of.records.iter().map(|(_, record)| *record), |record| {
+        (record.call == Call::CutLog).then_some(())
+    });
     let mut acts = Vec::new();
     let mut position: Map<u64, usize> = Map::default();
     for (index, record) in &of.records {
-        let beside_cut = || cuts.iter().any(|cut| cut.overlaps(record));
+        let beside_cut = || cuts.beside(record).next().is_some();
         let act = match (&record.call, &record.answer) {
             _ if !matches!(ended(record), Ended::Answered | Ended::Unknown) => continue,
             (Call::Append { tag }, _) => Act::Append(*tag),

@@ -6,6 +6,7 @@
 
 mod attr;
 mod bytes;
+mod during;
 mod lengths;
 mod locks;
 mod log;

@@ -3,6 +3,7 @@
 //! What Linux does in steps is several acts: link(2) finds the file, then makes the name. A listing is judged name by name,
 //! and only those that nothing touches meanwhile; a count of links only while nobody changes any.
 
+use super::during::During;
 use super::{Ended, Of, Parts, ended, timed};
 use crate::check::model::names::{self, Act, File, Names, Node, State, What};
 use crate::check::part::{Piece, Wrong};
@@ -16,7 +17,9 @@ pub fn initial() -> State {
 }
 
 pub(super) fn add(of: &Of, parts: &mut Parts) {
-    let changes = Changes::of(of);
+    let changes = During::of(of.records.iter().map(|(_, record)| *record), |record| {
+        Some((touched(&record.call)?, record.worker))
+    });
     let mut acts: Vec<Timed<Act>> = Vec::new();
     for (index, record) in &of.records {
         if matches!(record.answer, Answer::Listed { stranger: true, .. }) {
@@ -30,12 +33,12 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
         }
         for mut act in acts_of(record) {
             let anything = match &mut act.what {
-                What::Listed { at, .. } => changes.touch(record, 1 << *at),
-                What::Links { .. } => changes.touch(record, u32::MAX),
+                What::Listed { at, .. } => touch(&changes, record, 1 << *at),
+                What::Links { .. } => touch(&changes, record, u32::MAX),
                 What::Rename {
                     from, to, racing, ..
                 } => {
-                    *racing = changes.touch(record, 1 << *from | 1 << *to);
+                    *racing = touch(&changes, record, 1 << *from | 1 << *to);
                     false
                 }
                 _ => false,
@@ -238,53 +241,11 @@ fn link(kind: Kind, inode: u64, tag: u64, to: u8) -> What {
     }
 }
 
-/// When which slots are being changed.
-struct Changes {
-    /// Begin, end, slots, whose; by begin.
-    changes: Vec<(u64, u64, u32, u16)>,
-    /// The latest end up to here.
-    ends: Vec<u64>,
-}
-
-impl Changes {
-    fn of(of: &Of) -> Changes {
-        let mut changes: Vec<(u64, u64, u32, u16)> = of
-            .records
-            .iter()
-            .filter(|(_, record)| matches!(ended(record), Ended::Answered | Ended::Unknown))
-            .filter_map(|(_, record)| {
-                let end = match ended(record) {
-                    Ended::Unknown => u64::MAX,
-                    _ => record.end_or_never(),
-                };
-                Some((record.start, end, touched(&record.call)?, record.worker))
-            })
-            .collect();
-        changes.sort_unstable();
-        let mut latest = 0;
-        let ends = changes
-            .iter()
-            .map(|(_, end, _, _)| {
-                latest = latest.max(*end);
-                latest
-            })
-            .collect();
-        Changes { changes, ends }
-    }
-
-    /// Whether another worker changes any of these slots meanwhile.
-    fn touch(&self, record: &Record, slots: u32) -> bool {
-        let end = self
-            .changes
-            .partition_point(|(start, ..)| *start <= record.end_or_never());
-        (0..end)
-            .rev()
-            .take_while(|at| self.ends[*at] >= record.start)
-            .any(|at| {
-                let (_, end, touched, who) = self.changes[at];
-                end >= record.start && touched & slots != 0 && who != record.worker
-            })
-    }
+/// Whether another worker changes any of these slots meanwhile.
+fn touch(changes: &During<(u32, u16)>, record: &Record, slots: u32) -> bool {
+    changes
+        .beside(record)
+        .any(|(touched, who)| touched & slots != 0 && *who != record.worker)
 }
 
 fn touched(call: &Call) -> Option<u32> {
