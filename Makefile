@@ -6,6 +6,7 @@
 #   make test-long   simulations, random calls, kills and power cuts, several times as many
 #   make fuzz        bytes of chance into all that reads the kernel's messages, 60 s each
 #   make mutants     plants known bugs, and expects the simulations to find each
+#   make verify-peers  what `gupfs verify` says of JuiceFS, on two mounts: it must disagree under POSIX
 #   make bench       speeds, as ratios to the local file system, into bench/results/
 #   make bench-door  its last part alone: requests a second through the kernel's door, beside fuser and libfuse
 #   make bench-cluster  daemons over TCP on this host: streams, creating, unpacking, beside the local file system
@@ -22,10 +23,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 # One target may need what another's tests hold (mount points, the CPU): never two at once.
 .NOTPARALLEL:
 
-.PHONY: help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-door bench-cluster bench-links bench-suite build lint install
+.PHONY: help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-door bench-cluster bench-links bench-suite build lint install verify-peers
 
 help:
-	@sed -n '3,17s/^#   //p' Makefile
+	@sed -n '3,18s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -71,6 +72,8 @@ test-long:
 	GUPFS_CLUSTER_CUTS=60 $(CARGO) test -p gupfs --test cluster power_cuts_of
 	GUPFS_CLUSTER_AWAY=30,300 $(CARGO) test -p gupfs --test cluster after_a_long_cut
 	GUPFS_CLUSTER_JUMPS=30 $(CARGO) test -p gupfs --test cluster wall_clocks
+	PLANTED_SECONDS=300 $(CARGO) test -p gupfs-verify --test planted -- --nocapture
+	VERIFY_SECONDS=600 $(CARGO) test -p gupfs-verify --test local agrees_with_itself
 	GUPFS_CLUSTER_FILES=1000000 $(CARGO) test -p gupfs --test cluster a_thousand_sessions -- --nocapture
 
 # FUZZ: one of crates/door/fuzz/fuzz_targets or all, seconds, flags of libFuzzer, for example FUZZ="ring 600"; or "wire", for
@@ -81,6 +84,12 @@ fuzz:
 
 mutants:
 	@scripts/mutants.sh
+
+# PEERS: seconds, and more flags for `gupfs verify`, for example PEERS="60 --ops attributes".
+verify-peers:
+	@scripts/need.sh verify-peers
+	$(CARGO) build --release -p gupfs-verify
+	scripts/verify-peers.sh "$(TARGET)/release/gupfs-verify" $(PEERS)
 
 # BENCH: more flags for it, for example BENCH="--only create --runs 3".
 bench:

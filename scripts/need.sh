@@ -2,9 +2,9 @@
 # Sees to it that this machine has what a make target needs: installs Debian packages that are missing (as root, or
 # through sudo), and says clearly what it cannot mend by itself.
 #
-#   scripts/need.sh build|fuzz|demo|demo-cluster|test
+#   scripts/need.sh build|fuzz|demo|demo-cluster|verify-peers|test
 set -eu
-purpose=${1:?usage: need.sh build|fuzz|demo|demo-cluster|test}
+purpose=${1:?usage: need.sh build|fuzz|demo|demo-cluster|verify-peers|test}
 rust_min=1.90
 problems=()
 
@@ -17,13 +17,16 @@ demo_tools="$build_tools fusermount3:fuse3 mountpoint:util-linux sha256sum:coreu
 cluster_tools="$demo_tools ip:iproute2 tc:iproute2 nsenter:util-linux"
 test_tools="$cluster_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux"
 
+peers_tools="$demo_tools redis-server:redis-server python3:python3"
+
 case $purpose in
+    verify-peers) tools=$peers_tools ;;
     build) tools=$build_tools ;;
     fuzz) tools=$fuzz_tools ;;
     demo) tools=$demo_tools ;;
     demo-cluster) tools=$cluster_tools ;;
     test) tools=$test_tools ;;
-    *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, demo-cluster, test" >&2; exit 2 ;;
+    *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, demo-cluster, verify-peers, test" >&2; exit 2 ;;
 esac
 
 # mkfs and losetup lie in sbin, which is not on everybody's path.
@@ -32,6 +35,9 @@ missing=()
 for pair in $tools; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing+=("${pair#*:}")
 done
+
+# Python's environments are a package of their own in Debian.
+if [ "$purpose" = verify-peers ] && ! python3 -c 'import ensurepip' >/dev/null 2>&1; then missing+=(python3-venv); fi
 
 install_packages() {
     local as=()

@@ -45,6 +45,7 @@ pub enum Command {
     Doctor(commands::doctor::Doctor),
     #[command(subcommand)]
     Bench(commands::bench::Bench),
+    Verify(commands::verify::Verify),
     Completions(commands::completions::Completions),
     Man(commands::man::Man),
     Version(commands::version::Version),
@@ -68,6 +69,7 @@ impl Command {
             Command::Config(_) => "config",
             Command::Doctor(_) => "doctor",
             Command::Bench(_) => "bench",
+            Command::Verify(_) => "verify",
             Command::Completions(_) => "completions",
             Command::Man(_) => "man",
             Command::Version(_) => "version",

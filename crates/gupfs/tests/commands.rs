@@ -36,6 +36,8 @@ fn help_lists_the_commands() {
           config       Look at a configuration file
           doctor       Look at this machine and its kernel: what is missing, how to get it
           bench        Measure: what the kernel's door costs on this machine
+          verify       Find out whether several mounts of one file system agree: random operations on all,
+                       judged against POSIX
           completions  Print completions for a shell
           man          Print the manual page, or write one a command into a directory
           version      Show the version of the program and of the formats it knows
@@ -188,6 +190,7 @@ fn every_command_has_a_manual_page() {
         gupfs-stop.1
         gupfs-sync.1
         gupfs-up.1
+        gupfs-verify.1
         gupfs-version.1
         gupfs.1"#]]
     .assert_eq(&pages.join("\n"));

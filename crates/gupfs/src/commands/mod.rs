@@ -21,6 +21,7 @@ pub mod status;
 pub mod stop;
 pub mod sync;
 pub mod up;
+pub mod verify;
 pub mod version;
 
 use crate::cli::Command;
@@ -42,6 +43,7 @@ pub fn run(command: Command) -> Outcome<Exit> {
         Command::Config(config) => config.run(),
         Command::Doctor(doctor) => doctor.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Verify(verify) => verify::run(verify),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
         Command::Version(version) => version.run(),

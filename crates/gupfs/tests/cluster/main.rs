@@ -22,3 +22,4 @@ mod refused;
 mod rights;
 mod survive;
 mod town;
+mod verified;

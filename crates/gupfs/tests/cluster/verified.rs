@@ -1,0 +1,25 @@
+//! `gupfs verify` finds nothing on two mounts of a cluster.
+
+use crate::running::{can_mount, command};
+use crate::town::Town;
+
+/// Mappings are left out: a mapped page stays as it was read (SEMANTICS, "What is not promised").
+const OPS: &str = "names,data,append,attributes,locks";
+
+#[test]
+fn random_operations_on_two_mounts_fit_one_order() {
+    if !can_mount() {
+        return;
+    }
+    let town = Town::new(2, 2);
+    let out = tempfile::tempdir().unwrap();
+    let mut verify = command();
+    verify
+        .arg("verify")
+        .args(town.mounts.iter().map(|mount| &mount.at))
+        .args(["--seconds", "8", "--processes", "3", "--ops", OPS, "--out"])
+        .arg(out.path());
+    let output = verify.output().unwrap();
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{report}");
+}

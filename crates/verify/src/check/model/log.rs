@@ -1,0 +1,47 @@
+//! A file of whole records that is only appended to, and emptied.
+//!
+//! Where a record lies is known from whoever read it: with that an append fits one state alone, and the search need not try all
+//! orders.
+
+use crate::check::Map;
+use crate::check::search::Spec;
+
+/// Positions of records, from the reads of the whole history.
+pub struct Log {
+    pub position: Map<u64, usize>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    Append(u64),
+    Empty,
+    Is(Vec<u64>),
+    Records(usize),
+}
+
+impl Spec for Log {
+    type State = Vec<u64>;
+    type Act = Act;
+
+    fn step(&self, records: &Vec<u64>, act: &Act) -> Option<Vec<u64>> {
+        match act {
+            Act::Append(tag) => match self.position.get(tag) {
+                Some(position) if *position != records.len() => None,
+                Some(_) => Some(records.iter().chain([tag]).copied().collect()),
+                // Nobody ever read it: such records are all alike.
+                None => Some(records.iter().chain([&0]).copied().collect()),
+            },
+            Act::Empty => Some(Vec::new()),
+            Act::Is(seen) => (seen == records).then(Vec::new),
+            Act::Records(count) => (*count == records.len()).then(Vec::new),
+        }
+    }
+
+    fn reads(&self, act: &Act) -> bool {
+        matches!(act, Act::Is(_) | Act::Records(_))
+    }
+
+    fn mask(&self, _: &Act) -> u32 {
+        1
+    }
+}

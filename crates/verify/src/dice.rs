@@ -1,0 +1,52 @@
+//! Chance from a seed, the same on every machine.
+
+/// A stream of numbers (splitmix64).
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// A stream that depends on all of these numbers.
+    pub fn of(numbers: &[u64]) -> Dice {
+        let mut dice = Dice(0x6775_7066_7300);
+        for number in numbers {
+            dice.0 ^= number.wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+            dice.next();
+        }
+        dice
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// 0 ≤ … < `end`, which is not 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// In `percent` of 100 cases.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+
+    /// One of these, as often as its weight says.
+    pub fn weighted<T: Copy>(&mut self, all: &[(u32, T)]) -> T {
+        let sum: u32 = all.iter().map(|(weight, _)| weight).sum();
+        let mut left = self.below(u64::from(sum)) as u32;
+        for (weight, one) in all {
+            if left < *weight {
+                return *one;
+            }
+            left -= weight;
+        }
+        unreachable!("the rest of a division is below the sum")
+    }
+}

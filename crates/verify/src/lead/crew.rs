@@ -1,0 +1,281 @@
+//! All workers: orders to them, what they did, and who hangs or is gone.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use super::clock::{self, Asked, Offset};
+use super::line::{Heard, Inbox, Line};
+use super::{Access, CannotRun, Outcome, Settings, cannot, run_directory};
+use crate::history::{Nanos, Record};
+use crate::work::{Order, Report, now};
+
+/// A worker says something ten times a second. One that is silent for so long beyond the deadline is gone with its host.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// Questions from which an offset is taken.
+const QUESTIONS: usize = 16;
+
+pub struct Crew {
+    pub members: Vec<Member>,
+    inbox: Receiver<Inbox>,
+    deadline: Nanos,
+}
+
+pub struct Member {
+    pub number: usize,
+    pub mount: u16,
+    remote: bool,
+    line: Line,
+    alive: bool,
+    offset: Offset,
+    /// On its own clock, until they are collected.
+    done: Vec<Record>,
+    doing: Option<Record>,
+    heard: Nanos,
+}
+
+/// What ends a worker before the run.
+#[derive(Clone, Debug)]
+pub enum Loss {
+    /// It has waited for an answer beyond the deadline.
+    Hangs(Box<Record>),
+    Gone {
+        worker: usize,
+        why: String,
+    },
+}
+
+/// Which workers an order is for.
+pub type Who<'a> = &'a [usize];
+
+impl Crew {
+    /// Starts the workers, `processes` on each mount in turn, and measures their clocks.
+    pub fn start(settings: &Settings) -> Outcome<Crew> {
+        let (sender, inbox) = channel();
+        let mut members = Vec::new();
+        for number in 0..usize::from(settings.processes) * settings.sites.len() {
+            let mount = number % settings.sites.len();
+            let access = &settings.sites[mount].access;
+            members.push(Member {
+                number,
+                mount: mount as u16,
+                remote: *access != Access::Here,
+                line: Line::open(number, access, &settings.itself, sender.clone())?,
+                alive: true,
+                offset: Offset::default(),
+                done: Vec::new(),
+                doing: None,
+                heard: now(),
+            });
+        }
+        let mut crew = Crew {
+            members,
+            inbox,
+            deadline: settings.deadline.as_nanos() as Nanos,
+        };
+        for number in 0..crew.members.len() {
+            let site = &settings.sites[usize::from(crew.members[number].mount)];
+            let be = Order::Be {
+                worker: number as u16,
+                directory: run_directory(&site.directory, settings.seed),
+            };
+            crew.tell(&[number], |_| be.clone())?;
+        }
+        crew.measure()?;
+        Ok(crew)
+    }
+
+    pub fn all(&self) -> Vec<usize> {
+        (0..self.members.len())
+            .filter(|worker| self.members[*worker].alive)
+            .collect()
+    }
+
+    /// The first living worker of each mount.
+    pub fn one_a_mount(&self) -> Vec<usize> {
+        let mut mounts = Vec::new();
+        let mut first = Vec::new();
+        for worker in self.all() {
+            if !mounts.contains(&self.members[worker].mount) {
+                mounts.push(self.members[worker].mount);
+                first.push(worker);
+            }
+        }
+        first
+    }
+
+    /// Orders something that must be done for the run to make sense.
+    pub fn tell(&mut self, who: Who, order: impl Fn(&Member) -> Order) -> Outcome<()> {
+        match self.order(who, order)?.into_iter().next() {
+            None => Ok(()),
+            Some(Loss::Hangs(record)) => cannot(format!("{} hangs", record.asked())),
+            Some(Loss::Gone { worker, why }) => cannot(format!("worker {worker} is gone: {why}")),
+        }
+    }
+
+    /// Orders something and waits until all have done it, hang, or are gone.
+    pub fn order(&mut self, who: Who, order: impl Fn(&Member) -> Order) -> Outcome<Vec<Loss>> {
+        let mut lost = Vec::new();
+        let mut waiting = Vec::new();
+        for worker in who {
+            let member = &mut self.members[*worker];
+            let order = order(member);
+            member.heard = now();
+            match member.line.send(&order) {
+                Ok(()) => waiting.push(*worker),
+                Err(error) => lost.extend(self.lose(*worker, error.to_string())),
+            }
+        }
+        while !waiting.is_empty() {
+            match self.inbox.recv_timeout(Duration::from_millis(50)) {
+                Ok((worker, when, Heard::Report(report))) => {
+                    self.members[worker].heard = when;
+                    if self.take(worker, report)? {
+                        waiting.retain(|other| *other != worker);
+                    }
+                }
+                Ok((worker, _, Heard::Gone(why))) => {
+                    lost.extend(self.lose(worker, why));
+                    waiting.retain(|other| *other != worker);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return cannot("all workers are gone"),
+            }
+            for worker in waiting.clone() {
+                let Some(loss) = self.overdue(worker) else {
+                    continue;
+                };
+                lost.push(loss);
+                waiting.retain(|other| *other != worker);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// What a report says; whether the order is done.
+    fn take(&mut self, worker: usize, report: Report) -> Outcome<bool> {
+        let member = &mut self.members[worker];
+        match report {
+            Report::Did(records) => {
+                member.done.extend(records);
+                member.doing = None;
+            }
+            Report::Doing(record) => member.doing = Some(*record),
+            Report::Finished => {
+                member.doing = None;
+                return Ok(true);
+            }
+            Report::Unable(why) => return Err(CannotRun(why)),
+            Report::Clock(_) | Report::Found(_) => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    fn overdue(&mut self, worker: usize) -> Option<Loss> {
+        let deadline = self.deadline;
+        let member = &mut self.members[worker];
+        let begun = member.doing.as_ref().map(|record| {
+            let mut ours = record.clone();
+            member.offset.ours(&mut ours);
+            ours.start
+        });
+        if begun.is_some_and(|begun| now().saturating_sub(begun) > deadline) {
+            let record = Box::new(member.doing.clone()?);
+            self.lose(worker, "it hangs".into());
+            return Some(Loss::Hangs(record));
+        }
+        let silent = now().saturating_sub(member.heard);
+        if silent > deadline + SILENCE.as_nanos() as Nanos {
+            return self.lose(worker, "it is silent".into());
+        }
+        None
+    }
+
+    /// The worker is no more; what it was doing may have happened or not.
+    fn lose(&mut self, worker: usize, why: String) -> Option<Loss> {
+        let member = &mut self.members[worker];
+        if !std::mem::replace(&mut member.alive, false) {
+            return None;
+        }
+        member.line.cut();
+        member.done.extend(member.doing.take());
+        Some(Loss::Gone { worker, why })
+    }
+
+    /// What all have done since, on our clock.
+    pub fn collect(&mut self) -> Outcome<Vec<Record>> {
+        let before: Vec<Offset> = self.members.iter().map(|member| member.offset).collect();
+        self.measure()?;
+        let mut all = Vec::new();
+        for (member, before) in self.members.iter_mut().zip(before) {
+            let offset = match member.remote {
+                true => clock::during(before, member.offset),
+                false => Offset::default(),
+            };
+            for mut record in std::mem::take(&mut member.done) {
+                offset.ours(&mut record);
+                all.push(record);
+            }
+        }
+        Ok(all)
+    }
+
+    /// How unsure the clocks are, at most.
+    pub fn uncertain(&self) -> Duration {
+        let most = self.members.iter().map(|member| member.offset.uncertain);
+        Duration::from_nanos(most.max().unwrap_or(0))
+    }
+
+    /// Reads the clocks of other hosts.
+    fn measure(&mut self) -> Outcome<()> {
+        for worker in self.all() {
+            if !self.members[worker].remote {
+                continue;
+            }
+            let mut asked: Vec<Asked> = Vec::new();
+            for _ in 0..QUESTIONS {
+                let left = now();
+                let Some((Report::Clock(theirs), came)) = self.ask(worker, &Order::Clock)? else {
+                    break;
+                };
+                asked.push((left, theirs, came));
+            }
+            self.members[worker].offset = clock::offset(&asked);
+        }
+        Ok(())
+    }
+
+    /// A question with a number for an answer; None when the worker is lost.
+    pub fn ask(&mut self, worker: usize, order: &Order) -> Outcome<Option<(Report, Nanos)>> {
+        if let Err(error) = self.members[worker].line.send(order) {
+            self.lose(worker, error.to_string());
+            return Ok(None);
+        }
+        let end = now() + self.deadline;
+        while now() < end {
+            match self.inbox.recv_timeout(Duration::from_millis(50)) {
+                Ok((who, when, Heard::Report(report @ (Report::Clock(_) | Report::Found(_)))))
+                    if who == worker =>
+                {
+                    return Ok(Some((report, when)));
+                }
+                Ok((who, _, Heard::Report(report))) => drop(self.take(who, report)?),
+                Ok((who, _, Heard::Gone(why))) => {
+                    self.lose(who, why);
+                    if who == worker {
+                        return Ok(None);
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        self.lose(worker, "it does not answer".into());
+        Ok(None)
+    }
+}
+
+impl Member {
+    pub fn theirs(&self, ours: Nanos) -> Nanos {
+        self.offset.theirs(ours)
+    }
+}

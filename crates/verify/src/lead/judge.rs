@@ -1,0 +1,77 @@
+//! The thread that judges a round while the next one is worked on.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::{Outcome, cannot};
+use crate::check::{Bound, Judgement, Model, conflicts, judge};
+use crate::history::History;
+
+/// A round that has been judged.
+pub struct Judged {
+    pub round: u32,
+    pub history: History,
+    pub judgement: Judgement,
+    pub conflicting: usize,
+    pub took: Duration,
+}
+
+pub struct Judge {
+    rounds: SyncSender<(u32, History)>,
+    verdicts: Receiver<Judged>,
+    thread: JoinHandle<()>,
+}
+
+impl Judge {
+    /// Rounds wait in line when judging takes longer than working: two at most, then the work waits.
+    pub fn start(model: Model) -> Judge {
+        let (rounds, todo) = sync_channel::<(u32, History)>(1);
+        let (done, verdicts) = sync_channel(64);
+        let thread = std::thread::spawn(move || {
+            while let Ok((round, history)) = todo.recv() {
+                let begun = Instant::now();
+                let judgement = judge(&history, model, Bound::default());
+                let conflicting = conflicts(&history);
+                let judged = Judged {
+                    round,
+                    history,
+                    judgement,
+                    conflicting,
+                    took: begun.elapsed(),
+                };
+                if done.send(judged).is_err() {
+                    return;
+                }
+            }
+        });
+        Judge {
+            rounds,
+            verdicts,
+            thread,
+        }
+    }
+
+    pub fn give(&self, round: u32, history: History) -> Outcome<()> {
+        match self.rounds.send((round, history)) {
+            Ok(()) => Ok(()),
+            Err(_) => cannot("the judge has ended"),
+        }
+    }
+
+    /// A verdict, if there is one already.
+    pub fn verdict(&self) -> Option<Judged> {
+        self.verdicts.try_recv().ok()
+    }
+
+    /// All verdicts that are still to come.
+    pub fn rest(self) -> Vec<Judged> {
+        drop(self.rounds);
+        let rest = self.verdicts.iter().collect();
+        if self.thread.join().is_err() {
+            // Its panic has been printed; the rounds it did not judge are missing in what is returned.
+            return Vec::new();
+        }
+        rest
+    }
+}

@@ -1,0 +1,54 @@
+//! Are these directories one file system?
+
+use super::crew::Crew;
+use super::{Outcome, Settings, cannot, run_directory};
+use crate::history::Nanos;
+use crate::work::{Order, Report, now};
+
+/// How long a mount may take to show what another made. Beyond it, it is taken for another file system.
+const PATIENCE: Nanos = 20_000_000_000;
+
+/// The first mount makes the run's directory, and all others must come to see it.
+pub fn probe(crew: &mut Crew, settings: &Settings) -> Outcome<()> {
+    crew.tell(&[0], |_| Order::MakeDirectory)?;
+    let here = number(crew, 0)?;
+    for worker in crew.one_a_mount() {
+        let site = &settings.sites[usize::from(crew.members[worker].mount)];
+        let directory = run_directory(&site.directory, settings.seed);
+        let end = now() + PATIENCE;
+        loop {
+            let there = number(crew, worker)?;
+            if there.is_some() && there == here {
+                break;
+            }
+            let different = there.is_some() && there != here;
+            if different || now() > end {
+                let first = &settings.sites[0].name;
+                crew.tell(&[0], |_| Order::RemoveDirectory)?;
+                return cannot(format!(
+                    "{} and {first} are not the same file system: what was made in {first} {} as {}. \
+                     Name directories that are mounts of one file system, or the same directory of each.",
+                    site.name,
+                    match different {
+                        true => "is another thing there",
+                        false => "does not appear there",
+                    },
+                    directory.display(),
+                ));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+    Ok(())
+}
+
+/// The number of the run's directory, as a worker sees it.
+fn number(crew: &mut Crew, worker: usize) -> Outcome<Option<u64>> {
+    let probe = Order::Probe {
+        name: String::new(),
+    };
+    match crew.ask(worker, &probe)? {
+        Some((Report::Found(number), _)) => Ok(number),
+        _ => cannot(format!("worker {worker} is gone")),
+    }
+}

@@ -1,0 +1,82 @@
+//! Where a mount is, and how its workers are reached.
+
+use std::path::PathBuf;
+
+/// A mount and the way to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Site {
+    /// As the user wrote it.
+    pub name: String,
+    pub access: Access,
+    pub directory: PathBuf,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Access {
+    /// On this host.
+    Here,
+    /// A command that starts a worker there and connects its pipes with ours.
+    Shell(String),
+    /// An agent that listens there.
+    Agent { address: String, token: String },
+}
+
+impl Site {
+    /// `DIR`, `HOST:/DIR` (through a command) or `tcp://HOST:PORT/DIR` (an agent).
+    pub fn parse(text: &str, through: &str, token: Option<&str>) -> Result<Site, String> {
+        let site = |access, directory: &str| Site {
+            name: text.into(),
+            access,
+            directory: directory.into(),
+        };
+        if let Some(rest) = text.strip_prefix("tcp://") {
+            let slash = rest
+                .find('/')
+                .ok_or_else(|| format!("'{text}' names no directory: tcp://HOST:PORT/DIR"))?;
+            let token = token.ok_or_else(|| {
+                format!("the agent of '{text}' asks for a token: give --token-file")
+            })?;
+            let access = Access::Agent {
+                address: rest[..slash].into(),
+                token: token.into(),
+            };
+            return Ok(site(access, &rest[slash..]));
+        }
+        match text.split_once(":/") {
+            Some((host, _)) if !host.is_empty() && !host.contains('/') => {
+                let directory = &text[host.len() + 1..];
+                // What goes into a shell's line must be a host and nothing else.
+                if !host
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "@.-_".contains(c))
+                {
+                    return Err(format!("'{host}' is no host"));
+                }
+                Ok(site(
+                    Access::Shell(through.replace("{host}", host)),
+                    directory,
+                ))
+            }
+            _ => Ok(site(Access::Here, text)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_here_or_behind_a_command_or_an_agent() {
+        let parse = |text| Site::parse(text, "ssh {host} gupfs verify --worker", Some("t"));
+        assert_eq!(parse("/mnt/a").unwrap().access, Access::Here);
+        assert_eq!(
+            parse("me@node1:/mnt/a").unwrap().access,
+            Access::Shell("ssh me@node1 gupfs verify --worker".into())
+        );
+        let agent = parse("tcp://node1:7000/mnt/a").unwrap();
+        assert_eq!(agent.directory, PathBuf::from("/mnt/a"));
+        assert!(parse("tcp://node1:7000").is_err());
+        assert!(parse("a;reboot:/mnt").is_err());
+    }
+}

@@ -1,0 +1,73 @@
+//! # work: a process that does operations and writes down what came back
+//!
+//! Owns   the system calls, the descriptors, the times around each call.
+//! Never  judges an answer, waits for another worker, decides how long.
+//! Enter  at [`serve`], with orders on one pipe and reports on another.
+
+mod act;
+mod bytes;
+mod files;
+mod names;
+mod report;
+mod round;
+mod sys;
+
+pub use report::now;
+pub use round::{Order, Plan, Report, serve};
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+
+use crate::history::{Answer, Subject};
+use crate::place::{UNPUBLISHED, subject_path};
+
+/// What came of a system call.
+type Outcome<T = Answer> = Result<T, Errno>;
+
+/// A worker's place in a round: the directory, and what it has open there.
+pub struct Room {
+    directory: PathBuf,
+    worker: u16,
+    sessions: BTreeMap<Subject, OwnedFd>,
+    /// Opened once: closing any descriptor of a file frees its fcntl locks.
+    locks: BTreeMap<Subject, OwnedFd>,
+    logs: BTreeMap<Subject, OwnedFd>,
+    /// What lies ready to be published.
+    unpublished: Option<(PathBuf, Answer)>,
+}
+
+impl Room {
+    pub fn new(directory: PathBuf, worker: u16) -> Room {
+        Room {
+            directory,
+            worker,
+            sessions: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            logs: BTreeMap::new(),
+            unpublished: None,
+        }
+    }
+
+    fn path(&self, subject: Subject) -> PathBuf {
+        self.directory.join(subject_path(subject))
+    }
+
+    fn unpublished_path(&self, number: u32) -> PathBuf {
+        self.directory
+            .join(UNPUBLISHED)
+            .join(format!("w{}-{number}", self.worker))
+    }
+}
+
+/// Opens a file whose name nobody touches.
+fn open_there(path: &Path, flags: OFlags) -> Outcome<OwnedFd> {
+    open(
+        path,
+        flags | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    )
+}

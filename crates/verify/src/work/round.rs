@@ -1,0 +1,418 @@
+//! Orders, and how they are carried out.
+
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Room;
+use super::report::{Desk, now};
+use crate::dice::Dice;
+use crate::frame;
+use crate::history::{Answer, Call, Flavour, Nanos, Record, Subject};
+use crate::mix::{self, Memory, Mix};
+use crate::place::{UNPUBLISHED, WHOLE, subjects};
+
+/// How often a worker says what it is doing.
+const BEAT: Duration = Duration::from_millis(100);
+
+/// What a worker is told. Each is answered by [`Report::Finished`] or [`Report::Unable`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// The first: who it is, and the directory of the run on its mount.
+    Be {
+        worker: u16,
+        directory: PathBuf,
+    },
+    /// Answered by [`Report::Clock`].
+    Clock,
+    MakeDirectory,
+    /// Is there a file of this name, in the directory of the run? Answered by its number as a clock would be.
+    Probe {
+        name: String,
+    },
+    /// Make the round's directory and what every round begins with.
+    Furnish {
+        round: u32,
+    },
+    Work(Plan),
+    /// A look at everything, when all have finished.
+    LookAround {
+        round: u32,
+    },
+    /// One operation of a history that is played again.
+    Do {
+        round: u32,
+        record: Box<Record>,
+    },
+    /// Remove the round's directory.
+    Clean {
+        round: u32,
+    },
+    RemoveDirectory,
+}
+
+/// A round's work.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    pub round: u32,
+    pub seed: u64,
+    pub mix: Mix,
+    /// When it begins and how long it lasts, by this worker's clock.
+    pub start: Nanos,
+    pub length: Nanos,
+    /// All work on one subject at a time, for this long.
+    pub turn: Nanos,
+    /// Operations of one worker in a turn.
+    pub burst: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Report {
+    Clock(Nanos),
+    /// A number that was asked for.
+    Found(Option<u64>),
+    Did(Vec<Record>),
+    Doing(Box<Record>),
+    Finished,
+    /// It cannot go on, for this reason.
+    Unable(String),
+}
+
+/// Carries out orders until there are no more.
+pub fn serve(orders: impl Read, reports: impl Write + Send + 'static) -> io::Result<()> {
+    let desk = Arc::new(Desk::default());
+    let out = Arc::new(Mutex::new(reports));
+    let (stop, stopped) = channel();
+    let beat = {
+        let (desk, out) = (desk.clone(), out.clone());
+        std::thread::Builder::new().spawn(move || {
+            while stopped.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+                if tell(&desk, &out).is_err() {
+                    return;
+                }
+            }
+        })?
+    };
+    let served = obey(orders, &desk, &out);
+    drop::<Sender<()>>(stop);
+    // A thread that has ended in a panic has said so itself.
+    let _ = beat.join();
+    served
+}
+
+type Out<W> = Arc<Mutex<W>>;
+
+/// Says what was done and what is being done.
+fn tell(desk: &Desk, out: &Out<impl Write>) -> io::Result<()> {
+    // Taken with the pipe in hand: reports leave in their order.
+    let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+    let papers = desk.take();
+    if !papers.done.is_empty() {
+        frame::write(&mut *out, &Report::Did(papers.done))?;
+    }
+    if let Some(running) = papers.running {
+        frame::write(&mut *out, &Report::Doing(Box::new(running)))?;
+    }
+    Ok(())
+}
+
+fn obey(mut orders: impl Read, desk: &Desk, out: &Out<impl Write>) -> io::Result<()> {
+    let mut worker = None;
+    while let Some(order) = frame::read::<Order>(&mut orders)? {
+        let answer = match (order, &mut worker) {
+            (
+                Order::Be {
+                    worker: who,
+                    directory,
+                },
+                _,
+            ) => {
+                worker = Some(Worker::new(who, directory));
+                Report::Finished
+            }
+            (Order::Clock, _) => Report::Clock(now()),
+            (order, Some(worker)) => worker.carry_out(order, desk).unwrap_or_else(Report::Unable),
+            (_, None) => Report::Unable("it was not told who it is".into()),
+        };
+        tell(desk, out)?;
+        let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+        frame::write(&mut *out, &answer)?;
+    }
+    Ok(())
+}
+
+struct Worker {
+    number: u16,
+    directory: PathBuf,
+    room: Option<(u32, Room)>,
+    /// Of the next operation.
+    next: u32,
+    memory: Memory,
+}
+
+/// Errors that say something of the machine and nothing of agreement.
+const UNABLE: [i32; 8] = [
+    libc::ENOSPC,
+    libc::EDQUOT,
+    libc::EROFS,
+    libc::EMFILE,
+    libc::ENFILE,
+    libc::ENOMEM,
+    libc::EFBIG,
+    libc::EACCES,
+];
+
+impl Worker {
+    fn new(number: u16, directory: PathBuf) -> Worker {
+        Worker {
+            number,
+            directory,
+            room: None,
+            next: 0,
+            memory: Memory::default(),
+        }
+    }
+
+    fn carry_out(&mut self, order: Order, desk: &Desk) -> Result<Report, String> {
+        match order {
+            Order::Be { .. } | Order::Clock => {}
+            Order::MakeDirectory => {
+                let made = std::fs::create_dir(&self.directory);
+                made.map_err(|error| self.cannot("make", &self.directory, &error))?;
+            }
+            Order::Probe { name } => {
+                let stat = rustix::fs::stat(self.directory.join(name));
+                return Ok(Report::Found(stat.ok().map(|stat| stat.st_ino)));
+            }
+            Order::Furnish { round } => {
+                let room = Room::new(self.round_directory(round), self.number);
+                let made = room.furnish();
+                made.map_err(|errno| {
+                    self.cannot("furnish", &self.round_directory(round), &errno.into())
+                })?;
+            }
+            Order::Work(plan) => self.work(&plan, desk)?,
+            Order::LookAround { round } => {
+                self.enter(round);
+                self.look_around(desk)?;
+            }
+            Order::Do { round, record } => {
+                self.enter(round);
+                // Numbers stay unique where an opening comes in between.
+                self.next = self.next.max(record.number);
+                self.one(record.subject, record.call, desk)?;
+            }
+            Order::Clean { round } => {
+                self.room = None;
+                remove(&self.round_directory(round));
+            }
+            Order::RemoveDirectory => {
+                self.room = None;
+                remove(&self.directory);
+            }
+        }
+        Ok(Report::Finished)
+    }
+
+    fn cannot(&self, what: &str, path: &std::path::Path, error: &io::Error) -> String {
+        format!("cannot {what} {}: {error}", path.display())
+    }
+
+    fn round_directory(&self, round: u32) -> PathBuf {
+        self.directory.join(format!("round{round}"))
+    }
+
+    fn enter(&mut self, round: u32) {
+        if self
+            .room
+            .as_ref()
+            .is_none_or(|(number, _)| *number != round)
+        {
+            self.room = Some((round, Room::new(self.round_directory(round), self.number)));
+            self.next = 0;
+            self.memory = Memory::default();
+        }
+    }
+
+    fn work(&mut self, plan: &Plan, desk: &Desk) -> Result<(), String> {
+        self.enter(plan.round);
+        let subjects = plan.mix.subjects();
+        let mut dice = Dice::of(&[plan.seed, u64::from(plan.round), u64::from(self.number) + 1]);
+        let mut turn = 0;
+        loop {
+            sleep_until(plan.start + turn * plan.turn);
+            let since = now().saturating_sub(plan.start);
+            if since >= plan.length {
+                break;
+            }
+            // Who is late joins the others.
+            turn = turn.max(since / plan.turn);
+            let mut common = Dice::of(&[plan.seed, u64::from(plan.round), 0, turn]);
+            let subject = common.weighted(&subjects);
+            for _ in 0..plan.burst {
+                let next = mix::next(&mut dice, subject, self.number, self.next, &mut self.memory);
+                self.one(subject, next, desk)?;
+                if now() >= plan.start + plan.length {
+                    break;
+                }
+            }
+            turn += 1;
+        }
+        self.let_go(desk)
+    }
+
+    /// Closes and frees all that is open and locked.
+    fn let_go(&mut self, desk: &Desk) -> Result<(), String> {
+        let open = self.room.as_ref().map(|(_, room)| room.sessions());
+        for subject in open.unwrap_or_default() {
+            self.one(subject, Call::Close, desk)?;
+        }
+        for (subject, (first, last)) in self.memory.held.clone() {
+            self.one(subject, Call::Unlock { first, last }, desk)?;
+        }
+        Ok(())
+    }
+
+    /// Reads all there is, through descriptors of its own.
+    fn look_around(&mut self, desk: &Desk) -> Result<(), String> {
+        let flavour = Flavour::Fresh;
+        for subject in subjects() {
+            let calls = match subject {
+                Subject::Names(_) => (0..crate::place::SLOTS)
+                    .flat_map(|at| [Call::Look { at }, Call::Get { at }])
+                    .chain([Call::List { directory: 0 }, Call::List { directory: 1 }])
+                    .collect(),
+                Subject::Data(_) | Subject::Mapped(_) => vec![
+                    Call::Size { flavour },
+                    Call::Read {
+                        range: WHOLE,
+                        flavour,
+                    },
+                ],
+                Subject::Log(_) => vec![Call::LogSize, Call::ReadLog],
+                Subject::Attr(_) => vec![Call::Stat, Call::GetXattr],
+                Subject::Lock(_) => Vec::new(),
+            };
+            for call in calls {
+                self.one(subject, call, desk)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One operation, with the opening it needs before.
+    fn one(&mut self, subject: Subject, call: Call, desk: &Desk) -> Result<(), String> {
+        let open = self
+            .room
+            .as_ref()
+            .is_some_and(|(_, room)| room.has_session(subject));
+        match (needs_session(&call), open) {
+            (true, false) if call == Call::Close => return self.record(subject, Call::Open, desk),
+            (true, false) => self.record(subject, Call::Open, desk)?,
+            (false, true) if call == Call::Open => self.record(subject, Call::Close, desk)?,
+            _ => {}
+        }
+        self.record(subject, call, desk)
+    }
+
+    fn record(&mut self, subject: Subject, call: Call, desk: &Desk) -> Result<(), String> {
+        let number = self.next;
+        self.next += 1;
+        let call = retagged(call, self.number, number);
+        let Some((_, room)) = &mut self.room else {
+            return Err("no round has begun".into());
+        };
+        if let Err(errno) = room.prepare(subject, &call, number) {
+            return match UNABLE.contains(&errno.raw_os_error()) {
+                true => Err(format!("{} below {UNPUBLISHED}: {errno}", call.name())),
+                // What never began is no part of the history.
+                false => Ok(()),
+            };
+        }
+        let mut record = Record {
+            worker: self.number,
+            number,
+            subject,
+            call,
+            start: now(),
+            end: None,
+            answer: Answer::None,
+        };
+        desk.begin(record.clone());
+        record.start = now();
+        record.answer = room.act(subject, &call);
+        record.end = Some(now());
+        self.remember(&record);
+        let unable = record
+            .answer
+            .errno()
+            .filter(|errno| UNABLE.contains(errno) && !matches!(call, Call::Lock { .. }));
+        let asked = unable.map(|errno| (record.asked(), errno));
+        desk.end(record);
+        match asked {
+            Some((asked, errno)) => {
+                Err(format!("{asked}: {}", io::Error::from_raw_os_error(errno)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn remember(&mut self, record: &Record) {
+        let subject = record.subject;
+        match (&record.call, &record.answer) {
+            (Call::Lock { first, last, .. }, Answer::Done) => {
+                self.memory.held.insert(subject, (*first, *last));
+            }
+            (Call::Unlock { .. }, _) => drop(self.memory.held.remove(&subject)),
+            (Call::ReadLog, Answer::Log(tags)) => {
+                self.memory.records.insert(subject, tags.len());
+            }
+            (Call::CutLog, _) => drop(self.memory.records.insert(subject, 0)),
+            _ => {}
+        }
+    }
+}
+
+fn needs_session(call: &Call) -> bool {
+    match call {
+        Call::Write { flavour, .. } | Call::Read { flavour, .. } | Call::Size { flavour } => {
+            *flavour == Flavour::Session
+        }
+        Call::Truncate { .. } | Call::Allocate { .. } | Call::Sync | Call::Close => true,
+        _ => false,
+    }
+}
+
+/// The call with its tag, now that its number is known: an opening may have come before.
+fn retagged(call: Call, worker: u16, number: u32) -> Call {
+    let new = crate::history::tag::of(worker, number);
+    match call {
+        Call::Write { range, flavour, .. } => Call::Write {
+            range,
+            tag: new,
+            flavour,
+        },
+        Call::MapWrite { range, .. } => Call::MapWrite { range, tag: new },
+        Call::Symlink { at, .. } => Call::Symlink { at, tag: new },
+        Call::Publish { at, .. } => Call::Publish { at, tag: new },
+        Call::Append { .. } => Call::Append { tag: new },
+        Call::SetXattr { .. } => Call::SetXattr { tag: new },
+        other => other,
+    }
+}
+
+fn sleep_until(time: Nanos) {
+    let left = time.saturating_sub(now());
+    if left > 0 {
+        std::thread::sleep(Duration::from_nanos(left));
+    }
+}
+
+/// What cannot be removed stays: it is named at the end of the run.
+fn remove(directory: &std::path::Path) {
+    let _ = std::fs::remove_dir_all(directory);
+}
