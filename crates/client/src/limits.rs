@@ -19,6 +19,10 @@ pub const LEFT_UNSYNCED_MAX: usize = 16_384;
 pub const PIECE: u64 = 256 << 10;
 const _: () = assert!(PIECE.is_multiple_of(CHECKSUM_BLOCK) && PIECE <= PAYLOAD_MAX.get());
 
+/// Bytes of a write that are copied behind those of the inode when these move to an object: one message instead of two, for the
+/// price of a copy.
+pub const ALONG_MOST: usize = 64 << 10;
+
 /// Objects in one `Sync`: the answer to one of them should not wait for tens of thousands.
 pub const SYNC_BATCH: usize = 1_024;
 

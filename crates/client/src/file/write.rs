@@ -2,6 +2,7 @@
 
 use super::flush;
 use super::handle::{Durability, OpenFile};
+use super::hold::Along;
 use super::inline;
 use super::objects::existing;
 use super::state::{Home, Way};
@@ -105,7 +106,12 @@ impl Client {
             {
                 return Ok(done);
             }
-            self.hold(inode, kill_privileges).await?;
+            let along = self
+                .hold_to_write(inode, kill_privileges, wish, &fitting)
+                .await?;
+            if let Some(Along { from, put }) = along {
+                return self.has_put(inode, from, put, true).await;
+            }
             self.within_term().await?;
             // Where others write too, the file's end is known only now.
             let offset = wish.unwrap_or(inode.state().size);
@@ -142,6 +148,17 @@ impl Client {
             self.cut_leftovers(inode).await?;
         }
         let put = self.put(inode, offset, data).await;
+        self.has_put(inode, offset, put, moves_end).await
+    }
+
+    /// What was put becomes part of the file.
+    async fn has_put(
+        &self,
+        inode: &File,
+        offset: u64,
+        put: Put,
+        moves_end: bool,
+    ) -> Result<WriteDone, Refusal> {
         if put.written > 0 {
             let end = offset + put.written;
             inode.state().wrote(end, self.world.clock.now());

@@ -59,7 +59,7 @@ async fn bytes_leave_the_inode_data_before_record() {
         &site,
         expect![[r#"
             mds: open_session create write_inline sync begin_write spilled
-            ost: write 2.1.0 0+5, sync [2.1.0], write 2.1.0 5+5000"#]],
+            ost: write 2.1.0 0+5005, sync [2.1.0]"#]],
     );
 }
 
@@ -74,7 +74,7 @@ async fn bytes_that_nobody_asked_to_be_durable_leave_the_inode_without_a_sync() 
         &site,
         expect![[r#"
             mds: open_session create write_inline begin_write spilled end_write sync
-            ost: write 2.1.0 0+5, write 2.1.0 5+5000, sync [2.1.0]"#]],
+            ost: write 2.1.0 0+5005, sync [2.1.0]"#]],
     );
 }
 

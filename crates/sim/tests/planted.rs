@@ -1,0 +1,54 @@
+//! Every planted bug can still be planted: the code that it changes is there. (`make mutants` plants them.)
+
+#![allow(clippy::disallowed_methods)] // It reads the tree's files.
+
+use std::fs;
+use std::path::Path;
+
+/// The lines that a hunk expects, by file.
+fn expected(patch: &str) -> Vec<(String, String)> {
+    let mut file = String::new();
+    let mut hunks: Vec<(String, String)> = Vec::new();
+    for line in patch.lines() {
+        if let Some(path) = line.strip_prefix("--- a/") {
+            file = path.to_string();
+        } else if line.starts_with("@@") {
+            hunks.push((file.clone(), String::new()));
+        } else if let (Some((_, text)), false) = (hunks.last_mut(), line.starts_with('+'))
+            && !line.starts_with("--- ")
+        {
+            *text += line.get(1..).unwrap_or_default();
+            *text += "\n";
+        }
+    }
+    hunks
+}
+
+#[test]
+fn every_planted_bug_can_be_planted() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tree = here.join("../..");
+    let mut planted = 0;
+    for entry in fs::read_dir(here.join("mutants")).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "patch")
+        {
+            continue;
+        }
+        let hunks = expected(&fs::read_to_string(&path).unwrap());
+        assert!(!hunks.is_empty(), "{} changes nothing", path.display());
+        for (file, lines) in hunks {
+            let code = fs::read_to_string(tree.join(&file)).unwrap_or_default();
+            let found = code.contains(&lines);
+            assert!(
+                found,
+                "{}: {file} has no such lines:\n{lines}",
+                path.display()
+            );
+        }
+        planted += 1;
+    }
+    assert!(planted >= 15, "{planted}");
+}
