@@ -413,6 +413,9 @@ pub enum SetTime {
 pub struct XattrName(Box<[u8]>);
 
 impl XattrName {
+    /// What execve(2) gives a program's capabilities by. A write takes it away.
+    pub const CAPABILITY: &[u8] = b"security.capability";
+
     /// # Errors
     /// `TooLarge`-like kinds as setxattr(2) has them: `Invalid` empty, `NameTooLong` (ERANGE is the mount's affair) above 255 bytes.
     pub fn new(bytes: &[u8]) -> Result<XattrName, Refusal> {

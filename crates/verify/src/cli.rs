@@ -118,11 +118,8 @@ impl Verify {
         }
         let token = self.token_file.as_deref().map(read_token).transpose()?;
         if let (Some(address), Some(token)) = (&self.agent, &token) {
-            let listened = agent::listen(address, token, &itself);
-            return match listened {
-                Ok(()) => Ok(Verdict::Agreed),
-                Err(error) => Err(CannotRun(format!("cannot listen on {address}: {error}"))),
-            };
+            let Err(error) = agent::listen(address, token, &itself);
+            return Err(CannotRun(format!("cannot listen on {address}: {error}")));
         }
         let settings = self.settings(itself, token.as_deref())?;
         if let Some(file) = &self.replay {
@@ -208,12 +205,13 @@ fn read_token(file: &Path) -> Outcome<String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| CannotRun(format!("cannot read {}: {error}", file.display())))?;
     let token = text.trim();
-    match token.len() >= agent::TOKEN_MIN {
+    match (agent::TOKEN_MIN..agent::TOKEN_MAX - 8).contains(&token.len()) {
         true => Ok(token.into()),
         false => Err(CannotRun(format!(
-            "the token in {} is shorter than {} characters",
+            "the token in {} is not between {} and {} characters long",
             file.display(),
-            agent::TOKEN_MIN
+            agent::TOKEN_MIN,
+            agent::TOKEN_MAX - 8
         ))),
     }
 }

@@ -19,13 +19,21 @@ pub fn write(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
 
 /// None: the other side has closed between two messages.
 pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<T>> {
+    read_at_most(from, LENGTH_MAX)
+}
+
+/// The same, of somebody who is believed no longer messages.
+pub fn read_at_most<T: DeserializeOwned>(
+    from: &mut impl Read,
+    most: usize,
+) -> io::Result<Option<T>> {
     let mut length = [0; 4];
     match from.read_exact(&mut length) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     }
     let length = u32::from_le_bytes(length) as usize;
-    if length > LENGTH_MAX {
+    if length > most {
         return Err(io::Error::new(
             ErrorKind::InvalidData,
             format!("a message of {length} bytes"),
@@ -39,4 +47,21 @@ pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<T>> 
     postcard::from_bytes(&bytes)
         .map(Some)
         .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_comes_back_as_it_went_and_a_longer_one_is_refused() {
+        let mut wire = Vec::new();
+        write(&mut wire, &"a token").unwrap();
+        let read = |most| read_at_most::<String>(&mut wire.as_slice(), most);
+        assert_eq!(read(8).unwrap().as_deref(), Some("a token"));
+        assert_eq!(read(7).unwrap_err().kind(), ErrorKind::InvalidData);
+        let cut = super::read::<String>(&mut &wire[..wire.len() - 1]);
+        assert_eq!(cut.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(super::read::<String>(&mut [].as_slice()).unwrap(), None);
+    }
 }

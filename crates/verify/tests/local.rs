@@ -4,7 +4,7 @@
 
 #![allow(clippy::disallowed_methods)] // These tests stand outside every simulated world.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -134,6 +134,41 @@ fn a_full_file_system_is_no_verdict() {
     let output = verify(&[path, path, "--seconds", "5"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("No space left"), "{}", text(&output));
+}
+
+#[test]
+fn a_file_system_that_is_read_only_is_no_verdict() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().to_str().unwrap();
+    assert!(run("mount", &["-t", "tmpfs", "-o", "ro", "verify", path]));
+    let _mounted = Mounted(place.path());
+    let output = verify(&[path, path, "--seconds", "5"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("Read-only"), "{}", text(&output));
+}
+
+#[test]
+fn an_agent_stands_strangers_that_leave_or_say_too_much() {
+    let place = tempfile::tempdir().unwrap();
+    let token = place.path().join("token");
+    std::fs::write(&token, "correct horse battery staple").unwrap();
+    let agent = agent(&token);
+    for said in [&b""[..], &[0xff; 4096]] {
+        for _ in 0..20 {
+            let mut stranger = std::net::TcpStream::connect(&agent.address).unwrap();
+            // It may have been sent away before it has said all.
+            let _ = stranger.write_all(said);
+        }
+    }
+    let mount = place.path().join("mount");
+    std::fs::create_dir(&mount).unwrap();
+    let there = format!("tcp://{}{}", agent.address, mount.display());
+    let known = token.to_str().unwrap();
+    let output = verify(&[&there, "--token-file", known, "--seconds", "1"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
 }
 
 /// An agent that is ended with the test.

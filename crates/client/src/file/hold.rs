@@ -62,18 +62,17 @@ impl Client {
             state.took_privileges(kill_privileges);
             (state.inline().clone(), state.size)
         };
-        let mut along = None;
-        if !inline.is_empty() {
-            let from = inline.len() as u64;
-            let follows = size == from && wish.unwrap_or(size) == from;
-            along = match follows && !data.is_empty() && data.len() <= ALONG_MOST {
-                true => Some(self.spill(inode, &inline, data).await?),
-                false => self
-                    .spill(inode, &inline, &Bytes::new())
-                    .await
-                    .map(|_| None)?,
-            };
-        }
+        let from = inline.len() as u64;
+        let follows = size == from && wish.unwrap_or(size) == from;
+        let goes_along = follows && !data.is_empty() && data.len() <= ALONG_MOST;
+        let along = match (from, goes_along) {
+            (0, _) => None,
+            (_, true) => Some(self.spill(inode, &inline, data).await?),
+            (_, false) => {
+                self.spill(inode, &inline, &Bytes::new()).await?;
+                None
+            }
+        };
         debug_assert_eq!(inode.state().home(), Home::Objects);
         Ok(along)
     }
@@ -83,6 +82,8 @@ impl Client {
     ///
     /// `more` is written behind them.
     async fn spill(&self, inode: &File, inline: &Bytes, more: &Bytes) -> Result<Along, Refusal> {
+        // Of an attempt before that failed: their checksums would count bytes that are not written now.
+        self.cut_leftovers(inode).await?;
         let from = inline.len() as u64;
         let all = match more.is_empty() {
             true => inline.clone(),

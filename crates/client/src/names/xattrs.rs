@@ -6,9 +6,6 @@ use bytes::Bytes;
 use gupfs_proto::meta::{Answer, Op, XattrHow, XattrName};
 use gupfs_proto::{Caller, InodeId, Refusal};
 
-/// What execve(2) gives a program's capabilities by.
-const CAPABILITY: &[u8] = b"security.capability";
-
 impl Client {
     pub async fn getxattr(
         &self,
@@ -16,7 +13,7 @@ impl Client {
         ino: InodeId,
         name: &XattrName,
     ) -> Result<Bytes, Refusal> {
-        if name.as_bytes() == CAPABILITY && self.has_no_capability(ino) {
+        if name.as_bytes() == XattrName::CAPABILITY && self.has_no_capability(ino) {
             self.within_term().await?;
             if self.has_no_capability(ino) {
                 return Err(Refusal::NoAttribute);

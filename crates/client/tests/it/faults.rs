@@ -479,3 +479,29 @@ async fn bytes_that_a_target_lost_on_their_way_out_of_the_inode_are_written_agai
     site.ost.lose_power();
     assert_eq!(site.read(&file, 0, 5).await, b"small");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_went_along_with_the_inodes_bytes_and_failed_leaves_the_file_as_it_was() {
+    for fails in ["spilled", "write"] {
+        let site = Site::new(2).await;
+        let file = site.create("file").await;
+        site.write(&file, 0, b"small").await;
+        let refusal = Refusal::NoSpace;
+        match fails {
+            "spilled" => (site.mds.state.lock().refused).push(("spilled", refusal.clone())),
+            _ => (site.ost.state.lock().refused).push(("write", OstId(0), refusal.clone())),
+        }
+        assert_eq!(site.try_write(&file, 5, 10_000).await, Err(refusal));
+        assert_eq!(site.attr(file.ino()).await.size, 5);
+        assert_eq!(site.read(&file, 0, 100).await, b"small");
+        // What the objects got of it comes never to light.
+        site.write(&file, 5, b"er").await;
+        site.client
+            .truncate(&me(), file.ino(), 20_000, true, false)
+            .await
+            .unwrap();
+        let read = site.read(&file, 0, 20_000).await;
+        assert_eq!((read.len(), &read[..7]), (20_000, &b"smaller"[..]));
+        assert!(read[7..].iter().all(|byte| *byte == 0), "{fails}");
+    }
+}

@@ -48,9 +48,7 @@ impl Share {
         }
         let indexes = targets + 1;
         let free = limit - Share::fixed(targets);
-        // What more clients need comes before more than the least for files.
-        let spare = limit - Share::needed(targets);
-        let free = free - (most_clients(limit) - LEAST_CLIENTS).min(spare);
+        let free = free - Share::more_clients(limit, targets);
         // Objects first: there are many of them, and tables are large.
         let beside_objects = free - targets * OpenFiles::LEAST.objects;
         let index = (free / 4).min(beside_objects) / indexes;
@@ -64,6 +62,13 @@ impl Share {
             metadata: index,
             target,
         })
+    }
+
+    /// Descriptors for connections beside the few in `OTHERS`: before more than the least for files. Where even those are few,
+    /// not all clients that are let in can connect.
+    fn more_clients(limit: usize, targets: usize) -> usize {
+        let spare = limit - Share::needed(targets);
+        (most_clients(limit) - LEAST_CLIENTS).min(spare)
     }
 
     fn fixed(targets: usize) -> usize {
@@ -91,7 +96,7 @@ mod tests {
                     continue;
                 };
                 let used = Share::fixed(targets)
-                    + (most_clients(limit) - LEAST_CLIENTS).min(limit - Share::needed(targets))
+                    + Share::more_clients(limit, targets)
                     + share.metadata
                     + targets * (share.target.index + share.target.objects);
                 assert!(used <= limit, "{limit} for {targets}: {share:?}");

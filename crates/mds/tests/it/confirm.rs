@@ -5,12 +5,22 @@ use crate::house::{Life, Simulated, simulate};
 use crate::ost::FakeOst;
 use crate::writers::write;
 use gupfs_proto::{InodeId, ObjectId, Presence};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
 async fn close_unsynced(house: &Simulated, client: &Client, name: &str) -> InodeId {
-    let ino = client.create(0, InodeId::ROOT, name).await.unwrap();
+    close_unsynced_in(house, client, InodeId::ROOT, name).await
+}
+
+async fn close_unsynced_in(
+    house: &Simulated,
+    client: &Client,
+    dir: InodeId,
+    name: &str,
+) -> InodeId {
+    let ino = client.create(0, dir, name).await.unwrap();
     let opened = client.begin_write(ino).await;
     let mut written = write(&house.osts, &opened, 5 * MIB, 1);
     written.unsynced = std::mem::take(&mut written.present);
@@ -121,6 +131,28 @@ fn a_file_whose_ost_is_down_waits_and_the_others_do_not() {
         tokio::time::sleep(Duration::from_secs(15)).await;
         assert_eq!(mds.status().await.confirm.files_done, 1);
         assert!(!presence(&client, wide).await.contains(&Presence::Maybe));
+        mds.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn files_of_all_shards_are_confirmed_together() {
+    simulate(async {
+        let house = Simulated::new(12);
+        let Life { mds, .. } = house.start().await;
+        let client = Client::open(&mds).await;
+        let mut shards = BTreeSet::new();
+        for number in 0..16 {
+            let name = format!("d{number}");
+            let dir = client.mkdir(0, InodeId::ROOT, &name).await.unwrap();
+            let file = close_unsynced_in(&house, &client, dir, "file").await;
+            shards.insert(file.shard());
+        }
+        assert!(shards.len() > 1, "{shards:?}");
+        confirms(&house);
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        assert_eq!(mds.status().await.confirm.files_done, 16);
+        assert!(confirms(&house) <= house.osts.len(), "one question an OST");
         mds.stop().await.unwrap();
     });
 }

@@ -2,10 +2,7 @@ use crate::step::Outcome;
 use crate::view::View;
 use crate::{held, may};
 use gupfs_proto::InodeId;
-use gupfs_proto::meta::Answer;
-
-/// What a privileged program file loses when its bytes or owner change: the kernel's name for it.
-pub(crate) const CAPABILITY: &[u8] = b"security.capability";
+use gupfs_proto::meta::{Answer, XattrName};
 
 /// Somebody unprivileged wrote: setuid and setgid go, so that nobody's bytes run with another's rights. ctime is updated if
 /// anything went.
@@ -28,7 +25,7 @@ pub(crate) fn after_write(view: &mut View, ino: InodeId, kill: bool) -> Outcome<
     let has_capability = inode
         .security
         .iter()
-        .any(|(name, _)| name.as_bytes() == CAPABILITY);
+        .any(|(name, _)| name.as_bytes() == XattrName::CAPABILITY);
     if mode == inode.mode && !has_capability {
         return Ok(());
     }
@@ -38,7 +35,7 @@ pub(crate) fn after_write(view: &mut View, ino: InodeId, kill: bool) -> Outcome<
         inode.mode = mode;
         inode
             .security
-            .retain(|(name, _)| name.as_bytes() != CAPABILITY);
+            .retain(|(name, _)| name.as_bytes() != XattrName::CAPABILITY);
     })
 }
 

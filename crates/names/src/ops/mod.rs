@@ -43,8 +43,6 @@ mod xattr_list;
 mod xattr_remove;
 mod xattr_set;
 
-pub(crate) use kill_privileges::CAPABILITY;
-
 use crate::record::Inode;
 use crate::step::Outcome;
 use crate::view::View;

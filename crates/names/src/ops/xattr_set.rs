@@ -26,7 +26,7 @@ pub(crate) fn set_xattr(
     let inode = view.inode(ino)?;
     let namespace = xattr::namespace(name)?;
     xattr::may_write(&inode, view.ctx.caller, namespace)?;
-    if name.as_bytes() == ops::CAPABILITY {
+    if name.as_bytes() == XattrName::CAPABILITY {
         // Its next write takes them away, and it must know that there are some.
         held::must_be_given_back(view, &inode)?;
     }

@@ -113,6 +113,16 @@ impl Crew {
         }
     }
 
+    /// Removes the directory of the run, at its end. What stays is named, and changes no verdict.
+    pub fn remove_directory(&mut self) {
+        let Some(worker) = self.all().first().copied() else {
+            return;
+        };
+        if let Err(CannotRun(why)) = self.tell(&[worker], |_| Order::RemoveDirectory) {
+            eprintln!("gupfs verify: {why}");
+        }
+    }
+
     /// Orders something and waits until all have done it, hang, or are gone.
     pub fn order(&mut self, who: Who, order: impl Fn(&Member) -> Order) -> Outcome<Vec<Loss>> {
         let mut lost = Vec::new();

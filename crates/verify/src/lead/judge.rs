@@ -26,12 +26,16 @@ pub struct Judge {
 impl Judge {
     /// Rounds wait in line when judging takes longer than working: two at most, then the work waits.
     pub fn start(model: Model) -> Judge {
+        Judge::who(move |history| judge(history, model, Bound::default()))
+    }
+
+    fn who(judges: impl Fn(&History) -> Judgement + Send + 'static) -> Judge {
         let (rounds, todo) = sync_channel::<(u32, History)>(1);
         let (done, verdicts) = sync_channel(64);
         let thread = std::thread::spawn(move || {
             while let Ok((round, history)) = todo.recv() {
                 let begun = Instant::now();
-                let judgement = judge(&history, model, Bound::default());
+                let judgement = judges(&history);
                 let conflicting = conflicts(&history);
                 let judged = Judged {
                     round,
@@ -64,14 +68,33 @@ impl Judge {
         self.verdicts.try_recv().ok()
     }
 
-    /// All verdicts that are still to come.
-    pub fn rest(self) -> Vec<Judged> {
+    /// All verdicts that are still to come, and whether those are all: rounds that nobody judged agree with nothing.
+    pub fn rest(self) -> (Vec<Judged>, Outcome<()>) {
         drop(self.rounds);
         let rest = self.verdicts.iter().collect();
-        if self.thread.join().is_err() {
-            // Its panic has been printed; the rounds it did not judge are missing in what is returned.
-            return Vec::new();
-        }
-        rest
+        let whole = match self.thread.join() {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                cannot("the judge has failed, and did not judge all: that is a bug of this program")
+            }
+        };
+        (rest, whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_that_was_not_judged_is_no_agreement() {
+        let judge = Judge::start(Model::Posix);
+        judge.give(1, History::new(vec![0], Vec::new())).unwrap();
+        let (rest, whole) = judge.rest();
+        assert!(rest.len() == 1 && whole.is_ok());
+        let judge = Judge::who(|_| panic!("as a bug would"));
+        judge.give(1, History::new(vec![0], Vec::new())).unwrap();
+        let (rest, whole) = judge.rest();
+        assert!(rest.is_empty() && whole.is_err());
     }
 }

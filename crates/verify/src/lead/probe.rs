@@ -24,7 +24,7 @@ pub fn probe(crew: &mut Crew, settings: &Settings) -> Outcome<()> {
             let different = there.is_some() && there != here;
             if different || now() > end {
                 let first = &settings.sites[0].name;
-                crew.tell(&[0], |_| Order::RemoveDirectory)?;
+                crew.remove_directory();
                 return cannot(format!(
                     "{} and {first} are not the same file system: what was made in {first} {} as {}. \
                      Name directories that are mounts of one file system, or the same directory of each.",
@@ -44,10 +44,7 @@ pub fn probe(crew: &mut Crew, settings: &Settings) -> Outcome<()> {
 
 /// The number of the run's directory, as a worker sees it.
 fn number(crew: &mut Crew, worker: usize) -> Outcome<Option<u64>> {
-    let probe = Order::Probe {
-        name: String::new(),
-    };
-    match crew.ask(worker, &probe)? {
+    match crew.ask(worker, &Order::Probe)? {
         Some((Report::Found(number), _)) => Ok(number),
         _ => cannot(format!("worker {worker} is gone")),
     }

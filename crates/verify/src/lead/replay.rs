@@ -72,7 +72,7 @@ pub fn replay(settings: &Settings, script: &Script) -> Outcome<Replayed> {
         0,
         Instant::now(),
     );
-    crew.order(&[0], |_| Order::RemoveDirectory)?;
+    crew.remove_directory();
     replayed
 }
 

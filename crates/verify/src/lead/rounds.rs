@@ -48,9 +48,7 @@ pub fn run(settings: &Settings) -> Outcome<Run> {
     let figures = &mut run.figures;
     figures.operations_per_second = figures.operations as f64 / figures.seconds.max(1e-9);
     figures.clock_uncertain_us = crew.uncertain().as_nanos() as f64 / 1e3;
-    if let Some(worker) = crew.all().first() {
-        let _ = crew.order(&[*worker], |_| Order::RemoveDirectory)?;
-    }
+    crew.remove_directory();
     Ok(run)
 }
 
@@ -88,13 +86,14 @@ fn rounds(crew: &mut Crew, settings: &Settings, run: &mut Run) -> Outcome<()> {
     }
     run.figures.seconds = worked.as_secs_f64();
     (run.figures.faults, run.figures.faults_failed) = (injected.done, injected.failed);
-    for judged in judge.rest() {
+    let (rest, whole) = judge.rest();
+    for judged in rest {
         hear(crew, settings, run, judged)?;
     }
     if settings.progress {
         eprintln!();
     }
-    ended
+    ended.and(whole)
 }
 
 /// A verdict's part in the report. The first finding is played again.
@@ -159,7 +158,7 @@ fn round(
     let trouble = settings
         .faults
         .as_ref()
-        .map(|command| faults::inject(command, round, settings.seed, length));
+        .map(|command| faults::inject(command, round, settings, length));
     let plan = |start| {
         Order::Work(Plan {
             round,

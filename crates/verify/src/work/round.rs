@@ -30,10 +30,8 @@ pub enum Order {
     /// Answered by [`Report::Clock`].
     Clock,
     MakeDirectory,
-    /// Is there a file of this name, in the directory of the run? Answered by its number as a clock would be.
-    Probe {
-        name: String,
-    },
+    /// Is the directory of the run there? Answered by [`Report::Found`].
+    Probe,
     /// Make the round's directory and what every round begins with.
     Furnish {
         round: u32,
@@ -73,7 +71,7 @@ pub struct Plan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Report {
     Clock(Nanos),
-    /// A number that was asked for.
+    /// The number of the file that was asked for; None if there is none.
     Found(Option<u64>),
     Did(Vec<Record>),
     Doing(Box<Record>),
@@ -184,8 +182,8 @@ impl Worker {
                 let made = std::fs::create_dir(&self.directory);
                 made.map_err(|error| self.cannot("make", &self.directory, &error))?;
             }
-            Order::Probe { name } => {
-                let stat = rustix::fs::stat(self.directory.join(name));
+            Order::Probe => {
+                let stat = rustix::fs::stat(&self.directory);
                 return Ok(Report::Found(stat.ok().map(|stat| stat.st_ino)));
             }
             Order::Furnish { round } => {
@@ -208,11 +206,13 @@ impl Worker {
             }
             Order::Clean { round } => {
                 self.room = None;
-                remove(&self.round_directory(round));
+                // What stays is met again at the end of the run.
+                let _ = std::fs::remove_dir_all(self.round_directory(round));
             }
             Order::RemoveDirectory => {
                 self.room = None;
-                remove(&self.directory);
+                let removed = std::fs::remove_dir_all(&self.directory);
+                removed.map_err(|error| self.cannot("remove", &self.directory, &error))?;
             }
         }
         Ok(Report::Finished)
@@ -410,9 +410,4 @@ fn sleep_until(time: Nanos) {
     if left > 0 {
         std::thread::sleep(Duration::from_nanos(left));
     }
-}
-
-/// What cannot be removed stays: it is named at the end of the run.
-fn remove(directory: &std::path::Path) {
-    let _ = std::fs::remove_dir_all(directory);
 }

@@ -48,6 +48,8 @@ pub enum Fault {
     ZerosForBytes,
     /// fallocate punches nothing.
     PunchKeepsBytes,
+    /// A chmod is answered after seconds. Not in `ALL`: it takes a deadline to find it.
+    Hangs,
 }
 
 use Fault::*;

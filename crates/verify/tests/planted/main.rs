@@ -25,6 +25,10 @@ const OPS: &str = "names,data,append,attributes,locks";
 
 /// Runs `gupfs-verify` on two mounts of one file system with this fault: its exit code, and its report as JSON.
 fn verify(fault: Option<Fault>, ops: &str, seconds: &str) -> (Option<i32>, serde_json::Value) {
+    verify_with(fault, &["--ops", ops, "--seconds", seconds])
+}
+
+fn verify_with(fault: Option<Fault>, flags: &[&str]) -> (Option<i32>, serde_json::Value) {
     let state = Arc::new(Mutex::new(State::new()));
     let switch = Arc::new(Switch::new(fault));
     let place = tempfile::tempdir().unwrap();
@@ -51,8 +55,8 @@ fn verify(fault: Option<Fault>, ops: &str, seconds: &str) -> (Option<i32>, serde
         .collect();
     let output = Command::new(env!("CARGO_BIN_EXE_gupfs-verify"))
         .args(mounts.iter().map(|(path, _)| path))
-        .args(["--seconds", seconds, "--round", "0.5", "--json"])
-        .args(["--ops", ops, "--seed", "7", "--out"])
+        .args(flags)
+        .args(["--round", "0.5", "--json", "--seed", "7", "--out"])
         .arg(place.path())
         .output()
         .unwrap();
@@ -110,4 +114,12 @@ fn every_fault_is_found() {
             found_in(fault, &ops());
         }
     }
+}
+
+#[test]
+fn an_operation_that_hangs_is_a_finding() {
+    let flags = ["--ops", "attributes", "--seconds", "60", "--deadline", "1"];
+    let (code, report) = verify_with(Some(Fault::Hangs), &flags);
+    assert_eq!(code, Some(1), "{report:#}");
+    assert_eq!(report["found"][0]["what"], "hang", "{report:#}");
 }

@@ -411,6 +411,9 @@ impl Filesystem for Served {
         _: Option<fuser::BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        if mode.is_some() && self.switch.strikes(Fault::Hangs, 50) {
+            std::thread::sleep(Duration::from_secs(4));
+        }
         let mut state = self.state();
         let mut change = || {
             if let Some(size) = size {
