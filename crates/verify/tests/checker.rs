@@ -182,3 +182,48 @@ proptest! {
         prop_assert_eq!(found == Found::Agrees, agrees_by_force(0, &acts), "{:?}", acts);
     }
 }
+
+/// Worker 0 writes through a descriptor that it closes then; 1 overwrites that, and closes at once; 2 opens and sees worker 0's.
+fn overwritten_before_the_close_of(closed: u64) -> History {
+    let range = Range {
+        from: 0,
+        to: tag::WORD,
+    };
+    let (old, new) = (tag::of(0, 1), tag::of(1, 0));
+    let at_once = Call::Write {
+        range,
+        tag: new,
+        flavour: Flavour::Fresh,
+    };
+    let read = Call::Read {
+        range,
+        flavour: Flavour::Fresh,
+    };
+    let sees = Answer::Bytes {
+        count: tag::WORD,
+        runs: vec![(tag::WORD, old)],
+    };
+    let done =
+        |worker, number, call, start| record(worker, number, call, start, start + 2, Answer::Done);
+    History::new(
+        vec![0, 1, 0],
+        vec![
+            done(0, 0, Call::Open, 0),
+            done(0, 1, write(range, old), 10),
+            done(1, 0, at_once, 20),
+            done(0, 2, Call::Close, closed),
+            record(2, 0, read, 60, 62, sees),
+        ],
+    )
+}
+
+#[test]
+fn close_to_open_lets_a_write_take_effect_as_late_as_its_close_and_no_later() {
+    let findings = |model, closed| {
+        let history = overwritten_before_the_close_of(closed);
+        judge(&history, model, Bound::default()).findings.len()
+    };
+    assert_eq!(findings(Model::CloseToOpen, 30), 0);
+    assert_eq!(findings(Model::CloseToOpen, 15), 1);
+    assert_eq!(findings(Model::Posix, 30), 1);
+}

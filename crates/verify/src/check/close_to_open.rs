@@ -1,7 +1,8 @@
 //! Close-to-open, the weaker contract: who opens a file sees at least what was written by those who had closed it before.
 //!
 //! Bytes: a read must not show what was overwritten by a write that was closed before the file was opened, or that the same
-//! worker made itself. Locks are locks. Names, attributes, sizes and logs are not judged: the contract says nothing of them, and what
+//! worker made itself. A write may take effect as late as its close, so what it is overwritten by must have begun after that; or be
+//! the same worker's, whose writes stay in order. Locks are locks. Names, attributes, sizes and logs are not judged: the contract says nothing of them, and what
 //! a mount believes of a name decides what it asks for.
 
 use super::project::{Ended, Of, Parts, by_subject, ended, locks_of, words};
@@ -40,6 +41,15 @@ struct Put<'a> {
     record: &'a Record,
     value: u64,
     closed: u64,
+}
+
+impl Put<'_> {
+    /// Whether nothing of the other can be there any more when this one is.
+    fn overwrites(&self, other: &Put) -> bool {
+        let after = |moment: u64| moment < self.record.start;
+        let same_worker = self.record.worker == other.record.worker;
+        after(other.closed) || (same_worker && after(other.record.end_or_never()))
+    }
 }
 
 fn bytes(of: &Of, findings: &mut Vec<Finding>) {
@@ -83,16 +93,16 @@ fn stale(
             put.closed < *opened
                 || (put.record.worker == read.worker && put.record.end_or_never() < read.start)
         };
-        let newest = puts.iter().filter(known).max_by_key(|put| put.record.start);
-        let possible = |put: &&Put| {
-            put.value == *value
-                && put.record.start < read.end_or_never()
-                && newest.is_none_or(|newest| put.record.end_or_never() >= newest.record.start)
+        let known: Vec<&Put> = puts.iter().filter(known).collect();
+        let is_overwritten = |put: &Put| known.iter().any(|newer| newer.overwrites(put));
+        let may_show = |put: &Put| {
+            put.value == *value && put.record.start < read.end_or_never() && !is_overwritten(put)
         };
-        let initial = *value == 0 && newest.is_none();
-        if initial || puts.iter().any(|put| possible(&put)) {
+        let initial = *value == 0 && known.is_empty();
+        if initial || puts.iter().any(may_show) {
             continue;
         }
+        let newest = known.iter().max_by_key(|put| put.record.start);
         let mut records = vec![*index];
         records.extend(
             puts.iter()
