@@ -66,15 +66,15 @@ test-io-uring:
 
 test-long:
 	GUPFS_TIMES=10 $(CARGO) test -p gupfs-sim --test it
-	GUPFS_RANDOM=1 GUPFS_CASES=3000 $(CARGO) test -p gupfs --test model
-	GUPFS_CUTS=200 GUPFS_KILLS=100 $(CARGO) test -p gupfs --test power_cut
-	GUPFS_CLUSTER_KILLS=200 $(CARGO) test -p gupfs --test cluster servers_are_killed
-	GUPFS_CLUSTER_CUTS=60 $(CARGO) test -p gupfs --test cluster power_cuts_of
-	GUPFS_CLUSTER_AWAY=30,300 $(CARGO) test -p gupfs --test cluster after_a_long_cut
-	GUPFS_CLUSTER_JUMPS=30 $(CARGO) test -p gupfs --test cluster wall_clocks
-	PLANTED_SECONDS=300 $(CARGO) test -p gupfs-verify --test planted -- --nocapture
-	VERIFY_SECONDS=600 $(CARGO) test -p gupfs-verify --test local agrees_with_itself
-	GUPFS_CLUSTER_FILES=1000000 $(CARGO) test -p gupfs --test cluster a_thousand_sessions -- --nocapture
+	GUPFS_RANDOM=1 GUPFS_CASES=3000 $(CARGO) test --workspace --test model
+	GUPFS_CUTS=200 GUPFS_KILLS=100 $(CARGO) test --workspace --test power_cut
+	GUPFS_CLUSTER_KILLS=200 $(CARGO) test --workspace --test cluster servers_are_killed
+	GUPFS_CLUSTER_CUTS=60 $(CARGO) test --workspace --test cluster power_cuts_of
+	GUPFS_CLUSTER_AWAY=30,300 $(CARGO) test --workspace --test cluster after_a_long_cut
+	GUPFS_CLUSTER_JUMPS=30 $(CARGO) test --workspace --test cluster wall_clocks
+	PLANTED_SECONDS=300 $(CARGO) test --workspace --test planted -- --nocapture
+	VERIFY_SECONDS=600 $(CARGO) test --workspace --test local agrees_with_itself
+	GUPFS_CLUSTER_FILES=1000000 $(CARGO) test --workspace --test cluster a_thousand_sessions -- --nocapture
 
 # FUZZ: one of crates/door/fuzz/fuzz_targets or all, seconds, flags of libFuzzer, for example FUZZ="ring 600"; or "wire", for
 # connections to a server.

@@ -90,11 +90,13 @@ fn a_cut_that_an_ost_refuses_is_refused_to_the_caller_and_to_whoever_would_use_t
         };
         let opened = client.change(0, open.clone()).await;
         assert!(is_down(&opened), "{opened:?}");
-        assert_eq!(client.attr(ino).await.unwrap().size, MIB);
+        // Nobody was told that it is cut, and others may still find the bytes where they were.
+        assert_eq!(client.attr(ino).await.unwrap().size, 8 * MIB);
         assert_eq!(life.mds.status().await.unfinished.cuts, 1);
 
         house.osts[1].set_down(false);
         tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(client.attr(ino).await.unwrap().size, MIB);
         assert_eq!(life.mds.status().await.unfinished.cuts, 0);
         assert_eq!(sizes(&house).iter().sum::<u64>(), MIB);
         assert!(client.change(0, open).await.is_ok());

@@ -9,13 +9,12 @@ pub(crate) fn cut_done(view: &mut View, id: PurgeId, blocks: u64) -> Outcome<()>
     let Some(inode) = view.find_inode(id.ino)? else {
         return Ok(());
     };
-    if inode
-        .file()?
-        .cutting
-        .is_some_and(|cutting| cutting.number == id.number)
+    if let Some(cutting) = inode.file()?.cutting
+        && cutting.number == id.number
     {
         view.change_file(id.ino, |inode, file| {
             file.cutting = None;
+            inode.size = cutting.to;
             inode.blocks = blocks;
         })?;
     }

@@ -178,7 +178,7 @@ pub(crate) fn home(op: &Op) -> InodeId {
     }
 }
 
-/// A file as its user gets it. What is no regular file has neither layout nor bytes.
+/// A file as its user gets it, when a cut that is under way is done: he has no answer before. What is no regular file has neither layout nor bytes.
 pub(crate) fn opened(inode: &Inode, created: bool) -> Opened {
     let (layout, inline) = match inode.file() {
         Ok(file) if file.layout.is_empty() || !file.inline.is_empty() => {
@@ -187,8 +187,14 @@ pub(crate) fn opened(inode: &Inode, created: bool) -> Opened {
         Ok(file) => (file.layout.clone(), None),
         Err(_) => Default::default(),
     };
+    let mut attr = inode.attr();
+    if let Ok(file) = inode.file()
+        && let Some(cutting) = file.cutting
+    {
+        attr.size = cutting.to;
+    }
     Opened {
-        attr: inode.attr(),
+        attr,
         layout,
         inline,
         created,

@@ -71,7 +71,10 @@ pub(crate) fn cut(view: &mut View, ino: InodeId, to: u64) -> Outcome<()> {
     let now = view.ctx.now;
     view.change_file(ino, |inode, file| {
         inode.touch_contents(now);
-        inode.size = to;
+        // Until the cut is done who looks sees the size of before: whoever knows where the bytes were still finds them.
+        if cutting.is_none() {
+            inode.size = to;
+        }
         inode.data_version += 1;
         let keep = file
             .inline

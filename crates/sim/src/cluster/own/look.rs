@@ -107,12 +107,15 @@ impl Own {
                 let ino = attr.ino;
                 let place = (dir, text.as_bytes()[0] - b'a');
                 found.tree.insert(place, Entry { ino, is_dir });
-                found.attrs.insert(ino, attr);
                 match is_dir {
                     true => dirs.push(ino),
                     false => {
                         let bytes = self.read_all(with, ino).await?;
                         found.bytes.insert(ino, bytes);
+                        // Only now: a truncation that was refused, because an object server kept it from being done, may be
+                        // done while we look. Who reads waits for it; who asks for the size does not.
+                        let attr = self.call(with, client.getattr(&me, ino)).await?;
+                        found.attrs.insert(ino, attr);
                     }
                 }
             }
