@@ -14,6 +14,7 @@ pub mod amount;
 pub mod chance;
 mod cpu;
 pub mod date;
+pub mod figure;
 pub mod latency;
 pub mod leftovers;
 pub mod memory;

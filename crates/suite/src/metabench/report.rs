@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::args::{Crew, Metabench};
 use super::ops::Unpacked;
 use crate::amount::MB;
+use crate::figure::{Figure, Measured};
 use crate::latency::Latencies;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -44,6 +45,19 @@ pub struct Member {
 pub struct Batch {
     pub files: u64,
     pub seconds: f64,
+}
+
+impl Measured for Report {
+    const PROGRAM: &'static str = "metabench";
+
+    fn figures(&self) -> Vec<Figure> {
+        let rate = |test: &Tested| {
+            let members = test.members.iter();
+            let each = members.map(|member| member.operations as f64 / member.seconds);
+            Figure::rate(&test.name, "op/s", test.rate(), each)
+        };
+        self.tests.iter().map(rate).collect()
+    }
 }
 
 impl Tested {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::regions::Layout;
 use crate::amount::MB;
+use crate::figure::{Figure, Measured};
 use crate::latency::Latencies;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -42,6 +43,18 @@ pub struct Node {
 impl Node {
     pub fn rate(&self) -> f64 {
         self.megabytes / self.seconds
+    }
+}
+
+impl Measured for Report {
+    const PROGRAM: &'static str = "mptio";
+
+    fn figures(&self) -> Vec<Figure> {
+        let rate = |test: &Tested| {
+            let each = test.nodes.iter().map(Node::rate);
+            Figure::rate(&test.name, "MB/s", test.rate(), each)
+        };
+        self.tests.iter().map(rate).collect()
     }
 }
 

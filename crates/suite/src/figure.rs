@@ -1,0 +1,45 @@
+//! What a program measured, in one shape for all, so that whatever compares runs need not know the programs.
+
+use serde::{Deserialize, Serialize};
+
+/// One rate or time of a run, as its JSON report has it under `figures`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Of the test, such as `Seq_Write`; unique in a report.
+    pub name: String,
+    /// `MB/s` (1024² bytes), `op/s`, `s`, `%`.
+    pub unit: String,
+    pub better: Better,
+    pub value: f64,
+    /// The same of each process by rank, where it has one: how fair was it?
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub each: Vec<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    More,
+    Less,
+}
+
+/// A report that has figures.
+pub trait Measured: Serialize {
+    /// The program's name, as one types it.
+    const PROGRAM: &'static str;
+
+    fn figures(&self) -> Vec<Figure>;
+}
+
+impl Figure {
+    /// A rate, and that of each process.
+    pub fn rate(name: &str, unit: &str, value: f64, each: impl IntoIterator<Item = f64>) -> Figure {
+        Figure {
+            name: name.into(),
+            unit: unit.into(),
+            better: Better::More,
+            value,
+            each: each.into_iter().collect(),
+        }
+    }
+}
