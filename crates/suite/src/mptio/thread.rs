@@ -6,14 +6,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Barrier;
 
-use super::content::{self, Words, Writer, visits};
+use super::content::{self, Writer, visits};
 use super::regions::Region;
 use super::tests::Test;
-use super::verify::first_word;
 use crate::chance::mix_all;
 use crate::latency::{Histogram, Laps};
 use crate::memory::Buffer;
 use crate::trouble::{Doing, Outcome};
+use crate::words::{Words, first_word, mark};
 
 /// Everything a thread needs to know.
 pub struct Work {
@@ -92,12 +92,12 @@ impl Work {
         if self.checked {
             self.words().fill(buffer, offset);
         } else {
-            content::mark(buffer, self.mark(), offset);
+            mark(buffer, self.mark(), offset);
         }
     }
 
     fn words(&self) -> Words {
-        Words::of(self.run, self.region.place, self.writer)
+        content::words(self.run, self.region.place, self.writer)
     }
 
     fn mark(&self) -> u64 {

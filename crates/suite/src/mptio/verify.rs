@@ -4,11 +4,12 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::content::{Words, Writer, visits};
+use super::content::{Writer, visits, words};
 use super::regions::{Layout, Place, Region};
 use super::tests::Test;
 use crate::memory::Buffer;
 use crate::trouble::{Doing, Outcome, Trouble};
+use crate::words::{first_word, hex};
 
 /// What was done so far that the check must know.
 #[derive(Clone, Default)]
@@ -112,10 +113,10 @@ impl Expected<'_> {
                 )));
             }
             // The whole record at once, where one writer wrote it; word by word only where that differs.
-            Words::of(self.run, region.place, record.whole[0]).fill(&mut expected, offset);
+            words(self.run, region.place, record.whole[0]).fill(&mut expected, offset);
             let first = first_word(offset, size);
             if record.whole != record.first_word {
-                Words::of(self.run, region.place, record.first_word[0])
+                words(self.run, region.place, record.first_word[0])
                     .fill(&mut expected[..first], offset);
             }
             if *found != *expected {
@@ -156,13 +157,13 @@ impl Expected<'_> {
 
     fn wrote(&self, place: Place, writer: Writer, offset: u64, word: &[u8]) -> bool {
         let mut expected = [0; 8];
-        Words::of(self.run, place, writer).fill(&mut expected[..word.len()], offset);
+        words(self.run, place, writer).fill(&mut expected[..word.len()], offset);
         expected[..word.len()] == *word
     }
 
     fn wrong(&self, place: Place, path: &Path, offset: u64, word: &[u8], due: Writer) -> Trouble {
         let mut expected = vec![0; word.len()];
-        Words::of(self.run, place, due).fill(&mut expected, offset);
+        words(self.run, place, due).fill(&mut expected, offset);
         let whose = match self.find_writer(place, offset, word) {
             Some(writer) => format!("which {} wrote there", show(writer)),
             None if word.iter().all(|byte| *byte == 0) => "as if never written".into(),
@@ -197,11 +198,6 @@ impl Expected<'_> {
     }
 }
 
-/// Bytes from an offset to the next multiple of eight, or to a record's end.
-pub fn first_word(offset: u64, record: u64) -> usize {
-    (8 - offset % 8).min(record) as usize
-}
-
 /// As many bytes as there are, up to the buffer's length.
 fn read_full(file: &File, bytes: &mut [u8], offset: u64) -> std::io::Result<usize> {
     let mut read = 0;
@@ -217,10 +213,6 @@ fn read_full(file: &File, bytes: &mut [u8], offset: u64) -> std::io::Result<usiz
 fn show(writer: Writer) -> String {
     let Writer { rank, thread, test } = writer;
     format!("{} by thread {thread} of process {rank}", test.name())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -270,7 +262,7 @@ mod tests {
         };
         let write = |test, index: u64, length: usize| {
             let mut bytes = vec![0; length];
-            Words::of(5, Place::Global, writer(test)).fill(&mut bytes, index * RECORD);
+            words(5, Place::Global, writer(test)).fill(&mut bytes, index * RECORD);
             file.write_all_at(&bytes, index * RECORD).unwrap();
         };
         for test in ran {
@@ -305,7 +297,7 @@ mod tests {
                 thread: 0,
                 test: Test::SeqWrite,
             };
-            Words::of(5, Place::Global, writer).fill(&mut bytes, 128);
+            words(5, Place::Global, writer).fill(&mut bytes, 128);
             file.write_all_at(&bytes, 128).unwrap();
         });
         assert_eq!(

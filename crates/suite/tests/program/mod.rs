@@ -60,7 +60,11 @@ impl Running {
     }
 
     pub fn wait_for(&self, path: &Path) {
-        eventually(|| path.exists().then_some(()));
+        self.wait_until(|| path.exists());
+    }
+
+    pub fn wait_until(&self, is: impl Fn() -> bool) {
+        eventually(|| is().then_some(()));
     }
 
     pub fn kill(&self, process: u32, signal: &str) {

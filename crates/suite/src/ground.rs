@@ -1,0 +1,57 @@
+//! The directory that a run makes for itself: all that the run leaves, or does not leave, lies in it.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::figure::Measured;
+use crate::procs::Procs;
+use crate::setting::Setting;
+use crate::trouble::{Doing, Outcome};
+use crate::{date, output, space};
+
+pub struct Ground {
+    dir: PathBuf,
+    /// Makes this run's data differ from any other's.
+    pub run: u64,
+}
+
+impl Ground {
+    /// A new directory with room for so many bytes.
+    pub fn make(procs: &mut Procs, of: &str, setting: &Setting, bytes: u64) -> Outcome<Ground> {
+        let below = std::path::absolute(&setting.dir).doing("find", &setting.dir)?;
+        procs.lead(|| space::check(&below, bytes))?;
+        let moment = SystemTime::now().duration_since(UNIX_EPOCH);
+        let run = moment.map_or(0, |since| since.as_nanos() as u64);
+        let name = format!("{of}_{}_{}", date::stamp(), std::process::id());
+        let (run, name) = procs.broadcast(&(run, name))?;
+        let dir = below.join(name);
+        procs.remember(&dir)?;
+        procs.lead(|| std::fs::create_dir(&dir).doing("make", &dir))?;
+        Ok(Ground { dir, run })
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A file in it.
+    pub fn file(&self, number: usize) -> PathBuf {
+        self.dir.join(format!("file{number}"))
+    }
+
+    /// The run went well: its directory goes, or is kept, and then its report is written.
+    pub fn end(
+        self,
+        procs: &mut Procs,
+        setting: &Setting,
+        report: &(impl Measured + std::fmt::Display),
+    ) -> Outcome<()> {
+        procs.lead(|| match setting.keep {
+            true => Ok(()),
+            false => std::fs::remove_dir_all(&self.dir).doing("remove", &self.dir),
+        })?;
+        procs.forget()?;
+        let (name, json) = (setting.name.as_deref(), setting.json.as_deref());
+        procs.lead(|| output::write(&report.to_string(), report, name, json))
+    }
+}

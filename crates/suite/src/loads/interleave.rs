@@ -1,0 +1,54 @@
+//! interleave: "processes read/write to non-overlapping sections of a single shared file" (003).
+
+use std::fmt;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::streams::{Report, Shape, Sweep, work};
+use crate::figure::{Figure, Measured};
+use crate::procs::Procs;
+use crate::tool::Tool;
+use crate::trouble::Outcome;
+
+/// Streams that write and read every Nth record of one file, for a range of record sizes and numbers of streams
+///
+/// For example: gupfs-suite interleave -n 1,2,4,8,16,32,64,128 -b 64K,1M -F 1G -d /mnt/x
+#[derive(Args, Clone, Debug)]
+pub struct Interleave {
+    #[command(flatten)]
+    pub sweep: Sweep,
+}
+
+/// The report of streams under this program's name.
+#[derive(Serialize)]
+struct Interleaved(Report);
+
+impl Measured for Interleaved {
+    const PROGRAM: &'static str = "interleave";
+
+    fn figures(&self) -> Vec<Figure> {
+        self.0.figures()
+    }
+}
+
+impl fmt::Display for Interleaved {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Tool for Interleave {
+    fn np(&self) -> Option<usize> {
+        self.sweep.np()
+    }
+
+    fn check(&self) -> Outcome<()> {
+        self.sweep.check()
+    }
+
+    fn run(self, procs: &mut Procs) -> Outcome<()> {
+        let (ground, report) = work(&self.sweep, Shape::Interleaved, procs)?;
+        ground.end(procs, &self.sweep.setting, &Interleaved(report))
+    }
+}
