@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::leftovers;
 use crate::procs::{Begun, Procs, begin, started_as};
@@ -32,13 +32,17 @@ pub fn main<T: Tool + Parser>() -> ExitCode {
             return ExitCode::from(error.exit_code() as u8);
         }
     };
-    let code = start(tool).unwrap_or_else(|trouble| {
+    ExitCode::from(run(tool))
+}
+
+/// A program whose arguments were read: the exit code. Processes of its own are started with this process's arguments.
+pub fn run<T: Tool + CommandFactory>(tool: T) -> u8 {
+    start(tool).unwrap_or_else(|trouble| {
         if started_as() == 0 {
             eprintln!("{}: {trouble}", T::command().get_name());
         }
         trouble.exit_code()
-    });
-    ExitCode::from(code)
+    })
 }
 
 /// Checks, starts the processes and runs: the exit code.
