@@ -137,6 +137,36 @@ fn help_of_check_tells_what_is_found_and_the_exit_codes() {
 }
 
 #[test]
+fn programs_of_the_suite_start_their_processes_under_bench() {
+    let dir = tempfile::tempdir().unwrap();
+    let work = dir.path().to_str().unwrap();
+    let mptio = ["-f", "1M", "-b", "64K", "-t", "1", "-d", work];
+    let report = said(&gupfs(
+        [&["bench", "mptio", "--np", "2"][..], &mptio].concat(),
+    ));
+    assert!(report.contains("NODE DETAILS"), "{report}");
+    let metabench = [
+        "bench",
+        "metabench",
+        "--np",
+        "3",
+        "-C",
+        "-c",
+        "20",
+        "-k",
+        "-w",
+        work,
+    ];
+    assert!(said(&gupfs(metabench)).contains("Create-C"));
+    let refused = gupfs(["bench", "mptio", "-b", "64Q", "-t", "1"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(
+        gupfs(["bench", "run", "no-such-plan"]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
 fn the_version_is_told_to_people_and_scripts() {
     assert!(said(&gupfs(["version"])).starts_with("gupfs 0."));
     let json: serde_json::Value =

@@ -7,10 +7,10 @@
 mod interleave;
 mod streams;
 
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 
 use crate::procs::Procs;
-use crate::tool::{Tool, start};
+use crate::tool::Tool;
 use crate::trouble::Outcome;
 
 /// A workload and its flags.
@@ -18,14 +18,6 @@ use crate::trouble::Outcome;
 pub enum Load {
     Streams(streams::Streams),
     Interleave(interleave::Interleave),
-}
-
-/// The workloads of the GUPFS report and its companions, on any directory
-#[derive(Parser, Clone, Debug)]
-#[command(name = "gupfs-suite", version)]
-pub struct Suite {
-    #[command(subcommand)]
-    load: Load,
 }
 
 /// The same for every workload: which one it is does not matter.
@@ -39,9 +31,12 @@ macro_rules! each {
 }
 
 impl Load {
-    /// Starts the processes and runs: the exit code. The program may start itself again with the same arguments.
-    pub fn run(self) -> Outcome<u8> {
-        start(self)
+    /// As one types it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Load::Streams(_) => "streams",
+            Load::Interleave(_) => "interleave",
+        }
     }
 }
 
@@ -56,19 +51,5 @@ impl Tool for Load {
 
     fn run(self, procs: &mut Procs) -> Outcome<()> {
         each!(self, load => load.run(procs))
-    }
-}
-
-impl Tool for Suite {
-    fn np(&self) -> Option<usize> {
-        self.load.np()
-    }
-
-    fn check(&self) -> Outcome<()> {
-        self.load.check()
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        Tool::run(self.load, procs)
     }
 }
