@@ -35,7 +35,7 @@ fn help_lists_the_commands() {
                        losing anything
           config       Look at a configuration file
           doctor       Look at this machine and its kernel: what is missing, how to get it
-          bench        Measure: what the kernel's door costs on this machine
+          bench        Measure: file systems side by side, and what the kernel's door costs on this machine
           verify       Find out whether several mounts of one file system agree: random operations on all,
                        judged against POSIX
           completions  Print completions for a shell
@@ -200,6 +200,12 @@ fn every_command_has_a_manual_page() {
     pages.sort();
     expect![[r#"
         gupfs-bench-door.1
+        gupfs-bench-interleave.1
+        gupfs-bench-metabench.1
+        gupfs-bench-mptio.1
+        gupfs-bench-plans.1
+        gupfs-bench-run.1
+        gupfs-bench-streams.1
         gupfs-bench.1
         gupfs-check.1
         gupfs-completions.1
