@@ -16,7 +16,15 @@ use crate::trouble::Outcome;
 /// A workload and its flags.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Load {
+    #[command(after_help = "Example:
+  gupfs bench streams -n 1,4,10,20 -b 32K,64K,256K,1M -F 1G -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
     Streams(streams::Streams),
+    #[command(after_help = "Example:
+  gupfs bench interleave -n 1,2,4,8,16,32,64,128 -b 64K,1M -F 1G -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
     Interleave(interleave::Interleave),
 }
 
