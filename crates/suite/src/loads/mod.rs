@@ -4,7 +4,9 @@
 //! Never  compares runs or repeats itself: plans do that, and read what it measured from its JSON.
 //! Enter  at [`Load`].
 
+mod daq;
 mod interleave;
+mod pileup;
 mod streams;
 
 use clap::{Parser, Subcommand};
@@ -18,6 +20,8 @@ use crate::trouble::Outcome;
 pub enum Load {
     Streams(streams::Streams),
     Interleave(interleave::Interleave),
+    Pileup(pileup::Pileup),
+    Daq(daq::Daq),
 }
 
 /// The workloads of the GUPFS report and its companions, on any directory
@@ -34,6 +38,8 @@ macro_rules! each {
         match $load {
             Load::Streams($of) => $does,
             Load::Interleave($of) => $does,
+            Load::Pileup($of) => $does,
+            Load::Daq($of) => $does,
         }
     };
 }
