@@ -4,6 +4,7 @@
 //! Never  compares runs or repeats itself: plans do that, and read what it measured from its JSON.
 //! Enter  at [`Load`].
 
+mod apps;
 mod daq;
 mod interleave;
 mod pileup;
@@ -22,6 +23,7 @@ pub enum Load {
     Interleave(interleave::Interleave),
     Pileup(pileup::Pileup),
     Daq(daq::Daq),
+    Apps(apps::Apps),
 }
 
 /// The workloads of the GUPFS report and its companions, on any directory
@@ -40,6 +42,7 @@ macro_rules! each {
             Load::Interleave($of) => $does,
             Load::Pileup($of) => $does,
             Load::Daq($of) => $does,
+            Load::Apps($of) => $does,
         }
     };
 }
