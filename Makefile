@@ -127,7 +127,8 @@ bench-suite:
 install: build
 	$(CARGO) build --release -p gupfs-suite $(SUITE)
 	install -D -m 755 "$(TARGET)/release/gupfs" "$(DESTDIR)$(PREFIX)/bin/gupfs"
-	install -m 755 -t "$(DESTDIR)$(PREFIX)/bin" "$(TARGET)/release/mptio" "$(TARGET)/release/mptsum" "$(TARGET)/release/metabench"
+	install -m 755 -t "$(DESTDIR)$(PREFIX)/bin" "$(TARGET)/release/mptio" "$(TARGET)/release/mptsum" "$(TARGET)/release/metabench" \
+		"$(TARGET)/release/pioraw" "$(TARGET)/release/mdmark"
 	install -d "$(DESTDIR)$(PREFIX)/share/man/man1"
 	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/lib/systemd/system" systemd/*.service
 	"$(TARGET)/release/gupfs" man --dir "$(DESTDIR)$(PREFIX)/share/man/man1"

@@ -199,10 +199,15 @@ fn every_command_has_a_manual_page() {
         .collect();
     pages.sort();
     expect![[r#"
+        gupfs-bench-apps.1
+        gupfs-bench-daq.1
         gupfs-bench-door.1
         gupfs-bench-interleave.1
+        gupfs-bench-mdmark.1
         gupfs-bench-metabench.1
         gupfs-bench-mptio.1
+        gupfs-bench-pileup.1
+        gupfs-bench-pioraw.1
         gupfs-bench-plans.1
         gupfs-bench-run.1
         gupfs-bench-streams.1

@@ -5,8 +5,10 @@ use std::ffi::OsString;
 use clap::Subcommand;
 
 use crate::loads::Load;
+use crate::mdmark::Mdmark;
 use crate::metabench::Metabench;
 use crate::mptio::Mptio;
+use crate::pioraw::Pioraw;
 use crate::plan::{Itself, Plans, Run};
 use crate::tool;
 
@@ -40,12 +42,33 @@ Exit codes: 0 a whole report was written · 1 something failed · 2 the flags ar
 
 Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
     Metabench(Metabench),
+    #[command(after_help = "Example:
+  gupfs bench pioraw --np 4 -f 256M -t 120 -b 4K,64K,1M -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Pioraw(Pioraw),
+    #[command(after_help = "Examples:
+  gupfs bench mdmark --scan /home --profile home.json
+  gupfs bench mdmark --profile home.json --np 8 -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Mdmark(Mdmark),
     #[command(flatten)]
     Load(Load),
 }
 
 /// The programs among them, which plans may name.
-const PROGRAMS: [&str; 4] = ["mptio", "metabench", "streams", "interleave"];
+const PROGRAMS: [&str; 9] = [
+    "mptio",
+    "metabench",
+    "pioraw",
+    "mdmark",
+    "streams",
+    "interleave",
+    "pileup",
+    "daq",
+    "apps",
+];
 
 impl Bench {
     /// The exit code. `words` start the program as far as the command: the executable, and what stands before `run`. To be
@@ -63,6 +86,8 @@ impl Bench {
             }
             Bench::Mptio(mptio) => tool::run(mptio, "mptio"),
             Bench::Metabench(metabench) => tool::run(metabench, "metabench"),
+            Bench::Pioraw(pioraw) => tool::run(pioraw, "pioraw"),
+            Bench::Mdmark(mdmark) => tool::run(mdmark, "mdmark"),
             Bench::Load(load) => {
                 let name = load.name();
                 tool::run(load, name)

@@ -145,6 +145,11 @@ impl Laps {
         Laps { last, histogram }
     }
 
+    /// The time until now belongs to no operation.
+    pub fn skip(&mut self) {
+        self.last = Instant::now();
+    }
+
     pub fn lap(&mut self) {
         let now = Instant::now();
         self.histogram.record(now - self.last);

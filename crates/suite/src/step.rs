@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,12 @@ use crate::procs::Procs;
 use crate::trouble::{Outcome, Trouble};
 
 /// What a worker says of its work.
+#[derive(Default)]
 pub struct Work {
     pub bytes: u64,
     pub latencies: Histogram,
+    /// How long it had to wait for other workers.
+    pub waited: Duration,
 }
 
 /// The same with the time that it took, for the report.
@@ -26,6 +29,8 @@ pub struct Part {
     pub bytes: u64,
     pub operations: u64,
     pub seconds: f64,
+    /// Seconds of these in which it had to wait for other workers.
+    pub waited: f64,
 }
 
 /// A step of all workers.
@@ -201,6 +206,7 @@ fn said((worker, work, seconds): (usize, Work, f64)) -> Said {
             bytes: work.bytes,
             operations: work.latencies.operations(),
             seconds,
+            waited: work.waited.as_secs_f64(),
         },
         latencies: work.latencies.pack(),
     }
@@ -212,6 +218,7 @@ fn a_rate_is_over_the_time_of_the_slowest() {
         bytes: 10 << 20,
         operations: 5,
         seconds,
+        waited: 0.0,
     };
     let step = Step {
         elapsed: 9.0,

@@ -83,6 +83,7 @@ impl fmt::Display for Origin {
 
 /// What a writer writes: memory that is filled again and again.
 pub struct Pen {
+    run: u64,
     buffer: Buffer,
     words: Words,
     checked: bool,
@@ -95,10 +96,16 @@ impl Pen {
         let mut buffer = Buffer::zeroed(record);
         Dice::new(words.0).fill(&mut buffer);
         Pen {
+            run,
             buffer,
             words,
             checked,
         }
+    }
+
+    /// From now on it writes something else.
+    pub fn turn_to(&mut self, origin: Origin) {
+        self.words = origin.words(self.run);
     }
 
     /// What belongs at the offset.

@@ -4,7 +4,10 @@
 //! Never  compares runs or repeats itself: plans do that, and read what it measured from its JSON.
 //! Enter  at [`Load`].
 
+mod apps;
+mod daq;
 mod interleave;
+mod pileup;
 mod streams;
 
 use clap::Subcommand;
@@ -26,6 +29,21 @@ Exit codes: 0 a whole report was written · 1 something failed · 2 the flags ar
 
 Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
     Interleave(interleave::Interleave),
+    #[command(after_help = "Example:
+  gupfs bench pileup --files 64 -f 2G -n 1,2,4,8,16,32 -t 60 -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Pileup(pileup::Pileup),
+    #[command(after_help = "Example:
+  gupfs bench daq -w 8 -r 8 -f 1G -t 300 --influx 300 -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Daq(daq::Daq),
+    #[command(after_help = "Example:
+  gupfs bench apps -p checkpoint,nwchem-sf -n 8 -f 1G --sync -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Apps(apps::Apps),
 }
 
 /// The same for every workload: which one it is does not matter.
@@ -34,6 +52,9 @@ macro_rules! each {
         match $load {
             Load::Streams($of) => $does,
             Load::Interleave($of) => $does,
+            Load::Pileup($of) => $does,
+            Load::Daq($of) => $does,
+            Load::Apps($of) => $does,
         }
     };
 }
@@ -44,6 +65,9 @@ impl Load {
         match self {
             Load::Streams(_) => "streams",
             Load::Interleave(_) => "interleave",
+            Load::Pileup(_) => "pileup",
+            Load::Daq(_) => "daq",
+            Load::Apps(_) => "apps",
         }
     }
 }

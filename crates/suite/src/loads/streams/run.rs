@@ -138,6 +138,7 @@ impl Turn<'_> {
             Ok(Work {
                 bytes,
                 latencies: laps.histogram,
+                ..Work::default()
             })
         })?;
         if checked {
@@ -172,6 +173,7 @@ impl Turn<'_> {
         Ok(Work {
             bytes,
             latencies: laps.histogram,
+            ..Work::default()
         })
     }
 

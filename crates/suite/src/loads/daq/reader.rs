@@ -1,0 +1,86 @@
+//! The tapes' side: takes each file as soon as it is whole, reads it and removes it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+
+use super::args::Daq;
+use super::run::{Crate, Tally};
+use crate::ground::Ground;
+use crate::memory::Buffer;
+use crate::step::Work;
+use crate::trouble::{Doing, Outcome};
+use crate::words::Judge;
+
+pub struct Reader<'a> {
+    asked: &'a Daq,
+    ground: &'a Ground,
+    reader: usize,
+    buffer: Buffer,
+}
+
+impl Reader<'_> {
+    pub fn new<'a>(asked: &'a Daq, ground: &'a Ground, reader: usize) -> Reader<'a> {
+        Reader {
+            asked,
+            ground,
+            reader,
+            buffer: Buffer::zeroed(asked.record.0.min(asked.size.0) as usize),
+        }
+    }
+
+    pub fn run(mut self) -> Outcome<Work> {
+        let mut tally = Tally::start(self.asked);
+        for file in Crate::of_reader(self.asked, self.reader) {
+            let path = file.whole(self.ground);
+            let mut opened = None;
+            let waiting = || match File::open(&path) {
+                Ok(file) => {
+                    opened = Some(file);
+                    Ok(true)
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error).doing("open", &path),
+            };
+            tally.wait_until(waiting)?;
+            let whole = match opened {
+                Some(from) => self.read(file, from, &mut tally)?,
+                None => false,
+            };
+            if !whole {
+                break;
+            }
+        }
+        Ok(tally.work())
+    }
+
+    /// Whether the file was read whole, and removed, before all was over.
+    fn read(&mut self, file: Crate, mut from: File, tally: &mut Tally) -> Outcome<bool> {
+        let path = file.whole(self.ground);
+        let mut judge = Judge::new(self.ground.run, self.neighbours(file));
+        let mut offset = 0;
+        while offset < self.asked.size.0 {
+            if tally.over() {
+                return Ok(false);
+            }
+            let length = self.asked.record.0.min(self.asked.size.0 - offset);
+            let found = &mut self.buffer[..length as usize];
+            from.read_exact(found).doing("read", &path)?;
+            if self.asked.setting.check {
+                judge.compare(&path, offset, found, file.origin())?;
+            }
+            tally.count(length);
+            offset += length;
+        }
+        std::fs::remove_file(&path).doing("remove", &path)?;
+        tally.skip();
+        Ok(true)
+    }
+
+    /// Files that wrong data may be of: those of the other writers, and the one before.
+    fn neighbours(&self, file: Crate) -> Vec<crate::words::Origin> {
+        let others = (0..u64::from(self.asked.writers)).map(|writer| Crate { writer, ..file });
+        let before = file.number.checked_sub(1);
+        let before = before.map(|number| Crate { number, ..file });
+        others.chain(before).map(Crate::origin).collect()
+    }
+}

@@ -1,0 +1,123 @@
+//! The detector's side: a file after the other, no faster than asked and no further ahead than allowed.
+
+use std::fs::File;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use super::args::Daq;
+use super::run::{Crate, Tally};
+use crate::amount::MB;
+use crate::ground::Ground;
+use crate::step::Work;
+use crate::trouble::{Doing, Outcome};
+use crate::words::Pen;
+
+pub struct Writer<'a> {
+    asked: &'a Daq,
+    ground: &'a Ground,
+    writer: u64,
+    pen: Pen,
+}
+
+impl Writer<'_> {
+    pub fn new<'a>(asked: &'a Daq, ground: &'a Ground, writer: usize) -> Writer<'a> {
+        let writer = writer as u64;
+        let first = Crate { writer, number: 0 };
+        let record = asked.record.0.min(asked.size.0) as usize;
+        Writer {
+            asked,
+            ground,
+            writer,
+            pen: Pen::new(ground.run, first.origin(), record, asked.setting.check),
+        }
+    }
+
+    pub fn run(mut self) -> Outcome<Work> {
+        let mut tally = Tally::start(self.asked);
+        let mut pace = self
+            .asked
+            .influx
+            .map(|all| Pace::new(all / f64::from(self.asked.writers)));
+        for number in 0u64.. {
+            let writer = self.writer;
+            if let Some(before) = number.checked_sub(u64::from(self.asked.ahead)) {
+                let before = Crate {
+                    writer,
+                    number: before,
+                };
+                let path = before.whole(self.ground);
+                if !tally.wait_until(|| gone(&path))? {
+                    break;
+                }
+            }
+            if !self.write(Crate { writer, number }, &mut tally, &mut pace)? {
+                break;
+            }
+        }
+        Ok(tally.work())
+    }
+
+    /// Whether the file was written whole before all was over.
+    fn write(&mut self, file: Crate, tally: &mut Tally, pace: &mut Option<Pace>) -> Outcome<bool> {
+        self.pen.turn_to(file.origin());
+        let (part, whole) = (file.part(self.ground), file.whole(self.ground));
+        let mut to = File::create_new(&part).doing("make", &part)?;
+        let (size, record) = (self.asked.size.0, self.asked.record.0);
+        let mut offset = 0;
+        while offset < size {
+            if tally.over() {
+                return Ok(false);
+            }
+            if let Some(pace) = pace {
+                tally.sleep_until(pace.next(record.min(size - offset)));
+            }
+            let length = record.min(size - offset);
+            let bytes = self.pen.record(offset, length as usize);
+            to.write_all(bytes).doing("write", &part)?;
+            tally.count(length);
+            offset += length;
+        }
+        drop(to);
+        std::fs::rename(&part, &whole).doing("rename", &part)?;
+        tally.skip();
+        Ok(true)
+    }
+}
+
+fn gone(path: &std::path::Path) -> Outcome<bool> {
+    path.try_exists()
+        .map(|there| !there)
+        .doing("look for", path)
+}
+
+/// When the next bytes may be written.
+struct Pace {
+    bytes_a_second: f64,
+    next: Instant,
+}
+
+impl Pace {
+    fn new(megabytes_a_second: f64) -> Pace {
+        Pace {
+            bytes_a_second: megabytes_a_second * MB,
+            next: Instant::now(),
+        }
+    }
+
+    /// The moment for so many bytes. Who was held up does not catch up: a detector does not send twice as much afterwards.
+    fn next(&mut self, bytes: u64) -> Instant {
+        let moment = self.next.max(Instant::now());
+        self.next = moment + Duration::from_secs_f64(bytes as f64 / self.bytes_a_second);
+        moment
+    }
+}
+
+#[test]
+fn a_pace_leaves_time_for_the_bytes_before() {
+    let mut pace = Pace::new(1.0);
+    let first = pace.next(1 << 20);
+    let second = pace.next(1 << 19);
+    let third = pace.next(1);
+    assert_eq!(second - first, Duration::from_secs(1));
+    assert_eq!(third - second, Duration::from_millis(500));
+}

@@ -1,0 +1,122 @@
+//! The curve: what each number of readers reached.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::args::Pileup;
+use crate::amount::{MB, Size};
+use crate::figure::{Figure, Measured};
+use crate::step::Step;
+
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Report {
+    pub files: u16,
+    pub file_bytes: u64,
+    pub least_bytes: u64,
+    pub most_bytes: u64,
+    pub stay: Option<u64>,
+    pub seed: u64,
+    pub seconds: f64,
+    pub rungs: Vec<Rung>,
+}
+
+/// One number of readers.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Rung {
+    pub readers: usize,
+    pub rate: f64,
+    pub operations_rate: f64,
+    #[serde(flatten)]
+    pub step: Step,
+}
+
+impl Rung {
+    pub fn new(readers: usize, step: Step) -> Rung {
+        Rung {
+            readers,
+            rate: step.rate(),
+            operations_rate: step.operations_rate(),
+            step,
+        }
+    }
+}
+
+impl Report {
+    pub fn new(asked: &Pileup) -> Report {
+        Report {
+            files: asked.files,
+            file_bytes: asked.size.0,
+            least_bytes: asked.least.0,
+            most_bytes: asked.most.0,
+            stay: asked.stay,
+            seed: asked.seed,
+            seconds: asked.seconds,
+            rungs: Vec::new(),
+        }
+    }
+}
+
+impl Measured for Report {
+    const PROGRAM: &'static str = "pileup";
+
+    fn figures(&self) -> Vec<Figure> {
+        let rungs = self.rungs.iter();
+        rungs
+            .map(|rung| {
+                let name = format!("Pileup x{}", rung.readers);
+                Figure::rate(&name, "MB/s", rung.rate, rung.step.rates())
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(
+            f,
+            "{} files of {}, reads of {} to {}, {} s for each number of readers, seed {}",
+            self.files,
+            Size(self.file_bytes),
+            Size(self.least_bytes),
+            Size(self.most_bytes),
+            self.seconds,
+            self.seed
+        )?;
+        writeln!(
+            f,
+            "\nReaders  Read (MB)   Time (s)   Rate MB/s    Reads/s  slowest  fastest"
+        )?;
+        writeln!(
+            f,
+            "------- ---------- ---------- ----------- ---------- -------- --------"
+        )?;
+        for rung in &self.rungs {
+            let step = &rung.step;
+            let slowest = step.rates().fold(f64::INFINITY, f64::min);
+            let fastest = step.rates().fold(0.0, f64::max);
+            writeln!(
+                f,
+                "{:>7} {:>10.1} {:>10.2} {:>11.2} {:>10.1} {slowest:>8.2} {fastest:>8.2}",
+                rung.readers,
+                step.bytes() as f64 / MB,
+                step.seconds(),
+                rung.rate,
+                rung.operations_rate,
+            )?;
+        }
+        writeln!(
+            f,
+            "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
+        )?;
+        for rung in &self.rungs {
+            writeln!(
+                f,
+                "{:<12} {}",
+                format!("x{}", rung.readers),
+                rung.step.latencies
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! A whole run in one process: looking at a real tree, or growing one and working on it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::args::{Mdmark, Test};
+use super::mix::{Counts, Wanderer};
+use super::profile::Profile;
+use super::report::{Report, Tested};
+use super::tree::Tree;
+use super::walk;
+use crate::ground::Ground;
+use crate::latency::Laps;
+use crate::procs::Procs;
+use crate::step::{self, Step, Work};
+use crate::trouble::{Doing, Outcome, Trouble};
+
+/// What a small file or a directory takes on most file systems.
+const BLOCK: u64 = 4096;
+
+pub fn run(asked: &Mdmark, procs: &mut Procs) -> Outcome<()> {
+    let profile = asked.profile.as_deref();
+    if let (Some(top), Some(profile)) = (&asked.scan, profile) {
+        return procs.lead(|| look(top, profile));
+    }
+    let profile = procs.lead(|| profile.map_or_else(|| Ok(Profile::made_up()), Profile::read))?;
+    let tree = Tree::grow(&profile, asked.limits(), asked.seed);
+    // Most files are smaller than a block, and take one.
+    let room = tree.bytes() + BLOCK * tree.entries();
+    let ground = Ground::make(procs, "mdmark", &asked.setting, room)?;
+    let run = Run {
+        asked,
+        tree,
+        top: ground.dir().to_path_buf(),
+        number: ground.run,
+    };
+    let mut report = Report::new(asked, procs.size(), &run.tree);
+    run.create(procs, &mut report)?;
+    if asked.wants(Test::Scan) {
+        let step = alone(procs, |laps| run.scan(laps))?;
+        report.add("Scan", step);
+    }
+    if asked.wants(Test::Stats) {
+        run.stats(procs, &mut report)?;
+    }
+    if asked.wants(Test::Update) {
+        run.update(procs, &mut report)?;
+    }
+    if asked.wants(Test::Mix) {
+        run.mix(procs, &mut report)?;
+    }
+    if asked.wants(Test::Delete) {
+        let step = alone(procs, |laps| walk::delete(&run.top, laps))?;
+        report.add("Delete", step);
+        procs.lead(|| run.check_deleted())?;
+    }
+    ground.end(procs, &asked.setting, &report)
+}
+
+/// `--scan`: a real tree's densities.
+fn look(top: &Path, to: &Path) -> Outcome<()> {
+    let (profile, unread) = Profile::scan(top)?;
+    profile.write(to)?;
+    if unread > 0 {
+        eprintln!(
+            "{unread} directories could not be read and are left out; a user who may read them sees more"
+        );
+    }
+    println!(
+        "{}: {} files in {} directories on {} levels: {}",
+        top.display(),
+        profile.sizes.total(),
+        profile
+            .levels
+            .iter()
+            .map(|level| level.files.total())
+            .sum::<u64>(),
+        profile.levels.len(),
+        to.display()
+    );
+    Ok(())
+}
+
+/// A test of process 0 alone.
+fn alone(
+    procs: &mut Procs,
+    work: impl Fn(&mut Laps) -> Outcome<()> + Sync,
+) -> Outcome<Option<Step>> {
+    step::take(
+        procs,
+        1,
+        |_| Ok(()),
+        |_, ()| {
+            let mut laps = Laps::start();
+            work(&mut laps)?;
+            Ok(Work {
+                latencies: laps.histogram,
+                ..Work::default()
+            })
+        },
+    )
+}
+
+struct Run<'a> {
+    asked: &'a Mdmark,
+    tree: Tree,
+    top: PathBuf,
+    number: u64,
+}
+
+impl Run<'_> {
+    fn create(&self, procs: &mut Procs, report: &mut Report) -> Outcome<()> {
+        let checked = self.asked.setting.check;
+        let step = step::take(
+            procs,
+            1,
+            |_| Ok(walk::pen(self.number, checked)),
+            |_, mut pen| {
+                let mut laps = Laps::start();
+                let bytes = walk::create(&self.tree, &self.top, &mut pen, &mut laps)?;
+                Ok(Work {
+                    bytes,
+                    latencies: laps.histogram,
+                    ..Work::default()
+                })
+            },
+        )?;
+        report.add("Create", step);
+        procs.lead(|| match checked {
+            true => walk::check(&self.tree, &self.top, self.number),
+            false => Ok(()),
+        })
+    }
+
+    fn scan(&self, laps: &mut Laps) -> Outcome<()> {
+        let mut seen = 0;
+        walk::visit(&self.top, &mut |_, _| {
+            seen += 1;
+            laps.lap();
+            Ok(())
+        })?;
+        match seen == self.tree.entries() || !self.asked.setting.check {
+            true => Ok(()),
+            false => Err(Trouble::met(format!(
+                "{}: wrong number of entries: expected {}, found {seen}",
+                self.top.display(),
+                self.tree.entries()
+            ))),
+        }
+    }
+
+    /// Counting is the same walk as looking at a real tree.
+    fn stats(&self, procs: &mut Procs, report: &mut Report) -> Outcome<()> {
+        let found = Mutex::new(Profile::default());
+        let step = alone(procs, |laps| {
+            let (profile, _) = Profile::scan_each(&self.top, || laps.lap())?;
+            *found
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner()) = profile;
+            Ok(())
+        })?;
+        report.add("Stats", step);
+        report.found = found
+            .into_inner()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        Ok(())
+    }
+
+    fn update(&self, procs: &mut Procs, report: &mut Report) -> Outcome<()> {
+        let step = alone(procs, |laps| {
+            walk::visit(&self.top, &mut |path, _| {
+                walk::update(path)?;
+                laps.lap();
+                Ok(())
+            })
+        })?;
+        report.add("Update", step);
+        procs.lead(|| match self.asked.setting.check {
+            true => walk::visit(&self.top, &mut |path, found| {
+                walk::check_updated(path, found)
+            }),
+            false => Ok(()),
+        })
+    }
+
+    fn mix(&self, procs: &mut Procs, report: &mut Report) -> Outcome<()> {
+        let time = Duration::from_secs_f64(self.asked.seconds);
+        let counts = Mutex::new(Counts::default());
+        let workers = procs.size();
+        let step = step::take(
+            procs,
+            workers,
+            |worker| Wanderer::new(&self.top, self.asked.seed, worker),
+            |_, wanderer| {
+                let (done, latencies) = wanderer.wander(time)?;
+                counts
+                    .lock()
+                    .unwrap_or_else(|poisoned| poisoned.into_inner())
+                    .add(&done);
+                Ok(Work {
+                    latencies,
+                    ..Work::default()
+                })
+            },
+        )?;
+        let mine = counts
+            .into_inner()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        for theirs in procs.gather(&mine)?.into_iter().flatten() {
+            report.mixed.add(&theirs);
+        }
+        report.add("Mix", step);
+        procs.lead(|| match self.asked.setting.check {
+            true => walk::check(&self.tree, &self.top, self.number),
+            false => Ok(()),
+        })
+    }
+
+    fn check_deleted(&self) -> Outcome<()> {
+        let mut left = std::fs::read_dir(&self.top).doing("list", &self.top)?;
+        match left.next() {
+            None => Ok(()),
+            Some(_) => Err(Trouble::met(format!(
+                "{}: everything was removed, and something is listed still",
+                self.top.display()
+            ))),
+        }
+    }
+}
+
+impl Report {
+    fn add(&mut self, name: &str, step: Option<Step>) {
+        self.tests.extend(step.map(|step| Tested::new(name, step)));
+    }
+}
