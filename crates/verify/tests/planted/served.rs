@@ -233,13 +233,12 @@ impl Served {
             Some(_) => 10_000,
             None => 300,
         };
-        let touched = |block: u64| block >= from / BLOCK && block * BLOCK < to;
-        let cached: Vec<_> = state
-            .cached
-            .keys()
-            .filter(|(_, of, block)| *of == inode && touched(*block))
-            .copied()
-            .collect();
+        let blocks = from / BLOCK..to.div_ceil(BLOCK);
+        let mut cached = Vec::new();
+        for mount in 0..2 {
+            let those = (mount, inode, blocks.start)..(mount, inode, blocks.end);
+            cached.extend(state.cached.range(those).map(|(key, _)| *key));
+        }
         for key in cached {
             if key.0 == self.mount || !self.switch.strikes(Fault::MissedInvalidation, rarely) {
                 state.cached.remove(&key);
