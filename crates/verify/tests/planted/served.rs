@@ -223,7 +223,8 @@ impl Served {
         }
     }
 
-    /// Blocks from here on leave the caches of all mounts, nearly always.
+    /// Blocks that were changed leave the caches of all mounts, nearly always. (A block is cached as far as the file reached, so
+    /// none changes when the file grows.)
     fn invalidate(&self, state: &mut State, inode: u64, from: u64, to: u64) {
         if !self.switch.is(Fault::MissedInvalidation) {
             return;
@@ -272,7 +273,7 @@ impl Served {
         self.grow(&mut state, inode, end)?;
         let bytes = state.bytes(inode)?;
         bytes[from..end].copy_from_slice(data);
-        self.invalidate(&mut state, inode, from as u64, u64::MAX);
+        self.invalidate(&mut state, inode, from as u64, end as u64);
         Ok(())
     }
 
@@ -298,11 +299,13 @@ impl Served {
         if size > state.bytes(inode)?.len() {
             self.grow(state, inode, size)?;
         } else {
-            let whole = state.bytes(inode)?.clone();
+            if self.switch.is(Fault::CutBytesReturn) {
+                let whole = state.bytes(inode)?.clone();
+                state.cut.insert(inode, whole);
+            }
             state.bytes(inode)?.truncate(size);
-            state.cut.insert(inode, whole);
+            self.invalidate(state, inode, size as u64, u64::MAX);
         }
-        self.invalidate(state, inode, 0, u64::MAX);
         Ok(())
     }
 
@@ -318,8 +321,8 @@ impl Served {
             let bytes = state.bytes(inode)?;
             let end = end.min(bytes.len());
             bytes[(from as usize).min(end)..end].fill(0);
+            self.invalidate(&mut state, inode, from, from + length);
         }
-        self.invalidate(&mut state, inode, 0, u64::MAX);
         Ok(())
     }
 
