@@ -7,6 +7,7 @@
 mod apps;
 mod daq;
 mod interleave;
+mod matrix;
 mod pileup;
 mod streams;
 
@@ -24,6 +25,7 @@ pub enum Load {
     Pileup(pileup::Pileup),
     Daq(daq::Daq),
     Apps(apps::Apps),
+    Matrix(matrix::Matrix),
 }
 
 /// The workloads of the GUPFS report and its companions, on any directory
@@ -43,6 +45,7 @@ macro_rules! each {
             Load::Pileup($of) => $does,
             Load::Daq($of) => $does,
             Load::Apps($of) => $does,
+            Load::Matrix($of) => $does,
         }
     };
 }
