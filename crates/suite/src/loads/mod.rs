@@ -10,6 +10,7 @@ mod interleave;
 mod matrix;
 mod pileup;
 mod streams;
+mod tiotest;
 
 use clap::{Parser, Subcommand};
 
@@ -26,6 +27,7 @@ pub enum Load {
     Daq(daq::Daq),
     Apps(apps::Apps),
     Matrix(matrix::Matrix),
+    Tiotest(tiotest::Tiotest),
 }
 
 /// The workloads of the GUPFS report and its companions, on any directory
@@ -46,6 +48,7 @@ macro_rules! each {
             Load::Daq($of) => $does,
             Load::Apps($of) => $does,
             Load::Matrix($of) => $does,
+            Load::Tiotest($of) => $does,
         }
     };
 }
