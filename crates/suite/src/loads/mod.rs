@@ -5,6 +5,7 @@
 //! Enter  at [`Load`].
 
 mod apps;
+mod bonnie;
 mod daq;
 mod interleave;
 mod matrix;
@@ -28,6 +29,7 @@ pub enum Load {
     Apps(apps::Apps),
     Matrix(matrix::Matrix),
     Tiotest(tiotest::Tiotest),
+    Bonnie(bonnie::Bonnie),
 }
 
 /// The workloads of the GUPFS report and its companions, on any directory
@@ -49,6 +51,7 @@ macro_rules! each {
             Load::Apps($of) => $does,
             Load::Matrix($of) => $does,
             Load::Tiotest($of) => $does,
+            Load::Bonnie($of) => $does,
         }
     };
 }
