@@ -68,6 +68,10 @@ impl Tool for Load {
         each!(self, load => load.np())
     }
 
+    fn np_otherwise(&self) -> usize {
+        each!(self, load => load.np_otherwise())
+    }
+
     fn check(&self) -> Outcome<()> {
         each!(self, load => load.check())
     }
@@ -80,6 +84,10 @@ impl Tool for Load {
 impl Tool for Suite {
     fn np(&self) -> Option<usize> {
         self.load.np()
+    }
+
+    fn np_otherwise(&self) -> usize {
+        self.load.np_otherwise()
     }
 
     fn check(&self) -> Outcome<()> {

@@ -47,7 +47,11 @@ impl Bonnie {
 
 impl Tool for Bonnie {
     fn np(&self) -> Option<usize> {
-        self.setting.np.or(Some(usize::from(self.seekers)))
+        self.setting.np
+    }
+
+    fn np_otherwise(&self) -> usize {
+        usize::from(self.seekers)
     }
 
     fn check(&self) -> Outcome<()> {

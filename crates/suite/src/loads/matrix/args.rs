@@ -88,7 +88,11 @@ fn twice(list: &[Size]) -> bool {
 
 impl Tool for Matrix {
     fn np(&self) -> Option<usize> {
-        self.setting.np.or(Some(usize::from(self.workers)))
+        self.setting.np
+    }
+
+    fn np_otherwise(&self) -> usize {
+        usize::from(self.workers)
     }
 
     fn check(&self) -> Outcome<()> {
