@@ -1,6 +1,6 @@
 //! # suite: the evaluation codes of the GUPFS report, for any directory or device
 //!
-//! Owns   mptio and what it stands on: processes in step, checked data, latencies; one folder a code.
+//! Owns   the codes, one folder each, and what they stand on: processes in step, checked data, latencies.
 //! Never  links, names or knows a file system under test; calls a partial result whole; leaves files of a failed run.
 //! Enter  at [`tool::main`], by the programs under `bin/`.
 //!
