@@ -72,7 +72,7 @@ test-long:
 	GUPFS_CLUSTER_CUTS=60 $(CARGO) test --workspace --test cluster power_cuts_of
 	GUPFS_CLUSTER_AWAY=30,300 $(CARGO) test --workspace --test cluster after_a_long_cut
 	GUPFS_CLUSTER_JUMPS=30 $(CARGO) test --workspace --test cluster wall_clocks
-	PLANTED_SECONDS=300 $(CARGO) test --workspace --test planted -- --nocapture
+	PLANTED_SECONDS=300 $(CARGO) test --workspace --test planted -- --nocapture --test-threads=1
 	VERIFY_SECONDS=600 $(CARGO) test --workspace --test local agrees_with_itself
 	GUPFS_CLUSTER_FILES=1000000 $(CARGO) test --workspace --test cluster a_thousand_sessions -- --nocapture
 
@@ -127,7 +127,8 @@ bench-suite:
 install: build
 	$(CARGO) build --release -p gupfs-suite $(SUITE)
 	install -D -m 755 "$(TARGET)/release/gupfs" "$(DESTDIR)$(PREFIX)/bin/gupfs"
-	install -m 755 -t "$(DESTDIR)$(PREFIX)/bin" "$(TARGET)/release/mptio" "$(TARGET)/release/mptsum" "$(TARGET)/release/metabench"
+	install -m 755 -t "$(DESTDIR)$(PREFIX)/bin" "$(TARGET)/release/mptio" "$(TARGET)/release/mptsum" "$(TARGET)/release/metabench" \
+		"$(TARGET)/release/pioraw" "$(TARGET)/release/mdmark"
 	install -d "$(DESTDIR)$(PREFIX)/share/man/man1"
 	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/lib/systemd/system" systemd/*.service
 	"$(TARGET)/release/gupfs" man --dir "$(DESTDIR)$(PREFIX)/share/man/man1"

@@ -35,7 +35,7 @@ fn help_lists_the_commands() {
                        losing anything
           config       Look at a configuration file
           doctor       Look at this machine and its kernel: what is missing, how to get it
-          bench        Measure: what the kernel's door costs on this machine
+          bench        Measure: file systems side by side, and what the kernel's door costs on this machine
           verify       Find out whether several mounts of one file system agree: random operations on all,
                        judged against POSIX
           completions  Print completions for a shell
@@ -137,6 +137,36 @@ fn help_of_check_tells_what_is_found_and_the_exit_codes() {
 }
 
 #[test]
+fn programs_of_the_suite_start_their_processes_under_bench() {
+    let dir = tempfile::tempdir().unwrap();
+    let work = dir.path().to_str().unwrap();
+    let mptio = ["-f", "1M", "-b", "64K", "-t", "1", "-d", work];
+    let report = said(&gupfs(
+        [&["bench", "mptio", "--np", "2"][..], &mptio].concat(),
+    ));
+    assert!(report.contains("NODE DETAILS"), "{report}");
+    let metabench = [
+        "bench",
+        "metabench",
+        "--np",
+        "3",
+        "-C",
+        "-c",
+        "20",
+        "-k",
+        "-w",
+        work,
+    ];
+    assert!(said(&gupfs(metabench)).contains("Create-C"));
+    let refused = gupfs(["bench", "mptio", "-b", "64Q", "-t", "1"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(
+        gupfs(["bench", "run", "no-such-plan"]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
 fn the_version_is_told_to_people_and_scripts() {
     assert!(said(&gupfs(["version"])).starts_with("gupfs 0."));
     let json: serde_json::Value =
@@ -169,7 +199,21 @@ fn every_command_has_a_manual_page() {
         .collect();
     pages.sort();
     expect![[r#"
+        gupfs-bench-apps.1
+        gupfs-bench-bonnie.1
+        gupfs-bench-daq.1
         gupfs-bench-door.1
+        gupfs-bench-interleave.1
+        gupfs-bench-matrix.1
+        gupfs-bench-mdmark.1
+        gupfs-bench-metabench.1
+        gupfs-bench-mptio.1
+        gupfs-bench-pileup.1
+        gupfs-bench-pioraw.1
+        gupfs-bench-plans.1
+        gupfs-bench-run.1
+        gupfs-bench-streams.1
+        gupfs-bench-tiotest.1
         gupfs-bench.1
         gupfs-check.1
         gupfs-completions.1

@@ -1,11 +1,24 @@
-//! The date and time in a report's file name.
+//! Date and time, in file names and in results.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `YYYYMMDD_HHMMSS` of now, in UTC.
 pub fn stamp() -> String {
+    show(now())
+}
+
+/// `YYYY-MM-DDTHH:MM:SSZ` of now.
+pub fn iso() -> String {
+    let stamp = stamp();
+    let (day, time) = (&stamp[..8], &stamp[9..]);
+    let day = [&day[..4], &day[4..6], &day[6..]].join("-");
+    let time = [&time[..2], &time[2..4], &time[4..]].join(":");
+    format!("{day}T{time}Z")
+}
+
+fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    show(now.map_or(0, |since| since.as_secs()))
+    now.map_or(0, |since| since.as_secs())
 }
 
 /// `YYYYMMDD_HHMMSS` of a number of seconds since 1970.

@@ -1,8 +1,9 @@
 //! # suite: the evaluation codes of the GUPFS report, for any directory or device
 //!
-//! Owns   the codes, one folder each, and what they stand on: processes in step, checked data, latencies.
+//! Owns   the codes, one folder each, and what they stand on: processes in step, checked data, latencies; plans that run them on
+//!        directories side by side, and reports.
 //! Never  links, names or knows a file system under test; calls a partial result whole; leaves files of a failed run.
-//! Enter  at [`tool::main`], by the programs under `bin/`.
+//! Enter  at [`tool::main`], by the programs under `bin/`; at [`bench_cli`] for all in one.
 //!
 //! The source is *The Global Unified Parallel File System (GUPFS) Project: FY 2002 Activities and Results*; docs/bench.md
 //! says for each workload which section describes it, and where we had to decide.
@@ -11,6 +12,7 @@
 #![allow(clippy::disallowed_methods)]
 
 pub mod amount;
+pub mod bench_cli;
 pub mod chance;
 mod cpu;
 pub mod date;
@@ -25,7 +27,10 @@ pub mod metabench;
 pub mod mptio;
 pub mod output;
 pub mod pioraw;
+pub mod plan;
 pub mod procs;
+pub mod published;
+pub mod results;
 pub mod setting;
 mod signals;
 pub mod space;

@@ -1,8 +1,13 @@
 //! Signals that end a program, taken in order by one thread.
 //!
-//! Unsafe: the C library's signal sets are out-parameters; each is initialised before it is read.
+//! Unsafe: the C library's signal sets are out-parameters; each is initialised before it is read. What a new process does
+//! before its program begins may only call what is safe after fork(2): sigmask and prctl are.
 
 use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// What a terminal, a batch system or mpirun sends to end a job.
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
@@ -35,4 +40,18 @@ pub fn on_ending(mut then: impl FnMut(i32) + Send + 'static) {
             }
         }
     });
+}
+
+/// Lets the signals that [`on_ending`] took through to a program that is started, which inherits the mask; and ends it if this
+/// process is killed.
+pub fn let_through(command: &mut Command) {
+    let set = ending();
+    let before = move || {
+        // SAFETY: the set is initialised, and the former mask is not asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut()) };
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        Ok(())
+    };
+    // SAFETY: it makes two system calls and touches no memory of other threads.
+    unsafe { command.pre_exec(before) };
 }

@@ -37,13 +37,17 @@ pub fn main<T: Tool + Parser>() -> ExitCode {
             return ExitCode::from(error.exit_code() as u8);
         }
     };
-    let code = start(tool).unwrap_or_else(|trouble| {
+    ExitCode::from(run(tool, T::command().get_name()))
+}
+
+/// A program of this name whose arguments were read: the exit code. Processes of its own are started with this process's arguments.
+pub fn run<T: Tool>(tool: T, name: &str) -> u8 {
+    start(tool).unwrap_or_else(|trouble| {
         if started_as() == 0 {
-            eprintln!("{}: {trouble}", T::command().get_name());
+            eprintln!("{name}: {trouble}");
         }
         trouble.exit_code()
-    });
-    ExitCode::from(code)
+    })
 }
 
 /// Checks, starts the processes and runs: the exit code.

@@ -227,3 +227,31 @@ fn close_to_open_lets_a_write_take_effect_as_late_as_its_close_and_no_later() {
     assert_eq!(findings(Model::CloseToOpen, 15), 1);
     assert_eq!(findings(Model::Posix, 30), 1);
 }
+
+/// A record's place is known from who read it: were the read left out, the append alone would look like a contradiction.
+#[test]
+fn a_finding_about_a_log_keeps_the_read_that_tells_where_the_records_are() {
+    let log = |worker, number, call, time: u64, answer| Record {
+        subject: Subject::Log(0),
+        ..record(worker, number, call, time, time + 5, answer)
+    };
+    let mut records: Vec<Record> = (0..15)
+        .map(|n| {
+            let append = Call::Append { tag: tag::of(0, n) };
+            log(0, n, append, 10 * u64::from(n), Answer::Done)
+        })
+        .collect();
+    // The last one took the place of the one before.
+    let mut seen: Vec<u64> = (0..15).map(|n| tag::of(0, n)).collect();
+    seen.swap(13, 14);
+    records.push(log(1, 0, Call::ReadLog, 1000, Answer::Log(seen)));
+    let history = History {
+        records,
+        ..History::default()
+    };
+    let judgement = judge(&history, Model::Posix, Bound::default());
+    let [finding] = &judgement.findings[..] else {
+        panic!("{judgement:?}");
+    };
+    assert!(finding.records.contains(&15), "{finding:?}");
+}

@@ -1,12 +1,17 @@
-//! `gupfs bench`: how fast this machine is, layer by layer.
+//! `gupfs bench`: how fast file systems are, and this machine, layer by layer. The evaluation of file systems is in the room
+//! `suite`, the measurements of our own layers in `bench`.
 
+use super::itself;
 use crate::exit::{Exit, Outcome, Trouble};
 use clap::Subcommand;
 use gupfs_bench::door;
+use gupfs_suite::bench_cli;
 
-/// Measure: what the kernel's door costs on this machine
+/// Measure: file systems side by side, and what the kernel's door costs on this machine
 #[derive(Subcommand)]
 pub enum Bench {
+    #[command(flatten)]
+    Suite(bench_cli::Bench),
     Door(door::Door),
     #[command(hide = true)]
     DoorServer(door::Server),
@@ -17,6 +22,7 @@ pub enum Bench {
 impl Bench {
     pub fn run(self) -> Outcome<Exit> {
         let measured = match self {
+            Bench::Suite(suite) => return run_suite(suite),
             Bench::Door(door) => door.run(),
             Bench::DoorServer(server) => server.run(),
             Bench::DoorProgram(program) => program.run(),
@@ -25,4 +31,13 @@ impl Bench {
             .map(|()| Exit::Fine)
             .map_err(|error| Trouble::new(format!("{error:#}")))
     }
+}
+
+/// The suite says itself what went wrong.
+fn run_suite(suite: bench_cli::Bench) -> Outcome<Exit> {
+    Ok(match suite.run(itself::words("bench")?) {
+        0 => Exit::Fine,
+        2 => Exit::Unusable,
+        _ => Exit::Failed,
+    })
 }

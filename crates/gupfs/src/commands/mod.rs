@@ -11,6 +11,7 @@ pub mod config;
 pub mod df;
 pub mod doctor;
 pub mod guardian;
+mod itself;
 pub mod layout;
 pub mod man;
 pub mod mds;

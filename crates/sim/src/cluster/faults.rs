@@ -36,7 +36,9 @@ pub fn start(site: &Arc<Site>, dice: &FakeDice) -> Vec<gupfs_world::Task<()>> {
     }
     let (one, throws) = (site.clone(), dice.fork());
     if calm != 1 {
-        tasks.push(site.spawn("object faults", async move { objects(one, throws).await }));
+        tasks.push(site.spawn("object faults", async move {
+            objects(one, throws, calm != 2).await
+        }));
     }
     let (one, throws) = (site.clone(), dice.fork());
     tasks.push(site.spawn("net faults", async move { net(one, throws).await }));
@@ -81,7 +83,7 @@ async fn metadata(site: Arc<Site>, dice: FakeDice) {
     }
 }
 
-async fn objects(site: Arc<Site>, dice: FakeDice) {
+async fn objects(site: Arc<Site>, dice: FakeDice, ends_clients: bool) {
     let cuts_power = dice.one_in(2);
     loop {
         site.sleep(millis(&dice, 12_000)).await;
@@ -107,7 +109,18 @@ async fn objects(site: Arc<Site>, dice: FakeDice) {
             1 if cuts_power => {
                 let stores: Vec<&Store> = oss.targets.iter().map(|target| &target.store).collect();
                 die(&site, &stores, &dice).await;
+                let client = dice.below(2 * site.machines.len() as u64) as usize;
+                // A client of the same room: what it held and had not synced is lost with it.
+                let with_it = ends_clients && site.machines.get(client).is_some_and(|it| it.take());
+                if with_it {
+                    site.say(format_args!("c{client} loses power"));
+                    site.watch.saw("power cut of a client and an object server");
+                    site.machines[client].end().await;
+                }
                 restart_objects(&site, which, &dice, true).await;
+                if with_it {
+                    site.machines[client].start();
+                }
             }
             2 => {
                 site.say(format_args!("a disk of oss{which} is nearly full"));
@@ -270,6 +283,9 @@ async fn clients(site: Arc<Site>, dice: FakeDice) {
             site.watch.saw("clock jump");
             host.jump(seconds);
             continue;
+        }
+        if !machine.take() {
+            continue; // it is down
         }
         site.say(format_args!("c{which} is killed"));
         site.watch.saw("kill of a client");

@@ -11,6 +11,7 @@ use gupfs_world::fake::{FakeDice, FakeNet, FakeWorld};
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -21,6 +22,8 @@ pub struct Machine {
     now: Mutex<Life>,
     /// Another lives, or none. (Not tokio's `watch`: it wakes in an order of its own chance.)
     changed: Notify,
+    /// Whoever took it down starts it again.
+    is_down: AtomicBool,
 }
 
 /// The client that lives on the host, if one does.
@@ -52,11 +55,13 @@ impl Machine {
             process: Mutex::new(None),
             now: Mutex::default(),
             changed: Notify::new(),
+            is_down: AtomicBool::new(true),
         }
     }
 
     /// Begins to start: there is a client when it has found the metadata server.
     pub fn start(self: &Arc<Self>) {
+        self.is_down.store(false, SeqCst);
         let world = self.host.world();
         *self.process.lock() = Some(world.clone());
         let machine = self.clone();
@@ -148,6 +153,11 @@ impl Machine {
             () = self.died(life) => Err(Failure::Killed),
             answer = call => Ok(answer?),
         }
+    }
+
+    /// To be ended, and started again by the caller alone; false if somebody else does that already.
+    pub fn take(&self) -> bool {
+        !self.is_down.swap(true, SeqCst)
     }
 
     /// The process ends without a word.

@@ -3,7 +3,7 @@
 use gupfs_sim::{cluster, seeds};
 
 /// At least so often in a run of the usual length.
-const RARE: [(&str, u64); 20] = [
+const RARE: [(&str, u64); 22] = [
     ("answered change asked again", 4),
     ("change answered by a former life asked again", 15),
     ("clock jump", 15),
@@ -17,11 +17,13 @@ const RARE: [(&str, u64); 20] = [
     ("kill of a client", 40),
     ("look at another's bytes", 200),
     ("object write delivered twice", 40),
+    ("power cut of a client and an object server", 2),
     ("power cut of an object server", 15),
     ("power cut of the metadata server", 20),
     ("read of a file without a name", 40),
     ("recall crossed a restart", 30),
     ("session ended", 8),
+    ("sync of another's bytes", 100),
     ("torn log record", 1),
     ("unsynced bytes at a power cut", 200),
 ];

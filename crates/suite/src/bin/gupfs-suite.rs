@@ -1,7 +1,30 @@
-//! `gupfs-suite`: the workloads that are no programs of their own, as subcommands.
+//! `gupfs-suite`: all of the suite in one program, for hosts without `gupfs`, whose `gupfs bench` has the same commands.
 
 use std::process::ExitCode;
 
+use clap::Parser;
+use gupfs_suite::bench_cli::Bench;
+
+/// Evaluate file systems: workloads on directories side by side, and reports
+#[derive(Parser)]
+#[command(
+    name = "gupfs-suite",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+struct Suite {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
 fn main() -> ExitCode {
-    gupfs_suite::tool::main::<gupfs_suite::loads::Suite>()
+    let suite = Suite::parse();
+    match std::env::current_exe() {
+        Ok(itself) => ExitCode::from(suite.bench.run(vec![itself.into_os_string()])),
+        Err(error) => {
+            eprintln!("gupfs-suite: it is not known where this program lies: {error}");
+            ExitCode::from(2)
+        }
+    }
 }

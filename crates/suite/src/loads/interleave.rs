@@ -12,8 +12,6 @@ use crate::tool::Tool;
 use crate::trouble::Outcome;
 
 /// Streams that write and read every Nth record of one file, for a range of record sizes and numbers of streams
-///
-/// For example: gupfs-suite interleave -n 1,2,4,8,16,32,64,128 -b 64K,1M -F 1G -d /mnt/x
 #[derive(Args, Clone, Debug)]
 pub struct Interleave {
     #[command(flatten)]

@@ -13,31 +13,55 @@ mod pileup;
 mod streams;
 mod tiotest;
 
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 
 use crate::procs::Procs;
-use crate::tool::{Tool, start};
+use crate::tool::Tool;
 use crate::trouble::Outcome;
 
 /// A workload and its flags.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Load {
-    Streams(streams::Streams),
-    Interleave(interleave::Interleave),
-    Pileup(pileup::Pileup),
-    Daq(daq::Daq),
-    Apps(apps::Apps),
-    Matrix(matrix::Matrix),
-    Tiotest(tiotest::Tiotest),
-    Bonnie(bonnie::Bonnie),
-}
+    #[command(after_help = "Example:
+  gupfs bench streams -n 1,4,10,20 -b 32K,64K,256K,1M -F 1G -d /mnt/x
 
-/// The workloads of the GUPFS report and its companions, on any directory
-#[derive(Parser, Clone, Debug)]
-#[command(name = "gupfs-suite", version)]
-pub struct Suite {
-    #[command(subcommand)]
-    load: Load,
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Streams(streams::Streams),
+    #[command(after_help = "Example:
+  gupfs bench interleave -n 1,2,4,8,16,32,64,128 -b 64K,1M -F 1G -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Interleave(interleave::Interleave),
+    #[command(after_help = "Example:
+  gupfs bench pileup --files 64 -f 2G -n 1,2,4,8,16,32 -t 60 -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Pileup(pileup::Pileup),
+    #[command(after_help = "Example:
+  gupfs bench daq -w 8 -r 8 -f 1G -t 300 --influx 300 -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Daq(daq::Daq),
+    #[command(after_help = "Example:
+  gupfs bench apps -p checkpoint,nwchem-sf -n 8 -f 1G --sync -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Apps(apps::Apps),
+    #[command(after_help = "Example:
+  gupfs bench matrix -s 64M,2G -b 4K,64K,1M,16M -T write,read,reread -n 4 -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Matrix(matrix::Matrix),
+    #[command(after_help = "Example:
+  gupfs bench tiotest -t 8 -f 256M -b 4K -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Tiotest(tiotest::Tiotest),
+    #[command(after_help = "Example:
+  gupfs bench bonnie -f 8G -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Bonnie(bonnie::Bonnie),
 }
 
 /// The same for every workload: which one it is does not matter.
@@ -57,9 +81,18 @@ macro_rules! each {
 }
 
 impl Load {
-    /// Starts the processes and runs: the exit code. The program may start itself again with the same arguments.
-    pub fn run(self) -> Outcome<u8> {
-        start(self)
+    /// As one types it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Load::Streams(_) => "streams",
+            Load::Interleave(_) => "interleave",
+            Load::Pileup(_) => "pileup",
+            Load::Daq(_) => "daq",
+            Load::Apps(_) => "apps",
+            Load::Matrix(_) => "matrix",
+            Load::Tiotest(_) => "tiotest",
+            Load::Bonnie(_) => "bonnie",
+        }
     }
 }
 
@@ -78,23 +111,5 @@ impl Tool for Load {
 
     fn run(self, procs: &mut Procs) -> Outcome<()> {
         each!(self, load => load.run(procs))
-    }
-}
-
-impl Tool for Suite {
-    fn np(&self) -> Option<usize> {
-        self.load.np()
-    }
-
-    fn np_otherwise(&self) -> usize {
-        self.load.np_otherwise()
-    }
-
-    fn check(&self) -> Outcome<()> {
-        self.load.check()
-    }
-
-    fn run(self, procs: &mut Procs) -> Outcome<()> {
-        Tool::run(self.load, procs)
     }
 }

@@ -29,6 +29,14 @@ pub trait Spec {
     fn worth_showing(&self) -> usize {
         12
     }
+    /// What is known from these acts alone, for a model that knows something from all of them. None: it does not.
+    fn known_by<'a>(&self, _acts: impl Iterator<Item = &'a Self::Act>) -> Option<Self>
+    where
+        Self: Sized,
+        Self::Act: 'a,
+    {
+        None
+    }
     /// Whether a change that may or may not happen can be forgotten, as none of these acts could need it.
     fn needless<'a>(
         &self,

@@ -4,7 +4,7 @@
 //! invented: it is made *optional* instead, happening any time or never, which only allows more. What still cannot happen
 //! then proves the finding without it. (A value that nobody sees any more is left out of a register altogether.)
 
-use super::search::{Bound, Found, Spec, Timed, quiet_moments, search_counting};
+use super::search::{Bound, Found, Spec, Timed, quiet_moments, search, search_counting};
 
 /// What is tried for one smaller history. Beyond it the smaller one is not taken.
 const TRY: Bound = Bound {
@@ -40,7 +40,7 @@ pub fn shrink<S: Spec>(
 where
     S::Act: Clone,
 {
-    let (end, mut from) = (acts[fails].end.unwrap_or(u64::MAX), 0);
+    let (end, mut from) = (enough(spec, initial, acts, fails), 0);
     let mut state = initial.clone();
     let mut before: Vec<Timed<S::Act>> = acts
         .iter()
@@ -69,6 +69,33 @@ where
         initial: shrink.initial,
         begins_later: from > 0,
     }
+}
+
+/// Until when acts must be looked at: to the end of the one that fails, or, where a model knows something from later acts, to
+/// the end of those that tell it.
+fn enough<S: Spec>(spec: &S, initial: &S::State, acts: &[Timed<S::Act>], fails: usize) -> u64
+where
+    S::Act: Clone,
+{
+    let end = acts[fails].end.unwrap_or(u64::MAX);
+    let contradicts = |end: u64| {
+        let acts: Vec<_> = acts
+            .iter()
+            .filter(|act| act.start <= end)
+            .cloned()
+            .collect();
+        let known = spec.known_by(acts.iter().map(|act| &act.act))?;
+        let found = search(&known, initial.clone(), &acts, TRY);
+        Some(matches!(found, Found::Disagrees { .. }))
+    };
+    if contradicts(end).unwrap_or(true) {
+        return end;
+    }
+    let mut ends: Vec<u64> = acts.iter().map(|act| act.end.unwrap_or(u64::MAX)).collect();
+    ends.retain(|later| *later > end);
+    ends.sort_unstable();
+    let first = ends.partition_point(|end| contradicts(*end) == Some(false));
+    ends.get(first).copied().unwrap_or(u64::MAX)
 }
 
 impl<S: Spec> Shrink<'_, S>
@@ -111,7 +138,10 @@ where
                 .needless(&write.act, acts.iter().map(|act| &act.act))
         });
         let all: Vec<_> = acts.iter().chain(&optional).cloned().collect();
-        let (found, visited) = search_counting(self.spec, self.initial.clone(), &all, TRY);
+        // What only those told that are gone would be a contradiction that nobody sees.
+        let known = self.spec.known_by(all.iter().map(|act| &act.act));
+        let spec = known.as_ref().unwrap_or(self.spec);
+        let (found, visited) = search_counting(spec, self.initial.clone(), &all, TRY);
         self.cost += visited + all.len();
         if !matches!(found, Found::Disagrees { .. }) {
             return false;

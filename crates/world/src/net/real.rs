@@ -4,6 +4,7 @@ use crate::busy_poll;
 use bytes::BytesMut;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::sync::Arc;
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 
 pub async fn listen(address: &str) -> Result<Listener> {
@@ -56,7 +57,7 @@ impl Stream {
     pub async fn read(&self, into: &mut BytesMut) -> Result<usize> {
         loop {
             self.0.stream.readable().await?;
-            match self.0.stream.try_read_buf(into) {
+            match self.try_read(into) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Ok(bytes) => {
                     busy_poll::heard(bytes);
@@ -65,6 +66,22 @@ impl Stream {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// A read that leaves room has taken all there was: the next one waits, and does not ask the kernel first.
+    fn try_read(&self, into: &mut BytesMut) -> Result<usize> {
+        let (stream, room) = (&self.0.stream, into.capacity() - into.len());
+        let mut all = None;
+        let some = stream.try_io(Interest::READABLE, || {
+            let bytes = stream.try_read_buf(into)?;
+            if (1..room).contains(&bytes) {
+                all = Some(bytes);
+                // How one tells the runtime that nothing is left.
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            Ok(bytes)
+        });
+        all.map_or(some, Ok)
     }
 
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {

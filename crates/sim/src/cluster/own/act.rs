@@ -535,6 +535,10 @@ impl Own {
         }
         self.site.watch.saw("fsync that told of a loss");
         if let Some(known) = self.contents.get_mut(&ino) {
+            // Its client does not know that another synced what it wrote, and says that it may be lost.
+            if self.synced_by_others.contains(&ino) && !known.is_unsynced() {
+                return;
+            }
             assert!(
                 known.is_unsynced(),
                 "c{} hears of a loss in {ino}, where all was synced",
@@ -548,6 +552,7 @@ impl Own {
     /// Its bytes and all names survive a power cut from now on; `in_peace`: none came meanwhile.
     fn has_synced(&mut self, ino: InodeId, in_peace: bool) {
         let now = self.site.troubles.cuts();
+        self.synced_by_others.remove(&ino);
         if let Some(known) = self.contents.get_mut(&ino) {
             known.synced_if_answered();
         }

@@ -21,7 +21,7 @@ use gupfs_world::fake::FakeDice;
 use names::Names;
 pub use names::Tree;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub struct Published {
     pub dir: InodeId,
     pub names: Eras<Tree>,
     pub bytes: BTreeMap<InodeId, Eras<Arc<Vec<u8>>>>,
+    /// Files that another program synced, and what was in them all that time: not yet noticed by the program itself.
+    pub synced: Vec<(InodeId, Arc<Vec<u8>>)>,
     /// Something was not answered, or may be lost: nobody else can judge.
     pub unsure: bool,
     /// Rises with each look of the program itself.
@@ -58,6 +60,8 @@ pub struct Own {
     /// Power cuts that it has judged.
     cuts: Cuts,
     must_look: bool,
+    /// Files that another program synced since this one did so last: its client does not know of it.
+    synced_by_others: BTreeSet<InodeId>,
     /// What was held is another session's, or nobody's, since the last look, and an object server lost power some time.
     holds_no_more: bool,
     shown: Arc<Mutex<Published>>,
@@ -102,6 +106,7 @@ impl Own {
             dir,
             names: Eras::since(0, Tree::new()),
             bytes: BTreeMap::new(),
+            synced: Vec::new(),
             unsure: false,
             looks: 0,
             cuts: site.troubles.cuts(),
@@ -118,6 +123,7 @@ impl Own {
             session: SessionId(0),
             cuts: site.troubles.cuts(),
             must_look: false,
+            synced_by_others: BTreeSet::new(),
             holds_no_more: false,
             shown: Arc::new(Mutex::new(shown)),
         }
@@ -142,6 +148,7 @@ impl Own {
                 client: &client,
                 life,
             };
+            self.notice_syncs();
             self.meet(&with);
             if self.must_look && !(self.dice.one_in(3) && self.fsync_blindly(&with).await) {
                 self.look(&with).await;
@@ -151,6 +158,7 @@ impl Own {
         }
         self.must_look = true;
         while self.must_look {
+            self.notice_syncs();
             let (life, client) = machine.alive().await;
             let with = With {
                 client: &client,
@@ -191,6 +199,20 @@ impl Own {
         }
         if self.must_look {
             self.shown.lock().unsure = true;
+        }
+    }
+
+    /// What others synced is durable, whoever wrote it.
+    fn notice_syncs(&mut self) {
+        let synced = std::mem::take(&mut self.shown.lock().synced);
+        for (ino, bytes) in synced {
+            if let Some(known) = self.contents.get_mut(&ino)
+                && known.bytes() == bytes.as_slice()
+            {
+                self.site.watch.saw("sync of another's bytes");
+                known.synced_if_answered();
+                self.synced_by_others.insert(ino);
+            }
         }
     }
 

@@ -3,8 +3,13 @@
 use super::{Sharer, With};
 use crate::cluster::machine::Failure;
 use crate::cluster::own::{Tree, both_ways, flags, me};
-use gupfs_client::{EntryName, ReadHow};
+use crate::cluster::troubles::Cuts;
+use gupfs_client::{EntryName, OpenFile, ReadHow};
 use gupfs_proto::{InodeId, Refusal};
+use std::sync::Arc;
+
+/// How often the other program has looked, and the power cuts it has judged: if they are as before, so is what it knows.
+type Sure = (u64, Cuts);
 
 /// More than any file has.
 const ALL: u64 = 1 << 20;
@@ -24,7 +29,7 @@ impl Sharer {
     }
 
     /// The looks of the other program so far, if what it knows is sure.
-    fn is_sure(&self, number: usize) -> Option<(u64, crate::cluster::troubles::Cuts)> {
+    fn is_sure(&self, number: usize) -> Option<Sure> {
         let (shown, cuts) = (self.others[number].lock(), self.site.troubles.cuts());
         (!shown.unsure && shown.cuts == cuts).then_some((shown.looks, cuts))
     }
@@ -80,6 +85,9 @@ impl Sharer {
             Err(Failure::Refused(Refusal::Stale | Refusal::NotFound)) => return,
             Err(failure) => return self.excuse("peek", &failure, since, false),
         };
+        if self.dice.one_in(2) {
+            self.sync_for(with, number, &file, sure).await;
+        }
         let begun = self.site.moment();
         let read = with.client.read(&file, 0, ALL, ReadHow::default());
         let read = self.call(with, read).await;
@@ -116,13 +124,30 @@ impl Sharer {
             return;
         }
         for (at, byte) in found.iter().enumerate() {
-            let as_in =
-                |state: &&std::sync::Arc<Vec<u8>>| state.get(at).copied().unwrap_or(0) == *byte;
+            let as_in = |state: &&Arc<Vec<u8>>| state.get(at).copied().unwrap_or(0) == *byte;
             assert!(
                 states.iter().any(as_in),
                 "c{} sees byte {at} of {ino} of c{number} as {byte}, which it was not in this time",
                 self.machine
             );
+        }
+    }
+    /// Syncs another's file: what it held all that time survives a power cut, and its writer counts on it.
+    async fn sync_for(&mut self, with: With<'_>, number: usize, file: &Arc<OpenFile>, sure: Sure) {
+        let (since, begun) = (self.site.millis(), self.site.moment());
+        let synced = self.call(with, with.client.fsync(file, false)).await;
+        let now = self.site.moment();
+        if let Err(failure) = synced {
+            return self.excuse("fsync of another's file", &failure, since, true);
+        }
+        if self.is_sure(number) != Some(sure) {
+            return;
+        }
+        let mut shown = self.others[number].lock();
+        let states = shown.bytes.get(&file.ino());
+        if let Some([state]) = states.and_then(|eras| eras.between(begun, now)).as_deref() {
+            let state = Arc::clone(state);
+            shown.synced.push((file.ino(), state));
         }
     }
 }

@@ -11,8 +11,6 @@ use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
 
 /// The I/O of applications: checkpoint and restart, NWChem's three modes, training, BT-IO and FLASH
-///
-/// For example: gupfs-suite apps -p checkpoint,nwchem-sf -n 8 -f 1G --sync -d /mnt/x
 #[derive(Args, Clone, Debug)]
 pub struct Apps {
     /// Patterns, one after the other [default: all that -n allows]

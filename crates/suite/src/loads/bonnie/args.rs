@@ -9,8 +9,6 @@ use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
 
 /// One file: written and read byte by byte and in chunks, rewritten, and sought in by several processes; with CPU times
-///
-/// For example: gupfs-suite bonnie -f 8G -d /mnt/x
 #[derive(Args, Clone, Debug)]
 pub struct Bonnie {
     /// Bytes of the file

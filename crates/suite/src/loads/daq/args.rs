@@ -9,8 +9,6 @@ use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
 
 /// A data buffer: writers leave files, readers read and remove each; influx and outflux in balance
-///
-/// For example: gupfs-suite daq -w 8 -r 8 -f 1G -t 300 --influx 300 -d /mnt/x
 #[derive(Args, Clone, Debug)]
 pub struct Daq {
     /// Processes that write

@@ -10,8 +10,6 @@ use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
 
 /// Iozone's tests for every record size and file size
-///
-/// For example: gupfs-suite matrix -s 64M,2G -b 4K,64K,1M,16M -T write,read,reread -n 4 -d /mnt/x
 #[derive(Args, Clone, Debug)]
 pub struct Matrix {
     /// File sizes

@@ -9,8 +9,6 @@ use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
 
 /// A growing number of readers, each reading 50 to 60 KB at random places of a large file
-///
-/// For example: gupfs-suite pileup --files 64 -f 2G -n 1,2,4,8,16,32 -t 60 -d /mnt/x
 #[derive(Args, Clone, Debug)]
 pub struct Pileup {
     /// Files that are prepared

@@ -10,8 +10,6 @@ use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
 
 /// Sequential streams side by side, as with many lmdd: 1 to N streams, first and second run
-///
-/// For example: gupfs-suite streams -n 1,4,10,20 -b 32K,64K,256K,1M -F 1G -d /mnt/x
 #[derive(Args, Clone, Debug)]
 pub struct Streams {
     #[command(flatten)]

@@ -9,8 +9,6 @@ use crate::tool::{Tool, refuse};
 use crate::trouble::Outcome;
 
 /// Threads at once, each on a file of its own: write, random write, read, random read
-///
-/// For example: gupfs-suite tiotest -t 8 -f 256M -b 4K -d /mnt/x
 #[derive(Args, Clone, Debug)]
 pub struct Tiotest {
     /// Threads, all in one process unless --np says otherwise

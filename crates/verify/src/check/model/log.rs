@@ -19,6 +19,21 @@ pub enum Act {
     Records(usize),
 }
 
+impl Log {
+    /// As these acts tell it.
+    pub fn of<'a>(acts: impl Iterator<Item = &'a Act>) -> Log {
+        let mut position: Map<u64, usize> = Map::default();
+        for act in acts {
+            if let Act::Is(tags) = act {
+                for (at, tag) in tags.iter().enumerate() {
+                    position.entry(*tag).or_insert(at);
+                }
+            }
+        }
+        Log { position }
+    }
+}
+
 impl Spec for Log {
     type State = Vec<u64>;
     type Act = Act;
@@ -43,5 +58,9 @@ impl Spec for Log {
 
     fn mask(&self, _: &Act) -> u32 {
         1
+    }
+
+    fn known_by<'a>(&self, acts: impl Iterator<Item = &'a Act>) -> Option<Log> {
+        Some(Log::of(acts))
     }
 }

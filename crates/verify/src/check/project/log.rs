@@ -4,7 +4,6 @@
 
 use super::during::During;
 use super::{Ended, Of, Parts, ended, timed};
-use crate::check::Map;
 use crate::check::model::log::{Act, Log};
 use crate::check::part::Piece;
 use crate::history::{Answer, Call};
@@ -15,7 +14,6 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
         (record.call == Call::CutLog).then_some(())
     });
     let mut acts = Vec::new();
-    let mut position: Map<u64, usize> = Map::default();
     for (index, record) in &of.records {
         let beside_cut = || cuts.beside(record).next().is_some();
         let act = match (&record.call, &record.answer) {
@@ -26,12 +24,7 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
                 parts.permitted += 1;
                 continue;
             }
-            (Call::ReadLog, Answer::Log(tags)) => {
-                for (at, tag) in tags.iter().enumerate() {
-                    position.entry(*tag).or_insert(at);
-                }
-                Act::Is(tags.clone())
-            }
+            (Call::ReadLog, Answer::Log(tags)) => Act::Is(tags.clone()),
             (Call::LogSize, Answer::Size(size)) => Act::Records(records(*size)),
             _ => continue,
         };
@@ -39,7 +32,7 @@ pub(super) fn add(of: &Of, parts: &mut Parts) {
     }
     parts.parts.push(Box::new(Piece {
         about: format!("the records of {}", subject_path(of.subject)),
-        spec: Log { position },
+        spec: Log::of(acts.iter().map(|timed| &timed.act)),
         initial: Vec::new(),
         acts,
     }));

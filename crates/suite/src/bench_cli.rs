@@ -1,0 +1,108 @@
+//! The suite as commands of one program.
+
+use std::ffi::OsString;
+
+use clap::Subcommand;
+
+use crate::loads::Load;
+use crate::mdmark::Mdmark;
+use crate::metabench::Metabench;
+use crate::mptio::Mptio;
+use crate::pioraw::Pioraw;
+use crate::plan::{Itself, Plans, Run};
+use crate::tool;
+
+/// Commands of the suite. Their help has examples for `gupfs bench`.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Bench {
+    #[command(after_help = "Examples:
+  gupfs bench run quick --target local=/var/tmp --target nfs=/mnt/nfs
+  gupfs bench run seeds --target local=/var/tmp --out seeds.jsonl --only metadata
+  gupfs bench run my-plan.toml --out new.jsonl --compare old.jsonl
+  gupfs bench run my-plan.toml --out new.jsonl --resume
+
+Results are written as each run ends. Ctrl-C or SIGTERM ends the running program, cleans up and keeps them. Caches are dropped \
+between runs if this runs as root. docs/bench.md says what a plan may hold.
+
+Exit codes: 0 all runs ended well · 1 some failed, or it was interrupted · 2 the plan or the arguments are wrong")]
+    Run(Run),
+    #[command(after_help = "Examples:
+  gupfs bench plans
+  gupfs bench plans quick > my-plan.toml
+
+Exit codes: 0 listed · 2 there is no such plan")]
+    Plans(Plans),
+    #[command(after_help = "Example:
+  gupfs bench mptio --np 4 -G -f 64M -b 256K -t 2 -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Mptio(Mptio),
+    #[command(after_help = "Example:
+  gupfs bench metabench --np 4 -C -S -k -w /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Metabench(Metabench),
+    #[command(after_help = "Example:
+  gupfs bench pioraw --np 4 -f 256M -t 120 -b 4K,64K,1M -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Pioraw(Pioraw),
+    #[command(after_help = "Examples:
+  gupfs bench mdmark --scan /home --profile home.json
+  gupfs bench mdmark --profile home.json --np 8 -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Mdmark(Mdmark),
+    #[command(flatten)]
+    Load(Load),
+}
+
+/// The programs among them, which plans may name.
+const PROGRAMS: [&str; 12] = [
+    "mptio",
+    "metabench",
+    "pioraw",
+    "mdmark",
+    "streams",
+    "interleave",
+    "pileup",
+    "daq",
+    "apps",
+    "matrix",
+    "tiotest",
+    "bonnie",
+];
+
+impl Bench {
+    /// The exit code. `words` start the program as far as the command: the executable, and what stands before `run`. To be
+    /// called before threads are started.
+    pub fn run(self, words: Vec<OsString>) -> u8 {
+        let itself = Itself {
+            words,
+            programs: PROGRAMS.map(String::from).to_vec(),
+        };
+        match self {
+            Bench::Run(run) => said("run", run.run(&itself)),
+            Bench::Plans(plans) => {
+                plans.run();
+                0
+            }
+            Bench::Mptio(mptio) => tool::run(mptio, "mptio"),
+            Bench::Metabench(metabench) => tool::run(metabench, "metabench"),
+            Bench::Pioraw(pioraw) => tool::run(pioraw, "pioraw"),
+            Bench::Mdmark(mdmark) => tool::run(mdmark, "mdmark"),
+            Bench::Load(load) => {
+                let name = load.name();
+                tool::run(load, name)
+            }
+        }
+    }
+}
+
+/// What a command ended with: trouble is said.
+fn said(command: &str, ended: crate::trouble::Outcome<u8>) -> u8 {
+    ended.unwrap_or_else(|trouble| {
+        eprintln!("{command}: {trouble}");
+        trouble.exit_code()
+    })
+}

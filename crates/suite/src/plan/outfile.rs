@@ -1,0 +1,79 @@
+//! The file that results are written to, a line as each run ends.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::file::Plan;
+use crate::results::{Header, Line, Results};
+use crate::trouble::{Doing, Outcome, Trouble};
+
+pub struct OutFile {
+    pub path: PathBuf,
+    file: File,
+    /// All that is in it.
+    pub results: Results,
+}
+
+impl OutFile {
+    pub fn create(path: &Path) -> Outcome<OutFile> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path);
+        let file = file.map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Trouble::asked(format!(
+                "{} exists: give --resume to go on with it, or another --out",
+                path.display()
+            )),
+            _ => Trouble::met(format!("cannot make {}: {error}", path.display())),
+        })?;
+        Ok(OutFile {
+            path: path.to_path_buf(),
+            file,
+            results: Results::default(),
+        })
+    }
+
+    /// Goes on behind what is there. What an interrupted write left of a line is cut off.
+    pub fn resume(path: &Path, plan: &Plan, machine: &crate::results::Machine) -> Outcome<OutFile> {
+        let results = Results::read(path)?;
+        if let Some(header) = results.headers.last() {
+            if header.plan != *plan {
+                return Err(Trouble::asked(format!(
+                    "{} was begun with another plan, targets or values: give the same, or another --out",
+                    path.display()
+                )));
+            }
+            if header.machine != *machine {
+                return Err(Trouble::asked(format!(
+                    "{} was begun on another machine or kernel ({}, {}): its figures and new ones do not belong together; give \
+                     another --out, and --compare",
+                    path.display(),
+                    header.machine.host,
+                    header.machine.kernel
+                )));
+            }
+        }
+        let file = OpenOptions::new()
+            .append(true)
+            .open(path)
+            .doing("write to", path)?;
+        file.set_len(results.whole).doing("write to", path)?;
+        Ok(OutFile {
+            path: path.to_path_buf(),
+            file,
+            results,
+        })
+    }
+
+    pub fn begin(&mut self, header: Header) -> Outcome<()> {
+        self.add(Line::Plan(Box::new(header)))
+    }
+
+    pub fn add(&mut self, line: Line) -> Outcome<()> {
+        self.file
+            .write_all(line.show().as_bytes())
+            .and_then(|()| self.file.sync_data())
+            .doing("write to", &self.path)?;
+        self.results.add(line);
+        Ok(())
+    }
+}

@@ -1,0 +1,13 @@
+//! # results: figures of many runs, and what they say
+//!
+//! Owns   the lines of a result file; medians, spread and intervals; when a difference is more than noise.
+//! Never  starts anything; leaves out a run that failed without saying so.
+//! Enter  at [`Results::read`] for a file, [`Series`] for what was measured.
+
+pub mod compare;
+mod lines;
+pub mod series;
+pub mod spread;
+
+pub use lines::{Cache, Ceiling, Failed, Header, Layer, Line, Machine, Place, Ran, Results, Way};
+pub use series::{Series, Setting};

@@ -1,0 +1,79 @@
+//! Runs of the same thing, put together.
+
+use std::collections::BTreeMap;
+
+use super::{Ran, spread::Spread};
+use crate::figure::Better;
+
+/// Values of the variables that a plan sweeps, by name.
+pub type Setting = BTreeMap<String, String>;
+
+/// One figure of one workload in one setting on one target.
+#[derive(Clone, Debug)]
+pub struct Series {
+    pub workload: String,
+    pub setting: Setting,
+    pub figure: String,
+    pub target: String,
+    pub unit: String,
+    pub better: Better,
+    /// Of each run.
+    pub values: Vec<f64>,
+    /// Of each run, that of each process.
+    pub each: Vec<Vec<f64>>,
+}
+
+impl Series {
+    /// All of them, in the order in which they were first measured.
+    pub fn all(runs: &[Ran]) -> Vec<Series> {
+        let mut all: Vec<Series> = Vec::new();
+        for run in runs {
+            for figure in &run.figures {
+                let at = all.iter().position(|series| {
+                    series.workload == run.workload
+                        && series.setting == run.setting
+                        && series.figure == figure.name
+                        && series.target == run.target
+                });
+                let at = at.unwrap_or_else(|| {
+                    all.push(Series {
+                        workload: run.workload.clone(),
+                        setting: run.setting.clone(),
+                        figure: figure.name.clone(),
+                        target: run.target.clone(),
+                        unit: figure.unit.clone(),
+                        better: figure.better,
+                        values: Vec::new(),
+                        each: Vec::new(),
+                    });
+                    all.len() - 1
+                });
+                all[at].values.push(figure.value);
+                if !figure.each.is_empty() {
+                    all[at].each.push(figure.each.clone());
+                }
+            }
+        }
+        all
+    }
+
+    pub fn spread(&self) -> Spread {
+        Spread::of(&self.values).expect("a series has a run")
+    }
+
+    /// Whether both are about the same, apart from the target.
+    pub fn beside(&self, other: &Series) -> bool {
+        self.workload == other.workload
+            && self.setting == other.setting
+            && self.figure == other.figure
+    }
+}
+
+/// `np=4 record=64K`.
+pub fn show(setting: &Setting) -> String {
+    let pairs: Vec<String> = setting
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    pairs.join(" ")
+}
