@@ -200,6 +200,7 @@ fn every_command_has_a_manual_page() {
     pages.sort();
     expect![[r#"
         gupfs-bench-apps.1
+        gupfs-bench-baseline.1
         gupfs-bench-bonnie.1
         gupfs-bench-daq.1
         gupfs-bench-door.1

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::Subcommand;
 
+use crate::baseline::Baseline;
 use crate::loads::Load;
 use crate::mdmark::Mdmark;
 use crate::metabench::Metabench;
@@ -53,6 +54,18 @@ Exit codes: 0 a whole report was written · 1 something failed · 2 the flags ar
 
 Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
     Mdmark(Mdmark),
+    #[command(after_help = "Examples:
+  gupfs bench baseline --disk /dev/sdb --fs /mnt/x
+  gupfs bench baseline --disk oss1:/dev/sdb --disk oss2:/dev/sdb --client c1 --client c2 --server oss1 --server oss2 \\
+      --fs c1:/mnt/x --fs c2:/mnt/x --target x --out x.jsonl
+  gupfs bench baseline --serve 0.0.0.0:7010 --token-file token      (an agent, on node1)
+  gupfs bench baseline --disk tcp://node1:7010/dev/sdb --client here --server tcp://node1:7010 --token-file token
+
+Disks are written and read without caches, which destroys what is on a device unless --read-only is said. TCP streams flow \
+between every client and every server. Workers on other hosts are started by --through or by agents.
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Baseline(Box<Baseline>),
     #[command(flatten)]
     Load(Load),
 }
@@ -91,6 +104,7 @@ impl Bench {
             Bench::Metabench(metabench) => tool::run(metabench, "metabench"),
             Bench::Pioraw(pioraw) => tool::run(pioraw, "pioraw"),
             Bench::Mdmark(mdmark) => tool::run(mdmark, "mdmark"),
+            Bench::Baseline(baseline) => said("baseline", baseline.run(&itself)),
             Bench::Load(load) => {
                 let name = load.name();
                 tool::run(load, name)

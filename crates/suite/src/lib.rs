@@ -12,10 +12,12 @@
 #![allow(clippy::disallowed_methods)]
 
 pub mod amount;
+pub mod baseline;
 pub mod bench_cli;
 pub mod chance;
 mod cpu;
 pub mod date;
+pub mod device;
 pub mod figure;
 pub mod ground;
 pub mod latency;
