@@ -205,6 +205,7 @@ fn every_command_has_a_manual_page() {
         gupfs-bench-daq.1
         gupfs-bench-door.1
         gupfs-bench-interleave.1
+        gupfs-bench-lab.1
         gupfs-bench-matrix.1
         gupfs-bench-mdmark.1
         gupfs-bench-metabench.1

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Subcommand;
 
 use crate::baseline::Baseline;
+use crate::lab::Lab;
 use crate::loads::Load;
 use crate::mdmark::Mdmark;
 use crate::metabench::Metabench;
@@ -66,6 +67,16 @@ between every client and every server. Workers on other hosts are started by --t
 
 Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
     Baseline(Box<Baseline>),
+    #[command(after_help = "Examples:
+  gupfs bench lab --servers 2 --clients 2 --link 400mbit --plan gupfs.toml -- sh -c 'on c1 mptio -G -d $LAB_DIR/c1/mnt'
+  gupfs bench lab --servers 1 --clients 1 --link 1gbit
+  gupfs bench lab --clean
+
+Commands of the plan run in the hosts, with $HOST, $ADDRESS, $NUMBER and $DIR (a new directory of the host); all know $LAB, \
+$LAB_DIR, $SERVERS, $CLIENTS, and the address of each host as $S1, $C1, …. Hosts have networks of their own and share all else.
+
+Exit codes: 0 the command ended well, or Ctrl-C ended a lab without one · 1 something failed · 2 the flags or the plan are wrong")]
+    Lab(Lab),
     #[command(flatten)]
     Load(Load),
 }
@@ -105,6 +116,7 @@ impl Bench {
             Bench::Pioraw(pioraw) => tool::run(pioraw, "pioraw"),
             Bench::Mdmark(mdmark) => tool::run(mdmark, "mdmark"),
             Bench::Baseline(baseline) => said("baseline", baseline.run(&itself)),
+            Bench::Lab(lab) => said("lab", lab.run(&itself)),
             Bench::Load(load) => {
                 let name = load.name();
                 tool::run(load, name)

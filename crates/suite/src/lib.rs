@@ -20,6 +20,7 @@ pub mod date;
 pub mod device;
 pub mod figure;
 pub mod ground;
+pub mod lab;
 pub mod latency;
 pub mod leftovers;
 pub mod loads;
