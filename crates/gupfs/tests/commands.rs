@@ -199,6 +199,7 @@ fn every_command_has_a_manual_page() {
         .collect();
     pages.sort();
     expect![[r#"
+        gupfs-bench-aging.1
         gupfs-bench-apps.1
         gupfs-bench-baseline.1
         gupfs-bench-bonnie.1
@@ -213,6 +214,7 @@ fn every_command_has_a_manual_page() {
         gupfs-bench-pileup.1
         gupfs-bench-pioraw.1
         gupfs-bench-plans.1
+        gupfs-bench-reliability.1
         gupfs-bench-run.1
         gupfs-bench-streams.1
         gupfs-bench-tiotest.1

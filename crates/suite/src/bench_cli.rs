@@ -82,7 +82,7 @@ Exit codes: 0 the command ended well, or Ctrl-C ended a lab without one · 1 som
 }
 
 /// The programs among them, which plans may name.
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 14] = [
     "mptio",
     "metabench",
     "pioraw",
@@ -95,6 +95,8 @@ const PROGRAMS: [&str; 12] = [
     "matrix",
     "tiotest",
     "bonnie",
+    "aging",
+    "reliability",
 ];
 
 impl Bench {

@@ -183,7 +183,7 @@ impl Report {
     fn show_files(&self, f: &mut fmt::Formatter) -> fmt::Result {
         writeln!(
             f,
-            "FILE SYSTEM: {} hosts, {} processes each, {} of each in records of {}, fsync; MB/s",
+            "FILE SYSTEM: hosts: {}, processes on each: {}, {} of each in records of {}, fsync; MB/s",
             self.hosts,
             self.workers,
             Size(self.file_bytes),

@@ -88,10 +88,12 @@ fn say_how_long(asked: &Baseline) {
     let of_disks = (disks * asked.disk_streams.len() * ways) as f64 * asked.disk_seconds;
     let loads = asked.pairs().len() * asked.streams.len() * asked.message.len() * 2;
     let of_network = loads as f64 * asked.seconds * 1.25;
-    eprintln!(
-        "About {:.0} s for disks, besides filling them, and {:.0} s for the network; the file system takes as long as it does.",
-        of_disks, of_network
-    );
+    if of_disks > 0.0 {
+        eprintln!("Disks: about {of_disks:.0} s, and filling them before.");
+    }
+    if of_network > 0.0 {
+        eprintln!("Network: about {of_network:.0} s.");
+    }
 }
 
 /// Medians of what is in MB/s and goes one way.

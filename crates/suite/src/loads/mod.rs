@@ -4,12 +4,14 @@
 //! Never  compares runs or repeats itself: plans do that, and read what it measured from its JSON.
 //! Enter  at [`Load`].
 
+mod aging;
 mod apps;
 mod bonnie;
 mod daq;
 mod interleave;
 mod matrix;
 mod pileup;
+mod reliability;
 mod streams;
 mod tiotest;
 
@@ -62,6 +64,16 @@ Exit codes: 0 a whole report was written · 1 something failed · 2 the flags ar
 
 Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
     Bonnie(bonnie::Bonnie),
+    #[command(after_help = "Example:
+  gupfs bench aging --room 80% -l 25,50,75,90 -n 8 -f 256M -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Aging(aging::Aging),
+    #[command(after_help = "Example:
+  gupfs bench reliability -n 8 -t 120 --fault 'ssh oss1 reboot -f' -d /mnt/x
+
+Exit codes: 0 all that was acknowledged is there · 1 something was lost, or failed · 2 the flags are wrong")]
+    Reliability(reliability::Reliability),
 }
 
 /// The same for every workload: which one it is does not matter.
@@ -76,6 +88,8 @@ macro_rules! each {
             Load::Matrix($of) => $does,
             Load::Tiotest($of) => $does,
             Load::Bonnie($of) => $does,
+            Load::Aging($of) => $does,
+            Load::Reliability($of) => $does,
         }
     };
 }
@@ -92,6 +106,8 @@ impl Load {
             Load::Matrix(_) => "matrix",
             Load::Tiotest(_) => "tiotest",
             Load::Bonnie(_) => "bonnie",
+            Load::Aging(_) => "aging",
+            Load::Reliability(_) => "reliability",
         }
     }
 }
