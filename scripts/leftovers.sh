@@ -11,7 +11,7 @@ list() {
         # /run/netns itself is made by the first `ip netns add` of a machine's life, and is nobody's to remove.
         awk '$5 == "/run/netns" { next } { for (i = 1; i <= NF; i++) if ($i == "-") print "mount " $5 " (" $(i + 1) ", from " $(i + 2) ")" }' /proc/self/mountinfo
         losetup --noheadings --list --output NAME,BACK-FILE 2>/dev/null | awk 'NF { print "loop device " $1 " on " $2 }'
-        ip netns list 2>/dev/null | awk '/^gt[0-9]/ { print "network " $1 }'
+        ip netns list 2>/dev/null | awk '/^gt[0-9]|^gupfs-lab/ { print "network " $1 }'
         # An executable that was built anew shows as deleted; it is ours all the same.
         for exe in /proc/[0-9]*/exe; do
             path=$(readlink "$exe" 2>/dev/null) || continue

@@ -203,18 +203,25 @@ fn every_command_has_a_manual_page() {
         .collect();
     pages.sort();
     expect![[r#"
+        gupfs-bench-aging.1
         gupfs-bench-apps.1
+        gupfs-bench-baseline.1
+        gupfs-bench-bonnie.1
         gupfs-bench-daq.1
         gupfs-bench-door.1
         gupfs-bench-interleave.1
+        gupfs-bench-lab.1
+        gupfs-bench-matrix.1
         gupfs-bench-mdmark.1
         gupfs-bench-metabench.1
         gupfs-bench-mptio.1
         gupfs-bench-pileup.1
         gupfs-bench-pioraw.1
         gupfs-bench-plans.1
+        gupfs-bench-reliability.1
         gupfs-bench-run.1
         gupfs-bench-streams.1
+        gupfs-bench-tiotest.1
         gupfs-bench.1
         gupfs-check.1
         gupfs-completions.1

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 
 use clap::Subcommand;
 
+use crate::baseline::Baseline;
+use crate::lab::Lab;
 use crate::loads::Load;
 use crate::mdmark::Mdmark;
 use crate::metabench::Metabench;
@@ -53,12 +55,34 @@ Exit codes: 0 a whole report was written · 1 something failed · 2 the flags ar
 
 Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
     Mdmark(Mdmark),
+    #[command(after_help = "Examples:
+  gupfs bench baseline --disk /dev/sdb --fs /mnt/x
+  gupfs bench baseline --disk oss1:/dev/sdb --disk oss2:/dev/sdb --client c1 --client c2 --server oss1 --server oss2 \\
+      --fs c1:/mnt/x --fs c2:/mnt/x --target x --out x.jsonl
+  gupfs bench baseline --serve 0.0.0.0:7010 --token-file token      (an agent, on node1)
+  gupfs bench baseline --disk tcp://node1:7010/dev/sdb --client here --server tcp://node1:7010 --token-file token
+
+Disks are written and read without caches, which destroys what is on a device unless --read-only is said. TCP streams flow \
+between every client and every server. Workers on other hosts are started by --through or by agents.
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Baseline(Box<Baseline>),
+    #[command(after_help = "Examples:
+  gupfs bench lab --servers 2 --clients 2 --link 400mbit --plan gupfs.toml -- sh -c 'on c1 mptio -G -d $LAB_DIR/c1/mnt'
+  gupfs bench lab --servers 1 --clients 1 --link 1gbit
+  gupfs bench lab --clean
+
+Commands of the plan run in the hosts, with $HOST, $ADDRESS, $NUMBER and $DIR (a new directory of the host); all know $LAB, \
+$LAB_DIR, $SERVERS, $CLIENTS, and the address of each host as $S1, $C1, …. Hosts have networks of their own and share all else.
+
+Exit codes: 0 the command ended well, or Ctrl-C ended a lab without one · 1 something failed · 2 the flags or the plan are wrong")]
+    Lab(Lab),
     #[command(flatten)]
     Load(Load),
 }
 
 /// The programs among them, which plans may name.
-const PROGRAMS: [&str; 9] = [
+const PROGRAMS: [&str; 14] = [
     "mptio",
     "metabench",
     "pioraw",
@@ -68,6 +92,11 @@ const PROGRAMS: [&str; 9] = [
     "pileup",
     "daq",
     "apps",
+    "matrix",
+    "tiotest",
+    "bonnie",
+    "aging",
+    "reliability",
 ];
 
 impl Bench {
@@ -88,6 +117,8 @@ impl Bench {
             Bench::Metabench(metabench) => tool::run(metabench, "metabench"),
             Bench::Pioraw(pioraw) => tool::run(pioraw, "pioraw"),
             Bench::Mdmark(mdmark) => tool::run(mdmark, "mdmark"),
+            Bench::Baseline(baseline) => said("baseline", baseline.run(&itself)),
+            Bench::Lab(lab) => said("lab", lab.run(&itself)),
             Bench::Load(load) => {
                 let name = load.name();
                 tool::run(load, name)

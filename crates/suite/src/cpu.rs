@@ -4,13 +4,26 @@
 
 use std::mem::MaybeUninit;
 
-/// Seconds that the kernel worked for all threads of this process so far.
-pub fn system_seconds() -> f64 {
+fn usage() -> libc::rusage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is valid for a whole rusage, and zeroes are one.
-    let usage = unsafe {
+    unsafe {
         libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
         usage.assume_init()
-    };
-    usage.ru_stime.tv_sec as f64 + usage.ru_stime.tv_usec as f64 / 1e6
+    }
+}
+
+fn seconds(time: libc::timeval) -> f64 {
+    time.tv_sec as f64 + time.tv_usec as f64 / 1e6
+}
+
+/// Seconds that the kernel worked for all threads of this process so far.
+pub fn system_seconds() -> f64 {
+    seconds(usage().ru_stime)
+}
+
+/// Seconds that all threads of this process and the kernel for them worked so far.
+pub fn all_seconds() -> f64 {
+    let usage = usage();
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }

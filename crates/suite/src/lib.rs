@@ -1,7 +1,7 @@
 //! # suite: the evaluation codes of the GUPFS report, for any directory or device
 //!
-//! Owns   mptio, metabench and what they stand on: processes in step, checked data, latencies, one folder a code; plans that
-//!        run them on directories side by side, and reports.
+//! Owns   the codes, one folder each, and what they stand on: processes in step, checked data, latencies; plans that run them on
+//!        directories side by side, and reports.
 //! Never  links, names or knows a file system under test; calls a partial result whole; leaves files of a failed run.
 //! Enter  at [`tool::main`], by the programs under `bin/`; at [`bench_cli`] for all in one.
 //!
@@ -12,12 +12,15 @@
 #![allow(clippy::disallowed_methods)]
 
 pub mod amount;
+pub mod baseline;
 pub mod bench_cli;
 pub mod chance;
 mod cpu;
 pub mod date;
+pub mod device;
 pub mod figure;
 pub mod ground;
+pub mod lab;
 pub mod latency;
 pub mod leftovers;
 pub mod loads;

@@ -11,7 +11,7 @@ pub struct Setting {
     /// Directory to work in, in a new one below it that is removed at the end
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Start so many processes on this host; workers are dealt to them in turn [default: one for each worker]
+    /// Start so many processes on this host; workers are dealt to them in turn [default: one for each worker that is a process]
     #[arg(long, value_name = "N", value_parser = parse_np)]
     pub np: Option<usize>,
     /// Check what was written (rates then include making and comparing these data)

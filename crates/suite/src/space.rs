@@ -15,8 +15,7 @@ pub fn check(dir: &Path, bytes: u64) -> Outcome<()> {
             dir.display()
         )));
     }
-    let room = statvfs(dir).doing("ask for the free space of", dir)?;
-    let free = room.f_bavail.saturating_mul(room.f_frsize);
+    let free = free(dir)?;
     if bytes > free {
         return Err(Trouble::met(format!(
             "{} has {} MB free, and this run writes {} MB; choose a smaller size or another directory",
@@ -26,4 +25,10 @@ pub fn check(dir: &Path, bytes: u64) -> Outcome<()> {
         )));
     }
     Ok(())
+}
+
+/// Bytes that a directory's file system has for us.
+pub fn free(dir: &Path) -> Outcome<u64> {
+    let room = statvfs(dir).doing("ask for the free space of", dir)?;
+    Ok(room.f_bavail.saturating_mul(room.f_frsize))
 }

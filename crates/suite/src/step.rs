@@ -213,6 +213,20 @@ fn said((worker, work, seconds): (usize, Work, f64)) -> Said {
 }
 
 #[test]
+fn nobody_starts_if_one_is_not_ready() {
+    let meeting = Meeting::new(2);
+    let (good, bad) = std::thread::scope(|scope| {
+        let good = scope.spawn(|| meeting.wait(Ok(1)));
+        let bad = scope.spawn(|| meeting.wait::<i32>(Err(Trouble::met("no memory"))));
+        let ready = meeting.all_ready();
+        assert_eq!(ready, Err(Trouble::met("no memory")));
+        meeting.start(false);
+        (good.join().unwrap(), bad.join().unwrap())
+    });
+    assert!(good.is_err() && bad.is_err());
+}
+
+#[test]
 fn a_rate_is_over_the_time_of_the_slowest() {
     let part = |seconds| Part {
         bytes: 10 << 20,

@@ -13,6 +13,11 @@ pub trait Tool {
     /// How many processes to start here, if that was asked for.
     fn np(&self) -> Option<usize>;
 
+    /// How many to start here if nothing was said, and no starter such as mpirun decides.
+    fn np_otherwise(&self) -> usize {
+        1
+    }
+
     /// Whether what was asked for is possible, as far as that can be said without looking at the world.
     fn check(&self) -> Outcome<()>;
 
@@ -48,7 +53,7 @@ pub fn run<T: Tool>(tool: T, name: &str) -> u8 {
 /// Checks, starts the processes and runs: the exit code.
 pub fn start<T: Tool>(tool: T) -> Outcome<u8> {
     tool.check()?;
-    match begin(tool.np())? {
+    match begin(tool.np(), tool.np_otherwise())? {
         Begun::Ended(code) => Ok(code),
         Begun::Process(mut procs) => work(tool, &mut procs),
     }

@@ -105,7 +105,7 @@ fn a_directory_that_vanishes_ends_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let work = dir.path().join("work");
     std::fs::create_dir(&work).unwrap();
-    let running = Program::new(SUITE, "daq -w 2 -r 2 -t 3 -f 1M")
+    let running = Program::new(SUITE, "daq -w 2 -r 2 -t 1000 -f 1M")
         .on("-d", &work)
         .start();
     running.wait_until(|| !empty(&work));

@@ -111,3 +111,24 @@ fn a_process_that_dies_ends_the_run_and_leaves_nothing() {
     assert_eq!(done.out, "");
     assert!(empty(dir.path()));
 }
+
+#[test]
+fn a_starter_such_as_mpirun_decides_how_many_processes_there_are() {
+    if cfg!(feature = "mpi") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let started = |flags: &str, processes: &str| {
+        Program::new(SUITE, &format!("streams -n 3 -f 64K -b 4K {flags}"))
+            .on("-d", dir.path())
+            .env("OMPI_COMM_WORLD_SIZE", processes)
+            .env("OMPI_COMM_WORLD_RANK", "0")
+            .run()
+    };
+    let alone = started("", "1");
+    assert_eq!(alone.code, Some(0), "{}", alone.err);
+    let several = started("", "2");
+    assert!(several.err.contains("--features mpi"), "{}", several.err);
+    let both = started("--np 3", "1");
+    assert!(both.err.contains("use one of them"), "{}", both.err);
+}

@@ -38,7 +38,11 @@ impl fmt::Display for Interleaved {
 
 impl Tool for Interleave {
     fn np(&self) -> Option<usize> {
-        self.sweep.np()
+        self.sweep.setting.np
+    }
+
+    fn np_otherwise(&self) -> usize {
+        self.sweep.np_otherwise()
     }
 
     fn check(&self) -> Outcome<()> {

@@ -4,11 +4,16 @@
 //! Never  compares runs or repeats itself: plans do that, and read what it measured from its JSON.
 //! Enter  at [`Load`].
 
+mod aging;
 mod apps;
+mod bonnie;
 mod daq;
 mod interleave;
+mod matrix;
 mod pileup;
+mod reliability;
 mod streams;
+mod tiotest;
 
 use clap::Subcommand;
 
@@ -44,6 +49,31 @@ Exit codes: 0 a whole report was written · 1 something failed · 2 the flags ar
 
 Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
     Apps(apps::Apps),
+    #[command(after_help = "Example:
+  gupfs bench matrix -s 64M,2G -b 4K,64K,1M,16M -T write,read,reread -n 4 -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Matrix(matrix::Matrix),
+    #[command(after_help = "Example:
+  gupfs bench tiotest -t 8 -f 256M -b 4K -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Tiotest(tiotest::Tiotest),
+    #[command(after_help = "Example:
+  gupfs bench bonnie -f 8G -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Bonnie(bonnie::Bonnie),
+    #[command(after_help = "Example:
+  gupfs bench aging --room 80% -l 25,50,75,90 -n 8 -f 256M -d /mnt/x
+
+Exit codes: 0 a whole report was written · 1 something failed · 2 the flags are wrong")]
+    Aging(aging::Aging),
+    #[command(after_help = "Example:
+  gupfs bench reliability -n 8 -t 120 --fault 'ssh oss1 reboot -f' -d /mnt/x
+
+Exit codes: 0 all that was acknowledged is there · 1 something was lost, or failed · 2 the flags are wrong")]
+    Reliability(reliability::Reliability),
 }
 
 /// The same for every workload: which one it is does not matter.
@@ -55,6 +85,11 @@ macro_rules! each {
             Load::Pileup($of) => $does,
             Load::Daq($of) => $does,
             Load::Apps($of) => $does,
+            Load::Matrix($of) => $does,
+            Load::Tiotest($of) => $does,
+            Load::Bonnie($of) => $does,
+            Load::Aging($of) => $does,
+            Load::Reliability($of) => $does,
         }
     };
 }
@@ -68,6 +103,11 @@ impl Load {
             Load::Pileup(_) => "pileup",
             Load::Daq(_) => "daq",
             Load::Apps(_) => "apps",
+            Load::Matrix(_) => "matrix",
+            Load::Tiotest(_) => "tiotest",
+            Load::Bonnie(_) => "bonnie",
+            Load::Aging(_) => "aging",
+            Load::Reliability(_) => "reliability",
         }
     }
 }
@@ -75,6 +115,10 @@ impl Load {
 impl Tool for Load {
     fn np(&self) -> Option<usize> {
         each!(self, load => load.np())
+    }
+
+    fn np_otherwise(&self) -> usize {
+        each!(self, load => load.np_otherwise())
     }
 
     fn check(&self) -> Outcome<()> {

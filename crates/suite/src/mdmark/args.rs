@@ -85,12 +85,7 @@ impl Mdmark {
 
 impl Tool for Mdmark {
     fn np(&self) -> Option<usize> {
-        // Looking at a tree is the work of one.
-        if self.scan.is_some() {
-            Some(1)
-        } else {
-            self.setting.np
-        }
+        self.setting.np
     }
 
     fn check(&self) -> Outcome<()> {

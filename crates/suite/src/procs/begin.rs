@@ -35,8 +35,9 @@ pub fn started_as() -> usize {
     local.or(mpi_started().map(|(_, rank)| rank)).unwrap_or(0)
 }
 
-/// Begins a run: as one of its processes, by MPI if mpirun or srun started this program, or by starting `np` (else one) here.
-pub fn begin(np: Option<usize>) -> Outcome<Begun> {
+/// Begins a run: as one of its processes, by MPI if mpirun or srun started this program, or by starting `np`, else `otherwise`
+/// processes here.
+pub fn begin(np: Option<usize>, otherwise: usize) -> Outcome<Begun> {
     if let Ok(place) = std::env::var(local::PLACE) {
         clean_up_when_ended();
         return local::join(&place).map(Begun::Process);
@@ -46,7 +47,7 @@ pub fn begin(np: Option<usize>) -> Outcome<Begun> {
             "--np {np} starts local processes, but mpirun or srun started this program already: use one of them"
         ))),
         (Some((size, _)), None) => by_mpi(size),
-        (None, np) => hub::run(np.unwrap_or(1)).map(Begun::Ended),
+        (None, np) => hub::run(np.unwrap_or(otherwise)).map(Begun::Ended),
     }
 }
 

@@ -24,6 +24,13 @@ impl Program {
         Program(command)
     }
 
+    /// With arguments that have spaces in them.
+    pub fn of(program: &str, arguments: &[&str]) -> Program {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        Program(command)
+    }
+
     pub fn on(mut self, flag: &str, path: &Path) -> Program {
         self.0.arg(flag).arg(path);
         self

@@ -117,7 +117,11 @@ impl Pattern {
 
 impl Tool for Apps {
     fn np(&self) -> Option<usize> {
-        self.setting.np.or(Some(usize::from(self.workers)))
+        self.setting.np
+    }
+
+    fn np_otherwise(&self) -> usize {
+        usize::from(self.workers)
     }
 
     fn check(&self) -> Outcome<()> {

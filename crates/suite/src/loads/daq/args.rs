@@ -58,7 +58,11 @@ impl Daq {
 
 impl Tool for Daq {
     fn np(&self) -> Option<usize> {
-        self.setting.np.or(Some(self.workers()))
+        self.setting.np
+    }
+
+    fn np_otherwise(&self) -> usize {
+        self.workers()
     }
 
     fn check(&self) -> Outcome<()> {

@@ -11,6 +11,9 @@ use crate::step::Work;
 use crate::trouble::{Doing, Outcome};
 use crate::words::Judge;
 
+/// After so many looks for a file in vain, a reader looks whether the directory is there at all.
+const LOOKS: u32 = 50;
+
 pub struct Reader<'a> {
     asked: &'a Daq,
     ground: &'a Ground,
@@ -32,13 +35,24 @@ impl Reader<'_> {
         let mut tally = Tally::start(self.asked);
         for file in Crate::of_reader(self.asked, self.reader) {
             let path = file.whole(self.ground);
-            let mut opened = None;
+            let (mut opened, mut looks) = (None, 0u32);
             let waiting = || match File::open(&path) {
                 Ok(file) => {
                     opened = Some(file);
                     Ok(true)
                 }
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    looks += 1;
+                    match looks.is_multiple_of(LOOKS) {
+                        true => self
+                            .ground
+                            .dir()
+                            .metadata()
+                            .doing("find", self.ground.dir())
+                            .map(|_| false),
+                        false => Ok(false),
+                    }
+                }
                 Err(error) => Err(error).doing("open", &path),
             };
             tally.wait_until(waiting)?;

@@ -48,8 +48,11 @@ impl Pileup {
 
 impl Tool for Pileup {
     fn np(&self) -> Option<usize> {
-        let most = self.readers.iter().max().copied().unwrap_or(1);
-        self.setting.np.or(Some(usize::from(most)))
+        self.setting.np
+    }
+
+    fn np_otherwise(&self) -> usize {
+        self.readers.iter().max().copied().unwrap_or(1).into()
     }
 
     fn check(&self) -> Outcome<()> {

@@ -77,9 +77,9 @@ impl Operation {
 }
 
 impl Sweep {
-    pub fn np(&self) -> Option<usize> {
-        let most = self.streams.iter().max().copied().unwrap_or(1);
-        self.setting.np.or(Some(usize::from(most)))
+    /// A process for each stream.
+    pub fn np_otherwise(&self) -> usize {
+        self.streams.iter().max().copied().unwrap_or(1).into()
     }
 
     pub fn layout(&self, shape: Shape, streams: usize, record: Size) -> Layout {
@@ -121,7 +121,11 @@ fn twice<T: PartialEq>(list: &[T]) -> bool {
 
 impl Tool for Streams {
     fn np(&self) -> Option<usize> {
-        self.sweep.np()
+        self.sweep.setting.np
+    }
+
+    fn np_otherwise(&self) -> usize {
+        self.sweep.np_otherwise()
     }
 
     fn check(&self) -> Outcome<()> {

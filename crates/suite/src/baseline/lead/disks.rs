@@ -1,0 +1,169 @@
+//! Disks, each by itself, then all at once.
+
+use serde::Serialize;
+
+use super::super::args::Baseline;
+use super::super::orders::{Answer, Disk, Order, Stream};
+use super::super::site::Place;
+use super::{Lead, measuring, misunderstood, moving};
+use crate::results::Way;
+use crate::trouble::Outcome;
+
+/// Disks of one kind: raw, or through a volume manager.
+#[derive(Clone, Debug, Serialize)]
+pub struct Disks {
+    pub each: Vec<OneDisk>,
+    /// All of them at once, with the number of streams that was best for each alone.
+    pub together: Vec<Together>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct OneDisk {
+    pub place: String,
+    pub points: Vec<Point>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    pub streams: u16,
+    pub way: Way,
+    /// MB/s.
+    pub rate: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Together {
+    pub way: Way,
+    pub streams: u16,
+    pub rate: f64,
+}
+
+impl Disks {
+    /// MB/s of all at once.
+    pub fn rate(&self, way: Way) -> Option<f64> {
+        let found = self.together.iter().find(|found| found.way == way);
+        found.map(|found| found.rate)
+    }
+}
+
+impl OneDisk {
+    pub fn rate(&self, streams: u16, way: Way) -> Option<f64> {
+        let is = |point: &&Point| point.streams == streams && point.way == way;
+        self.points.iter().find(is).map(|point| point.rate)
+    }
+}
+
+/// Which worker, and the how-manieth disk of it.
+type Seat = (usize, usize);
+
+impl Lead<'_> {
+    pub fn disks(&mut self, asked: &Baseline, places: &[Place]) -> Outcome<Disks> {
+        let seats = self.open(asked, places)?;
+        let ways: &[Way] = match asked.read_only {
+            true => &[Way::Read],
+            false => &[Way::Write, Way::Read],
+        };
+        let mut each = Vec::new();
+        for (place, seat) in places.iter().zip(&seats) {
+            let mut points = Vec::new();
+            for streams in &asked.disk_streams {
+                for way in ways {
+                    let rate = self.stream(asked, &[*seat], *streams, *way)?;
+                    points.push(Point {
+                        streams: *streams,
+                        way: *way,
+                        rate,
+                    });
+                }
+            }
+            let place = place.to_string();
+            each.push(OneDisk { place, points });
+        }
+        let mut together = Vec::new();
+        for way in ways {
+            let (streams, sum) = best(&each, &asked.disk_streams, *way);
+            let rate = match places.len() {
+                1 => sum,
+                _ => self.stream(asked, &seats, streams, *way)?,
+            };
+            together.push(Together {
+                way: *way,
+                streams,
+                rate,
+            });
+        }
+        // Files without names are gone with this.
+        let closed = self.members(&seats).into_iter();
+        let closed = closed.map(|member| (member, Order::Open(Vec::new())));
+        self.crew.ask(closed.collect(), super::SOON)?;
+        Ok(Disks { each, together })
+    }
+
+    fn open(&mut self, asked: &Baseline, places: &[Place]) -> Outcome<Vec<Seat>> {
+        let mut disks: Vec<Vec<Disk>> = vec![Vec::new(); self.accesses.len()];
+        let mut seats = Vec::new();
+        for place in places {
+            let member = self.member(&place.access);
+            seats.push((member, disks[member].len()));
+            disks[member].push(Disk {
+                path: place.path.clone(),
+                size: asked.disk_size.0,
+                record: asked.disk_record.0,
+                read_only: asked.read_only,
+                i_know: asked.i_know,
+            });
+        }
+        let most = disks.iter().map(Vec::len).max().unwrap_or(0) as u64;
+        let orders = disks.into_iter().enumerate();
+        let orders = orders.filter(|(_, disks)| !disks.is_empty());
+        let orders = orders.map(|(member, disks)| (member, Order::Open(disks)));
+        let limit = moving(most.saturating_mul(asked.disk_size.0));
+        self.crew.ask(orders.collect(), limit)?;
+        Ok(seats)
+    }
+
+    /// MB/s of all these disks together.
+    fn stream(&mut self, asked: &Baseline, seats: &[Seat], streams: u16, way: Way) -> Outcome<f64> {
+        let of = |member: usize| Stream {
+            disks: seats
+                .iter()
+                .filter(|(other, _)| *other == member)
+                .map(|(_, disk)| *disk)
+                .collect(),
+            way,
+            streams,
+            seconds: asked.disk_seconds,
+        };
+        let orders = self.members(seats).into_iter();
+        let orders = orders.map(|member| (member, Order::Stream(of(member))));
+        let answers = self
+            .crew
+            .ask(orders.collect(), measuring(asked.disk_seconds))?;
+        let mut sum = 0.0;
+        for answer in answers {
+            let Answer::Rates(rates) = answer else {
+                return Err(misunderstood());
+            };
+            sum += rates.iter().sum::<f64>();
+        }
+        Ok(sum)
+    }
+
+    fn members(&self, seats: &[Seat]) -> Vec<usize> {
+        let has = |member: &usize| seats.iter().any(|(other, _)| other == member);
+        (0..self.accesses.len()).filter(has).collect()
+    }
+}
+
+/// The number of streams with the greatest sum, and that.
+fn best(each: &[OneDisk], streams: &[u16], way: Way) -> (u16, f64) {
+    let sum = |streams: u16| -> f64 {
+        let rates = each.iter().filter_map(|disk| disk.rate(streams, way));
+        rates.sum()
+    };
+    let all = streams.iter().map(|streams| (*streams, sum(*streams)));
+    all.fold(
+        (1, 0.0),
+        |best, new| if new.1 > best.1 { new } else { best },
+    )
+}

@@ -1,0 +1,115 @@
+//! The mounted file system, from all its clients: a file for each process as in the milestone's IOR runs, and one file for all.
+
+use serde::Serialize;
+
+use super::super::args::Baseline;
+use super::super::orders::{Answer, Files, Ground, Order, Part, Shape};
+use super::{Lead, SOON, misunderstood, moving};
+use crate::amount::MB;
+use crate::date;
+use crate::results::{Way, spread};
+use crate::trouble::Outcome;
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Workload {
+    pub name: &'static str,
+    pub way: Way,
+    /// MB/s: the median.
+    pub rate: f64,
+    /// Of each repetition.
+    pub rates: Vec<f64>,
+}
+
+const WORKLOADS: [(&str, Shape, Way); 4] = [
+    ("File_each_write", Shape::Each, Way::Write),
+    ("File_each_read", Shape::Each, Way::Read),
+    ("One_file_write", Shape::One, Way::Write),
+    ("One_file_read", Shape::One, Way::Read),
+];
+
+impl Lead<'_> {
+    pub fn files(&mut self, asked: &Baseline) -> Outcome<Vec<Workload>> {
+        let mut rates = [const { Vec::new() }; WORKLOADS.len()];
+        for repetition in 0..asked.repeat {
+            self.enter(asked, repetition)?;
+            for (rates, (_, shape, way)) in rates.iter_mut().zip(WORKLOADS) {
+                rates.push(self.move_files(asked, shape, way)?);
+            }
+            // Whoever made it is first, and removes it last.
+            for member in self.clients(asked).into_iter().rev() {
+                let limit = moving(bytes(asked));
+                self.crew.ask(vec![(member, Order::Leave)], limit)?;
+            }
+        }
+        let all = WORKLOADS.into_iter().zip(rates);
+        Ok(all
+            .map(|((name, _, way), rates)| Workload {
+                name,
+                way,
+                rate: spread::median(&rates).unwrap_or(0.0),
+                rates,
+            })
+            .collect())
+    }
+
+    fn clients(&self, asked: &Baseline) -> Vec<usize> {
+        asked
+            .fs
+            .iter()
+            .map(|place| self.member(&place.access))
+            .collect()
+    }
+
+    fn enter(&mut self, asked: &Baseline, repetition: u32) -> Outcome<()> {
+        let name = format!(
+            "baseline_{}_{}_{repetition}",
+            date::stamp(),
+            std::process::id()
+        );
+        for (index, place) in asked.fs.iter().enumerate() {
+            let ground = Ground {
+                below: place.path.clone(),
+                name: name.clone(),
+                makes: index == 0,
+                room: bytes(asked).saturating_mul(2),
+            };
+            let member = self.member(&place.access);
+            self.crew.ask(vec![(member, Order::Enter(ground))], SOON)?;
+        }
+        Ok(())
+    }
+
+    /// MB/s of all, over the time of the slowest. With several hosts each reads what another one wrote.
+    fn move_files(&mut self, asked: &Baseline, shape: Shape, way: Way) -> Outcome<f64> {
+        let hosts = asked.fs.len();
+        let of = hosts * usize::from(asked.workers);
+        let files = |host: usize| Files {
+            way,
+            shape,
+            workers: (host..of).step_by(hosts).collect(),
+            shift: if hosts > 1 { 1 } else { 0 },
+            of,
+            size: asked.size.0,
+            record: asked.record.0,
+        };
+        let members = self.clients(asked).into_iter().enumerate();
+        let orders = members.map(|(host, member)| (member, Order::Files(files(host))));
+        let answers = self.crew.ask(orders.collect(), moving(bytes(asked)))?;
+        let mut parts: Vec<Part> = Vec::new();
+        for answer in answers {
+            let Answer::Parts(some) = answer else {
+                return Err(misunderstood());
+            };
+            parts.extend(some);
+        }
+        let sum: u64 = parts.iter().map(|part| part.bytes).sum();
+        let longest = parts.iter().map(|part| part.seconds).fold(0.0, f64::max);
+        Ok(sum as f64 / MB / longest)
+    }
+}
+
+/// Bytes that all processes move.
+fn bytes(asked: &Baseline) -> u64 {
+    let workers = asked.fs.len() as u64 * u64::from(asked.workers);
+    asked.size.0.saturating_mul(workers)
+}

@@ -1,0 +1,309 @@
+//! What a person reads: each layer's table, then the verdict.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::lead::disks::Disks;
+use super::lead::files::Workload;
+use super::lead::network::{Network, Pair};
+use super::verdict::{Ceilings, Judged};
+use crate::amount::Size;
+use crate::figure::{Figure, Measured};
+use crate::results::{Layer, Way};
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub date: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    pub disk_bytes: u64,
+    pub disk_record: u64,
+    pub disk_seconds: f64,
+    pub disks: Option<Disks>,
+    pub managed: Option<Disks>,
+    pub network_seconds: f64,
+    pub network: Option<Network>,
+    /// That use the file system.
+    pub hosts: usize,
+    /// Of each host.
+    pub workers: u16,
+    /// Of each worker.
+    pub file_bytes: u64,
+    pub file_record: u64,
+    pub files: Vec<Workload>,
+    pub ceilings: Ceilings,
+    pub judged: Vec<Judged>,
+}
+
+impl Measured for Report {
+    const PROGRAM: &'static str = "baseline";
+
+    fn figures(&self) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        for (name, layer, way) in [
+            ("Disk_write", Layer::Disk, Way::Write),
+            ("Disk_read", Layer::Disk, Way::Read),
+            ("Network_write", Layer::Network, Way::Write),
+            ("Network_read", Layer::Network, Way::Read),
+        ] {
+            if let Some(rate) = self.ceilings.of(layer, way) {
+                figures.push(Figure::rate(name, "MB/s", rate, []));
+            }
+        }
+        for files in &self.files {
+            figures.push(Figure::rate(files.name, "MB/s", files.rate, []));
+        }
+        figures
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let mut first = true;
+        let mut gap = |f: &mut fmt::Formatter| match std::mem::take(&mut first) {
+            true => Ok(()),
+            false => writeln!(f),
+        };
+        if let Some(disks) = &self.disks {
+            gap(f)?;
+            self.show_disks(f, "DISKS", disks)?;
+        }
+        if let Some(managed) = &self.managed {
+            gap(f)?;
+            self.show_disks(f, "THROUGH THE VOLUME MANAGER", managed)?;
+            self.compare(f, managed)?;
+        }
+        if let Some(network) = &self.network {
+            gap(f)?;
+            self.show_network(f, network)?;
+        }
+        if !self.files.is_empty() {
+            gap(f)?;
+            self.show_files(f)?;
+        }
+        if self
+            .ceilings
+            .least(Way::Write)
+            .or(self.ceilings.least(Way::Read))
+            .is_some()
+        {
+            gap(f)?;
+            self.show_verdict(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// Long names push their line, short ones stand in columns.
+const PLACE: usize = 28;
+
+impl Report {
+    fn show_disks(&self, f: &mut fmt::Formatter, title: &str, disks: &Disks) -> fmt::Result {
+        writeln!(
+            f,
+            "{title}: O_DIRECT, records of {}, {} of each, {:.1} s; MB/s",
+            Size(self.disk_record),
+            Size(self.disk_bytes),
+            self.disk_seconds
+        )?;
+        writeln!(f, "{:<PLACE$} streams      write       read", "")?;
+        for disk in &disks.each {
+            let mut streams: Vec<u16> = disk.points.iter().map(|point| point.streams).collect();
+            streams.dedup();
+            for streams in streams {
+                write!(f, "{:<PLACE$} {streams:>7}", disk.place)?;
+                for way in [Way::Write, Way::Read] {
+                    write!(f, " {}", rate(disk.rate(streams, way)))?;
+                }
+                writeln!(f)?;
+            }
+        }
+        for way in &disks.together {
+            let all = if disks.each.len() == 1 {
+                "best"
+            } else {
+                "all at once"
+            };
+            let rate = rate(Some(way.rate));
+            let blank = rate_blank();
+            let (write, read) = match way.way {
+                Way::Write => (rate, blank),
+                Way::Read => (blank, rate),
+            };
+            writeln!(f, "{all:<PLACE$} {:>7} {write} {read}", way.streams)?;
+        }
+        Ok(())
+    }
+
+    fn compare(&self, f: &mut fmt::Formatter, managed: &Disks) -> fmt::Result {
+        for (word, way) in [("writing", Way::Write), ("reading", Way::Read)] {
+            let raw = self.disks.as_ref().and_then(|disks| disks.rate(way));
+            if let (Some(raw), Some(managed)) = (raw, managed.rate(way)) {
+                let percent = 100.0 * managed / raw;
+                writeln!(
+                    f,
+                    "Through the volume manager {word} is {percent:.1} % of the raw disks'."
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn show_network(&self, f: &mut fmt::Formatter, network: &Network) -> fmt::Result {
+        writeln!(
+            f,
+            "NETWORK: TCP, {:.1} s each, by message size; MB/s",
+            self.network_seconds
+        )?;
+        for pair in &network.pairs {
+            show_pair(f, pair)?;
+        }
+        if network.pairs.len() > 1 {
+            let pairs = network.pairs.len();
+            writeln!(f, "All {pairs} pairs at once:")?;
+        } else {
+            writeln!(f, "Best:")?;
+        }
+        for all in &network.together {
+            let least = all.each.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = all.each.iter().copied().fold(0.0, f64::max);
+            writeln!(
+                f,
+                "  {:<5} {:>10.2}   (messages of {}, {} streams each; pairs from {least:.2} to {most:.2})",
+                word(all.way),
+                all.rate,
+                Size(all.message),
+                all.streams
+            )?;
+        }
+        Ok(())
+    }
+
+    fn show_files(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(
+            f,
+            "FILE SYSTEM: hosts: {}, processes on each: {}, {} of each in records of {}, fsync; MB/s",
+            self.hosts,
+            self.workers,
+            Size(self.file_bytes),
+            Size(self.file_record)
+        )?;
+        writeln!(f, "{:<PLACE$}     median   smallest    largest", "")?;
+        for files in &self.files {
+            let least = files.rates.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = files.rates.iter().copied().fold(0.0, f64::max);
+            writeln!(
+                f,
+                "{:<PLACE$} {:>10.2} {least:>10.2} {most:>10.2}",
+                files.name, files.rate
+            )?;
+        }
+        Ok(())
+    }
+
+    fn show_verdict(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(f, "VERDICT: measured ÷ min(network, disk); MB/s")?;
+        writeln!(
+            f,
+            "{:<PLACE$}    network       disk      least  60 % of it  80 % of it",
+            ""
+        )?;
+        for way in [Way::Write, Way::Read] {
+            let Some((_, least)) = self.ceilings.least(way) else {
+                continue;
+            };
+            let network = self.ceilings.of(Layer::Network, way);
+            let disk = self.ceilings.of(Layer::Disk, way);
+            writeln!(
+                f,
+                "{:<PLACE$} {} {} {least:>10.2} {:>11.2} {:>11.2}",
+                word(way),
+                rate(network),
+                rate(disk),
+                least * super::verdict::REQUIRED,
+                least * super::verdict::TARGET
+            )?;
+        }
+        if self.ceilings.network_write.is_none() {
+            writeln!(
+                f,
+                "The network was not measured: the disks alone are the ceiling."
+            )?;
+        }
+        if self
+            .ceilings
+            .disk_write
+            .or(self.ceilings.disk_read)
+            .is_none()
+        {
+            writeln!(f, "No disk was measured: the network alone is the ceiling.")?;
+        }
+        for judged in &self.judged {
+            writeln!(
+                f,
+                "{:<PLACE$} {:>10.2}   {:>5.1} % of the {}'s {:.2}: {}",
+                judged.workload,
+                judged.measured,
+                100.0 * judged.share,
+                layer(judged.limited_by),
+                judged.least,
+                judged.verdict.words()
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn show_pair(f: &mut fmt::Formatter, pair: &Pair) -> fmt::Result {
+    let (mut streams, mut messages) = (Vec::new(), Vec::new());
+    for point in &pair.points {
+        if !streams.contains(&point.streams) {
+            streams.push(point.streams);
+        }
+        if !messages.contains(&point.message) {
+            messages.push(point.message);
+        }
+    }
+    write!(
+        f,
+        "{:<PLACE$} streams      ",
+        format!("{} to {}", pair.client, pair.server)
+    )?;
+    for message in &messages {
+        write!(f, " {:>10}", Size(*message).to_string())?;
+    }
+    writeln!(f)?;
+    for streams in streams {
+        for way in [Way::Write, Way::Read] {
+            write!(f, "{:<PLACE$} {streams:>7} {:<5}", "", word(way))?;
+            for message in &messages {
+                write!(f, " {:>10.2}", pair.rate((streams, *message), way))?;
+            }
+            writeln!(f)?;
+        }
+    }
+    Ok(())
+}
+
+fn word(way: Way) -> &'static str {
+    match way {
+        Way::Write => "write",
+        Way::Read => "read",
+    }
+}
+
+fn layer(layer: Layer) -> &'static str {
+    match layer {
+        Layer::Disk => "disk",
+        Layer::Network => "network",
+    }
+}
+
+fn rate(rate: Option<f64>) -> String {
+    rate.map_or_else(|| format!("{:>10}", "-"), |rate| format!("{rate:>10.2}"))
+}
+
+fn rate_blank() -> String {
+    " ".repeat(10)
+}

@@ -1,0 +1,165 @@
+//! Layer by layer, then the verdict.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+
+use super::args::Baseline;
+use super::crew::{Crew, Ways};
+use super::lead::Lead;
+use super::report::Report;
+use super::verdict::{Ceilings, Judged, way_of};
+use crate::results::series::{Series, show};
+use crate::results::{Ceiling, Layer, Line, Results, Way, spread};
+use crate::trouble::{Doing, Outcome, Trouble};
+use crate::{date, output};
+
+pub fn run(asked: &Baseline, ways: &Ways) -> Outcome<()> {
+    let older = asked.judge.as_deref().map(Results::read).transpose()?;
+    if let Some(out) = asked.out.as_deref().filter(|out| out.exists()) {
+        Results::read(out)?;
+    }
+    let accesses = asked.accesses();
+    let mut crew = Crew::start(&accesses, ways)?;
+    let mut lead = Lead {
+        crew: &mut crew,
+        accesses: &accesses,
+    };
+    say_how_long(asked);
+    let disks = match asked.disk.is_empty() {
+        true => None,
+        false => Some(lead.disks(asked, &asked.disk)?),
+    };
+    let managed = match asked.managed.is_empty() {
+        true => None,
+        false => Some(lead.disks(asked, &asked.managed)?),
+    };
+    let network = match asked.pairs().is_empty() {
+        true => None,
+        false => Some(lead.network(asked)?),
+    };
+    let files = match asked.fs.is_empty() {
+        true => Vec::new(),
+        false => lead.files(asked)?,
+    };
+    drop(crew);
+    let disk = |way| disks.as_ref().and_then(|disks| disks.rate(way));
+    let net = |way| network.as_ref().and_then(|network| network.rate(way));
+    let ceilings = Ceilings {
+        disk_write: disk(Way::Write),
+        disk_read: disk(Way::Read),
+        network_write: net(Way::Write),
+        network_read: net(Way::Read),
+    };
+    let judged = files.iter();
+    let judged = judged.map(|files| (files.name.to_owned(), files.way, files.rate));
+    let judged = judged.chain(older.iter().flat_map(|older| rates(older, asked)));
+    let judged: Vec<Judged> = judged
+        .filter_map(|(workload, way, rate)| ceilings.judge(workload, way, rate))
+        .collect();
+    let report = Report {
+        date: date::iso(),
+        target: asked.target.clone(),
+        disk_bytes: asked.disk_size.0,
+        disk_record: asked.disk_record.0,
+        disk_seconds: asked.disk_seconds,
+        disks,
+        managed,
+        network_seconds: asked.seconds,
+        network,
+        hosts: asked.fs.len(),
+        workers: asked.workers,
+        file_bytes: asked.size.0,
+        file_record: asked.record.0,
+        files,
+        ceilings,
+        judged,
+    };
+    if let (Some(out), Some(target)) = (&asked.out, &asked.target) {
+        add(out, target, &ceilings)?;
+    }
+    output::write(&report.to_string(), &report, None, asked.json.as_deref())
+}
+
+/// On standard error, since it takes a while.
+fn say_how_long(asked: &Baseline) {
+    let disks = asked.disk.len() + asked.managed.len();
+    let ways = if asked.read_only { 1 } else { 2 };
+    let of_disks = (disks * asked.disk_streams.len() * ways) as f64 * asked.disk_seconds;
+    let loads = asked.pairs().len() * asked.streams.len() * asked.message.len() * 2;
+    let of_network = loads as f64 * asked.seconds * 1.25;
+    if of_disks > 0.0 {
+        eprintln!("Disks: about {of_disks:.0} s, and filling them before.");
+    }
+    if of_network > 0.0 {
+        eprintln!("Network: about {of_network:.0} s.");
+    }
+}
+
+/// Medians of what is in MB/s and goes one way.
+fn rates(older: &Results, asked: &Baseline) -> Vec<(String, Way, f64)> {
+    let ours = |series: &&Series| {
+        asked
+            .target
+            .as_ref()
+            .is_none_or(|target| series.target == *target)
+    };
+    let all = Series::all(&older.runs);
+    let all = all
+        .iter()
+        .filter(ours)
+        .filter(|series| series.unit == "MB/s");
+    all.filter_map(|series| {
+        let setting = show(&series.setting);
+        let words = [&series.workload, &setting, &series.figure, &series.target];
+        let words: Vec<_> = words
+            .into_iter()
+            .filter(|w| !w.is_empty())
+            .cloned()
+            .collect();
+        let rate = spread::median(&series.values)?;
+        Some((words.join(" "), way_of(&series.figure)?, rate))
+    })
+    .collect()
+}
+
+/// Behind what the file holds.
+fn add(out: &Path, target: &str, ceilings: &Ceilings) -> Outcome<()> {
+    let mut lines = String::new();
+    for layer in [Layer::Disk, Layer::Network] {
+        for way in [Way::Write, Way::Read] {
+            if let Some(rate) = ceilings.of(layer, way) {
+                let line = Line::Ceiling(Ceiling {
+                    target: target.into(),
+                    layer,
+                    way,
+                    rate,
+                    date: date::iso(),
+                });
+                lines.push_str(&line.show());
+            }
+        }
+    }
+    if lines.is_empty() {
+        return Err(Trouble::asked(
+            "--out takes what disks and network can do, and neither was measured",
+        ));
+    }
+    if out.exists() {
+        // What an interrupted write left of a line would swallow the first of these.
+        let whole = Results::read(out)?.whole;
+        let file = OpenOptions::new()
+            .write(true)
+            .open(out)
+            .doing("write to", out)?;
+        file.set_len(whole).doing("write to", out)?;
+    }
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(out)
+        .doing("write to", out)?;
+    file.write_all(lines.as_bytes())
+        .and_then(|()| file.sync_data())
+        .doing("write to", out)
+}

@@ -1,0 +1,166 @@
+//! The milestone's verdict: what arrives, of the least that network and disk can do.
+
+use serde::Serialize;
+
+use crate::results::{Layer, Way};
+
+/// What the layers below can do, in MB/s, as far as it was measured.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Ceilings {
+    pub disk_write: Option<f64>,
+    pub disk_read: Option<f64>,
+    pub network_write: Option<f64>,
+    pub network_read: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    pub workload: String,
+    pub way: Way,
+    /// MB/s.
+    pub measured: f64,
+    pub least: f64,
+    pub limited_by: Layer,
+    /// Measured ÷ least.
+    pub share: f64,
+    pub verdict: Verdict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Less than required.
+    Below,
+    Required,
+    Target,
+    /// More than the hardware can do: it came from, or went to, some cache.
+    Cache,
+}
+
+/// The milestone's lines (LLNL 464): "a minimum of 60% … and a target of 80%".
+pub const REQUIRED: f64 = 0.6;
+pub const TARGET: f64 = 0.8;
+
+impl Ceilings {
+    pub fn of(&self, layer: Layer, way: Way) -> Option<f64> {
+        match (layer, way) {
+            (Layer::Disk, Way::Write) => self.disk_write,
+            (Layer::Disk, Way::Read) => self.disk_read,
+            (Layer::Network, Way::Write) => self.network_write,
+            (Layer::Network, Way::Read) => self.network_read,
+        }
+    }
+
+    /// The layer that limits, and what it can do.
+    pub fn least(&self, way: Way) -> Option<(Layer, f64)> {
+        let layers = [Layer::Disk, Layer::Network].map(|layer| (layer, self.of(layer, way)));
+        let known = layers
+            .into_iter()
+            .filter_map(|(layer, rate)| Some((layer, rate?)));
+        known.min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// None: nothing is known to judge by.
+    pub fn judge(&self, workload: String, way: Way, measured: f64) -> Option<Judged> {
+        let (limited_by, least) = self.least(way)?;
+        let share = measured / least;
+        Some(Judged {
+            workload,
+            way,
+            measured,
+            least,
+            limited_by,
+            share,
+            verdict: Verdict::of(share),
+        })
+    }
+}
+
+impl Verdict {
+    pub fn of(share: f64) -> Verdict {
+        match share {
+            share if share > 1.0 => Verdict::Cache,
+            share if share >= TARGET => Verdict::Target,
+            share if share >= REQUIRED => Verdict::Required,
+            _ => Verdict::Below,
+        }
+    }
+
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Below => "below what is required (60 %)",
+            Verdict::Required => "required (60 %) reached, target (80 %) not",
+            Verdict::Target => "target (80 %) reached",
+            Verdict::Cache => "a cache effect: more than the hardware can do",
+        }
+    }
+}
+
+/// Whether a figure with this name is about writing or reading; none if about both or neither.
+pub fn way_of(figure: &str) -> Option<Way> {
+    let name = figure.to_lowercase();
+    if name.contains("modify") || name == "rewrite" {
+        return None;
+    }
+    let writes = ["write", "putc", "influx", "append"].iter();
+    let reads = ["read", "getc", "outflux", "pileup", "seeks", "epoch"].iter();
+    let [writes, reads] = [writes, reads].map(|mut words| words.any(|word| name.contains(word)));
+    match (writes, reads) {
+        (true, false) => Some(Way::Write),
+        (false, true) => Some(Way::Read),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The milestone's own table.
+    #[test]
+    fn the_milestone_comes_out_as_it_was_published() {
+        let alc = Ceilings {
+            disk_write: Some(2100.0),
+            disk_read: Some(1540.0),
+            network_write: Some(3158.0),
+            network_read: Some(3030.0),
+        };
+        let judged = |way, rate| alc.judge("IOR".into(), way, rate).unwrap();
+        let (write, read) = (judged(Way::Write, 1810.0), judged(Way::Read, 1197.0));
+        assert_eq!((write.least, write.limited_by), (2100.0, Layer::Disk));
+        // "Percent of required performance" 143.7 and 129.5, "of target" 107.7 and 97.2.
+        let percent = |judged: &Judged, line: f64| (1000.0 * judged.share / line).round() / 10.0;
+        assert_eq!(percent(&write, REQUIRED), 143.7);
+        assert_eq!(percent(&write, TARGET), 107.7);
+        assert_eq!(percent(&read, REQUIRED), 129.5);
+        assert_eq!(percent(&read, TARGET), 97.2);
+        assert_eq!(write.verdict, Verdict::Target);
+        assert_eq!(read.verdict, Verdict::Required);
+    }
+
+    #[test]
+    fn more_than_everything_is_a_cache_and_nothing_known_is_no_verdict() {
+        let disk = Ceilings {
+            disk_read: Some(100.0),
+            ..Ceilings::default()
+        };
+        let judge = |way, rate| disk.judge(String::new(), way, rate).map(|j| j.verdict);
+        assert_eq!(judge(Way::Read, 100.1), Some(Verdict::Cache));
+        assert_eq!(judge(Way::Read, 59.9), Some(Verdict::Below));
+        assert_eq!(judge(Way::Write, 50.0), None);
+    }
+
+    #[test]
+    fn figures_are_about_writing_or_reading_by_their_names() {
+        for (name, way) in [
+            ("Seq_Write", Some(Way::Write)),
+            ("Record_rewrite", Some(Way::Write)),
+            ("Fread", Some(Way::Read)),
+            ("Outflux", Some(Way::Read)),
+            ("Rewrite", None),
+            ("Create-A", None),
+        ] {
+            assert_eq!(way_of(name), way, "{name}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What each level costs, beside the beginning.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::args::Aging;
+use crate::amount::{MB, Size};
+use crate::figure::{Figure, Measured};
+use crate::results::spread;
+use crate::step::Step;
+
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Report {
+    pub room_bytes: u64,
+    pub churn: f64,
+    pub least_bytes: u64,
+    pub most_bytes: u64,
+    pub workers: u16,
+    pub file_bytes: u64,
+    pub record_bytes: u64,
+    pub seed: u64,
+    pub levels: Vec<Level>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Level {
+    /// Of the room.
+    pub percent: u8,
+    /// From the level before, with small and large files.
+    pub fill: Option<Step>,
+    pub churn: Option<Step>,
+    /// Of the large files: each run.
+    pub writes: Vec<Step>,
+    pub reads: Vec<Step>,
+}
+
+impl Level {
+    pub fn new(percent: u8) -> Level {
+        Level {
+            percent,
+            fill: None,
+            churn: None,
+            writes: Vec::new(),
+            reads: Vec::new(),
+        }
+    }
+
+    /// The names of its figures and their values, in MB/s.
+    fn rates(&self) -> [(&'static str, Option<f64>); 4] {
+        let rate = |step: &Option<Step>| step.as_ref().map(Step::rate);
+        [
+            ("Fill", rate(&self.fill)),
+            ("Churn", rate(&self.churn)),
+            ("Write", median(&self.writes)),
+            ("Read", median(&self.reads)),
+        ]
+    }
+}
+
+fn median(steps: &[Step]) -> Option<f64> {
+    spread::median(&steps.iter().map(Step::rate).collect::<Vec<_>>())
+}
+
+impl Report {
+    pub fn new(asked: &Aging, room: u64) -> Report {
+        Report {
+            room_bytes: room,
+            churn: asked.churn,
+            least_bytes: asked.least.0,
+            most_bytes: asked.most.0,
+            workers: asked.workers,
+            file_bytes: asked.size.0,
+            record_bytes: asked.record.0,
+            seed: asked.seed,
+            levels: Vec::new(),
+        }
+    }
+}
+
+impl Measured for Report {
+    const PROGRAM: &'static str = "aging";
+
+    fn figures(&self) -> Vec<Figure> {
+        let figures = self.levels.iter().flat_map(|level| {
+            let rates = level.rates().into_iter();
+            rates.filter_map(|(name, rate)| {
+                let name = format!("{name} {}%", level.percent);
+                Some(Figure::rate(&name, "MB/s", rate?, []))
+            })
+        });
+        figures.collect()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(
+            f,
+            "A room of {:.0} MB, {} workers, files of {} to {}, churned {} times at each level; then files of {} in records of {}, \
+             seed {}",
+            self.room_bytes as f64 / MB,
+            self.workers,
+            Size(self.least_bytes),
+            Size(self.most_bytes),
+            self.churn,
+            Size(self.file_bytes),
+            Size(self.record_bytes),
+            self.seed
+        )?;
+        writeln!(
+            f,
+            "\nMB/s         Fill      Churn      Write  to empty       Read  to empty"
+        )?;
+        writeln!(
+            f,
+            "----- ---------- ---------- ---------- --------- ---------- ---------"
+        )?;
+        let empty = self.levels.first().map(Level::rates);
+        for level in &self.levels {
+            write!(f, "{:>4}%", level.percent)?;
+            for (index, (_, rate)) in level.rates().into_iter().enumerate() {
+                match rate {
+                    Some(rate) => write!(f, " {rate:>10.2}")?,
+                    None => write!(f, " {:>10}", "-")?,
+                }
+                if index >= 2 {
+                    let empty = empty.and_then(|rates| rates[index].1).unwrap_or(f64::NAN);
+                    write!(f, " {:>8.1}%", 100.0 * rate.unwrap_or(f64::NAN) / empty)?;
+                }
+            }
+            writeln!(f)?;
+        }
+        writeln!(
+            f,
+            "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
+        )?;
+        for level in &self.levels {
+            let steps = [
+                ("Fill", level.fill.as_ref()),
+                ("Churn", level.churn.as_ref()),
+                ("Write", level.writes.last()),
+                ("Read", level.reads.last()),
+            ];
+            for (name, step) in steps {
+                if let Some(step) = step {
+                    let name = format!("{name} {}%", level.percent);
+                    writeln!(f, "{name:<12} {}", step.latencies)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

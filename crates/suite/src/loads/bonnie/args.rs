@@ -1,0 +1,71 @@
+//! The flags of bonnie.
+
+use clap::Args;
+
+use crate::amount::{Size, parse_positive};
+use crate::procs::Procs;
+use crate::setting::Setting;
+use crate::tool::{Tool, refuse};
+use crate::trouble::Outcome;
+
+/// One file: written and read byte by byte and in chunks, rewritten, and sought in by several processes; with CPU times
+#[derive(Args, Clone, Debug)]
+pub struct Bonnie {
+    /// Bytes of the file
+    #[arg(short = 'f', long, value_name = "SIZE", default_value = "100M", value_parser = parse_positive)]
+    pub size: Size,
+    /// Bytes of each read or write in chunks
+    #[arg(short = 'b', long, value_name = "SIZE", default_value = "16K", value_parser = parse_positive)]
+    pub chunk: Size,
+    /// Processes that seek
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub seekers: u16,
+    /// Seeks of each of them
+    #[arg(short = 's', long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeks: u64,
+    /// fsync the file that was written before it is closed, within the time measured
+    #[arg(long)]
+    pub sync: bool,
+    /// Decides where is sought
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub setting: Setting,
+}
+
+/// Linux moves at most 2 GiB in one read or write.
+const CHUNK_MAX: u64 = 1 << 30;
+
+impl Bonnie {
+    /// Whole chunks of the file.
+    pub fn chunks(&self) -> u64 {
+        self.size.0 / self.chunk.0
+    }
+}
+
+impl Tool for Bonnie {
+    fn np(&self) -> Option<usize> {
+        self.setting.np
+    }
+
+    fn np_otherwise(&self) -> usize {
+        usize::from(self.seekers)
+    }
+
+    fn check(&self) -> Outcome<()> {
+        if self.chunk.0 > self.size.0.min(CHUNK_MAX) {
+            return refuse(format!(
+                "-b {} is more than the file of -f {} has, or than one system call moves (1G)",
+                self.chunk, self.size
+            ));
+        }
+        if self.chunk.0 < 8 {
+            return refuse("-b must be 8 or more: the rewriting changes a word of each chunk");
+        }
+        Ok(())
+    }
+
+    fn run(self, procs: &mut Procs) -> Outcome<()> {
+        super::run::run(&self, procs)
+    }
+}

@@ -1,0 +1,117 @@
+//! "The elapsed time per operation as well as the CPU overhead."
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::args::Bonnie;
+use super::tests::Test;
+use crate::amount::Size;
+use crate::figure::{Figure, Measured};
+use crate::step::Step;
+
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Report {
+    pub file_bytes: u64,
+    pub chunk_bytes: u64,
+    pub seekers: u16,
+    pub seeks_each: u64,
+    pub sync: bool,
+    pub seed: u64,
+    pub tests: Vec<Tested>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Tested {
+    pub name: String,
+    /// MB/s, or seeks a second.
+    pub rate: f64,
+    pub unit: String,
+    /// Of one processor, of all processes together.
+    pub cpu_percent: f64,
+    #[serde(flatten)]
+    pub step: Step,
+}
+
+impl Tested {
+    pub fn new(test: Test, cpu_seconds: f64, step: Step) -> Tested {
+        let (rate, unit) = match test {
+            Test::Seeks => (step.operations_rate(), "op/s"),
+            _ => (step.rate(), "MB/s"),
+        };
+        Tested {
+            name: test.name().into(),
+            rate,
+            unit: unit.into(),
+            cpu_percent: 100.0 * cpu_seconds / step.elapsed,
+            step,
+        }
+    }
+}
+
+impl Report {
+    pub fn new(asked: &Bonnie) -> Report {
+        Report {
+            file_bytes: asked.size.0,
+            chunk_bytes: asked.chunk.0,
+            seekers: asked.seekers,
+            seeks_each: asked.seeks,
+            sync: asked.sync,
+            seed: asked.seed,
+            tests: Vec::new(),
+        }
+    }
+}
+
+impl Measured for Report {
+    const PROGRAM: &'static str = "bonnie";
+
+    fn figures(&self) -> Vec<Figure> {
+        let rate = |test: &Tested| {
+            let parts = test.step.parts.iter();
+            let each = parts.map(|part| match &*test.unit {
+                "op/s" => part.operations as f64 / part.seconds,
+                _ => part.rate(),
+            });
+            Figure::rate(&test.name, &test.unit, test.rate, each)
+        };
+        self.tests.iter().map(rate).collect()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(
+            f,
+            "A file of {}, chunks of {}, {} seekers, {} seeks each, seed {}{}",
+            Size(self.file_bytes),
+            Size(self.chunk_bytes),
+            self.seekers,
+            self.seeks_each,
+            self.seed,
+            if self.sync { ", fsync" } else { "" }
+        )?;
+        writeln!(f, "\nTest Name    Procs   Time (s)        Rate        %CPU")?;
+        writeln!(f, "------------ ----- ---------- ----------- ---- ------")?;
+        for test in &self.tests {
+            writeln!(
+                f,
+                "{:<12} {:>5} {:>10.4} {:>11.2} {} {:>6.1}",
+                test.name,
+                test.step.parts.len(),
+                test.step.seconds(),
+                test.rate,
+                test.unit,
+                test.cpu_percent
+            )?;
+        }
+        writeln!(
+            f,
+            "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
+        )?;
+        for test in &self.tests {
+            writeln!(f, "{:<12} {}", test.name, test.step.latencies)?;
+        }
+        Ok(())
+    }
+}

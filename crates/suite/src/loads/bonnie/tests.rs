@@ -1,0 +1,226 @@
+//! What one process does in each of the six tests.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use super::args::Bonnie;
+use crate::chance::{Dice, mix_all};
+use crate::ground::Ground;
+use crate::latency::Laps;
+use crate::memory::Buffer;
+use crate::step::Work;
+use crate::trouble::{Doing, Outcome};
+use crate::words::{Judge, Origin, Pen};
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Test {
+    Putc,
+    Rewrite,
+    BlockWrite,
+    Getc,
+    BlockRead,
+    Seeks,
+}
+
+impl Test {
+    pub const ALL: [Test; 6] = [
+        Test::Putc,
+        Test::Rewrite,
+        Test::BlockWrite,
+        Test::Getc,
+        Test::BlockRead,
+        Test::Seeks,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Test::Putc => "Putc",
+            Test::Rewrite => "Rewrite",
+            Test::BlockWrite => "Block_write",
+            Test::Getc => "Getc",
+            Test::BlockRead => "Block_read",
+            Test::Seeks => "Seeks",
+        }
+    }
+}
+
+/// A word of each chunk, which the rewriting changes.
+const WORD: usize = 8;
+/// What stdio takes for a file on most file systems.
+const STDIO: usize = 4096;
+
+/// One process at the file.
+pub struct Hand<'a> {
+    pub asked: &'a Bonnie,
+    pub path: PathBuf,
+    pub run: u64,
+}
+
+impl<'a> Hand<'a> {
+    pub fn new(asked: &'a Bonnie, ground: &Ground) -> Hand<'a> {
+        Hand {
+            asked,
+            path: ground.file(0),
+            run: ground.run,
+        }
+    }
+
+    pub fn pen(&self, test: Test) -> Pen {
+        let length = self.asked.chunk.0 as usize;
+        Pen::new(self.run, origin(test), length, self.asked.setting.check)
+    }
+
+    fn judge(&self) -> Judge {
+        let writers = [Test::Putc, Test::Rewrite, Test::BlockWrite];
+        Judge::new(self.run, writers.map(origin).to_vec())
+    }
+
+    fn offsets(&self) -> impl Iterator<Item = u64> + use<> {
+        let chunk = self.asked.chunk.0;
+        (0..self.asked.chunks()).map(move |index| index * chunk)
+    }
+
+    pub fn put_bytes(&self, mut pen: Pen) -> Outcome<Work> {
+        let file = File::create(&self.path).doing("make", &self.path)?;
+        let mut buffered = BufWriter::with_capacity(STDIO, &file);
+        let mut laps = Laps::start();
+        for offset in self.offsets() {
+            let chunk = pen.record(offset, self.asked.chunk.0 as usize);
+            for byte in chunk {
+                let one = std::slice::from_ref(byte);
+                buffered.write_all(one).doing("write", &self.path)?;
+            }
+            laps.lap();
+        }
+        buffered.flush().doing("write", &self.path)?;
+        drop(buffered);
+        self.written(&file, laps)
+    }
+
+    pub fn rewrite(&self, mut pen: Pen) -> Outcome<Work> {
+        let file = File::options().read(true).write(true).open(&self.path);
+        let file = file.doing("open", &self.path)?;
+        let mut chunk = Buffer::zeroed(self.asked.chunk.0 as usize);
+        let mut laps = Laps::start();
+        for offset in self.offsets() {
+            file.read_exact_at(&mut chunk, offset)
+                .doing("read", &self.path)?;
+            chunk[..WORD].copy_from_slice(pen.record(offset, WORD));
+            file.write_all_at(&chunk, offset)
+                .doing("write", &self.path)?;
+            laps.lap();
+        }
+        // As in the source's rates: a chunk that is read and written is one chunk.
+        self.written(&file, laps)
+    }
+
+    pub fn write(&self, mut pen: Pen) -> Outcome<Work> {
+        std::fs::remove_file(&self.path).doing("remove", &self.path)?;
+        let file = File::create_new(&self.path).doing("make", &self.path)?;
+        let mut laps = Laps::start();
+        for offset in self.offsets() {
+            let chunk = pen.record(offset, self.asked.chunk.0 as usize);
+            file.write_all_at(chunk, offset)
+                .doing("write", &self.path)?;
+            laps.lap();
+        }
+        self.written(&file, laps)
+    }
+
+    fn written(&self, file: &File, laps: Laps) -> Outcome<Work> {
+        if self.asked.sync {
+            file.sync_all().doing("sync", &self.path)?;
+        }
+        Ok(self.work(laps))
+    }
+
+    fn work(&self, laps: Laps) -> Work {
+        Work {
+            bytes: laps.histogram.operations() * self.asked.chunk.0,
+            latencies: laps.histogram,
+            ..Work::default()
+        }
+    }
+
+    pub fn get_bytes(&self, mut chunk: Buffer) -> Outcome<Work> {
+        let file = File::open(&self.path).doing("open", &self.path)?;
+        let mut buffered = BufReader::with_capacity(STDIO, &file);
+        let mut judge = self.judge();
+        let mut laps = Laps::start();
+        for offset in self.offsets() {
+            for byte in chunk.iter_mut() {
+                let one = std::slice::from_mut(byte);
+                buffered.read_exact(one).doing("read", &self.path)?;
+            }
+            self.compare(&mut judge, offset, &chunk)?;
+            laps.lap();
+        }
+        Ok(self.work(laps))
+    }
+
+    pub fn read(&self, mut chunk: Buffer) -> Outcome<Work> {
+        let file = File::open(&self.path).doing("open", &self.path)?;
+        let mut judge = self.judge();
+        let mut laps = Laps::start();
+        for offset in self.offsets() {
+            file.read_exact_at(&mut chunk, offset)
+                .doing("read", &self.path)?;
+            self.compare(&mut judge, offset, &chunk)?;
+            laps.lap();
+        }
+        Ok(self.work(laps))
+    }
+
+    /// Goes to places that chance chooses, and reads a chunk there.
+    pub fn seek(&self, seeker: usize, mut chunk: Buffer) -> Outcome<Work> {
+        let file = File::open(&self.path).doing("open", &self.path)?;
+        let mut dice = Dice::new(mix_all(&[self.asked.seed, seeker as u64]));
+        let mut judge = self.judge();
+        let mut laps = Laps::start();
+        for _ in 0..self.asked.seeks {
+            let offset = dice.below(self.asked.chunks()) * self.asked.chunk.0;
+            file.read_exact_at(&mut chunk, offset)
+                .doing("read", &self.path)?;
+            self.compare(&mut judge, offset, &chunk)?;
+            laps.lap();
+        }
+        Ok(self.work(laps))
+    }
+
+    fn compare(&self, judge: &mut Judge, offset: u64, found: &[u8]) -> Outcome<()> {
+        match self.asked.setting.check {
+            true => judge.compare(&self.path, offset, found, origin(Test::BlockWrite)),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the file holds what a test wrote: after the rewriting, a word of each chunk is new.
+    pub fn check(&self, test: Test) -> Outcome<()> {
+        let file = File::open(&self.path).doing("open", &self.path)?;
+        let mut judge = self.judge();
+        let mut chunk = Buffer::zeroed(self.asked.chunk.0 as usize);
+        let rest = if test == Test::Rewrite {
+            Test::Putc
+        } else {
+            test
+        };
+        for offset in self.offsets() {
+            file.read_exact_at(&mut chunk, offset)
+                .doing("read", &self.path)?;
+            let (word, others) = chunk.split_at(WORD);
+            judge.compare(&self.path, offset, word, origin(test))?;
+            judge.compare(&self.path, offset + WORD as u64, others, origin(rest))?;
+        }
+        Ok(())
+    }
+}
+
+fn origin(test: Test) -> Origin {
+    Origin {
+        file: 0,
+        writer: 0,
+        pass: test as u64,
+    }
+}

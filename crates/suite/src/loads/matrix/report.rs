@@ -1,0 +1,131 @@
+//! A table for each test: file sizes down, record sizes across, as iozone's spreadsheets have them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::args::Matrix;
+use super::tests::Test;
+use crate::amount::Size;
+use crate::figure::{Figure, Measured};
+use crate::step::Step;
+
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Report {
+    pub workers: u16,
+    pub size_bytes: Vec<u64>,
+    pub record_bytes: Vec<u64>,
+    pub direct: bool,
+    pub sync: bool,
+    pub seed: u64,
+    pub tests: Vec<Tested>,
+}
+
+/// One test with one pair of sizes.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Tested {
+    pub name: String,
+    pub size_bytes: u64,
+    pub record_bytes: u64,
+    pub rate: f64,
+    #[serde(flatten)]
+    pub step: Step,
+}
+
+impl Tested {
+    pub fn new(test: Test, size: Size, record: Size, step: Step) -> Tested {
+        Tested {
+            name: test.name().into(),
+            size_bytes: size.0,
+            record_bytes: record.0,
+            rate: step.rate(),
+            step,
+        }
+    }
+
+    fn title(&self) -> String {
+        let (size, record) = (Size(self.size_bytes), Size(self.record_bytes));
+        format!("{} {size}/{record}", self.name)
+    }
+}
+
+impl Report {
+    pub fn new(asked: &Matrix) -> Report {
+        Report {
+            workers: asked.workers,
+            size_bytes: asked.size.iter().map(|size| size.0).collect(),
+            record_bytes: asked.record.iter().map(|record| record.0).collect(),
+            direct: asked.direct,
+            sync: asked.sync,
+            seed: asked.seed,
+            tests: Vec::new(),
+        }
+    }
+
+    fn show_table(&self, name: &str, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "\n{name} (MB/s)\n    Size")?;
+        for record in &self.record_bytes {
+            write!(f, " {:>10}", Size(*record).to_string())?;
+        }
+        write!(f, "\n--------")?;
+        for _ in &self.record_bytes {
+            write!(f, " ----------")?;
+        }
+        writeln!(f)?;
+        for size in &self.size_bytes {
+            write!(f, "{:>8}", Size(*size).to_string())?;
+            for record in &self.record_bytes {
+                let key = (name, *size, *record);
+                let mut tests = self.tests.iter();
+                match tests.find(|test| (&*test.name, test.size_bytes, test.record_bytes) == key) {
+                    Some(test) => write!(f, " {:>10.2}", test.rate)?,
+                    None => write!(f, " {:>10}", "-")?,
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Measured for Report {
+    const PROGRAM: &'static str = "matrix";
+
+    fn figures(&self) -> Vec<Figure> {
+        let tests = self.tests.iter();
+        tests
+            .map(|test| Figure::rate(&test.title(), "MB/s", test.rate, test.step.rates()))
+            .collect()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(
+            f,
+            "{} workers, a file each, seed {}",
+            self.workers, self.seed
+        )?;
+        for (is, name) in [(self.direct, "O_DIRECT"), (self.sync, "fsync")] {
+            if is {
+                write!(f, ", {name}")?;
+            }
+        }
+        writeln!(f)?;
+        let mut shown = Vec::new();
+        for test in &self.tests {
+            if !shown.contains(&&test.name) {
+                shown.push(&test.name);
+                self.show_table(&test.name, f)?;
+            }
+        }
+        writeln!(
+            f,
+            "\nOPERATIONS                  number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
+        )?;
+        for test in &self.tests {
+            writeln!(f, "{:<24} {}", test.title(), test.step.latencies)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,15 @@
+//! # reliability: checked data under load while a fault happens (4.2.3)
+//!
+//! Owns   writers that know what was acknowledged to them; the fault's command and the repair's; what was lost, and how long
+//!        everything stood still.
+//! Never  makes a fault by itself; calls lost what was not acknowledged, or kept what it did not read back.
+//! Enter  at [`Reliability`].
+
+mod args;
+mod audit;
+mod fault;
+mod report;
+mod run;
+mod writer;
+
+pub use args::Reliability;

@@ -1,0 +1,239 @@
+//! What was lost, and how long all stood still.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::args::Reliability;
+use super::audit::{Finding, Found};
+use super::fault::Act;
+use super::writer::Ledger;
+use crate::amount::Size;
+use crate::figure::{Better, Figure, Measured};
+use crate::latency::Latencies;
+use crate::step::Step;
+
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Report {
+    pub workers: u16,
+    pub file_bytes: u64,
+    pub record_bytes: u64,
+    pub sync_every: u64,
+    pub seconds: f64,
+    pub acts: Vec<Act>,
+    /// MB/s that were acknowledged.
+    pub rate: f64,
+    pub each: Vec<f64>,
+    /// Seconds in which nothing was acknowledged to any worker: the longest such time.
+    pub standstill: Still,
+    /// The same of each worker by itself.
+    pub standstills: Vec<Still>,
+    pub errors: u64,
+    pub first_error: Option<String>,
+    /// Records that were acknowledged and read back.
+    pub checked: u64,
+    pub found: Vec<Finding>,
+    pub latencies: Latencies,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Still {
+    /// Seconds from the start.
+    pub from: f64,
+    pub to: f64,
+}
+
+impl Still {
+    pub fn seconds(self) -> f64 {
+        self.to - self.from
+    }
+
+    /// The longest time from the start to the end in which none of the moments lies.
+    fn longest(moments: impl IntoIterator<Item = f64>, end: f64) -> Still {
+        let mut moments: Vec<f64> = moments.into_iter().collect();
+        moments.sort_by(f64::total_cmp);
+        moments.push(end);
+        let mut longest = Still { from: 0.0, to: 0.0 };
+        let mut from = 0.0;
+        for to in moments {
+            let still = Still { from, to };
+            if still.seconds() > longest.seconds() {
+                longest = still;
+            }
+            from = to;
+        }
+        longest
+    }
+}
+
+/// How many findings are printed; all are in the JSON.
+const SHOWN: usize = 20;
+
+impl Report {
+    pub fn new(
+        asked: &Reliability,
+        step: Option<Step>,
+        acts: Vec<Act>,
+        ledgers: &[Ledger],
+        found: Vec<Finding>,
+    ) -> Report {
+        let end = ledgers
+            .iter()
+            .map(|ledger| ledger.seconds)
+            .fold(0.0, f64::max);
+        let all = ledgers
+            .iter()
+            .flat_map(|ledger| ledger.moments.iter().copied());
+        let of_one =
+            |ledger: &Ledger| Still::longest(ledger.moments.iter().copied(), ledger.seconds);
+        let kept = ledgers.iter().flat_map(|ledger| &ledger.kept);
+        Report {
+            workers: asked.workers,
+            file_bytes: asked.size.0,
+            record_bytes: asked.record.0,
+            sync_every: asked.sync_every,
+            seconds: asked.seconds,
+            acts,
+            rate: step.as_ref().map_or(0.0, Step::rate),
+            each: step.iter().flat_map(Step::rates).collect(),
+            standstill: Still::longest(all, end),
+            standstills: ledgers.iter().map(of_one).collect(),
+            errors: ledgers.iter().map(|ledger| ledger.errors).sum(),
+            first_error: ledgers.iter().find_map(|ledger| ledger.first_error.clone()),
+            checked: kept.filter(|pass| **pass > 0).count() as u64,
+            found,
+            latencies: step.map_or_else(Latencies::default, |step| step.latencies),
+        }
+    }
+}
+
+impl Measured for Report {
+    const PROGRAM: &'static str = "reliability";
+
+    fn figures(&self) -> Vec<Figure> {
+        let less = |name: &str, unit: &str, value: f64, each: Vec<f64>| Figure {
+            name: name.into(),
+            unit: unit.into(),
+            better: Better::Less,
+            value,
+            each,
+        };
+        let stills = self
+            .standstills
+            .iter()
+            .map(|still| still.seconds())
+            .collect();
+        vec![
+            Figure::rate(
+                "Acknowledged_write",
+                "MB/s",
+                self.rate,
+                self.each.iter().copied(),
+            ),
+            less("Standstill", "s", self.standstill.seconds(), stills),
+            less("Lost", "records", self.found.len() as f64, Vec::new()),
+        ]
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(
+            f,
+            "{} workers for {} s, a file of {} each, records of {}, fsync after {}",
+            self.workers,
+            self.seconds,
+            Size(self.file_bytes),
+            Size(self.record_bytes),
+            self.sync_every
+        )?;
+        for act in &self.acts {
+            writeln!(
+                f,
+                "{:>8.2} s to {:.2} s  {}: {}",
+                act.began, act.ended, act.what, act.command
+            )?;
+        }
+        writeln!(f, "\nAcknowledged: {:.2} MB/s", self.rate)?;
+        let all = self.standstill;
+        writeln!(
+            f,
+            "Everything stood still for {:.2} s, from {:.2} s to {:.2} s",
+            all.seconds(),
+            all.from,
+            all.to
+        )?;
+        let longest = self
+            .standstills
+            .iter()
+            .max_by(|a, b| a.seconds().total_cmp(&b.seconds()));
+        if let Some(one) = longest {
+            writeln!(
+                f,
+                "The worker that waited longest: {:.2} s, from {:.2} s to {:.2} s",
+                one.seconds(),
+                one.from,
+                one.to
+            )?;
+        }
+        match &self.first_error {
+            Some(error) => writeln!(
+                f,
+                "Calls that failed: {}, the first of them: {error}",
+                self.errors
+            )?,
+            None => writeln!(f, "No call failed")?,
+        }
+        match self.found.len() {
+            0 => writeln!(
+                f,
+                "Nothing is lost: all {} records that were acknowledged are there",
+                self.checked
+            )?,
+            lost => writeln!(
+                f,
+                "LOST: {lost} of {} records that were acknowledged",
+                self.checked
+            )?,
+        }
+        for finding in self.found.iter().take(SHOWN) {
+            writeln!(
+                f,
+                "  {}, offset {}: pass {} was acknowledged, there is {}",
+                finding.file, finding.offset, finding.kept, finding.found
+            )?;
+        }
+        if self.found.len() > SHOWN {
+            writeln!(f, "  … and {} more", self.found.len() - SHOWN)?;
+        }
+        writeln!(
+            f,
+            "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
+        )?;
+        writeln!(f, "{:<12} {}", "Acknowledged", self.latencies)
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Found::Older(pass) => write!(f, "what pass {pass} wrote"),
+            Found::Zeros => f.write_str("as if never written"),
+            Found::Nothing => f.write_str("nothing: the file ends before"),
+            Found::Wrong => f.write_str("what nobody wrote there in this run"),
+            Found::Error(error) => write!(f, "no reading it: {error}"),
+        }
+    }
+}
+
+#[test]
+fn the_longest_standstill_may_be_at_either_end() {
+    let longest = |moments: &[f64]| {
+        let still = Still::longest(moments.iter().copied(), 10.0);
+        (still.from, still.to)
+    };
+    assert_eq!(longest(&[1.0, 2.0, 7.0, 9.0]), (2.0, 7.0));
+    assert_eq!(longest(&[9.0, 6.0]), (0.0, 6.0));
+    assert_eq!(longest(&[1.0, 4.0]), (4.0, 10.0));
+    assert_eq!(longest(&[]), (0.0, 10.0));
+}

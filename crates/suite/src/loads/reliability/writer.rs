@@ -1,0 +1,144 @@
+//! One worker: writes its file round and round, and knows what was acknowledged.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::args::Reliability;
+use crate::ground::Ground;
+use crate::latency::{Histogram, Laps};
+use crate::words::{Origin, Pen};
+
+/// Passes over a file count from 1; 0 says that there was none.
+pub type Pass = u64;
+
+/// What a worker knows of its file, by record.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Ledger {
+    /// The pass whose bytes an fsync acknowledged last.
+    pub kept: Vec<Pass>,
+    /// The pass that was tried last: its bytes may be there, too, or parts of them.
+    pub tried: Vec<Pass>,
+    /// Calls that failed.
+    pub errors: u64,
+    /// The first of them.
+    pub first_error: Option<String>,
+    /// Seconds from the start at which an fsync came back well.
+    pub moments: Vec<f64>,
+    /// Seconds that the worker took in all.
+    pub seconds: f64,
+    pub bytes: u64,
+}
+
+/// Pause after a call that failed.
+const PAUSE: Duration = Duration::from_millis(20);
+
+pub struct Writer<'a> {
+    asked: &'a Reliability,
+    path: PathBuf,
+    worker: u64,
+    pen: Pen,
+    pub ledger: Ledger,
+}
+
+pub fn origin(worker: u64, pass: Pass) -> Origin {
+    Origin {
+        file: worker,
+        writer: worker,
+        pass,
+    }
+}
+
+impl Writer<'_> {
+    pub fn new<'a>(asked: &'a Reliability, ground: &Ground, worker: usize) -> Writer<'a> {
+        let records = asked.records();
+        let ledger = Ledger {
+            kept: vec![0; records],
+            tried: vec![0; records],
+            ..Ledger::default()
+        };
+        let (path, worker) = (ground.file(worker), worker as u64);
+        Writer {
+            asked,
+            path,
+            worker,
+            pen: Pen::new(ground.run, origin(worker, 1), asked.record.0 as usize, true),
+            ledger,
+        }
+    }
+
+    /// Until the time is over; calls that fail are counted and tried again.
+    pub fn run(&mut self) -> Histogram {
+        let begun = Instant::now();
+        let end = begun + Duration::from_secs_f64(self.asked.seconds);
+        let mut laps = Laps::start();
+        let (mut file, mut next) = (None, 0);
+        while Instant::now() < end {
+            let batch = next..next + self.asked.sync_every;
+            match self.write(&mut file, batch.clone()) {
+                Ok(()) => {
+                    laps.lap();
+                    self.acknowledge(batch.clone());
+                    self.ledger.moments.push(begun.elapsed().as_secs_f64());
+                    next = batch.end;
+                }
+                Err(error) => {
+                    self.note(&error);
+                    // Whether an fsync through the old descriptor would tell of lost bytes again is not sure.
+                    file = None;
+                    std::thread::sleep(PAUSE);
+                    laps.skip();
+                }
+            }
+        }
+        self.ledger.seconds = begun.elapsed().as_secs_f64();
+        laps.histogram
+    }
+
+    /// The record's place in the file, and in which pass it is the so-manieth write.
+    fn place(&self, write: u64) -> (usize, Pass) {
+        let records = self.ledger.kept.len() as u64;
+        ((write % records) as usize, write / records + 1)
+    }
+
+    fn write(&mut self, file: &mut Option<File>, batch: std::ops::Range<u64>) -> io::Result<()> {
+        let file = match file {
+            Some(file) => file,
+            none => none.insert(
+                File::options()
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .open(&self.path)?,
+            ),
+        };
+        for write in batch {
+            let (record, pass) = self.place(write);
+            let offset = record as u64 * self.asked.record.0;
+            self.pen.turn_to(origin(self.worker, pass));
+            self.ledger.tried[record] = pass;
+            let bytes = self.pen.record(offset, self.asked.record.0 as usize);
+            file.write_all_at(bytes, offset)?;
+        }
+        file.sync_data()
+    }
+
+    fn acknowledge(&mut self, batch: std::ops::Range<u64>) {
+        self.ledger.bytes += (batch.end - batch.start) * self.asked.record.0;
+        for write in batch {
+            let (record, pass) = self.place(write);
+            self.ledger.kept[record] = pass;
+        }
+    }
+
+    fn note(&mut self, error: &io::Error) {
+        self.ledger.errors += 1;
+        self.ledger
+            .first_error
+            .get_or_insert_with(|| error.to_string());
+    }
+}

@@ -1,0 +1,229 @@
+//! `gupfs-suite reliability` as a person starts it.
+
+mod program;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use program::{Done, Program, empty};
+use serde_json::Value;
+
+const SUITE: &str = env!("CARGO_BIN_EXE_gupfs-suite");
+
+/// How it ended, and its JSON report if there is one. Nothing stays.
+fn run(flags: &[&str]) -> (Done, Option<Value>) {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let work = dir.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let json = dir.path().join("json");
+    let words = [&["reliability"], flags].concat();
+    let done = Program::of(SUITE, &words)
+        .on("-d", &work)
+        .on("--json", &json)
+        .run();
+    assert!(empty(&work), "{flags:?}: {}", done.err);
+    let report = std::fs::read(json).ok();
+    (
+        done,
+        report.map(|report| serde_json::from_slice(&report).unwrap()),
+    )
+}
+
+#[test]
+fn where_nothing_breaks_nothing_is_lost() {
+    for np in ["2", "1"] {
+        let (done, report) = run(&[
+            "--np",
+            np,
+            "-n",
+            "2",
+            "-t",
+            "1",
+            "-f",
+            "256K",
+            "-b",
+            "10K",
+            "-s",
+            "3",
+            "--fault",
+            "test -e $DIR/file1",
+            "--repair",
+            "echo repaired",
+        ]);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        assert!(
+            done.out.contains("Nothing is lost") && done.out.contains("No call failed"),
+            "{}",
+            done.out
+        );
+        assert!(done.err.contains("repaired"));
+        let report = report.unwrap();
+        let [fault, repair] = [0, 1].map(|act| report["acts"][act]["began"].as_f64().unwrap());
+        assert!(
+            (0.25..0.5).contains(&fault) && (0.5..1.0).contains(&repair),
+            "{fault} {repair}"
+        );
+        assert!(report["checked"].as_u64().unwrap() > 0);
+        assert!(report["figures"][0]["value"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn what_is_lost_is_said() {
+    let (done, report) = run(&[
+        "-n",
+        "2",
+        "-t",
+        "2",
+        "-f",
+        "1G",
+        "--at",
+        "1",
+        "--fault",
+        "truncate -s 0 $DIR/file1",
+    ]);
+    assert_eq!(done.code, Some(1), "{}", done.err);
+    assert!(
+        done.err.contains("that were acknowledged are not there"),
+        "{}",
+        done.err
+    );
+    assert!(
+        done.out.contains("LOST: ") && done.out.contains("file1, offset 0: pass 1 was"),
+        "{}",
+        done.out
+    );
+    let found = report.unwrap()["found"].as_array().unwrap().clone();
+    assert!(!found.is_empty());
+    assert!(
+        found
+            .iter()
+            .all(|finding| finding["file"].as_str().unwrap().ends_with("file1"))
+    );
+}
+
+#[test]
+fn a_fault_that_cannot_be_made_is_no_result() {
+    for (flags, says) in [
+        (
+            &["--fault", "exit 3"][..],
+            "`exit 3` failed: exit status: 3",
+        ),
+        (
+            &["--fault", "sleep 100", "--patience", "0.2"][..],
+            "did not end within",
+        ),
+    ] {
+        let flags = [&["-n", "1", "-t", "0.5"], flags].concat();
+        let (done, report) = run(&flags);
+        assert_eq!(
+            (done.code, done.out.as_str()),
+            (Some(1), ""),
+            "{}",
+            done.err
+        );
+        assert!(done.err.contains(says), "{}", done.err);
+        assert_eq!(report, None);
+    }
+}
+
+#[test]
+fn bad_input_is_refused() {
+    for (flags, says) in [
+        ("", "--fault"),
+        ("--fault x -t 0", "above 0"),
+        ("--fault x --at 30", "within the 20 s"),
+        ("--fault x --repair-at 1", "--repair"),
+        ("--fault x --patience=-1", "0 or more"),
+        ("--fault x -b 32M", "more than the file"),
+        ("--fault x -f 100G -b 1K", "more than 1048576 records"),
+    ] {
+        let flags: Vec<&str> = flags.split_whitespace().collect();
+        let (done, _) = run(&flags);
+        assert_eq!(done.code, Some(2), "{flags:?}: {}", done.err);
+        assert!(done.err.contains(says), "{flags:?}: {}", done.err);
+    }
+}
+
+/// A file system in a file; unmounted when it is dropped.
+struct Mount(PathBuf);
+
+impl Mount {
+    fn make(dir: &Path) -> Option<Mount> {
+        let (file, point) = (dir.join("image"), dir.join("mnt"));
+        std::fs::File::create(&file)
+            .unwrap()
+            .set_len(64 << 20)
+            .unwrap();
+        std::fs::create_dir(&point).unwrap();
+        let made = Command::new("mkfs.ext4")
+            .arg("-q")
+            .arg(&file)
+            .status()
+            .ok()?;
+        let mounted = Command::new("mount")
+            .args(["-o", "loop"])
+            .args([&file, &point])
+            .status()
+            .ok()?;
+        (made.success() && mounted.success()).then_some(Mount(point))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        assert!(
+            Command::new("umount")
+                .arg(&self.0)
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+}
+
+#[test]
+fn a_standstill_is_as_long_as_the_file_system_is_frozen() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let made = rustix::process::geteuid()
+        .is_root()
+        .then(|| Mount::make(dir.path()))
+        .flatten();
+    let Some(mount) = made else {
+        eprintln!("not tested: a mount that can be frozen needs root, mkfs.ext4 and a loop device");
+        return;
+    };
+    let json = dir.path().join("json");
+    let fault = "fsfreeze --freeze $DIR/..; sleep 0.7; fsfreeze --unfreeze $DIR/..";
+    let done = Program::of(
+        SUITE,
+        &[
+            "reliability",
+            "-n",
+            "2",
+            "-t",
+            "2",
+            "-f",
+            "4M",
+            "--fault",
+            fault,
+        ],
+    )
+    .on("-d", &mount.0)
+    .on("--json", &json)
+    .run();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let still = &report["figures"][1];
+    assert_eq!(
+        (&still["name"], &still["better"]),
+        (&"Standstill".into(), &"less".into())
+    );
+    assert!(
+        (0.6..1.5).contains(&still["value"].as_f64().unwrap()),
+        "{}",
+        done.out
+    );
+    let from = report["standstill"]["from"].as_f64().unwrap();
+    assert!((0.4..0.7).contains(&from), "{from}");
+}
