@@ -116,20 +116,24 @@ fn help_of_check_tells_what_is_found_and_the_exit_codes() {
           <DIR>  The store's directory
 
         Options:
-              --data    Also read all bytes and compare them with their checksums
-              --repair  Repair what loses nothing
-              --json    As one JSON object
-          -h, --help    Print help
+              --ost <DIR>  An OST that is not in the store's directory, or a directory of such; again for
+                           each
+              --data       Also read all bytes and compare them with their checksums
+              --repair     Repair what loses nothing
+              --json       As one JSON object
+          -h, --help       Print help
 
         Examples:
           gupfs check /srv/gupfs
           gupfs check /srv/gupfs --data
           gupfs check /srv/gupfs --repair --json
+          gupfs check /srv/mds --ost /srv/disks --ost /mnt/other-host/disks
 
         Found are: objects without inode, objects that an inode has lost, objects on a wrong OST, entries
         without inode, inodes without entry (repaired: named in the root directory), wrong counts, records
         that cannot be read, leftovers of all kinds; with --data also bytes that do not match their
-        checksum.
+        checksum. OSTs of a cluster whose directories are not named are not looked at; how many objects must
+        be there is told.
 
         Exit codes: 0 nothing was found · 1 problems were found · 2 it could not look: in use, or not a
         store · 4 problems were found, and all are repaired

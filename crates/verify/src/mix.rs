@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::dice::Dice;
 use crate::history::{Allocate, Call, Flavour, Range, Rename, Subject, tag};
-use crate::place::{BORDERS, FOLDERS, MAPPED_SIZE, PLAIN, SLOTS, subjects};
+use crate::place::{BORDERS, FOLDERS, MAPPED_SIZE, PLAIN, SLOTS, WHOLE, subjects};
 
 /// How often each group of subjects is what all work on.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -161,9 +161,25 @@ fn name(dice: &mut Dice, tag: u64) -> Call {
     ])
 }
 
-/// A range between two borders: mostly short, so that many fit into a second.
+/// A range that is changed: mostly short, so that many fit into a second.
 fn range(dice: &mut Dice) -> Range {
     let longest = dice.weighted(&[(80, 8 << 10), (17, 80 << 10), (3, 2 << 20)]);
+    between_borders(dice, longest)
+}
+
+/// A range that is read: mostly long, as what one mount shows too late is soon changed again, and seen by who reads it before.
+fn seen(dice: &mut Dice) -> Range {
+    match dice.below(100) {
+        0..35 => between_borders(dice, 8 << 10),
+        35..95 => Range {
+            from: BORDERS[dice.below(6) as usize],
+            to: 68 << 10,
+        },
+        _ => WHOLE,
+    }
+}
+
+fn between_borders(dice: &mut Dice, longest: u64) -> Range {
     loop {
         let from = dice.below(BORDERS.len() as u64 - 1) as usize;
         // The first pages are where most meet.
@@ -180,7 +196,7 @@ fn range(dice: &mut Dice) -> Range {
 }
 
 fn data(dice: &mut Dice, tag: u64) -> Call {
-    let range = range(dice);
+    let (range, seen) = (range(dice), seen(dice));
     let flavour = dice.weighted(&[(3, Flavour::Session), (1, Flavour::Fresh)]);
     let to = dice.one_of(&BORDERS);
     let allocate = |how| Call::Allocate { range, how };
@@ -193,7 +209,13 @@ fn data(dice: &mut Dice, tag: u64) -> Call {
                 flavour,
             },
         ),
-        (36, Call::Read { range, flavour }),
+        (
+            36,
+            Call::Read {
+                range: seen,
+                flavour,
+            },
+        ),
         (10, Call::Size { flavour }),
         (6, Call::Truncate { to }),
         (1, allocate(Allocate::Plain)),

@@ -19,19 +19,22 @@ use gupfs_names::check::Problem;
 use gupfs_proto::{OstId, OwnerEpoch};
 use gupfs_store::kv::Kv;
 use gupfs_store::log::Stop;
-use gupfs_store::object::Objects;
 use gupfs_world::World;
 use progress::Progress;
 use records::Records;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 /// How often a repair is followed by another look: one may show what another hid.
 const ROUNDS: u32 = 5;
 
 /// What to do beside looking at names and objects.
-#[derive(Clone, Copy)]
+#[derive(Clone, Default)]
 pub struct Wish {
+    /// Directories of OSTs that are not in the store's own, or of servers that have some.
+    pub osts: Vec<PathBuf>,
     /// Read all bytes and compare them with their checksums.
     pub data: bool,
     pub repair: bool,
@@ -102,6 +105,8 @@ pub struct Seen {
     pub objects: u64,
     /// Bytes compared with their checksums.
     pub bytes: u64,
+    /// OSTs that were not there to be looked at, with the objects that must be on them.
+    pub elsewhere: BTreeMap<OstId, u64>,
     #[serde(skip)]
     pub faults: Vec<Fault>,
 }
@@ -128,8 +133,11 @@ pub async fn run(home: &Home, wish: Wish, world: &World) -> Outcome<Report> {
     let unusable = |trouble: Trouble| trouble.exit(Exit::Unusable);
     let marker = home.read_marker().map_err(unusable)?;
     let _lock = Lock::take(home).map_err(unusable)?;
-    let store = Store::open(home, &marker, world).await?;
-    let outcome = store.check_and_repair(wish).await;
+    let places = targets::find(home, &marker, &wish.osts)
+        .await
+        .map_err(unusable)?;
+    let store = Store::open(home, &marker, places, world).await?;
+    let outcome = store.check_and_repair(&wish).await;
     store.close().await;
     outcome
 }
@@ -142,24 +150,29 @@ struct Store {
     /// Its last owner did not stop in order: the next start clears up.
     crashed: bool,
     owner_epoch: OwnerEpoch,
-    targets: Vec<(OstId, Result<Objects, String>)>,
+    targets: Vec<targets::Opened>,
 }
 
 impl Store {
-    async fn open(home: &Home, marker: &Marker, world: &World) -> Outcome<Store> {
-        let share = Share::of_this_process(marker.osts().count())
-            .map_err(|trouble| trouble.exit(Exit::Unusable))?;
+    async fn open(
+        home: &Home,
+        marker: &Marker,
+        places: Vec<(OstId, PathBuf)>,
+        world: &World,
+    ) -> Outcome<Store> {
+        let share =
+            Share::of_this_process(places.len()).map_err(|trouble| trouble.exit(Exit::Unusable))?;
         let (kv, found) = open_metadata(home, marker, share, world).await?;
         Ok(Store {
             world: world.clone(),
             kv,
             crashed: !found.log.stopped,
             owner_epoch: found.log.epoch,
-            targets: targets::open(home, marker, share, world).await,
+            targets: targets::open(marker.cluster(), places, share, world).await,
         })
     }
 
-    async fn check_and_repair(&self, wish: Wish) -> Outcome<Report> {
+    async fn check_and_repair(&self, wish: &Wish) -> Outcome<Report> {
         let mut report = Report::default();
         for round in 0..ROUNDS {
             // Bytes do not change by repairs: they are read once.
@@ -191,6 +204,7 @@ impl Store {
         let looked = targets::look(&self.targets, &mut records.expected, data, &mut progress).await;
         seen.objects = looked.objects;
         seen.bytes = looked.bytes;
+        seen.elsewhere = looked.elsewhere;
         seen.faults.extend(looked.faults);
         seen.faults
             .retain(|fault| !fault.is_left_by_a_crash(self.crashed));

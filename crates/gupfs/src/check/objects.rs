@@ -140,6 +140,17 @@ impl Expected {
         }
     }
 
+    /// Objects that must be on OSTs which are not `here`.
+    pub fn elsewhere(&self, here: &BTreeSet<OstId>) -> BTreeMap<OstId, u64> {
+        let mut counts = BTreeMap::new();
+        for (ost, presence) in self.layouts.values() {
+            if *presence == Presence::Present && !here.contains(ost) {
+                *counts.entry(*ost).or_default() += 1;
+            }
+        }
+        counts
+    }
+
     /// What should be on OSTs that were listed, and was not seen there.
     pub fn lost(&self, listed: &BTreeSet<OstId>) -> Vec<ObjectProblem> {
         self.layouts

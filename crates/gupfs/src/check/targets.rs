@@ -3,30 +3,99 @@
 use super::Fault;
 use super::objects::{Expected, ObjectProblem};
 use super::progress::Progress;
+use crate::exit::{OrTrouble, Outcome, Trouble};
 use crate::home::{Home, Marker};
 use crate::node::{Share, open_target};
-use gupfs_proto::{ObjectId, OstId, Refusal};
+use gupfs_proto::{ClusterId, ObjectId, OstId, Refusal};
 use gupfs_store::object::{Objects, Scrub, Verify, Whose};
-use gupfs_world::World;
-use std::collections::BTreeSet;
+use gupfs_world::{Disk, World};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Objects listed in one step.
 const STEP: u32 = 1_024;
 
-pub async fn open(
+/// A target, or why it cannot be looked at.
+pub type Opened = (OstId, Result<Objects, String>);
+
+/// Where targets lie: the store's own, then those in the directories named, or right below them.
+///
+/// # Errors
+/// A directory that holds no target of this cluster, or the same one twice.
+pub async fn find(
     home: &Home,
     marker: &Marker,
+    elsewhere: &[PathBuf],
+) -> Outcome<Vec<(OstId, PathBuf)>> {
+    let mut found: Vec<_> = marker.osts().map(|ost| (ost, home.ost(ost))).collect();
+    for dir in elsewhere {
+        let before = found.len();
+        for candidate in
+            own_and_below(dir).or_trouble(|| format!("cannot look into '{}'", dir.display()))?
+        {
+            let Some(ost) = target_of(marker.cluster(), &candidate).await? else {
+                continue;
+            };
+            if let Some((_, other)) = found.iter().find(|(known, _)| *known == ost) {
+                return Err(Trouble::new(format!(
+                    "'{}' is ost{ost}, and so is '{}'",
+                    candidate.display(),
+                    other.display()
+                ))
+                .todo("name each OST's directory once"));
+            }
+            found.push((ost, candidate));
+        }
+        if found.len() == before {
+            return Err(Trouble::new(format!("'{}' holds no OST", dir.display()))
+                .todo("name the directory that `gupfs ost add` was given, or the one above it"));
+        }
+    }
+    Ok(found)
+}
+
+fn own_and_below(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut all = vec![dir.to_path_buf()];
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            all.push(path);
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// None for a directory that is no target.
+async fn target_of(cluster: ClusterId, dir: &Path) -> Outcome<Option<OstId>> {
+    let cannot = || format!("cannot look into '{}'", dir.display());
+    let disk = Disk::real(dir).or_trouble(cannot)?;
+    let Some((whose, _)) = Objects::peek(&disk).await.or_trouble(cannot)? else {
+        return Ok(None);
+    };
+    if whose.cluster != cluster {
+        return Err(Trouble::new(format!(
+            "'{}' is ost{} of cluster {}, and the store is {cluster}'s",
+            dir.display(),
+            whose.ost,
+            whose.cluster
+        ))
+        .todo("name OSTs of this cluster alone"));
+    }
+    Ok(Some(whose.ost))
+}
+
+pub async fn open(
+    cluster: ClusterId,
+    places: Vec<(OstId, PathBuf)>,
     share: Share,
     world: &World,
-) -> Vec<(OstId, Result<Objects, String>)> {
-    let cluster = marker.cluster();
+) -> Vec<Opened> {
     let mut opened = Vec::new();
-    for ost in marker.osts() {
-        opened.push((
-            ost,
-            open_target(&home.ost(ost), Whose { cluster, ost }, share, world).await,
-        ));
+    for (ost, dir) in places {
+        let whose = Whose { cluster, ost };
+        opened.push((ost, open_target(&dir, whose, share, world).await));
     }
     opened
 }
@@ -36,10 +105,12 @@ pub struct Looked {
     pub objects: u64,
     pub bytes: u64,
     pub faults: Vec<Fault>,
+    /// Of targets that were not there to be looked at: objects that must be on them.
+    pub elsewhere: BTreeMap<OstId, u64>,
 }
 
 pub async fn look(
-    targets: &[(OstId, Result<Objects, String>)],
+    targets: &[Opened],
     expected: &mut Expected,
     data: bool,
     progress: &mut Progress,
@@ -67,6 +138,8 @@ pub async fn look(
             Err(refusal) => looked.faults.push(Fault::Target(*ost, refusal.to_string())),
         }
     }
+    let here: BTreeSet<OstId> = targets.iter().map(|(ost, _)| *ost).collect();
+    looked.elsewhere = expected.elsewhere(&here);
     let lost = expected.lost(&listed).into_iter().map(Fault::Object);
     looked.faults.extend(lost);
     looked

@@ -17,16 +17,21 @@ const SHOWN: usize = 100;
   gupfs check /srv/gupfs
   gupfs check /srv/gupfs --data
   gupfs check /srv/gupfs --repair --json
+  gupfs check /srv/mds --ost /srv/disks --ost /mnt/other-host/disks
 
 Found are: objects without inode, objects that an inode has lost, objects on a wrong OST, entries without inode, inodes \
 without entry (repaired: named in the root directory), wrong counts, records that cannot be read, leftovers of all \
-kinds; with --data also bytes that do not match their checksum.
+kinds; with --data also bytes that do not match their checksum. OSTs of a cluster whose directories are not named are not \
+looked at; how many objects must be there is told.
 
 Exit codes: 0 nothing was found · 1 problems were found · 2 it could not look: in use, or not a store · 4 problems were \
 found, and all are repaired")]
 pub struct Check {
     /// The store's directory
     dir: PathBuf,
+    /// An OST that is not in the store's directory, or a directory of such; again for each
+    #[arg(long, value_name = "DIR")]
+    ost: Vec<PathBuf>,
     /// Also read all bytes and compare them with their checksums
     #[arg(long)]
     data: bool,
@@ -48,6 +53,7 @@ impl Check {
             .build()
             .or_trouble(|| "cannot start the runtime".into())?;
         let wish = Wish {
+            osts: self.ost,
             data: self.data,
             repair: self.repair,
         };
@@ -101,6 +107,12 @@ fn text(report: &Report) -> String {
             "{} removed files still held open, {} to be purged: the next start does it\n",
             show_count(seen.orphans),
             show_count(seen.purges)
+        );
+    }
+    for (ost, objects) in &seen.elsewhere {
+        text += &format!(
+            "not looked at: ost{ost}, where {} objects must be (--ost DIR names where it is)\n",
+            show_count(*objects)
         );
     }
     for fault in report.repaired.iter().take(SHOWN) {

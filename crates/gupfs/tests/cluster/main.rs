@@ -6,6 +6,7 @@
 mod running;
 
 mod agree;
+mod checked;
 mod clocks;
 mod crowd;
 mod cut_off;
@@ -13,6 +14,7 @@ mod encrypted;
 #[path = "../power_cut/images.rs"]
 mod images;
 mod in_time;
+mod joined;
 mod load;
 mod locks;
 mod networks;

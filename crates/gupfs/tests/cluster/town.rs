@@ -349,8 +349,13 @@ impl Town {
         }
     }
 
-    /// Everything is told to end, and does so well.
+    /// Everything is told to end, and does so well; what it left is gone.
     pub fn stop(mut self) {
+        self.end_all();
+    }
+
+    /// The same, and what it left stays.
+    pub fn end_all(&mut self) {
         for mut mount in self.mounts.drain(..) {
             assert_eq!(mount.daemon.stop(), 0);
         }
@@ -385,7 +390,7 @@ pub fn text(path: &Path) -> String {
     path.to_str().unwrap().to_string()
 }
 
-fn word_after(line: &str, before: &str) -> String {
+pub fn word_after(line: &str, before: &str) -> String {
     let rest = line
         .split_once(before)
         .unwrap_or_else(|| panic!("{line}"))

@@ -7,6 +7,7 @@
 
 mod faults;
 mod host;
+mod judged;
 mod machine;
 mod metadata;
 mod objects;

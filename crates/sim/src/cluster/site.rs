@@ -1,5 +1,6 @@
 //! All hosts of one cluster, and what everybody who works there has in common.
 
+use super::judged::History;
 use super::machine::Machine;
 use super::metadata::Metadata;
 use super::objects::ObjectHost;
@@ -34,6 +35,8 @@ pub struct Site {
     pub troubles: Troubles,
     /// What all programs change.
     pub commons: Mutex<Commons>,
+    /// Beside it, what is judged as a whole.
+    pub judged: Mutex<History>,
     /// The programs come to their end.
     pub ends: AtomicBool,
     events: Mutex<Events>,
@@ -78,6 +81,7 @@ impl Site {
         Arc::new(Site {
             troubles: Troubles::new(machines.len()),
             commons: Mutex::default(),
+            judged: Mutex::default(),
             net,
             metadata,
             osses,

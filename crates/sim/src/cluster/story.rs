@@ -1,5 +1,6 @@
 //! A seed's story: programs work while hosts, disks and connections fail; then everything is mended and comes to rest.
 
+use super::judged::Judge;
 use super::own::{Own, both_ways, flags, make, me};
 use super::shared::{Commons, FILE_BLOCKS, RECORDS_OF_BLOCK, Sharer, fill_of};
 use super::site::Site;
@@ -41,6 +42,7 @@ pub fn run(seed: u64, aloud: bool) -> Ran {
                 "seed {seed}: a program found a promise broken (see above)"
             );
         }
+        site.judged.lock().judge(&site);
         settle(&site).await;
         let rare = site.watch.rare();
         Ran {
@@ -84,6 +86,8 @@ async fn begin(
         others.remove(number);
         let mut sharer = Sharer::new(site, number, dice.fork(), others);
         tasks.push(site.spawn("shared", async move { sharer.work().await }));
+        let mut judge = Judge::new(site, number, dice.fork());
+        tasks.push(site.spawn("judged", async move { judge.work().await }));
     }
     tasks
 }

@@ -3,7 +3,7 @@
 use gupfs_sim::{cluster, seeds};
 
 /// At least so often in a run of the usual length.
-const RARE: [(&str, u64); 22] = [
+const RARE: [(&str, u64); 23] = [
     ("answered change asked again", 4),
     ("change answered by a former life asked again", 15),
     ("clock jump", 15),
@@ -14,6 +14,7 @@ const RARE: [(&str, u64); 22] = [
     ("failing sync of the metadata server", 10),
     ("fsync that told of a loss", 8),
     ("full disk", 20),
+    ("judged history", 50),
     ("kill of a client", 40),
     ("look at another's bytes", 200),
     ("object write delivered twice", 40),

@@ -223,7 +223,8 @@ impl Served {
         }
     }
 
-    /// Blocks from here on leave the caches of all mounts, nearly always.
+    /// Blocks that were changed leave the caches of all mounts, nearly always. (A block is cached as far as the file reached, so
+    /// none changes when the file grows.)
     fn invalidate(&self, state: &mut State, inode: u64, from: u64, to: u64) {
         if !self.switch.is(Fault::MissedInvalidation) {
             return;
@@ -233,13 +234,12 @@ impl Served {
             Some(_) => 10_000,
             None => 300,
         };
-        let touched = |block: u64| block >= from / BLOCK && block * BLOCK < to;
-        let cached: Vec<_> = state
-            .cached
-            .keys()
-            .filter(|(_, of, block)| *of == inode && touched(*block))
-            .copied()
-            .collect();
+        let blocks = from / BLOCK..to.div_ceil(BLOCK);
+        let mut cached = Vec::new();
+        for mount in 0..2 {
+            let those = (mount, inode, blocks.start)..(mount, inode, blocks.end);
+            cached.extend(state.cached.range(those).map(|(key, _)| *key));
+        }
         for key in cached {
             if key.0 == self.mount || !self.switch.strikes(Fault::MissedInvalidation, rarely) {
                 state.cached.remove(&key);
@@ -273,7 +273,7 @@ impl Served {
         self.grow(&mut state, inode, end)?;
         let bytes = state.bytes(inode)?;
         bytes[from..end].copy_from_slice(data);
-        self.invalidate(&mut state, inode, from as u64, u64::MAX);
+        self.invalidate(&mut state, inode, from as u64, end as u64);
         Ok(())
     }
 
@@ -299,11 +299,13 @@ impl Served {
         if size > state.bytes(inode)?.len() {
             self.grow(state, inode, size)?;
         } else {
-            let whole = state.bytes(inode)?.clone();
+            if self.switch.is(Fault::CutBytesReturn) {
+                let whole = state.bytes(inode)?.clone();
+                state.cut.insert(inode, whole);
+            }
             state.bytes(inode)?.truncate(size);
-            state.cut.insert(inode, whole);
+            self.invalidate(state, inode, size as u64, u64::MAX);
         }
-        self.invalidate(state, inode, 0, u64::MAX);
         Ok(())
     }
 
@@ -319,8 +321,8 @@ impl Served {
             let bytes = state.bytes(inode)?;
             let end = end.min(bytes.len());
             bytes[(from as usize).min(end)..end].fill(0);
+            self.invalidate(&mut state, inode, from, from + length);
         }
-        self.invalidate(&mut state, inode, 0, u64::MAX);
         Ok(())
     }
 

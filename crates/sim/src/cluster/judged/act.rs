@@ -1,0 +1,207 @@
+//! One call, with a record of what was asked and answered.
+
+use super::{ATTRS, BYTES, Files, Judge, With, mode_of, time_of};
+use crate::cluster::machine::Failure;
+use crate::cluster::own::{both_ways, flags, me};
+use crate::cluster::site::ONE_OBJECT;
+use gupfs_client::{OpenFile, ReadHow, WriteHow};
+use gupfs_proto::Refusal;
+use gupfs_proto::meta::WriteAt;
+use gupfs_verify::history::{Answer, Call, Flavour, Range, Subject, tag};
+use std::sync::Arc;
+
+/// Where calls begin and end: what an inode holds, blocks, stripe units, objects, and beside them.
+const BORDERS: [u64; 14] = [
+    0,
+    24,
+    2048,
+    4096 - 40,
+    4096,
+    4096 + 24,
+    (64 << 10) - 72,
+    64 << 10,
+    (64 << 10) + 512,
+    ONE_OBJECT - 24,
+    ONE_OBJECT,
+    ONE_OBJECT + 4096,
+    ONE_OBJECT + (64 << 10),
+    ONE_OBJECT + (128 << 10),
+];
+
+/// The longest that is read or written at once.
+const LONG: u64 = 80 << 10;
+
+/// Through one descriptor, as long as it lasts.
+const FLAVOUR: Flavour = Flavour::Session;
+
+impl Judge {
+    pub(super) async fn act(&mut self, with: With<'_>, files: Files) {
+        let (subject, call) = self.next();
+        let Some(file) = self.opened(with, files).await else {
+            return;
+        };
+        let (worker, since) = (self.machine as u16, self.site.millis());
+        let asked = {
+            let (start, mut history) = (self.site.moment(), self.site.judged.lock());
+            if history.files != Some(files) {
+                return;
+            }
+            // Numbers are given here, and a write's bytes name its own.
+            let number = history.next.get(&worker).copied().unwrap_or_default();
+            let call = named(call, tag::of(worker, number));
+            (history.ask(files, worker, subject, call, start), call)
+        };
+        let (asked, call) = asked;
+        let answer = self.one(with, files, &file, call).await;
+        let end = self.site.moment();
+        match answer {
+            Ok(answer) => {
+                self.site
+                    .say(format_args!("c{worker} judged {}", call.name()));
+                // With a power cut meanwhile it is not sure that it stays done.
+                if files.cuts == self.site.troubles.cuts() {
+                    self.site.judged.lock().answered(&asked, answer, end);
+                }
+            }
+            // A power cut took the files, and the next history has others.
+            Err(_) if files.cuts != self.site.troubles.cuts() => {}
+            Err(failure) => {
+                if matches!(failure, Failure::Refused(Refusal::Stale)) {
+                    self.let_go(with);
+                }
+                self.excuse(call.name(), &failure, since);
+            }
+        }
+    }
+
+    fn next(&self) -> (Subject, Call) {
+        let range = self.range();
+        let to = self.border();
+        let call = match self.dice.below(20) {
+            0..7 => Call::Write {
+                range,
+                tag: 0,
+                flavour: FLAVOUR,
+            },
+            7..12 => Call::Read {
+                range,
+                flavour: FLAVOUR,
+            },
+            12 | 13 => Call::Truncate { to },
+            14 | 15 => Call::Size { flavour: FLAVOUR },
+            16 => {
+                let mode = 0o600 | self.dice.below(0o200) as u32;
+                return (ATTRS, Call::SetMode { mode });
+            }
+            17 => {
+                let seconds = 1_000_000_001 + self.site.value();
+                return (ATTRS, Call::SetTime { seconds });
+            }
+            _ => return (ATTRS, Call::Stat),
+        };
+        (BYTES, call)
+    }
+
+    fn border(&self) -> u64 {
+        BORDERS[self.dice.below(BORDERS.len() as u64) as usize]
+    }
+
+    fn range(&self) -> Range {
+        loop {
+            let (one, other) = (self.border(), self.border());
+            let (from, to) = (one.min(other), one.max(other));
+            if from < to && to - from <= LONG {
+                return Range { from, to };
+            }
+        }
+    }
+
+    async fn opened(&mut self, with: With<'_>, files: Files) -> Option<Arc<OpenFile>> {
+        let known = self.open.as_ref();
+        if let Some(file) = known.filter(|file| file.ino() == files.bytes) {
+            return Some(file.clone());
+        }
+        self.let_go(with);
+        let (since, me) = (self.site.millis(), me());
+        let opened = with.client.open(&me, files.bytes, both_ways(), flags());
+        match self.call(with, opened).await {
+            Ok(opened) => {
+                self.open = Some(opened.file.clone());
+                Some(opened.file)
+            }
+            // A power cut took it.
+            Err(_) if files.cuts != self.site.troubles.cuts() => None,
+            Err(failure) => {
+                self.excuse("open", &failure, since);
+                None
+            }
+        }
+    }
+
+    async fn one(
+        &self,
+        with: With<'_>,
+        files: Files,
+        file: &OpenFile,
+        call: Call,
+    ) -> Result<Answer, Failure> {
+        let (client, me) = (with.client, me());
+        Ok(match call {
+            Call::Write { range, tag, .. } => {
+                let bytes = tag::fill(tag, range.from, range.to);
+                let at = WriteAt::Offset(range.from);
+                let write = client.write(file, at, bytes.into(), WriteHow::default());
+                let done = self.call(with, write).await?;
+                if done.written != range.to - range.from {
+                    return Err(Failure::Refused(Refusal::NoSpace));
+                }
+                Answer::Done
+            }
+            Call::Read { range, .. } => {
+                let len = range.to - range.from;
+                let read = client.read(file, range.from, len, ReadHow::default());
+                let bytes = self.call(with, read).await?.concat();
+                Answer::Bytes {
+                    count: bytes.len() as u64,
+                    runs: tag::read(&bytes, range.from),
+                }
+            }
+            Call::Truncate { to } => {
+                let cut = client.truncate_open(&me, file, to, false);
+                self.call(with, cut).await?;
+                Answer::Done
+            }
+            Call::SetMode { mode } => {
+                self.set(with, files.attrs, mode_of(mode)).await?;
+                Answer::Done
+            }
+            Call::SetTime { seconds } => {
+                self.set(with, files.attrs, time_of(seconds)).await?;
+                Answer::Done
+            }
+            Call::Size { .. } => {
+                let attr = self.call(with, client.getattr(&me, files.bytes)).await?;
+                Answer::Size(attr.size)
+            }
+            _ => {
+                let attr = self.call(with, client.getattr(&me, files.attrs)).await?;
+                Answer::Attributes {
+                    mode: u32::from(attr.mode.0),
+                    seconds: attr.mtime.secs as u64,
+                }
+            }
+        })
+    }
+}
+
+/// With its tag, if it writes bytes.
+fn named(call: Call, tag: u64) -> Call {
+    match call {
+        Call::Write { range, flavour, .. } => Call::Write {
+            range,
+            tag,
+            flavour,
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,296 @@
+//! # judged: two files that all programs change without order, and a history of what they were told
+//!
+//! Owns   what was asked and answered, in the words of `gupfs verify`; when a history ends.
+//! Never  knows what must come of a call: the checker of `gupfs verify` says whether the history can have happened.
+//! Enter  at `History::judge` (the verdict), `Judge::work` (a program).
+//!
+//! A power cut may take what nobody synced, of which the checker knows nothing: each ends the history, and the next has new
+//! files.
+
+mod act;
+
+use super::machine::Failure;
+use super::own::{both_ways, flags, make, me};
+use super::site::Site;
+use super::troubles::Cuts;
+use gupfs_client::{Client, OpenFile};
+use gupfs_proto::meta::{SetAttr, SetTime};
+use gupfs_proto::{InodeId, Name, SessionId, Timestamp};
+use gupfs_verify::check::{ATTRIBUTES, Bound, Model, judge};
+use gupfs_verify::history::{Answer, Call, Record, Subject};
+use gupfs_world::fake::FakeDice;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two calls, at most, in microseconds.
+const THINK: u64 = 400_000;
+
+pub const BYTES: Subject = Subject::Data(0);
+pub const ATTRS: Subject = Subject::Attr(0);
+
+/// The files, and what was asked of them.
+#[derive(Default)]
+pub struct History {
+    /// None: they are to be made.
+    files: Option<Files>,
+    /// Somebody makes them.
+    making: bool,
+    records: Vec<Record>,
+    /// Of the next record of each machine.
+    next: BTreeMap<u16, u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Files {
+    bytes: InodeId,
+    attrs: InodeId,
+    /// The power cuts before they were made: with one more the history is over.
+    cuts: Cuts,
+}
+
+/// Where a record is, while it has no answer.
+struct Asked {
+    of: Files,
+    at: usize,
+}
+
+impl History {
+    /// What was asked so far and answered so can have happened.
+    ///
+    /// # Panics
+    /// When it cannot: with the fewest records that show it.
+    pub fn judge(&mut self, site: &Site) {
+        let records = std::mem::take(&mut self.records);
+        self.next.clear();
+        if records.is_empty() {
+            return;
+        }
+        let mounts = 0..site.machines.len() as u16;
+        let history = gupfs_verify::history::History::new(mounts.collect(), records);
+        let judgement = judge(&history, Model::Posix, Bound::default());
+        site.watch.saw("judged history");
+        if judgement.undecided > 0 {
+            site.watch.saw("history that was not decided");
+        }
+        let Some(finding) = judgement.findings.first() else {
+            return;
+        };
+        let shown = finding.records.iter().map(|index| {
+            let record = &history.records[*index];
+            let (who, end) = (record.worker, record.end.unwrap_or_default());
+            let (asked, answered) = (record.asked(), record.answered());
+            format!(
+                "  {:6} to {end:6} c{who} {asked}: {answered}\n",
+                record.start
+            )
+        });
+        let shown: String = shown.collect();
+        panic!("no order explains {}:\n{shown}", finding.about);
+    }
+
+    fn ask(
+        &mut self,
+        files: Files,
+        worker: u16,
+        subject: Subject,
+        call: Call,
+        start: u64,
+    ) -> Asked {
+        let number = self.next.entry(worker).or_default();
+        self.records.push(Record {
+            worker,
+            number: *number,
+            subject,
+            call,
+            start,
+            end: None,
+            answer: Answer::None,
+        });
+        *number += 1;
+        Asked {
+            of: files,
+            at: self.records.len() - 1,
+        }
+    }
+
+    /// Unless its history is over.
+    fn answered(&mut self, asked: &Asked, answer: Answer, end: u64) {
+        if self.files == Some(asked.of) {
+            let record = &mut self.records[asked.at];
+            (record.answer, record.end) = (answer, Some(end));
+        }
+    }
+}
+
+/// A program.
+pub struct Judge {
+    site: Arc<Site>,
+    machine: usize,
+    dice: FakeDice,
+    open: Option<Arc<OpenFile>>,
+    life: u64,
+    session: SessionId,
+}
+
+/// The client of a life.
+#[derive(Clone, Copy)]
+struct With<'a> {
+    client: &'a Arc<Client>,
+    life: u64,
+}
+
+impl Judge {
+    pub fn new(site: &Arc<Site>, machine: usize, dice: FakeDice) -> Judge {
+        Judge {
+            site: site.clone(),
+            machine,
+            dice,
+            open: None,
+            life: 0,
+            session: SessionId(0),
+        }
+    }
+
+    /// Until the site ends.
+    ///
+    /// # Panics
+    /// When a promise is broken.
+    pub async fn work(&mut self) {
+        let machine = self.site.machines[self.machine].clone();
+        while !self.site.ends() {
+            let think = Duration::from_micros(self.dice.below(THINK));
+            self.site.sleep(think).await;
+            let (life, client) = machine.alive().await;
+            let with = With {
+                client: &client,
+                life,
+            };
+            self.meet(with);
+            let files = self.site.judged.lock().files;
+            match files {
+                Some(files) if files.cuts == self.site.troubles.cuts() => {
+                    self.act(with, files).await;
+                }
+                _ => self.begin(with).await,
+            }
+        }
+        if let Some(file) = self.open.take() {
+            let (life, client) = machine.alive().await;
+            let _ = machine.run(life, client.release(file.id())).await; // it may be stale
+        }
+    }
+
+    /// What was open in another life or session is stale.
+    fn meet(&mut self, with: With<'_>) {
+        let session = with.client.session();
+        if with.life == self.life && session == self.session {
+            return;
+        }
+        if with.life == self.life {
+            self.let_go(with);
+        }
+        self.open = None;
+        (self.life, self.session) = (with.life, session);
+    }
+
+    /// Closes what is open, some time.
+    fn let_go(&mut self, with: With<'_>) {
+        let Some(file) = self.open.take() else { return };
+        let client = with.client.clone();
+        self.site.spawn("close a stale file", async move {
+            let _ = client.release(file.id()).await; // it may be stale already
+        });
+    }
+
+    /// A new history, unless somebody else begins it.
+    async fn begin(&mut self, with: With<'_>) {
+        self.let_go(with);
+        let site = self.site.clone();
+        let cuts = site.troubles.cuts();
+        {
+            let mut history = site.judged.lock();
+            if history.making {
+                return;
+            }
+            history.judge(&site);
+            history.making = true;
+            history.files = None;
+        }
+        let since = site.millis();
+        let made = self.make_files(with, cuts).await;
+        let mut history = site.judged.lock();
+        history.making = false;
+        match made {
+            // A power cut may have taken them already.
+            _ if cuts != site.troubles.cuts() => {}
+            Ok(files) => history.files = Some(files),
+            Err(failure) => {
+                drop(history);
+                self.excuse("beginning of a history", &failure, since);
+            }
+        }
+    }
+
+    async fn make_files(&self, with: With<'_>, cuts: Cuts) -> Result<Files, Failure> {
+        let mut made = Vec::new();
+        for what in ["bytes", "attrs"] {
+            let name = format!("{what}{}", self.site.moment());
+            let name = Name::new(name.as_bytes()).expect("a short name");
+            let (me, root) = (me(), with.client.root());
+            let file = with
+                .client
+                .create(&me, root, &name, make(), true, both_ways(), flags());
+            let file = self.call(with, file).await?.file;
+            made.push(file.ino());
+            self.call(with, with.client.release(file.id())).await?;
+        }
+        let (mode, seconds) = ATTRIBUTES;
+        self.set(with, made[1], mode_of(mode)).await?;
+        self.set(with, made[1], time_of(seconds)).await?;
+        Ok(Files {
+            bytes: made[0],
+            attrs: made[1],
+            cuts,
+        })
+    }
+
+    async fn set(&self, with: With<'_>, ino: InodeId, set: SetAttr) -> Result<(), Failure> {
+        let me = me();
+        self.call(with, with.client.setattr(&me, ino, set)).await?;
+        Ok(())
+    }
+
+    async fn call<T>(
+        &self,
+        with: With<'_>,
+        call: impl Future<Output = Result<T, gupfs_proto::Refusal>>,
+    ) -> Result<T, Failure> {
+        self.site.machines[self.machine].run(with.life, call).await
+    }
+
+    /// # Panics
+    /// When nothing excuses it.
+    fn excuse(&self, what: &str, failure: &Failure, since: u64) {
+        let machine = self.machine;
+        self.site
+            .say(format_args!("c{machine} judged {what}: {failure:?}"));
+        let time = (since, self.site.millis());
+        let excused = self.site.troubles.excuse(machine, failure, time, false);
+        assert!(excused, "c{machine} {what}: {failure:?} without an excuse");
+    }
+}
+
+fn mode_of(mode: u32) -> SetAttr {
+    SetAttr {
+        mode: Some(mode),
+        ..SetAttr::default()
+    }
+}
+
+fn time_of(seconds: u64) -> SetAttr {
+    SetAttr {
+        mtime: Some(SetTime::To(Timestamp::new(seconds as i64, 0))),
+        ..SetAttr::default()
+    }
+}
