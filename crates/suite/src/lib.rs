@@ -1,7 +1,7 @@
 //! # suite: the evaluation codes of the GUPFS report, for any directory or device
 //!
 //! Owns   the codes, one folder each, and what they stand on: processes in step, checked data, latencies; plans that run them on
-//!        directories side by side, and reports.
+//!        directories side by side, and reports; what disks and networks do by themselves; hosts in networks of their own.
 //! Never  links, names or knows a file system under test; calls a partial result whole; leaves files of a failed run.
 //! Enter  at [`tool::main`], by the programs under `bin/`; at [`bench_cli`] for all in one.
 //!

@@ -51,6 +51,7 @@ fn disks_and_files_are_measured_and_judged() {
         .on("--disk", &other)
         .on("--managed", &disk)
         .on("--fs", &fs)
+        .on("--fs", &fs)
         .on("--json", &report)
         .on("--out", &out)
         .run();
@@ -64,12 +65,17 @@ fn disks_and_files_are_measured_and_judged() {
         assert!(rate(&report, name) > 0.0, "{name}: {report}");
     }
     assert_eq!(
-        report["disks"]["each"][1]["points"]
+        report["disks"]["raw"]["each"][1]["points"]
             .as_array()
             .unwrap()
             .len(),
         4
     );
+    assert_eq!(report["hosts"], 2);
+    let turns = report["disks"]["compared"][1]["managed"]
+        .as_array()
+        .unwrap();
+    assert_eq!(turns.len(), 5);
     let judged = report["judged"].as_array().unwrap();
     assert_eq!(judged.len(), 4);
     for judged in judged {
@@ -80,7 +86,7 @@ fn disks_and_files_are_measured_and_judged() {
     for word in [
         "DISKS",
         "THROUGH THE VOLUME MANAGER",
-        "% of the raw",
+        "% of the raw disks'",
         "FILE SYSTEM",
         "VERDICT",
     ] {

@@ -155,14 +155,21 @@ impl Baseline {
         (0..clients.len()).flat_map(pair).collect()
     }
 
-    /// Everyone who needs a worker, once.
+    /// Everyone who needs a worker: once, but for hosts that use the file system in several directories.
     pub fn accesses(&self) -> Vec<Access> {
-        let places = self.disk.iter().chain(&self.managed).chain(&self.fs);
+        let places = self.disk.iter().chain(&self.managed);
         let hosts = self.clients().into_iter().chain(self.servers());
         let mut all: Vec<Access> = Vec::new();
         for access in places.map(|p| &p.access).chain(hosts.map(|h| &h.access)) {
             if !all.contains(access) {
                 all.push(access.clone());
+            }
+        }
+        for place in &self.fs {
+            let wanted = self.fs.iter().filter(|other| other.access == place.access);
+            let there = all.iter().filter(|other| **other == place.access);
+            if there.count() < wanted.count() {
+                all.push(place.access.clone());
             }
         }
         all

@@ -4,12 +4,13 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::lead::disks::Disks;
+use super::lead::disks::{self, Compared, Disks};
 use super::lead::files::Workload;
 use super::lead::network::{Network, Pair};
 use super::verdict::{Ceilings, Judged};
 use crate::amount::Size;
 use crate::figure::{Figure, Measured};
+use crate::results::spread::{Ratio, Verdict};
 use crate::results::{Layer, Way};
 
 #[derive(Clone, Debug, Serialize)]
@@ -20,8 +21,7 @@ pub struct Report {
     pub disk_bytes: u64,
     pub disk_record: u64,
     pub disk_seconds: f64,
-    pub disks: Option<Disks>,
-    pub managed: Option<Disks>,
+    pub disks: Option<disks::Measured>,
     pub network_seconds: f64,
     pub network: Option<Network>,
     /// That use the file system.
@@ -67,12 +67,14 @@ impl fmt::Display for Report {
         };
         if let Some(disks) = &self.disks {
             gap(f)?;
-            self.show_disks(f, "DISKS", disks)?;
-        }
-        if let Some(managed) = &self.managed {
-            gap(f)?;
-            self.show_disks(f, "THROUGH THE VOLUME MANAGER", managed)?;
-            self.compare(f, managed)?;
+            self.show_disks(f, "DISKS", &disks.raw)?;
+            if let Some(managed) = &disks.managed {
+                gap(f)?;
+                self.show_disks(f, "THROUGH THE VOLUME MANAGER", managed)?;
+            }
+            for compared in &disks.compared {
+                show_compared(f, compared)?;
+            }
         }
         if let Some(network) = &self.network {
             gap(f)?;
@@ -132,20 +134,6 @@ impl Report {
                 Way::Read => (blank, rate),
             };
             writeln!(f, "{all:<PLACE$} {:>7} {write} {read}", way.streams)?;
-        }
-        Ok(())
-    }
-
-    fn compare(&self, f: &mut fmt::Formatter, managed: &Disks) -> fmt::Result {
-        for (word, way) in [("writing", Way::Write), ("reading", Way::Read)] {
-            let raw = self.disks.as_ref().and_then(|disks| disks.rate(way));
-            if let (Some(raw), Some(managed)) = (raw, managed.rate(way)) {
-                let percent = 100.0 * managed / raw;
-                writeln!(
-                    f,
-                    "Through the volume manager {word} is {percent:.1} % of the raw disks'."
-                )?;
-            }
         }
         Ok(())
     }
@@ -253,6 +241,23 @@ impl Report {
         }
         Ok(())
     }
+}
+
+fn show_compared(f: &mut fmt::Formatter, compared: &Compared) -> fmt::Result {
+    let Some(ratio) = Ratio::of(&compared.managed, &compared.raw) else {
+        return Ok(());
+    };
+    let [value, low, high] = [ratio.value, ratio.low, ratio.high].map(|part| 100.0 * part);
+    let noise = match ratio.verdict() {
+        Verdict::Noise => ": noise",
+        _ => "",
+    };
+    writeln!(
+        f,
+        "In {} turns, {} through the volume manager is {value:.1} % of the raw disks' (95 %: {low:.1} to {high:.1}){noise}.",
+        compared.raw.len(),
+        word(compared.way)
+    )
 }
 
 fn show_pair(f: &mut fmt::Formatter, pair: &Pair) -> fmt::Result {

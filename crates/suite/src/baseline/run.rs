@@ -7,6 +7,7 @@ use std::path::Path;
 use super::args::Baseline;
 use super::crew::{Crew, Ways};
 use super::lead::Lead;
+use super::lead::disks::TURNS;
 use super::report::Report;
 use super::verdict::{Ceilings, Judged, way_of};
 use crate::results::series::{Series, show};
@@ -28,11 +29,7 @@ pub fn run(asked: &Baseline, ways: &Ways) -> Outcome<()> {
     say_how_long(asked);
     let disks = match asked.disk.is_empty() {
         true => None,
-        false => Some(lead.disks(asked, &asked.disk)?),
-    };
-    let managed = match asked.managed.is_empty() {
-        true => None,
-        false => Some(lead.disks(asked, &asked.managed)?),
+        false => Some(lead.disks(asked)?),
     };
     let network = match asked.pairs().is_empty() {
         true => None,
@@ -43,7 +40,7 @@ pub fn run(asked: &Baseline, ways: &Ways) -> Outcome<()> {
         false => lead.files(asked)?,
     };
     drop(crew);
-    let disk = |way| disks.as_ref().and_then(|disks| disks.rate(way));
+    let disk = |way| disks.as_ref().and_then(|disks| disks.raw.rate(way));
     let net = |way| network.as_ref().and_then(|network| network.rate(way));
     let ceilings = Ceilings {
         disk_write: disk(Way::Write),
@@ -64,7 +61,6 @@ pub fn run(asked: &Baseline, ways: &Ways) -> Outcome<()> {
         disk_record: asked.disk_record.0,
         disk_seconds: asked.disk_seconds,
         disks,
-        managed,
         network_seconds: asked.seconds,
         network,
         hosts: asked.fs.len(),
@@ -85,7 +81,12 @@ pub fn run(asked: &Baseline, ways: &Ways) -> Outcome<()> {
 fn say_how_long(asked: &Baseline) {
     let disks = asked.disk.len() + asked.managed.len();
     let ways = if asked.read_only { 1 } else { 2 };
-    let of_disks = (disks * asked.disk_streams.len() * ways) as f64 * asked.disk_seconds;
+    let turns = if asked.managed.is_empty() {
+        0
+    } else {
+        2 * TURNS
+    };
+    let of_disks = ((disks * asked.disk_streams.len() + turns) * ways) as f64 * asked.disk_seconds;
     let loads = asked.pairs().len() * asked.streams.len() * asked.message.len() * 2;
     let of_network = loads as f64 * asked.seconds * 1.25;
     if of_disks > 0.0 {

@@ -1,6 +1,7 @@
 //! Processes of a lab: started in groups of their own, waited for, ended.
 
 use std::fs::File;
+use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::signals;
 use crate::trouble::{Outcome, Trouble};
@@ -67,14 +68,20 @@ pub struct Job {
     /// What a user calls it.
     pub name: String,
     child: Child,
+    /// It leads a group of its own.
+    leads: bool,
     ended: Option<ExitStatus>,
 }
 
 impl Job {
-    /// Starts it with what it says in a file, or as this process says it.
+    /// Starts it with what it says in a file, or as this process says it: then a terminal is its own, too.
     pub fn start(name: String, mut command: Command, said: Option<&File>) -> Outcome<Job> {
         signals::let_through(&mut command);
-        command.process_group(0);
+        // Who is not in the group in the foreground may not read from the terminal.
+        let leads = said.is_some() || !std::io::stdin().is_terminal();
+        if leads {
+            command.process_group(0);
+        }
         let met =
             |error: std::io::Error| Trouble::met(format!("{name} could not be started: {error}"));
         if let Some(said) = said {
@@ -87,6 +94,7 @@ impl Job {
         Ok(Job {
             name,
             child,
+            leads,
             ended: None,
         })
     }
@@ -119,8 +127,12 @@ impl Job {
     }
 
     fn signal(&self, signal: Signal) {
-        if let Some(group) = Pid::from_raw(self.child.id() as i32) {
-            let _ = kill_process_group(group, signal);
+        // It was not reaped, so that its number is still its own.
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+            let _ = match self.leads {
+                true => kill_process_group(pid, signal),
+                false => kill_process(pid, signal),
+            };
         }
     }
 }

@@ -56,15 +56,69 @@ impl OneDisk {
 /// Which worker, and the how-manieth disk of it.
 type Seat = (usize, usize);
 
+/// Raw disks and the same through a volume manager, all at once, in turns.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    pub way: Way,
+    /// MB/s of each turn.
+    pub raw: Vec<f64>,
+    pub managed: Vec<f64>,
+}
+
+/// All that was asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    pub raw: Disks,
+    pub managed: Option<Disks>,
+    pub compared: Vec<Compared>,
+}
+
+/// Fewer would not tell a difference from noise.
+pub const TURNS: usize = 5;
+
 impl Lead<'_> {
-    pub fn disks(&mut self, asked: &Baseline, places: &[Place]) -> Outcome<Disks> {
-        let seats = self.open(asked, places)?;
-        let ways: &[Way] = match asked.read_only {
-            true => &[Way::Read],
-            false => &[Way::Write, Way::Read],
+    pub fn disks(&mut self, asked: &Baseline) -> Outcome<Measured> {
+        let places: Vec<&Place> = asked.disk.iter().chain(&asked.managed).collect();
+        let seats = self.open(asked, &places)?;
+        let (raw_seats, managed_seats) = seats.split_at(asked.disk.len());
+        let raw = self.measure(asked, &asked.disk, raw_seats)?;
+        let managed = match asked.managed.is_empty() {
+            true => None,
+            false => Some(self.measure(asked, &asked.managed, managed_seats)?),
         };
+        let mut compared = Vec::new();
+        for managed in managed.iter().flat_map(|managed| &managed.together) {
+            let way = managed.way;
+            let alone = raw.together.iter().find(|raw| raw.way == way);
+            let streams = alone.map_or(managed.streams, |raw| raw.streams);
+            let mut turns = Compared {
+                way,
+                raw: Vec::new(),
+                managed: Vec::new(),
+            };
+            for _ in 0..TURNS {
+                let rate = self.stream(asked, raw_seats, streams, way)?;
+                turns.raw.push(rate);
+                let rate = self.stream(asked, managed_seats, managed.streams, way)?;
+                turns.managed.push(rate);
+            }
+            compared.push(turns);
+        }
+        // Files without names are gone with this.
+        let closed = self.members(&seats).into_iter();
+        let closed = closed.map(|member| (member, Order::Open(Vec::new())));
+        self.crew.ask(closed.collect(), super::SOON)?;
+        Ok(Measured {
+            raw,
+            managed,
+            compared,
+        })
+    }
+
+    fn measure(&mut self, asked: &Baseline, places: &[Place], seats: &[Seat]) -> Outcome<Disks> {
+        let ways = ways(asked);
         let mut each = Vec::new();
-        for (place, seat) in places.iter().zip(&seats) {
+        for (place, seat) in places.iter().zip(seats) {
             let mut points = Vec::new();
             for streams in &asked.disk_streams {
                 for way in ways {
@@ -84,7 +138,7 @@ impl Lead<'_> {
             let (streams, sum) = best(&each, &asked.disk_streams, *way);
             let rate = match places.len() {
                 1 => sum,
-                _ => self.stream(asked, &seats, streams, *way)?,
+                _ => self.stream(asked, seats, streams, *way)?,
             };
             together.push(Together {
                 way: *way,
@@ -92,14 +146,10 @@ impl Lead<'_> {
                 rate,
             });
         }
-        // Files without names are gone with this.
-        let closed = self.members(&seats).into_iter();
-        let closed = closed.map(|member| (member, Order::Open(Vec::new())));
-        self.crew.ask(closed.collect(), super::SOON)?;
         Ok(Disks { each, together })
     }
 
-    fn open(&mut self, asked: &Baseline, places: &[Place]) -> Outcome<Vec<Seat>> {
+    fn open(&mut self, asked: &Baseline, places: &[&Place]) -> Outcome<Vec<Seat>> {
         let mut disks: Vec<Vec<Disk>> = vec![Vec::new(); self.accesses.len()];
         let mut seats = Vec::new();
         for place in places {
@@ -152,6 +202,13 @@ impl Lead<'_> {
     fn members(&self, seats: &[Seat]) -> Vec<usize> {
         let has = |member: &usize| seats.iter().any(|(other, _)| other == member);
         (0..self.accesses.len()).filter(has).collect()
+    }
+}
+
+fn ways(asked: &Baseline) -> &'static [Way] {
+    match asked.read_only {
+        true => &[Way::Read],
+        false => &[Way::Write, Way::Read],
     }
 }
 

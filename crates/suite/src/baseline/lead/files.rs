@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::super::args::Baseline;
 use super::super::orders::{Answer, Files, Ground, Order, Part, Shape};
+use super::super::site::{Access, Place};
 use super::{Lead, SOON, misunderstood, moving};
 use crate::amount::MB;
 use crate::date;
@@ -52,12 +53,17 @@ impl Lead<'_> {
             .collect())
     }
 
+    /// The worker of each directory; two of one host have two.
     fn clients(&self, asked: &Baseline) -> Vec<usize> {
-        asked
-            .fs
-            .iter()
-            .map(|place| self.member(&place.access))
-            .collect()
+        let nth = |(index, place): (usize, &Place)| {
+            let same = |access: &Access| *access == place.access;
+            let before = asked.fs[..index].iter().filter(|other| same(&other.access));
+            let all = self.accesses.iter().enumerate();
+            let mut all = all.filter(|(_, access)| same(access));
+            let found = all.nth(before.count());
+            found.map(|(member, _)| member)
+        };
+        asked.fs.iter().enumerate().filter_map(nth).collect()
     }
 
     fn enter(&mut self, asked: &Baseline, repetition: u32) -> Outcome<()> {
@@ -66,14 +72,14 @@ impl Lead<'_> {
             date::stamp(),
             std::process::id()
         );
-        for (index, place) in asked.fs.iter().enumerate() {
+        let members = self.clients(asked);
+        for (index, (place, member)) in asked.fs.iter().zip(members).enumerate() {
             let ground = Ground {
                 below: place.path.clone(),
                 name: name.clone(),
                 makes: index == 0,
                 room: bytes(asked).saturating_mul(2),
             };
-            let member = self.member(&place.access);
             self.crew.ask(vec![(member, Order::Enter(ground))], SOON)?;
         }
         Ok(())

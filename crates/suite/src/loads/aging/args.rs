@@ -39,7 +39,7 @@ pub struct Aging {
     #[arg(short = 'b', long, value_name = "SIZE", default_value = "1M", value_parser = parse_positive)]
     pub record: Size,
     /// How often the large files are made, written and read at each level; the median counts
-    #[arg(short = 'r', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(short = 'r', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub runs: u16,
     /// Decides the sizes, and which files are removed
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]

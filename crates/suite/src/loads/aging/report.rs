@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::args::Aging;
 use crate::amount::{MB, Size};
 use crate::figure::{Figure, Measured};
-use crate::results::spread;
+use crate::results::spread::{self, Ratio, Verdict};
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ impl Level {
 }
 
 fn median(steps: &[Step]) -> Option<f64> {
-    spread::median(&steps.iter().map(Step::rate).collect::<Vec<_>>())
+    spread::median(&rates(steps))
 }
 
 impl Report {
@@ -93,6 +93,23 @@ impl Measured for Report {
     }
 }
 
+/// All rates of some runs.
+fn rates(steps: &[Step]) -> Vec<f64> {
+    steps.iter().map(Step::rate).collect()
+}
+
+/// Beside the same of the empty file system: percent, and a mark if that may be chance.
+fn beside(now: &[Step], empty: &[Step]) -> String {
+    let Some(ratio) = Ratio::of(&rates(now), &rates(empty)) else {
+        return "-".into();
+    };
+    let mark = match ratio.verdict() {
+        Verdict::Noise => "~",
+        _ => "",
+    };
+    format!("{mark}{:.1}%", 100.0 * ratio.value)
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         writeln!(
@@ -116,21 +133,22 @@ impl fmt::Display for Report {
             f,
             "----- ---------- ---------- ---------- --------- ---------- ---------"
         )?;
-        let empty = self.levels.first().map(Level::rates);
         for level in &self.levels {
-            write!(f, "{:>4}%", level.percent)?;
-            for (index, (_, rate)) in level.rates().into_iter().enumerate() {
-                match rate {
-                    Some(rate) => write!(f, " {rate:>10.2}")?,
-                    None => write!(f, " {:>10}", "-")?,
-                }
-                if index >= 2 {
-                    let empty = empty.and_then(|rates| rates[index].1).unwrap_or(f64::NAN);
-                    write!(f, " {:>8.1}%", 100.0 * rate.unwrap_or(f64::NAN) / empty)?;
-                }
-            }
-            writeln!(f)?;
+            let rate = |rate: Option<f64>| rate.map_or("-".into(), |rate| format!("{rate:.2}"));
+            let [fill, churn, write, read] = level.rates().map(|(_, value)| rate(value));
+            let empty = &self.levels[0];
+            writeln!(
+                f,
+                "{:>4}% {fill:>10} {churn:>10} {write:>10} {:>9} {read:>10} {:>9}",
+                level.percent,
+                beside(&level.writes, &empty.writes),
+                beside(&level.reads, &empty.reads)
+            )?;
         }
+        writeln!(
+            f,
+            "~: may be noise (the interval that holds 95 % of such ratios holds 1)"
+        )?;
         writeln!(
             f,
             "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
