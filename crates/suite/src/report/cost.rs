@@ -1,22 +1,24 @@
 //! What a MB/s costs, where prices are given.
 
 use super::book::Book;
-use super::charts::bars::{Group, bars};
-use super::charts::{Mark, colour, legend};
+use super::charts::bars::{Group, Style, bars};
+use super::charts::{Ink, Mark};
 use super::first::best;
-use super::html::{Rows, escape, figure};
+use super::html::{Rows, paragraph};
+use super::page;
+use super::plot::{Keys, Part, Plot};
 use crate::results::Series;
 use crate::results::compare::number;
 use crate::results::spread::Spread;
 
-pub fn section(book: &Book) -> String {
+pub fn parts(book: &Book) -> Vec<Part> {
     let priced: Vec<(&String, f64)> = book
         .targets
         .iter()
         .filter_map(|name| Some((name, book.target(name)?.price?)))
         .collect();
     if priced.is_empty() {
-        return String::new();
+        return Vec::new();
     }
     let currency = book.plans().rev().find_map(|plan| plan.currency.clone());
     let currency = currency.unwrap_or_else(|| "price".into());
@@ -44,13 +46,8 @@ pub fn section(book: &Book) -> String {
             let Some(spread) = Spread::of(&[price / rate]).filter(|_| rate > 0.0) else {
                 continue;
             };
-            group.bars.push((
-                Mark {
-                    spread,
-                    colour: colour(book.number(target)),
-                },
-                false,
-            ));
+            let ink = Ink::Target(book.number(target));
+            group.bars.push(Mark { spread, ink });
             rows.add([
                 group.name.clone(),
                 (*target).clone(),
@@ -62,19 +59,18 @@ pub fn section(book: &Book) -> String {
         groups.push(group);
     }
     if rows.is_empty() {
-        return String::new();
+        return Vec::new();
     }
-    let title = format!("{currency} per MB/s, less is better");
-    let names: Vec<_> = priced
-        .iter()
-        .map(|(name, _)| ((*name).clone(), colour(book.number(name)), false))
-        .collect();
-    let picture = bars(&title, &groups, &[]) + &legend(&names);
-    format!(
-        "<section><h2>What it costs</h2><p>Prices are those of the plan, in {}; rates the best medians.</p><div class=\"charts\">{}</div></section>\n",
-        escape(&currency),
-        figure(&title, &picture, &rows)
-    )
+    let intro = paragraph(&format!(
+        "Prices are those of the plan, in {currency}; rates are the best medians of all settings."
+    ));
+    let plot = Plot {
+        title: format!("{currency} per MB/s, less is better"),
+        drawing: bars(&groups, &Style::default()),
+        keys: Keys::some(book, priced.iter().map(|(name, _)| *name)),
+        table: rows,
+    };
+    page::section("What it costs", intro, vec![plot], String::new())
 }
 
 /// Workload and name of all that is in MB/s.

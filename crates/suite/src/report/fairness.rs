@@ -3,8 +3,11 @@
 use std::fmt::Write;
 
 use super::book::Book;
-use super::charts::{WIDTH, colour, legend, line, svg, text};
-use super::html::{Rows, figure};
+use super::charts::words::wrap;
+use super::charts::{Drawing, GRID, Ink, Scale, WIDTH, dashed, label, line, text};
+use super::html::{Rows, paragraph};
+use super::page;
+use super::plot::{Keys, Part, Plot};
 use crate::results::Series;
 use crate::results::series::show;
 use crate::results::spread::median;
@@ -19,25 +22,25 @@ struct Shares<'a> {
     jain: f64,
 }
 
-pub fn section(book: &Book) -> String {
-    let mut out = String::new();
+pub fn parts(book: &Book) -> Vec<Part> {
+    let mut plots = Vec::new();
     for workload in &book.workloads {
         let all: Vec<Shares> = widest(book, workload)
             .into_iter()
             .filter_map(Shares::of)
             .collect();
         if !all.is_empty() {
-            out += &picture(book, workload, &all);
+            plots.push(plot(book, workload, &all));
         }
     }
-    if out.is_empty() {
-        return out;
+    if plots.is_empty() {
+        return Vec::new();
     }
-    format!(
-        "<section><h2>Fairness between processes</h2><p>Each point is a process of a run: its rate as a share of the mean of its run, in \
-         the setting with the most processes. Jain's index is 1 if all are served alike, and 1 ÷ the number of processes if one gets \
-         all.</p><div class=\"charts\">{out}</div></section>\n"
-    )
+    let intro = paragraph(
+        "Each point is a process of a run: its rate as a share of the mean of its run, in the setting with the most processes. Jain's \
+         index is 1 if all are served alike, and 1 ÷ the number of processes if one gets all.",
+    );
+    page::section("Fairness between processes", intro, plots, String::new())
 }
 
 /// Of each figure and target, the series with the most processes.
@@ -97,15 +100,12 @@ fn jain(shares: &[f64]) -> f64 {
 }
 
 const ROW: f64 = 14.0;
+const TOP: f64 = 18.0;
 
-fn picture(book: &Book, workload: &str, all: &[Shares]) -> String {
-    let most = all
-        .iter()
-        .flat_map(|one| &one.shares)
-        .copied()
-        .fold(1.5, f64::max);
-    let x = |share: f64| 4.0 + (WIDTH - 8.0) * share / most;
-    let mut body = String::new();
+fn plot(book: &Book, workload: &str, all: &[Shares]) -> Plot {
+    let shares = all.iter().flat_map(|one| &one.shares).copied();
+    let scale = Scale::linear(shares.fold(1.5, f64::max));
+    let x = |share: f64| 4.0 + (WIDTH - 12.0) * scale.at(share);
     let mut rows = Rows::new([
         "figure",
         "setting",
@@ -113,22 +113,24 @@ fn picture(book: &Book, workload: &str, all: &[Shares]) -> String {
         "slowest ÷ mean",
         "Jain's index",
     ]);
-    let mut y = 0.0;
+    let (mut body, mut y) = (String::new(), TOP);
     let mut before = "";
     for one in all {
         if one.series.figure != before {
             before = &one.series.figure;
-            body += &text(0.0, y + 13.0, "start", before);
-            y += 18.0;
+            for words in wrap(before, WIDTH) {
+                body += &label(0.0, y + 12.0, "start", &words);
+                y += 15.0;
+            }
         }
         let middle = y + ROW / 2.0;
-        body += &line((x(0.0), middle), (x(most), middle), "stroke=\"#ddd\"");
+        body += &line((x(0.0), middle), (WIDTH - 8.0, middle), GRID);
+        let colour = Ink::Target(book.number(&one.series.target)).colour();
         for share in &one.shares {
             let _ = write!(
                 body,
-                "<circle cx=\"{:.1}\" cy=\"{middle:.1}\" r=\"3.5\" fill=\"{}\" fill-opacity=\"0.6\"/>",
+                "<circle cx=\"{:.1}\" cy=\"{middle:.1}\" r=\"3.5\" fill=\"{colour}\" fill-opacity=\"0.55\"/>",
                 x(*share),
-                colour(book.number(&one.series.target))
             );
         }
         y += ROW;
@@ -140,21 +142,18 @@ fn picture(book: &Book, workload: &str, all: &[Shares]) -> String {
             format!("{:.3}", one.jain),
         ]);
     }
-    body += &line(
-        (x(1.0), 0.0),
-        (x(1.0), y),
-        "stroke=\"#444\" stroke-dasharray=\"3 3\"",
-    );
-    body += &text(x(1.0), y + 13.0, "middle", "mean");
-    body += &text(x(0.0), y + 13.0, "start", "0");
-    let names: Vec<_> = book
-        .targets
-        .iter()
-        .enumerate()
-        .map(|(at, name)| (name.clone(), colour(at), false))
-        .collect();
-    let picture = svg(y + 18.0, workload, &body) + &legend(&names);
-    figure(workload, &picture, &rows)
+    let mut behind = dashed(x(1.0), (TOP, y));
+    behind += &text(x(1.0), 11.0, "middle", "mean of the run");
+    behind += &text(0.0, 11.0, "start", "0");
+    Plot {
+        title: format!("{workload}: rate of each process ÷ mean"),
+        drawing: Drawing {
+            height: y + 2.0,
+            body: behind + &body,
+        },
+        keys: Keys::targets(book),
+        table: rows,
+    }
 }
 
 #[test]

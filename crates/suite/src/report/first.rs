@@ -3,34 +3,91 @@
 use std::fmt::Write;
 
 use super::book::{Beside, Book};
-use super::html::{Rows, escape};
+use super::ceiling::way_of;
+use super::charts::Ink;
+use super::charts::ratios::{self, ratios};
+use super::html::{Rows, escape, slug, small};
 use super::panel::Panel;
+use super::plot::{Keys, Part, Plot};
 use crate::figure::Better;
-use crate::results::compare::number;
+use crate::results::compare::{legend, number};
 use crate::results::series::show;
 use crate::results::spread::Verdict;
-use crate::results::{Cache, Series};
+use crate::results::{Cache, Ran, Series, Way};
 
-pub fn first(book: &Book) -> String {
-    let mut out = format!(
-        "<header><h1>{}</h1>{}</header>\n<section><h2>What was compared</h2>{}",
+pub fn parts(book: &Book) -> Vec<Part> {
+    let mut top = format!(
+        "<header><h1>{}</h1>{}</header>\n{}<section id=\"verdict\"><h2>What came of it</h2><ul class=\"verdict\">",
         escape(&title(book)),
-        warnings(book),
-        compared(book).html()
+        small(&subtitle(book)),
+        warnings(book)
     );
-    out += "</section>\n<section><h2>What came of it</h2>";
     for sentence in verdict(book) {
-        let _ = write!(out, "<p>{}</p>", escape(&sentence));
+        let _ = write!(top, "<li>{}</li>", escape(&sentence));
     }
-    out += &overview(book).html();
-    out += &notes(book);
-    out + "</section>\n"
+    top += "</ul>";
+    let mut parts = vec![Part::Html(top)];
+    match book.targets.len() {
+        1 => parts.push(Part::Html(overview(book).html())),
+        _ => parts.extend(glance(book).map(Part::Plot)),
+    }
+    let mut bottom = small(&how_to_read());
+    let _ = write!(
+        bottom,
+        "</section>\n<section id=\"compared\"><h2>What was compared</h2>{}{}</section>\n",
+        compared(book).html(),
+        contents(book)
+    );
+    parts.push(Part::Html(bottom));
+    parts
+}
+
+fn subtitle(book: &Book) -> String {
+    let runs = &book.results.runs;
+    let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
+    let mut days: Vec<&str> = runs.iter().filter_map(|run| run.date.get(..10)).collect();
+    days.sort_unstable();
+    days.dedup();
+    let when = match (days.first(), days.last()) {
+        (Some(first), Some(last)) if first == last => format!(", {first}"),
+        (Some(first), Some(last)) => format!(", {first} to {last}"),
+        _ => String::new(),
+    };
+    let plans: Vec<&str> = book.plans().map(|plan| plan.name.as_str()).collect();
+    let mut unique: Vec<&str> = Vec::new();
+    plans.iter().for_each(|name| {
+        if !unique.contains(name) {
+            unique.push(name);
+        }
+    });
+    format!(
+        "{}{} runs, {} minutes of measuring{when}",
+        match unique.is_empty() {
+            true => String::new(),
+            false => format!("Plan {}: ", unique.join(", ")),
+        },
+        runs.len(),
+        number(seconds / 60.0)
+    )
+}
+
+fn contents(book: &Book) -> String {
+    let has = |name: &&String| book.series.iter().any(|one| one.workload == **name);
+    let links = book.workloads.iter().filter(has).map(|name| {
+        let (to, name) = (slug(name), escape(name));
+        format!("<a href=\"#{to}\">{name}</a>")
+    });
+    let links: Vec<String> = links.collect();
+    format!(
+        "<nav aria-label=\"workloads\">Workloads: {}</nav>",
+        links.join(" · ")
+    )
 }
 
 pub fn title(book: &Book) -> String {
     match book.targets.split_last() {
         Some((last, [])) => format!("How fast is {last}?"),
-        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        Some((last, others)) => format!("{} and {last} compared", others.join(", ")),
         None => String::new(),
     }
 }
@@ -52,8 +109,8 @@ fn warnings(book: &Book) -> String {
             failed.why.lines().last().unwrap_or_default()
         ));
     }
-    let undropped = |run: &&crate::results::Ran| run.cache == Cache::Undropped;
-    if book.results.runs.iter().any(|run| undropped(&run)) {
+    let undropped = |run: &Ran| run.cache == Cache::Undropped;
+    if book.results.runs.iter().any(undropped) {
         all.push("Caches were not dropped before some runs, since that needs root: their reads may come from memory.".into());
     }
     let mut machines = book.results.headers.iter().map(|header| &header.machine);
@@ -61,11 +118,16 @@ fn warnings(book: &Book) -> String {
     if machines.any(|machine| Some(machine) != first) {
         all.push("The runs are of several machines or kernels: differences between targets may be theirs.".into());
     }
-    let lines: String = all
-        .iter()
+    let unknown = |target: &&String| !book.targets.contains(target);
+    let mut ceilings = book.results.ceilings.iter().map(|top| &top.target);
+    if let Some(target) = ceilings.find(unknown) {
+        all.push(format!(
+            "Ceilings were measured for '{target}', and no run is of a target with that name: give `baseline` a --target that is in the plan."
+        ));
+    }
+    all.iter()
         .map(|text| format!("<p class=\"warning\">{}</p>", escape(text)))
-        .collect();
-    lines
+        .collect()
 }
 
 fn compared(book: &Book) -> Rows {
@@ -148,6 +210,18 @@ fn verdict(book: &Book) -> Vec<String> {
             "Only {first} was measured; there is nothing to compare it with."
         ));
     }
+    for share in book.best_shares() {
+        let way = match way_of(&share.series.figure) {
+            Some(Way::Write) => "writing",
+            _ => "reading",
+        };
+        said.push(format!(
+            "{}, {way}, at best reaches this share of the ceiling: {} ({}).",
+            share.series.target,
+            share.said(),
+            name(share.series)
+        ));
+    }
     said
 }
 
@@ -177,23 +251,21 @@ fn times(factor: f64, first: &str) -> String {
     }
 }
 
+fn name(series: &Series) -> String {
+    let setting = show(&series.setting);
+    let parts = [series.workload.as_str(), &series.figure, &setting];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(" ")
+}
+
 fn extremes(all: &[Beside]) -> String {
     let told = |better: bool| all.iter().filter(move |one| says(one) == Some(better));
-    let name = |one: &Beside| {
-        let setting = show(&one.series.setting);
-        let parts = [one.series.workload.as_str(), &one.series.figure, &setting];
-        parts
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join(" ")
-    };
     let mut text = String::new();
     if let Some(best) = told(true).max_by(|a, b| a.advantage.total_cmp(&b.advantage)) {
         let _ = write!(
             text,
             " Furthest ahead: {}, {:.2} times.",
-            name(best),
+            name(best.series),
             best.advantage
         );
     }
@@ -201,11 +273,73 @@ fn extremes(all: &[Beside]) -> String {
         let _ = write!(
             text,
             " Furthest behind: {}, {:.0} %.",
-            name(worst),
+            name(worst.series),
             100.0 * worst.advantage
         );
     }
     text
+}
+
+/// Workloads and figures, with all their series.
+fn figures(book: &Book) -> Vec<(&str, Vec<&Series>)> {
+    let mut all = Vec::new();
+    for workload in &book.workloads {
+        let of = book.series.iter().filter(|one| one.workload == *workload);
+        let series: Vec<&Series> = of.collect();
+        let mut seen: Vec<&str> = Vec::new();
+        for panel in Panel::all(&series) {
+            if !seen.contains(&panel.figure) {
+                seen.push(panel.figure);
+                let of = series.iter().filter(|one| one.figure == panel.figure);
+                all.push((workload.as_str(), of.copied().collect()));
+            }
+        }
+    }
+    all
+}
+
+/// All that was measured, as ratios to the first target. None if they have no figure in common.
+fn glance(book: &Book) -> Option<Plot> {
+    let mut rows = Vec::new();
+    for (workload, series) in figures(book) {
+        let mut row = ratios::Row {
+            name: format!("{workload}: {}", series[0].figure),
+            lines: Vec::new(),
+        };
+        for target in &book.targets[1..] {
+            let beside = beside(book, &series, target);
+            let Some(mean) = mean(&beside) else { continue };
+            let sure = beside.iter().any(|one| says(one).is_some());
+            row.lines.push(ratios::Line {
+                ink: Ink::Target(book.number(target)),
+                mean,
+                points: beside
+                    .iter()
+                    .map(|one| (one.advantage, says(one).is_some()))
+                    .collect(),
+                said: match (sure, beside.iter().all(|one| one.verdict == Verdict::Noise)) {
+                    (true, _) => format!("{mean:.2}×"),
+                    (false, true) => "noise".into(),
+                    (false, false) => format!("{mean:.2}× ?"),
+                },
+            });
+        }
+        if !row.lines.is_empty() {
+            rows.push(row);
+        }
+    }
+    (!rows.is_empty()).then(|| Plot {
+        title: format!("How many times as good as {}", book.targets[0]),
+        drawing: ratios(&rows),
+        keys: Keys::some(book, book.targets[1..].iter()),
+        table: overview(book),
+    })
+}
+
+fn beside<'a>(book: &'a Book, series: &[&'a Series], target: &str) -> Vec<Beside<'a>> {
+    let of = series.iter().filter(|one| one.target == target);
+    of.filter_map(|one| Beside::of(one, book.at(one, &book.targets[0])?))
+        .collect()
 }
 
 /// A row a figure: the best median of each target, and how the others do in all settings.
@@ -213,31 +347,11 @@ fn overview(book: &Book) -> Rows {
     let others = &book.targets[1..];
     let mut head = vec!["best median of all settings".to_owned()];
     head.extend(book.targets.iter().cloned());
-    head.extend(
-        others
-            .iter()
-            .map(|target| format!("{target} ÷ {}", book.targets[0])),
-    );
+    let against = |target: &String| format!("{target} ÷ {}", book.targets[0]);
+    head.extend(others.iter().map(against));
     let mut rows = Rows::new(head);
-    for workload in &book.workloads {
-        let series: Vec<&Series> = book
-            .series
-            .iter()
-            .filter(|one| one.workload == *workload)
-            .collect();
-        let mut seen: Vec<&str> = Vec::new();
-        for panel in Panel::all(&series) {
-            if seen.contains(&panel.figure) {
-                continue;
-            }
-            seen.push(panel.figure);
-            let of: Vec<&Series> = series
-                .iter()
-                .filter(|one| one.figure == panel.figure)
-                .copied()
-                .collect();
-            rows.add(overview_row(book, workload, &of));
-        }
+    for (workload, series) in figures(book) {
+        rows.add(overview_row(book, workload, &series));
     }
     rows
 }
@@ -249,11 +363,7 @@ fn overview_row(book: &Book, workload: &str, of: &[&Series]) -> Vec<String> {
         row.push(best.map_or("–".into(), |series| number(series.spread().median)));
     }
     for target in &book.targets[1..] {
-        let beside: Vec<Beside> = of
-            .iter()
-            .filter(|one| one.target == *target)
-            .filter_map(|one| Beside::of(one, book.at(one, &book.targets[0])?))
-            .collect();
+        let beside = beside(book, of, target);
         let Some(mean) = mean(&beside) else {
             row.push("–".into());
             continue;
@@ -293,13 +403,11 @@ pub fn best<'a>(all: impl Iterator<Item = &'a Series>) -> Option<&'a Series> {
     })
 }
 
-fn notes(book: &Book) -> String {
-    let runs = book.results.runs.len();
-    let seconds: f64 = book.results.runs.iter().map(|run| run.seconds).sum();
+fn how_to_read() -> String {
     format!(
-        "<p class=\"small\">{runs} runs, {} minutes. Bars and points are medians, the thin lines reach from the smallest to the largest \
-         run. Ratios are geometric means over all settings. {}</p>",
-        number(seconds / 60.0),
-        escape(&crate::results::compare::legend())
+        "How to read it: marks and bars are medians, thin lines reach from the smallest to the largest run. A ratio over several settings \
+         is their geometric mean; small circles are single settings, hollow where the difference is within the noise or too few runs \
+         can tell. Figures called published were measured by others, on other machines, decades ago: they show shapes, not rivals. {}",
+        legend()
     )
 }

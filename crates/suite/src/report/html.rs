@@ -9,6 +9,27 @@ pub fn escape(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
+pub fn paragraph(text: &str) -> String {
+    format!("<p>{}</p>", escape(text))
+}
+
+pub fn small(text: &str) -> String {
+    format!("<p class=\"small\">{}</p>", escape(text))
+}
+
+/// A name for a link or a file: small letters, digits and dashes.
+pub fn slug(text: &str) -> String {
+    let mut slug = String::new();
+    for c in text.chars() {
+        match c.is_alphanumeric() {
+            true => slug.extend(c.to_lowercase()),
+            false if slug.ends_with('-') || slug.is_empty() => {}
+            false => slug.push('-'),
+        }
+    }
+    slug.trim_end_matches('-').to_owned()
+}
+
 /// A table; cells of the first column name the row. Cells are text.
 pub struct Rows {
     head: Vec<String>,
@@ -32,16 +53,20 @@ impl Rows {
     }
 
     pub fn html(&self) -> String {
-        let mut out = String::from("<div class=\"wide\"><table><thead><tr>");
+        // A wide table is moved by itself, also with the keyboard.
+        let mut out = String::from("<div class=\"wide\" tabindex=\"0\"><table><thead><tr>");
         for cell in &self.head {
-            let _ = write!(out, "<th>{}</th>", escape(cell));
+            let _ = write!(out, "<th scope=\"col\">{}</th>", escape(cell));
         }
         out += "</tr></thead><tbody>";
         for row in &self.rows {
             out += "<tr>";
             for (column, cell) in row.iter().enumerate() {
-                let tag = if column == 0 { "th" } else { "td" };
-                let _ = write!(out, "<{tag}>{}</{tag}>", escape(cell));
+                let cell = escape(cell);
+                let _ = match column {
+                    0 => write!(out, "<th scope=\"row\">{cell}</th>"),
+                    _ => write!(out, "<td>{cell}</td>"),
+                };
             }
             out += "</tr>";
         }
@@ -49,19 +74,21 @@ impl Rows {
     }
 }
 
-/// A figure of the page: a title, a picture and the same as a table.
-pub fn figure(title: &str, picture: &str, table: &Rows) -> String {
-    format!(
-        "<figure><figcaption>{}</figcaption>{picture}<details open><summary>as a table</summary>{}</details></figure>\n",
-        escape(title),
-        table.html()
-    )
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[test]
-fn what_people_name_cannot_be_markup() {
-    let mut rows = Rows::new(["<b>"]);
-    rows.add(["a & b"]);
-    assert!(rows.html().contains("<th>&lt;b&gt;</th>"));
-    assert!(rows.html().contains("<th>a &amp; b</th>"));
+    #[test]
+    fn what_people_name_cannot_be_markup() {
+        let mut rows = Rows::new(["<b>"]);
+        rows.add(["a & b"]);
+        assert!(rows.html().contains(">&lt;b&gt;</th>"));
+        assert!(rows.html().contains(">a &amp; b</th>"));
+    }
+
+    #[test]
+    fn a_slug_is_a_name_anywhere() {
+        assert_eq!(slug("../One file, read by all!"), "one-file-read-by-all");
+        assert_eq!(slug("Seq_Write at np=4"), "seq-write-at-np-4");
+    }
 }

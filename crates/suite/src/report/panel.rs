@@ -52,6 +52,23 @@ impl Axis {
         }
     }
 
+    /// What a reader who has not seen the plan calls it.
+    pub fn words(&self) -> String {
+        let said = match self.name.as_str() {
+            "np" => "processes",
+            "n" | "streams" => "streams",
+            "record" => "record size",
+            "size" => "file size",
+            "readers" => "readers",
+            "writers" => "writers",
+            _ => return self.name.clone(),
+        };
+        match said == self.name {
+            true => said.into(),
+            false => format!("{said} ({})", self.name),
+        }
+    }
+
     pub fn is_numeric(&self) -> bool {
         self.values.iter().all(|value| numeric(value).is_some())
     }
@@ -106,17 +123,16 @@ impl<'a> Panel<'a> {
     }
 
     pub fn title(&self) -> String {
-        let better = match self.better {
-            Better::More => "more is better",
-            Better::Less => "less is better",
+        let at = match show(&self.fixed) {
+            fixed if fixed.is_empty() => fixed,
+            fixed => format!(" at {fixed}"),
         };
-        let fixed = show(&self.fixed);
-        let fixed = if fixed.is_empty() {
-            fixed
-        } else {
-            format!(" at {fixed}")
-        };
-        format!("{}{fixed}, {}, {better}", self.figure, self.unit)
+        format!(
+            "{}{at}, {}, {}",
+            self.figure,
+            self.unit,
+            self.better.words()
+        )
     }
 
     pub fn at(&self, target: &str, values: &[&str]) -> Option<&'a Series> {

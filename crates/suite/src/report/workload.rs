@@ -1,58 +1,44 @@
 //! A section for each workload: charts, tables, and what was published of it.
 
 use super::book::Book;
-use super::charts::bars::{Group, bars};
-use super::charts::curves::{Curve, curves};
-use super::charts::heat::heat;
-use super::charts::{Mark, colour, legend};
-use super::html::{Rows, escape, figure};
+use super::charts::bars::{Group, Style, bars};
+use super::charts::curves::{Axes, Curve, curves};
+use super::charts::heat::{Sides, heat};
+use super::charts::{Ink, Mark};
+use super::html::{Rows, escape, paragraph, small};
+use super::page;
 use super::panel::{Axis, Panel};
+use super::plot::{Keys, Part, Plot, heading, stack};
+use crate::figure::Better;
 use crate::published::{Row, Table};
 use crate::results::compare::{number, ratio, spread};
-use crate::results::spread::{Ratio, Spread};
+use crate::results::spread::Ratio;
 use crate::results::{Series, Setting};
 
-/// Greys of published figures; names stand in the legend.
-const GREYS: [&str; 4] = ["#666666", "#999999", "#444444", "#b0a080"];
-
-pub fn section(book: &Book, workload: &str) -> String {
-    let series: Vec<&Series> = book
-        .series
-        .iter()
-        .filter(|one| one.workload == workload)
-        .collect();
+pub fn parts(book: &Book, workload: &str) -> Vec<Part> {
+    let of = book.series.iter().filter(|one| one.workload == workload);
+    let series: Vec<&Series> = of.collect();
     if series.is_empty() {
-        return String::new();
+        return Vec::new();
     }
     let about = book.workload(workload).map_or("", |found| &found.about);
-    let mut out = format!(
-        "<section><h2>{}</h2><p>{}</p>",
-        escape(workload),
-        escape(about)
-    );
-    if let Some(run) = book
-        .results
-        .runs
-        .iter()
-        .find(|run| run.workload == workload)
-    {
-        out += &format!(
+    let mut intro = paragraph(about);
+    let mut runs = book.results.runs.iter();
+    if let Some(run) = runs.find(|run| run.workload == workload) {
+        intro += &format!(
             "<p class=\"small\">For example: <code>{}</code></p>",
             escape(&command(&run.command))
         );
     }
     let tables = book.published(workload);
-    out += "<div class=\"charts\">";
     let panels = Panel::all(&series);
     let (plain, swept): (Vec<&Panel>, Vec<&Panel>) =
         panels.iter().partition(|panel| panel.axes.is_empty());
-    out += &plain_figures(book, &plain, &tables);
+    let mut plots = plain_plots(book, workload, &plain, &tables);
     for panel in swept {
-        out += &swept_figure(book, panel, &tables);
+        plots.extend(swept_plots(book, workload, panel, &tables));
     }
-    out += "</div>";
-    out += &published_tables(&series, &tables);
-    out + "</section>\n"
+    page::section(workload, intro, plots, published_tables(&series, &tables))
 }
 
 /// Without the place of the program, the directory of the run, and the report that the plan reads.
@@ -74,58 +60,42 @@ fn command(words: &[String]) -> String {
 }
 
 /// Figures without variables: those of a unit in one chart.
-fn plain_figures(book: &Book, panels: &[&Panel], tables: &[Table]) -> String {
-    let mut units: Vec<&str> = Vec::new();
+fn plain_plots(book: &Book, workload: &str, panels: &[&Panel], tables: &[Table]) -> Vec<Plot> {
+    let mut kinds: Vec<(&str, Better)> = Vec::new();
     for panel in panels {
-        if !units.contains(&panel.unit) {
-            units.push(panel.unit);
+        if !kinds.contains(&(panel.unit, panel.better)) {
+            kinds.push((panel.unit, panel.better));
         }
     }
-    let of_unit = |unit: &str| -> String {
-        let some: Vec<&Panel> = panels
-            .iter()
-            .filter(|panel| panel.unit == unit)
-            .copied()
-            .collect();
-        let mut names = names(book);
-        let groups: Vec<Group> = some
-            .iter()
-            .map(|panel| {
-                let mut group = group(book, panel.figure, |target| panel.at(target, &[]));
-                for (row, grey, value) in single(panel, tables) {
-                    group.bars.push((value, true));
-                    add_name(&mut names, &row.system, grey);
-                }
-                group
-            })
-            .collect();
+    let of_kind = |(unit, better): (&str, Better)| {
+        let mut keys = Keys::targets(book);
+        let mut groups = Vec::new();
         let mut rows = table_head(book, &["figure"]);
-        for panel in &some {
-            rows.add(table_row(book, vec![panel.figure.to_owned()], |target| {
-                panel.at(target, &[])
-            }));
-        }
-        let title = format!(
-            "{unit}, {}",
-            if some[0].title().ends_with("less is better") {
-                "less is better"
-            } else {
-                "more is better"
+        let some = panels.iter();
+        for panel in some.filter(|panel| (panel.unit, panel.better) == (unit, better)) {
+            let at = |target: &str| panel.at(target, &[]);
+            let mut group = group(book, panel.figure, at);
+            for row in single(panel, tables) {
+                let ink = keys.published(&row.system);
+                group.bars.push(Mark::published(row.values[0], ink));
             }
-        );
-        figure(
-            &title,
-            &(bars(&title, &groups, &[]) + &legend(&names)),
-            &rows,
-        )
+            groups.push(group);
+            rows.add(table_row(book, vec![panel.figure.to_owned()], at));
+        }
+        Plot {
+            title: format!("{workload}, {unit}, {}", better.words()),
+            drawing: bars(&groups, &Style::default()),
+            keys,
+            table: rows,
+        }
     };
-    units.into_iter().map(of_unit).collect()
+    kinds.into_iter().map(of_kind).collect()
 }
 
 fn group<'a>(book: &Book, name: &str, at: impl Fn(&str) -> Option<&'a Series>) -> Group {
     let bars = book.targets.iter().filter_map(|target| {
         let series = at(target)?;
-        Some((mark(book, series), false))
+        Some(mark(book, series))
     });
     Group {
         name: name.into(),
@@ -136,96 +106,79 @@ fn group<'a>(book: &Book, name: &str, at: impl Fn(&str) -> Option<&'a Series>) -
 fn mark(book: &Book, series: &Series) -> Mark {
     Mark {
         spread: series.spread(),
-        colour: colour(book.number(&series.target)),
+        ink: Ink::Target(book.number(&series.target)),
     }
 }
 
-fn names(book: &Book) -> Vec<(String, &'static str, bool)> {
-    let name = |(at, target): (usize, &String)| (target.clone(), colour(at), false);
-    book.targets.iter().enumerate().map(name).collect()
-}
-
-fn add_name(names: &mut Vec<(String, &'static str, bool)>, system: &str, grey: &'static str) {
-    let entry = (format!("{system} (published)"), grey, true);
-    if !names.contains(&entry) {
-        names.push(entry);
-    }
-}
-
-fn swept_figure(book: &Book, panel: &Panel, tables: &[Table]) -> String {
+fn swept_plots(book: &Book, workload: &str, panel: &Panel, tables: &[Table]) -> Vec<Plot> {
     match panel.axes.as_slice() {
-        [axis] if axis.is_numeric() => curve_figure(book, panel, axis, tables),
-        [axis] => group_figure(book, panel, axis),
+        [axis] if axis.is_numeric() => vec![curve_plot(book, workload, panel, axis, tables)],
+        [axis] => vec![group_plot(book, workload, panel, axis)],
         [first, second] => {
-            let mut out = heat_figure(book, panel, first, second);
-            for value in &second.values {
-                let slice = panel.slice(value);
-                if first.is_numeric()
-                    && tables
-                        .iter()
-                        .any(|table| beside(&slice, first, table).next().is_some())
-                {
-                    out += &curve_figure(book, &slice, first, tables);
-                }
-            }
-            out
+            let mut plots = vec![heat_plot(book, workload, panel, first, second)];
+            let slices = second.values.iter().map(|value| panel.slice(value));
+            let overlaid = |slice: &Panel| {
+                let mut tables = tables.iter();
+                tables.any(|table| beside(slice, first, table).next().is_some())
+            };
+            let slices = slices.filter(|slice| first.is_numeric() && overlaid(slice));
+            plots.extend(slices.map(|slice| curve_plot(book, workload, &slice, first, tables)));
+            plots
         }
         _ => unreachable!("a panel has at most two axes"),
     }
 }
 
-fn group_figure(book: &Book, panel: &Panel, axis: &Axis) -> String {
-    let groups: Vec<Group> = axis
-        .values
-        .iter()
-        .map(|value| {
-            group(book, &format!("{}={value}", axis.name), |target| {
-                panel.at(target, &[value])
-            })
-        })
-        .collect();
-    let title = panel.title();
-    figure(
-        &title,
-        &(bars(&title, &groups, &[]) + &legend(&names(book))),
-        &axis_table(book, panel, axis),
-    )
+fn title(workload: &str, panel: &Panel) -> String {
+    format!("{workload}: {}", panel.title())
 }
 
-fn curve_figure(book: &Book, panel: &Panel, axis: &Axis, tables: &[Table]) -> String {
-    let mut names = names(book);
-    let published: Vec<(&Table, &Row, &'static str)> = tables
+fn group_plot(book: &Book, workload: &str, panel: &Panel, axis: &Axis) -> Plot {
+    let groups = axis.values.iter().map(|value| {
+        group(book, &format!("{}={value}", axis.name), |target| {
+            panel.at(target, &[value])
+        })
+    });
+    let groups: Vec<Group> = groups.collect();
+    Plot {
+        title: title(workload, panel),
+        drawing: bars(&groups, &Style::default()),
+        keys: Keys::targets(book),
+        table: axis_table(book, panel, axis),
+    }
+}
+
+fn curve_plot(book: &Book, workload: &str, panel: &Panel, axis: &Axis, tables: &[Table]) -> Plot {
+    let mut keys = Keys::targets(book);
+    let published: Vec<(&Table, &Row)> = tables
         .iter()
         .flat_map(|table| beside(panel, axis, table).map(move |row| (table, row)))
-        .enumerate()
-        .map(|(at, (table, row))| (table, row, GREYS[at % GREYS.len()]))
         .collect();
     let more = published
         .iter()
-        .flat_map(|(table, ..)| table.at.iter().cloned());
+        .flat_map(|(table, _)| table.at.iter().cloned());
     let wide = Axis::new(&axis.name, axis.values.iter().cloned().chain(more));
     let place = |value: &String| wide.values.iter().position(|other| other == value);
     let mut all: Vec<Curve> = Vec::new();
-    for (table, row, grey) in &published {
+    for (table, row) in published {
+        let ink = keys.published(&row.system);
         let points = table.at.iter().zip(&row.values);
-        let points = points.filter_map(|(at, value)| Some((place(at)?, known(*value, grey))));
+        let points =
+            points.filter_map(|(at, value)| Some((place(at)?, Mark::published(*value, ink))));
         all.push(Curve {
-            colour: grey,
-            published: true,
+            ink,
             points: points.collect(),
         });
-        add_name(&mut names, &row.system, grey);
     }
-    for (row, grey, value) in single(panel, tables) {
-        let points = (0..wide.values.len())
-            .map(|at| (at, value.clone()))
-            .collect();
+    // Of one value nobody says with how many processes it was reached: it is a line across.
+    for row in single(panel, tables) {
+        let ink = keys.published(&row.system);
+        let mark = Mark::published(row.values[0], ink);
+        let places = 0..wide.values.len();
         all.push(Curve {
-            colour: grey,
-            published: true,
-            points,
+            ink,
+            points: places.map(|at| (at, mark.clone())).collect(),
         });
-        add_name(&mut names, &row.system, grey);
     }
     for (at, target) in book.targets.iter().enumerate() {
         let points = axis.values.iter().filter_map(|value| {
@@ -233,23 +186,29 @@ fn curve_figure(book: &Book, panel: &Panel, axis: &Axis, tables: &[Table]) -> St
             Some((place(value)?, mark(book, series)))
         });
         all.push(Curve {
-            colour: colour(at),
-            published: false,
+            ink: Ink::Target(at),
             points: points.collect(),
         });
     }
-    let title = panel.title();
-    let picture = curves(&title, &axis.name, &wide.values, &all) + &legend(&names);
-    figure(&title, &picture, &axis_table(book, panel, axis))
+    let axes = Axes {
+        values: &wide.values,
+        across: &axis.words(),
+        unit: panel.unit,
+    };
+    Plot {
+        title: title(workload, panel),
+        drawing: curves(&axes, &all),
+        keys,
+        table: axis_table(book, panel, axis),
+    }
 }
 
-fn heat_figure(book: &Book, panel: &Panel, first: &Axis, second: &Axis) -> String {
+fn heat_plot(book: &Book, workload: &str, panel: &Panel, first: &Axis, second: &Axis) -> Plot {
     let medians = |target: &str| -> Vec<Vec<Option<f64>>> {
         let row = |down: &String| {
             let field = |across: &String| {
-                panel
-                    .at(target, &[across, down])
-                    .map(|series| series.spread().median)
+                let series = panel.at(target, &[across, down]);
+                series.map(|series| series.spread().median)
             };
             first.values.iter().map(field).collect()
         };
@@ -257,29 +216,35 @@ fn heat_figure(book: &Book, panel: &Panel, first: &Axis, second: &Axis) -> Strin
     };
     let all = panel.series.iter().map(|series| series.spread().median);
     let most = all.fold(f64::MIN_POSITIVE, f64::max);
-    let mut picture = String::new();
+    let sides = Sides {
+        columns: &first.values,
+        across: &first.words(),
+        rows: &second.values,
+        down: &second.words(),
+    };
+    let mut drawings = Vec::new();
     for target in &book.targets {
-        let name = format!("{target}: {}", panel.title());
-        let fields = heat(
-            &name,
-            (&first.values, &first.name),
-            (&second.values, &second.name),
-            &medians(target),
-            most,
-        );
-        picture += &format!("<h4>{}</h4>{fields}", escape(target));
-    }
-    let mut rows = table_head(book, &[&first.name, &second.name]);
-    for down in &second.values {
-        for across in &first.values {
-            rows.add(table_row(
-                book,
-                vec![across.clone(), down.clone()],
-                |target| panel.at(target, &[across, down]),
-            ));
+        let values = medians(target);
+        if values.iter().flatten().any(Option::is_some) {
+            drawings.push(heading(target));
+            drawings.push(heat(&sides, &values, most));
         }
     }
-    figure(&panel.title(), &picture, &rows)
+    let mut rows = table_head(book, &[&first.words(), &second.words()]);
+    for down in &second.values {
+        for across in &first.values {
+            let names = vec![across.clone(), down.clone()];
+            rows.add(table_row(book, names, |target| {
+                panel.at(target, &[across, down])
+            }));
+        }
+    }
+    Plot {
+        title: title(workload, panel),
+        drawing: stack(&drawings),
+        keys: Keys::default(),
+        table: rows,
+    }
 }
 
 fn table_head(book: &Book, names: &[&str]) -> Rows {
@@ -314,20 +279,13 @@ fn table_row<'a>(
 }
 
 fn axis_table(book: &Book, panel: &Panel, axis: &Axis) -> Rows {
-    let mut rows = table_head(book, &[&axis.name]);
+    let mut rows = table_head(book, &[&axis.words()]);
     for value in &axis.values {
         rows.add(table_row(book, vec![value.clone()], |target| {
             panel.at(target, &[value])
         }));
     }
     rows
-}
-
-fn known(value: f64, colour: &'static str) -> Mark {
-    Mark {
-        spread: Spread::of(&[value]).expect("one value"),
-        colour,
-    }
 }
 
 /// Rows of a published table over this axis, at what is fixed here.
@@ -344,19 +302,14 @@ fn beside<'t>(panel: &Panel, axis: &Axis, table: &'t Table) -> impl Iterator<Ite
     })
 }
 
-/// Rows with one value, and that.
-fn single<'t>(panel: &Panel, tables: &'t [Table]) -> Vec<(&'t Row, &'static str, Mark)> {
+/// Rows of one value.
+fn single<'t>(panel: &Panel, tables: &'t [Table]) -> Vec<&'t Row> {
     let of_unit = tables
         .iter()
         .filter(|table| table.variable.is_none() && table.unit == panel.unit);
-    let rows = of_unit
+    of_unit
         .flat_map(|table| &table.series)
-        .filter(|row| row.figures.iter().any(|name| name == panel.figure));
-    rows.enumerate()
-        .map(|(at, row)| {
-            let grey = GREYS[at % GREYS.len()];
-            (row, grey, known(row.values[0], grey))
-        })
+        .filter(|row| row.figures.iter().any(|name| name == panel.figure))
         .collect()
 }
 
@@ -387,11 +340,10 @@ fn published_tables(series: &[&Series], tables: &[Table]) -> String {
         }
         if !rows.is_empty() {
             out += &format!(
-                "<h3>{}, {}</h3><p class=\"small\">{}. {}</p>{}",
+                "<h3>Published: {}, {}</h3>{}{}",
                 escape(&table.title),
                 escape(&table.unit),
-                escape(&table.source),
-                escape(&table.about),
+                small(&format!("{}. {}", table.source, table.about)),
                 rows.html()
             );
         }

@@ -2,67 +2,106 @@
 
 use std::fmt::Write;
 
-use super::{Mark, WIDTH, line, short, steps, svg, text};
+use super::words::{width, wrap};
+use super::{Drawing, GRID, INK, Mark, Scale, WIDTH, dashed, label, line, short, text};
 
 /// Bars under one heading.
 pub struct Group {
     pub name: String,
-    /// None where nothing was measured.
-    pub bars: Vec<(Mark, bool)>,
+    /// Without those for which nothing was measured.
+    pub bars: Vec<Mark>,
 }
 
-const BAR: f64 = 13.0;
-const HEADING: f64 = 17.0;
-const GAP: f64 = 7.0;
-/// What the value behind the longest bar needs.
-const RIGHT: f64 = 52.0;
+/// What else bars have.
+#[derive(Default)]
+pub struct Style<'a> {
+    /// Behind each value.
+    pub unit: &'a str,
+    /// Values at which a line is drawn, with what stands there: left of the first, right of others.
+    pub lines: &'a [(f64, &'a str)],
+    /// Bars end here, and say that they would go on.
+    pub end: Option<f64>,
+}
 
-/// The flag of a bar is for published figures. `lines` are values to draw a line at.
-pub fn bars(name: &str, groups: &[Group], lines: &[f64]) -> String {
-    let all = groups.iter().flat_map(|group| &group.bars);
-    let most = all.map(|(mark, _)| mark.spread.max).fold(0.0, f64::max);
-    let most = lines.iter().copied().fold(most, f64::max);
-    let (end, _) = steps(most);
-    let x = |value: f64| value / end * (WIDTH - RIGHT);
-    let mut body = String::new();
-    let mut y = 2.0;
+const BAR: f64 = 12.0;
+const HEADING: f64 = 14.0;
+const GAP: f64 = 8.0;
+
+pub fn bars(groups: &[Group], style: &Style) -> Drawing {
+    let marks = || groups.iter().flat_map(|group| &group.bars);
+    let end = style.end.unwrap_or(f64::INFINITY);
+    let most = marks().map(|mark| mark.spread.max.min(end));
+    let most = most.chain(style.lines.iter().map(|line| line.0));
+    let scale = match style.end {
+        Some(end) => Scale::linear(end),
+        None => Scale::linear(most.fold(0.0, f64::max)),
+    };
+    let values = marks().map(|mark| value(mark, style));
+    let right = values.map(|value| width(&value)).fold(0.0, f64::max) + 10.0;
+    let x = |value: f64| scale.at(value) * (WIDTH - right);
+    let top = if style.lines.is_empty() { 0.0 } else { 14.0 };
+    let (mut behind, mut front) = (String::new(), String::new());
+    let mut y = top;
     for group in groups {
-        body += &text(0.0, y + 12.0, "start", &group.name);
-        y += HEADING;
-        for (mark, published) in &group.bars {
-            bar(&mut body, y, mark, *published, &x);
+        for words in wrap(&group.name, WIDTH) {
+            front += &label(0.0, y + 11.0, "start", &words);
+            y += HEADING;
+        }
+        y += 2.0;
+        for mark in &group.bars {
+            bar(&mut front, y, mark, style, &x);
             y += BAR + 2.0;
         }
         y += GAP;
     }
-    for value in lines {
-        let at = x(*value);
-        body += &line(
-            (at, 0.0),
-            (at, y),
-            "stroke=\"#444\" stroke-dasharray=\"3 3\"",
-        );
+    let height = y - GAP + 2.0;
+    behind += &line((0.5, top), (0.5, height), GRID);
+    for (number, (value, name)) in style.lines.iter().enumerate() {
+        behind += &dashed(x(*value), (top, height));
+        let (aside, anchor) = if number == 0 {
+            (-2.0, "end")
+        } else {
+            (2.0, "start")
+        };
+        behind += &text(x(*value) + aside, 10.0, anchor, name);
     }
-    svg(y, name, &body)
+    Drawing {
+        height,
+        body: behind + &front,
+    }
 }
 
-fn bar(body: &mut String, y: f64, mark: &Mark, published: bool, x: &impl Fn(f64) -> f64) {
+fn value(mark: &Mark, style: &Style) -> String {
+    let mut said = short(mark.spread.median) + style.unit;
+    if style.end.is_some_and(|end| mark.spread.median > end) {
+        said = format!("» {said}");
+    }
+    if let Some(letter) = mark.ink.letter() {
+        let _ = write!(said, "  {letter}");
+    }
+    said
+}
+
+fn bar(body: &mut String, y: f64, mark: &Mark, style: &Style, x: &impl Fn(f64) -> f64) {
     let spread = &mark.spread;
-    let opacity = if published { 0.45 } else { 0.85 };
+    let opacity = if mark.ink.letter().is_some() {
+        0.45
+    } else {
+        0.85
+    };
     let _ = write!(
         body,
         "<rect x=\"0\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR}\" fill=\"{}\" fill-opacity=\"{opacity}\"/>",
-        x(spread.median).max(0.5),
-        mark.colour
+        x(spread.median).max(1.0),
+        mark.ink.colour()
     );
     if spread.runs > 1 {
         let middle = y + BAR / 2.0;
-        let stroke = "stroke=\"#111\"";
-        *body += &line((x(spread.min), middle), (x(spread.max), middle), stroke);
+        *body += &line((x(spread.min), middle), (x(spread.max), middle), INK);
         for end in [spread.min, spread.max] {
-            *body += &line((x(end), middle - 3.0), (x(end), middle + 3.0), stroke);
+            *body += &line((x(end), middle - 3.0), (x(end), middle + 3.0), INK);
         }
     }
-    let behind = x(spread.max.max(spread.median)) + 4.0;
-    *body += &text(behind, y + BAR - 2.5, "start", &short(spread.median));
+    let behind = x(spread.max) + 5.0;
+    *body += &label(behind, y + BAR - 2.0, "start", &value(mark, style));
 }

@@ -1,105 +1,153 @@
-//! # charts: pictures as inline SVG
+//! # charts: pictures as SVG
 //!
-//! Owns   scales, bars, curves, heat maps. All are 360 units wide, so that their text is readable on a phone.
+//! Owns   scales, bars, curves, heat maps, ratios. All are 360 units wide, so that their text is readable on a phone.
 //! Never  knows what is measured.
-//! Enter  at [`bars::bars`], [`curves::curves`], [`heat::heat`].
+//! Enter  at [`bars::bars`], [`curves::curves`], [`heat::heat`], [`ratios::ratios`].
 
 pub mod bars;
 pub mod curves;
 pub mod heat;
+pub mod ratios;
+mod scale;
+pub mod words;
+
+pub use scale::{Scale, short};
 
 use super::html::escape;
 use crate::results::spread::Spread;
 
 pub const WIDTH: f64 = 360.0;
 
-/// Colours that people with any sight tell apart (Okabe and Ito), by target.
-pub fn colour(number: usize) -> &'static str {
-    const COLOURS: [&str; 7] = [
-        "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000",
-    ];
-    COLOURS[number % COLOURS.len()]
+pub const INK: &str = "#222";
+pub const GRID: &str = "#dcdcdc";
+pub const LINE: &str = "#555";
+
+/// A picture without its frame.
+pub struct Drawing {
+    pub height: f64,
+    pub body: String,
 }
 
-/// What a chart shows of several runs, and how.
+/// Whose a mark is, and so how it looks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Ink {
+    /// By number.
+    Target(usize),
+    /// Of a publication: grey, dashed, and with a letter.
+    Published(usize),
+}
+
+/// What a chart shows of several runs, and whose they are.
 #[derive(Clone, Debug)]
 pub struct Mark {
     pub spread: Spread,
-    pub colour: &'static str,
+    pub ink: Ink,
 }
 
-pub fn svg(height: f64, name: &str, body: &str) -> String {
-    format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">{body}</svg>",
-        escape(name)
-    )
+impl Mark {
+    pub fn published(value: f64, ink: Ink) -> Mark {
+        let spread = Spread::of(&[value]).expect("one value");
+        Mark { spread, ink }
+    }
+}
+
+impl Ink {
+    /// Of targets, those that people with any sight tell apart (after Okabe and Ito).
+    pub fn colour(self) -> &'static str {
+        const TARGETS: [&str; 7] = [
+            "#0072b2", "#d55e00", "#009e73", "#b0528a", "#b58900", "#3d9fd6", "#000000",
+        ];
+        match self {
+            Ink::Target(number) => TARGETS[number % TARGETS.len()],
+            Ink::Published(_) => "#8a8a8a",
+        }
+    }
+
+    pub fn letter(self) -> Option<char> {
+        match self {
+            Ink::Target(_) => None,
+            Ink::Published(number) => char::from_u32(u32::from('a') + number as u32 % 26),
+        }
+    }
+
+    /// A point; its shape differs too, for prints without colour.
+    pub fn point(self, x: f64, y: f64) -> String {
+        let fill = format!("fill=\"{}\"", self.colour());
+        let Ink::Target(number) = self else {
+            return format!(
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" fill=\"#fff\" stroke=\"{}\" stroke-width=\"1.5\"/>",
+                self.colour()
+            );
+        };
+        match number % 4 {
+            0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" {fill}/>"),
+            1 => format!(
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"6.4\" height=\"6.4\" {fill}/>",
+                x - 3.2,
+                y - 3.2
+            ),
+            2 => format!("<path d=\"M{x:.1} {:.1}l4.2 7.4h-8.4z\" {fill}/>", y - 4.6),
+            _ => format!(
+                "<path d=\"M{x:.1} {:.1}l4.4 4.4l-4.4 4.4l-4.4-4.4z\" {fill}/>",
+                y - 4.4
+            ),
+        }
+    }
+}
+
+/// How text looks, of every picture.
+const FONT: &str =
+    "font-family=\"system-ui, 'DejaVu Sans', 'Liberation Sans', sans-serif\" font-size=\"11\"";
+
+impl Drawing {
+    pub fn svg(&self, name: &str) -> String {
+        let Drawing { height, body } = self;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\" {FONT}>{body}</svg>",
+            escape(name)
+        )
+    }
+
+    /// The same as a file of its own, on white with a margin.
+    pub fn file(&self, name: &str) -> String {
+        const MARGIN: f64 = 14.0;
+        let (width, height) = (WIDTH + 2.0 * MARGIN, self.height + 2.0 * MARGIN);
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height:.0}\" viewBox=\"{} {} {width} {height:.0}\" {FONT}>\
+             <title>{}</title><rect x=\"{}\" y=\"{}\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>{}</svg>\n",
+            -MARGIN,
+            -MARGIN,
+            escape(name),
+            -MARGIN,
+            -MARGIN,
+            self.body
+        )
+    }
 }
 
 pub fn text(x: f64, y: f64, anchor: &str, text: &str) -> String {
     format!(
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{INK}\">{}</text>",
         escape(text)
     )
 }
 
-pub fn line((x1, y1): (f64, f64), (x2, y2): (f64, f64), stroke: &str) -> String {
-    format!("<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" {stroke}/>")
-}
-
-/// Coloured names below a chart; the flag is for those that were published.
-pub fn legend(names: &[(String, &str, bool)]) -> String {
-    let entry = |(name, colour, published): &(String, &str, bool)| {
-        let border = if *published { "dashed" } else { "solid" };
-        format!(
-            "<span class=\"key\"><i style=\"border-top:3px {border} {colour}\"></i>{}</span> ",
-            escape(name)
-        )
-    };
-    let entries: String = names.iter().map(entry).collect();
-    format!("<p class=\"legend\">{entries}</p>")
-}
-
-/// The end of an axis that starts at 0 and reaches `most`, and the steps on it: 1, 2 or 5 times a power of ten.
-pub fn steps(most: f64) -> (f64, Vec<f64>) {
-    if !(most > 0.0 && most.is_finite()) {
-        return (1.0, vec![0.0, 1.0]);
-    }
-    let rough = most / 4.0;
-    let power = 10f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
-    let step = step
-        .into_iter()
-        .find(|step| *step >= rough * 0.999)
-        .unwrap_or(power * 10.0);
-    let count = (most / step).ceil().max(1.0);
-    (
-        count * step,
-        (0..=count as usize).map(|at| at as f64 * step).collect(),
+/// Text that may lie over lines.
+pub fn label(x: f64, y: f64, anchor: &str, text: &str) -> String {
+    format!(
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{INK}\" stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
+        escape(text)
     )
 }
 
-/// Few characters: `12k`, `3.5M`.
-pub fn short(value: f64) -> String {
-    let (value, unit) = match value.abs() {
-        size if size >= 1e6 => (value / 1e6, "M"),
-        size if size >= 1e4 => (value / 1e3, "k"),
-        _ => (value, ""),
-    };
-    let digits = match value.abs() {
-        size if size >= 100.0 || value.fract() == 0.0 => 0,
-        size if size >= 1.0 => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$}{unit}")
+pub fn line((x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str) -> String {
+    format!(
+        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\"/>"
+    )
 }
 
-#[test]
-fn axes_end_on_a_round_step() {
-    assert_eq!(steps(93.0), (100.0, vec![0.0, 50.0, 100.0]));
-    assert_eq!(steps(8.0).0, 8.0);
-    assert_eq!(steps(0.0).0, 1.0);
-    assert_eq!(
-        [0.25, 7.0, 7.5, 1234.0, 12_345.0, 3.5e6].map(short),
-        ["0.25", "7", "7.5", "1234", "12.3k", "3.5M"]
-    );
+pub fn dashed(x: f64, (y1, y2): (f64, f64)) -> String {
+    format!(
+        "<line x1=\"{x:.1}\" y1=\"{y1:.1}\" x2=\"{x:.1}\" y2=\"{y2:.1}\" stroke=\"{LINE}\" stroke-dasharray=\"4 3\"/>"
+    )
 }
