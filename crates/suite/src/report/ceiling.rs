@@ -3,6 +3,7 @@
 use super::book::Book;
 use super::charts::bars::{Group, Style, bars};
 use super::charts::{Ink, Mark};
+use super::first::moment;
 use super::html::{Rows, paragraph};
 use super::page;
 use super::plot::{Keys, Part, Plot};
@@ -134,7 +135,7 @@ pub fn parts(book: &Book) -> Vec<Part> {
     }
     let ceiling = match &book.ceiling {
         Some(target) => format!("The ceiling is {target} in the same setting."),
-        None => "The ceiling is the least of what network and disk can do by themselves, as measured below each target by `baseline`.".into(),
+        None => "The ceiling is the least of what network and disk can do by themselves, as measured below each target (gupfs bench baseline).".into(),
     };
     let intro = paragraph(&format!(
         "{ceiling} The lines are those of LLNL's milestone 464 (2005): 60 % were required, 80 % aimed at. More than 100 % is a cache \
@@ -167,7 +168,7 @@ fn tops(book: &Book) -> Rows {
                 layer_name(layer).into(),
                 said(write),
                 said(read),
-                date,
+                moment(&date),
             ]);
         }
     }
@@ -184,7 +185,7 @@ fn plot(book: &Book, workload: &str) -> Option<Plot> {
         }
     }
     let mut rows = Rows::new([
-        "figure", "setting", "target", "measured", "ceiling", "limit", "share", "verdict",
+        "figure", "setting", "target", "share", "verdict", "measured", "ceiling", "limit",
     ]);
     let mut groups = Vec::new();
     for figure in figures {
@@ -201,11 +202,11 @@ fn plot(book: &Book, workload: &str) -> Option<Plot> {
                     figure.to_owned(),
                     show(&share.series.setting),
                     target.clone(),
+                    format!("{:.0} %", share.percent.median),
+                    verdict(&share.percent).into(),
                     number(share.series.spread().median),
                     number(share.top),
                     share.limit.clone(),
-                    format!("{:.0} %", share.percent.median),
-                    verdict(&share.percent).into(),
                 ]);
             }
             let best = all().max_by(|a, b| a.percent.median.total_cmp(&b.percent.median));

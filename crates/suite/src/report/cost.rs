@@ -3,7 +3,7 @@
 use super::book::Book;
 use super::charts::bars::{Group, Style, bars};
 use super::charts::{Ink, Mark};
-use super::first::best;
+use super::glance::best;
 use super::html::{Rows, paragraph};
 use super::page;
 use super::plot::{Keys, Part, Plot};

@@ -9,12 +9,17 @@ pub fn escape(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
+/// What is read as a sentence: a number stays beside its per cent sign.
+pub fn prose(text: &str) -> String {
+    escape(text).replace(" %", "\u{a0}%")
+}
+
 pub fn paragraph(text: &str) -> String {
-    format!("<p>{}</p>", escape(text))
+    format!("<p>{}</p>", prose(text))
 }
 
 pub fn small(text: &str) -> String {
-    format!("<p class=\"small\">{}</p>", escape(text))
+    format!("<p class=\"small\">{}</p>", prose(text))
 }
 
 /// A name for a link or a file: small letters, digits and dashes.

@@ -12,11 +12,13 @@ mod cost;
 mod fairness;
 mod files;
 mod first;
+mod glance;
 mod html;
 mod make;
 mod page;
 mod panel;
 mod plot;
+mod verdict;
 mod workload;
 
 pub use make::Make;

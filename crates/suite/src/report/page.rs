@@ -2,7 +2,7 @@
 
 use super::book::Book;
 use super::html::{escape, slug};
-use super::plot::{Part, Plot};
+use super::plot::{Part, Plot, Table};
 use super::{ceiling, cost, fairness, first, workload};
 
 /// All parts in their order; sections open and close themselves.
@@ -22,7 +22,8 @@ pub fn html(book: &Book, parts: &[Part]) -> String {
         .iter()
         .map(|part| match part {
             Part::Html(html) => html.clone(),
-            Part::Plot(plot) => plot.html(),
+            Part::Front(plot) => plot.html(Table::Open),
+            Part::Plot(plot) => plot.html(Table::Closed),
         })
         .collect();
     format!(
@@ -37,7 +38,7 @@ pub fn html(book: &Book, parts: &[Part]) -> String {
 pub fn plots(parts: &[Part]) -> impl Iterator<Item = &Plot> {
     parts.iter().filter_map(|part| match part {
         Part::Html(_) => None,
-        Part::Plot(plot) => Some(plot),
+        Part::Front(plot) | Part::Plot(plot) => Some(plot),
     })
 }
 

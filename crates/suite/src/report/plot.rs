@@ -15,7 +15,15 @@ pub struct Plot {
 /// What a section is made of.
 pub enum Part {
     Html(String),
+    /// On the first page.
+    Front(Plot),
     Plot(Plot),
+}
+
+/// Whether one sees a figure's table without asking for it. On paper all are.
+pub enum Table {
+    Open,
+    Closed,
 }
 
 /// Whose marks are in a picture.
@@ -74,10 +82,14 @@ impl Plot {
         slug(&self.title)
     }
 
-    pub fn html(&self) -> String {
+    pub fn html(&self, table: Table) -> String {
+        let open = match table {
+            Table::Open => " open",
+            Table::Closed => "",
+        };
         let picture = stack([&self.drawing, &self.keys.drawing()]).svg(&self.title);
         format!(
-            "<figure id=\"{}\"><figcaption>{}</figcaption>{picture}<details open><summary>as a table</summary>{}</details></figure>\n",
+            "<figure id=\"{}\"><figcaption>{}</figcaption>{picture}<details{open}><summary>as a table</summary>{}</details></figure>\n",
             self.name(),
             escape(&self.title),
             self.table.html()

@@ -72,7 +72,11 @@ pub fn bars(groups: &[Group], style: &Style) -> Drawing {
 }
 
 fn value(mark: &Mark, style: &Style) -> String {
-    let mut said = short(mark.spread.median) + style.unit;
+    let median = mark.spread.median;
+    let mut said = match style.unit {
+        " %" => format!("{median:.0} %"),
+        unit => short(median) + unit,
+    };
     if style.end.is_some_and(|end| mark.spread.median > end) {
         said = format!("» {said}");
     }

@@ -135,7 +135,7 @@ pub fn text(x: f64, y: f64, anchor: &str, text: &str) -> String {
 /// Text that may lie over lines.
 pub fn label(x: f64, y: f64, anchor: &str, text: &str) -> String {
     format!(
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{INK}\" stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{INK}\" stroke=\"#fff\" stroke-width=\"4\" stroke-linejoin=\"round\" paint-order=\"stroke\">{}</text>",
         escape(text)
     )
 }

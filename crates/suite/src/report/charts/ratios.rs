@@ -1,7 +1,7 @@
 //! How many times as good as the first: points on a logarithmic line, with 1 in the middle of what is seen.
 
 use super::words::{width, wrap};
-use super::{Drawing, GRID, Ink, LINE, Scale, WIDTH, dashed, label, line, short, text};
+use super::{Drawing, GRID, Ink, Scale, WIDTH, dashed, label, line, short, text};
 
 pub struct Row {
     pub name: String,
@@ -85,7 +85,7 @@ fn axis(scale: &Scale, x: &impl Fn(f64) -> f64, bottom: f64) -> String {
             free = inside + width(&said) / 2.0 + 4.0;
         }
     }
-    body + &dashed(x(1.0), (TOP, bottom)) + &line((0.0, TOP), (x(f64::MAX), TOP), LINE)
+    body + &dashed(x(1.0), (TOP, bottom))
 }
 
 /// Hollow where the difference is within the noise, or too few runs can tell.

@@ -9,7 +9,7 @@ pub fn width(text: &str) -> f64 {
 
 /// Cut with an ellipsis.
 pub fn cut(text: &str, room: f64) -> String {
-    let most = (room / CHARACTER).max(1.0) as usize;
+    let most = (room / CHARACTER + 0.01).max(1.0) as usize;
     if text.chars().count() <= most {
         return text.to_owned();
     }
