@@ -29,9 +29,10 @@ Exit codes: 0 all runs ended well · 1 some failed, or it was interrupted · 2 t
     Run(Run),
     #[command(after_help = "Examples:
   gupfs bench report seeds.jsonl --out seeds.html
-  gupfs bench report nfs.jsonl lustre.jsonl --ceiling local
+  gupfs bench report nfs.jsonl lustre.jsonl --out both.html --plots pictures
+  gupfs bench report seeds.jsonl --ceiling local
 
-The page holds all it needs, and no script: open it in any browser, or print it.
+The page holds all it needs, and no script: open it in any browser, or print it. docs/bench.md says how to read it.
 
 Exit codes: 0 it was written · 1 it could not be written · 2 the results cannot be read, or the arguments are wrong")]
     Report(Make),

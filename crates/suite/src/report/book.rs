@@ -86,7 +86,7 @@ impl Book {
         names
             .into_iter()
             .flatten()
-            .filter_map(|name| published::find(&[name.clone()]).ok())
+            .filter_map(|name| published::find(std::slice::from_ref(name)).ok())
             .flatten()
             .collect()
     }

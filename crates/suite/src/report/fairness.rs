@@ -48,7 +48,7 @@ fn widest<'a>(book: &'a Book, workload: &str) -> Vec<&'a Series> {
     let mut found: Vec<&Series> = Vec::new();
     for series in book.series.iter().filter(|one| one.workload == workload) {
         let same = |other: &&Series| other.figure == series.figure && other.target == series.target;
-        match found.iter().position(|other| same(other)) {
+        match found.iter().position(same) {
             Some(at) if processes(found[at]) < processes(series) => found[at] = series,
             Some(_) => {}
             None => found.push(series),

@@ -167,6 +167,7 @@ fn curve_plot(book: &Book, workload: &str, panel: &Panel, axis: &Axis, tables: &
             points.filter_map(|(at, value)| Some((place(at)?, Mark::published(*value, ink))));
         all.push(Curve {
             ink,
+            points_seen: true,
             points: points.collect(),
         });
     }
@@ -177,6 +178,7 @@ fn curve_plot(book: &Book, workload: &str, panel: &Panel, axis: &Axis, tables: &
         let places = 0..wide.values.len();
         all.push(Curve {
             ink,
+            points_seen: false,
             points: places.map(|at| (at, mark.clone())).collect(),
         });
     }
@@ -187,6 +189,7 @@ fn curve_plot(book: &Book, workload: &str, panel: &Panel, axis: &Axis, tables: &
         });
         all.push(Curve {
             ink: Ink::Target(at),
+            points_seen: true,
             points: points.collect(),
         });
     }
@@ -340,7 +343,7 @@ fn published_tables(series: &[&Series], tables: &[Table]) -> String {
         }
         if !rows.is_empty() {
             out += &format!(
-                "<h3>Published: {}, {}</h3>{}{}",
+                "<details><summary>Published: {}, {}</summary>{}{}</details>",
                 escape(&table.title),
                 escape(&table.unit),
                 small(&format!("{}. {}", table.source, table.about)),

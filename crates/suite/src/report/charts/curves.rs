@@ -7,6 +7,8 @@ use super::{Drawing, GRID, Ink, Mark, Scale, WIDTH, label, line, short, text};
 
 pub struct Curve {
     pub ink: Ink,
+    /// Not of a line that only says how high something was.
+    pub points_seen: bool,
     /// The place of the value on the axis, in their order.
     pub points: Vec<(usize, Mark)>,
 }
@@ -91,24 +93,38 @@ fn draw(body: &mut String, curve: &Curve, x: &impl Fn(usize) -> f64, y: &impl Fn
                 *body += &line((at - 3.0, end), (at + 3.0, end), colour);
             }
         }
-        *body += &mark.ink.point(at, y(mark.spread.median));
+        if curve.points_seen {
+            *body += &mark.ink.point(at, y(mark.spread.median));
+        }
     }
 }
 
-/// Letters of curves that end at the same place are moved up or down until none lies over another.
+/// Letters of curves that end at the same place are moved until none lies over another, around where they belong.
 fn apart(mut ends: Vec<(char, usize, f64)>) -> Vec<(char, usize, f64)> {
     ends.sort_by(|a, b| a.1.cmp(&b.1).then(a.2.total_cmp(&b.2)));
-    let bottom = TOP + PLOT;
     for group in ends.chunk_by_mut(|a, b| a.1 == b.1) {
-        let mut least = 0.0f64;
-        for end in group.iter_mut() {
-            end.2 = end.2.max(least);
-            least = end.2 + LETTER;
+        // Heaps of letters: how many, and the sum of where they belong.
+        let mut heaps: Vec<(usize, f64)> = Vec::new();
+        let top = |(count, sum): (usize, f64)| {
+            let height = LETTER * (count - 1) as f64;
+            let bottom = TOP + PLOT - height;
+            (sum / count as f64 - height / 2.0).min(bottom).max(0.0)
+        };
+        for end in group.iter() {
+            let mut heap = (1, end.2);
+            while let Some(above) = heaps.last().copied()
+                && top(above) + LETTER * above.0 as f64 > top(heap)
+            {
+                heap = (heap.0 + above.0, heap.1 + above.1);
+                heaps.pop();
+            }
+            heaps.push(heap);
         }
-        let mut most = bottom;
-        for end in group.iter_mut().rev() {
-            end.2 = end.2.min(most);
-            most = end.2 - LETTER;
+        let places = heaps
+            .into_iter()
+            .flat_map(|heap| (0..heap.0).map(move |number| top(heap) + LETTER * number as f64));
+        for (end, place) in group.iter_mut().zip(places) {
+            end.2 = place;
         }
     }
     ends
@@ -121,6 +137,7 @@ fn letters_do_not_lie_over_each_other() {
         ('b', 1, 188.0),
         ('c', 1, 50.0),
         ('d', 2, 50.0),
+        ('e', 2, 52.0),
     ]);
     assert_eq!(
         ends,
@@ -128,7 +145,8 @@ fn letters_do_not_lie_over_each_other() {
             ('c', 1, 50.0),
             ('b', 1, 180.0),
             ('a', 1, 192.0),
-            ('d', 2, 50.0)
+            ('d', 2, 45.0),
+            ('e', 2, 57.0)
         ]
     );
 }
