@@ -11,6 +11,7 @@
 #   make bench-door  its last part alone: requests a second through the kernel's door, beside fuser and libfuse
 #   make bench-cluster  daemons over TCP on this host: streams, creating, unpacking, beside the local file system
 #   make bench-links a cluster over cables of 400 Mbit/s: how much of them is used, with 1, 2 and 4 object servers
+#   make bench-seeds the seeds' workloads on a local directory, gupfs and GlusterFS, and the page that shows it
 #   make bench-suite is the evaluation suite itself in the way? its programs beside bare loops of the same calls
 #   make build       the binary, optimised, in $(TARGET)/release/gupfs
 #   make install     into $(DESTDIR)$(PREFIX): binary, man pages, completions, systemd units
@@ -23,10 +24,10 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 # One target may need what another's tests hold (mount points, the CPU): never two at once.
 .NOTPARALLEL:
 
-.PHONY: help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-door bench-cluster bench-links bench-suite build lint install verify-peers
+.PHONY: help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-door bench-cluster bench-links bench-seeds bench-suite build lint install verify-peers
 
 help:
-	@sed -n '3,18s/^#   //p' Makefile
+	@sed -n '3,19s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -117,6 +118,12 @@ bench-door:
 	$(CARGO) build --release -p gupfs
 	$(CARGO) build --release -p gupfs-bench --example fuser_null
 	scripts/with_io_uring.sh --anyway scripts/bench_door.sh "$(TARGET)/release" "$(LIBFUSE)" $(DOOR)
+
+# SEEDS: flags for `gupfs bench run`, for example SEEDS="--only metadata --repeat 4". BENCH_DIR: where all of it lies.
+bench-seeds:
+	@scripts/need.sh bench-seeds
+	$(CARGO) build --release -p gupfs
+	@scripts/bench-seeds.sh "$(TARGET)/release/gupfs" $(SEEDS)
 
 bench-suite:
 	@scripts/need.sh build

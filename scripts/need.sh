@@ -2,9 +2,9 @@
 # Sees to it that this machine has what a make target needs: installs Debian packages that are missing (as root, or
 # through sudo), and says clearly what it cannot mend by itself.
 #
-#   scripts/need.sh build|fuzz|demo|demo-cluster|verify-peers|test
+#   scripts/need.sh build|fuzz|demo|demo-cluster|verify-peers|bench-seeds|browser|test
 set -eu
-purpose=${1:?usage: need.sh build|fuzz|demo|demo-cluster|verify-peers|test}
+purpose=${1:?usage: need.sh build|fuzz|demo|demo-cluster|verify-peers|bench-seeds|browser|test}
 rust_min=1.90
 problems=()
 
@@ -18,15 +18,19 @@ cluster_tools="$demo_tools ip:iproute2 tc:iproute2 nsenter:util-linux"
 test_tools="$cluster_tools setfacl:acl getfattr:attr mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs losetup:mount findmnt:util-linux"
 
 peers_tools="$demo_tools redis-server:redis-server python3:python3"
+# For the test that looks at the page of `gupfs bench report`; where it cannot be installed the test says so.
+browser_tools="chromium:chromium"
 
 case $purpose in
     verify-peers) tools=$peers_tools ;;
     build) tools=$build_tools ;;
+    bench-seeds) tools=$demo_tools ;;
+    browser) tools=$browser_tools ;;
     fuzz) tools=$fuzz_tools ;;
     demo) tools=$demo_tools ;;
     demo-cluster) tools=$cluster_tools ;;
     test) tools=$test_tools ;;
-    *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, demo-cluster, verify-peers, test" >&2; exit 2 ;;
+    *) echo "need.sh: '$purpose' is not one of build, fuzz, demo, demo-cluster, verify-peers, bench-seeds, browser, test" >&2; exit 2 ;;
 esac
 
 # mkfs and losetup lie in sbin, which is not on everybody's path.
@@ -69,7 +73,7 @@ else
     fi
 fi
 
-if [ "$purpose" != build ] && [ "$purpose" != fuzz ]; then
+if [ "$purpose" != build ] && [ "$purpose" != fuzz ] && [ "$purpose" != browser ]; then
     if [ ! -e /dev/fuse ]; then
         [ "$(id -u)" = 0 ] && modprobe fuse 2>/dev/null || true
     fi

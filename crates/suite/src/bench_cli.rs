@@ -12,6 +12,7 @@ use crate::metabench::Metabench;
 use crate::mptio::Mptio;
 use crate::pioraw::Pioraw;
 use crate::plan::{Itself, Plans, Run};
+use crate::report::Make;
 use crate::tool;
 
 /// Commands of the suite. Their help has examples for `gupfs bench`.
@@ -28,6 +29,15 @@ between runs if this runs as root. docs/bench.md says what a plan may hold.
 
 Exit codes: 0 all runs ended well · 1 some failed, or it was interrupted · 2 the plan or the arguments are wrong")]
     Run(Run),
+    #[command(after_help = "Examples:
+  gupfs bench report seeds.jsonl --out seeds.html
+  gupfs bench report nfs.jsonl lustre.jsonl --out both.html --plots pictures
+  gupfs bench report seeds.jsonl --ceiling local
+
+The page holds all it needs, and no script: open it in any browser, or print it. docs/bench.md says how to read it.
+
+Exit codes: 0 it was written · 1 it could not be written · 2 the results cannot be read, or the arguments are wrong")]
+    Report(Make),
     #[command(after_help = "Examples:
   gupfs bench plans
   gupfs bench plans quick > my-plan.toml
@@ -109,6 +119,7 @@ impl Bench {
         };
         match self {
             Bench::Run(run) => said("run", run.run(&itself)),
+            Bench::Report(make) => said("report", make.run()),
             Bench::Plans(plans) => {
                 plans.run();
                 0

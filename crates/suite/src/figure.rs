@@ -23,6 +23,15 @@ pub enum Better {
     Less,
 }
 
+impl Better {
+    pub fn words(self) -> &'static str {
+        match self {
+            Better::More => "more is better",
+            Better::Less => "less is better",
+        }
+    }
+}
+
 /// A report that has figures.
 pub trait Measured: Serialize {
     /// The program's name, as one types it.

@@ -33,6 +33,7 @@ pub mod pioraw;
 pub mod plan;
 pub mod procs;
 pub mod published;
+pub mod report;
 pub mod results;
 pub mod setting;
 mod signals;

@@ -19,6 +19,7 @@ pub mod shipped;
 mod terms;
 
 pub use file::{Plan, Target, Workload};
+pub use order::jobs;
 pub use program::Itself;
 pub use run::Run;
 pub use shipped::Plans;

@@ -1,0 +1,265 @@
+//! What share of the ceiling was reached: of the least that network and disk can do, or of another target.
+
+use super::book::Book;
+use super::charts::bars::{Group, Style, bars};
+use super::charts::{Ink, Mark};
+use super::first::moment;
+use super::html::{Rows, paragraph};
+use super::page;
+use super::plot::{Keys, Part, Plot};
+use crate::results::compare::number;
+use crate::results::series::show;
+use crate::results::spread::Spread;
+use crate::results::{Ceiling, Layer, Series, Way};
+
+/// The milestone of 2005: required, and aimed at. In percent.
+const REQUIRED: f64 = 60.0;
+const AIM: f64 = 80.0;
+
+/// Bars end here: how far above 100 % a cache is says nothing of the hardware.
+const END: f64 = 125.0;
+
+/// A figure of a target as a share of what it could be.
+pub struct Share<'a> {
+    pub series: &'a Series,
+    /// Percent.
+    pub percent: Spread,
+    /// MB/s, or what the other target has.
+    top: f64,
+    /// What the top is of.
+    limit: String,
+}
+
+impl Book {
+    /// None: nothing is known to judge it by.
+    pub fn share<'a>(&self, series: &'a Series) -> Option<Share<'a>> {
+        let (top, limit) = match &self.ceiling {
+            Some(target) if series.target == *target => return None,
+            Some(target) if series.unit.ends_with("/s") => {
+                let top = self.at(series, target)?.spread().median;
+                (top, target.clone())
+            }
+            Some(_) => return None,
+            None => self.least(series)?,
+        };
+        let percent: Vec<f64> = series.values.iter().map(|v| 100.0 * v / top).collect();
+        Some(Share {
+            series,
+            percent: Spread::of(&percent).filter(|_| top > 0.0)?,
+            top,
+            limit,
+        })
+    }
+
+    /// The least of what was measured below this target, in the way in which this figure moves bytes.
+    fn least(&self, series: &Series) -> Option<(f64, String)> {
+        let way = way_of(&series.figure).filter(|_| series.unit == "MB/s")?;
+        let of = |layer: Layer| -> Option<&Ceiling> {
+            // The last that was measured counts.
+            let mut all = self.results.ceilings.iter().rev();
+            all.find(|top| top.target == series.target && top.layer == layer && top.way == way)
+        };
+        let known = [Layer::Disk, Layer::Network].into_iter().filter_map(of);
+        let least = known.min_by(|a, b| a.rate.total_cmp(&b.rate))?;
+        Some((least.rate, layer_name(least.layer).into()))
+    }
+
+    /// Of each target and way, the best share: what a director is told.
+    pub fn best_shares(&self) -> Vec<Share<'_>> {
+        let mut best: Vec<Share> = Vec::new();
+        for share in self.series.iter().filter_map(|series| self.share(series)) {
+            let Some(way) = way_of(&share.series.figure) else {
+                continue;
+            };
+            let same = |other: &Share| {
+                other.series.target == share.series.target
+                    && way_of(&other.series.figure) == Some(way)
+            };
+            match best.iter().position(same) {
+                Some(at) if best[at].percent.median < share.percent.median => best[at] = share,
+                Some(_) => {}
+                None => best.push(share),
+            }
+        }
+        best
+    }
+}
+
+impl Share<'_> {
+    pub fn said(&self) -> String {
+        format!("{:.0} %, {}", self.percent.median, verdict(&self.percent))
+    }
+}
+
+fn layer_name(layer: Layer) -> &'static str {
+    match layer {
+        Layer::Disk => "disk",
+        Layer::Network => "network",
+    }
+}
+
+/// Whether a figure writes or reads; none if it does both or neither.
+pub fn way_of(figure: &str) -> Option<Way> {
+    let name = figure.to_lowercase();
+    if name.contains("modify") || name.contains("rmw") || name.contains("rewrite") {
+        return None;
+    }
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    let writes = has(&["write", "putc", "influx", "append"]);
+    let reads = has(&["read", "getc", "outflux", "pileup", "seek", "epoch"]);
+    match (writes, reads) {
+        (true, false) => Some(Way::Write),
+        (false, true) => Some(Way::Read),
+        _ => None,
+    }
+}
+
+fn verdict(percent: &Spread) -> &'static str {
+    // As it is printed, so that 100 % is never above 100 %.
+    match percent.median.round() {
+        median if median > 100.0 => "a cache effect",
+        median if median >= AIM => "what is aimed at",
+        median if median >= REQUIRED => "what is required",
+        _ => "less than required",
+    }
+}
+
+pub fn parts(book: &Book) -> Vec<Part> {
+    let plots: Vec<Plot> = book
+        .workloads
+        .iter()
+        .filter_map(|workload| plot(book, workload))
+        .collect();
+    if plots.is_empty() {
+        return Vec::new();
+    }
+    let ceiling = match &book.ceiling {
+        Some(target) => format!("The ceiling is {target} in the same setting."),
+        None => "The ceiling is the least of what network and disk can do by themselves, as measured below each target (gupfs bench baseline).".into(),
+    };
+    let intro = paragraph(&format!(
+        "{ceiling} The lines are those of LLNL's milestone 464 (2005): 60 % were required, 80 % aimed at. More than 100 % is a cache \
+         effect: the bytes came from memory, or still lie there. Bars show the setting with the largest share; the table has all."
+    ));
+    let tops = if book.ceiling.is_none() {
+        tops(book).html()
+    } else {
+        String::new()
+    };
+    page::section("Share of the ceiling", intro + &tops, plots, String::new())
+}
+
+/// What the layers can do.
+fn tops(book: &Book) -> Rows {
+    let mut rows = Rows::new(["target", "layer", "write, MB/s", "read, MB/s", "measured"]);
+    for target in &book.targets {
+        for layer in [Layer::Disk, Layer::Network] {
+            let find = |way: Way| {
+                let mut all = book.results.ceilings.iter().rev();
+                all.find(|top| top.target == *target && top.layer == layer && top.way == way)
+            };
+            let (write, read) = (find(Way::Write), find(Way::Read));
+            let Some(date) = write.or(read).map(|top| top.date.clone()) else {
+                continue;
+            };
+            let said = |top: Option<&Ceiling>| top.map_or("–".into(), |top| number(top.rate));
+            rows.add([
+                target.clone(),
+                layer_name(layer).into(),
+                said(write),
+                said(read),
+                moment(&date),
+            ]);
+        }
+    }
+    rows
+}
+
+fn plot(book: &Book, workload: &str) -> Option<Plot> {
+    let of = book.series.iter().filter(|one| one.workload == workload);
+    let shares: Vec<Share> = of.filter_map(|series| book.share(series)).collect();
+    let mut figures: Vec<&str> = Vec::new();
+    for share in &shares {
+        if !figures.contains(&share.series.figure.as_str()) {
+            figures.push(&share.series.figure);
+        }
+    }
+    let mut rows = Rows::new([
+        "figure", "setting", "target", "share", "verdict", "measured", "ceiling", "limit",
+    ]);
+    let mut groups = Vec::new();
+    for figure in figures {
+        let mut group = Group {
+            name: figure.into(),
+            bars: Vec::new(),
+        };
+        for target in &book.targets {
+            let of =
+                |share: &&Share| share.series.figure == figure && share.series.target == *target;
+            let all = || shares.iter().filter(of);
+            for share in all() {
+                rows.add([
+                    figure.to_owned(),
+                    show(&share.series.setting),
+                    target.clone(),
+                    format!("{:.0} %", share.percent.median),
+                    verdict(&share.percent).into(),
+                    number(share.series.spread().median),
+                    number(share.top),
+                    share.limit.clone(),
+                ]);
+            }
+            let best = all().max_by(|a, b| a.percent.median.total_cmp(&b.percent.median));
+            group.bars.extend(best.map(|share| Mark {
+                spread: share.percent,
+                ink: Ink::Target(book.number(target)),
+            }));
+        }
+        groups.push(group);
+    }
+    let style = Style {
+        unit: " %",
+        lines: &[(REQUIRED, "60 %"), (AIM, "80 %")],
+        end: Some(END),
+    };
+    let drawn = book
+        .targets
+        .iter()
+        .filter(|target| shares.iter().any(|share| share.series.target == **target));
+    (!groups.is_empty()).then(|| Plot {
+        title: format!("{workload}: share of the ceiling, %"),
+        drawing: bars(&groups, &style),
+        keys: Keys::some(book, drawn),
+        table: rows,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_milestones_lines_decide() {
+        let said = [10.0, 60.0, 79.4, 80.0, 100.4, 101.0]
+            .map(|percent| verdict(&Spread::of(&[percent]).unwrap()));
+        assert_eq!(
+            said,
+            [
+                "less than required",
+                "what is required",
+                "what is required",
+                "what is aimed at",
+                "what is aimed at",
+                "a cache effect"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_figure_that_goes_both_ways_has_no_ceiling() {
+        assert_eq!(way_of("Seq_Write"), Some(Way::Write));
+        assert_eq!(way_of("one file read 2"), Some(Way::Read));
+        assert_eq!(way_of("RMW"), None);
+        assert_eq!(way_of("Stat-A"), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! # report: a page that shows what runs say
+//!
+//! Owns   one self-contained HTML page: a verdict, charts as inline SVG with their tables, published figures beside ours; the
+//!        same charts as files.
+//! Never  needs a script or another file; shows a part as the whole; calls noise a difference.
+//! Enter  at [`Make`] for the command, `page` for the page.
+
+mod book;
+mod ceiling;
+mod charts;
+mod cost;
+mod fairness;
+mod files;
+mod first;
+mod glance;
+mod html;
+mod make;
+mod page;
+mod panel;
+mod plot;
+mod verdict;
+mod workload;
+
+pub use make::Make;
