@@ -213,6 +213,7 @@ fn every_command_has_a_manual_page() {
         gupfs-bench-pileup.1
         gupfs-bench-pioraw.1
         gupfs-bench-plans.1
+        gupfs-bench-report.1
         gupfs-bench-run.1
         gupfs-bench-streams.1
         gupfs-bench.1
