@@ -59,7 +59,7 @@ fn subtitle(book: &Book) -> String {
             false => format!("Plan {}: ", unique.join(", ")),
         },
         runs.len(),
-        number(seconds / 60.0)
+        number((seconds / 60.0).ceil())
     )
 }
 

@@ -50,9 +50,9 @@ pub fn plot(book: &Book) -> Option<Plot> {
                     .map(|one| (one.advantage, says(one).is_some()))
                     .collect(),
                 said: match (sure, beside.iter().all(|one| one.verdict == Verdict::Noise)) {
-                    (true, _) => format!("{mean:.2}×"),
+                    (true, _) => format!("{}×", number(mean)),
                     (false, true) => "noise".into(),
-                    (false, false) => format!("{mean:.2}× ?"),
+                    (false, false) => format!("{}× ?", number(mean)),
                 },
             });
         }
@@ -113,13 +113,15 @@ fn overview_row(book: &Book, workload: &str, of: &[&Series]) -> Vec<String> {
             (0, 0, _) => "within the noise".into(),
             (better, 0, all) if better == all => "better".into(),
             (0, worse, all) if worse == all => "worse".into(),
+            (0, worse, all) => format!("{worse} worse of {all}"),
+            (better, 0, all) => format!("{better} better of {all}"),
             (better, worse, all) => format!("{better} better, {worse} worse of {all}"),
         };
         let ratio = match of[0].better {
             Better::More => mean,
             Better::Less => mean.recip(),
         };
-        row.push(format!("{ratio:.2}, {verdict}"));
+        row.push(format!("{}, {verdict}", number(ratio)));
     }
     row
 }

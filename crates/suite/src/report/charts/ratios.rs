@@ -1,7 +1,7 @@
 //! How many times as good as the first: points on a logarithmic line, with 1 in the middle of what is seen.
 
 use super::words::{width, wrap};
-use super::{Drawing, GRID, Ink, Scale, WIDTH, dashed, label, line, short, text};
+use super::{Drawing, GRID, Ink, Scale, WIDTH, dashed, label, line, text};
 
 pub struct Row {
     pub name: String,
@@ -78,7 +78,8 @@ fn axis(scale: &Scale, x: &impl Fn(f64) -> f64, bottom: f64) -> String {
     for step in &scale.steps {
         let at = x(*step);
         body += &line((at, TOP), (at, bottom), GRID);
-        let said = format!("{}×", short(*step));
+        let said = format!("{step:.3}");
+        let said = said.trim_end_matches('0').trim_end_matches('.').to_owned() + "×";
         if at - width(&said) / 2.0 > free {
             let inside = at.max(width(&said) / 2.0);
             body += &text(inside, TOP - 6.0, "middle", &said);
