@@ -5,10 +5,10 @@ use super::objects::{Expected, ObjectProblem};
 use super::progress::Progress;
 use crate::exit::{OrTrouble, Outcome, Trouble};
 use crate::home::{Home, Marker};
-use crate::node::{Share, open_target};
+use crate::node::{Share, open_target, own_and_below, peek_target};
 use gupfs_proto::{ClusterId, ObjectId, OstId, Refusal};
 use gupfs_store::object::{Objects, Scrub, Verify, Whose};
-use gupfs_world::{Disk, World};
+use gupfs_world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,48 +30,42 @@ pub async fn find(
 ) -> Outcome<Vec<(OstId, PathBuf)>> {
     let mut found: Vec<_> = marker.osts().map(|ost| (ost, home.ost(ost))).collect();
     for dir in elsewhere {
-        let before = found.len();
-        for candidate in
-            own_and_below(dir).or_trouble(|| format!("cannot look into '{}'", dir.display()))?
-        {
-            let Some(ost) = target_of(marker.cluster(), &candidate).await? else {
-                continue;
-            };
+        let below = targets_of(marker.cluster(), dir).await?;
+        if below.is_empty() {
+            return Err(Trouble::new(format!("'{}' holds no OST", dir.display()))
+                .todo("name the directory that `gupfs ost add` was given, or the one above it"));
+        }
+        for (ost, place) in below {
             if let Some((_, other)) = found.iter().find(|(known, _)| *known == ost) {
                 return Err(Trouble::new(format!(
                     "'{}' is ost{ost}, and so is '{}'",
-                    candidate.display(),
+                    place.display(),
                     other.display()
                 ))
                 .todo("name each OST's directory once"));
             }
-            found.push((ost, candidate));
-        }
-        if found.len() == before {
-            return Err(Trouble::new(format!("'{}' holds no OST", dir.display()))
-                .todo("name the directory that `gupfs ost add` was given, or the one above it"));
+            found.push((ost, place));
         }
     }
     Ok(found)
 }
 
-fn own_and_below(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut all = vec![dir.to_path_buf()];
-    for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            all.push(path);
+/// The targets in a directory, or right below it.
+async fn targets_of(cluster: ClusterId, dir: &Path) -> Outcome<Vec<(OstId, PathBuf)>> {
+    let places =
+        own_and_below(dir).or_trouble(|| format!("cannot look into '{}'", dir.display()))?;
+    let mut found = Vec::new();
+    for place in places {
+        if let Some(ost) = target_of(cluster, &place).await? {
+            found.push((ost, place));
         }
     }
-    all.sort();
-    Ok(all)
+    Ok(found)
 }
 
 /// None for a directory that is no target.
 async fn target_of(cluster: ClusterId, dir: &Path) -> Outcome<Option<OstId>> {
-    let cannot = || format!("cannot look into '{}'", dir.display());
-    let disk = Disk::real(dir).or_trouble(cannot)?;
-    let Some((whose, _)) = Objects::peek(&disk).await.or_trouble(cannot)? else {
+    let Some(whose) = peek_target(dir).await.map_err(Trouble::new)? else {
         return Ok(None);
     };
     if whose.cluster != cluster {

@@ -8,12 +8,12 @@ use crate::cluster::{
 };
 use crate::config::Config;
 use crate::exit::{Exit, Outcome, Trouble};
-use crate::node::{Parts, Share, Told, cluster_door, open_target, say};
+use crate::node::{Parts, Share, Told, cluster_door, open_target, own_and_below, peek_target, say};
 use gupfs_oss::{Door, Oss, Target};
 use gupfs_proto::{ClusterId, OstId};
 use gupfs_rpc::{Hosts, Line, LineOptions, Role, Unattended};
-use gupfs_store::object::{Objects, Whose};
-use gupfs_world::{BootTime, Disk, World};
+use gupfs_store::object::Whose;
+use gupfs_world::{BootTime, World};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -219,27 +219,17 @@ impl Search {
         }
     }
 
-    /// The directories named, and those right below them.
+    /// The directories named, and those right below them; of one that cannot be read, itself.
     fn candidates(&self) -> Vec<PathBuf> {
-        let mut all = Vec::new();
-        for dir in &self.dirs {
-            all.push(dir.clone());
-            let below = std::fs::read_dir(dir).into_iter().flatten().flatten();
-            let mut below: Vec<PathBuf> = below
-                .map(|entry| entry.path())
-                .filter(|path| path.is_dir())
-                .collect();
-            below.sort();
-            all.extend(below);
-        }
-        all
+        let dirs = self.dirs.iter();
+        dirs.flat_map(|dir| own_and_below(dir).unwrap_or_else(|_| vec![dir.clone()]))
+            .collect()
     }
 
     /// None for a directory that is no target.
     async fn try_one(&self, dir: &Path) -> Result<Option<OstId>, String> {
         let at = |why: &dyn std::fmt::Display| format!("'{}': {why}", dir.display());
-        let disk = Disk::real(dir).map_err(|error| at(&error))?;
-        let Some((whose, _)) = Objects::peek(&disk).await.map_err(|error| at(&error))? else {
+        let Some(whose) = peek_target(dir).await? else {
             return Ok(None);
         };
         let Whose { cluster, ost } = whose;

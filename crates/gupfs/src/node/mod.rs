@@ -24,7 +24,7 @@ pub use layout::LayoutView;
 pub use metadata::open_metadata;
 pub use mounted::{MountWish, Mounted, judge_kernel, try_kernel};
 pub use parts::Parts;
-pub use roles::{client_options, open_target, refuse_lost_metadata};
+pub use roles::{client_options, open_target, own_and_below, peek_target, refuse_lost_metadata};
 pub use status::{Offline, StatusAnswer};
 pub use told::{StopRequest, Told};
 

@@ -17,7 +17,7 @@ use gupfs_proto::{ClusterId, OstId, VirtualShards, data};
 use gupfs_rpc::{ClusterKey, Peer, Role};
 use gupfs_store::object::{Objects, TargetState, TargetStatus, Whose};
 use gupfs_world::{Disk, Task, World};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -174,6 +174,29 @@ async fn open_targets(
         (ost, target)
     });
     join_all(opening).await
+}
+
+/// A directory and those right below it: where targets may lie if it is named.
+pub fn own_and_below(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut below = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            below.push(path);
+        }
+    }
+    below.sort();
+    below.insert(0, dir.to_path_buf());
+    Ok(below)
+}
+
+/// Whose target a directory holds; None if it holds none. Err says why it cannot be told, with the directory.
+pub async fn peek_target(dir: &Path) -> Result<Option<Whose>, String> {
+    let at = |why: String| format!("'{}': {why}", dir.display());
+    let disk = Disk::real(dir).map_err(|error| at(told(&error)))?;
+    let found = Objects::peek(&disk).await;
+    let found = found.map_err(|error| at(told(&error)))?;
+    Ok(found.map(|(whose, _)| whose))
 }
 
 /// Err says why, with the directory.
