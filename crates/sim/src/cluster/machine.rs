@@ -33,6 +33,13 @@ struct Life {
     client: Option<Arc<Client>>,
 }
 
+/// A program's client, in one of its lives.
+#[derive(Clone, Copy)]
+pub struct With<'a> {
+    pub client: &'a Arc<Client>,
+    pub life: u64,
+}
+
 /// Why a program got no answer that it can use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {

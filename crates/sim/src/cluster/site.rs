@@ -8,7 +8,7 @@ use super::shared::Commons;
 use super::troubles::Troubles;
 use super::watch::Watch;
 use crate::events::Events;
-use gupfs_client::Client;
+use gupfs_client::{Client, OpenFile};
 use gupfs_proto::cluster::{Answer, Request};
 use gupfs_proto::layout::{ComponentRule, LayoutRule};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
@@ -124,6 +124,14 @@ impl Site {
         work: impl Future<Output = ()> + Send + 'static,
     ) -> Task<()> {
         self.lab.world().tasks.spawn(name, work)
+    }
+
+    /// Closes a file of another life or session, some time: it may be stale already.
+    pub fn close_late(&self, client: &Arc<Client>, file: &Arc<OpenFile>) {
+        let (client, id) = (client.clone(), file.id());
+        self.spawn("close a stale file", async move {
+            let _ = client.release(id).await; // it may be stale already
+        });
     }
 
     pub fn say(&self, what: impl fmt::Display) {

@@ -1,13 +1,13 @@
 //! One call, with a record of what was asked and answered.
 
-use super::{ATTRS, BYTES, Files, Judge, With, mode_of, time_of};
-use crate::cluster::machine::Failure;
+use super::{Files, Judge, mode_of, time_of};
+use crate::cluster::machine::{Failure, With};
 use crate::cluster::own::{both_ways, flags, me};
 use crate::cluster::site::ONE_OBJECT;
 use gupfs_client::{OpenFile, ReadHow, WriteHow};
 use gupfs_proto::Refusal;
 use gupfs_proto::meta::WriteAt;
-use gupfs_verify::history::{Answer, Call, Flavour, Range, Subject, tag};
+use gupfs_verify::history::{Answer, Call, Flavour, Range, tag};
 use std::sync::Arc;
 
 /// Where calls begin and end: what an inode holds, blocks, stripe units, objects, and beside them.
@@ -36,22 +36,14 @@ const FLAVOUR: Flavour = Flavour::Session;
 
 impl Judge {
     pub(super) async fn act(&mut self, with: With<'_>, files: Files) {
-        let (subject, call) = self.next();
+        let call = self.next();
         let Some(file) = self.opened(with, files).await else {
             return;
         };
         let (worker, since) = (self.machine as u16, self.site.millis());
-        let asked = {
-            let (start, mut history) = (self.site.moment(), self.site.judged.lock());
-            if history.files != Some(files) {
-                return;
-            }
-            // Numbers are given here, and a write's bytes name its own.
-            let number = history.next.get(&worker).copied().unwrap_or_default();
-            let call = named(call, tag::of(worker, number));
-            (history.ask(files, worker, subject, call, start), call)
-        };
-        let (asked, call) = asked;
+        let begins = (worker, self.site.moment());
+        let asked = self.site.judged.lock().ask(files, begins, call);
+        let Some((asked, call)) = asked else { return };
         let answer = self.one(with, files, &file, call).await;
         let end = self.site.moment();
         match answer {
@@ -74,13 +66,13 @@ impl Judge {
         }
     }
 
-    fn next(&self) -> (Subject, Call) {
+    fn next(&self) -> Call {
         let range = self.range();
         let to = self.border();
-        let call = match self.dice.below(20) {
+        match self.dice.below(20) {
             0..7 => Call::Write {
                 range,
-                tag: 0,
+                tag: 0, // as soon as it has a number
                 flavour: FLAVOUR,
             },
             7..12 => Call::Read {
@@ -91,15 +83,14 @@ impl Judge {
             14 | 15 => Call::Size { flavour: FLAVOUR },
             16 => {
                 let mode = 0o600 | self.dice.below(0o200) as u32;
-                return (ATTRS, Call::SetMode { mode });
+                Call::SetMode { mode }
             }
             17 => {
                 let seconds = 1_000_000_001 + self.site.value();
-                return (ATTRS, Call::SetTime { seconds });
+                Call::SetTime { seconds }
             }
-            _ => return (ATTRS, Call::Stat),
-        };
-        (BYTES, call)
+            _ => Call::Stat,
+        }
     }
 
     fn border(&self) -> u64 {
@@ -191,17 +182,5 @@ impl Judge {
                 }
             }
         })
-    }
-}
-
-/// With its tag, if it writes bytes.
-fn named(call: Call, tag: u64) -> Call {
-    match call {
-        Call::Write { range, flavour, .. } => Call::Write {
-            range,
-            tag,
-            flavour,
-        },
-        other => other,
     }
 }

@@ -9,25 +9,24 @@
 
 mod act;
 
-use super::machine::Failure;
+use super::machine::{Failure, With};
 use super::own::{both_ways, flags, make, me};
 use super::site::Site;
 use super::troubles::Cuts;
-use gupfs_client::{Client, OpenFile};
+use gupfs_client::OpenFile;
 use gupfs_proto::meta::{SetAttr, SetTime};
 use gupfs_proto::{InodeId, Name, SessionId, Timestamp};
 use gupfs_verify::check::{ATTRIBUTES, Bound, Model, judge};
-use gupfs_verify::history::{Answer, Call, Record, Subject};
+use gupfs_verify::history::{Answer, Call, Record, Subject, tag};
 use gupfs_world::fake::FakeDice;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Between two calls, at most, in microseconds.
 const THINK: u64 = 400_000;
 
-pub const BYTES: Subject = Subject::Data(0);
-pub const ATTRS: Subject = Subject::Attr(0);
+const BYTES: Subject = Subject::Data(0);
+const ATTRS: Subject = Subject::Attr(0);
 
 /// The files, and what was asked of them.
 #[derive(Default)]
@@ -37,8 +36,6 @@ pub struct History {
     /// Somebody makes them.
     making: bool,
     records: Vec<Record>,
-    /// Of the next record of each machine.
-    next: BTreeMap<u16, u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +59,6 @@ impl History {
     /// When it cannot: with the fewest records that show it.
     pub fn judge(&mut self, site: &Site) {
         let records = std::mem::take(&mut self.records);
-        self.next.clear();
         if records.is_empty() {
             return;
         }
@@ -89,29 +85,37 @@ impl History {
         panic!("no order explains {}:\n{shown}", finding.about);
     }
 
+    /// A call begins. What a write writes names it: the call is returned with its tag. None if this history is over.
     fn ask(
         &mut self,
         files: Files,
-        worker: u16,
-        subject: Subject,
+        (worker, start): (u16, u64),
         call: Call,
-        start: u64,
-    ) -> Asked {
-        let number = self.next.entry(worker).or_default();
+    ) -> Option<(Asked, Call)> {
+        if self.files != Some(files) {
+            return None;
+        }
+        let at = self.records.len();
+        // A worker's numbers rise, and that is all that is asked of them.
+        let number = at as u32;
+        let call = match call {
+            Call::Write { range, flavour, .. } => Call::Write {
+                range,
+                tag: tag::of(worker, number),
+                flavour,
+            },
+            other => other,
+        };
         self.records.push(Record {
             worker,
-            number: *number,
-            subject,
+            number,
+            subject: subject_of(&call),
             call,
             start,
             end: None,
             answer: Answer::None,
         });
-        *number += 1;
-        Asked {
-            of: files,
-            at: self.records.len() - 1,
-        }
+        Some((Asked { of: files, at }, call))
     }
 
     /// Unless its history is over.
@@ -123,6 +127,14 @@ impl History {
     }
 }
 
+/// Which of the files a call is about.
+fn subject_of(call: &Call) -> Subject {
+    match call {
+        Call::SetMode { .. } | Call::SetTime { .. } | Call::Stat => ATTRS,
+        _ => BYTES,
+    }
+}
+
 /// A program.
 pub struct Judge {
     site: Arc<Site>,
@@ -131,13 +143,6 @@ pub struct Judge {
     open: Option<Arc<OpenFile>>,
     life: u64,
     session: SessionId,
-}
-
-/// The client of a life.
-#[derive(Clone, Copy)]
-struct With<'a> {
-    client: &'a Arc<Client>,
-    life: u64,
 }
 
 impl Judge {
@@ -196,11 +201,9 @@ impl Judge {
 
     /// Closes what is open, some time.
     fn let_go(&mut self, with: With<'_>) {
-        let Some(file) = self.open.take() else { return };
-        let client = with.client.clone();
-        self.site.spawn("close a stale file", async move {
-            let _ = client.release(file.id()).await; // it may be stale already
-        });
+        if let Some(file) = self.open.take() {
+            self.site.close_late(with.client, &file);
+        }
     }
 
     /// A new history, unless somebody else begins it.

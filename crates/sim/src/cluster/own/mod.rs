@@ -9,12 +9,12 @@ mod eras;
 mod look;
 mod names;
 
-use super::machine::Failure;
+use super::machine::{Failure, With};
 use super::site::Site;
 use super::troubles::Cuts;
 use crate::whole::content::Content;
 use eras::Eras;
-use gupfs_client::{Client, OpenFile, OpenFlags};
+use gupfs_client::{OpenFile, OpenFlags};
 use gupfs_proto::meta::{Access, Make, OpenHow};
 use gupfs_proto::{Caller, InodeId, Name, SessionId};
 use gupfs_world::fake::FakeDice;
@@ -65,12 +65,6 @@ pub struct Own {
     /// What was held is another session's, or nobody's, since the last look, and an object server lost power some time.
     holds_no_more: bool,
     shown: Arc<Mutex<Published>>,
-}
-
-/// The client of a life.
-struct With<'a> {
-    client: &'a Arc<Client>,
-    life: u64,
 }
 
 pub fn me() -> Caller {
@@ -177,10 +171,7 @@ impl Own {
             let new_life = with.life != self.life;
             self.open.retain(|_, file| {
                 if !new_life {
-                    let (client, id) = (with.client.clone(), file.id());
-                    self.site.spawn("close a stale file", async move {
-                        let _ = client.release(id).await; // it is stale already
-                    });
+                    self.site.close_late(with.client, file);
                 }
                 false
             });

@@ -10,13 +10,13 @@ mod entries;
 mod names;
 mod peek;
 
-use super::machine::Failure;
+use super::machine::{Failure, With};
 use super::own::Published;
 use super::possible::Possible;
 use super::site::Site;
 use blocks::{Block, Blocks, Log, Records, block_of};
 use entries::{Entries, Names, Thing};
-use gupfs_client::{Client, OpenFile};
+use gupfs_client::OpenFile;
 use gupfs_proto::{InodeId, SessionId};
 use gupfs_world::fake::FakeDice;
 use parking_lot::Mutex;
@@ -134,13 +134,6 @@ pub struct Sharer {
     others: Vec<Arc<Mutex<Published>>>,
 }
 
-/// The client of a life.
-#[derive(Clone, Copy)]
-struct With<'a> {
-    client: &'a Arc<Client>,
-    life: u64,
-}
-
 impl Sharer {
     pub fn new(
         site: &Arc<Site>,
@@ -228,10 +221,7 @@ impl Sharer {
         let same_life = with.life == self.life;
         for (_, file) in std::mem::take(&mut self.open) {
             if same_life {
-                let (client, id) = (with.client.clone(), file.id());
-                self.site.spawn("close a stale file", async move {
-                    let _ = client.release(id).await; // it is stale already
-                });
+                self.site.close_late(with.client, &file);
             }
         }
         (self.life, self.session) = (with.life, session);
