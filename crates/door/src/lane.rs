@@ -6,6 +6,7 @@
 
 mod asleep;
 mod dispatch;
+mod here;
 mod parked;
 mod ticket;
 #[cfg(any(test, fuzzing))]
@@ -32,6 +33,8 @@ use crate::wire::{Header, Opcode};
 use crate::{Errno, FileSystem, Unique};
 use asleep::Sleeper;
 use dispatch::Source;
+use here::Here;
+pub(crate) use here::or_to;
 pub(crate) use ticket::Ticket;
 
 thread_local! {
@@ -140,7 +143,11 @@ impl<F: FileSystem> Lane<F> {
     pub fn run_ring(self: &Arc<Self>, mut ring: Ring) -> io::Result<()> {
         REACTOR.set(true);
         ring.register()?;
-        while ring.turn(|incoming| self.receive_from_ring(incoming))? {}
+        let here = Here::begin(self.spawner.clone());
+        let receive = |incoming| self.receive_from_ring(incoming);
+        while ring.turn(|| here.go_on(), receive)? {}
+        // Its reads end with it, and wake who waits for them: others go on with those.
+        drop(ring);
         Ok(())
     }
 

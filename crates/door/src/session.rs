@@ -19,7 +19,7 @@ use crate::config::{AroundReactor, Config, Transport};
 use crate::connection::{ConnectionId, Control};
 use crate::error::MountError;
 use crate::handshake::{Negotiated, handshake};
-use crate::lane::{Desk, Kit, Lane, LaneCounts, Spawner};
+use crate::lane::{Desk, Kit, Lane, LaneCounts, Spawner, or_to};
 use crate::limits::REACTORS_BESIDE_RINGS;
 use crate::mountinfo::{self, DeviceNumber};
 use crate::reader::Reader;
@@ -176,6 +176,10 @@ fn start<F: FileSystem>(
     fs: Arc<F>,
     spawner: Spawner,
 ) -> Result<Session, MountError> {
+    let spawner = match connected.rings {
+        Some(_) => or_to(spawner),
+        None => spawner,
+    };
     let waits = Arc::new(Waits::new(config.in_time));
     let dialect = Dialect {
         setxattr_ext: mounted.negotiated.has(InitFlags::SETXATTR_EXT),

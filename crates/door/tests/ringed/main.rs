@@ -13,6 +13,7 @@ const LOOPED: bool = false;
 mod memfs;
 
 mod places;
+mod reads;
 
 #[path = "../mounted/files.rs"]
 mod files;

@@ -1,6 +1,7 @@
 //! # ring: messages through FUSE over io_uring
 //!
-//! Owns   the memory of each place in the kernel's queues, the rings, the way back of an answer that another thread gives.
+//! Owns   the memory of each place in the kernel's queues, the rings, the way back of an answer that another thread gives; reads
+//!        of files that a ring does beside its requests.
 //! Never  looks into a message.
 //! Enter  at `Ring`; `Incoming` is a request that came through it.
 //!
@@ -22,11 +23,13 @@ mod loose;
 mod memory;
 mod patience;
 mod queue;
+mod reads;
 
 pub(crate) use hold::{Hold, Incoming, Lent};
 pub(crate) use home::Home;
 pub(crate) use layout::payload_size;
 pub(crate) use queue::{Ring, possible_cpus, unavailable};
+pub use reads::{ReadFile, Reading, read_here};
 #[cfg(any(test, fuzzing))]
 pub(crate) use {
     layout::{COMMIT_ID, HEADERS, OP_HEADER, OP_HEADER_MAX, PAYLOAD_BYTES},

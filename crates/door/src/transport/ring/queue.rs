@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
 use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -15,6 +16,7 @@ use super::home::Home;
 use super::layout::{COMMIT_AND_FETCH, PIECES, REGISTER, command};
 use super::memory::Memory;
 use super::patience::Patience;
+use super::reads::Reads;
 use crate::limits::{
     PLACES_AT_FIRST, PLACES_MAX, RING_ENTRIES, RING_PLACES_KEPT, RING_QUIET, RING_TOUCHED,
 };
@@ -23,6 +25,9 @@ type Uring = IoUring<squeue::Entry128, cqueue::Entry>;
 
 /// Completions of commands carry their place's number, this one the descriptor that wakes.
 const WAKE: u64 = u64::MAX;
+
+/// ... and those of reads of files this and the read's number.
+const READ: u64 = 1 << 32;
 
 /// The fuse device is the only registered file.
 const DEVICE: Fixed = Fixed(0);
@@ -48,6 +53,7 @@ pub(crate) struct Ring {
     over: bool,
     quiet: bool,
     patience: Patience,
+    reads: Reads,
 }
 
 #[derive(Default)]
@@ -119,6 +125,7 @@ impl Ring {
             over: false,
             quiet: false,
             patience: Patience::default(),
+            reads: Reads::here(),
         };
         for queue in 0..ring.queues.len() {
             ring.make_places(queue, PLACES_AT_FIRST)?;
@@ -176,7 +183,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Gives the places that were answered back to the kernel, with their answers.
+    /// Gives the places that were answered back to the kernel, with their answers; and reads that were asked for.
     fn commit(&mut self, woken: bool) -> io::Result<()> {
         let mut answered = std::mem::take(&mut self.answered);
         self.home.collect(woken, &mut answered);
@@ -196,6 +203,11 @@ impl Ring {
             }
         }
         self.answered = answered;
+        while let Some((number, command)) = self.reads.next() {
+            let command = command.user_data(READ | number as u64);
+            // SAFETY: `self.reads` keeps what it points to until it is told of the completion.
+            unsafe { self.push(&command.into()) }?;
+        }
         Ok(())
     }
 
@@ -232,11 +244,22 @@ impl Ring {
         unsafe { self.push(&poll.into()) }
     }
 
-    /// Hands over what was answered, waits, and gives what came to `each`, one after the other. False when the connection
-    /// has ended.
-    pub fn turn(&mut self, mut each: impl FnMut(Incoming)) -> io::Result<bool> {
+    /// Goes on with who was woken, hands over what was answered, waits, and gives what came to `each`, one after the other.
+    /// `go_on` does so with one, and says how many are left; None if there was none. False when the connection has ended.
+    pub fn turn(
+        &mut self,
+        mut go_on: impl FnMut() -> Option<usize>,
+        mut each: impl FnMut(Incoming),
+    ) -> io::Result<bool> {
+        let mut woken = go_on();
+        // Those that wake each other again and again get their turns between requests.
+        for _ in 0..woken.unwrap_or(0) {
+            self.commit(false)?;
+            self.submit()?;
+            woken = go_on();
+        }
         self.commit(false)?;
-        self.wait()?;
+        self.wait(woken.is_some_and(|left| left > 0))?;
         let mut arrived = std::mem::take(&mut self.arrived);
         arrived.extend(self.uring.completion());
         let mut left = arrived.len();
@@ -247,6 +270,10 @@ impl Ring {
                     self.watch_home()?;
                 }
                 self.commit(true)?;
+            } else if completion.user_data() & READ != 0 {
+                let number = (completion.user_data() - READ) as usize;
+                // SAFETY: it is the completion of the command that had this number.
+                unsafe { self.reads.completed(number, completion.result()) };
             } else {
                 self.completed(
                     completion.user_data() as usize,
@@ -313,12 +340,13 @@ impl Ring {
         Ok(())
     }
 
-    /// Waits for something. After a while of nothing, memory that was used much is given back.
-    fn wait(&mut self) -> io::Result<()> {
-        let timeout = Timespec::from(RING_QUIET);
+    /// Waits for something, unless there is something to do (`busy`). After a while of nothing, memory that was used much is given
+    /// back.
+    fn wait(&mut self, busy: bool) -> io::Result<()> {
+        let timeout = Timespec::from(if busy { Duration::ZERO } else { RING_QUIET });
         let bounded = SubmitArgs::new().timespec(&timeout);
         loop {
-            let waited = match self.quiet {
+            let waited = match self.quiet && !busy {
                 true => self.uring.submit_and_wait(1),
                 false => self.uring.submitter().submit_with_args(1, &bounded),
             };
@@ -328,6 +356,7 @@ impl Ring {
                     self.quiet = false;
                     return Ok(());
                 }
+                Err(error) if error.raw_os_error() == Some(libc::ETIME) && busy => return Ok(()),
                 Err(error) if error.raw_os_error() == Some(libc::ETIME) => {
                     self.release_pages();
                     self.quiet = true;

@@ -7,7 +7,7 @@ use gupfs_proto::Timestamp;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 use std::io::IoSlice;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Cutting off less than this is done at once: freeing its extents costs less than a hand-off.
@@ -21,6 +21,12 @@ pub(crate) struct RealFile {
     pub(super) path: Arc<str>,
     /// Opened past the page cache: reads always wait.
     pub(super) direct: bool,
+}
+
+impl AsFd for RealFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
 }
 
 impl RealFile {

@@ -1,9 +1,11 @@
-//! Reading: what the page cache holds is copied at once (preadv2 with RWF_NOWAIT); the rest on the pool of threads.
+//! Reading: what the page cache holds is copied at once (preadv2 with RWF_NOWAIT); the rest aside, where the thread has a way
+//! for that, or on the pool of threads.
 //!
 //! Unsafe, because bytes are read into memory that is not initialised yet (`BytesMut`'s spare room), and because the
 //! buffer moves to another thread together with its owner: no zeroing, no second copy.
 
-use super::super::{ReadHow, Result};
+use super::super::aside::way;
+use super::super::{OpenFile, ReadHow, Result};
 use super::RealFile;
 use crate::tasks::on_pool;
 use bytes::{BufMut, BytesMut};
@@ -31,6 +33,15 @@ impl<B: AsMut<[u8]> + Send + 'static> Room for Owned<B> {
 struct Spare {
     buf: BytesMut,
     len: usize,
+}
+
+impl Spare {
+    fn filled(mut self, got: usize) -> BytesMut {
+        assert!(got <= self.len, "the kernel read no more than asked");
+        // SAFETY: the kernel initialised `got` bytes at the beginning of the spare room, and `got` ≤ its length.
+        unsafe { self.buf.advance_mut(got) };
+        self.buf
+    }
 }
 
 impl Room for Spare {
@@ -78,12 +89,54 @@ impl RealFile {
         offset: u64,
         how: ReadHow,
     ) -> Result<BytesMut> {
-        buf.reserve(len);
-        let (mut room, got) = self.read_room(Spare { buf, len }, offset, how).await?;
-        assert!(got <= len, "the kernel read no more than asked");
-        // SAFETY: the kernel initialised `got` bytes at the beginning of the spare room, and `got` ≤ its length.
-        unsafe { room.buf.advance_mut(got) };
-        Ok(room.buf)
+        let (end, mut next) = (buf.len() + len, offset);
+        while buf.len() < end {
+            let missing = end - buf.len();
+            buf.reserve(missing);
+            let mut room = Spare { buf, len: missing };
+            let (place, _) = room.place();
+            let (got, all) = self.read_here(place, missing, next, how)?;
+            buf = room.filled(got);
+            next += got as u64;
+            if all {
+                break;
+            }
+            let had = buf.len();
+            let done = self.read_aside(&mut buf, end - had, next).await;
+            match done.then(|| buf.len() - had) {
+                Some(0) => break,
+                Some(got) => next += got as u64,
+                None => {
+                    buf.reserve(end - had);
+                    let room = Spare {
+                        buf,
+                        len: end - had,
+                    };
+                    let (room, got) = self.read_there(room, 0, next).await?;
+                    buf = room.filled(got);
+                    break;
+                }
+            }
+        }
+        Ok(buf)
+    }
+
+    /// Waits for the device without a thread. False if that could not be had: `buf` has what it had before.
+    async fn read_aside(self: &Arc<Self>, buf: &mut BytesMut, len: usize, offset: u64) -> bool {
+        let Some(way) = way().filter(|_| !self.direct) else {
+            return false;
+        };
+        let file: OpenFile = self.clone();
+        // What is read into may be lost, what was there before not.
+        let room = buf.split_off(buf.len());
+        let read = match way.read(&file, room, len, offset) {
+            Ok(reading) => reading.await.ok(),
+            Err(room) => {
+                buf.unsplit(room);
+                None
+            }
+        };
+        read.map(|read| buf.unsplit(read)).is_some()
     }
 
     async fn read_room<R: Room>(

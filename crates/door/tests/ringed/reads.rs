@@ -1,0 +1,173 @@
+//! Files that are read over the ring of the thread that wants them.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use gupfs_door::{
+    Attr, Attributes, Call, Data, Entry, Errno, FileSystem, Handle, NodeId, Opened, OpenedFlags,
+    ReadFile, Result, op, read_here,
+};
+use rustix::fs::{Advice, fadvise};
+
+use crate::rig::{Rig, config, until};
+
+/// One file, whose bytes are another's.
+struct Behind {
+    file: ReadFile,
+    size: u64,
+    /// Names of threads on which a read went on.
+    threads: Mutex<Vec<String>>,
+    under_way: AtomicUsize,
+    ended: Mutex<Vec<ErrorKind>>,
+}
+
+impl Behind {
+    fn new(file: impl AsFd + Send + Sync + 'static, size: u64) -> Behind {
+        Behind {
+            file: Arc::new(file),
+            size,
+            threads: Mutex::default(),
+            under_way: AtomicUsize::new(0),
+            ended: Mutex::default(),
+        }
+    }
+
+    fn attr(&self, node: NodeId) -> Attr {
+        let mode = match node {
+            NodeId::ROOT => 0o040777,
+            _ => 0o100444,
+        };
+        Attr {
+            ino: node.0,
+            mode,
+            nlink: 1,
+            size: self.size,
+            ..Attr::default()
+        }
+    }
+}
+
+impl FileSystem for Behind {
+    async fn lookup(&self, _: Call, _: op::Lookup) -> Result<Entry> {
+        let node = NodeId(2);
+        Ok(Entry {
+            node,
+            generation: 0,
+            name_ttl: Duration::ZERO,
+            attr: self.attr(node),
+            attr_ttl: Duration::ZERO,
+        })
+    }
+
+    async fn getattr(&self, call: Call, _: op::Getattr) -> Result<Attributes> {
+        Ok(Attributes {
+            attr: self.attr(call.node),
+            ttl: Duration::ZERO,
+        })
+    }
+
+    async fn open(&self, _: Call, _: op::Open) -> Result<Opened> {
+        Ok(Opened {
+            fh: Handle(0),
+            flags: OpenedFlags::DIRECT_IO,
+        })
+    }
+
+    async fn read(&self, _: Call, op: op::Read) -> Result<Data> {
+        let into = BytesMut::from(&b"what was there"[..]);
+        let before = into.len();
+        let Ok(reading) = read_here(&self.file, into, op.size, op.offset) else {
+            return Err(Errno::ENOSYS);
+        };
+        self.under_way.fetch_add(1, SeqCst);
+        match reading.await {
+            Ok(read) => {
+                let name = thread::current().name().unwrap_or("?").to_owned();
+                self.threads.lock().unwrap().push(name);
+                assert_eq!(&read[..before], b"what was there");
+                Ok(Data::from(read.freeze().slice(before..)))
+            }
+            Err(error) => {
+                self.ended.lock().unwrap().push(error.kind());
+                Err(Errno::EIO)
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_disk_has_comes_over_the_ring_and_wakes_nobody_else() {
+    // Not in memory: there a read never waits.
+    let mut disk = tempfile::tempfile_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let bytes: Vec<u8> = (0..4_000_001u32).map(|n| (n * 7 % 251) as u8).collect();
+    disk.write_all(&bytes).unwrap();
+    disk.sync_all().unwrap();
+    let evict = disk.try_clone().unwrap();
+    let Some(rig) = Rig::new(Behind::new(disk, bytes.len() as u64), config()) else {
+        return;
+    };
+    thread::scope(|scope| {
+        for reader in 0..4 {
+            let (rig, bytes, evict) = (&rig, &bytes, &evict);
+            scope.spawn(move || {
+                let file = File::open(rig.path("file")).unwrap();
+                for turn in 0..50 {
+                    fadvise(evict, 0, None, Advice::DontNeed).unwrap();
+                    let at = (reader * 999_983 + turn * 77_777) % bytes.len();
+                    let mut part = vec![0; 1 + (turn * 9_973) % 300_000];
+                    let got = file.read_at(&mut part, at as u64).unwrap();
+                    assert_eq!(got, part.len().min(bytes.len() - at));
+                    assert!(part[..got] == bytes[at..at + got]);
+                }
+            });
+        }
+    });
+    let threads = rig.fs.threads.lock().unwrap();
+    assert!(threads.len() >= 200);
+    let elsewhere = threads.iter().find(|name| !name.starts_with("ring-"));
+    assert_eq!(elsewhere, None);
+}
+
+#[test]
+fn the_end_of_a_connection_ends_its_reads() {
+    let (never, _writes) = std::io::pipe().unwrap();
+    let Some(rig) = Rig::new(Behind::new(never, 4096), config()) else {
+        return;
+    };
+    let path = rig.path("file");
+    let reader = thread::spawn(move || File::open(path)?.read_at(&mut [0; 4096], 0));
+    until("it is read", || rig.fs.under_way.load(SeqCst) == 1);
+    rig.session.abort().unwrap();
+    assert!(reader.join().unwrap().is_err());
+    until("the handler knows", || {
+        *rig.fs.ended.lock().unwrap() == [ErrorKind::Interrupted]
+    });
+}
+
+/// Between them a reactor is not kept from anything else.
+#[test]
+fn while_one_is_read_others_are_served() {
+    let (slow, mut writes) = std::io::pipe().unwrap();
+    let Some(rig) = Rig::new(Behind::new(slow, 4096), config()) else {
+        return;
+    };
+    let path = rig.path("file");
+    let reader = thread::spawn(move || {
+        let mut options = File::options();
+        let file = options.read(true).custom_flags(libc::O_DIRECT).open(path)?;
+        file.read_at(&mut [0; 4096], 0)
+    });
+    until("it is read", || rig.fs.under_way.load(SeqCst) == 1);
+    for _ in 0..100 {
+        assert_eq!(rig.path("file").metadata().unwrap().len(), 4096);
+    }
+    writes.write_all(b"at last").unwrap();
+    assert_eq!(reader.join().unwrap().unwrap(), 7);
+}
