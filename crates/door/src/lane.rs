@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use gupfs_reads::Waiters;
 use tracing::{debug, error, warn};
 
 use crate::answer::Answer;
@@ -101,9 +102,10 @@ pub(crate) struct Lane<F> {
 }
 
 impl<F: FileSystem> Lane<F> {
-    /// Reads and answers until the connection ends, or until reading fails.
-    pub fn run(self: &Arc<Self>) -> Result<(), Errno> {
+    /// Reads and answers until the connection ends, or until reading fails; one of `waiters`, which do the same.
+    pub fn run(self: &Arc<Self>, waiters: &Arc<Waiters>) -> Result<(), Errno> {
         REACTOR.set(true);
+        waiters.join();
         let mut buffer = self.desk.kit.pool.take();
         loop {
             match self.desk.device.read(buffer.landing()) {

@@ -43,8 +43,9 @@
 //!   system call. Not ready: when it is woken the future goes to the [`Spawner`], and writes the answer when it is done.
 //! - [`Call`] says who asks, about which node; [`Call::interrupted`] tells a handler that waits of a signal.
 //! - Over io_uring the same thread keeps to one CPU and answers with the system call that brings the next request; see
-//!   [`Transport`]. It goes on with handlers that were woken on it, and reads files for them ([`read_here`]): a read that waits
-//!   for a disk wakes no second thread.
+//!   [`Transport`]. It goes on with handlers that were woken on it, and reads files for them ([`gupfs_reads::read`]): a read
+//!   that waits for a disk wakes no second thread. A thread that reads from the device may wait for one itself
+//!   ([`gupfs_reads::may_wait_here`]) as long as another is left.
 //! - WRITE hands over a [`Payload`]: the memory it was read into, on a page boundary. READ answers with [`Data`]: a
 //!   `Vec<u8>`, one or many `bytes::Bytes`, or [`Scratch`] memory from [`Call::scratch`].
 //! - [`Session`] is the mount: [`Session::unmount`], [`Session::abort`], [`Session::wait`], [`Session::counts`].
@@ -109,7 +110,6 @@ pub use lane::{Spawner, Task};
 pub use notify::{Notifier, NotifyError};
 pub use reader::{Reader, Turn};
 pub use session::{Counts, Mounted, Session, Unmounted, mount};
-pub use transport::ring::{ReadFile, Reading, read_here};
 pub use values::{
     Attr, Attributes, Created, Data, Entry, Ioctled, Opened, Statfs, Statx, Statxed, Timestamp,
     Xattr,

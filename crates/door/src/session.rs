@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use gupfs_reads::Waiters;
 use tracing::{debug, error, info, warn};
 
 use crate::buffer::Pool;
@@ -249,11 +250,14 @@ fn start<F: FileSystem>(
             on_loop(Reader::new(lane, life.clone()));
         }
     }
+    // One of them is always left to take requests.
+    let waiters = Waiters::new(lanes.len().saturating_sub(1));
     for (index, lane) in lanes.into_iter().enumerate() {
         let (life_of, around) = (life.clone(), config.around_reactor.clone());
+        let waiters = waiters.clone();
         let reactor = thread::Builder::new().name(format!("door-{index}"));
         let body = move || {
-            let run = || lane.run().map_err(|errno| errno.to_string());
+            let run = || lane.run(&waiters).map_err(|errno| errno.to_string());
             serve(&lane, around, &life_of, run);
         };
         if let Err(error) = reactor.spawn(body) {

@@ -4,7 +4,6 @@
 //! Never  decides what a file system does: that is the client's and the servers' affair.
 //! Enter  at `Mount::start`; one kernel request is one function of `ops/`.
 
-mod aside;
 mod callers;
 mod convert;
 mod errno;
@@ -153,7 +152,6 @@ impl Mount {
                 drop(serving_runtime.spawn(watched::serve(reader)));
             }));
         }
-        gupfs_world::read_aside_with(&aside::OverRing);
         let waiting_runtime = runtime.clone();
         let spawner: Spawner = Arc::new(move |task| drop(waiting_runtime.spawn(task)));
         let meter = Arc::new(Meter::default());

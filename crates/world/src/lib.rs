@@ -35,8 +35,8 @@ pub mod fake;
 pub use clock::{BootTime, Clock};
 pub use dice::Dice;
 pub use disk::{
-    Advice, DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, EntryKind, OpenFile,
-    OpenHow, ReadAside, ReadHow, ReadingAside, Space, Stat, read_aside_with,
+    Advice, DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, EntryKind, OpenHow,
+    ReadHow, Space, Stat,
 };
 pub use net::{Listener, Net, Stream};
 pub use tasks::{Task, TaskEnded, Tasks};

@@ -2,6 +2,7 @@
 
 mod create;
 mod many;
+mod random;
 mod stream;
 mod unpack;
 
@@ -47,8 +48,9 @@ impl Bench<'_> {
 
 type Run = fn(&Bench, &mut Report) -> Result<()>;
 
-pub const ALL: [(&str, Run); 4] = [
+pub const ALL: [(&str, Run); 5] = [
     ("stream", stream::run),
+    ("random", random::run),
     ("create", create::run),
     ("unpack", unpack::run),
     ("many", many::run),

@@ -12,8 +12,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use gupfs_door::{
     Attr, Attributes, Call, Data, Entry, Errno, FileSystem, Handle, NodeId, Opened, OpenedFlags,
-    ReadFile, Result, op, read_here,
+    Result, op,
 };
+use gupfs_reads::{File as ReadFile, read};
 use rustix::fs::{Advice, fadvise};
 
 use crate::rig::{Rig, config, until};
@@ -83,7 +84,7 @@ impl FileSystem for Behind {
     async fn read(&self, _: Call, op: op::Read) -> Result<Data> {
         let into = BytesMut::from(&b"what was there"[..]);
         let before = into.len();
-        let Ok(reading) = read_here(&self.file, into, op.size, op.offset) else {
+        let Ok(reading) = read(&self.file, into, op.size as usize, op.offset) else {
             return Err(Errno::ENOSYS);
         };
         self.under_way.fetch_add(1, SeqCst);

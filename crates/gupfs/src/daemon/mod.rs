@@ -71,6 +71,10 @@ fn block_on_workers<T>(
     if let Some(window) = busy_poll {
         runtime.spawn(gupfs_world::busy_poll::keep_awake(window));
     }
+    runtime.spawn(async {
+        let why = gupfs_reads::serve().await;
+        tracing::debug!(%why, "files are read by the pool of threads");
+    });
     let outcome = runtime.block_on(run);
     // What still waits in the kernel (a sync on a dead disk) must not keep us from ending.
     runtime.shutdown_timeout(Duration::from_secs(5));

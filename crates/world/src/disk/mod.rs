@@ -8,16 +8,14 @@
 //!
 //! What runs where: opening, writing, stat and rename run on the calling thread, since the page cache and the journal
 //! take them without waiting for the device; syncs, removals, allocation and cutting go to the pool of threads; reads
-//! as their `ReadHow` says, or aside where the calling thread has a way of its own (`read_aside_with`).
+//! as their `ReadHow` says.
 
-mod aside;
 mod error;
 mod file;
 mod handle;
 mod how;
 mod real;
 
-pub use aside::{OpenFile, ReadAside, ReadingAside, read_aside_with};
 pub use error::{DiskError, DiskErrorKind};
 pub use file::{DiskFile, DiskLock};
 pub use handle::Disk;

@@ -23,13 +23,11 @@ mod loose;
 mod memory;
 mod patience;
 mod queue;
-mod reads;
 
 pub(crate) use hold::{Hold, Incoming, Lent};
 pub(crate) use home::Home;
 pub(crate) use layout::payload_size;
 pub(crate) use queue::{Ring, possible_cpus, unavailable};
-pub use reads::{ReadFile, Reading, read_here};
 #[cfg(any(test, fuzzing))]
 pub(crate) use {
     layout::{COMMIT_ID, HEADERS, OP_HEADER, OP_HEADER_MAX, PAYLOAD_BYTES},

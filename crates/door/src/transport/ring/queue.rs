@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use gupfs_reads::Here;
 use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use tracing::warn;
@@ -16,7 +17,6 @@ use super::home::Home;
 use super::layout::{COMMIT_AND_FETCH, PIECES, REGISTER, command};
 use super::memory::Memory;
 use super::patience::Patience;
-use super::reads::Reads;
 use crate::limits::{
     PLACES_AT_FIRST, PLACES_MAX, RING_ENTRIES, RING_PLACES_KEPT, RING_QUIET, RING_TOUCHED,
 };
@@ -53,7 +53,7 @@ pub(crate) struct Ring {
     over: bool,
     quiet: bool,
     patience: Patience,
-    reads: Reads,
+    reads: Here,
 }
 
 #[derive(Default)]
@@ -125,7 +125,7 @@ impl Ring {
             over: false,
             quiet: false,
             patience: Patience::default(),
-            reads: Reads::here(),
+            reads: Here::begin(),
         };
         for queue in 0..ring.queues.len() {
             ring.make_places(queue, PLACES_AT_FIRST)?;
@@ -203,7 +203,7 @@ impl Ring {
             }
         }
         self.answered = answered;
-        while let Some((number, command)) = self.reads.next() {
+        while let Some((number, command)) = self.reads.to_submit() {
             let command = command.user_data(READ | number as u64);
             // SAFETY: `self.reads` keeps what it points to until it is told of the completion.
             unsafe { self.push(&command.into()) }?;

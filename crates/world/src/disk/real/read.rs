@@ -1,17 +1,20 @@
-//! Reading: what the page cache holds is copied at once (preadv2 with RWF_NOWAIT); the rest aside, where the thread has a way
-//! for that, or on the pool of threads.
+//! Reading: what the page cache holds is copied at once (preadv2 with RWF_NOWAIT); the rest over a ring where there is one, else
+//! on the pool of threads. A thread that may wait itself does so for a little.
 //!
 //! Unsafe, because bytes are read into memory that is not initialised yet (`BytesMut`'s spare room), and because the
 //! buffer moves to another thread together with its owner: no zeroing, no second copy.
 
-use super::super::aside::way;
-use super::super::{OpenFile, ReadHow, Result};
+use super::super::{ReadHow, Result};
 use super::RealFile;
 use crate::tasks::on_pool;
 use bytes::{BufMut, BytesMut};
+use gupfs_reads::may_wait_here;
 use rustix::io::Errno;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+
+/// More than this is read in pieces that wait beside each other.
+const WAIT_INLINE: usize = 64 << 10;
 
 /// A place for bytes that can move to another thread with its owner.
 trait Room: Send + 'static {
@@ -90,53 +93,74 @@ impl RealFile {
         how: ReadHow,
     ) -> Result<BytesMut> {
         let (end, mut next) = (buf.len() + len, offset);
-        while buf.len() < end {
+        loop {
+            let all;
+            let before = buf.len();
+            (buf, all) = self.fill(buf, end, next, how)?;
+            next += (buf.len() - before) as u64;
             let missing = end - buf.len();
-            buf.reserve(missing);
-            let mut room = Spare { buf, len: missing };
-            let (place, _) = room.place();
-            let (got, all) = self.read_here(place, missing, next, how)?;
-            buf = room.filled(got);
-            next += got as u64;
-            if all {
-                break;
+            if all || missing == 0 {
+                return Ok(buf);
             }
-            let had = buf.len();
-            let done = self.read_aside(&mut buf, end - had, next).await;
-            match done.then(|| buf.len() - had) {
-                Some(0) => break,
+            let waits = (missing <= WAIT_INLINE).then(may_wait_here).flatten();
+            if let Some(_waiting) = waits {
+                return Ok(self.fill(buf, end, next, ReadHow::Inline)?.0);
+            }
+            match self.read_aside(&mut buf, missing, next).await {
+                Some(0) => return Ok(buf),
                 Some(got) => next += got as u64,
                 None => {
-                    buf.reserve(end - had);
-                    let room = Spare {
-                        buf,
-                        len: end - had,
-                    };
+                    buf.reserve(missing);
+                    let room = Spare { buf, len: missing };
                     let (room, got) = self.read_there(room, 0, next).await?;
-                    buf = room.filled(got);
-                    break;
+                    return Ok(room.filled(got));
                 }
             }
         }
-        Ok(buf)
     }
 
-    /// Waits for the device without a thread. False if that could not be had: `buf` has what it had before.
-    async fn read_aside(self: &Arc<Self>, buf: &mut BytesMut, len: usize, offset: u64) -> bool {
-        let Some(way) = way().filter(|_| !self.direct) else {
-            return false;
-        };
-        let file: OpenFile = self.clone();
+    /// Reads on this thread until `buf` is `end` long; whether that is all there is to get.
+    fn fill(
+        &self,
+        mut buf: BytesMut,
+        end: usize,
+        offset: u64,
+        how: ReadHow,
+    ) -> Result<(BytesMut, bool)> {
+        let len = end - buf.len();
+        buf.reserve(len);
+        let mut room = Spare { buf, len };
+        let (place, _) = room.place();
+        let (got, all) = self.read_here(place, len, offset, how)?;
+        Ok((room.filled(got), all))
+    }
+
+    /// Waits for the device without a thread; how much came, and that nothing did if the file ends. None if it could not be had:
+    /// `buf` has what it had before.
+    async fn read_aside(
+        self: &Arc<Self>,
+        buf: &mut BytesMut,
+        len: usize,
+        offset: u64,
+    ) -> Option<usize> {
+        if self.direct {
+            return None;
+        }
+        let file: gupfs_reads::File = self.clone();
         // What is read into may be lost, what was there before not.
         let room = buf.split_off(buf.len());
-        let read = match way.read(&file, room, len, offset) {
-            Ok(reading) => reading.await.ok(),
+        match gupfs_reads::read(&file, room, len, offset) {
+            Ok(reading) => {
+                let read = reading.await.ok()?;
+                let got = read.len();
+                buf.unsplit(read);
+                Some(got)
+            }
             Err(room) => {
                 buf.unsplit(room);
                 None
             }
-        };
-        read.map(|read| buf.unsplit(read)).is_some()
+        }
     }
 
     async fn read_room<R: Room>(

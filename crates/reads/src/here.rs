@@ -1,0 +1,124 @@
+//! Reads over the ring of the calling thread, and threads that may wait themselves.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::BytesMut;
+use io_uring::squeue;
+
+use crate::one::{File, Read, Reading, UnderWay, outcome};
+
+thread_local! {
+    /// Reads that this thread's ring has not seen yet. None on threads without a ring.
+    static ASKED: RefCell<Option<VecDeque<Arc<Read>>>> = const { RefCell::new(None) };
+}
+
+pub(crate) fn read(
+    file: &File,
+    into: BytesMut,
+    len: u32,
+    offset: u64,
+) -> Result<Reading, BytesMut> {
+    ASKED.with_borrow_mut(|asked| {
+        let Some(asked) = asked else {
+            return Err(into);
+        };
+        let read = Read::new(file, into, len, offset);
+        asked.push_back(read.clone());
+        Ok(Reading(read))
+    })
+}
+
+/// The half of a thread's ring: while it lives, [`crate::read`] on this thread goes through it.
+pub struct Here {
+    under_way: UnderWay,
+}
+
+impl Here {
+    /// For the calling thread, which keeps it.
+    pub fn begin() -> Here {
+        ASKED.set(Some(VecDeque::new()));
+        Here {
+            under_way: UnderWay::default(),
+        }
+    }
+
+    /// The next read that was asked for: its number and its command. What the command points to lives until `completed` was
+    /// told of the number, or for ever.
+    pub fn to_submit(&mut self) -> Option<(usize, squeue::Entry)> {
+        loop {
+            let read = ASKED.with_borrow_mut(|asked| asked.as_mut()?.pop_front())?;
+            if let Some(begun) = self.under_way.begin(read) {
+                return Some(begun);
+            }
+        }
+    }
+
+    /// With what the completion says: bytes read, or a negative errno.
+    ///
+    /// # Safety
+    /// The kernel has completed the command that `to_submit` gave with this number: it does not write any more.
+    pub unsafe fn completed(&mut self, number: usize, result: i32) {
+        match self.under_way.end(number) {
+            Some(read) => read.finish(outcome(result)),
+            None => debug_assert!(false, "a completion of no read"),
+        }
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        for never_seen in ASKED.take().unwrap_or_default() {
+            never_seen.finish(Err(io::ErrorKind::Interrupted.into()));
+        }
+    }
+}
+
+thread_local! {
+    static WAITERS: RefCell<Option<Arc<Waiters>>> = const { RefCell::new(None) };
+}
+
+/// Threads that do the same work, so that some of them may wait for a device while others go on.
+pub struct Waiters {
+    waiting: AtomicUsize,
+    most: usize,
+}
+
+/// A thread that waits, until this is dropped.
+pub struct Waiting(Arc<Waiters>);
+
+impl Waiters {
+    /// At most so many wait at a time.
+    pub fn new(most: usize) -> Arc<Waiters> {
+        Arc::new(Waiters {
+            waiting: AtomicUsize::new(0),
+            most,
+        })
+    }
+
+    /// The calling thread is one of them, for the rest of its life.
+    pub fn join(self: &Arc<Self>) {
+        WAITERS.set(Some(self.clone()));
+    }
+}
+
+/// Whether the calling thread may wait for a device now: then that is shorter than to have somebody else do it.
+pub fn may_wait_here() -> Option<Waiting> {
+    WAITERS.with_borrow(|waiters| {
+        let waiters = waiters.as_ref()?;
+        let more = |waiting| (waiting < waiters.most).then_some(waiting + 1);
+        let waits = waiters
+            .waiting
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        waits.ok().map(|_| Waiting(waiters.clone()))
+    })
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
