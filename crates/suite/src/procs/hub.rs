@@ -126,9 +126,20 @@ impl Hub {
                 assert!(process.called.is_none(), "a process waits for its answer");
                 process.called = Some((kind, bytes));
             }
+            Kind::Alarm => self.alarm(rank),
             Kind::Go => unreachable!("only the hub says Go"),
         }
         Ok(())
+    }
+
+    /// Passes on that this process has met trouble.
+    fn alarm(&mut self, rank: usize) {
+        for (other, process) in self.processes.iter_mut().enumerate() {
+            if other != rank {
+                // One that is gone is noticed when it is listened to.
+                let _ = frame::send(&mut process.socket, Kind::Alarm, &[]);
+            }
+        }
     }
 
     /// All have called. The exit code, if it was their last call.

@@ -19,11 +19,11 @@ pub fn run(asked: &Reliability, procs: &mut Procs) -> Outcome<()> {
     let ledgers = Mutex::new(Vec::new());
     let acts = Mutex::new(None);
     let ready = |worker| Ok(Writer::new(asked, &ground, worker));
-    let step = step::take(procs, workers, ready, |worker, mut writer| {
+    let step = step::take(procs, workers, ready, |worker, mut writer, halt| {
         if worker == 0 {
             *acts.lock().expect("nobody panics with it") = Some(fault::begin(asked, ground.dir()));
         }
-        let latencies = writer.run();
+        let latencies = writer.run(halt)?;
         let work = Work {
             bytes: writer.ledger.bytes,
             latencies,

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::args::Reliability;
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::latency::{Histogram, Laps};
+use crate::trouble::Outcome;
 use crate::words::{Origin, Pen};
 
 /// Passes over a file count from 1; 0 says that there was none.
@@ -72,16 +74,16 @@ impl Writer<'_> {
     }
 
     /// Until the time is over; calls that fail are counted and tried again.
-    pub fn run(&mut self) -> Histogram {
+    pub fn run(&mut self, halt: &Halt) -> Outcome<Histogram> {
         let begun = Instant::now();
         let end = begun + Duration::from_secs_f64(self.asked.seconds);
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         let (mut file, mut next) = (None, 0);
         while Instant::now() < end {
             let batch = next..next + self.asked.sync_every;
             match self.write(&mut file, batch.clone()) {
                 Ok(()) => {
-                    laps.lap();
+                    laps.lap()?;
                     self.acknowledge(batch.clone());
                     self.ledger.moments.push(begun.elapsed().as_secs_f64());
                     next = batch.end;
@@ -96,7 +98,7 @@ impl Writer<'_> {
             }
         }
         self.ledger.seconds = begun.elapsed().as_secs_f64();
-        laps.histogram
+        Ok(laps.histogram)
     }
 
     /// The record's place in the file, and in which pass it is the so-manieth write.
