@@ -68,14 +68,35 @@ fn work<T: Tool>(tool: T, procs: &mut Procs) -> Outcome<u8> {
             if procs.leads() {
                 eprintln!("{trouble}");
             }
-            for left in leftovers::remove() {
-                eprintln!("{left}");
-            }
+            clean_up(trouble, procs);
             trouble.exit_code()
         }
     };
     procs.finish(code)?;
     Ok(code)
+}
+
+/// In all processes, after the same trouble.
+fn clean_up(trouble: &Trouble, procs: &mut Procs) {
+    for said in leftovers::undo() {
+        eprintln!("{said}");
+    }
+    if trouble.is_hung() {
+        for path in leftovers::leave() {
+            if procs.leads() {
+                eprintln!(
+                    "{} is left there, since removing it may hang, too",
+                    path.display()
+                );
+            }
+        }
+        return;
+    }
+    // What one broke is repaired before another needs it. If they cannot be reached, each does what it can.
+    let _ = procs.barrier();
+    for left in leftovers::remove() {
+        eprintln!("{left}");
+    }
 }
 
 /// How many processes: for `--np`.

@@ -1,5 +1,6 @@
 //! What a user reads when it did not work, and the exit code.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::path::Path;
 
@@ -16,9 +17,14 @@ enum Kind {
     Asked,
     /// The world: exit 1.
     Met,
+    /// A call does not come back from the kernel: exit 3.
+    Hung,
     /// Somebody else's, who will tell.
     Followed,
 }
+
+/// The exit code of [`Trouble::hung`].
+pub const HUNG: u8 = 3;
 
 pub type Outcome<T> = Result<T, Trouble>;
 
@@ -39,6 +45,18 @@ impl Trouble {
         }
     }
 
+    /// A call has not come back, and nobody waits for it any longer: what is done next must not touch what it is about.
+    pub fn hung(text: impl Into<String>) -> Trouble {
+        Trouble {
+            kind: Kind::Hung,
+            text: text.into(),
+        }
+    }
+
+    pub fn is_hung(&self) -> bool {
+        self.kind == Kind::Hung
+    }
+
     /// It stopped since another met trouble.
     pub fn followed() -> Trouble {
         Trouble {
@@ -47,21 +65,40 @@ impl Trouble {
         }
     }
 
-    pub fn is_own(&self) -> bool {
-        self.kind != Kind::Followed
-    }
-
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             Kind::Asked => 2,
             Kind::Met | Kind::Followed => 1,
+            Kind::Hung => HUNG,
         }
     }
 
     /// The same, with where it happened.
     pub fn at(self, place: impl fmt::Display) -> Trouble {
-        let text = format!("{place}: {}", self.text);
+        let lines = self.text.lines().map(|line| format!("{place}: {line}"));
+        let text = match self.kind {
+            // Each line is about another call.
+            Kind::Hung => lines.collect::<Vec<_>>().join("\n"),
+            _ => format!("{place}: {}", self.text),
+        };
         Trouble { text, ..self }
+    }
+
+    /// Which of two is told: calls that hang, since that decides what may be done next, and all of them; else the first that
+    /// somebody met.
+    fn or(self, other: Trouble) -> Trouble {
+        let rank = |trouble: &Trouble| match trouble.kind {
+            Kind::Hung => 2,
+            Kind::Asked | Kind::Met => 1,
+            Kind::Followed => 0,
+        };
+        match rank(&self).cmp(&rank(&other)) {
+            Ordering::Less => other,
+            Ordering::Equal if self.is_hung() => {
+                Trouble::hung(format!("{}\n{}", self.text, other.text))
+            }
+            Ordering::Equal | Ordering::Greater => self,
+        }
     }
 }
 
@@ -73,17 +110,17 @@ impl fmt::Display for Trouble {
 
 impl std::error::Error for Trouble {}
 
-/// What all came to, or the first trouble: rather one that somebody met than one of those who stopped because of it.
+/// What all came to, or their trouble: rather one that somebody met than one of those who stopped because of it.
 pub fn first_own<T>(all: impl IntoIterator<Item = Outcome<T>>) -> Outcome<Vec<T>> {
     let (mut well, mut first) = (Vec::new(), None::<Trouble>);
     for outcome in all {
         match outcome {
             Ok(value) => well.push(value),
             Err(trouble) => {
-                let better = first.as_ref().is_none_or(|other| !other.is_own());
-                if better && (trouble.is_own() || first.is_none()) {
-                    first = Some(trouble);
-                }
+                first = Some(match first {
+                    None => trouble,
+                    Some(first) => first.or(trouble),
+                });
             }
         }
     }
@@ -111,4 +148,11 @@ fn the_trouble_that_somebody_met_is_told() {
         Err(Trouble::met("a"))
     );
     assert_eq!(first_own([Ok(1), followed()]), Err(Trouble::followed()));
+    let hung = |text: &str| Err(Trouble::hung(text));
+    let both = first_own([met("a"), hung("b"), followed(), hung("c")]);
+    let both = both.unwrap_err().at("x");
+    assert_eq!(
+        (both.exit_code(), both.to_string().as_str()),
+        (HUNG, "x: b\nx: c")
+    );
 }
