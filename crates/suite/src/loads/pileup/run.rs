@@ -6,6 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Advice, fadvise};
+
 use super::args::Pileup;
 use super::report::{Report, Rung};
 use crate::chance::{Dice, mix_all};
@@ -29,6 +31,9 @@ pub fn run(asked: &Pileup, procs: &mut Procs) -> Outcome<()> {
     let mut report = Report::new(asked);
     for readers in &asked.readers {
         let readers = usize::from(*readers);
+        if asked.cold {
+            team::apart(procs, |halt| forget(asked, &ground, halt))?;
+        }
         let step = step::take(
             procs,
             readers,
@@ -69,6 +74,17 @@ fn prepare(
             halt.check()?;
         }
         file.sync_all().doing("sync", &path)?;
+    }
+    Ok(())
+}
+
+/// Each process sees to it that its host has none of the files in memory.
+fn forget(asked: &Pileup, ground: &Ground, halt: &Halt) -> Outcome<()> {
+    for number in 0..usize::from(asked.files) {
+        let path = ground.file(number);
+        let file = File::open(&path).doing("open", &path)?;
+        fadvise(&file, 0, None, Advice::DontNeed).doing("drop from memory", &path)?;
+        halt.check()?;
     }
     Ok(())
 }
