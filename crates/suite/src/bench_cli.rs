@@ -92,7 +92,7 @@ Exit codes: 0 the command ended well, or Ctrl-C ended a lab without one · 1 som
 }
 
 /// The programs among them, which plans may name.
-const PROGRAMS: [&str; 14] = [
+pub(crate) const PROGRAMS: [&str; 14] = [
     "mptio",
     "metabench",
     "pioraw",

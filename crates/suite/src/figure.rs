@@ -1,12 +1,17 @@
 //! What a program measured, in one shape for all, so that whatever compares runs need not know the programs.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// One rate or time of a run, as its JSON report has it under `figures`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Of the test, such as `Seq_Write`; unique in a report.
+    /// Of the test, such as `Seq_Write`; unique in a report, with `at`.
     pub name: String,
+    /// Values of what the program itself varies in a run, such as `record` `64K`: as if a plan had swept it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: BTreeMap<String, String>,
     /// `MB/s` (1024² bytes), `op/s`, `s`, `%`.
     pub unit: String,
     pub better: Better,
@@ -45,10 +50,17 @@ impl Figure {
     pub fn rate(name: &str, unit: &str, value: f64, each: impl IntoIterator<Item = f64>) -> Figure {
         Figure {
             name: name.into(),
+            at: BTreeMap::new(),
             unit: unit.into(),
             better: Better::More,
             value,
             each: each.into_iter().collect(),
         }
+    }
+
+    /// The same, at a value of what the program varies.
+    pub fn at(mut self, variable: &str, value: impl ToString) -> Figure {
+        self.at.insert(variable.into(), value.to_string());
+        self
     }
 }

@@ -6,6 +6,9 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::halt::Halt;
+use crate::trouble::Outcome;
+
 /// Steps in each power of two, as a power of two.
 const FINE: u32 = 5;
 /// 0..64 one by one, then 32 for each power of two up to 2⁶⁴.
@@ -133,16 +136,22 @@ pub fn together<'a>(all: impl IntoIterator<Item = &'a Packed>) -> Histogram {
 }
 
 /// Times one operation after the other with one look at the clock each: the end of one is the start of the next.
-pub struct Laps {
+pub struct Laps<'a> {
+    halt: &'a Halt,
     last: Instant,
     pub histogram: Histogram,
 }
 
-impl Laps {
-    pub fn start() -> Laps {
+impl Laps<'_> {
+    /// Of one who works until the end, or until it shall stop.
+    pub fn start(halt: &Halt) -> Laps<'_> {
         let histogram = Histogram::default();
         let last = Instant::now();
-        Laps { last, histogram }
+        Laps {
+            halt,
+            last,
+            histogram,
+        }
     }
 
     /// The time until now belongs to no operation.
@@ -150,10 +159,12 @@ impl Laps {
         self.last = Instant::now();
     }
 
-    pub fn lap(&mut self) {
+    /// An operation is over. An error if there shall be no other.
+    pub fn lap(&mut self) -> Outcome<()> {
         let now = Instant::now();
         self.histogram.record(now - self.last);
         self.last = now;
+        self.halt.check()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What must not stay if a run ends early.
+//! What must not stay if a run ends early: what it made, and what it broke.
 //!
 //! Every process of a run knows all that the run makes, since any of them may be the last that lives.
 
@@ -7,8 +7,35 @@ use std::sync::{Mutex, MutexGuard};
 
 static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
+type Undo = Box<dyn FnOnce() -> Vec<String> + Send>;
+
+static BROKE: Mutex<Option<Undo>> = Mutex::new(None);
+
 fn made() -> MutexGuard<'static, Vec<PathBuf>> {
-    MADE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    lock(&MADE)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// This process may break something: how to repair it, saying what there is to say of that.
+pub fn undo_with(undo: impl FnOnce() -> Vec<String> + Send + 'static) {
+    *lock(&BROKE) = Some(Box::new(undo));
+}
+
+/// Repairs what this process broke.
+pub fn undo() -> Vec<String> {
+    // It is held meanwhile: who comes second waits until things are repaired.
+    let mut broke = lock(&BROKE);
+    broke.take().map_or_else(Vec::new, |undo| undo())
+}
+
+/// Leaves what was made, which is named.
+pub fn leave() -> Vec<PathBuf> {
+    made().drain(..).collect()
 }
 
 /// A file or directory of this run will be at the path.
@@ -16,9 +43,10 @@ pub fn remember(path: &Path) {
     made().push(path.to_path_buf());
 }
 
-/// All that was made shall stay, or is gone.
+/// All that was made shall stay, or is gone, and nothing is broken.
 pub fn forget() {
     made().clear();
+    *lock(&BROKE) = None;
 }
 
 /// Removes what was made, directories with all in them. What cannot be removed is named.

@@ -3,15 +3,15 @@
 //! Workers are dealt to the processes in turn: worker 0 to process 0, worker 1 to process 1, and so on; those of one process
 //! are its threads.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::amount::MB;
+use crate::halt::Halt;
 use crate::latency::{Histogram, Latencies, Packed, together};
 use crate::procs::Procs;
+use crate::team;
 use crate::trouble::{Outcome, Trouble};
 
 /// What a worker says of its work.
@@ -91,104 +91,35 @@ pub fn dealt(procs: &Procs, workers: usize) -> impl Iterator<Item = usize> + use
 }
 
 /// A step of so many workers: its result, in process 0. What a worker needs to be ready is not timed, and nobody starts
-/// before all are.
+/// before all are. A worker that hears of another's trouble, by [`Halt::check`] or [`crate::latency::Laps::lap`], ends at once.
 pub fn take<T>(
     procs: &mut Procs,
     workers: usize,
     ready: impl Fn(usize) -> Outcome<T> + Sync,
-    work: impl Fn(usize, T) -> Outcome<Work> + Sync,
+    work: impl Fn(usize, T, &Halt) -> Outcome<Work> + Sync,
 ) -> Outcome<Option<Step>> {
+    let named = |worker, trouble: Trouble| match workers {
+        1 => trouble,
+        _ => trouble.at(format_args!("worker {worker}")),
+    };
     let mine: Vec<usize> = dealt(procs, workers).collect();
-    let meeting = Meeting::new(mine.len());
-    let (done, elapsed) = std::thread::scope(|scope| {
-        let threads: Vec<_> = mine
-            .iter()
-            .map(|worker| {
-                let (meeting, ready, work) = (&meeting, &ready, &work);
-                scope.spawn(move || {
-                    let tools = meeting.wait(ready(*worker))?;
-                    let begun = Instant::now();
-                    let done = work(*worker, tools)?;
-                    Ok((*worker, done, begun.elapsed().as_secs_f64()))
-                })
-            })
-            .collect();
-        let gone = procs.agree(meeting.all_ready()).and_then(|()| procs.go());
-        meeting.start(gone.is_ok());
-        let done: Outcome<Vec<Said>> = threads
-            .into_iter()
-            .map(|thread| match thread.join() {
-                Ok(done) => done.map(said),
-                Err(_) => Err(Trouble::met("a thread panicked")),
-            })
-            .collect();
-        let elapsed = gone.and_then(|gone| {
-            procs.barrier()?;
-            Ok(gone.elapsed().as_secs_f64())
-        });
-        (done, elapsed)
-    });
-    let elapsed = elapsed?;
-    let done = procs.agree(done)?;
+    let mine = team::take(
+        procs,
+        &mine,
+        |worker| ready(worker).map_err(|trouble| named(worker, trouble)),
+        |worker, tools, halt| work(worker, tools, halt).map_err(|trouble| named(worker, trouble)),
+    )?;
+    let done: Vec<Said> = mine.done.into_iter().map(said).collect();
     let all = procs.gather(&done)?;
     Ok(all.map(|all| {
         let mut all: Vec<Said> = all.into_iter().flatten().collect();
         all.sort_by_key(|said| said.worker);
         Step {
-            elapsed,
+            elapsed: mine.elapsed,
             latencies: together(all.iter().map(|said| &said.latencies)).summary(),
             parts: all.into_iter().map(|said| said.part).collect(),
         }
     }))
-}
-
-/// Where the threads of a process wait for all processes.
-struct Meeting {
-    ready: Barrier,
-    start: Barrier,
-    trouble: Mutex<Option<Trouble>>,
-    called_off: AtomicBool,
-}
-
-impl Meeting {
-    fn new(threads: usize) -> Meeting {
-        Meeting {
-            ready: Barrier::new(threads + 1),
-            start: Barrier::new(threads + 1),
-            trouble: Mutex::new(None),
-            called_off: AtomicBool::new(false),
-        }
-    }
-
-    /// A thread's: says whether it is ready, and comes back when the work starts.
-    fn wait<T>(&self, tools: Outcome<T>) -> Outcome<T> {
-        if let Err(trouble) = &tools {
-            *self.lock() = Some(trouble.clone());
-        }
-        self.ready.wait();
-        self.start.wait();
-        match self.called_off.load(Ordering::Relaxed) {
-            true => Err(Trouble::met("another worker was not ready")),
-            false => tools,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Trouble>> {
-        self.trouble
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Waits for the threads of this process: the trouble of one that is not ready.
-    fn all_ready(&self) -> Outcome<()> {
-        self.ready.wait();
-        self.lock().take().map_or(Ok(()), Err)
-    }
-
-    fn start(&self, really: bool) {
-        self.called_off.store(!really, Ordering::Relaxed);
-        self.start.wait();
-    }
 }
 
 /// What process 0 is told of a worker.
@@ -210,20 +141,6 @@ fn said((worker, work, seconds): (usize, Work, f64)) -> Said {
         },
         latencies: work.latencies.pack(),
     }
-}
-
-#[test]
-fn nobody_starts_if_one_is_not_ready() {
-    let meeting = Meeting::new(2);
-    let (good, bad) = std::thread::scope(|scope| {
-        let good = scope.spawn(|| meeting.wait(Ok(1)));
-        let bad = scope.spawn(|| meeting.wait::<i32>(Err(Trouble::met("no memory"))));
-        let ready = meeting.all_ready();
-        assert_eq!(ready, Err(Trouble::met("no memory")));
-        meeting.start(false);
-        (good.join().unwrap(), bad.join().unwrap())
-    });
-    assert!(good.is_err() && bad.is_err());
 }
 
 #[test]

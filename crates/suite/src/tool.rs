@@ -27,17 +27,21 @@ pub trait Tool {
 
 /// A program's main function.
 pub fn main<T: Tool + Parser>() -> ExitCode {
-    let tool = match T::try_parse() {
-        Ok(tool) => tool,
-        Err(error) => {
-            // Under mpirun all processes read the same flags; one answer is enough.
-            if started_as() == 0 {
-                let _ = error.print();
-            }
-            return ExitCode::from(error.exit_code() as u8);
+    match parse::<T>() {
+        Ok(tool) => ExitCode::from(run(tool, T::command().get_name())),
+        Err(code) => code,
+    }
+}
+
+/// What this process's arguments ask for, or the exit code after the user was told what is wrong with them.
+pub fn parse<T: Parser>() -> Result<T, ExitCode> {
+    T::try_parse().map_err(|error| {
+        // Under mpirun all processes read the same flags; one answer is enough.
+        if started_as() == 0 {
+            let _ = error.print();
         }
-    };
-    ExitCode::from(run(tool, T::command().get_name()))
+        ExitCode::from(error.exit_code() as u8)
+    })
 }
 
 /// A program of this name whose arguments were read: the exit code. Processes of its own are started with this process's arguments.
@@ -68,14 +72,35 @@ fn work<T: Tool>(tool: T, procs: &mut Procs) -> Outcome<u8> {
             if procs.leads() {
                 eprintln!("{trouble}");
             }
-            for left in leftovers::remove() {
-                eprintln!("{left}");
-            }
+            clean_up(trouble, procs);
             trouble.exit_code()
         }
     };
     procs.finish(code)?;
     Ok(code)
+}
+
+/// In all processes, after the same trouble.
+fn clean_up(trouble: &Trouble, procs: &mut Procs) {
+    for said in leftovers::undo() {
+        eprintln!("{said}");
+    }
+    if trouble.is_hung() {
+        for path in leftovers::leave() {
+            if procs.leads() {
+                eprintln!(
+                    "{} is left there, since removing it may hang, too",
+                    path.display()
+                );
+            }
+        }
+        return;
+    }
+    // What one broke is repaired before another needs it. If they cannot be reached, each does what it can.
+    let _ = procs.barrier();
+    for left in leftovers::remove() {
+        eprintln!("{left}");
+    }
 }
 
 /// How many processes: for `--np`.

@@ -24,7 +24,8 @@ fn each_level_is_filled_churned_and_measured() {
             serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
         let names = report["figures"].as_array().unwrap().iter().map(|figure| {
             assert!(figure["value"].as_f64().unwrap() > 0.0, "{figure}");
-            figure["name"].as_str().unwrap()
+            let [name, filled] = [&figure["name"], &figure["at"]["filled"]];
+            format!("{} {}%", name.as_str().unwrap(), filled.as_str().unwrap())
         });
         let names: Vec<_> = names.collect();
         let wanted = [

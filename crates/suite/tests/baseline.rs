@@ -34,6 +34,16 @@ fn rate(report: &Value, name: &str) -> f64 {
         .unwrap()
 }
 
+/// What was measured so many times.
+fn assert_is_the_median(measured: &Value, times: usize) {
+    let rates = measured["rates"].as_array().unwrap().iter();
+    let mut rates: Vec<f64> = rates.map(|rate| rate.as_f64().unwrap()).collect();
+    assert_eq!(rates.len(), times, "{measured}");
+    rates.sort_by(f64::total_cmp);
+    let median = (rates[(times - 1) / 2] + rates[times / 2]) / 2.0;
+    assert!(rates[0] > 0.0 && measured["rate"] == median, "{measured}");
+}
+
 const LITTLE: &str = "--disk-size 8M --disk-seconds 0.1 --disk-streams 1,2";
 const FILES: &str = "-n 2 -f 1M -b 64K --repeat 2";
 
@@ -71,6 +81,13 @@ fn disks_and_files_are_measured_and_judged() {
             .len(),
         4
     );
+    for point in report["disks"]["raw"]["each"][1]["points"]
+        .as_array()
+        .unwrap()
+    {
+        assert_is_the_median(point, 2);
+    }
+    assert_is_the_median(&report["disks"]["raw"]["together"][0], 2);
     assert_eq!(report["hosts"], 2);
     let turns = report["disks"]["compared"][1]["managed"]
         .as_array()
@@ -125,15 +142,13 @@ fn streams_flow_between_every_client_and_every_server() {
     for pair in pairs {
         let points = pair["points"].as_array().unwrap();
         assert_eq!(points.len(), 8);
-        assert!(
-            points
-                .iter()
-                .all(|point| point["rate"].as_f64().unwrap() > 0.0),
-            "{pair}"
-        );
+        for point in points {
+            assert_is_the_median(point, 3);
+        }
     }
     for (index, name) in [(0, "Network_write"), (1, "Network_read")] {
         let all = &report["network"]["together"][index];
+        assert_is_the_median(all, 3);
         let each = all["each"]
             .as_array()
             .unwrap()
@@ -142,7 +157,9 @@ fn streams_flow_between_every_client_and_every_server() {
         assert!((each.sum::<f64>() - rate(&report, name)).abs() < 1e-6);
     }
     assert!(
-        done.out.contains("a to c") && done.out.contains("All 4 pairs at once"),
+        done.out.contains("a to c")
+            && done.out.contains("All 4 pairs at once")
+            && done.out.contains("medians of 3"),
         "{}",
         done.out
     );

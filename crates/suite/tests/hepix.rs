@@ -8,7 +8,12 @@ const SUITE: &str = env!("CARGO_BIN_EXE_gupfs-suite");
 
 fn value(json: &serde_json::Value, name: &str) -> f64 {
     let figures = json["figures"].as_array().unwrap();
-    let figure = figures.iter().find(|figure| figure["name"] == name);
+    let named = |figure: &&serde_json::Value| {
+        let at = figure["at"]["readers"].as_str();
+        let at = at.map_or(String::new(), |readers| format!(" x{readers}"));
+        format!("{}{at}", figure["name"].as_str().unwrap()) == name
+    };
+    let figure = figures.iter().find(named);
     figure.unwrap_or_else(|| panic!("{name}: {json}"))["value"]
         .as_f64()
         .unwrap()
@@ -32,7 +37,7 @@ fn ran(flags: &str) -> serde_json::Value {
 
 #[test]
 fn pileup_climbs_its_ramp() {
-    let report = ran("pileup --files 5 -f 200K -n 1,3 -t 0.2 --stay 3 --check");
+    let report = ran("pileup --files 5 -f 200K -n 1,3 -t 0.2 --stay 3 --cold --check");
     for (rung, readers) in [(0, 1), (1, 3)] {
         assert!(value(&report, &format!("Pileup x{readers}")) > 0.0);
         let rung = &report["rungs"][rung];

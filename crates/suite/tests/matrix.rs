@@ -36,7 +36,13 @@ fn all_tests_run_with_their_data_checked() {
                 workers,
                 "{figure}"
             );
-            let name = figure["name"].as_str().unwrap();
+            let [name, size, record] = [
+                &figure["name"],
+                &figure["at"]["size"],
+                &figure["at"]["record"],
+            ]
+            .map(|text| text.as_str().unwrap());
+            let name = format!("{name} {size}/{record}");
             assert_eq!(
                 done.out.matches(&format!("\n{name} ")).count(),
                 1,

@@ -29,12 +29,14 @@ fn ran(program: &str, flags: &str, profile: Option<&Path>) -> (Value, String) {
     (json, done.out)
 }
 
-fn names(report: &Value) -> Vec<&str> {
+fn names(report: &Value) -> Vec<String> {
     let figures = report["figures"].as_array().unwrap().iter();
     figures
         .map(|figure| {
             assert!(figure["value"].as_f64().unwrap() > 0.0, "{figure}");
-            figure["name"].as_str().unwrap()
+            let at = figure["at"]["block"].as_str().unwrap_or_default();
+            let name = figure["name"].as_str().unwrap();
+            format!("{name} {at}").trim_end().to_owned()
         })
         .collect()
 }

@@ -3,8 +3,11 @@
 //! Without arguments it starts itself in both ways (MPI where the feature is built).
 
 use std::process::{Command, ExitCode, Output};
+use std::time::{Duration, Instant};
 
+use gupfs_suite::halt::Halt;
 use gupfs_suite::procs::Procs;
+use gupfs_suite::team;
 use gupfs_suite::tool::{self, Tool};
 use gupfs_suite::trouble::{Outcome, Trouble};
 
@@ -30,6 +33,7 @@ impl Tool for Contract {
         match self.part.as_str() {
             "speak" => speak(procs),
             "disagree" => disagree(procs),
+            "halt" => halt(procs),
             "die" => die(procs),
             other => Err(Trouble::asked(format!("no part '{other}'"))),
         }
@@ -97,6 +101,36 @@ fn disagree(procs: &mut Procs) -> Outcome<()> {
     Ok(())
 }
 
+/// One worker of one process meets trouble: all others stop their work soon, in the step and in what is done apart.
+fn halt(procs: &mut Procs) -> Outcome<()> {
+    let begun = Instant::now();
+    let rank = procs.rank();
+    let busy = |worker: usize, halt: &Halt| {
+        // Far longer than anybody would wait for this test.
+        while begun.elapsed() < Duration::from_secs(300) {
+            if rank == 1 && worker == 1 && begun.elapsed() > Duration::from_millis(300) {
+                return Err(Trouble::met(format!("worker {worker} is out of paper")));
+            }
+            halt.check()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    };
+    let apart = team::apart(procs, |halt| busy(1, halt));
+    let text = apart.expect_err("somebody met trouble").to_string();
+    assert_eq!(text, "process 1: worker 1 is out of paper");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    let trouble = team::take(
+        procs,
+        &[0, 1, 2],
+        |_| Ok(()),
+        |worker, (), halt| busy(worker, halt),
+    )
+    .map(drop);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    trouble
+}
+
 /// One dies: the others end, and what it made is gone.
 fn die(procs: &mut Procs) -> Outcome<()> {
     let made = std::env::temp_dir().join(format!(
@@ -134,6 +168,16 @@ fn check(way: &str, command: impl Fn() -> Command) {
         "{way}: {said}"
     );
     assert_eq!(disagreed.stdout, b"", "{way}");
+
+    let begun = Instant::now();
+    let halted = ran(&mut command(), "halt");
+    let said = String::from_utf8_lossy(&halted.stderr);
+    assert_eq!(halted.status.code(), Some(1), "{way}: {said}");
+    assert!(
+        said.contains("process 1: worker 1 is out of paper"),
+        "{way}: {said}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(60), "{way}: {said}");
 
     let died = ran(&mut command(), "die");
     let said = String::from_utf8_lossy(&died.stderr);

@@ -4,6 +4,7 @@ mod program;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use program::{Done, Program, empty};
 use serde_json::Value;
@@ -170,8 +171,20 @@ impl Mount {
     }
 }
 
+impl Mount {
+    fn thaw(&self) {
+        // It may not be frozen.
+        let _ = Command::new("fsfreeze")
+            .arg("--unfreeze")
+            .arg(&self.0)
+            .stderr(std::process::Stdio::null())
+            .status();
+    }
+}
+
 impl Drop for Mount {
     fn drop(&mut self) {
+        self.thaw();
         assert!(
             Command::new("umount")
                 .arg(&self.0)
@@ -182,15 +195,182 @@ impl Drop for Mount {
     }
 }
 
+/// A mount that can be frozen, where that is possible.
+fn mount(dir: &Path) -> Option<Mount> {
+    let root = rustix::process::geteuid().is_root();
+    let made = root.then(|| Mount::make(dir)).flatten();
+    if made.is_none() {
+        eprintln!("not tested: a mount that can be frozen needs root, mkfs.ext4 and a loop device");
+    }
+    made
+}
+
+#[test]
+fn a_call_that_never_comes_back_is_named_and_not_waited_for() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let Some(mount) = mount(dir.path()) else {
+        return;
+    };
+    for np in ["1", "2"] {
+        let fault = "fsfreeze --freeze $DIR/..";
+        let words = [
+            "reliability",
+            "-n",
+            "2",
+            "-t",
+            "1",
+            "-f",
+            "4M",
+            "--patience",
+            "0",
+            "--fault",
+            fault,
+            "--np",
+            np,
+        ];
+        let begun = Instant::now();
+        // Until nobody has its output open any more.
+        let done = Program::of(SUITE, &words).on("-d", &mount.0).run();
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert_eq!(
+            (done.code, done.out.as_str()),
+            (Some(3), ""),
+            "{}",
+            done.err
+        );
+        for worker in ["worker 0: ", "worker 1: "] {
+            let line = done.err.lines().find(|line| line.contains(worker));
+            let line = line.unwrap_or_else(|| panic!("{worker}: {}", done.err));
+            assert!(line.contains(" has not come back for "), "{line}");
+        }
+        assert!(
+            done.err
+                .contains("is left there, since removing it may hang"),
+            "{}",
+            done.err
+        );
+        mount.thaw();
+    }
+    // What was left behind ends with the calls.
+    let left = || {
+        let users = Command::new("fuser").arg("-m").arg(&mount.0).output();
+        users.is_ok_and(|users| !users.stdout.is_empty())
+    };
+    while left() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn reading_back_that_never_ends_is_not_waited_for() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let words = [
+        "reliability",
+        "-n",
+        "2",
+        "-t",
+        "1",
+        "-f",
+        "64K",
+        "--patience",
+        "0",
+        "--fault",
+        "rm $DIR/file1; mkfifo $DIR/file1",
+    ];
+    let done = Program::of(SUITE, &words).on("-d", dir.path()).run();
+    assert_eq!(
+        (done.code, done.out.as_str()),
+        (Some(3), ""),
+        "{}",
+        done.err
+    );
+    assert!(
+        done.err.contains("worker 1's file: open of ")
+            && done.err.contains("file1 has not come back for "),
+        "{}",
+        done.err
+    );
+}
+
+#[test]
+fn what_a_fault_broke_is_repaired_however_the_run_ends() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (work, broken) = (dir.path().join("work"), dir.path().join("broken"));
+    std::fs::create_dir(&work).unwrap();
+    let repair = "rm $DIR/../../broken";
+    let start = |fault: &str| {
+        let words = [
+            "reliability",
+            "-n",
+            "2",
+            "-t",
+            "100",
+            "--at",
+            "0.3",
+            "--fault",
+            fault,
+            "--repair",
+            repair,
+        ];
+        Program::of(SUITE, &words).on("-d", &work).start()
+    };
+    let ended = |running: program::Running, code| {
+        let done = running.end();
+        assert_eq!(
+            (done.code, done.out.as_str()),
+            (Some(code), ""),
+            "{}",
+            done.err
+        );
+        assert!(!broken.exists() && empty(&work), "{}", done.err);
+        assert_eq!(
+            done.err.matches("the repair's command").count(),
+            1,
+            "{}",
+            done.err
+        );
+        done.err
+    };
+    // The fault's command fails in the middle: nobody goes on for the rest of the time.
+    let begun = Instant::now();
+    let said = ended(start("touch $DIR/../../broken; exit 3"), 1);
+    assert!(
+        said.contains("`touch $DIR/../../broken; exit 3` failed: exit status: 3"),
+        "{said}"
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+
+    let fault = "touch $DIR/../../broken";
+    let running = start(fault);
+    running.wait_for(&broken);
+    running.kill(running.id(), "TERM");
+    ended(running, 1);
+
+    let running = start(fault);
+    running.wait_for(&broken);
+    running.kill(running.children(2)[1], "KILL");
+    let said = ended(running, 1);
+    assert!(said.contains("process 1 was killed by signal 9"), "{said}");
+
+    // It is ended while it is at it.
+    let running = start("touch $DIR/../../broken; sleep 100");
+    running.wait_for(&broken);
+    running.kill(running.id(), "INT");
+    ended(running, 1);
+}
+
 #[test]
 fn a_standstill_is_as_long_as_the_file_system_is_frozen() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let made = rustix::process::geteuid()
-        .is_root()
-        .then(|| Mount::make(dir.path()))
-        .flatten();
-    let Some(mount) = made else {
-        eprintln!("not tested: a mount that can be frozen needs root, mkfs.ext4 and a loop device");
+    let Some(mount) = mount(dir.path()) else {
         return;
     };
     let json = dir.path().join("json");

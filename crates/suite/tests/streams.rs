@@ -13,8 +13,17 @@ fn figures(path: &std::path::Path) -> Vec<(String, f64, usize)> {
     figures
         .map(|figure| {
             let each = figure["each"].as_array().map_or(0, Vec::len);
-            let name = figure["name"].as_str().unwrap().to_owned();
-            (name, figure["value"].as_f64().unwrap(), each)
+            let [name, record, np] = [
+                &figure["name"],
+                &figure["at"]["record"],
+                &figure["at"]["np"],
+            ]
+            .map(|text| text.as_str().unwrap());
+            (
+                format!("{name} {record} x{np}"),
+                figure["value"].as_f64().unwrap(),
+                each,
+            )
         })
         .collect()
 }
@@ -59,10 +68,10 @@ fn interleave_is_a_program_of_its_own() {
     assert_eq!(done.code, Some(0), "{}", done.err);
     let names: Vec<String> = figures(&json).into_iter().map(|(name, ..)| name).collect();
     let expected = [
-        "Write_1st 1000 x1",
-        "Read_1st 1000 x1",
-        "Write_1st 1000 x4",
-        "Read_1st 1000 x4",
+        "Interleaved_write_1st 1000 x1",
+        "Interleaved_read_1st 1000 x1",
+        "Interleaved_write_1st 1000 x4",
+        "Interleaved_read_1st 1000 x4",
     ];
     assert_eq!(names, expected);
     let text = std::fs::read_to_string(&json).unwrap();

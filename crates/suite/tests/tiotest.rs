@@ -27,6 +27,13 @@ fn the_four_tests_run_in_each_way_with_their_data_checked() {
             assert_eq!(figure["name"], name);
             assert!(figure["value"].as_f64().unwrap() > 0.0, "{figure}");
             assert_eq!(figure["each"].as_array().unwrap().len(), 3);
+            let longest = &report["figures"][names.len() + index];
+            assert_eq!(longest["name"], format!("{name}_longest"));
+            assert_eq!(
+                (&longest["unit"], &longest["better"]),
+                (&"ms".into(), &"less".into())
+            );
+            assert!(longest["value"].as_f64().unwrap() > 0.0, "{longest}");
             let operations = if name.starts_with("Random") { 20 } else { 25 };
             for part in report["tests"][index]["parts"].as_array().unwrap() {
                 assert_eq!(part["operations"], operations, "{name}");

@@ -70,7 +70,7 @@ pub struct Baseline {
     /// Bytes of each read or write in files
     #[arg(short = 'b', long, value_name = "SIZE", default_value = "512K", value_parser = parse_positive)]
     pub record: Size,
-    /// Times that files are made, written and read; the median counts
+    /// Times that each rate is measured, in turns; the median counts
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
     /// Judge what this result file of `bench run` has in MB/s, too

@@ -12,6 +12,7 @@ mod args;
 mod crew;
 mod lead;
 mod orders;
+mod repeated;
 mod report;
 mod run;
 mod site;

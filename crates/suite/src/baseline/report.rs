@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::lead::disks::{self, Compared, Disks};
 use super::lead::files::Workload;
-use super::lead::network::{Network, Pair};
+use super::lead::network::{self, Network, Pair};
+use super::repeated::Repeated;
 use super::verdict::{Ceilings, Judged};
 use crate::amount::Size;
 use crate::figure::{Figure, Measured};
@@ -18,6 +19,8 @@ pub struct Report {
     pub date: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+    /// How often each rate was measured.
+    pub repeat: u32,
     pub disk_bytes: u64,
     pub disk_record: u64,
     pub disk_seconds: f64,
@@ -104,45 +107,58 @@ impl Report {
     fn show_disks(&self, f: &mut fmt::Formatter, title: &str, disks: &Disks) -> fmt::Result {
         writeln!(
             f,
-            "{title}: O_DIRECT, records of {}, {} of each, {:.1} s; MB/s",
+            "{title}: O_DIRECT, records of {}, {} of each, {:.1} s, {}; MB/s",
             Size(self.disk_record),
             Size(self.disk_bytes),
-            self.disk_seconds
+            self.disk_seconds,
+            times(self.repeat)
         )?;
-        writeln!(f, "{:<PLACE$} streams      write       read", "")?;
+        writeln!(
+            f,
+            "{:<PLACE$} streams      write   smallest    largest        read   smallest    largest",
+            ""
+        )?;
         for disk in &disks.each {
             let mut streams: Vec<u16> = disk.points.iter().map(|point| point.streams).collect();
             streams.dedup();
             for streams in streams {
-                write!(f, "{:<PLACE$} {streams:>7}", disk.place)?;
-                for way in [Way::Write, Way::Read] {
-                    write!(f, " {}", rate(disk.rate(streams, way)))?;
-                }
-                writeln!(f)?;
+                let [write, read] = [Way::Write, Way::Read]
+                    .map(|way| cells(disk.rate(streams, way), disk.best(way)));
+                let line = format!("{:<PLACE$} {streams:>7} {write} {read}", disk.place);
+                writeln!(f, "{}", line.trim_end())?;
             }
         }
+        let points = disks.each.iter().flat_map(|disk| {
+            let best = |point: &disks::Point| disk.best(point.way);
+            disk.points
+                .iter()
+                .map(move |point| (&point.rate, best(point)))
+        });
+        let unsure = points.filter(|(rate, best)| is_near(rate, *best)).count();
         for way in &disks.together {
             let all = if disks.each.len() == 1 {
                 "best"
             } else {
                 "all at once"
             };
-            let rate = rate(Some(way.rate));
-            let blank = rate_blank();
+            let rate = cells(Some(&way.rate), None);
+            let blank = " ".repeat(CELLS);
             let (write, read) = match way.way {
                 Way::Write => (rate, blank),
                 Way::Read => (blank, rate),
             };
-            writeln!(f, "{all:<PLACE$} {:>7} {write} {read}", way.streams)?;
+            let line = format!("{all:<PLACE$} {:>7} {write} {read}", way.streams);
+            writeln!(f, "{}", line.trim_end())?;
         }
-        Ok(())
+        show_noise(f, unsure)
     }
 
     fn show_network(&self, f: &mut fmt::Formatter, network: &Network) -> fmt::Result {
         writeln!(
             f,
-            "NETWORK: TCP, {:.1} s each, by message size; MB/s",
-            self.network_seconds
+            "NETWORK: TCP, {:.1} s each, {}, by message size; MB/s",
+            self.network_seconds,
+            times(self.repeat)
         )?;
         for pair in &network.pairs {
             show_pair(f, pair)?;
@@ -158,14 +174,21 @@ impl Report {
             let most = all.each.iter().copied().fold(0.0, f64::max);
             writeln!(
                 f,
-                "  {:<5} {:>10.2}   (messages of {}, {} streams each; pairs from {least:.2} to {most:.2})",
+                "  {:<5} {}   (messages of {}, {} streams each; pairs from {least:.2} to {most:.2})",
                 word(all.way),
-                all.rate,
+                cells(Some(&all.rate), None).trim_end(),
                 Size(all.message),
                 all.streams
             )?;
         }
-        Ok(())
+        let points = network.pairs.iter().flat_map(|pair| {
+            let best = |point: &network::Point| pair.best(point.way);
+            pair.points
+                .iter()
+                .map(move |point| (&point.rate, best(point)))
+        });
+        let unsure = points.filter(|(rate, best)| is_near(rate, *best)).count();
+        show_noise(f, unsure)
     }
 
     fn show_files(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -281,11 +304,28 @@ fn show_pair(f: &mut fmt::Formatter, pair: &Pair) -> fmt::Result {
     writeln!(f)?;
     for streams in streams {
         for way in [Way::Write, Way::Read] {
-            write!(f, "{:<PLACE$} {streams:>7} {:<5}", "", word(way))?;
-            for message in &messages {
-                write!(f, " {:>10.2}", pair.rate((streams, *message), way))?;
+            let rates = messages
+                .iter()
+                .map(|message| pair.rate((streams, *message), way));
+            let rates: Vec<&Repeated> = rates.flatten().collect();
+            let mut line = format!("{:<PLACE$} {streams:>7} {:<5}", "", word(way));
+            for rate in &rates {
+                let mark = if is_near(rate, pair.best(way)) {
+                    "~"
+                } else {
+                    " "
+                };
+                line += &format!(" {:>9.2}{mark}", rate.rate());
             }
-            writeln!(f)?;
+            writeln!(f, "{}", line.trim_end())?;
+            if rates.iter().any(|rate| rate.spread().runs > 1) {
+                let mut line = format!("{:<PLACE$} {:>7} {:<5}", "", "", "");
+                for spread in rates.iter().map(|rate| rate.spread()) {
+                    let half = 50.0 * (spread.max - spread.min) / spread.median;
+                    line += &format!(" {:>9} ", format!("± {half:.1}%"));
+                }
+                writeln!(f, "{}", line.trim_end())?;
+            }
         }
     }
     Ok(())
@@ -309,6 +349,39 @@ fn rate(rate: Option<f64>) -> String {
     rate.map_or_else(|| format!("{:>10}", "-"), |rate| format!("{rate:>10.2}"))
 }
 
-fn rate_blank() -> String {
-    " ".repeat(10)
+/// The median, the smallest and the largest of the disks' rates, and whether it may be as good as the best.
+fn cells(rate: Option<&Repeated>, best: Option<&Repeated>) -> String {
+    let Some(rate) = rate else {
+        return format!("{:>10}{}", "-", " ".repeat(CELLS - 10));
+    };
+    let spread = rate.spread();
+    let mark = if is_near(rate, best) { "~" } else { " " };
+    format!(
+        "{:>10.2}{mark}{:>10.2} {:>10.2}",
+        spread.median, spread.min, spread.max
+    )
+}
+
+const CELLS: usize = 32;
+
+/// Not the best, but perhaps no worse.
+fn is_near(rate: &Repeated, best: Option<&Repeated>) -> bool {
+    best.is_some_and(|best| rate != best && rate.may_be(best))
+}
+
+fn show_noise(f: &mut fmt::Formatter, marked: usize) -> fmt::Result {
+    match marked {
+        0 => Ok(()),
+        _ => writeln!(
+            f,
+            "~ may be as good as the best of the same disk or pair: the difference is within the noise."
+        ),
+    }
+}
+
+fn times(repeat: u32) -> String {
+    match repeat {
+        1 => "once".into(),
+        times => format!("medians of {times}"),
+    }
 }

@@ -57,6 +57,7 @@ pub fn run(asked: &Baseline, ways: &Ways) -> Outcome<()> {
     let report = Report {
         date: date::iso(),
         target: asked.target.clone(),
+        repeat: asked.repeat,
         disk_bytes: asked.disk_size.0,
         disk_record: asked.disk_record.0,
         disk_seconds: asked.disk_seconds,
@@ -79,6 +80,7 @@ pub fn run(asked: &Baseline, ways: &Ways) -> Outcome<()> {
 
 /// On standard error, since it takes a while.
 fn say_how_long(asked: &Baseline) {
+    let repeat = asked.repeat as usize;
     let disks = asked.disk.len() + asked.managed.len();
     let ways = if asked.read_only { 1 } else { 2 };
     let turns = if asked.managed.is_empty() {
@@ -86,8 +88,9 @@ fn say_how_long(asked: &Baseline) {
     } else {
         2 * TURNS
     };
-    let of_disks = ((disks * asked.disk_streams.len() + turns) * ways) as f64 * asked.disk_seconds;
-    let loads = asked.pairs().len() * asked.streams.len() * asked.message.len() * 2;
+    let of_disks =
+        ((disks * asked.disk_streams.len() * repeat + turns) * ways) as f64 * asked.disk_seconds;
+    let loads = asked.pairs().len() * asked.streams.len() * asked.message.len() * 2 * repeat;
     let of_network = loads as f64 * asked.seconds * 1.25;
     if of_disks > 0.0 {
         eprintln!("Disks: about {of_disks:.0} s, and filling them before.");

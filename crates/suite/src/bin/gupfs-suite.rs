@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use gupfs_suite::bench_cli::Bench;
+use gupfs_suite::tool;
 
 /// Evaluate file systems: workloads on directories side by side, and reports
 #[derive(Parser)]
@@ -19,7 +20,10 @@ struct Suite {
 }
 
 fn main() -> ExitCode {
-    let suite = Suite::parse();
+    let suite: Suite = match tool::parse() {
+        Ok(suite) => suite,
+        Err(code) => return code,
+    };
     match std::env::current_exe() {
         Ok(itself) => ExitCode::from(suite.bench.run(vec![itself.into_os_string()])),
         Err(error) => {

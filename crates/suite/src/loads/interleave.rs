@@ -5,7 +5,7 @@ use std::fmt;
 use clap::Args;
 use serde::Serialize;
 
-use super::streams::{Report, Shape, Sweep, work};
+use super::streams::{Report, Row, Shape, Sweep, work};
 use crate::figure::{Figure, Measured};
 use crate::procs::Procs;
 use crate::tool::Tool;
@@ -26,7 +26,9 @@ impl Measured for Interleaved {
     const PROGRAM: &'static str = "interleave";
 
     fn figures(&self) -> Vec<Figure> {
-        self.0.figures()
+        let rows = self.0.rows.iter();
+        let name = |row: &Row| format!("Interleaved_{}", row.name().to_lowercase());
+        rows.map(|row| row.figure(&name(row))).collect()
     }
 }
 

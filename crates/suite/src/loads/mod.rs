@@ -72,7 +72,7 @@ Exit codes: 0 a whole report was written · 1 something failed · 2 the flags ar
     #[command(after_help = "Example:
   gupfs bench reliability -n 8 -t 120 --fault 'ssh oss1 reboot -f' -d /mnt/x
 
-Exit codes: 0 all that was acknowledged is there · 1 something was lost, or failed · 2 the flags are wrong")]
+Exit codes: 0 all that was acknowledged is there · 1 something was lost, or failed · 2 the flags are wrong · 3 a call never came back")]
     Reliability(reliability::Reliability),
 }
 

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::chance::{Dice, mix_all};
+use crate::halt::Halt;
 use crate::latency::{Histogram, Laps};
 use crate::trouble::{Doing, Outcome, Trouble};
 
@@ -169,8 +170,8 @@ impl Wanderer<'_> {
         })
     }
 
-    pub fn wander(mut self, time: Duration) -> Outcome<(Counts, Histogram)> {
-        let (mut laps, end) = (Laps::start(), Instant::now() + time);
+    pub fn wander(mut self, time: Duration, halt: &Halt) -> Outcome<(Counts, Histogram)> {
+        let (mut laps, end) = (Laps::start(halt), Instant::now() + time);
         while Instant::now() < end {
             let act = self.choose();
             match self.perform(act) {
@@ -187,7 +188,7 @@ impl Wanderer<'_> {
                     )));
                 }
             }
-            laps.lap();
+            laps.lap()?;
         }
         Ok((self.counts, laps.histogram))
     }

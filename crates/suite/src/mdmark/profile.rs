@@ -29,11 +29,14 @@ pub struct Level {
 impl Profile {
     /// Looks at every directory and file below the top. How many directories could not be read: they count as empty.
     pub fn scan(top: &Path) -> Outcome<(Profile, u64)> {
-        Profile::scan_each(top, || ())
+        Profile::scan_each(top, || Ok(()))
     }
 
     /// The same, saying after each entry that it was looked at.
-    pub fn scan_each(top: &Path, mut looked: impl FnMut()) -> Outcome<(Profile, u64)> {
+    pub fn scan_each(
+        top: &Path,
+        mut looked: impl FnMut() -> Outcome<()>,
+    ) -> Outcome<(Profile, u64)> {
         let mut profile = Profile::default();
         let mut unread = 0;
         let mut left = vec![(top.to_path_buf(), 0)];
@@ -61,7 +64,7 @@ impl Profile {
                     files += 1;
                     profile.sizes.add(found.len());
                 }
-                looked();
+                looked()?;
             }
             if profile.levels.len() <= level {
                 profile.levels.resize_with(level + 1, Level::default);

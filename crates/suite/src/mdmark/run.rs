@@ -91,8 +91,8 @@ fn alone(
         procs,
         1,
         |_| Ok(()),
-        |_, ()| {
-            let mut laps = Laps::start();
+        |_, (), halt| {
+            let mut laps = Laps::start(halt);
             work(&mut laps)?;
             Ok(Work {
                 latencies: laps.histogram,
@@ -116,8 +116,8 @@ impl Run<'_> {
             procs,
             1,
             |_| Ok(walk::pen(self.number, checked)),
-            |_, mut pen| {
-                let mut laps = Laps::start();
+            |_, mut pen, halt| {
+                let mut laps = Laps::start(halt);
                 let bytes = walk::create(&self.tree, &self.top, &mut pen, &mut laps)?;
                 Ok(Work {
                     bytes,
@@ -137,8 +137,7 @@ impl Run<'_> {
         let mut seen = 0;
         walk::visit(&self.top, &mut |_, _| {
             seen += 1;
-            laps.lap();
-            Ok(())
+            laps.lap()
         })?;
         match seen == self.tree.entries() || !self.asked.setting.check {
             true => Ok(()),
@@ -171,8 +170,7 @@ impl Run<'_> {
         let step = alone(procs, |laps| {
             walk::visit(&self.top, &mut |path, _| {
                 walk::update(path)?;
-                laps.lap();
-                Ok(())
+                laps.lap()
             })
         })?;
         report.add("Update", step);
@@ -192,8 +190,8 @@ impl Run<'_> {
             procs,
             workers,
             |worker| Wanderer::new(&self.top, self.asked.seed, worker),
-            |_, wanderer| {
-                let (done, latencies) = wanderer.wander(time)?;
+            |_, wanderer, halt| {
+                let (done, latencies) = wanderer.wander(time, halt)?;
                 counts
                     .lock()
                     .unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -35,7 +35,7 @@ pub fn create(tree: &Tree, top: &Path, pen: &mut Pen, laps: &mut Laps) -> Outcom
     for directory in &tree.directories {
         let dir = top.join(&directory.path);
         fs::create_dir(&dir).doing("make", &dir)?;
-        laps.lap();
+        laps.lap()?;
         for planned in &directory.files {
             let path = dir.join(&planned.name);
             let mut file = File::create_new(&path).doing("make", &path)?;
@@ -46,7 +46,7 @@ pub fn create(tree: &Tree, top: &Path, pen: &mut Pen, laps: &mut Laps) -> Outcom
                     .doing("write", &path)?;
             }
             drop(file);
-            laps.lap();
+            laps.lap()?;
             number += 1;
             all += planned.bytes;
         }
@@ -145,12 +145,12 @@ pub fn delete(top: &Path, laps: &mut Laps) -> Outcome<()> {
         .partition(|(_, found)| found.is_dir());
     for (path, _) in files {
         fs::remove_file(&path).doing("remove", &path)?;
-        laps.lap();
+        laps.lap()?;
     }
     for (path, _) in directories {
         delete(&path, laps)?;
         fs::remove_dir(&path).doing("remove", &path)?;
-        laps.lap();
+        laps.lap()?;
     }
     Ok(())
 }

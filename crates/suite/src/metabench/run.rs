@@ -1,8 +1,6 @@
 //! A whole run in one process: test after test, in step with the others.
 
 use std::ffi::CString;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -14,8 +12,10 @@ use super::files::Name;
 use super::ops::{self, Unpacked};
 use super::report::{Batch, Member, Report, Tested};
 use super::setup::{self, Stage};
+use crate::halt::Halt;
 use crate::latency::{Laps, Packed, together};
 use crate::procs::Procs;
+use crate::team;
 use crate::trouble::{Doing, Outcome, Trouble};
 use crate::{date, output, space};
 
@@ -197,20 +197,21 @@ impl Run<'_> {
             None => Ok(None),
         };
         let entered = procs.agree(entered)?;
-        let listed = match place {
-            Some(place) if populated && !test.separate => Some(self.walk(place)),
-            _ => None,
-        };
-        let listed = procs.agree(listed.transpose())?;
-        let data = place.map(|place| setup::appended(place, self.asked.bytes.0));
-        let gone = procs.go()?;
-        let mine = place.map(|place| self.work(test, place, listed, &data.unwrap_or_default()));
-        procs.barrier()?;
-        let elapsed = gone.elapsed().as_secs_f64();
+        let mine: Vec<usize> = place.into_iter().collect();
+        let worked = team::take(
+            procs,
+            &mine,
+            |place| {
+                let walks = populated && !test.separate;
+                let listed = walks.then(|| self.walk(place)).transpose()?;
+                Ok((listed, setup::appended(place, self.asked.bytes.0)))
+            },
+            |place, (listed, data), halt| self.work(test, place, listed, &data, halt),
+        )?;
         drop(entered);
-        let mine = procs.agree(mine.transpose())?;
+        let mine = worked.done.into_iter().next().map(|(_, said, _)| said);
         let all = procs.gather(&mine)?;
-        let tested = all.map(|all| tested(test, all, elapsed));
+        let tested = all.map(|all| tested(test, all, worked.elapsed));
         procs.lead(|| self.end(test, &stage, tested.as_ref()))?;
         Ok(tested)
     }
@@ -227,16 +228,21 @@ impl Run<'_> {
         Ok(dir)
     }
 
-    fn work(&self, test: Test, place: usize, listed: Option<Dir>, data: &[u8]) -> Outcome<Said> {
-        let mut laps = Laps::start();
+    fn work(
+        &self,
+        test: Test,
+        place: usize,
+        listed: Option<Dir>,
+        data: &[u8],
+        halt: &Halt,
+    ) -> Outcome<Said> {
+        let mut laps = Laps::start(halt);
         let begun = Instant::now();
         let (mut batches, mut unpacked) = (Vec::new(), None);
         match test.kind {
             Kind::Create if test.alone => batches = self.create_in_batches(place, &mut laps)?,
-            Kind::Create => {
-                ops::create(place, 0, self.each, &mut laps).doing("create a file in", &self.top)?
-            }
-            Kind::Untar => unpacked = Some(self.untar(&mut laps)?),
+            Kind::Create => ops::create(place, 0..self.each, &self.top, &mut laps)?,
+            Kind::Untar => unpacked = Some(ops::untar(&self.tar, &mut laps)?),
             kind => self.each_file(kind, place, listed, data, &mut laps)?,
         }
         Ok(Said {
@@ -254,7 +260,7 @@ impl Run<'_> {
         while from < self.asked.files {
             let to = self.asked.files.min(from.saturating_add(self.asked.batch));
             let begun = Instant::now();
-            ops::create(place, from, to, laps).doing("create a file in", &self.top)?;
+            ops::create(place, from..to, &self.top, laps)?;
             batches.push(Batch {
                 files: to - from,
                 seconds: begun.elapsed().as_secs_f64(),
@@ -262,11 +268,6 @@ impl Run<'_> {
             from = to;
         }
         Ok(batches)
-    }
-
-    fn untar(&self, laps: &mut Laps) -> Outcome<Unpacked> {
-        let tar = File::open(&self.tar).doing("open the tar file", &self.tar)?;
-        ops::untar(BufReader::with_capacity(1 << 20, tar), laps).doing("unpack", &self.tar)
     }
 
     /// The same operation on each file of a process's share: by name in its own directory, as listed in a shared one.
@@ -297,7 +298,7 @@ impl Run<'_> {
                 _ => ops::append(name, data),
             };
             done.map_err(|error| Trouble::met(format!("{}: {error}", name.to_string_lossy())))?;
-            laps.lap();
+            laps.lap()?;
         }
         Ok(())
     }

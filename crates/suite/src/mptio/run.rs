@@ -1,8 +1,7 @@
 //! A whole run in one process: threads for each test, in step with the other processes.
 
 use std::fs::File;
-use std::sync::Barrier;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +15,12 @@ use super::tests::Test;
 use super::thread::{Done, Work};
 use super::verify::{Expected, History};
 use crate::amount::MB;
+use crate::halt::Halt;
 use crate::latency::{Packed, together};
+use crate::output;
 use crate::procs::Procs;
+use crate::team::{self, Together};
 use crate::trouble::{Doing, Outcome, Trouble};
-use crate::{cpu, output};
 
 struct Run<'a> {
     asked: &'a Mptio,
@@ -58,8 +59,8 @@ pub fn run(asked: &Mptio, procs: &mut Procs) -> Outcome<()> {
         report.tests.extend(tested);
         run.history.ran.push(test);
         if asked.check {
-            let checked = run.check(procs.rank());
-            procs.agree(checked)?;
+            let rank = procs.rank();
+            team::apart(procs, |halt| run.check(rank, halt))?;
         }
     }
     run.target.end(asked.keep, procs)?;
@@ -95,34 +96,21 @@ impl Run<'_> {
     /// One test: its result, in process 0.
     fn test(&self, test: Test, procs: &mut Procs) -> Outcome<Option<Tested>> {
         let works = self.works(test, procs.rank());
-        let (ready, start) = (Barrier::new(works.len() + 1), Barrier::new(works.len() + 1));
-        let (mine, elapsed) = std::thread::scope(|scope| {
-            let threads: Vec<_> = works
-                .iter()
-                .map(|work| scope.spawn(|| work.run(&ready, &start)))
-                .collect();
-            ready.wait();
-            let gone = procs.go();
-            let system = cpu::system_seconds();
-            let begun = Instant::now();
-            start.wait();
-            let done: Vec<Outcome<Done>> = threads
-                .into_iter()
-                .map(|thread| match thread.join() {
-                    Ok(done) => done,
-                    Err(_) => Err(Trouble::met("a thread panicked")),
-                })
-                .collect();
-            let seconds = begun.elapsed().as_secs_f64();
-            let system = cpu::system_seconds() - system;
-            let elapsed = gone.and_then(|gone| {
-                procs.barrier()?;
-                Ok(gone.elapsed().as_secs_f64())
-            });
-            (said(done, seconds, system), elapsed)
-        });
-        let elapsed = elapsed?;
-        let mine = procs.agree(mine)?;
+        let threads: Vec<usize> = (0..works.len()).collect();
+        let named = |thread: usize, trouble: Trouble| match works.len() {
+            1 => trouble,
+            _ => trouble.at(format_args!("thread {thread}")),
+        };
+        let mine = team::take(
+            procs,
+            &threads,
+            |thread| Ok(works[thread].buffer()),
+            |thread, buffer, halt| {
+                let done = works[thread].run(buffer, halt);
+                done.map_err(|trouble| named(thread, trouble))
+            },
+        )?;
+        let (mine, elapsed) = (said(&mine), mine.elapsed);
         let all = procs.gather(&mine)?;
         Ok(all.map(|all| Tested {
             name: test.name().into(),
@@ -159,7 +147,7 @@ impl Run<'_> {
     }
 
     /// Each process checks the regions of the next one: another than it worked on, where there is another.
-    fn check(&self, rank: usize) -> Outcome<()> {
+    fn check(&self, rank: usize, halt: &Halt) -> Outcome<()> {
         let expected = Expected {
             run: self.number,
             layout: &self.layout,
@@ -172,26 +160,26 @@ impl Run<'_> {
             let region = self.layout.region(next, thread);
             let path = self.target.path(region.place);
             let file = File::open(&path).doing("open", &path)?;
-            expected.check(region, &path, &file)?;
+            expected.check(region, &path, &file, halt)?;
         }
         Ok(())
     }
 }
 
-fn said(done: Vec<Outcome<Done>>, seconds: f64, system: f64) -> Outcome<Said> {
-    let done: Vec<Done> = done.into_iter().collect::<Outcome<_>>()?;
-    let bytes: u64 = done.iter().map(|each| each.bytes).sum();
-    let each: Vec<Packed> = done.iter().map(|each| each.latencies.pack()).collect();
-    Ok(Said {
+fn said(mine: &Together<Done>) -> Said {
+    let done = || mine.done.iter().map(|(_, done, _)| done);
+    let bytes: u64 = done().map(|each| each.bytes).sum();
+    let each: Vec<Packed> = done().map(|each| each.latencies.pack()).collect();
+    Said {
         node: Node {
             host: rustix::system::uname()
                 .nodename()
                 .to_string_lossy()
                 .into_owned(),
             megabytes: bytes as f64 / MB,
-            seconds,
-            system_percent: 100.0 * system / seconds,
+            seconds: mine.seconds,
+            system_percent: 100.0 * mine.system / mine.seconds,
         },
         latencies: together(&each).pack(),
-    })
+    }
 }

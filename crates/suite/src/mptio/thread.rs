@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::sync::Barrier;
 
 use super::content::{self, Writer, visits};
 use super::regions::Region;
 use super::tests::Test;
 use crate::chance::mix_all;
+use crate::halt::Halt;
 use crate::latency::{Histogram, Laps};
 use crate::memory::Buffer;
 use crate::trouble::{Doing, Outcome};
@@ -38,21 +38,22 @@ pub struct Done {
 }
 
 impl Work {
-    /// Gets ready, waits until all are, works.
-    pub fn run(&self, ready: &Barrier, start: &Barrier) -> Outcome<Done> {
+    /// What it needs before it can start: memory for a record, with data.
+    pub fn buffer(&self) -> Buffer {
         let mut buffer = Buffer::zeroed(self.record as usize);
         content::fill_at_random(&mut buffer, self.run, self.writer.rank, self.writer.thread);
-        ready.wait();
-        start.wait();
+        buffer
+    }
+
+    pub fn run(&self, mut buffer: Buffer, halt: &Halt) -> Outcome<Done> {
         let mut file = self.open().doing("open", &self.path)?;
         let latencies = match self.writer.test {
-            Test::SeqWrite => self.write_in_order(&mut file, &mut buffer),
-            Test::ReadModifyWrite => self.modify(&mut file, &mut buffer),
-            Test::RandomWrite => self.write_at_random(&mut file, &mut buffer),
-            Test::SeqRead => self.read_in_order(&mut file, &mut buffer),
-            Test::RandomRead => self.read_at_random(&mut file, &mut buffer),
-        };
-        let latencies = latencies.doing(self.verb(), &self.path)?;
+            Test::SeqWrite => self.write_in_order(&mut file, &mut buffer, halt),
+            Test::ReadModifyWrite => self.modify(&mut file, &mut buffer, halt),
+            Test::RandomWrite => self.write_at_random(&mut file, &mut buffer, halt),
+            Test::SeqRead => self.read_in_order(&mut file, &mut buffer, halt),
+            Test::RandomRead => self.read_at_random(&mut file, &mut buffer, halt),
+        }?;
         if self.sync && self.writer.test.writes() {
             file.sync_all().doing("sync", &self.path)?;
         }
@@ -61,14 +62,6 @@ impl Work {
             bytes: operations * self.record * self.writer.test.moves(),
             latencies,
         })
-    }
-
-    fn verb(&self) -> &'static str {
-        if self.writer.test.writes() {
-            "write"
-        } else {
-            "read"
-        }
     }
 
     fn open(&self) -> std::io::Result<File> {
@@ -85,6 +78,11 @@ impl Work {
 
     fn offset(&self, index: u64) -> u64 {
         self.region.offset + index * self.record
+    }
+
+    fn go_to(&self, offset: u64, file: &mut File) -> Outcome<()> {
+        let gone = file.seek(SeekFrom::Start(offset));
+        gone.doing("seek in", &self.path).map(drop)
     }
 
     /// Puts into the buffer what shall lie at the offset.
@@ -105,62 +103,77 @@ impl Work {
         mix_all(&[self.run, rank as u64, thread as u64, test as u64])
     }
 
-    fn write_in_order(&self, file: &mut File, buffer: &mut [u8]) -> std::io::Result<Histogram> {
-        file.seek(SeekFrom::Start(self.region.offset))?;
-        let mut laps = Laps::start();
+    fn write_in_order(
+        &self,
+        file: &mut File,
+        buffer: &mut [u8],
+        halt: &Halt,
+    ) -> Outcome<Histogram> {
+        self.go_to(self.region.offset, file)?;
+        let mut laps = Laps::start(halt);
         for index in 0..self.records {
             self.make(buffer, self.offset(index));
-            file.write_all(buffer)?;
-            laps.lap();
+            file.write_all(buffer).doing("write", &self.path)?;
+            laps.lap()?;
         }
         Ok(laps.histogram)
     }
 
-    fn write_at_random(&self, file: &mut File, buffer: &mut [u8]) -> std::io::Result<Histogram> {
+    fn write_at_random(
+        &self,
+        file: &mut File,
+        buffer: &mut [u8],
+        halt: &Halt,
+    ) -> Outcome<Histogram> {
         let visited = visits(self.run, self.writer, self.records);
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         for index in visited.take(self.random as usize) {
             self.make(buffer, self.offset(index));
-            file.seek(SeekFrom::Start(self.offset(index)))?;
-            file.write_all(buffer)?;
-            laps.lap();
+            self.go_to(self.offset(index), file)?;
+            file.write_all(buffer).doing("write", &self.path)?;
+            laps.lap()?;
         }
         Ok(laps.histogram)
     }
 
     /// Reads the next record, modifies a word, goes back to its beginning and rewrites it.
-    fn modify(&self, file: &mut File, buffer: &mut [u8]) -> std::io::Result<Histogram> {
-        file.seek(SeekFrom::Start(self.region.offset))?;
-        let mut laps = Laps::start();
+    fn modify(&self, file: &mut File, buffer: &mut [u8], halt: &Halt) -> Outcome<Histogram> {
+        self.go_to(self.region.offset, file)?;
+        let mut laps = Laps::start(halt);
         for index in 0..self.records {
             let offset = self.offset(index);
-            file.read_exact(buffer)?;
+            file.read_exact(buffer).doing("read", &self.path)?;
             self.words()
                 .fill(&mut buffer[..first_word(offset, self.record)], offset);
-            file.seek(SeekFrom::Start(offset))?;
-            file.write_all(buffer)?;
-            laps.lap();
+            self.go_to(offset, file)?;
+            file.write_all(buffer).doing("write", &self.path)?;
+            laps.lap()?;
         }
         Ok(laps.histogram)
     }
 
-    fn read_in_order(&self, file: &mut File, buffer: &mut [u8]) -> std::io::Result<Histogram> {
-        file.seek(SeekFrom::Start(self.region.offset))?;
-        let mut laps = Laps::start();
+    fn read_in_order(&self, file: &mut File, buffer: &mut [u8], halt: &Halt) -> Outcome<Histogram> {
+        self.go_to(self.region.offset, file)?;
+        let mut laps = Laps::start(halt);
         for _ in 0..self.records {
-            file.read_exact(buffer)?;
-            laps.lap();
+            file.read_exact(buffer).doing("read", &self.path)?;
+            laps.lap()?;
         }
         Ok(laps.histogram)
     }
 
-    fn read_at_random(&self, file: &mut File, buffer: &mut [u8]) -> std::io::Result<Histogram> {
+    fn read_at_random(
+        &self,
+        file: &mut File,
+        buffer: &mut [u8],
+        halt: &Halt,
+    ) -> Outcome<Histogram> {
         let visited = visits(self.run, self.writer, self.records);
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         for index in visited.take(self.random as usize) {
-            file.seek(SeekFrom::Start(self.offset(index)))?;
-            file.read_exact(buffer)?;
-            laps.lap();
+            self.go_to(self.offset(index), file)?;
+            file.read_exact(buffer).doing("read", &self.path)?;
+            laps.lap()?;
         }
         Ok(laps.histogram)
     }

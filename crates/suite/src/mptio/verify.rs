@@ -7,6 +7,7 @@ use std::path::Path;
 use super::content::{Writer, visits, words};
 use super::regions::{Layout, Place, Region};
 use super::tests::Test;
+use crate::halt::Halt;
 use crate::memory::Buffer;
 use crate::trouble::{Doing, Outcome, Trouble};
 use crate::words::{first_word, hex};
@@ -98,7 +99,7 @@ impl Expected<'_> {
     }
 
     /// Reads a region and compares every word.
-    pub fn check(&self, region: Region, path: &Path, file: &File) -> Outcome<()> {
+    pub fn check(&self, region: Region, path: &Path, file: &File, halt: &Halt) -> Outcome<()> {
         let size = self.layout.record();
         let mut found = Buffer::zeroed(size as usize);
         let mut expected = vec![0; size as usize];
@@ -122,6 +123,7 @@ impl Expected<'_> {
             if *found != *expected {
                 self.compare(region.place, path, offset, &found, record)?;
             }
+            halt.check()?;
         }
         Ok(())
     }
@@ -277,7 +279,12 @@ mod tests {
         }
         change(&file);
         expected
-            .check(layout.region(0, 0), Path::new("file"), &file)
+            .check(
+                layout.region(0, 0),
+                Path::new("file"),
+                &file,
+                &Halt::default(),
+            )
             .map_err(|trouble| trouble.to_string())
     }
 

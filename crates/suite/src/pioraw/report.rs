@@ -65,9 +65,14 @@ impl Measured for Report {
     const PROGRAM: &'static str = "pioraw";
 
     fn figures(&self) -> Vec<Figure> {
-        self.steps()
-            .map(|(name, step)| Figure::rate(&name, "MB/s", step.rate(), step.rates()))
-            .collect()
+        let steps = self.turns.iter().flat_map(|turn| {
+            let named = turn.steps().into_iter();
+            named.map(|(name, step)| (turn.block_bytes, name, step))
+        });
+        let figure = |(block, name, step): (u64, &str, &Step)| {
+            Figure::rate(name, "MB/s", step.rate(), step.rates()).at("block", Size(block))
+        };
+        steps.map(figure).collect()
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::args::Pioraw;
 use super::report::{Report, Turn};
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
 use crate::procs::Procs;
@@ -32,10 +33,12 @@ pub fn run(asked: &Pioraw, procs: &mut Procs) -> Outcome<()> {
         let length = block.0 as usize;
         let checked = asked.setting.check;
         let pen = |worker| Ok(Pen::new(ground.run, on.origin(worker), length, checked));
-        let wrote = step::take(procs, workers, pen, |worker, pen| on.write(worker, pen))?;
+        let wrote = step::take(procs, workers, pen, |worker, pen, halt| {
+            on.write(worker, pen, halt)
+        })?;
         let buffer = |_| Ok(Buffer::zeroed(length));
-        let read = step::take(procs, workers, buffer, |worker, buffer| {
-            on.read(worker, buffer)
+        let read = step::take(procs, workers, buffer, |worker, buffer, halt| {
+            on.read(worker, buffer, halt)
         })?;
         let turn = wrote
             .zip(read)
@@ -77,7 +80,7 @@ impl On<'_> {
     }
 
     /// At least one block, whatever the time.
-    fn write(&self, worker: usize, mut pen: Pen) -> Outcome<Work> {
+    fn write(&self, worker: usize, mut pen: Pen, halt: &Halt) -> Outcome<Work> {
         let path = self.path(worker);
         let mut options = File::options();
         let options = options.write(true).create(true).truncate(true);
@@ -86,12 +89,12 @@ impl On<'_> {
             .open(&path)
             .doing("open", &path)?;
         let blocks = self.asked.size.0 / self.block;
-        let (end, mut laps, mut moved) = (self.end(), Laps::start(), 0);
+        let (end, mut laps, mut moved) = (self.end(), Laps::start(halt), 0);
         loop {
             let offset = moved % blocks * self.block;
             let bytes = pen.record(offset, self.block as usize);
             file.write_all_at(bytes, offset).doing("write", &path)?;
-            laps.lap();
+            laps.lap()?;
             moved += 1;
             if Instant::now() >= end {
                 break;
@@ -105,7 +108,7 @@ impl On<'_> {
         })
     }
 
-    fn read(&self, worker: usize, mut buffer: Buffer) -> Outcome<Work> {
+    fn read(&self, worker: usize, mut buffer: Buffer, halt: &Halt) -> Outcome<Work> {
         let path = self.path(worker);
         let mut options = File::options();
         let options = options.read(true).custom_flags(self.flags());
@@ -117,7 +120,7 @@ impl On<'_> {
         });
         let mut judge = Judge::new(self.ground.run, before.into_iter().collect());
         let blocks = self.written.load(Ordering::Relaxed);
-        let (end, mut laps, mut moved) = (self.end(), Laps::start(), 0);
+        let (end, mut laps, mut moved) = (self.end(), Laps::start(halt), 0);
         loop {
             let offset = moved % blocks * self.block;
             file.read_exact_at(&mut buffer, offset)
@@ -125,7 +128,7 @@ impl On<'_> {
             if self.asked.setting.check {
                 judge.compare(&path, offset, &buffer, self.origin(worker))?;
             }
-            laps.lap();
+            laps.lap()?;
             moved += 1;
             if Instant::now() >= end {
                 break;

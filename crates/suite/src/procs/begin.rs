@@ -54,6 +54,9 @@ pub fn begin(np: Option<usize>, otherwise: usize) -> Outcome<Begun> {
 /// A process that a signal ends removes what its run made.
 fn clean_up_when_ended() {
     signals::on_ending(|signal| {
+        for said in leftovers::undo() {
+            eprintln!("{said}");
+        }
         leftovers::remove();
         std::process::exit(128 + signal);
     });

@@ -18,9 +18,11 @@ pub enum Kind {
     Forget,
     /// The answer to each of the first four.
     Go,
+    /// One process has met trouble: to the hub, and from it to all others.
+    Alarm,
 }
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind::Barrier,
     Kind::Broadcast,
     Kind::Gather,
@@ -28,6 +30,7 @@ const KINDS: [Kind; 7] = [
     Kind::Remember,
     Kind::Forget,
     Kind::Go,
+    Kind::Alarm,
 ];
 
 /// No message of ours comes near; a length above it is no message of ours.

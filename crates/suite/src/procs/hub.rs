@@ -15,11 +15,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::frame::{self, Kind};
 use super::local::PLACE;
-use crate::trouble::{Outcome, Trouble};
+use crate::trouble::{HUNG, Outcome, Trouble};
 use crate::{leftovers, signals};
 
 /// How long a process may take to end after it was asked to: time enough to remove what it made.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The same for one that was killed, or has nothing left to do.
+const LAST: Duration = Duration::from_secs(2);
 
 struct Process {
     child: Child,
@@ -48,11 +51,19 @@ pub fn run(size: usize) -> Outcome<u8> {
     };
     let ended = hub.start(size).and_then(|()| hub.serve());
     match ended {
-        Ok(code) => hub.wait_for_all().map(|()| code),
+        Ok(code) => {
+            hub.wait_for_all(code);
+            Ok(code)
+        }
         Err(trouble) => {
-            hub.end_all();
-            for left in leftovers::remove() {
-                eprintln!("{left}");
+            if hub.end_all() {
+                for left in leftovers::remove() {
+                    eprintln!("{left}");
+                }
+            } else {
+                for path in leftovers::leave() {
+                    eprintln!("{} is left there", path.display());
+                }
             }
             Err(trouble)
         }
@@ -126,9 +137,20 @@ impl Hub {
                 assert!(process.called.is_none(), "a process waits for its answer");
                 process.called = Some((kind, bytes));
             }
+            Kind::Alarm => self.alarm(rank),
             Kind::Go => unreachable!("only the hub says Go"),
         }
         Ok(())
+    }
+
+    /// Passes on that this process has met trouble.
+    fn alarm(&mut self, rank: usize) {
+        for (other, process) in self.processes.iter_mut().enumerate() {
+            if other != rank {
+                // One that is gone is noticed when it is listened to.
+                let _ = frame::send(&mut process.socket, Kind::Alarm, &[]);
+            }
+        }
     }
 
     /// All have called. The exit code, if it was their last call.
@@ -157,31 +179,52 @@ impl Hub {
         Ok(code)
     }
 
-    fn wait_for_all(&mut self) -> Outcome<()> {
-        for process in &mut self.processes {
-            let ended = process.child.wait();
-            ended.map_err(|error| Trouble::met(format!("waiting for a process: {error}")))?;
+    /// All have said that they end now. One of which a call hangs cannot.
+    fn wait_for_all(&mut self, code: u8) {
+        let until = Instant::now() + if code == HUNG { LAST } else { PATIENCE };
+        for (rank, process) in self.processes.iter_mut().enumerate() {
+            end(rank, &mut process.child, until);
         }
-        Ok(())
     }
 
-    /// Asks all that live to end, and sees to it.
-    fn end_all(&mut self) {
+    /// Asks all that live to end, and sees to it. Whether they have.
+    fn end_all(&mut self) -> bool {
         for process in &mut self.processes {
             signal(&process.child, Signal::TERM);
         }
         let until = Instant::now() + PATIENCE;
-        for process in &mut self.processes {
-            while matches!(process.child.try_wait(), Ok(None)) {
-                if Instant::now() > until {
-                    signal(&process.child, Signal::KILL);
-                    let _ = process.child.wait();
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
+        let mut all = true;
+        for (rank, process) in self.processes.iter_mut().enumerate() {
+            all &= end(rank, &mut process.child, until);
         }
+        all
     }
+}
+
+/// Whether the process ended until then, or when it was killed: a call that hangs in the kernel may keep it.
+fn end(rank: usize, child: &mut Child, until: Instant) -> bool {
+    if ended_until(child, until) {
+        return true;
+    }
+    signal(child, Signal::KILL);
+    let ended = ended_until(child, Instant::now() + LAST);
+    if !ended {
+        eprintln!(
+            "process {rank} (id {}) was killed and does not end: it will when its call comes back from the kernel",
+            child.id()
+        );
+    }
+    ended
+}
+
+fn ended_until(child: &mut Child, until: Instant) -> bool {
+    while matches!(child.try_wait(), Ok(None)) {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
 }
 
 fn signal(child: &Child, signal: Signal) {
@@ -207,8 +250,10 @@ fn start(rank: usize, size: usize) -> io::Result<Process> {
 
 /// The process closed its socket without having finished.
 fn gone(rank: usize, child: &mut Child) -> Trouble {
-    let how = match child.wait() {
-        Ok(status) => show(status),
+    ended_until(child, Instant::now() + PATIENCE);
+    let how = match child.try_wait() {
+        Ok(Some(status)) => show(status),
+        Ok(None) => "does not answer any more".into(),
         Err(error) => error.to_string(),
     };
     Trouble::met(format!(

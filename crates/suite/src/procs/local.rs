@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::frame::{self, Kind};
@@ -49,9 +51,13 @@ impl Local {
 
     fn ask(&mut self, kind: Kind, bytes: &[u8]) -> Outcome<Vec<u8>> {
         self.tell(kind, bytes)?;
-        match frame::receive(&mut self.hub).map_err(lost)? {
-            (Kind::Go, bytes) => Ok(bytes),
-            (other, _) => unreachable!("the hub answers Go, and not {other:?}"),
+        loop {
+            match frame::receive(&mut self.hub).map_err(lost)? {
+                (Kind::Go, bytes) => return Ok(bytes),
+                // Who waits for the others has nothing left to stop, and hears in the end what it was.
+                (Kind::Alarm, _) => {}
+                (other, _) => unreachable!("the hub answers Go, and not {other:?}"),
+            }
         }
     }
 }
@@ -82,6 +88,27 @@ impl Seam for Local {
         Ok(Some(
             frame::split(&all).expect("the hub joins whole pieces"),
         ))
+    }
+
+    fn alarm(&mut self) -> Outcome<()> {
+        self.tell(Kind::Alarm, &[])
+    }
+
+    fn alarmed(&mut self) -> Outcome<bool> {
+        let mut hub = [PollFd::new(&self.hub, PollFlags::IN)];
+        let news = loop {
+            match poll(&mut hub, Some(&Timespec::default())) {
+                Err(Errno::INTR) => {}
+                news => break news.map_err(|error| lost(error.into()))?,
+            }
+        };
+        if news == 0 {
+            return Ok(false);
+        }
+        match frame::receive(&mut self.hub).map_err(lost)? {
+            (Kind::Alarm, _) => Ok(true),
+            (other, _) => unreachable!("nothing was asked that {other:?} would answer"),
+        }
     }
 
     fn remember(&mut self, path: &Path) -> Outcome<()> {

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::leftovers;
-use crate::trouble::{Outcome, Trouble};
+use crate::trouble::{Outcome, Trouble, first_own};
 pub use begin::{Begun, begin, started_as};
 
 /// How processes reach each other. Every process calls the same functions in the same order.
@@ -31,6 +31,10 @@ trait Seam {
     fn broadcast(&mut self, bytes: Vec<u8>) -> Outcome<Vec<u8>>;
     /// Process 0 gets what each gave, by rank.
     fn gather(&mut self, bytes: Vec<u8>) -> Outcome<Option<Vec<Vec<u8>>>>;
+    /// Tells all others that this process has met trouble in the middle of its work. After that the run ends everywhere.
+    fn alarm(&mut self) -> Outcome<()>;
+    /// Whether another process has told so. Does not wait.
+    fn alarmed(&mut self) -> Outcome<bool>;
     /// Whoever outlives this process shall remove the path.
     fn remember(&mut self, path: &Path) -> Outcome<()>;
     /// Nothing is left to be removed.
@@ -101,18 +105,24 @@ impl Procs {
     /// Whether a step worked everywhere: all processes go on, or all end with the trouble of the first that had one.
     pub fn agree<T>(&mut self, mine: Outcome<T>) -> Outcome<T> {
         let trouble = mine.as_ref().err().cloned();
-        let first = self
-            .share(&trouble)?
-            .into_iter()
-            .enumerate()
-            .find_map(|(rank, trouble)| Some((rank, trouble?)));
-        match (first, mine) {
-            (None, mine) => mine,
-            (Some((rank, trouble)), _) if self.size() > 1 => {
-                Err(trouble.at(format_args!("process {rank}")))
-            }
-            (Some((_, trouble)), _) => Err(trouble),
-        }
+        let all = self.share(&trouble)?;
+        let alone = all.len() == 1;
+        let named = |(rank, trouble): (usize, Option<Trouble>)| match trouble {
+            None => Ok(()),
+            Some(trouble) if alone => Err(trouble),
+            Some(trouble) => Err(trouble.at(format_args!("process {rank}"))),
+        };
+        first_own(all.into_iter().enumerate().map(named))?;
+        mine
+    }
+
+    /// Tells all others that this process has met trouble: see [`crate::team`].
+    pub(crate) fn alarm(&mut self) -> Outcome<()> {
+        self.seam.alarm()
+    }
+
+    pub(crate) fn alarmed(&mut self) -> Outcome<bool> {
+        self.seam.alarmed()
     }
 
     /// A step that process 0 takes for all.

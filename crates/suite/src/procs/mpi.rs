@@ -2,18 +2,27 @@
 
 use std::path::Path;
 
+use mpi::Tag;
 use mpi::Threading;
 use mpi::collective::CommunicatorCollectives;
 use mpi::datatype::PartitionMut;
 use mpi::environment::Universe;
+use mpi::point_to_point::{Destination, Source, Status};
 use mpi::topology::{Communicator, SimpleCommunicator};
 use mpi::traits::Root;
 
 use super::{Procs, Seam};
 use crate::trouble::{Outcome, Trouble};
 
+/// Of the only messages that are not collective: a process has met trouble.
+const ALARM: Tag = 1;
+
 struct Mpi {
     world: SimpleCommunicator,
+    /// Whether this process has told the others of its trouble.
+    told: bool,
+    /// How many others it has heard of theirs.
+    heard: usize,
     /// MPI ends when this is dropped.
     universe: Option<Universe>,
 }
@@ -25,7 +34,20 @@ pub fn join() -> Outcome<Procs> {
     };
     let world = universe.world();
     let universe = Some(universe);
-    Ok(Procs::new(Mpi { world, universe }))
+    Ok(Procs::new(Mpi {
+        world,
+        told: false,
+        heard: 0,
+        universe,
+    }))
+}
+
+impl Mpi {
+    fn hear(&mut self) {
+        let anybody = self.world.any_process();
+        let (_, _): (u8, Status) = anybody.receive_with_tag(ALARM);
+        self.heard += 1;
+    }
 }
 
 impl Seam for Mpi {
@@ -81,6 +103,24 @@ impl Seam for Mpi {
         ))
     }
 
+    // A byte is sent without waiting for the one who receives it, so that two who tell each other do not wait for ever.
+    fn alarm(&mut self) -> Outcome<()> {
+        self.told = true;
+        for rank in (0..self.size()).filter(|rank| *rank != self.rank()) {
+            let process = self.world.process_at_rank(rank as i32);
+            process.send_with_tag(&1u8, ALARM);
+        }
+        Ok(())
+    }
+
+    fn alarmed(&mut self) -> Outcome<bool> {
+        let anybody = self.world.any_process();
+        if anybody.immediate_probe_with_tag(ALARM).is_some() {
+            self.hear();
+        }
+        Ok(self.heard > 0)
+    }
+
     // mpirun ends the others with a signal, and each of them knows the paths itself.
     fn remember(&mut self, _path: &Path) -> Outcome<()> {
         Ok(())
@@ -91,7 +131,14 @@ impl Seam for Mpi {
     }
 
     fn finish(&mut self, _code: u8) -> Outcome<()> {
-        self.world.barrier();
+        // MPI may not end before every message is received.
+        let mut all = vec![0u8; self.size()];
+        self.world
+            .all_gather_into(&u8::from(self.told), &mut all[..]);
+        let told = all.iter().filter(|told| **told > 0).count();
+        for _ in self.heard..told - usize::from(self.told) {
+            self.hear();
+        }
         self.universe = None;
         Ok(())
     }

@@ -123,12 +123,16 @@ mod tests {
         );
         let np = [("np", "5")];
         assert_eq!(
-            value("gupfs-table-b3", "gfs (tcp-hi)", "Seq_Read", "64", &np),
+            value("gupfs-table-b3", "gfs (tcp-hi)", "Read", "64K", &np),
             1255.47
         );
         assert_eq!(
             value("storage-tests-2005", "Lustre, DDN", "Seq_Read", "", &[]),
             780.0
+        );
+        assert_eq!(
+            value("storage-tests-2005", "Panasas × 2", "Influx", "", &[]),
+            380.0
         );
         assert_eq!(value("llnl-milestone", "uBGL", "Seq_Read", "", &[]), 1268.0);
     }

@@ -60,6 +60,9 @@ impl Axis {
             "record" => "record size",
             "size" => "file size",
             "readers" => "readers",
+            "threads" => "threads",
+            "block" => "block size",
+            "filled" => "percent filled",
             "writers" => "writers",
             _ => return self.name.clone(),
         };
@@ -106,18 +109,19 @@ impl<'a> Panel<'a> {
         panels
     }
 
-    /// The same for one value of the second axis.
-    pub fn slice(&self, value: &str) -> Panel<'a> {
-        let second = &self.axes[1].name;
+    /// The same for one value of one of two axes: a panel over the other.
+    pub fn slice(&self, axis: &Axis, value: &str) -> Panel<'a> {
+        let name = &axis.name;
         let mut fixed = self.fixed.clone();
-        fixed.insert(second.clone(), value.into());
-        let here = |one: &&&Series| one.setting.get(second).is_some_and(|found| found == value);
+        fixed.insert(name.clone(), value.into());
+        let here = |one: &&&Series| one.setting.get(name).is_some_and(|found| found == value);
+        let others = self.axes.iter().filter(|other| other.name != *name);
         Panel {
             figure: self.figure,
             unit: self.unit,
             better: self.better,
             fixed,
-            axes: self.axes[..1].to_vec(),
+            axes: others.cloned().collect(),
             series: self.series.iter().filter(here).copied().collect(),
         }
     }
@@ -201,9 +205,14 @@ mod tests {
         assert_eq!(panels[0].axes[0].values, ["2", "4", "16"]);
         assert_eq!(panels[0].axes[1].values, ["512", "4K", "64K", "1M"]);
         assert_eq!(show(&panels[1].fixed), "kind=y");
-        let slice = panels[0].slice("64K");
+        let [np, record] = panels[0].axes.as_slice() else {
+            panic!("two axes")
+        };
+        let slice = panels[0].slice(record, "64K");
         assert_eq!((slice.axes.len(), slice.series.len()), (1, 3));
         assert!(slice.at("t", &["16"]).is_some());
         assert!(slice.at("t", &["3"]).is_none());
+        let slice = panels[0].slice(np, "4");
+        assert_eq!((&slice.axes[0], slice.series.len()), (record, 4));
     }
 }

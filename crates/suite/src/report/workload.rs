@@ -116,13 +116,16 @@ fn swept_plots(book: &Book, workload: &str, panel: &Panel, tables: &[Table]) -> 
         [axis] => vec![group_plot(book, workload, panel, axis)],
         [first, second] => {
             let mut plots = vec![heat_plot(book, workload, panel, first, second)];
-            let slices = second.values.iter().map(|value| panel.slice(value));
-            let overlaid = |slice: &Panel| {
-                let mut tables = tables.iter();
-                tables.any(|table| beside(slice, first, table).next().is_some())
-            };
-            let slices = slices.filter(|slice| first.is_numeric() && overlaid(slice));
-            plots.extend(slices.map(|slice| curve_plot(book, workload, &slice, first, tables)));
+            // Curves, where something was published that has the same variable.
+            for (along, across) in [(first, second), (second, first)] {
+                let slices = across.values.iter().map(|value| panel.slice(across, value));
+                let overlaid = |slice: &Panel| {
+                    let mut tables = tables.iter();
+                    tables.any(|table| beside(slice, along, table).next().is_some())
+                };
+                let slices = slices.filter(|slice| along.is_numeric() && overlaid(slice));
+                plots.extend(slices.map(|slice| curve_plot(book, workload, &slice, along, tables)));
+            }
             plots
         }
         _ => unreachable!("a panel has at most two axes"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Ran, spread::Spread};
 use crate::figure::Better;
 
-/// Values of the variables that a plan sweeps, by name.
+/// Values of the variables that a plan sweeps, and of those that a program itself does, by name.
 pub type Setting = BTreeMap<String, String>;
 
 /// One figure of one workload in one setting on one target.
@@ -29,16 +29,18 @@ impl Series {
         let mut all: Vec<Series> = Vec::new();
         for run in runs {
             for figure in &run.figures {
+                let mut setting = run.setting.clone();
+                setting.extend(figure.at.clone());
                 let at = all.iter().position(|series| {
                     series.workload == run.workload
-                        && series.setting == run.setting
+                        && series.setting == setting
                         && series.figure == figure.name
                         && series.target == run.target
                 });
                 let at = at.unwrap_or_else(|| {
                     all.push(Series {
                         workload: run.workload.clone(),
-                        setting: run.setting.clone(),
+                        setting,
                         figure: figure.name.clone(),
                         target: run.target.clone(),
                         unit: figure.unit.clone(),
@@ -76,4 +78,30 @@ pub fn show(setting: &Setting) -> String {
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     pairs.join(" ")
+}
+
+#[test]
+fn what_a_program_varies_is_part_of_the_setting() {
+    use super::lines::Cache;
+    use crate::figure::Figure;
+    let figures =
+        ["64K", "1M"].map(|record| Figure::rate("Write", "MB/s", 1.0, []).at("record", record));
+    let run = Ran {
+        workload: "w".into(),
+        target: "t".into(),
+        setting: [("np".into(), "4".into())].into(),
+        repetition: 1,
+        program: "streams".into(),
+        program_version: String::new(),
+        command: Vec::new(),
+        date: String::new(),
+        seconds: 1.0,
+        cache: Cache::Kept,
+        touched_mb: 0,
+        figures: figures.to_vec(),
+    };
+    let all = Series::all(&[run.clone(), run]);
+    let shown: Vec<_> = all.iter().map(|one| show(&one.setting)).collect();
+    assert_eq!(shown, ["np=4 record=64K", "np=4 record=1M"]);
+    assert!(all.iter().all(|one| one.values.len() == 2));
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::super::args::Baseline;
 use super::super::orders::{Answer, Disk, Order, Stream};
+use super::super::repeated::Repeated;
 use super::super::site::Place;
 use super::{Lead, measuring, misunderstood, moving};
 use crate::results::Way;
@@ -27,29 +28,37 @@ pub struct OneDisk {
 pub struct Point {
     pub streams: u16,
     pub way: Way,
-    /// MB/s.
-    pub rate: f64,
+    #[serde(flatten)]
+    pub rate: Repeated,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Together {
     pub way: Way,
     pub streams: u16,
-    pub rate: f64,
+    #[serde(flatten)]
+    pub rate: Repeated,
 }
 
 impl Disks {
     /// MB/s of all at once.
     pub fn rate(&self, way: Way) -> Option<f64> {
         let found = self.together.iter().find(|found| found.way == way);
-        found.map(|found| found.rate)
+        found.map(|found| found.rate.rate())
     }
 }
 
 impl OneDisk {
-    pub fn rate(&self, streams: u16, way: Way) -> Option<f64> {
+    pub fn rate(&self, streams: u16, way: Way) -> Option<&Repeated> {
         let is = |point: &&Point| point.streams == streams && point.way == way;
-        self.points.iter().find(is).map(|point| point.rate)
+        self.points.iter().find(is).map(|point| &point.rate)
+    }
+
+    /// The best of its points.
+    pub fn best(&self, way: Way) -> Option<&Repeated> {
+        let points = self.points.iter().filter(|point| point.way == way);
+        let rates = points.map(|point| &point.rate);
+        rates.max_by(|a, b| a.rate().total_cmp(&b.rate()))
     }
 }
 
@@ -117,34 +126,47 @@ impl Lead<'_> {
 
     fn measure(&mut self, asked: &Baseline, places: &[Place], seats: &[Seat]) -> Outcome<Disks> {
         let ways = ways(asked);
-        let mut each = Vec::new();
-        for (place, seat) in places.iter().zip(seats) {
-            let mut points = Vec::new();
-            for streams in &asked.disk_streams {
-                for way in ways {
-                    let rate = self.stream(asked, &[*seat], *streams, *way)?;
-                    points.push(Point {
-                        streams: *streams,
-                        way: *way,
-                        rate,
-                    });
+        let empty = asked.disk_streams.iter().flat_map(|streams| {
+            ways.iter().map(|way| Point {
+                streams: *streams,
+                way: *way,
+                rate: Repeated::default(),
+            })
+        });
+        let empty: Vec<Point> = empty.collect();
+        let disk = |place: &Place| OneDisk {
+            place: place.to_string(),
+            points: empty.clone(),
+        };
+        let mut each: Vec<OneDisk> = places.iter().map(disk).collect();
+        // In turns: what changes meanwhile is in the spread of all points, and not in the difference of two.
+        for _ in 0..asked.repeat {
+            for (disk, seat) in each.iter_mut().zip(seats) {
+                for point in &mut disk.points {
+                    let rate = self.stream(asked, &[*seat], point.streams, point.way)?;
+                    point.rate.add(rate);
                 }
             }
-            let place = place.to_string();
-            each.push(OneDisk { place, points });
         }
-        let mut together = Vec::new();
-        for way in ways {
-            let (streams, sum) = best(&each, &asked.disk_streams, *way);
-            let rate = match places.len() {
-                1 => sum,
-                _ => self.stream(asked, seats, streams, *way)?,
-            };
-            together.push(Together {
+        let best = ways.iter().map(|way| {
+            let (streams, rate) = best(&each, &asked.disk_streams, *way);
+            Together {
                 way: *way,
                 streams,
                 rate,
-            });
+            }
+        });
+        let mut together: Vec<Together> = best.collect();
+        if places.len() > 1 {
+            together
+                .iter_mut()
+                .for_each(|all| all.rate = Repeated::default());
+            for _ in 0..asked.repeat {
+                for all in &mut together {
+                    let rate = self.stream(asked, seats, all.streams, all.way)?;
+                    all.rate.add(rate);
+                }
+            }
         }
         Ok(Disks { each, together })
     }
@@ -213,14 +235,16 @@ fn ways(asked: &Baseline) -> &'static [Way] {
 }
 
 /// The number of streams with the greatest sum, and that.
-fn best(each: &[OneDisk], streams: &[u16], way: Way) -> (u16, f64) {
-    let sum = |streams: u16| -> f64 {
+fn best(each: &[OneDisk], streams: &[u16], way: Way) -> (u16, Repeated) {
+    let sum = |streams: u16| {
         let rates = each.iter().filter_map(|disk| disk.rate(streams, way));
-        rates.sum()
+        Repeated::sum(rates)
     };
     let all = streams.iter().map(|streams| (*streams, sum(*streams)));
-    all.fold(
-        (1, 0.0),
-        |best, new| if new.1 > best.1 { new } else { best },
-    )
+    all.fold((1, Repeated::default()), |best, new| {
+        match new.1.rate() > best.1.rate() {
+            true => new,
+            false => best,
+        }
+    })
 }

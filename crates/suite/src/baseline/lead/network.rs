@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::super::args::Baseline;
 use super::super::orders::{Answer, Flow, Link, Order};
+use super::super::repeated::Repeated;
 use super::{Lead, SOON, measuring, misunderstood};
 use crate::results::Way;
 use crate::trouble::{Doing, Outcome};
@@ -30,8 +31,8 @@ pub struct Point {
     pub message: u64,
     /// A client writes to the server, or reads from it.
     pub way: Way,
-    /// MB/s.
-    pub rate: f64,
+    #[serde(flatten)]
+    pub rate: Repeated,
 }
 
 /// All pairs at once, with what was best for each alone.
@@ -40,8 +41,9 @@ pub struct Together {
     pub way: Way,
     pub streams: u16,
     pub message: u64,
-    pub rate: f64,
-    /// By pair.
+    #[serde(flatten)]
+    pub rate: Repeated,
+    /// By pair, when the sum was nearest to its median.
     pub each: Vec<f64>,
 }
 
@@ -51,14 +53,21 @@ type Load = (u16, u64);
 impl Network {
     pub fn rate(&self, way: Way) -> Option<f64> {
         let found = self.together.iter().find(|found| found.way == way);
-        found.map(|found| found.rate)
+        found.map(|found| found.rate.rate())
     }
 }
 
 impl Pair {
-    pub fn rate(&self, load: Load, way: Way) -> f64 {
+    pub fn rate(&self, load: Load, way: Way) -> Option<&Repeated> {
         let is = |point: &&Point| (point.streams, point.message) == load && point.way == way;
-        self.points.iter().find(is).map_or(0.0, |point| point.rate)
+        self.points.iter().find(is).map(|point| &point.rate)
+    }
+
+    /// The best of its points.
+    pub fn best(&self, way: Way) -> Option<&Repeated> {
+        let points = self.points.iter().filter(|point| point.way == way);
+        let rates = points.map(|point| &point.rate);
+        rates.max_by(|a, b| a.rate().total_cmp(&b.rate()))
     }
 }
 
@@ -66,45 +75,74 @@ impl Lead<'_> {
     pub fn network(&mut self, asked: &Baseline) -> Outcome<Network> {
         let pairs = asked.pairs();
         let loads = loads(asked);
-        let mut measured = Vec::new();
-        for pair in &pairs {
-            let mut points = Vec::new();
-            for load in &loads {
-                for way in [Way::Write, Way::Read] {
-                    let rates = self.flow(asked, &[*pair], *load, way)?;
-                    points.push(Point {
-                        streams: load.0,
-                        message: load.1,
-                        way,
-                        rate: rates.iter().sum(),
-                    });
-                }
-            }
-            measured.push(Pair {
-                client: asked.clients()[pair.0].access.to_string(),
-                server: asked.servers()[pair.1].access.to_string(),
-                points,
-            });
-        }
-        let mut together = Vec::new();
-        for way in [Way::Write, Way::Read] {
-            let (load, sum) = best(&measured, &loads, way);
-            let each = match pairs.len() {
-                1 => vec![sum],
-                _ => self.flow(asked, &pairs, load, way)?,
-            };
-            together.push(Together {
-                way,
+        let empty = loads.iter().flat_map(|load| {
+            [Way::Write, Way::Read].map(|way| Point {
                 streams: load.0,
                 message: load.1,
-                rate: each.iter().sum(),
-                each,
-            });
+                way,
+                rate: Repeated::default(),
+            })
+        });
+        let empty: Vec<Point> = empty.collect();
+        let named = |pair: &(usize, usize)| Pair {
+            client: asked.clients()[pair.0].access.to_string(),
+            server: asked.servers()[pair.1].access.to_string(),
+            points: empty.clone(),
+        };
+        let mut measured: Vec<Pair> = pairs.iter().map(named).collect();
+        // In turns, as with disks.
+        for _ in 0..asked.repeat {
+            for (ends, pair) in pairs.iter().zip(&mut measured) {
+                for point in &mut pair.points {
+                    let load = (point.streams, point.message);
+                    let rates = self.flow(asked, &[*ends], load, point.way)?;
+                    point.rate.add(rates.iter().sum());
+                }
+            }
         }
+        let together = self.all_pairs(asked, &pairs, &measured)?;
         Ok(Network {
             pairs: measured,
             together,
         })
+    }
+
+    /// All pairs at once, with the load that was best for each alone.
+    fn all_pairs(
+        &mut self,
+        asked: &Baseline,
+        pairs: &[(usize, usize)],
+        measured: &[Pair],
+    ) -> Outcome<Vec<Together>> {
+        let best = [Way::Write, Way::Read].map(|way| (way, best(measured, &loads(asked), way)));
+        if pairs.len() == 1 {
+            let alone = best.map(|(way, (load, rate))| Together {
+                way,
+                streams: load.0,
+                message: load.1,
+                each: vec![rate.rate()],
+                rate,
+            });
+            return Ok(alone.into());
+        }
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..asked.repeat {
+            for ((way, (load, _)), times) in best.iter().zip(&mut times) {
+                times.push(self.flow(asked, pairs, *load, *way)?);
+            }
+        }
+        let together = best.into_iter().zip(times);
+        let together = together.map(|((way, (load, _)), mut times)| {
+            let rate: Repeated = times.iter().map(|each| each.iter().sum()).collect();
+            Together {
+                way,
+                streams: load.0,
+                message: load.1,
+                each: rate.middle().map_or(Vec::new(), |time| times.remove(time)),
+                rate,
+            }
+        });
+        Ok(together.collect())
     }
 
     /// MB/s of each of the pairs, all at once. Clients connect, whatever way bytes go then.
@@ -196,13 +234,15 @@ fn loads(asked: &Baseline) -> Vec<Load> {
     asked.streams.iter().flat_map(of).collect()
 }
 
-fn best(pairs: &[Pair], loads: &[Load], way: Way) -> (Load, f64) {
-    let sum = |load: Load| -> f64 { pairs.iter().map(|pair| pair.rate(load, way)).sum() };
+fn best(pairs: &[Pair], loads: &[Load], way: Way) -> (Load, Repeated) {
+    let sum = |load: Load| Repeated::sum(pairs.iter().filter_map(|pair| pair.rate(load, way)));
     let all = loads.iter().map(|load| (*load, sum(*load)));
-    all.fold(
-        (loads[0], 0.0),
-        |best, new| if new.1 > best.1 { new } else { best },
-    )
+    all.fold((loads[0], Repeated::default()), |best, new| {
+        match new.1.rate() > best.1.rate() {
+            true => new,
+            false => best,
+        }
+    })
 }
 
 /// What strangers cannot guess.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::args::Aging;
 use crate::chance::{Dice, mix_all};
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::step::Work;
 use crate::trouble::{Doing, Outcome};
@@ -53,8 +54,8 @@ impl Plot {
     }
 
     /// Writes files until there are so many bytes.
-    pub fn fill(&mut self, to: u64, record: u64) -> Outcome<Work> {
-        let (before, mut laps) = (self.bytes, Laps::start());
+    pub fn fill(&mut self, to: u64, record: u64, halt: &Halt) -> Outcome<Work> {
+        let (before, mut laps) = (self.bytes, Laps::start(halt));
         self.write(to, record, &mut laps)?;
         self.settle()?;
         Ok(Work {
@@ -65,8 +66,8 @@ impl Plot {
     }
 
     /// Removes files at random and writes others, until so many bytes were written.
-    pub fn churn(&mut self, bytes: u64, record: u64) -> Outcome<Work> {
-        let (full, mut written, mut laps) = (self.bytes, 0, Laps::start());
+    pub fn churn(&mut self, bytes: u64, record: u64, halt: &Halt) -> Outcome<Work> {
+        let (full, mut written, mut laps) = (self.bytes, 0, Laps::start(halt));
         while written < bytes {
             let low = full - (full / TURN).max(1).min(bytes - written);
             while self.bytes > low && !self.files.is_empty() {
@@ -103,7 +104,7 @@ impl Plot {
                 file.write_all(piece).doing("write", &path)?;
             }
             drop(file);
-            laps.lap();
+            laps.lap()?;
             self.files.push(Grown { number, bytes });
             self.bytes += bytes;
         }
@@ -170,10 +171,11 @@ mod tests {
             sizes: (asked.least.0, asked.most.0),
         };
         plot.make().unwrap();
-        assert_eq!(plot.fill(100_000, 1000).unwrap().bytes, 100_000);
+        let halt = Halt::default();
+        assert_eq!(plot.fill(100_000, 1000, &halt).unwrap().bytes, 100_000);
         let (before, bytes) = there(&plot.dir);
         assert_eq!((before as u64, bytes), (plot.made, 100_000));
-        let churned = plot.churn(250_000, 1000).unwrap();
+        let churned = plot.churn(250_000, 1000, &halt).unwrap();
         assert!(
             (250_000..260_000).contains(&churned.bytes),
             "{}",
@@ -181,7 +183,7 @@ mod tests {
         );
         assert_eq!(there(&plot.dir), (plot.files.len(), 100_000));
         assert!(plot.made > 2 * before as u64);
-        assert_eq!(plot.churn(0, 1000).unwrap().bytes, 0);
-        assert!(plot.fill(50_000, 1000).unwrap().bytes == 0);
+        assert_eq!(plot.churn(0, 1000, &halt).unwrap().bytes, 0);
+        assert!(plot.fill(50_000, 1000, &halt).unwrap().bytes == 0);
     }
 }

@@ -85,8 +85,7 @@ impl Measured for Report {
         let figures = self.levels.iter().flat_map(|level| {
             let rates = level.rates().into_iter();
             rates.filter_map(|(name, rate)| {
-                let name = format!("{name} {}%", level.percent);
-                Some(Figure::rate(&name, "MB/s", rate?, []))
+                Some(Figure::rate(name, "MB/s", rate?, []).at("filled", level.percent))
             })
         });
         figures.collect()

@@ -10,6 +10,7 @@ use super::args::{Aging, Room};
 use super::plot::Plot;
 use super::report::{Level, Report};
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
 use crate::procs::Procs;
@@ -38,10 +39,10 @@ pub fn run(asked: &Aging, procs: &mut Procs) -> Outcome<()> {
     for percent in &asked.levels {
         let mut level = Level::new(*percent);
         let share = room / workers as u64 * u64::from(*percent) / 100;
-        level.fill = run.all(procs, |plot| plot.fill(share, asked.record.0))?;
+        level.fill = run.all(procs, |plot, halt| plot.fill(share, asked.record.0, halt))?;
         let churn = (share as f64 * asked.churn) as u64;
         if churn > 0 {
-            level.churn = run.all(procs, |plot| plot.churn(churn, asked.record.0))?;
+            level.churn = run.all(procs, |plot, halt| plot.churn(churn, asked.record.0, halt))?;
         }
         run.measure(&mut level, procs)?;
         report.levels.push(level);
@@ -86,12 +87,12 @@ impl Run<'_> {
     fn all(
         &self,
         procs: &mut Procs,
-        does: impl Fn(&mut Plot) -> Outcome<Work> + Sync,
+        does: impl Fn(&mut Plot, &Halt) -> Outcome<Work> + Sync,
     ) -> Outcome<Option<Step>> {
         let ready = |worker| Ok(self.plot(worker));
         // A plot is taken before the start, by its worker's thread.
-        step::take(procs, self.plots.len(), ready, |_, mut plot| {
-            does(&mut plot)
+        step::take(procs, self.plots.len(), ready, |_, mut plot, halt| {
+            does(&mut plot, halt)
         })
     }
 
@@ -113,15 +114,17 @@ impl Run<'_> {
                     self.asked.setting.check,
                 ))
             };
-            let wrote = step::take(procs, workers, ready, |worker, pen| self.write(worker, pen))?;
+            let wrote = step::take(procs, workers, ready, |worker, pen, halt| {
+                self.write(worker, pen, halt)
+            })?;
             let ready = |worker| {
                 let path = self.ground.file(worker);
                 let file = File::open(&path).doing("open", &path)?;
                 fadvise(&file, 0, None, Advice::DontNeed).doing("forget the cache of", &path)?;
                 Ok(Buffer::zeroed(self.asked.record.0 as usize))
             };
-            let read = step::take(procs, workers, ready, |worker, buffer| {
-                self.read(worker, origin(worker), buffer)
+            let read = step::take(procs, workers, ready, |worker, buffer, halt| {
+                self.read(worker, origin(worker), buffer, halt)
             })?;
             let removed = step::dealt(procs, workers).try_for_each(|worker| {
                 let path = self.ground.file(worker);
@@ -139,15 +142,15 @@ impl Run<'_> {
         (0..self.asked.size.0 / record).map(move |index| index * record)
     }
 
-    fn write(&self, worker: usize, mut pen: Pen) -> Outcome<Work> {
+    fn write(&self, worker: usize, mut pen: Pen, halt: &Halt) -> Outcome<Work> {
         let path = self.ground.file(worker);
         let file = File::create_new(&path).doing("make", &path)?;
-        let (mut laps, mut bytes) = (Laps::start(), 0);
+        let (mut laps, mut bytes) = (Laps::start(halt), 0);
         for offset in self.offsets() {
             let record = pen.record(offset, self.asked.record.0 as usize);
             file.write_all_at(record, offset).doing("write", &path)?;
             bytes += self.asked.record.0;
-            laps.lap();
+            laps.lap()?;
         }
         file.sync_all().doing("sync", &path)?;
         Ok(Work {
@@ -157,11 +160,17 @@ impl Run<'_> {
         })
     }
 
-    fn read(&self, worker: usize, origin: Origin, mut buffer: Buffer) -> Outcome<Work> {
+    fn read(
+        &self,
+        worker: usize,
+        origin: Origin,
+        mut buffer: Buffer,
+        halt: &Halt,
+    ) -> Outcome<Work> {
         let path = self.ground.file(worker);
         let file = File::open(&path).doing("open", &path)?;
         let mut judge = Judge::new(self.ground.run, Vec::new());
-        let (mut laps, mut bytes) = (Laps::start(), 0);
+        let (mut laps, mut bytes) = (Laps::start(halt), 0);
         for offset in self.offsets() {
             file.read_exact_at(&mut buffer, offset)
                 .doing("read", &path)?;
@@ -169,7 +178,7 @@ impl Run<'_> {
                 judge.compare(&path, offset, &buffer, origin)?;
             }
             bytes += self.asked.record.0;
-            laps.lap();
+            laps.lap()?;
         }
         Ok(Work {
             bytes,

@@ -9,10 +9,12 @@ use super::args::Apps;
 use super::pattern::{App, Phase, Piece};
 use super::report::{Report, Tested};
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
 use crate::procs::Procs;
 use crate::step::{self, Step, Work};
+use crate::team;
 use crate::trouble::{Doing, Outcome};
 use crate::words::{Judge, Origin, Pen};
 
@@ -32,8 +34,8 @@ pub fn run(asked: &Apps, procs: &mut Procs) -> Outcome<()> {
             let tested = |step| Tested::new(app.name, phase.name, round, step);
             report.tests.extend(step.map(tested));
             if phase.writes && asked.setting.check {
-                let right = on.check(procs);
-                procs.agree(right)?;
+                let mine = step::dealt(procs, usize::from(asked.workers));
+                team::apart(procs, |halt| on.check(mine, halt))?;
             }
         }
         procs.lead(|| clear(&app, &ground, asked.setting.keep))?;
@@ -85,9 +87,9 @@ impl On<'_> {
             procs,
             workers,
             |worker| Ok(self.hands(worker)),
-            |_, hands| match self.phase.writes {
-                true => self.write(hands),
-                false => self.read(hands),
+            |_, hands, halt| match self.phase.writes {
+                true => self.write(hands, halt),
+                false => self.read(hands, halt),
             },
         )
     }
@@ -145,8 +147,8 @@ impl On<'_> {
         options.open(&path).doing("open", &path)
     }
 
-    fn write(&self, mut hands: Hands) -> Outcome<Work> {
-        let (mut laps, mut bytes) = (Laps::start(), 0);
+    fn write(&self, mut hands: Hands, halt: &Halt) -> Outcome<Work> {
+        let (mut laps, mut bytes) = (Laps::start(halt), 0);
         for piece in &hands.pieces {
             let path = self.ground.file(piece.file);
             if self.asked.setting.check {
@@ -160,7 +162,7 @@ impl On<'_> {
                 self.close(&mut hands.open)?;
             }
             bytes += piece.length;
-            laps.lap();
+            laps.lap()?;
         }
         self.close(&mut hands.open)?;
         Ok(Work {
@@ -170,8 +172,8 @@ impl On<'_> {
         })
     }
 
-    fn read(&self, mut hands: Hands) -> Outcome<Work> {
-        let (mut laps, mut bytes) = (Laps::start(), 0);
+    fn read(&self, mut hands: Hands, halt: &Halt) -> Outcome<Work> {
+        let (mut laps, mut bytes) = (Laps::start(halt), 0);
         for piece in &hands.pieces {
             let path = self.ground.file(piece.file);
             let file = self.file(&mut hands.open, piece)?;
@@ -186,7 +188,7 @@ impl On<'_> {
                 hands.open.clear();
             }
             bytes += piece.length;
-            laps.lap();
+            laps.lap()?;
         }
         Ok(Work {
             bytes,
@@ -213,9 +215,9 @@ impl On<'_> {
     }
 
     /// Each process reads what the next worker has written.
-    fn check(&self, procs: &Procs) -> Outcome<()> {
+    fn check(&self, mine: impl Iterator<Item = usize>, halt: &Halt) -> Outcome<()> {
         let workers = usize::from(self.asked.workers);
-        for worker in step::dealt(procs, workers) {
+        for worker in mine {
             let mut buffer = Vec::new();
             let pieces = (self.phase.pieces)((worker + 1) % workers);
             let mut judge = self.judge(self.origin(&pieces[0]));
@@ -226,6 +228,7 @@ impl On<'_> {
                 file.read_exact_at(&mut buffer, piece.offset)
                     .doing("read", &path)?;
                 judge.compare(&path, piece.offset, &buffer, self.origin(&piece))?;
+                halt.check()?;
             }
         }
         Ok(())

@@ -35,13 +35,15 @@ fn take(hand: &Hand, test: Test, procs: &mut Procs) -> Outcome<Option<Step>> {
     let pen = |_| Ok(hand.pen(test));
     let chunk = |_| Ok(Buffer::zeroed(length));
     match test {
-        Test::Putc => step::take(procs, 1, pen, |_, pen| hand.put_bytes(pen)),
-        Test::Rewrite => step::take(procs, 1, pen, |_, pen| hand.rewrite(pen)),
-        Test::BlockWrite => step::take(procs, 1, pen, |_, pen| hand.write(pen)),
-        Test::Getc => step::take(procs, 1, chunk, |_, chunk| hand.get_bytes(chunk)),
-        Test::BlockRead => step::take(procs, 1, chunk, |_, chunk| hand.read(chunk)),
-        Test::Seeks => step::take(procs, seekers, chunk, |seeker, chunk| {
-            hand.seek(seeker, chunk)
+        Test::Putc => step::take(procs, 1, pen, |_, pen, halt| hand.put_bytes(pen, halt)),
+        Test::Rewrite => step::take(procs, 1, pen, |_, pen, halt| hand.rewrite(pen, halt)),
+        Test::BlockWrite => step::take(procs, 1, pen, |_, pen, halt| hand.write(pen, halt)),
+        Test::Getc => step::take(procs, 1, chunk, |_, chunk, halt| {
+            hand.get_bytes(chunk, halt)
+        }),
+        Test::BlockRead => step::take(procs, 1, chunk, |_, chunk, halt| hand.read(chunk, halt)),
+        Test::Seeks => step::take(procs, seekers, chunk, |seeker, chunk, halt| {
+            hand.seek(seeker, chunk, halt)
         }),
     }
 }

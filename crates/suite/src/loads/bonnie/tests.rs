@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use super::args::Bonnie;
 use crate::chance::{Dice, mix_all};
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
 use crate::step::Work;
@@ -82,49 +83,49 @@ impl<'a> Hand<'a> {
         (0..self.asked.chunks()).map(move |index| index * chunk)
     }
 
-    pub fn put_bytes(&self, mut pen: Pen) -> Outcome<Work> {
+    pub fn put_bytes(&self, mut pen: Pen, halt: &Halt) -> Outcome<Work> {
         let file = File::create(&self.path).doing("make", &self.path)?;
         let mut buffered = BufWriter::with_capacity(STDIO, &file);
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         for offset in self.offsets() {
             let chunk = pen.record(offset, self.asked.chunk.0 as usize);
             for byte in chunk {
                 let one = std::slice::from_ref(byte);
                 buffered.write_all(one).doing("write", &self.path)?;
             }
-            laps.lap();
+            laps.lap()?;
         }
         buffered.flush().doing("write", &self.path)?;
         drop(buffered);
         self.written(&file, laps)
     }
 
-    pub fn rewrite(&self, mut pen: Pen) -> Outcome<Work> {
+    pub fn rewrite(&self, mut pen: Pen, halt: &Halt) -> Outcome<Work> {
         let file = File::options().read(true).write(true).open(&self.path);
         let file = file.doing("open", &self.path)?;
         let mut chunk = Buffer::zeroed(self.asked.chunk.0 as usize);
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         for offset in self.offsets() {
             file.read_exact_at(&mut chunk, offset)
                 .doing("read", &self.path)?;
             chunk[..WORD].copy_from_slice(pen.record(offset, WORD));
             file.write_all_at(&chunk, offset)
                 .doing("write", &self.path)?;
-            laps.lap();
+            laps.lap()?;
         }
         // As in the source's rates: a chunk that is read and written is one chunk.
         self.written(&file, laps)
     }
 
-    pub fn write(&self, mut pen: Pen) -> Outcome<Work> {
+    pub fn write(&self, mut pen: Pen, halt: &Halt) -> Outcome<Work> {
         std::fs::remove_file(&self.path).doing("remove", &self.path)?;
         let file = File::create_new(&self.path).doing("make", &self.path)?;
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         for offset in self.offsets() {
             let chunk = pen.record(offset, self.asked.chunk.0 as usize);
             file.write_all_at(chunk, offset)
                 .doing("write", &self.path)?;
-            laps.lap();
+            laps.lap()?;
         }
         self.written(&file, laps)
     }
@@ -144,47 +145,47 @@ impl<'a> Hand<'a> {
         }
     }
 
-    pub fn get_bytes(&self, mut chunk: Buffer) -> Outcome<Work> {
+    pub fn get_bytes(&self, mut chunk: Buffer, halt: &Halt) -> Outcome<Work> {
         let file = File::open(&self.path).doing("open", &self.path)?;
         let mut buffered = BufReader::with_capacity(STDIO, &file);
         let mut judge = self.judge();
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         for offset in self.offsets() {
             for byte in chunk.iter_mut() {
                 let one = std::slice::from_mut(byte);
                 buffered.read_exact(one).doing("read", &self.path)?;
             }
             self.compare(&mut judge, offset, &chunk)?;
-            laps.lap();
+            laps.lap()?;
         }
         Ok(self.work(laps))
     }
 
-    pub fn read(&self, mut chunk: Buffer) -> Outcome<Work> {
+    pub fn read(&self, mut chunk: Buffer, halt: &Halt) -> Outcome<Work> {
         let file = File::open(&self.path).doing("open", &self.path)?;
         let mut judge = self.judge();
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         for offset in self.offsets() {
             file.read_exact_at(&mut chunk, offset)
                 .doing("read", &self.path)?;
             self.compare(&mut judge, offset, &chunk)?;
-            laps.lap();
+            laps.lap()?;
         }
         Ok(self.work(laps))
     }
 
     /// Goes to places that chance chooses, and reads a chunk there.
-    pub fn seek(&self, seeker: usize, mut chunk: Buffer) -> Outcome<Work> {
+    pub fn seek(&self, seeker: usize, mut chunk: Buffer, halt: &Halt) -> Outcome<Work> {
         let file = File::open(&self.path).doing("open", &self.path)?;
         let mut dice = Dice::new(mix_all(&[self.asked.seed, seeker as u64]));
         let mut judge = self.judge();
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         for _ in 0..self.asked.seeks {
             let offset = dice.below(self.asked.chunks()) * self.asked.chunk.0;
             file.read_exact_at(&mut chunk, offset)
                 .doing("read", &self.path)?;
             self.compare(&mut judge, offset, &chunk)?;
-            laps.lap();
+            laps.lap()?;
         }
         Ok(self.work(laps))
     }

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read};
 use super::args::Daq;
 use super::run::{Crate, Tally};
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::memory::Buffer;
 use crate::step::Work;
 use crate::trouble::{Doing, Outcome};
@@ -31,8 +32,8 @@ impl Reader<'_> {
         }
     }
 
-    pub fn run(mut self) -> Outcome<Work> {
-        let mut tally = Tally::start(self.asked);
+    pub fn run(mut self, halt: &Halt) -> Outcome<Work> {
+        let mut tally = Tally::start(self.asked, halt);
         for file in Crate::of_reader(self.asked, self.reader) {
             let path = file.whole(self.ground);
             let (mut opened, mut looks) = (None, 0u32);
@@ -82,7 +83,7 @@ impl Reader<'_> {
             if self.asked.setting.check {
                 judge.compare(&path, offset, found, file.origin())?;
             }
-            tally.count(length);
+            tally.count(length)?;
             offset += length;
         }
         std::fs::remove_file(&path).doing("remove", &path)?;

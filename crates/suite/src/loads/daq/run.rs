@@ -8,6 +8,7 @@ use super::reader::Reader;
 use super::report::Report;
 use super::writer::Writer;
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::latency::Histogram;
 use crate::latency::Laps;
 use crate::procs::Procs;
@@ -24,10 +25,15 @@ pub fn run(asked: &Daq, procs: &mut Procs) -> Outcome<()> {
             false => Worker::Reader(Reader::new(asked, &ground, worker - writers)),
         })
     };
-    let step = step::take(procs, asked.workers(), ready, |_, worker| match worker {
-        Worker::Writer(writer) => writer.run(),
-        Worker::Reader(reader) => reader.run(),
-    })?;
+    let step = step::take(
+        procs,
+        asked.workers(),
+        ready,
+        |_, worker, halt| match worker {
+            Worker::Writer(writer) => writer.run(halt),
+            Worker::Reader(reader) => reader.run(halt),
+        },
+    )?;
     // The step's parts are in process 0 only, and so is the report that is written.
     let report = Report::new(asked, step);
     ground.end(procs, &asked.setting, &report)
@@ -81,10 +87,11 @@ impl Crate {
 }
 
 /// What a worker counts, and until when it works.
-pub struct Tally {
+pub struct Tally<'a> {
+    halt: &'a Halt,
     from: Instant,
     end: Instant,
-    laps: Laps,
+    laps: Laps<'a>,
     bytes: u64,
     waited: Duration,
 }
@@ -92,13 +99,14 @@ pub struct Tally {
 /// How long to wait before looking again whether another worker has done its part.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-impl Tally {
-    pub fn start(asked: &Daq) -> Tally {
+impl Tally<'_> {
+    pub fn start<'a>(asked: &Daq, halt: &'a Halt) -> Tally<'a> {
         let now = Instant::now();
         Tally {
+            halt,
             from: now + Duration::from_secs_f64(asked.warm_up()),
             end: now + Duration::from_secs_f64(asked.seconds),
-            laps: Laps::start(),
+            laps: Laps::start(halt),
             bytes: 0,
             waited: Duration::ZERO,
         }
@@ -109,12 +117,13 @@ impl Tally {
     }
 
     /// A record was moved, since the last or since [`Tally::skip`].
-    pub fn count(&mut self, bytes: u64) {
-        self.laps.lap();
+    pub fn count(&mut self, bytes: u64) -> Outcome<()> {
+        self.laps.lap()?;
         let now = Instant::now();
         if now >= self.from && now < self.end {
             self.bytes += bytes;
         }
+        Ok(())
     }
 
     /// What took time until now was no moving of a record.
@@ -132,6 +141,7 @@ impl Tally {
             if self.over() {
                 break false;
             }
+            self.halt.check()?;
             std::thread::sleep(LOOK_AGAIN);
         };
         let counted = Instant::now().saturating_duration_since(begun.max(self.from));

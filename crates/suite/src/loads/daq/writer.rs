@@ -8,6 +8,7 @@ use super::args::Daq;
 use super::run::{Crate, Tally};
 use crate::amount::MB;
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::step::Work;
 use crate::trouble::{Doing, Outcome};
 use crate::words::Pen;
@@ -32,8 +33,8 @@ impl Writer<'_> {
         }
     }
 
-    pub fn run(mut self) -> Outcome<Work> {
-        let mut tally = Tally::start(self.asked);
+    pub fn run(mut self, halt: &Halt) -> Outcome<Work> {
+        let mut tally = Tally::start(self.asked, halt);
         let mut pace = self
             .asked
             .influx
@@ -74,7 +75,7 @@ impl Writer<'_> {
             let length = record.min(size - offset);
             let bytes = self.pen.record(offset, length as usize);
             to.write_all(bytes).doing("write", &part)?;
-            tally.count(length);
+            tally.count(length)?;
             offset += length;
         }
         drop(to);

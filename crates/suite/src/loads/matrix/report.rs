@@ -94,7 +94,11 @@ impl Measured for Report {
     fn figures(&self) -> Vec<Figure> {
         let tests = self.tests.iter();
         tests
-            .map(|test| Figure::rate(&test.title(), "MB/s", test.rate, test.step.rates()))
+            .map(|test| {
+                Figure::rate(&test.name, "MB/s", test.rate, test.step.rates())
+                    .at("size", Size(test.size_bytes))
+                    .at("record", Size(test.record_bytes))
+            })
             .collect()
     }
 }

@@ -10,10 +10,12 @@ use super::report::{Report, Tested};
 use super::tests::Test;
 use crate::chance::mix_all;
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::latency::{Histogram, Laps};
 use crate::memory::Buffer;
 use crate::procs::Procs;
 use crate::step::{self, Step, Work};
+use crate::team;
 use crate::trouble::{Doing, Outcome};
 use crate::words::{Judge, Origin, Pen};
 
@@ -42,8 +44,8 @@ pub fn run(asked: &Matrix, procs: &mut Procs) -> Outcome<()> {
                 .tests
                 .extend(step.map(|step| Tested::new(test, size, record, step)));
             if test.writes() && asked.setting.check {
-                let right = on.check(procs);
-                procs.agree(right)?;
+                let mine = step::dealt(procs, usize::from(asked.workers));
+                team::apart(procs, |halt| on.check(mine, halt))?;
             }
             if test == Test::RecordRewrite {
                 pass -= 1;
@@ -92,14 +94,14 @@ impl On<'_> {
                     procs,
                     workers,
                     |worker| Ok((order(worker), pen(worker))),
-                    |worker, (order, pen)| self.write(worker, &order, pen),
+                    |worker, (order, pen), halt| self.write(worker, &order, pen, halt),
                 )
             }
             false => step::take(
                 procs,
                 workers,
                 |worker| Ok((order(worker), Buffer::zeroed(length))),
-                |worker, (order, buffer)| self.read(worker, &order, buffer),
+                |worker, (order, buffer), halt| self.read(worker, &order, buffer, halt),
             ),
         }
     }
@@ -131,16 +133,16 @@ impl On<'_> {
         options.open(&path).doing("open", &path)
     }
 
-    fn write(&self, worker: usize, order: &[u64], mut pen: Pen) -> Outcome<Work> {
+    fn write(&self, worker: usize, order: &[u64], mut pen: Pen, halt: &Halt) -> Outcome<Work> {
         let (file, path) = (self.open(worker)?, self.path(worker));
         let length = self.record as usize;
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         if self.test.buffered() {
             let mut buffered = BufWriter::with_capacity(STDIO, &file);
             for index in order {
                 let bytes = pen.record(index * self.record, length);
                 buffered.write_all(bytes).doing("write", &path)?;
-                laps.lap();
+                laps.lap()?;
             }
             buffered.flush().doing("write", &path)?;
         } else {
@@ -148,7 +150,7 @@ impl On<'_> {
                 let offset = index * self.record;
                 let bytes = pen.record(offset, length);
                 file.write_all_at(bytes, offset).doing("write", &path)?;
-                laps.lap();
+                laps.lap()?;
             }
         }
         if self.asked.sync {
@@ -165,11 +167,11 @@ impl On<'_> {
         }
     }
 
-    fn read(&self, worker: usize, order: &[u64], mut buffer: Buffer) -> Outcome<Work> {
+    fn read(&self, worker: usize, order: &[u64], mut buffer: Buffer, halt: &Halt) -> Outcome<Work> {
         let (file, path) = (self.open(worker)?, self.path(worker));
         let mut judge = self.judge(worker);
         let mut buffered = BufReader::with_capacity(STDIO, &file);
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         for index in order {
             let offset = index * self.record;
             let read = match self.test.buffered() {
@@ -180,7 +182,7 @@ impl On<'_> {
             if self.asked.setting.check {
                 judge.compare(&path, offset, &buffer, self.origin(worker))?;
             }
-            laps.lap();
+            laps.lap()?;
         }
         Ok(self.work(laps.histogram))
     }
@@ -196,9 +198,9 @@ impl On<'_> {
     }
 
     /// Each process reads what the next worker has written.
-    fn check(&self, procs: &Procs) -> Outcome<()> {
+    fn check(&self, mine: impl Iterator<Item = usize>, halt: &Halt) -> Outcome<()> {
         let workers = usize::from(self.asked.workers);
-        for worker in step::dealt(procs, workers) {
+        for worker in mine {
             let next = (worker + 1) % workers;
             let path = self.path(next);
             let file = File::open(&path).doing("open", &path)?;
@@ -211,6 +213,7 @@ impl On<'_> {
                 file.read_exact_at(&mut buffer, offset)
                     .doing("read", &path)?;
                 judge.compare(&path, offset, &buffer, self.origin(next))?;
+                halt.check()?;
             }
             self.ends(&file, records * self.record)
                 .doing("check", &path)?;

@@ -33,6 +33,9 @@ pub struct Pileup {
     /// A reader chooses another file after so many reads [default: it stays with its file]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub stay: Option<u64>,
+    /// Before each number of readers, let the memory of their hosts forget the files (servers may still remember them)
+    #[arg(long)]
+    pub cold: bool,
     /// Decides what is read where
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,

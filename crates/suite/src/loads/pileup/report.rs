@@ -16,6 +16,7 @@ pub struct Report {
     pub least_bytes: u64,
     pub most_bytes: u64,
     pub stay: Option<u64>,
+    pub cold: bool,
     pub seed: u64,
     pub seconds: f64,
     pub rungs: Vec<Rung>,
@@ -50,6 +51,7 @@ impl Report {
             least_bytes: asked.least.0,
             most_bytes: asked.most.0,
             stay: asked.stay,
+            cold: asked.cold,
             seed: asked.seed,
             seconds: asked.seconds,
             rungs: Vec::new(),
@@ -64,8 +66,8 @@ impl Measured for Report {
         let rungs = self.rungs.iter();
         rungs
             .map(|rung| {
-                let name = format!("Pileup x{}", rung.readers);
-                Figure::rate(&name, "MB/s", rung.rate, rung.step.rates())
+                Figure::rate("Pileup", "MB/s", rung.rate, rung.step.rates())
+                    .at("readers", rung.readers)
             })
             .collect()
     }
@@ -75,13 +77,14 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         writeln!(
             f,
-            "{} files of {}, reads of {} to {}, {} s for each number of readers, seed {}",
+            "{} files of {}, reads of {} to {}, {} s for each number of readers, seed {}{}",
             self.files,
             Size(self.file_bytes),
             Size(self.least_bytes),
             Size(self.most_bytes),
             self.seconds,
-            self.seed
+            self.seed,
+            if self.cold { ", cold" } else { "" }
         )?;
         writeln!(
             f,

@@ -6,14 +6,18 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Advice, fadvise};
+
 use super::args::Pileup;
 use super::report::{Report, Rung};
 use crate::chance::{Dice, mix_all};
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
 use crate::procs::Procs;
 use crate::step::{self, Work};
+use crate::team;
 use crate::trouble::{Doing, Outcome};
 use crate::words::{Judge, Origin, Pen};
 
@@ -22,16 +26,19 @@ const PIECE: usize = 1 << 20;
 
 pub fn run(asked: &Pileup, procs: &mut Procs) -> Outcome<()> {
     let ground = Ground::make(procs, "pileup", &asked.setting, asked.total())?;
-    let prepared = prepare(asked, &ground, procs);
-    procs.agree(prepared)?;
+    let mine = step::dealt(procs, usize::from(asked.files));
+    team::apart(procs, |halt| prepare(asked, &ground, mine, halt))?;
     let mut report = Report::new(asked);
     for readers in &asked.readers {
         let readers = usize::from(*readers);
+        if asked.cold {
+            team::apart(procs, |halt| forget(asked, &ground, halt))?;
+        }
         let step = step::take(
             procs,
             readers,
             |reader| Reader::new(asked, &ground, readers, reader),
-            |_, reader| reader.run(),
+            |_, reader, halt| reader.run(halt),
         )?;
         report
             .rungs
@@ -49,9 +56,14 @@ fn origin(file: usize) -> Origin {
     }
 }
 
-fn prepare(asked: &Pileup, ground: &Ground, procs: &Procs) -> Outcome<()> {
+fn prepare(
+    asked: &Pileup,
+    ground: &Ground,
+    mine: impl Iterator<Item = usize>,
+    halt: &Halt,
+) -> Outcome<()> {
     let size = asked.size.0;
-    for number in step::dealt(procs, usize::from(asked.files)) {
+    for number in mine {
         let path = ground.file(number);
         let mut file = File::create_new(&path).doing("make", &path)?;
         let mut pen = Pen::new(ground.run, origin(number), PIECE, asked.setting.check);
@@ -59,8 +71,20 @@ fn prepare(asked: &Pileup, ground: &Ground, procs: &Procs) -> Outcome<()> {
             let length = (size - offset).min(PIECE as u64) as usize;
             file.write_all(pen.record(offset, length))
                 .doing("write", &path)?;
+            halt.check()?;
         }
         file.sync_all().doing("sync", &path)?;
+    }
+    Ok(())
+}
+
+/// Each process sees to it that its host has none of the files in memory.
+fn forget(asked: &Pileup, ground: &Ground, halt: &Halt) -> Outcome<()> {
+    for number in 0..usize::from(asked.files) {
+        let path = ground.file(number);
+        let file = File::open(&path).doing("open", &path)?;
+        fadvise(&file, 0, None, Advice::DontNeed).doing("drop from memory", &path)?;
+        halt.check()?;
     }
     Ok(())
 }
@@ -139,10 +163,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn run(mut self) -> Outcome<Work> {
+    fn run(mut self, halt: &Halt) -> Outcome<Work> {
         let asked = self.choices.asked;
         let end = Instant::now() + Duration::from_secs_f64(asked.seconds);
-        let (mut laps, mut bytes) = (Laps::start(), 0);
+        let (mut laps, mut bytes) = (Laps::start(halt), 0);
         while Instant::now() < end {
             let act = self.choices.next();
             let (path, file) = &self.files[act.file];
@@ -153,7 +177,7 @@ impl<'a> Reader<'a> {
                     .compare(path, act.offset, found, origin(act.file))?;
             }
             bytes += act.length as u64;
-            laps.lap();
+            laps.lap()?;
         }
         Ok(Work {
             bytes,

@@ -17,7 +17,7 @@ pub struct Reliability {
     /// When it is run, in seconds from the start [default: a quarter of -t]
     #[arg(long, value_name = "SECONDS")]
     pub at: Option<f64>,
-    /// A shell's line that repairs what the fault broke
+    /// A shell's line that repairs what the fault broke; also run if the run ends early
     #[arg(long, value_name = "COMMAND")]
     pub repair: Option<String>,
     /// When that is run [default: half of -t]
@@ -26,7 +26,7 @@ pub struct Reliability {
     /// How long the load lasts, in seconds
     #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 20.0)]
     pub seconds: f64,
-    /// How long commands, and reading back, may take after that, in seconds
+    /// How long commands, reading back, and a call that hangs are waited for after that, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub patience: f64,
     /// Workers, each writing a file of its own, round and round

@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
+use super::watch::Call;
 use super::writer::{Ledger, Pass, origin};
 use crate::words::Pen;
 
@@ -43,18 +44,18 @@ const BLOCK: usize = 4096;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// One file's records, read back.
-pub struct Audit<'a> {
+pub struct Audit {
     pub run: u64,
     pub worker: u64,
-    pub path: &'a Path,
+    pub path: PathBuf,
     pub record: u64,
-    pub ledger: &'a Ledger,
+    pub ledger: Ledger,
     /// Until when what cannot be read is tried again.
     pub until: Instant,
 }
 
-impl Audit<'_> {
-    pub fn findings(&self) -> Vec<Finding> {
+impl Audit {
+    pub fn findings(&self, call: &Call) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut file = None;
         for record in 0..self.ledger.kept.len() {
@@ -63,7 +64,7 @@ impl Audit<'_> {
                 continue;
             }
             let offset = record as u64 * self.record;
-            let found = match self.read(&mut file, offset) {
+            let found = match self.read(&mut file, offset, call) {
                 Ok(bytes) => self.judge(&bytes, offset, kept, tried),
                 Err(error) => Some((0, Found::Error(error.to_string()))),
             };
@@ -78,9 +79,9 @@ impl Audit<'_> {
     }
 
     /// As much of the record as the file has.
-    fn read(&self, file: &mut Option<File>, offset: u64) -> io::Result<Vec<u8>> {
+    fn read(&self, file: &mut Option<File>, offset: u64, call: &Call) -> io::Result<Vec<u8>> {
         loop {
-            let error = match self.read_once(file, offset) {
+            let error = match self.read_once(file, offset, call) {
                 Ok(bytes) => return Ok(bytes),
                 Err(error) => error,
             };
@@ -92,11 +93,11 @@ impl Audit<'_> {
         }
     }
 
-    fn read_once(&self, file: &mut Option<File>, offset: u64) -> io::Result<Vec<u8>> {
+    fn read_once(&self, file: &mut Option<File>, offset: u64, call: &Call) -> io::Result<Vec<u8>> {
         let file = match file {
             Some(file) => file,
             none => {
-                let opened = File::open(self.path)?;
+                let opened = call.make("open of", || File::open(&self.path))?;
                 // What this host's kernel remembers is no proof.
                 fadvise(&opened, 0, None, Advice::DontNeed)?;
                 none.insert(opened)
@@ -105,7 +106,8 @@ impl Audit<'_> {
         let mut bytes = vec![0; self.record as usize];
         let mut read = 0;
         while read < bytes.len() {
-            match file.read_at(&mut bytes[read..], offset + read as u64)? {
+            let rest = &mut bytes[read..];
+            match call.make("read of", || file.read_at(rest, offset + read as u64))? {
                 0 => break,
                 more => read += more,
             }
@@ -169,12 +171,12 @@ mod tests {
         let audit = Audit {
             run: 5,
             worker: 1,
-            path: &path,
+            path,
             record: RECORD as u64,
-            ledger: &ledger,
+            ledger,
             until: Instant::now(),
         };
-        let findings = audit.findings();
+        let findings = audit.findings(&Call::default());
         assert!(findings.len() < 2);
         findings
             .into_iter()
@@ -214,12 +216,12 @@ mod tests {
         let audit = Audit {
             run: 5,
             worker: 1,
-            path: Path::new("/nowhere/file"),
+            path: "/nowhere/file".into(),
             record: 8,
-            ledger: &ledger,
+            ledger,
             until: Instant::now(),
         };
-        let findings = audit.findings();
+        let findings = audit.findings(&Call::default());
         // The other record was never acknowledged.
         assert_eq!(findings.len(), 1);
         assert!(matches!(&findings[0].found, Found::Error(text) if text.contains("No such file")));

@@ -1,9 +1,11 @@
-//! The commands that make a fault and repair it, at their moments.
+//! The commands that make a fault and repair it, at their moments. A fault that was begun is repaired, however the run ends.
 
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 use super::args::Reliability;
-use crate::signals;
 use crate::trouble::{Doing, Outcome, Trouble};
+use crate::{leftovers, signals};
 
 /// A command that was run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -26,35 +28,185 @@ pub struct Act {
 
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Runs the commands in a thread: it comes back with what was done, in order.
-pub fn begin(asked: &Reliability, dir: &Path) -> JoinHandle<Outcome<Vec<Act>>> {
-    let mut planned = vec![("fault", asked.fault.clone(), asked.fault_at())];
-    if let Some(repair) = &asked.repair {
-        planned.push(("repair", repair.clone(), asked.repair_at()));
+/// How long a repair may take at least if the run ends early: --patience may be nothing.
+const REPAIR_LEAST: Duration = Duration::from_secs(10);
+
+/// The commands on their way.
+pub struct Acts {
+    thread: JoinHandle<Outcome<Vec<Act>>>,
+    site: Arc<Site>,
+}
+
+/// Runs the commands in a thread.
+pub fn begin(asked: &Reliability, dir: &Path) -> Acts {
+    let mut planned = vec![(What::Fault, asked.fault_at())];
+    if asked.repair.is_some() {
+        planned.push((What::Repair, asked.repair_at()));
     }
-    planned.sort_by(|a, b| a.2.total_cmp(&b.2));
+    planned.sort_by(|a, b| a.1.total_cmp(&b.1));
     let begun = Instant::now();
-    let last = begun + Duration::from_secs_f64(asked.seconds + asked.patience);
-    let dir = dir.to_path_buf();
-    std::thread::spawn(move || {
+    let site = Arc::new(Site {
+        fault: asked.fault.clone(),
+        dir: dir.to_path_buf(),
+        patience: Duration::from_secs_f64(asked.patience),
+        last: begun + Duration::from_secs_f64(asked.seconds + asked.patience),
+        over: AtomicBool::new(false),
+        left: Mutex::new(Left {
+            repair: asked.repair.clone(),
+            broken: false,
+        }),
+        trouble: Mutex::new(None),
+    });
+    let (theirs, at_the_end) = (site.clone(), site.clone());
+    leftovers::undo_with(move || at_the_end.undo());
+    let thread = std::thread::spawn(move || {
         let mut acts = Vec::new();
-        for (what, command, at) in planned {
+        for (what, at) in planned {
             let moment = begun + Duration::from_secs_f64(at);
-            std::thread::sleep(moment.saturating_duration_since(Instant::now()));
+            while Instant::now() < moment && !theirs.is_over() {
+                let left = moment.saturating_duration_since(Instant::now());
+                std::thread::sleep(left.min(LOOK_AGAIN));
+            }
             let began = begun.elapsed().as_secs_f64();
-            run(what, &command, &dir, last)?;
-            acts.push(Act {
-                what: what.into(),
+            let command = match what {
+                What::Fault => theirs.break_it()?,
+                What::Repair => theirs.repair()?,
+            };
+            acts.extend(command.map(|command| Act {
+                what: what.name().into(),
                 command,
                 began,
                 ended: begun.elapsed().as_secs_f64(),
-            });
+            }));
         }
         Ok(acts)
-    })
+    });
+    Acts { thread, site }
 }
 
-fn run(what: &str, line: &str, dir: &Path, last: Instant) -> Outcome<()> {
+impl Acts {
+    /// The trouble of a command, as soon as there is one.
+    pub fn check(&self) -> Outcome<()> {
+        lock(&self.site.trouble).clone().map_or(Ok(()), Err)
+    }
+
+    /// What was done, in order, once all is.
+    pub fn end(self) -> Outcome<Vec<Act>> {
+        let done = self.thread.join();
+        done.unwrap_or_else(|_| Err(Trouble::met("a thread panicked")))
+    }
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Fault,
+    Repair,
+}
+
+impl What {
+    fn name(self) -> &'static str {
+        match self {
+            What::Fault => "fault",
+            What::Repair => "repair",
+        }
+    }
+}
+
+/// Where things are broken and repaired.
+struct Site {
+    fault: String,
+    dir: PathBuf,
+    patience: Duration,
+    /// When commands are ended.
+    last: Instant,
+    /// No fault shall be made any more.
+    over: AtomicBool,
+    /// Held while a command runs.
+    left: Mutex<Left>,
+    /// Of the first command that had one.
+    trouble: Mutex<Option<Trouble>>,
+}
+
+struct Left {
+    /// What was not run yet.
+    repair: Option<String>,
+    /// Whether a fault was begun.
+    broken: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Site {
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// The command, if it was run.
+    fn break_it(&self) -> Outcome<Option<String>> {
+        let mut left = lock(&self.left);
+        if self.is_over() {
+            return Ok(None);
+        }
+        left.broken = true;
+        let done = run(What::Fault, &self.fault, &self.dir, self.last, || {
+            self.is_over()
+        });
+        self.noted(done.map(|()| Some(self.fault.clone())))
+    }
+
+    fn repair(&self) -> Outcome<Option<String>> {
+        let mut left = lock(&self.left);
+        if self.is_over() {
+            return Ok(None);
+        }
+        let done = self.repair_until(&mut left, self.last);
+        self.noted(done)
+    }
+
+    /// At most once.
+    fn repair_until(&self, left: &mut Left, last: Instant) -> Outcome<Option<String>> {
+        let Some(command) = left.repair.take() else {
+            return Ok(None);
+        };
+        run(What::Repair, &command, &self.dir, last, || false)?;
+        Ok(Some(command))
+    }
+
+    fn noted<T>(&self, done: Outcome<T>) -> Outcome<T> {
+        if let Err(trouble) = &done {
+            lock(&self.trouble).get_or_insert_with(|| trouble.clone());
+        }
+        done
+    }
+
+    /// The run ends early: ends what makes a fault, and repairs it. What is to be said of it.
+    fn undo(&self) -> Vec<String> {
+        self.over.store(true, Ordering::Relaxed);
+        let mut left = lock(&self.left);
+        if !left.broken {
+            return Vec::new();
+        }
+        let last = Instant::now() + self.patience.max(REPAIR_LEAST);
+        match self.repair_until(&mut left, last) {
+            Ok(None) => Vec::new(),
+            Ok(Some(command)) => vec![format!("the repair's command `{command}` was run")],
+            Err(trouble) => vec![trouble.to_string()],
+        }
+    }
+}
+
+fn run(
+    what: What,
+    line: &str,
+    dir: &Path,
+    last: Instant,
+    called_off: impl Fn() -> bool,
+) -> Outcome<()> {
+    let what = what.name();
     let met = |text: String| Trouble::met(format!("the {what}'s command `{line}` {text}"));
     // Standard output is for the report.
     let said = std::io::stderr().as_fd().try_clone_to_owned();
@@ -71,21 +223,24 @@ fn run(what: &str, line: &str, dir: &Path, last: Instant) -> Outcome<()> {
         .spawn()
         .map_err(|error| met(format!("could not be started: {error}")))?;
     loop {
-        match child.try_wait() {
+        let why = match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => return Err(met(format!("failed: {status}"))),
-            Ok(None) if Instant::now() < last => std::thread::sleep(LOOK_AGAIN),
+            Ok(None) if called_off() => "was ended with the run",
+            Ok(None) if Instant::now() >= last => {
+                "did not end within -t and --patience, and was ended"
+            }
             Ok(None) => {
-                // With all that it started; it was not reaped, so the group's number is still its own.
-                if let Some(group) = Pid::from_raw(child.id() as i32) {
-                    let _ = kill_process_group(group, Signal::KILL);
-                }
-                let _ = child.wait();
-                return Err(met(
-                    "did not end within -t and --patience, and was ended".into()
-                ));
+                std::thread::sleep(LOOK_AGAIN);
+                continue;
             }
             Err(error) => return Err(met(format!("cannot be waited for: {error}"))),
+        };
+        // With all that it started; it was not reaped, so the group's number is still its own.
+        if let Some(group) = Pid::from_raw(child.id() as i32) {
+            let _ = kill_process_group(group, Signal::KILL);
         }
+        let _ = child.wait();
+        return Err(met(why.into()));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns   writers that know what was acknowledged to them; the fault's command and the repair's; what was lost, and how long
 //!        everything stood still.
-//! Never  makes a fault by itself; calls lost what was not acknowledged, or kept what it did not read back.
+//! Never  makes a fault by itself, or leaves one that it can repair; waits for ever; calls lost what was not acknowledged, or kept what it did not read back.
 //! Enter  at [`Reliability`].
 
 mod args;
@@ -10,6 +10,7 @@ mod audit;
 mod fault;
 mod report;
 mod run;
+mod watch;
 mod writer;
 
 pub use args::Reliability;

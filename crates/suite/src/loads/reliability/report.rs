@@ -112,11 +112,8 @@ impl Measured for Report {
 
     fn figures(&self) -> Vec<Figure> {
         let less = |name: &str, unit: &str, value: f64, each: Vec<f64>| Figure {
-            name: name.into(),
-            unit: unit.into(),
             better: Better::Less,
-            value,
-            each,
+            ..Figure::rate(name, unit, value, each)
         };
         let stills = self
             .standstills

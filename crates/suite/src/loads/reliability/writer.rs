@@ -9,8 +9,11 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::args::Reliability;
+use super::watch::Call;
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::latency::{Histogram, Laps};
+use crate::trouble::Outcome;
 use crate::words::{Origin, Pen};
 
 /// Passes over a file count from 1; 0 says that there was none.
@@ -37,12 +40,12 @@ pub struct Ledger {
 /// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(20);
 
-pub struct Writer<'a> {
-    asked: &'a Reliability,
-    path: PathBuf,
+pub struct Writer {
+    asked: Reliability,
+    pub path: PathBuf,
     worker: u64,
     pen: Pen,
-    pub ledger: Ledger,
+    ledger: Ledger,
 }
 
 pub fn origin(worker: u64, pass: Pass) -> Origin {
@@ -53,8 +56,8 @@ pub fn origin(worker: u64, pass: Pass) -> Origin {
     }
 }
 
-impl Writer<'_> {
-    pub fn new<'a>(asked: &'a Reliability, ground: &Ground, worker: usize) -> Writer<'a> {
+impl Writer {
+    pub fn new(asked: &Reliability, ground: &Ground, worker: usize) -> Writer {
         let records = asked.records();
         let ledger = Ledger {
             kept: vec![0; records],
@@ -63,7 +66,7 @@ impl Writer<'_> {
         };
         let (path, worker) = (ground.file(worker), worker as u64);
         Writer {
-            asked,
+            asked: asked.clone(),
             path,
             worker,
             pen: Pen::new(ground.run, origin(worker, 1), asked.record.0 as usize, true),
@@ -72,16 +75,16 @@ impl Writer<'_> {
     }
 
     /// Until the time is over; calls that fail are counted and tried again.
-    pub fn run(&mut self) -> Histogram {
+    pub fn run(mut self, call: &Call, halt: &Halt) -> Outcome<(Histogram, Ledger)> {
         let begun = Instant::now();
         let end = begun + Duration::from_secs_f64(self.asked.seconds);
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         let (mut file, mut next) = (None, 0);
         while Instant::now() < end {
             let batch = next..next + self.asked.sync_every;
-            match self.write(&mut file, batch.clone()) {
+            match self.write(&mut file, batch.clone(), call) {
                 Ok(()) => {
-                    laps.lap();
+                    laps.lap()?;
                     self.acknowledge(batch.clone());
                     self.ledger.moments.push(begun.elapsed().as_secs_f64());
                     next = batch.end;
@@ -96,7 +99,7 @@ impl Writer<'_> {
             }
         }
         self.ledger.seconds = begun.elapsed().as_secs_f64();
-        laps.histogram
+        Ok((laps.histogram, self.ledger))
     }
 
     /// The record's place in the file, and in which pass it is the so-manieth write.
@@ -105,16 +108,19 @@ impl Writer<'_> {
         ((write % records) as usize, write / records + 1)
     }
 
-    fn write(&mut self, file: &mut Option<File>, batch: std::ops::Range<u64>) -> io::Result<()> {
+    fn write(
+        &mut self,
+        file: &mut Option<File>,
+        batch: std::ops::Range<u64>,
+        call: &Call,
+    ) -> io::Result<()> {
         let file = match file {
             Some(file) => file,
-            none => none.insert(
-                File::options()
-                    .write(true)
-                    .create(true)
-                    .truncate(false)
-                    .open(&self.path)?,
-            ),
+            none => {
+                let mut options = File::options();
+                options.write(true).create(true).truncate(false);
+                none.insert(call.make("open of", || options.open(&self.path))?)
+            }
         };
         for write in batch {
             let (record, pass) = self.place(write);
@@ -122,9 +128,9 @@ impl Writer<'_> {
             self.pen.turn_to(origin(self.worker, pass));
             self.ledger.tried[record] = pass;
             let bytes = self.pen.record(offset, self.asked.record.0 as usize);
-            file.write_all_at(bytes, offset)?;
+            call.make("write to", || file.write_all_at(bytes, offset))?;
         }
-        file.sync_data()
+        call.make("fsync of", || file.sync_data())
     }
 
     fn acknowledge(&mut self, batch: std::ops::Range<u64>) {

@@ -11,5 +11,5 @@ mod run;
 
 pub use args::{Streams, Sweep};
 pub use layout::Shape;
-pub use report::Report;
+pub use report::{Report, Row};
 pub use run::work;

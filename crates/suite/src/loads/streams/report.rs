@@ -46,9 +46,21 @@ impl Row {
         }
     }
 
-    fn name(&self) -> String {
-        let (test, record) = (&self.test, Size(self.record_bytes));
-        format!("{test}_{} {record} x{}", ordinal(self.run), self.streams)
+    /// The test, and which time.
+    pub fn name(&self) -> String {
+        format!("{}_{}", self.test, ordinal(self.run))
+    }
+
+    fn title(&self) -> String {
+        let record = Size(self.record_bytes);
+        format!("{} {record} x{}", self.name(), self.streams)
+    }
+
+    /// With a name that says what a layout makes of a test.
+    pub fn figure(&self, name: &str) -> Figure {
+        Figure::rate(name, "MB/s", self.rate, self.step.rates())
+            .at("np", self.streams)
+            .at("record", Size(self.record_bytes))
     }
 }
 
@@ -125,7 +137,7 @@ impl Report {
             writeln!(
                 f,
                 "{:<24} {:>10.1} {:>10.4} {:>8.2} {slowest:>8.2} {fastest:>8.2}",
-                row.name(),
+                row.title(),
                 step.bytes() as f64 / MB,
                 step.seconds(),
                 step.elapsed_rate(),
@@ -140,8 +152,7 @@ impl Measured for Report {
 
     fn figures(&self) -> Vec<Figure> {
         let rows = self.rows.iter();
-        rows.map(|row| Figure::rate(&row.name(), "MB/s", row.rate, row.step.rates()))
-            .collect()
+        rows.map(|row| row.figure(&row.name())).collect()
     }
 }
 
@@ -169,7 +180,7 @@ impl fmt::Display for Report {
             "\nOPERATIONS                  number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
         )?;
         for row in &self.rows {
-            writeln!(f, "{:<24} {}", row.name(), row.step.latencies)?;
+            writeln!(f, "{:<24} {}", row.title(), row.step.latencies)?;
         }
         Ok(())
     }

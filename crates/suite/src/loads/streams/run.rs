@@ -11,10 +11,12 @@ use super::layout::{Layout, Shape};
 use super::report::{Report, Row};
 use crate::amount::Size;
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
 use crate::procs::Procs;
 use crate::step::{self, Step, Work};
+use crate::team;
 use crate::trouble::{Doing, Outcome};
 use crate::words::{Judge, Origin, Pen};
 
@@ -74,8 +76,8 @@ impl Turn<'_> {
         if self.asked.operation.reads() {
             for run in 1..=runs {
                 if run == 1 && self.asked.cold {
-                    let dropped = self.drop_cached(procs);
-                    procs.agree(dropped)?;
+                    let mine = step::dealt(procs, streams);
+                    team::apart(procs, |halt| self.drop_cached(mine, halt))?;
                 }
                 add("Read", run, self.read(procs)?);
             }
@@ -122,15 +124,15 @@ impl Turn<'_> {
             };
             Ok(Pen::new(self.ground.run, mine, length, checked))
         };
-        let step = step::take(procs, layout.streams, ready, |stream, mut pen| {
+        let step = step::take(procs, layout.streams, ready, |stream, mut pen, halt| {
             let file = self.open(stream, true)?;
             let path = self.path(stream);
-            let (mut laps, mut bytes) = (Laps::start(), 0);
+            let (mut laps, mut bytes) = (Laps::start(halt), 0);
             for offset in layout.written(stream) {
                 let record = pen.record(offset, length);
                 file.write_all_at(record, offset).doing("write", &path)?;
                 bytes += layout.record;
-                laps.lap();
+                laps.lap()?;
             }
             if self.asked.sync {
                 file.sync_all().doing("sync", &path)?;
@@ -142,8 +144,8 @@ impl Turn<'_> {
             })
         })?;
         if checked {
-            let right = self.check(procs);
-            procs.agree(right)?;
+            let mine = step::dealt(procs, layout.streams);
+            team::apart(procs, |halt| self.check(mine, halt))?;
         }
         Ok(step)
     }
@@ -154,13 +156,19 @@ impl Turn<'_> {
             procs,
             self.layout.streams,
             ready,
-            |stream, (buffer, judge)| self.read_stream(stream, buffer, judge),
+            |stream, (buffer, judge), halt| self.read_stream(stream, buffer, judge, halt),
         )
     }
 
-    fn read_stream(&self, stream: usize, mut buffer: Buffer, mut judge: Judge) -> Outcome<Work> {
+    fn read_stream(
+        &self,
+        stream: usize,
+        mut buffer: Buffer,
+        mut judge: Judge,
+        halt: &Halt,
+    ) -> Outcome<Work> {
         let (file, path) = (self.open(stream, false)?, self.path(stream));
-        let (mut laps, mut bytes) = (Laps::start(), 0);
+        let (mut laps, mut bytes) = (Laps::start(halt), 0);
         for offset in self.layout.offsets(stream) {
             file.read_exact_at(&mut buffer, offset)
                 .doing("read", &path)?;
@@ -168,7 +176,7 @@ impl Turn<'_> {
                 judge.compare(&path, offset, &buffer, self.origin(stream, offset))?;
             }
             bytes += self.layout.record;
-            laps.lap();
+            laps.lap()?;
         }
         Ok(Work {
             bytes,
@@ -191,17 +199,18 @@ impl Turn<'_> {
     }
 
     /// Each process reads what the next stream works on: another than it wrote, where there is another.
-    fn check(&self, procs: &Procs) -> Outcome<()> {
-        for stream in step::dealt(procs, self.layout.streams) {
+    fn check(&self, mine: impl Iterator<Item = usize>, halt: &Halt) -> Outcome<()> {
+        for stream in mine {
             let next = (stream + 1) % self.layout.streams;
             let buffer = Buffer::zeroed(self.layout.record as usize);
-            self.read_stream(next, buffer, self.judge())?;
+            self.read_stream(next, buffer, self.judge(), halt)?;
         }
         Ok(())
     }
 
-    fn drop_cached(&self, procs: &Procs) -> Outcome<()> {
-        for stream in step::dealt(procs, self.layout.streams) {
+    fn drop_cached(&self, mine: impl Iterator<Item = usize>, halt: &Halt) -> Outcome<()> {
+        for stream in mine {
+            halt.check()?;
             let path = self.path(stream);
             let file = File::open(&path).doing("open", &path)?;
             file.sync_all().doing("sync", &path)?;

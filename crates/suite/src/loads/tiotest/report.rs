@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::args::Tiotest;
 use crate::amount::{MB, Size};
-use crate::figure::{Figure, Measured};
+use crate::figure::{Better, Figure, Measured};
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -64,10 +64,18 @@ impl Measured for Report {
     const PROGRAM: &'static str = "tiotest";
 
     fn figures(&self) -> Vec<Figure> {
-        let tests = self.tests.iter();
-        tests
-            .map(|test| Figure::rate(&test.name, "MB/s", test.rate, test.step.rates()))
-            .collect()
+        let rates = self
+            .tests
+            .iter()
+            .map(|test| Figure::rate(&test.name, "MB/s", test.rate, test.step.rates()));
+        let longest = self.tests.iter().map(|test| {
+            let name = format!("{}_longest", test.name);
+            Figure {
+                better: Better::Less,
+                ..Figure::rate(&name, "ms", 1e3 * test.step.latencies.max, [])
+            }
+        });
+        rates.chain(longest).collect()
     }
 }
 

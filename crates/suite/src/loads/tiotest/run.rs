@@ -10,6 +10,7 @@ use super::mapped::Mapped;
 use super::report::{Report, Tested};
 use crate::chance::{Dice, mix_all};
 use crate::ground::Ground;
+use crate::halt::Halt;
 use crate::latency::Laps;
 use crate::memory::Buffer;
 use crate::procs::Procs;
@@ -58,13 +59,13 @@ pub fn run(asked: &Tiotest, procs: &mut Procs) -> Outcome<()> {
                 procs,
                 threads,
                 |thread| Ok(on.pen(thread)),
-                |thread, pen| on.write(thread, pen),
+                |thread, pen, halt| on.write(thread, pen, halt),
             ),
             false => step::take(
                 procs,
                 threads,
                 |_| Ok(Buffer::zeroed(length)),
-                |thread, buffer| on.read(thread, buffer),
+                |thread, buffer, halt| on.read(thread, buffer, halt),
             ),
         }?;
         report
@@ -173,14 +174,14 @@ impl On<'_> {
         }
     }
 
-    fn write(&self, thread: usize, mut pen: Pen) -> Outcome<Work> {
+    fn write(&self, thread: usize, mut pen: Pen, halt: &Halt) -> Outcome<Work> {
         let (mut way, path) = (self.open(thread)?, self.path(thread));
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         for block in self.blocks(thread) {
             let offset = block * self.asked.block.0;
             let bytes = pen.record(offset, self.asked.block.0 as usize);
             way.write(bytes, offset).doing("write", &path)?;
-            laps.lap();
+            laps.lap()?;
         }
         if self.asked.sync {
             way.sync().doing("sync", &path)?;
@@ -188,7 +189,7 @@ impl On<'_> {
         Ok(self.work(laps))
     }
 
-    fn read(&self, thread: usize, mut buffer: Buffer) -> Outcome<Work> {
+    fn read(&self, thread: usize, mut buffer: Buffer, halt: &Halt) -> Outcome<Work> {
         let checked = self.asked.setting.check;
         let overwritten: BTreeSet<u64> = match checked {
             true => random(self.asked, Test::RandomWrite, thread).collect(),
@@ -197,7 +198,7 @@ impl On<'_> {
         let both = [Test::Write, Test::RandomWrite].map(|test| self.origin(thread, test));
         let mut judge = Judge::new(self.ground.run, both.to_vec());
         let (mut way, path) = (self.open(thread)?, self.path(thread));
-        let mut laps = Laps::start();
+        let mut laps = Laps::start(halt);
         for block in self.blocks(thread) {
             let offset = block * self.asked.block.0;
             way.read(&mut buffer, offset).doing("read", &path)?;
@@ -205,7 +206,7 @@ impl On<'_> {
                 let due = both[usize::from(overwritten.contains(&block))];
                 judge.compare(&path, offset, &buffer, due)?;
             }
-            laps.lap();
+            laps.lap()?;
         }
         Ok(self.work(laps))
     }

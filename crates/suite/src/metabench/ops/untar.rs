@@ -1,7 +1,7 @@
 //! Unpacking a tar file into the current directory, as tar does: every file with its mode and time.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tar::{Archive, Entry, EntryType};
 
 use crate::latency::Laps;
+use crate::trouble::{Doing, Outcome};
 
 /// What was made.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,40 +20,48 @@ pub struct Unpacked {
     pub bytes: u64,
 }
 
-pub fn untar(tar: impl Read, laps: &mut Laps) -> io::Result<Unpacked> {
-    let mut archive = Archive::new(tar);
+pub fn untar(tar: &Path, laps: &mut Laps) -> Outcome<Unpacked> {
+    let file = File::open(tar).doing("open the tar file", tar)?;
+    let mut archive = Archive::new(BufReader::with_capacity(1 << 20, file));
     let mut made = Unpacked::default();
     let mut piece = vec![0; 128 << 10];
-    for entry in archive.entries()? {
-        let mut entry = entry?;
-        let path = inside(&entry.path()?)?;
-        match entry.header().entry_type() {
-            // The top: it is where we are.
-            EntryType::Directory if path.as_os_str().is_empty() => continue,
-            EntryType::Directory => {
-                fs::create_dir(&path)?;
-                made.directories += 1;
-            }
-            EntryType::Symlink => {
-                let target = entry.link_name()?.ok_or_else(|| bad("a link to nothing"))?;
-                symlink(target, &path)?;
-                made.files += 1;
-            }
-            EntryType::Link => {
-                let target = entry.link_name()?.ok_or_else(|| bad("a link to nothing"))?;
-                fs::hard_link(inside(&target)?, &path)?;
-                made.files += 1;
-            }
-            EntryType::Regular | EntryType::Continuous => {
-                made.bytes += file(&mut entry, &path, &mut piece)?;
-                made.files += 1;
-            }
-            // Devices, and remarks of archivers.
-            _ => continue,
+    for entry in archive.entries().doing("unpack", tar)? {
+        let unpacked = entry.and_then(|entry| unpack(entry, &mut made, &mut piece));
+        if unpacked.doing("unpack", tar)? {
+            laps.lap()?;
         }
-        laps.lap();
     }
     Ok(made)
+}
+
+/// Whether there is something now that was not there before.
+fn unpack(mut entry: Entry<impl Read>, made: &mut Unpacked, piece: &mut [u8]) -> io::Result<bool> {
+    let path = inside(&entry.path()?)?;
+    match entry.header().entry_type() {
+        // The top: it is where we are.
+        EntryType::Directory if path.as_os_str().is_empty() => return Ok(false),
+        EntryType::Directory => {
+            fs::create_dir(&path)?;
+            made.directories += 1;
+        }
+        EntryType::Symlink => {
+            let target = entry.link_name()?.ok_or_else(|| bad("a link to nothing"))?;
+            symlink(target, &path)?;
+            made.files += 1;
+        }
+        EntryType::Link => {
+            let target = entry.link_name()?.ok_or_else(|| bad("a link to nothing"))?;
+            fs::hard_link(inside(&target)?, &path)?;
+            made.files += 1;
+        }
+        EntryType::Regular | EntryType::Continuous => {
+            made.bytes += file(&mut entry, &path, piece)?;
+            made.files += 1;
+        }
+        // Devices, and remarks of archivers.
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 fn file(entry: &mut Entry<impl Read>, path: &Path, piece: &mut [u8]) -> io::Result<u64> {

@@ -64,3 +64,25 @@ fn each_plan_can_be_run_with_a_target() {
         plan.check().unwrap();
     }
 }
+
+#[test]
+fn the_seeds_have_every_program_but_the_one_that_needs_a_fault() {
+    use std::collections::BTreeSet;
+    let text = find("seeds").unwrap();
+    let workloads = plan("seeds", text).workloads;
+    let used: BTreeSet<&str> = workloads.iter().map(|one| &*one.program).collect();
+    let missing: Vec<_> = crate::bench_cli::PROGRAMS
+        .into_iter()
+        .filter(|program| !used.contains(program))
+        .collect();
+    assert_eq!(missing, ["reliability"]);
+    for one in &workloads {
+        let names_source = ["section", "HEPiX", "OSC", "Table"];
+        assert!(
+            names_source.iter().any(|source| one.about.contains(source)),
+            "{}: {}",
+            one.name,
+            one.about
+        );
+    }
+}

@@ -1,0 +1,222 @@
+//! The workers of one process in step with those of all others: they get ready, start at once, and stop soon after one of any
+//! process has met trouble.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Barrier, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use crate::cpu;
+use crate::halt::Halt;
+use crate::procs::Procs;
+use crate::trouble::{Outcome, Trouble, first_own};
+
+/// How often a process looks whether another has met trouble. Rarely enough not to be felt beside the work.
+const LISTEN: Duration = Duration::from_millis(100);
+
+/// What the workers of this process did.
+pub struct Together<D> {
+    /// By worker, with the seconds that each needed.
+    pub done: Vec<(usize, D, f64)>,
+    /// Seconds that all of them needed.
+    pub seconds: f64,
+    /// Seconds of these in which the kernel worked for them.
+    pub system: f64,
+    /// Seconds from the barrier that let the workers of all processes go to the one that all reached.
+    pub elapsed: f64,
+}
+
+/// Work of so many threads, in step. What a worker needs to be ready is not timed, and nobody starts before all are. If one
+/// meets trouble anywhere, all end with it.
+pub fn take<T, D: Send>(
+    procs: &mut Procs,
+    workers: &[usize],
+    ready: impl Fn(usize) -> Outcome<T> + Sync,
+    work: impl Fn(usize, T, &Halt) -> Outcome<D> + Sync,
+) -> Outcome<Together<D>> {
+    let (meeting, halt) = (Meeting::new(workers.len()), Halt::default());
+    let (working, ended) = channel();
+    let mine = std::thread::scope(|scope| {
+        let threads: Vec<_> = workers
+            .iter()
+            .map(|worker| {
+                let (meeting, halt, ready, work) = (&meeting, &halt, &ready, &work);
+                let working = working.clone();
+                scope.spawn(move || {
+                    let at_work = AtWork::new(halt, working);
+                    let tools = meeting.wait(ready(*worker))?;
+                    let begun = Instant::now();
+                    let done = at_work.end(work(*worker, tools, halt))?;
+                    Ok((*worker, done, begun.elapsed().as_secs_f64()))
+                })
+            })
+            .collect();
+        drop(working);
+        let gone = procs.agree(meeting.all_ready()).and_then(|()| procs.go());
+        let system = cpu::system_seconds();
+        let begun = Instant::now();
+        meeting.start(gone.is_ok());
+        let heard = attend(procs, &halt, &ended);
+        let done: Vec<Outcome<(usize, D, f64)>> = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())))
+            .collect();
+        let seconds = begun.elapsed().as_secs_f64();
+        let system = cpu::system_seconds() - system;
+        let gone = gone?;
+        heard?;
+        procs.barrier()?;
+        let elapsed = gone.elapsed().as_secs_f64();
+        Ok(first_own(done).map(|done| Together {
+            done,
+            seconds,
+            system,
+            elapsed,
+        }))
+    });
+    procs.agree(mine?)
+}
+
+/// What each process does by itself, untimed: preparing, checking. If one meets trouble, all end with it.
+pub fn apart<D: Send>(
+    procs: &mut Procs,
+    does: impl FnOnce(&Halt) -> Outcome<D> + Send,
+) -> Outcome<D> {
+    let halt = Halt::default();
+    let (working, ended) = channel();
+    let (done, heard) = std::thread::scope(|scope| {
+        let halt = &halt;
+        let thread = scope.spawn(move || AtWork::new(halt, working).end(does(halt)));
+        let heard = attend(procs, halt, &ended);
+        let done = thread.join().unwrap_or_else(|_| Err(panicked()));
+        (done, heard)
+    });
+    heard?;
+    procs.agree(done)
+}
+
+fn panicked() -> Trouble {
+    Trouble::met("a thread panicked")
+}
+
+/// A worker's thread, until it is dropped.
+struct AtWork<'a> {
+    halt: &'a Halt,
+    well: bool,
+    /// Whoever waits learns that it is gone.
+    _working: Sender<Infallible>,
+}
+
+impl AtWork<'_> {
+    fn new(halt: &Halt, working: Sender<Infallible>) -> AtWork<'_> {
+        AtWork {
+            halt,
+            well: false,
+            _working: working,
+        }
+    }
+
+    fn end<D>(mut self, done: Outcome<D>) -> Outcome<D> {
+        self.well = done.is_ok();
+        done
+    }
+}
+
+impl Drop for AtWork<'_> {
+    /// Also where a panic ends the thread.
+    fn drop(&mut self) {
+        if !self.well {
+            self.halt.raise();
+        }
+    }
+}
+
+/// Until all threads of this process have ended: tells other processes of trouble here, and threads here of trouble there.
+fn attend(procs: &mut Procs, halt: &Halt, ended: &Receiver<Infallible>) -> Outcome<()> {
+    let (mut told, mut heard) = (false, Ok(()));
+    loop {
+        let Err(over) = ended.recv_timeout(LISTEN);
+        if halt.is_raised() && !told {
+            told = true;
+            heard = heard.and(procs.alarm());
+        }
+        if over == RecvTimeoutError::Disconnected {
+            return heard;
+        }
+        if !halt.is_raised() {
+            match procs.alarmed() {
+                Ok(false) => {}
+                // It does not tell the others what they told it.
+                Ok(true) => told = true,
+                Err(lost) => heard = Err(lost),
+            }
+            if told || heard.is_err() {
+                halt.raise();
+            }
+        }
+    }
+}
+
+/// Where the threads of a process wait for all processes.
+struct Meeting {
+    ready: Barrier,
+    start: Barrier,
+    trouble: Mutex<Option<Trouble>>,
+    called_off: AtomicBool,
+}
+
+impl Meeting {
+    fn new(threads: usize) -> Meeting {
+        Meeting {
+            ready: Barrier::new(threads + 1),
+            start: Barrier::new(threads + 1),
+            trouble: Mutex::new(None),
+            called_off: AtomicBool::new(false),
+        }
+    }
+
+    /// A thread's: says whether it is ready, and comes back when the work starts.
+    fn wait<T>(&self, tools: Outcome<T>) -> Outcome<T> {
+        if let Err(trouble) = &tools {
+            *self.lock() = Some(trouble.clone());
+        }
+        self.ready.wait();
+        self.start.wait();
+        match self.called_off.load(Ordering::Relaxed) {
+            true => Err(Trouble::followed()),
+            false => tools,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Trouble>> {
+        self.trouble
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Waits for the threads of this process: the trouble of one that is not ready.
+    fn all_ready(&self) -> Outcome<()> {
+        self.ready.wait();
+        self.lock().take().map_or(Ok(()), Err)
+    }
+
+    fn start(&self, really: bool) {
+        self.called_off.store(!really, Ordering::Relaxed);
+        self.start.wait();
+    }
+}
+
+#[test]
+fn nobody_starts_if_one_is_not_ready() {
+    let meeting = Meeting::new(2);
+    let (good, bad) = std::thread::scope(|scope| {
+        let good = scope.spawn(|| meeting.wait(Ok(1)));
+        let bad = scope.spawn(|| meeting.wait::<i32>(Err(Trouble::met("no memory"))));
+        let ready = meeting.all_ready();
+        assert_eq!(ready, Err(Trouble::met("no memory")));
+        meeting.start(false);
+        (good.join().unwrap(), bad.join().unwrap())
+    });
+    assert!(good.is_err() && bad.is_err());
+}
