@@ -1,7 +1,6 @@
 //! Removing a lab, whether it ended well or was killed.
 
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -46,15 +45,20 @@ pub fn remove(place: &Place) -> Outcome<()> {
         |outcome: Outcome<()>| left.extend(outcome.err().map(|trouble| trouble.to_string()));
     let namespaces = wires::namespaces(&place.lab);
     tried(end_all_in(&namespaces));
-    for mount in mounts_below(&place.dir).into_iter().rev() {
-        // Detached: what serves it is gone already.
-        tried(unmount(&mount, UnmountFlags::DETACH).doing("unmount", &mount));
+    match mounts_below(&place.dir) {
+        Ok(mounts) => {
+            for mount in mounts.into_iter().rev() {
+                // Detached: what serves it is gone already.
+                tried(unmount(&mount, UnmountFlags::DETACH).doing("unmount", &mount));
+            }
+        }
+        Err(unknown) => tried(Err(unknown)),
     }
     for namespace in &namespaces {
         tried(wires::remove(namespace));
     }
-    // A mount that could not be unmounted must not be emptied.
-    if mounts_below(&place.dir).is_empty() {
+    // A mount that could not be unmounted, or that may be there, must not be emptied.
+    if mounts_below(&place.dir).is_ok_and(|mounts| mounts.is_empty()) {
         tried(std::fs::remove_dir_all(&place.dir).doing("remove", &place.dir));
     }
     match left.is_empty() {
@@ -104,29 +108,53 @@ fn end_all_in(namespaces: &[String]) -> Outcome<()> {
 
 /// Living processes whose network is one of these.
 fn processes_in(namespaces: &[String]) -> Vec<(i32, OwnedFd)> {
-    let identity = |path: &Path| {
-        let found = std::fs::metadata(path).ok()?;
-        Some((found.dev(), found.ino()))
-    };
     let ours: Vec<_> = namespaces
         .iter()
-        .filter_map(|name| identity(&wires::file(name)))
+        .filter_map(|name| wires::identity(&wires::file(name)))
         .collect();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let found = pids.filter_map(|pid| {
         // First held, then looked at: its number cannot become another's in between.
         let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-        let network = identity(&PathBuf::from(format!("/proc/{pid}/ns/net")))?;
+        let network = wires::identity(&PathBuf::from(format!("/proc/{pid}/ns/net")))?;
         ours.contains(&network).then_some((pid, process))
     });
     found.collect()
 }
 
+const MOUNTS: &str = "/proc/self/mountinfo";
+
 /// In the order in which they were mounted.
-fn mounts_below(dir: &Path) -> Vec<PathBuf> {
-    let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let points = text.lines().filter_map(|line| line.split(' ').nth(4));
-    let points = points.map(|point| PathBuf::from(point.replace("\\040", " ")));
-    points.filter(|point| point.starts_with(dir)).collect()
+fn mounts_below(dir: &Path) -> Outcome<Vec<PathBuf>> {
+    let text = std::fs::read_to_string(MOUNTS).doing("read", Path::new(MOUNTS))?;
+    mounts_in(&text, dir)
+}
+
+/// Of the kernel's list, which is never empty: there is a root.
+fn mounts_in(list: &str, dir: &Path) -> Outcome<Vec<PathBuf>> {
+    let points = list.lines().map(|line| line.split(' ').nth(4));
+    let points: Option<Vec<_>> = points.collect();
+    match points {
+        Some(points) if !points.is_empty() => {
+            let points = points.into_iter();
+            let points = points.map(|point| PathBuf::from(point.replace("\\040", " ")));
+            Ok(points.filter(|point| point.starts_with(dir)).collect())
+        }
+        _ => Err(Trouble::met(format!(
+            "{MOUNTS} is not understood: what is mounted below {} is not known",
+            dir.display()
+        ))),
+    }
+}
+
+#[test]
+fn what_is_mounted_is_known_or_an_error() {
+    let list = "22 1 254:0 / / rw shared:1 - ext4 /dev/vda rw\n\
+        40 22 0:40 / /tmp/lab/a\\040b rw - fuse x rw\n41 22 0:41 / /tmp/other rw - tmpfs x rw\n";
+    let below = mounts_in(list, Path::new("/tmp/lab")).unwrap();
+    assert_eq!(below, [PathBuf::from("/tmp/lab/a b")]);
+    for unknown in ["", "22 1 254:0\n"] {
+        assert!(mounts_in(unknown, Path::new("/tmp/lab")).is_err());
+    }
 }

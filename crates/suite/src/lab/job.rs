@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::IsTerminal;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use super::wires;
 use crate::signals;
 use crate::trouble::{Outcome, Trouble};
 
@@ -112,14 +112,10 @@ impl Job {
     /// Whether somebody in its network, which must be the one that the file stands for, takes connections at the port.
     pub fn listens(&self, port: u16, network: &Path) -> bool {
         let pid = self.child.id();
-        let identity = |path: &Path| {
-            let found = std::fs::metadata(path).ok()?;
-            Some((found.dev(), found.ino()))
-        };
         // It begins in the lab's own network, and enters its host's.
-        let entered = identity(Path::new(&format!("/proc/{pid}/ns/net")));
+        let entered = wires::identity(Path::new(&format!("/proc/{pid}/ns/net")));
         entered.is_some()
-            && entered == identity(network)
+            && entered == wires::identity(network)
             && ["tcp", "tcp6"].iter().any(|table| {
                 let table = std::fs::read_to_string(format!("/proc/{pid}/net/{table}"));
                 table.is_ok_and(|table| table.lines().any(|line| is_listener(line, port)))

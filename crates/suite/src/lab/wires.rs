@@ -1,6 +1,7 @@
 //! Network namespaces and the links between them: every host has one to a switch.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
@@ -70,6 +71,12 @@ impl Rate {
 /// The name of a host's namespace.
 pub fn namespace(lab: &str, host: &str) -> String {
     format!("{lab}-{host}")
+}
+
+/// What tells the namespace that a file stands for from all others.
+pub fn identity(file: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::metadata(file).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 /// The file that stands for a namespace.
