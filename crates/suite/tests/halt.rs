@@ -1,5 +1,8 @@
 //! One worker meets trouble in the middle of a step that takes minutes: the others stop soon, in its process and in others.
 
+// Tests stand outside the simulated world and wait by the real clock.
+#![allow(clippy::disallowed_methods)]
+
 mod program;
 
 use std::path::{Path, PathBuf};

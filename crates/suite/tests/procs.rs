@@ -2,6 +2,9 @@
 //!
 //! Without arguments it starts itself in both ways (MPI where the feature is built).
 
+// Tests stand outside the simulated world and wait by the real clock.
+#![allow(clippy::disallowed_methods)]
+
 use std::process::{Command, ExitCode, Output};
 use std::time::{Duration, Instant};
 

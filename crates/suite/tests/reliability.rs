@@ -1,5 +1,8 @@
 //! `gupfs-suite reliability` as a person starts it.
 
+// Tests stand outside the simulated world and wait by the real clock.
+#![allow(clippy::disallowed_methods)]
+
 mod program;
 
 use std::path::{Path, PathBuf};

@@ -7,9 +7,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+/// No page takes so long. A browser that hangs is ended, and who waits for it is told.
+const TOO_LONG: Duration = Duration::from_secs(120);
 
 pub struct Browser {
     child: Child,
@@ -68,6 +73,13 @@ impl Browser {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        let process = Pid::from_child(&child);
+        let process = pidfd_open(process, PidfdFlags::empty()).unwrap();
+        std::thread::spawn(move || {
+            std::thread::sleep(TOO_LONG);
+            // Does nothing if it has ended.
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        });
         let to = File::options().write(true).open(&pipes[0]).unwrap();
         let from = BufReader::new(File::open(&pipes[1]).unwrap());
         let mut browser = Browser {
@@ -140,7 +152,11 @@ impl Browser {
     fn hear(&mut self) -> Value {
         let mut bytes = Vec::new();
         self.from.read_until(0, &mut bytes).unwrap();
-        assert_eq!(bytes.pop(), Some(0), "the browser has ended");
+        assert_eq!(
+            bytes.pop(),
+            Some(0),
+            "the browser has ended, or took too long"
+        );
         let heard: Value = serde_json::from_slice(&bytes).unwrap();
         match heard["method"].as_str() {
             Some("Page.loadEventFired") => self.loaded = true,
