@@ -11,6 +11,7 @@ use super::repeated::Repeated;
 use super::verdict::{Ceilings, Judged};
 use crate::amount::Size;
 use crate::figure::{Figure, Measured};
+use crate::results::milestone;
 use crate::results::spread::{Ratio, Verdict};
 use crate::results::{Layer, Way};
 
@@ -175,7 +176,7 @@ impl Report {
             writeln!(
                 f,
                 "  {:<5} {}   (messages of {}, {} streams each; pairs from {least:.2} to {most:.2})",
-                word(all.way),
+                all.way.word(),
                 cells(Some(&all.rate), None).trim_end(),
                 Size(all.message),
                 all.streams
@@ -229,11 +230,11 @@ impl Report {
             writeln!(
                 f,
                 "{:<PLACE$} {} {} {least:>10.2} {:>11.2} {:>11.2}",
-                word(way),
+                way.word(),
                 rate(network),
                 rate(disk),
-                least * super::verdict::REQUIRED,
-                least * super::verdict::TARGET
+                least * milestone::REQUIRED,
+                least * milestone::TARGET
             )?;
         }
         if self.ceilings.network_write.is_none() {
@@ -257,7 +258,7 @@ impl Report {
                 judged.workload,
                 judged.measured,
                 100.0 * judged.share,
-                layer(judged.limited_by),
+                judged.limited_by.word(),
                 judged.least,
                 judged.verdict.words()
             )?;
@@ -279,7 +280,7 @@ fn show_compared(f: &mut fmt::Formatter, compared: &Compared) -> fmt::Result {
         f,
         "In {} turns, {} through the volume manager is {value:.1} % of the raw disks' (95 %: {low:.1} to {high:.1}){noise}.",
         compared.raw.len(),
-        word(compared.way)
+        compared.way.word()
     )
 }
 
@@ -308,7 +309,7 @@ fn show_pair(f: &mut fmt::Formatter, pair: &Pair) -> fmt::Result {
                 .iter()
                 .map(|message| pair.rate((streams, *message), way));
             let rates: Vec<&Repeated> = rates.flatten().collect();
-            let mut line = format!("{:<PLACE$} {streams:>7} {:<5}", "", word(way));
+            let mut line = format!("{:<PLACE$} {streams:>7} {:<5}", "", way.word());
             for rate in &rates {
                 let mark = if is_near(rate, pair.best(way)) {
                     "~"
@@ -329,20 +330,6 @@ fn show_pair(f: &mut fmt::Formatter, pair: &Pair) -> fmt::Result {
         }
     }
     Ok(())
-}
-
-fn word(way: Way) -> &'static str {
-    match way {
-        Way::Write => "write",
-        Way::Read => "read",
-    }
-}
-
-fn layer(layer: Layer) -> &'static str {
-    match layer {
-        Layer::Disk => "disk",
-        Layer::Network => "network",
-    }
 }
 
 fn rate(rate: Option<f64>) -> String {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::results::milestone::{self, Verdict};
 use crate::results::{Layer, Way};
 
 /// What the layers below can do, in MB/s, as far as it was measured.
@@ -26,21 +27,6 @@ pub struct Judged {
     pub verdict: Verdict,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// Less than required.
-    Below,
-    Required,
-    Target,
-    /// More than the hardware can do: it came from, or went to, some cache.
-    Cache,
-}
-
-/// The milestone's lines (LLNL 464): "a minimum of 60% … and a target of 80%".
-pub const REQUIRED: f64 = 0.6;
-pub const TARGET: f64 = 0.8;
-
 impl Ceilings {
     pub fn of(&self, layer: Layer, way: Way) -> Option<f64> {
         match (layer, way) {
@@ -53,11 +39,7 @@ impl Ceilings {
 
     /// The layer that limits, and what it can do.
     pub fn least(&self, way: Way) -> Option<(Layer, f64)> {
-        let layers = [Layer::Disk, Layer::Network].map(|layer| (layer, self.of(layer, way)));
-        let known = layers
-            .into_iter()
-            .filter_map(|(layer, rate)| Some((layer, rate?)));
-        known.min_by(|a, b| a.1.total_cmp(&b.1))
+        milestone::least(|layer| self.of(layer, way), |rate| *rate)
     }
 
     /// None: nothing is known to judge by.
@@ -76,45 +58,10 @@ impl Ceilings {
     }
 }
 
-impl Verdict {
-    pub fn of(share: f64) -> Verdict {
-        match share {
-            share if share > 1.0 => Verdict::Cache,
-            share if share >= TARGET => Verdict::Target,
-            share if share >= REQUIRED => Verdict::Required,
-            _ => Verdict::Below,
-        }
-    }
-
-    pub fn words(self) -> &'static str {
-        match self {
-            Verdict::Below => "below what is required (60 %)",
-            Verdict::Required => "required (60 %) reached, target (80 %) not",
-            Verdict::Target => "target (80 %) reached",
-            Verdict::Cache => "a cache effect: more than the hardware can do",
-        }
-    }
-}
-
-/// Whether a figure with this name is about writing or reading; none if about both or neither.
-pub fn way_of(figure: &str) -> Option<Way> {
-    let name = figure.to_lowercase();
-    if name.contains("modify") || name == "rewrite" {
-        return None;
-    }
-    let writes = ["write", "putc", "influx", "append"].iter();
-    let reads = ["read", "getc", "outflux", "pileup", "seeks", "epoch"].iter();
-    let [writes, reads] = [writes, reads].map(|mut words| words.any(|word| name.contains(word)));
-    match (writes, reads) {
-        (true, false) => Some(Way::Write),
-        (false, true) => Some(Way::Read),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::milestone::{REQUIRED, TARGET};
 
     /// The milestone's own table.
     #[test]
@@ -148,19 +95,5 @@ mod tests {
         assert_eq!(judge(Way::Read, 100.1), Some(Verdict::Cache));
         assert_eq!(judge(Way::Read, 59.9), Some(Verdict::Below));
         assert_eq!(judge(Way::Write, 50.0), None);
-    }
-
-    #[test]
-    fn figures_are_about_writing_or_reading_by_their_names() {
-        for (name, way) in [
-            ("Seq_Write", Some(Way::Write)),
-            ("Record_rewrite", Some(Way::Write)),
-            ("Fread", Some(Way::Read)),
-            ("Outflux", Some(Way::Read)),
-            ("Rewrite", None),
-            ("Create-A", None),
-        ] {
-            assert_eq!(way_of(name), way, "{name}");
-        }
     }
 }

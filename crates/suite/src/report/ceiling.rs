@@ -8,13 +8,10 @@ use super::html::{Rows, paragraph};
 use super::page;
 use super::plot::{Keys, Part, Plot};
 use crate::results::compare::number;
+use crate::results::milestone::{self, REQUIRED, TARGET, Verdict, way_of};
 use crate::results::series::show;
 use crate::results::spread::Spread;
 use crate::results::{Ceiling, Layer, Series, Way};
-
-/// The milestone of 2005: required, and aimed at. In percent.
-const REQUIRED: f64 = 60.0;
-const AIM: f64 = 80.0;
 
 /// Bars end here: how far above 100 % a cache is says nothing of the hardware.
 const END: f64 = 125.0;
@@ -59,9 +56,8 @@ impl Book {
             let mut all = self.results.ceilings.iter().rev();
             all.find(|top| top.target == series.target && top.layer == layer && top.way == way)
         };
-        let known = [Layer::Disk, Layer::Network].into_iter().filter_map(of);
-        let least = known.min_by(|a, b| a.rate.total_cmp(&b.rate))?;
-        Some((least.rate, layer_name(least.layer).into()))
+        let (layer, least) = milestone::least(of, |top| top.rate)?;
+        Some((least.rate, layer.word().into()))
     }
 
     /// Of each target and way, the best share: what a director is told.
@@ -91,37 +87,9 @@ impl Share<'_> {
     }
 }
 
-fn layer_name(layer: Layer) -> &'static str {
-    match layer {
-        Layer::Disk => "disk",
-        Layer::Network => "network",
-    }
-}
-
-/// Whether a figure writes or reads; none if it does both or neither.
-pub fn way_of(figure: &str) -> Option<Way> {
-    let name = figure.to_lowercase();
-    if name.contains("modify") || name.contains("rmw") || name.contains("rewrite") {
-        return None;
-    }
-    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    let writes = has(&["write", "putc", "influx", "append"]);
-    let reads = has(&["read", "getc", "outflux", "pileup", "seek", "epoch"]);
-    match (writes, reads) {
-        (true, false) => Some(Way::Write),
-        (false, true) => Some(Way::Read),
-        _ => None,
-    }
-}
-
 fn verdict(percent: &Spread) -> &'static str {
     // As it is printed, so that 100 % is never above 100 %.
-    match percent.median.round() {
-        median if median > 100.0 => "a cache effect",
-        median if median >= AIM => "what is aimed at",
-        median if median >= REQUIRED => "what is required",
-        _ => "less than required",
-    }
+    Verdict::of(percent.median.round() / 100.0).short()
 }
 
 pub fn parts(book: &Book) -> Vec<Part> {
@@ -153,7 +121,7 @@ pub fn parts(book: &Book) -> Vec<Part> {
 fn tops(book: &Book) -> Rows {
     let mut rows = Rows::new(["target", "layer", "write, MB/s", "read, MB/s", "measured"]);
     for target in &book.targets {
-        for layer in [Layer::Disk, Layer::Network] {
+        for layer in Layer::ALL {
             let find = |way: Way| {
                 let mut all = book.results.ceilings.iter().rev();
                 all.find(|top| top.target == *target && top.layer == layer && top.way == way)
@@ -165,7 +133,7 @@ fn tops(book: &Book) -> Rows {
             let said = |top: Option<&Ceiling>| top.map_or("–".into(), |top| number(top.rate));
             rows.add([
                 target.clone(),
-                layer_name(layer).into(),
+                layer.word().into(),
                 said(write),
                 said(read),
                 moment(&date),
@@ -219,7 +187,7 @@ fn plot(book: &Book, workload: &str) -> Option<Plot> {
     }
     let style = Style {
         unit: " %",
-        lines: &[(REQUIRED, "60 %"), (AIM, "80 %")],
+        lines: &[(100.0 * REQUIRED, "60 %"), (100.0 * TARGET, "80 %")],
         end: Some(END),
     };
     let drawn = book

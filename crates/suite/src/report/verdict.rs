@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::book::{Beside, Book};
-use super::ceiling::way_of;
 use super::html::prose;
 use crate::figure::Better;
+use crate::results::milestone::way_of;
 use crate::results::series::show;
 use crate::results::spread::Verdict;
 use crate::results::{Series, Way};

@@ -1,11 +1,12 @@
 //! # results: figures of many runs, and what they say
 //!
-//! Owns   the lines of a result file; medians, spread and intervals; when a difference is more than noise.
+//! Owns   the lines of a result file; medians, spread and intervals; when a difference is more than noise; the milestone's lines.
 //! Never  starts anything; leaves out a run that failed without saying so.
 //! Enter  at [`Results::read`] for a file, [`Series`] for what was measured.
 
 pub mod compare;
 mod lines;
+pub mod milestone;
 pub mod series;
 pub mod spread;
 
