@@ -31,7 +31,7 @@ pub struct Latencies {
     pub max: f64,
 }
 
-/// The columns below `number   p50 (us)   p99 (us) p99.9 (us)   max (us)`.
+/// The columns of `table`.
 impl fmt::Display for Latencies {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{:>9}", self.operations)?;
@@ -40,6 +40,20 @@ impl fmt::Display for Latencies {
         }
         Ok(())
     }
+}
+
+/// The last table of a report, names as wide as they may be: one row for each kind of operation.
+pub fn table<N: fmt::Display>(
+    f: &mut fmt::Formatter,
+    width: usize,
+    rows: impl IntoIterator<Item = (N, Latencies)>,
+) -> fmt::Result {
+    let columns = "   number   p50 (us)   p99 (us) p99.9 (us)   max (us)";
+    writeln!(f, "\n{:<width$} {columns}", "OPERATIONS")?;
+    for (name, latencies) in rows {
+        writeln!(f, "{:<width$} {latencies}", name.to_string())?;
+    }
+    Ok(())
 }
 
 impl Default for Histogram {

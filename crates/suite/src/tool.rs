@@ -115,3 +115,8 @@ pub fn parse_np(text: &str) -> Result<usize, String> {
 pub fn refuse<T>(text: impl Into<String>) -> Outcome<T> {
     Err(Trouble::asked(text))
 }
+
+/// Whether something stands in a list more than once.
+pub fn twice<T: PartialEq>(list: &[T]) -> bool {
+    (1..list.len()).any(|end| list[..end].contains(&list[end]))
+}

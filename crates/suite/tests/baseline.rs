@@ -41,7 +41,12 @@ fn assert_is_the_median(measured: &Value, times: usize) {
     assert_eq!(rates.len(), times, "{measured}");
     rates.sort_by(f64::total_cmp);
     let median = (rates[(times - 1) / 2] + rates[times / 2]) / 2.0;
-    assert!(rates[0] > 0.0 && measured["rate"] == median, "{measured}");
+    // Numbers read from JSON are off by their last bit now and then.
+    let said = measured["rate"].as_f64().unwrap();
+    assert!(
+        rates[0] > 0.0 && (said / median - 1.0).abs() < 1e-12,
+        "{measured}"
+    );
 }
 
 const LITTLE: &str = "--disk-size 8M --disk-seconds 0.1 --disk-streams 1,2";

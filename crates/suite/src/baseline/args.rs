@@ -8,7 +8,7 @@ use clap::Args;
 use super::crew::Ways;
 use super::site::{Access, Host, Place};
 use super::{agent, run, worker};
-use crate::amount::{Size, parse_positive};
+use crate::amount::{CALL_MAX, Size, parse_positive};
 use crate::plan::Itself;
 use crate::tool::refuse;
 use crate::trouble::{Outcome, Trouble};
@@ -102,9 +102,6 @@ pub struct Baseline {
     #[arg(long, hide = true)]
     worker: bool,
 }
-
-/// Linux moves at most 2 GiB in one call, and each stream has memory of this size.
-const RECORD_MAX: u64 = 1 << 30;
 
 /// Each stream of a network has memory of this size on either side.
 const MESSAGE_MAX: u64 = 64 << 20;
@@ -208,7 +205,7 @@ impl Baseline {
             ("--disk-record", self.disk_record, self.disk_size),
             ("-b", self.record, self.size),
         ] {
-            if record.0 > RECORD_MAX.min(size.0) {
+            if record.0 > CALL_MAX.min(size.0) {
                 return refuse(format!(
                     "{flag} {record} is more than there is to move ({size}), or than one call moves (1G)"
                 ));

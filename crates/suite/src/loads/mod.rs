@@ -21,6 +21,9 @@ use crate::procs::Procs;
 use crate::tool::Tool;
 use crate::trouble::Outcome;
 
+/// What stdio takes for a file on most file systems.
+const STDIO: usize = 4096;
+
 /// A workload and its flags.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Load {

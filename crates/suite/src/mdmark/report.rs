@@ -11,6 +11,7 @@ use super::profile::Profile;
 use super::tree::Tree;
 use crate::amount::MB;
 use crate::figure::{Figure, Measured};
+use crate::latency;
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -99,14 +100,11 @@ impl fmt::Display for Report {
         }
         self.show_mixed(f)?;
         self.show_found(f)?;
-        writeln!(
-            f,
-            "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
-        )?;
-        for test in &self.tests {
-            writeln!(f, "{:<12} {}", test.name, test.step.latencies)?;
-        }
-        Ok(())
+        let rows = self
+            .tests
+            .iter()
+            .map(|test| (&test.name, test.step.latencies));
+        latency::table(f, 12, rows)
     }
 }
 

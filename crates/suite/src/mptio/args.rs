@@ -6,7 +6,7 @@ use clap::{Parser, ValueEnum};
 
 use super::regions::{Amount, Shape};
 use super::tests::Test;
-use crate::amount::{Size, parse_positive};
+use crate::amount::{CALL_MAX, Size, parse_positive};
 use crate::procs::Procs;
 use crate::tool::{Tool, parse_np, refuse};
 use crate::trouble::Outcome;
@@ -102,9 +102,6 @@ pub enum Overlap {
 /// For each process if neither -f nor -F says how much.
 const DEFAULT_SIZE: u64 = 64 << 20;
 
-/// Linux moves at most 2 GiB in one read or write, and every thread has a buffer of this size.
-const RECORD_MAX: u64 = 1 << 30;
-
 impl Mptio {
     pub fn shape(&self) -> Shape {
         match (self.per_process, self.per_thread, self.devices.len()) {
@@ -166,7 +163,7 @@ impl Mptio {
                 "-f and -F exclude each other: give the size of each process, or of all",
             );
         }
-        if self.record.0 > RECORD_MAX {
+        if self.record.0 > CALL_MAX {
             return refuse(format!(
                 "-b {} is more than one system call moves: at most 1G",
                 self.record

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::regions::Layout;
 use crate::amount::MB;
 use crate::figure::{Figure, Measured};
-use crate::latency::Latencies;
+use crate::latency::{self, Latencies};
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Report {
@@ -195,14 +195,8 @@ impl Report {
     }
 
     fn show_latencies(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        writeln!(
-            f,
-            "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
-        )?;
-        for test in &self.tests {
-            writeln!(f, "{:<12} {}", test.name, test.latencies)?;
-        }
-        Ok(())
+        let rows = self.tests.iter().map(|test| (&test.name, test.latencies));
+        latency::table(f, 12, rows)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 
-use crate::amount::{Size, parse_positive};
+use crate::amount::{CALL_MAX, Size, parse_positive};
 use crate::procs::Procs;
 use crate::setting::Setting;
 use crate::tool::{Tool, refuse};
@@ -32,9 +32,6 @@ pub struct Pioraw {
     pub setting: Setting,
 }
 
-/// Linux moves at most 2 GiB in one read or write, and every process has a buffer of this size.
-const BLOCK_MAX: u64 = 1 << 30;
-
 impl Tool for Pioraw {
     fn np(&self) -> Option<usize> {
         self.setting.np
@@ -45,7 +42,7 @@ impl Tool for Pioraw {
             return refuse("-t takes a number of seconds above 0");
         }
         for (index, block) in self.block.iter().enumerate() {
-            if block.0 > self.size.0.min(BLOCK_MAX) {
+            if block.0 > self.size.0.min(CALL_MAX) {
                 return refuse(format!(
                     "-b {block} is more than the file of -f {} has, or than one system call moves (1G)",
                     self.size

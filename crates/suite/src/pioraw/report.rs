@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::args::Pioraw;
 use crate::amount::{MB, Size};
 use crate::figure::{Figure, Measured};
+use crate::latency;
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -66,7 +67,7 @@ impl Measured for Report {
 
     fn figures(&self) -> Vec<Figure> {
         let steps = self.turns.iter().flat_map(|turn| {
-            let named = turn.steps().into_iter();
+            let named = turn.steps();
             named.map(|(name, step)| (turn.block_bytes, name, step))
         });
         let figure = |(block, name, step): (u64, &str, &Step)| {
@@ -112,13 +113,7 @@ impl fmt::Display for Report {
             let fastest = step.rates().fold(0.0, f64::max);
             writeln!(f, "{name:<14} {slowest:>11.2} {fastest:>11.2}")?;
         }
-        writeln!(
-            f,
-            "\nOPERATIONS        number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
-        )?;
-        for (name, step) in self.steps() {
-            writeln!(f, "{name:<14} {}", step.latencies)?;
-        }
-        Ok(())
+        let rows = self.steps().map(|(name, step)| (name, step.latencies));
+        latency::table(f, 14, rows)
     }
 }

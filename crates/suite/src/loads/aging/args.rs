@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::Args;
 
-use crate::amount::{Size, parse_positive};
+use crate::amount::{CALL_MAX, Size, parse_positive};
 use crate::procs::Procs;
 use crate::setting::Setting;
 use crate::tool::{Tool, refuse};
@@ -67,9 +67,6 @@ impl FromStr for Room {
     }
 }
 
-/// Linux moves at most 2 GiB in one read or write, and every worker has a buffer of this size.
-const RECORD_MAX: u64 = 1 << 30;
-
 impl Aging {
     /// Bytes of the large files of all workers.
     pub fn probes(&self) -> u64 {
@@ -96,7 +93,7 @@ impl Tool for Aging {
         if self.least > self.most {
             return refuse("sizes must not shrink from --least to --most");
         }
-        if self.record.0 > RECORD_MAX.min(self.size.0) {
+        if self.record.0 > CALL_MAX.min(self.size.0) {
             return refuse(format!(
                 "-b {} is more than the file of -f {} has, or than one system call moves (1G)",
                 self.record, self.size

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::args::Aging;
 use crate::amount::{MB, Size};
 use crate::figure::{Figure, Measured};
+use crate::latency;
 use crate::results::spread::{self, Ratio, Verdict};
 use crate::step::Step;
 
@@ -148,24 +149,17 @@ impl fmt::Display for Report {
             f,
             "~: may be noise (the interval that holds 95 % of such ratios holds 1)"
         )?;
-        writeln!(
-            f,
-            "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
-        )?;
-        for level in &self.levels {
+        let rows = self.levels.iter().flat_map(|level| {
             let steps = [
                 ("Fill", level.fill.as_ref()),
                 ("Churn", level.churn.as_ref()),
                 ("Write", level.writes.last()),
                 ("Read", level.reads.last()),
             ];
-            for (name, step) in steps {
-                if let Some(step) = step {
-                    let name = format!("{name} {}%", level.percent);
-                    writeln!(f, "{name:<12} {}", step.latencies)?;
-                }
-            }
-        }
-        Ok(())
+            let steps = steps.into_iter();
+            let done = steps.filter_map(|(name, step)| Some((name, step?.latencies)));
+            done.map(|(name, latencies)| (format!("{name} {}%", level.percent), latencies))
+        });
+        latency::table(f, 12, rows)
     }
 }

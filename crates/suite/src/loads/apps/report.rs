@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::args::Apps;
 use crate::amount::MB;
 use crate::figure::{Figure, Measured};
+use crate::latency;
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -103,13 +104,10 @@ impl fmt::Display for Report {
                 test.operations_rate,
             )?;
         }
-        writeln!(
-            f,
-            "\nOPERATIONS            number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
-        )?;
-        for test in &self.tests {
-            writeln!(f, "{:<18} {}", test.name(), test.step.latencies)?;
-        }
-        Ok(())
+        let rows = self
+            .tests
+            .iter()
+            .map(|test| (test.name(), test.step.latencies));
+        latency::table(f, 18, rows)
     }
 }

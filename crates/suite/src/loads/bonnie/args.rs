@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::amount::{Size, parse_positive};
+use crate::amount::{CALL_MAX, Size, parse_positive};
 use crate::procs::Procs;
 use crate::setting::Setting;
 use crate::tool::{Tool, refuse};
@@ -33,9 +33,6 @@ pub struct Bonnie {
     pub setting: Setting,
 }
 
-/// Linux moves at most 2 GiB in one read or write.
-const CHUNK_MAX: u64 = 1 << 30;
-
 impl Bonnie {
     /// Whole chunks of the file.
     pub fn chunks(&self) -> u64 {
@@ -53,7 +50,7 @@ impl Tool for Bonnie {
     }
 
     fn check(&self) -> Outcome<()> {
-        if self.chunk.0 > self.size.0.min(CHUNK_MAX) {
+        if self.chunk.0 > self.size.0.min(CALL_MAX) {
             return refuse(format!(
                 "-b {} is more than the file of -f {} has, or than one system call moves (1G)",
                 self.chunk, self.size

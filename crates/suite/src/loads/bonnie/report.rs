@@ -8,6 +8,7 @@ use super::args::Bonnie;
 use super::tests::Test;
 use crate::amount::Size;
 use crate::figure::{Figure, Measured};
+use crate::latency;
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -105,13 +106,10 @@ impl fmt::Display for Report {
                 test.cpu_percent
             )?;
         }
-        writeln!(
-            f,
-            "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
-        )?;
-        for test in &self.tests {
-            writeln!(f, "{:<12} {}", test.name, test.step.latencies)?;
-        }
-        Ok(())
+        let rows = self
+            .tests
+            .iter()
+            .map(|test| (&test.name, test.step.latencies));
+        latency::table(f, 12, rows)
     }
 }

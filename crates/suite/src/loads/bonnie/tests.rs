@@ -10,6 +10,7 @@ use crate::chance::{Dice, mix_all};
 use crate::ground::Ground;
 use crate::halt::Halt;
 use crate::latency::Laps;
+use crate::loads::STDIO;
 use crate::memory::Buffer;
 use crate::step::Work;
 use crate::trouble::{Doing, Outcome};
@@ -49,8 +50,6 @@ impl Test {
 
 /// A word of each chunk, which the rewriting changes.
 const WORD: usize = 8;
-/// What stdio takes for a file on most file systems.
-const STDIO: usize = 4096;
 
 /// One process at the file.
 pub struct Hand<'a> {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::amount::{Size, parse_positive};
+use crate::amount::{CALL_MAX, Size, parse_positive};
 use crate::procs::Procs;
 use crate::setting::Setting;
 use crate::tool::{Tool, refuse};
@@ -35,9 +35,6 @@ pub struct Daq {
     #[command(flatten)]
     pub setting: Setting,
 }
-
-/// Linux moves at most 2 GiB in one read or write, and every worker has a buffer of this size.
-const RECORD_MAX: u64 = 1 << 30;
 
 impl Daq {
     pub fn workers(&self) -> usize {
@@ -72,7 +69,7 @@ impl Tool for Daq {
         if self.influx.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
             return refuse("--influx takes a number of MB/s above 0");
         }
-        if self.record.0 > RECORD_MAX {
+        if self.record.0 > CALL_MAX {
             return refuse(format!(
                 "-b {} is more than one system call moves: at most 1G",
                 self.record

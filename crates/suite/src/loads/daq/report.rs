@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::args::Daq;
 use crate::amount::{MB, Size};
 use crate::figure::{Figure, Measured};
-use crate::latency::Latencies;
+use crate::latency::{self, Latencies};
 use crate::step::{Part, Step};
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -119,10 +119,6 @@ impl fmt::Display for Report {
             "\nInflux and outflux over {:.1} s are {verdict}.",
             self.counted
         )?;
-        writeln!(
-            f,
-            "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
-        )?;
-        writeln!(f, "{:<12} {}", "Records", self.latencies)
+        latency::table(f, 12, [("Records", self.latencies)])
     }
 }

@@ -3,10 +3,10 @@
 use clap::{Args, ValueEnum};
 
 use super::tests::Test;
-use crate::amount::{Size, parse_positive};
+use crate::amount::{CALL_MAX, Size, parse_positive};
 use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse};
+use crate::tool::{Tool, refuse, twice};
 use crate::trouble::Outcome;
 
 /// Iozone's tests for every record size and file size
@@ -45,9 +45,6 @@ pub struct Matrix {
     pub setting: Setting,
 }
 
-/// Linux moves at most 2 GiB in one read or write, and every worker has a buffer of this size.
-const RECORD_MAX: u64 = 1 << 30;
-
 impl Matrix {
     pub fn wanted(&self) -> Vec<Test> {
         let wants = |test: &Test| match self.tests.is_empty() {
@@ -80,10 +77,6 @@ impl Matrix {
     }
 }
 
-fn twice(list: &[Size]) -> bool {
-    (1..list.len()).any(|end| list[..end].contains(&list[end]))
-}
-
 impl Tool for Matrix {
     fn np(&self) -> Option<usize> {
         self.setting.np
@@ -106,7 +99,7 @@ impl Tool for Matrix {
             );
         }
         for record in &self.record {
-            if record.0 > RECORD_MAX {
+            if record.0 > CALL_MAX {
                 return refuse(format!(
                     "-b {record} is more than one system call moves: at most 1G"
                 ));

@@ -8,6 +8,7 @@ use super::args::Matrix;
 use super::tests::Test;
 use crate::amount::Size;
 use crate::figure::{Figure, Measured};
+use crate::latency;
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -123,13 +124,10 @@ impl fmt::Display for Report {
                 self.show_table(&test.name, f)?;
             }
         }
-        writeln!(
-            f,
-            "\nOPERATIONS                  number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
-        )?;
-        for test in &self.tests {
-            writeln!(f, "{:<24} {}", test.title(), test.step.latencies)?;
-        }
-        Ok(())
+        let rows = self
+            .tests
+            .iter()
+            .map(|test| (test.title(), test.step.latencies));
+        latency::table(f, 24, rows)
     }
 }

@@ -12,15 +12,13 @@ use crate::chance::mix_all;
 use crate::ground::Ground;
 use crate::halt::Halt;
 use crate::latency::{Histogram, Laps};
+use crate::loads::STDIO;
 use crate::memory::Buffer;
 use crate::procs::Procs;
 use crate::step::{self, Step, Work};
 use crate::team;
 use crate::trouble::{Doing, Outcome};
 use crate::words::{Judge, Origin, Pen};
-
-/// What stdio takes for a file on most file systems.
-const STDIO: usize = 4096;
 
 pub fn run(asked: &Matrix, procs: &mut Procs) -> Outcome<()> {
     let ground = Ground::make(procs, "matrix", &asked.setting, asked.room())?;

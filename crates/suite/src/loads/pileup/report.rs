@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::args::Pileup;
 use crate::amount::{MB, Size};
 use crate::figure::{Figure, Measured};
+use crate::latency;
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -108,18 +109,10 @@ impl fmt::Display for Report {
                 rung.operations_rate,
             )?;
         }
-        writeln!(
-            f,
-            "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
-        )?;
-        for rung in &self.rungs {
-            writeln!(
-                f,
-                "{:<12} {}",
-                format!("x{}", rung.readers),
-                rung.step.latencies
-            )?;
-        }
-        Ok(())
+        let rows = self
+            .rungs
+            .iter()
+            .map(|rung| (format!("x{}", rung.readers), rung.step.latencies));
+        latency::table(f, 12, rows)
     }
 }

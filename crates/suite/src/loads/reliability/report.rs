@@ -10,7 +10,7 @@ use super::fault::Act;
 use super::writer::Ledger;
 use crate::amount::Size;
 use crate::figure::{Better, Figure, Measured};
-use crate::latency::Latencies;
+use crate::latency::{self, Latencies};
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -203,11 +203,7 @@ impl fmt::Display for Report {
         if self.found.len() > SHOWN {
             writeln!(f, "  … and {} more", self.found.len() - SHOWN)?;
         }
-        writeln!(
-            f,
-            "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
-        )?;
-        writeln!(f, "{:<12} {}", "Acknowledged", self.latencies)
+        latency::table(f, 12, [("Acknowledged", self.latencies)])
     }
 }
 

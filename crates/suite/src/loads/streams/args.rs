@@ -3,10 +3,10 @@
 use clap::{Args, ValueEnum};
 
 use super::layout::{Layout, Shape};
-use crate::amount::{Size, parse_positive};
+use crate::amount::{CALL_MAX, Size, parse_positive};
 use crate::procs::Procs;
 use crate::setting::Setting;
-use crate::tool::{Tool, refuse};
+use crate::tool::{Tool, refuse, twice};
 use crate::trouble::Outcome;
 
 /// Sequential streams side by side, as with many lmdd: 1 to N streams, first and second run
@@ -61,9 +61,6 @@ pub enum Operation {
     Read,
     Both,
 }
-
-/// Linux moves at most 2 GiB in one read or write, and every stream has a buffer of this size.
-const RECORD_MAX: u64 = 1 << 30;
 const DEFAULT_EACH: u64 = 64 << 20;
 
 impl Operation {
@@ -94,7 +91,7 @@ impl Sweep {
 
     pub fn check(&self) -> Outcome<()> {
         for record in &self.record {
-            if record.0 > RECORD_MAX {
+            if record.0 > CALL_MAX {
                 return refuse(format!(
                     "-b {record} is more than one system call moves: at most 1G"
                 ));
@@ -113,10 +110,6 @@ impl Sweep {
         }
         Ok(())
     }
-}
-
-fn twice<T: PartialEq>(list: &[T]) -> bool {
-    (1..list.len()).any(|end| list[..end].contains(&list[end]))
 }
 
 impl Tool for Streams {

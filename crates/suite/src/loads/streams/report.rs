@@ -8,6 +8,7 @@ use super::args::Sweep;
 use super::layout::Shape;
 use crate::amount::{MB, Size};
 use crate::figure::{Figure, Measured};
+use crate::latency;
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -175,13 +176,10 @@ impl fmt::Display for Report {
             }
         }
         self.show_steps(f)?;
-        writeln!(
-            f,
-            "\nOPERATIONS                  number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
-        )?;
-        for row in &self.rows {
-            writeln!(f, "{:<24} {}", row.title(), row.step.latencies)?;
-        }
-        Ok(())
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| (row.title(), row.step.latencies));
+        latency::table(f, 24, rows)
     }
 }

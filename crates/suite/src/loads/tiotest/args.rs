@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::amount::{Size, parse_positive};
+use crate::amount::{CALL_MAX, Size, parse_positive};
 use crate::procs::Procs;
 use crate::setting::Setting;
 use crate::tool::{Tool, refuse};
@@ -39,9 +39,6 @@ pub struct Tiotest {
     pub setting: Setting,
 }
 
-/// Linux moves at most 2 GiB in one read or write, and every thread has a buffer of this size.
-const BLOCK_MAX: u64 = 1 << 30;
-
 impl Tiotest {
     /// Whole blocks of a file.
     pub fn blocks(&self) -> u64 {
@@ -59,7 +56,7 @@ impl Tool for Tiotest {
     }
 
     fn check(&self) -> Outcome<()> {
-        if self.block.0 > self.size.0.min(BLOCK_MAX) {
+        if self.block.0 > self.size.0.min(CALL_MAX) {
             return refuse(format!(
                 "-b {} is more than the file of -f {} has, or than one system call moves (1G)",
                 self.block, self.size

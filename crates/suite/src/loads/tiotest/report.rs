@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::args::Tiotest;
 use crate::amount::{MB, Size};
 use crate::figure::{Better, Figure, Measured};
+use crate::latency;
 use crate::step::Step;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -118,13 +119,10 @@ impl fmt::Display for Report {
                 test.step.latencies.max * 1e6,
             )?;
         }
-        writeln!(
-            f,
-            "\nOPERATIONS      number   p50 (us)   p99 (us) p99.9 (us)   max (us)"
-        )?;
-        for test in &self.tests {
-            writeln!(f, "{:<12} {}", test.name, test.step.latencies)?;
-        }
-        Ok(())
+        let rows = self
+            .tests
+            .iter()
+            .map(|test| (&test.name, test.step.latencies));
+        latency::table(f, 12, rows)
     }
 }
