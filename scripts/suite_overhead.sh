@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Is the evaluation suite itself the bottleneck? On tmpfs, where a file system costs least, two processes of mptio and metabench
 # beside bare loops of the same system calls, in turns (A B A B …); prints the medians and the ratios, which should be ≥ 0.9 and
-# ≥ 0.95.
+# ≥ 0.95. Then what it costs to time an operation, which should be less than 50 ns.
 #
 #   scripts/suite_overhead.sh RELEASE-DIR [ROUNDS]
 set -eu
@@ -26,6 +26,9 @@ both() { # AMOUNT COMMAND…: the command gets a 0 or 1 where it says PART
     "${@//PART/0}" > "$dir/0" & "${@//PART/1}" > "$dir/1" & wait
     cat "$dir/0" "$dir/1" | sort -g | awk -v a="$amount" 'END {print a/$1}'
 }
+figure() { # NAME: of the report in $dir/json
+    awk -v n="\"$1\"" '/"figures"/ {f=1} f && $0 ~ n {hit=1} hit && /"value"/ {gsub(/[^0-9.e+-]/, "", $2); print $2; exit}' "$dir/json"
+}
 
 "$bin/mptio" --np 2 -G -f ${size}M -b 256K -t 1 -k 1 -k 2 -k 3 -k 4 -K -d "$dir" > /dev/null
 for _ in $(seq "$rounds"); do
@@ -38,8 +41,11 @@ say "mptio sequential read, 2 processes" MB/s 0.9
 for _ in $(seq "$rounds"); do
     mkdir "$dir/b0" "$dir/b1"
     "$bin/metabench" --np 2 -0 -C -k -c $((2 * files)) -f $((2 * files)) -w "$dir" --json "$dir/json" > /dev/null
-    awk '/"name": "Create-B"/ {b=1} b && /"seconds"/ {gsub(/[^0-9.e-]/, "", $2); if ($2 > m) m=$2; if (++n==2) exit} END {print '$((2 * files))'/m}' "$dir/json" >> "$dir/suite"
+    figure Create-B >> "$dir/suite"
     both $((2 * files)) "$bin/examples/bare" create "$dir/bPART" $files >> "$dir/bare"
     rm -r "$dir/b0" "$dir/b1"
 done
 say "metabench Create-B, 2 processes" files/s 0.95
+
+for _ in $(seq "$rounds"); do "$bin/examples/bare" lap 20000000 >> "$dir/laps"; done
+sort -g "$dir/laps" | awk '{v[NR]=$1; c[NR]=$2} END {m=int((NR+1)/2); printf "a latency sample: %.1f ns (%.1f to %.1f), of which the clock %.1f: wanted less than 50\n", v[m], v[1], v[NR], c[m]}'
