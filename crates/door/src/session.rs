@@ -250,8 +250,12 @@ fn start<F: FileSystem>(
             on_loop(Reader::new(lane, life.clone()));
         }
     }
-    // One of them is always left to take requests.
-    let waiters = Waiters::new(lanes.len().saturating_sub(1));
+    // One of them is always left to take requests. Where answers must come in time nobody waits with one in his hands.
+    let may_wait = match config.in_time {
+        None => lanes.len().saturating_sub(1),
+        Some(_) => 0,
+    };
+    let waiters = Waiters::new(may_wait);
     for (index, lane) in lanes.into_iter().enumerate() {
         let (life_of, around) = (life.clone(), config.around_reactor.clone());
         let waiters = waiters.clone();
