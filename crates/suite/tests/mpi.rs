@@ -1,6 +1,8 @@
 //! The programs as mpirun starts them (feature `mpi`): two processes, and workers dealt to them.
 
 #![cfg(feature = "mpi")]
+// Tests stand outside the simulated world and wait by the real clock.
+#![allow(clippy::disallowed_methods)]
 
 mod program;
 
