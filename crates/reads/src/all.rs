@@ -46,8 +46,10 @@ pub(crate) fn read(
     let read = Read::new(file, into, len, offset);
     if let Err(error) = ring.submit(read.clone()) {
         // What it was given may be submitted still: it goes as a whole, and whoever waits reads in another way.
+        let ring = served.take();
+        drop(served);
         tracing::warn!(%error, "files are read by the pool from here on: the ring takes nothing more");
-        *served = None;
+        drop(ring);
     }
     Ok(Reading(read))
 }
