@@ -14,6 +14,7 @@
 pub mod amount;
 pub mod baseline;
 pub mod bench_cli;
+mod cached;
 pub mod chance;
 mod cpu;
 pub mod date;

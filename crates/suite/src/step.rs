@@ -48,6 +48,11 @@ impl Part {
     pub fn rate(&self) -> f64 {
         self.bytes as f64 / MB / self.seconds
     }
+
+    /// Operations a second.
+    pub fn operations_rate(&self) -> f64 {
+        self.operations as f64 / self.seconds
+    }
 }
 
 impl Step {
@@ -158,4 +163,6 @@ fn a_rate_is_over_the_time_of_the_slowest() {
     };
     assert_eq!((step.rate(), step.operations_rate()), (5.0, 2.5));
     assert_eq!(step.rates().collect::<Vec<_>>(), [5.0, 2.5]);
+    let operations = step.parts.iter().map(Part::operations_rate);
+    assert_eq!(operations.collect::<Vec<_>>(), [2.5, 1.25]);
 }

@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{Program, empty};
+use program::{Program, refuses};
 
 const SUITE: &str = env!("CARGO_BIN_EXE_gupfs-suite");
 
@@ -10,18 +10,8 @@ const SUITE: &str = env!("CARGO_BIN_EXE_gupfs-suite");
 fn each_level_is_filled_churned_and_measured() {
     for np in ["", "--np 1"] {
         let dir = tempfile::tempdir().unwrap();
-        let work = dir.path().join("work");
-        std::fs::create_dir(&work).unwrap();
-        let json = dir.path().join("json");
         let flags = "aging --room 8M -l 50,90 --least 1K --most 64K -n 3 -f 256K -b 64K -r 2 --churn 0.5 --check";
-        let done = Program::new(SUITE, &format!("{flags} {np}"))
-            .on("-d", &work)
-            .on("--json", &json)
-            .run();
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        assert!(empty(&work));
-        let report: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+        let (done, report) = Program::new(SUITE, &format!("{flags} {np}")).report(dir.path());
         let names = report["figures"].as_array().unwrap().iter().map(|figure| {
             assert!(figure["value"].as_f64().unwrap() > 0.0, "{figure}");
             let [name, filled] = [&figure["name"], &figure["at"]["filled"]];
@@ -57,8 +47,7 @@ fn each_level_is_filled_churned_and_measured() {
 
 #[test]
 fn bad_input_is_refused_before_anything_is_made() {
-    let dir = tempfile::tempdir().unwrap();
-    for (flags, code, says) in [
+    let wrong = [
         ("-l 50,25", 2, "-l must grow"),
         ("-l 101", 2, "101"),
         ("--room 0%", 2, "1% to 100%"),
@@ -69,12 +58,6 @@ fn bad_input_is_refused_before_anything_is_made() {
         ("--least 2M --most 1M", 2, "must not shrink"),
         ("-b 2G", 2, "more than the file"),
         ("--room 8000000G", 1, "MB free"),
-    ] {
-        let done = Program::new(SUITE, &format!("aging {flags}"))
-            .on("-d", dir.path())
-            .run();
-        assert_eq!(done.code, Some(code), "{flags}: {}", done.err);
-        assert!(done.err.contains(says), "{flags}: {}", done.err);
-        assert!(done.out.is_empty() && empty(dir.path()));
-    }
+    ];
+    refuses(SUITE, "aging", &wrong);
 }

@@ -2,29 +2,20 @@
 
 mod program;
 
-use program::{Program, empty};
+use program::{Program, refuses};
 
 const SUITE: &str = env!("CARGO_BIN_EXE_gupfs-suite");
 
 #[test]
 fn every_pattern_runs_with_its_data_checked() {
     let dir = tempfile::tempdir().unwrap();
-    let work = dir.path().join("work");
-    std::fs::create_dir(&work).unwrap();
-    let json = dir.path().join("json");
     for (flags, workers, phases) in [
         ("-n 4 --sync", 4, 20),
         ("-n 3 --np 2 --seed 5 -r 1", 3, 13),
         ("-n 1 -p btio,flash", 1, 5),
     ] {
         let flags = format!("apps -f 300K --check {flags}");
-        let done = Program::new(SUITE, &flags)
-            .on("-d", &work)
-            .on("--json", &json)
-            .run();
-        assert_eq!(done.code, Some(0), "{flags}: {}", done.err);
-        let report: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+        let (done, report) = Program::new(SUITE, &flags).report(dir.path());
         let figures = report["figures"].as_array().unwrap();
         assert_eq!(figures.len(), phases, "{flags}: {}", done.out);
         let names: std::collections::BTreeSet<_> = figures
@@ -40,26 +31,17 @@ fn every_pattern_runs_with_its_data_checked() {
                 "{figure}"
             );
         }
-        assert!(empty(&work), "{flags}");
     }
 }
 
 #[test]
 fn bad_input_is_refused_before_anything_is_made() {
-    let dir = tempfile::tempdir().unwrap();
-    for (flags, code, says) in [
+    let wrong = [
         ("-p btio -n 3", 2, "-n 3 is none"),
         ("-p chess", 2, "possible values"),
         ("-r 0", 2, "0 is not in"),
         ("-f 1000000G", 2, "more than any"),
         ("-p checkpoint -f 80000G", 1, "MB free"),
-    ] {
-        let done = Program::new(SUITE, &format!("apps {flags}"))
-            .on("-d", dir.path())
-            .run();
-        assert_eq!(done.code, Some(code), "{flags}: {}", done.err);
-        assert!(done.err.contains(says), "{flags}: {}", done.err);
-        assert_eq!(done.out, "");
-        assert!(empty(dir.path()));
-    }
+    ];
+    refuses(SUITE, "apps", &wrong);
 }

@@ -2,25 +2,16 @@
 
 mod program;
 
-use program::{Program, empty};
+use program::{Program, refuses};
 
 const SUITE: &str = env!("CARGO_BIN_EXE_gupfs-suite");
 
 #[test]
 fn the_six_tests_run_with_their_data_checked() {
     let dir = tempfile::tempdir().unwrap();
-    let work = dir.path().join("work");
-    std::fs::create_dir(&work).unwrap();
-    let json = dir.path().join("json");
     for flags in ["", "-n 3 --np 2 --sync", "-b 1001 --np 1"] {
         let flags = format!("bonnie -f 500K -s 20 --check {flags}");
-        let done = Program::new(SUITE, &flags)
-            .on("-d", &work)
-            .on("--json", &json)
-            .run();
-        assert_eq!(done.code, Some(0), "{flags}: {}", done.err);
-        let report: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+        let (done, report) = Program::new(SUITE, &flags).report(dir.path());
         let seekers = if flags.contains("-n 3") { 3 } else { 4 };
         let (chunk, chunks) = match flags.contains("1001") {
             true => (1001, 511),
@@ -60,25 +51,16 @@ fn the_six_tests_run_with_their_data_checked() {
                 done.out
             );
         }
-        assert!(empty(&work), "{flags}");
     }
 }
 
 #[test]
 fn bad_input_is_refused_before_anything_is_made() {
-    let dir = tempfile::tempdir().unwrap();
-    for (flags, code, says) in [
+    let wrong = [
         ("-f 1K", 2, "more than the file"),
         ("-b 7", 2, "8 or more"),
         ("-s 0", 2, "0 is not in"),
         ("-f 8000000G", 1, "MB free"),
-    ] {
-        let done = Program::new(SUITE, &format!("bonnie {flags}"))
-            .on("-d", dir.path())
-            .run();
-        assert_eq!(done.code, Some(code), "{flags}: {}", done.err);
-        assert!(done.err.contains(says), "{flags}: {}", done.err);
-        assert_eq!(done.out, "");
-        assert!(empty(dir.path()));
-    }
+    ];
+    refuses(SUITE, "bonnie", &wrong);
 }

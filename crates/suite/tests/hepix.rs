@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{Program, empty};
+use program::{Program, empty, refuses};
 
 const SUITE: &str = env!("CARGO_BIN_EXE_gupfs-suite");
 
@@ -22,17 +22,9 @@ fn value(json: &serde_json::Value, name: &str) -> f64 {
 /// Runs a workload with its data checked: its JSON report.
 fn ran(flags: &str) -> serde_json::Value {
     let dir = tempfile::tempdir().unwrap();
-    let work = dir.path().join("work");
-    std::fs::create_dir(&work).unwrap();
-    let json = dir.path().join("json");
-    let done = Program::new(SUITE, flags)
-        .on("-d", &work)
-        .on("--json", &json)
-        .run();
-    assert_eq!(done.code, Some(0), "{flags}: {}", done.err);
+    let (done, report) = Program::new(SUITE, flags).report(dir.path());
     assert!(done.out.contains("OPERATIONS"), "{}", done.out);
-    assert!(empty(&work), "{flags}");
-    serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap()
+    report
 }
 
 #[test]
@@ -85,8 +77,7 @@ fn writers_wait_for_readers() {
 
 #[test]
 fn bad_input_is_refused_before_anything_is_made() {
-    let dir = tempfile::tempdir().unwrap();
-    for (flags, code, says) in [
+    let wrong = [
         ("pileup -n 4,2", 2, "must grow"),
         ("pileup --least 2M --most 1M", 2, "must not shrink"),
         ("pileup -f 1K", 2, "must not shrink"),
@@ -96,13 +87,8 @@ fn bad_input_is_refused_before_anything_is_made() {
         ("daq --influx 0", 2, "above 0"),
         ("daq -b 2G", 2, "at most 1G"),
         ("daq -f 8000000G", 1, "MB free"),
-    ] {
-        let done = Program::new(SUITE, flags).on("-d", dir.path()).run();
-        assert_eq!(done.code, Some(code), "{flags}: {}", done.err);
-        assert!(done.err.contains(says), "{flags}: {}", done.err);
-        assert_eq!(done.out, "");
-        assert!(empty(dir.path()));
-    }
+    ];
+    refuses(SUITE, "", &wrong);
 }
 
 #[test]

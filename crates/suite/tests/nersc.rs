@@ -4,7 +4,7 @@ mod program;
 
 use std::path::Path;
 
-use program::{Program, empty};
+use program::{Program, empty, refuses};
 use serde_json::Value;
 
 const PIORAW: &str = env!("CARGO_BIN_EXE_pioraw");
@@ -13,20 +13,12 @@ const MDMARK: &str = env!("CARGO_BIN_EXE_mdmark");
 /// Runs a program in a new directory: its JSON report, and what it printed.
 fn ran(program: &str, flags: &str, profile: Option<&Path>) -> (Value, String) {
     let dir = tempfile::tempdir().unwrap();
-    let work = dir.path().join("work");
-    std::fs::create_dir(&work).unwrap();
-    let json = dir.path().join("json");
-    let mut started = Program::new(program, flags)
-        .on("-d", &work)
-        .on("--json", &json);
+    let mut program = Program::new(program, flags);
     if let Some(profile) = profile {
-        started = started.on("--profile", profile);
+        program = program.on("--profile", profile);
     }
-    let done = started.run();
-    assert_eq!(done.code, Some(0), "{flags}: {}", done.err);
-    assert!(empty(&work), "{flags}");
-    let json = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
-    (json, done.out)
+    let (done, report) = program.report(dir.path());
+    (report, done.out)
 }
 
 fn names(report: &Value) -> Vec<String> {
@@ -141,25 +133,22 @@ fn what_is_grown_resembles_what_was_scanned() {
 
 #[test]
 fn bad_input_is_refused_before_anything_is_made() {
-    let dir = tempfile::tempdir().unwrap();
-    for (program, flags, code, says) in [
-        (PIORAW, "-t 0", 2, "above 0"),
-        (PIORAW, "-f 1K -b 4K", 2, "more than the file"),
-        (PIORAW, "-b 4K,4K", 2, "once"),
-        (PIORAW, "-b 1000 -I", 2, "multiple of 512"),
-        (PIORAW, "-f 8000000G", 1, "MB free"),
-        (MDMARK, "-e 0", 2, "0 is not in"),
-        (MDMARK, "-t -1", 2, "error"),
-        (MDMARK, "--scan /", 2, "--profile"),
-        (MDMARK, "-p /dev/null", 2, "is no profile"),
-        (MDMARK, "-p /nowhere", 1, "cannot read the profile"),
-    ] {
-        let done = Program::new(program, flags).on("-d", dir.path()).run();
-        assert_eq!(done.code, Some(code), "{flags}: {}", done.err);
-        assert!(done.err.contains(says), "{flags}: {}", done.err);
-        assert_eq!(done.out, "");
-        assert!(empty(dir.path()));
-    }
+    let wrong = [
+        ("-t 0", 2, "above 0"),
+        ("-f 1K -b 4K", 2, "more than the file"),
+        ("-b 4K,4K", 2, "once"),
+        ("-b 1000 -I", 2, "multiple of 512"),
+        ("-f 8000000G", 1, "MB free"),
+    ];
+    refuses(PIORAW, "", &wrong);
+    let wrong = [
+        ("-e 0", 2, "0 is not in"),
+        ("-t -1", 2, "error"),
+        ("--scan /", 2, "--profile"),
+        ("-p /dev/null", 2, "is no profile"),
+        ("-p /nowhere", 1, "cannot read the profile"),
+    ];
+    refuses(MDMARK, "", &wrong);
 }
 
 #[test]

@@ -2,25 +2,16 @@
 
 mod program;
 
-use program::{Program, empty};
+use program::{Program, refuses};
 
 const SUITE: &str = env!("CARGO_BIN_EXE_gupfs-suite");
 
 #[test]
 fn the_four_tests_run_in_each_way_with_their_data_checked() {
     let dir = tempfile::tempdir().unwrap();
-    let work = dir.path().join("work");
-    std::fs::create_dir(&work).unwrap();
-    let json = dir.path().join("json");
     for way in ["", "-m", "-I", "--np 2 --sync", "-m --sync --seed 4"] {
         let flags = format!("tiotest -t 3 -f 101K -b 4K -r 20 --check {way}");
-        let done = Program::new(SUITE, &flags)
-            .on("-d", &work)
-            .on("--json", &json)
-            .run();
-        assert_eq!(done.code, Some(0), "{flags}: {}", done.err);
-        let report: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+        let (done, report) = Program::new(SUITE, &flags).report(dir.path());
         let names = ["Write", "Random_write", "Read", "Random_read"];
         for (index, name) in names.into_iter().enumerate() {
             let figure = &report["figures"][index];
@@ -46,25 +37,16 @@ fn the_four_tests_run_in_each_way_with_their_data_checked() {
                 done.out
             );
         }
-        assert!(empty(&work), "{flags}");
     }
 }
 
 #[test]
 fn bad_input_is_refused_before_anything_is_made() {
-    let dir = tempfile::tempdir().unwrap();
-    for (flags, code, says) in [
+    let wrong = [
         ("-f 1K -b 4K", 2, "more than the file"),
         ("-I -b 1000", 2, "multiple of 512"),
         ("-I -m", 2, "cannot be used with"),
         ("-f 8000000G", 1, "MB free"),
-    ] {
-        let done = Program::new(SUITE, &format!("tiotest {flags}"))
-            .on("-d", dir.path())
-            .run();
-        assert_eq!(done.code, Some(code), "{flags}: {}", done.err);
-        assert!(done.err.contains(says), "{flags}: {}", done.err);
-        assert_eq!(done.out, "");
-        assert!(empty(dir.path()));
-    }
+    ];
+    refuses(SUITE, "tiotest", &wrong);
 }

@@ -1,7 +1,6 @@
 //! Layer by layer, then the verdict.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::File;
 use std::path::Path;
 
 use super::args::Baseline;
@@ -12,7 +11,7 @@ use super::report::Report;
 use super::verdict::{Ceilings, Judged};
 use crate::results::milestone::way_of;
 use crate::results::series::{Series, show};
-use crate::results::{Ceiling, Layer, Line, Results, Way, spread};
+use crate::results::{self, Ceiling, Layer, Line, Results, Way, spread};
 use crate::trouble::{Doing, Outcome, Trouble};
 use crate::{date, output};
 
@@ -131,7 +130,7 @@ fn rates(older: &Results, asked: &Baseline) -> Vec<(String, Way, f64)> {
 /// Behind what the file holds.
 fn add(out: &Path, target: &str, ceilings: &Ceilings) -> Outcome<()> {
     let mut lines = String::new();
-    for layer in [Layer::Disk, Layer::Network] {
+    for layer in Layer::ALL {
         for way in [Way::Write, Way::Read] {
             if let Some(rate) = ceilings.of(layer, way) {
                 let line = Line::Ceiling(Ceiling {
@@ -150,21 +149,12 @@ fn add(out: &Path, target: &str, ceilings: &Ceilings) -> Outcome<()> {
             "--out takes what disks and network can do, and neither was measured",
         ));
     }
-    if out.exists() {
-        // What an interrupted write left of a line would swallow the first of these.
-        let whole = Results::read(out)?.whole;
-        let file = OpenOptions::new()
-            .write(true)
-            .open(out)
-            .doing("write to", out)?;
-        file.set_len(whole).doing("write to", out)?;
-    }
-    let mut file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(out)
-        .doing("write to", out)?;
-    file.write_all(lines.as_bytes())
-        .and_then(|()| file.sync_data())
-        .doing("write to", out)
+    let mut file = match out.exists() {
+        true => Results::read(out)?.go_on(out)?,
+        false => {
+            let file = File::options().create(true).append(true).open(out);
+            file.doing("write to", out)?
+        }
+    };
+    results::write(&mut file, out, &lines)
 }

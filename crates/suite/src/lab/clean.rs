@@ -39,36 +39,47 @@ pub fn all() -> Outcome<()> {
 }
 
 /// Ends what runs in a lab's hosts, unmounts what is mounted below its directory, removes both. Goes on after a failure.
+/// Where it is not known what is mounted, nothing is removed.
 pub fn remove(place: &Place) -> Outcome<()> {
+    remove_by(&place.lab, &place.dir, Path::new(MOUNTS))
+}
+
+fn remove_by(lab: &str, dir: &Path, list: &Path) -> Outcome<()> {
     let mut left = Vec::new();
     let mut tried =
         |outcome: Outcome<()>| left.extend(outcome.err().map(|trouble| trouble.to_string()));
-    let namespaces = wires::namespaces(&place.lab);
+    let namespaces = wires::namespaces(lab);
     tried(end_all_in(&namespaces));
-    match mounts_below(&place.dir) {
-        Ok(mounts) => {
-            for mount in mounts.into_iter().rev() {
-                // Detached: what serves it is gone already.
-                tried(unmount(&mount, UnmountFlags::DETACH).doing("unmount", &mount));
-            }
-        }
-        Err(unknown) => tried(Err(unknown)),
-    }
-    for namespace in &namespaces {
-        tried(wires::remove(namespace));
-    }
-    // A mount that could not be unmounted, or that may be there, must not be emptied.
-    if mounts_below(&place.dir).is_ok_and(|mounts| mounts.is_empty()) {
-        tried(std::fs::remove_dir_all(&place.dir).doing("remove", &place.dir));
-    }
+    let known = take_apart(dir, &namespaces, list, &mut tried);
+    tried(known);
     match left.is_empty() {
         true => Ok(()),
         false => Err(Trouble::met(format!(
-            "of {} there is left: {}; see to it, then run `lab --clean`",
-            place.lab,
+            "of {lab} there is left: {}; see to it, then run `lab --clean`",
             left.join("; ")
         ))),
     }
+}
+
+/// Fails where it is not known what is mounted.
+fn take_apart(
+    dir: &Path,
+    namespaces: &[String],
+    list: &Path,
+    tried: &mut impl FnMut(Outcome<()>),
+) -> Outcome<()> {
+    for mount in mounts_below(dir, list)?.into_iter().rev() {
+        // Detached: what serves it is gone already.
+        tried(unmount(&mount, UnmountFlags::DETACH).doing("unmount", &mount));
+    }
+    for namespace in namespaces {
+        tried(wires::remove(namespace));
+    }
+    // A mount that could not be unmounted, or that may be there, must not be emptied.
+    if mounts_below(dir, list)?.is_empty() {
+        tried(std::fs::remove_dir_all(dir).doing("remove", dir));
+    }
+    Ok(())
 }
 
 fn end_all_in(namespaces: &[String]) -> Outcome<()> {
@@ -126,8 +137,8 @@ fn processes_in(namespaces: &[String]) -> Vec<(i32, OwnedFd)> {
 const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// In the order in which they were mounted.
-fn mounts_below(dir: &Path) -> Outcome<Vec<PathBuf>> {
-    let text = std::fs::read_to_string(MOUNTS).doing("read", Path::new(MOUNTS))?;
+fn mounts_below(dir: &Path, list: &Path) -> Outcome<Vec<PathBuf>> {
+    let text = std::fs::read_to_string(list).doing("read", list)?;
     mounts_in(&text, dir)
 }
 
@@ -157,4 +168,24 @@ fn what_is_mounted_is_known_or_an_error() {
     for unknown in ["", "22 1 254:0\n"] {
         assert!(mounts_in(unknown, Path::new("/tmp/lab")).is_err());
     }
+}
+
+#[test]
+fn a_lab_whose_mounts_are_not_known_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let lab = dir.path().join("no-such-lab");
+    let kept = lab.join("kept");
+    std::fs::create_dir(&lab).unwrap();
+    std::fs::write(&kept, "of a mount").unwrap();
+    let remove = |list: &Path| remove_by("no-such-lab", &lab, list);
+    let list = dir.path().join("mountinfo");
+    let unreadable = remove(&list).unwrap_err().to_string();
+    assert!(unreadable.contains("cannot read"), "{unreadable}");
+    std::fs::write(&list, "").unwrap();
+    let empty = remove(&list).unwrap_err().to_string();
+    assert!(empty.contains("is not known"), "{empty}");
+    assert!(kept.exists());
+    std::fs::write(&list, "22 1 254:0 / / rw - ext4 /dev/vda rw\n").unwrap();
+    remove(&list).unwrap();
+    assert!(!lab.exists());
 }

@@ -12,7 +12,7 @@ use super::tree::Tree;
 use crate::amount::MB;
 use crate::figure::{Figure, Measured};
 use crate::latency;
-use crate::step::Step;
+use crate::step::{Part, Step};
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Report {
@@ -67,8 +67,7 @@ impl Measured for Report {
         let tests = self.tests.iter();
         tests
             .map(|test| {
-                let parts = test.step.parts.iter();
-                let each = parts.map(|part| part.operations as f64 / part.seconds);
+                let each = test.step.parts.iter().map(Part::operations_rate);
                 Figure::rate(&test.name, "op/s", test.rate, each)
             })
             .collect()

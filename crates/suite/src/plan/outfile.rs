@@ -1,12 +1,11 @@
 //! The file that results are written to, a line as each run ends.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::file::Plan;
-use crate::results::{Header, Line, Results};
-use crate::trouble::{Doing, Outcome, Trouble};
+use crate::results::{self, Header, Line, Results};
+use crate::trouble::{Outcome, Trouble};
 
 pub struct OutFile {
     pub path: PathBuf,
@@ -32,7 +31,7 @@ impl OutFile {
         })
     }
 
-    /// Goes on behind what is there. What an interrupted write left of a line is cut off.
+    /// Goes on behind what is there.
     pub fn resume(path: &Path, plan: &Plan, machine: &crate::results::Machine) -> Outcome<OutFile> {
         let results = Results::read(path)?;
         if let Some(header) = results.headers.last() {
@@ -52,14 +51,9 @@ impl OutFile {
                 )));
             }
         }
-        let file = OpenOptions::new()
-            .append(true)
-            .open(path)
-            .doing("write to", path)?;
-        file.set_len(results.whole).doing("write to", path)?;
         Ok(OutFile {
             path: path.to_path_buf(),
-            file,
+            file: results.go_on(path)?,
             results,
         })
     }
@@ -69,10 +63,7 @@ impl OutFile {
     }
 
     pub fn add(&mut self, line: Line) -> Outcome<()> {
-        self.file
-            .write_all(line.show().as_bytes())
-            .and_then(|()| self.file.sync_data())
-            .doing("write to", &self.path)?;
+        results::write(&mut self.file, &self.path, &line.show())?;
         self.results.add(line);
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! A result file: one JSON object a line, written as runs end.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -134,10 +136,26 @@ pub struct Results {
     pub whole: u64,
 }
 
+/// Writes whole lines to a result file, and sees to it that they are on the disk.
+pub fn write(file: &mut File, path: &Path, lines: &str) -> Outcome<()> {
+    file.write_all(lines.as_bytes())
+        .and_then(|()| file.sync_data())
+        .doing("write to", path)
+}
+
 impl Results {
     pub fn read(path: &Path) -> Outcome<Results> {
         let text = std::fs::read_to_string(path).doing("read the results in", path)?;
         Results::parse(&text).map_err(|trouble| trouble.at(path.display()))
+    }
+
+    /// The file that they were read from, to be written behind them. What an interrupted write left of a line is cut off: it
+    /// would swallow the next one.
+    pub fn go_on(&self, path: &Path) -> Outcome<File> {
+        let file = File::options().append(true).open(path);
+        let file = file.doing("write to", path)?;
+        file.set_len(self.whole).doing("write to", path)?;
+        Ok(file)
     }
 
     fn parse(text: &str) -> Outcome<Results> {
@@ -206,5 +224,18 @@ mod tests {
         let wrong = Results::parse(&format!("{line}\nwhat\n")).unwrap_err();
         assert!(wrong.to_string().starts_with("line 2 is not a result"));
         assert_eq!(wrong.exit_code(), 2);
+    }
+
+    #[test]
+    fn a_file_goes_on_behind_its_last_whole_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("results");
+        let line =
+            r#"{"kind":"ceiling","target":"a","layer":"disk","way":"read","rate":1.0,"date":""}"#;
+        std::fs::write(&path, format!("{line}\n{}", &line[..30])).unwrap();
+        let mut file = Results::read(&path).unwrap().go_on(&path).unwrap();
+        write(&mut file, &path, &format!("{line}\n")).unwrap();
+        let now = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(now, format!("{line}\n{line}\n"));
     }
 }

@@ -10,5 +10,7 @@ pub mod milestone;
 pub mod series;
 pub mod spread;
 
-pub use lines::{Cache, Ceiling, Failed, Header, Layer, Line, Machine, Place, Ran, Results, Way};
+pub use lines::{
+    Cache, Ceiling, Failed, Header, Layer, Line, Machine, Place, Ran, Results, Way, write,
+};
 pub use series::{Series, Setting};

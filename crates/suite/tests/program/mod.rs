@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 pub struct Program(Command);
 
 pub struct Running(Child);
@@ -49,6 +51,19 @@ impl Program {
     pub fn run(self) -> Done {
         self.start().end()
     }
+
+    /// Runs well in `work` of a directory, and leaves nothing there: how it ended, and its JSON report.
+    pub fn report(self, dir: &Path) -> (Done, Value) {
+        let (work, json) = (dir.join("work"), dir.join("json"));
+        std::fs::create_dir_all(&work).unwrap();
+        let started = self.on("-d", &work).on("--json", &json);
+        let command = format!("{:?}", started.0);
+        let done = started.run();
+        assert_eq!(done.code, Some(0), "{command}: {}", done.err);
+        assert!(empty(&work), "{command}");
+        let report = serde_json::from_slice(&std::fs::read(&json).unwrap());
+        (done, report.unwrap())
+    }
 }
 
 impl Running {
@@ -88,6 +103,20 @@ impl Running {
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
         }
+    }
+}
+
+/// Each of these flags, behind a program's words, is answered with an exit code and what it says, before anything is made.
+pub fn refuses(program: &str, words: &str, wrong: &[(&str, i32, &str)]) {
+    let dir = tempfile::tempdir().unwrap();
+    for (flags, code, says) in wrong {
+        let done = Program::new(program, &format!("{words} {flags}"))
+            .on("-d", dir.path())
+            .run();
+        assert_eq!(done.code, Some(*code), "{flags}: {}", done.err);
+        assert!(done.err.contains(says), "{flags}: {}", done.err);
+        assert_eq!(done.out, "");
+        assert!(empty(dir.path()));
     }
 }
 

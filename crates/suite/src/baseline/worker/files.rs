@@ -5,10 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rustix::fs::{Advice, fadvise};
-
 use super::super::orders::{self, Files, Part, Shape};
 use super::{Ground, joined, wanted};
+use crate::cached;
 use crate::memory::Buffer;
 use crate::results::Way;
 use crate::space;
@@ -87,8 +86,7 @@ fn read(dir: &Path, asked: &Files, worker: usize) -> Outcome<Part> {
     let (path, start) = place(dir, asked, worker);
     let mut buffer = Buffer::zeroed(asked.record as usize);
     let file = File::open(&path).doing("open", &path)?;
-    // What this host's kernel remembers of the file would answer without the file system.
-    fadvise(&file, 0, None, Advice::DontNeed).doing("forget the cache of", &path)?;
+    cached::forget(&file).doing("forget the cache of", &path)?;
     drop(file);
     let begun = Instant::now();
     let file = File::open(&path).doing("open", &path)?;

@@ -4,11 +4,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard};
 
-use rustix::fs::{Advice, fadvise};
-
 use super::args::{Aging, Room};
 use super::plot::Plot;
 use super::report::{Level, Report};
+use crate::cached;
 use crate::ground::Ground;
 use crate::halt::Halt;
 use crate::latency::Laps;
@@ -120,7 +119,7 @@ impl Run<'_> {
             let ready = |worker| {
                 let path = self.ground.file(worker);
                 let file = File::open(&path).doing("open", &path)?;
-                fadvise(&file, 0, None, Advice::DontNeed).doing("forget the cache of", &path)?;
+                cached::forget(&file).doing("forget the cache of", &path)?;
                 Ok(Buffer::zeroed(self.asked.record.0 as usize))
             };
             let read = step::take(procs, workers, ready, |worker, buffer, halt| {

@@ -71,7 +71,7 @@ impl Measured for Report {
         let rate = |test: &Tested| {
             let parts = test.step.parts.iter();
             let each = parts.map(|part| match &*test.unit {
-                "op/s" => part.operations as f64 / part.seconds,
+                "op/s" => part.operations_rate(),
                 _ => part.rate(),
             });
             Figure::rate(&test.name, &test.unit, test.rate, each)

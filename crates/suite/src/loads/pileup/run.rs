@@ -6,10 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, fadvise};
-
 use super::args::Pileup;
 use super::report::{Report, Rung};
+use crate::cached;
 use crate::chance::{Dice, mix_all};
 use crate::ground::Ground;
 use crate::halt::Halt;
@@ -83,7 +82,7 @@ fn forget(asked: &Pileup, ground: &Ground, halt: &Halt) -> Outcome<()> {
     for number in 0..usize::from(asked.files) {
         let path = ground.file(number);
         let file = File::open(&path).doing("open", &path)?;
-        fadvise(&file, 0, None, Advice::DontNeed).doing("drop from memory", &path)?;
+        cached::forget(&file).doing("drop from memory", &path)?;
         halt.check()?;
     }
     Ok(())

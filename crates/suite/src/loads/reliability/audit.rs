@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
 use super::watch::Call;
 use super::writer::{Ledger, Pass, origin};
+use crate::cached;
 use crate::words::Pen;
 
 /// What is wrong with a record.
@@ -99,7 +99,7 @@ impl Audit {
             none => {
                 let opened = call.make("open of", || File::open(&self.path))?;
                 // What this host's kernel remembers is no proof.
-                fadvise(&opened, 0, None, Advice::DontNeed)?;
+                cached::forget(&opened)?;
                 none.insert(opened)
             }
         };

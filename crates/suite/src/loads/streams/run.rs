@@ -4,12 +4,11 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use rustix::fs::{Advice, fadvise};
-
 use super::args::Sweep;
 use super::layout::{Layout, Shape};
 use super::report::{Report, Row};
 use crate::amount::Size;
+use crate::cached;
 use crate::ground::Ground;
 use crate::halt::Halt;
 use crate::latency::Laps;
@@ -214,7 +213,7 @@ impl Turn<'_> {
             let path = self.path(stream);
             let file = File::open(&path).doing("open", &path)?;
             file.sync_all().doing("sync", &path)?;
-            fadvise(&file, 0, None, Advice::DontNeed).doing("drop from memory", &path)?;
+            cached::forget(&file).doing("drop from memory", &path)?;
         }
         Ok(())
     }
