@@ -6,11 +6,11 @@
 
 mod asleep;
 mod dispatch;
-mod here;
 mod parked;
 mod ticket;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod trial;
+mod woken;
 
 use std::cell::Cell;
 use std::io;
@@ -34,9 +34,9 @@ use crate::wire::{Header, Opcode};
 use crate::{Errno, FileSystem, Unique};
 use asleep::Sleeper;
 use dispatch::Source;
-use here::Here;
-pub(crate) use here::or_to;
 pub(crate) use ticket::Ticket;
+use woken::Woken;
+pub(crate) use woken::or_to;
 
 thread_local! {
     static REACTOR: Cell<bool> = const { Cell::new(false) };
@@ -145,9 +145,9 @@ impl<F: FileSystem> Lane<F> {
     pub fn run_ring(self: &Arc<Self>, mut ring: Ring) -> io::Result<()> {
         REACTOR.set(true);
         ring.register()?;
-        let here = Here::begin(self.spawner.clone());
+        let woken = Woken::begin(self.spawner.clone());
         let receive = |incoming| self.receive_from_ring(incoming);
-        while ring.turn(|| here.go_on(), receive)? {}
+        while ring.turn(|| woken.go_on(), receive)? {}
         // Its reads end with it, and wake who waits for them: others go on with those.
         drop(ring);
         Ok(())

@@ -7,11 +7,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
-use io_uring::IoUring;
+use io_uring::{IoUring, squeue};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use crate::one::{File, Read, Reading, UnderWay, outcome};
+use crate::one::{Read, Reading, UnderWay, Wish, outcome};
 
 /// Reads under way at most; the next ones are not taken.
 const MOST: u32 = 256;
@@ -33,18 +33,13 @@ fn served() -> MutexGuard<'static, Option<Ring>> {
     SERVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(crate) fn read(
-    file: &File,
-    into: BytesMut,
-    len: u32,
-    offset: u64,
-) -> Result<Reading, BytesMut> {
+pub(crate) fn read(wish: Wish) -> Result<Reading, BytesMut> {
     let mut served = served();
     let Some(ring) = served.as_mut().filter(|ring| ring.count < MOST) else {
-        return Err(into);
+        return Err(wish.into);
     };
-    let read = Read::new(file, into, len, offset);
-    if let Err(error) = ring.submit(read.clone()) {
+    let (read, command) = wish.begin();
+    if let Err(error) = ring.submit(read.clone(), command) {
         // What it was given may be submitted still: it goes as a whole, and whoever waits reads in another way.
         let ring = served.take();
         drop(served);
@@ -63,14 +58,12 @@ impl Ring {
         })
     }
 
-    fn submit(&mut self, read: Arc<Read>) -> io::Result<()> {
-        if let Some((number, command)) = self.under_way.begin(read) {
-            self.count += 1;
-            let command = command.user_data(number as u64);
-            // SAFETY: `under_way` keeps what it points to until it was told of the completion, or for ever.
-            let pushed = unsafe { self.uring.submission().push(&command) };
-            pushed.map_err(|_| io::Error::other("it is full"))?;
-        }
+    fn submit(&mut self, read: Arc<Read>, command: squeue::Entry) -> io::Result<()> {
+        self.count += 1;
+        let command = command.user_data(self.under_way.add(read) as u64);
+        // SAFETY: `under_way` keeps what it points to until it was told of the completion, or for ever.
+        let pushed = unsafe { self.uring.submission().push(&command) };
+        pushed.map_err(|_| io::Error::other("it is full"))?;
         for _ in 0..PATIENCE {
             match self.uring.submit() {
                 Err(error) if is_passing(&error) => std::thread::yield_now(),

@@ -3,31 +3,30 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::BytesMut;
 use io_uring::squeue;
 
-use crate::one::{File, Read, Reading, UnderWay, outcome};
+use crate::one::{Read, Reading, UnderWay, Wish, outcome};
+
+/// A read, and the command that does it.
+type Asked = (Arc<Read>, squeue::Entry);
 
 thread_local! {
     /// Reads that this thread's ring has not seen yet. None on threads without a ring.
-    static ASKED: RefCell<Option<VecDeque<Arc<Read>>>> = const { RefCell::new(None) };
+    static ASKED: RefCell<Option<VecDeque<Asked>>> = const { RefCell::new(None) };
 }
 
-pub(crate) fn read(
-    file: &File,
-    into: BytesMut,
-    len: u32,
-    offset: u64,
-) -> Result<Reading, BytesMut> {
+pub(crate) fn read(wish: Wish) -> Result<Reading, BytesMut> {
     ASKED.with_borrow_mut(|asked| {
         let Some(asked) = asked else {
-            return Err(into);
+            return Err(wish.into);
         };
-        let read = Read::new(file, into, len, offset);
-        asked.push_back(read.clone());
+        let (read, command) = wish.begin();
+        asked.push_back((read.clone(), command));
         Ok(Reading(read))
     })
 }
@@ -35,26 +34,26 @@ pub(crate) fn read(
 /// The half of a thread's ring: while it lives, [`crate::read`] on this thread goes through it.
 pub struct Here {
     under_way: UnderWay,
+    /// It stays on its thread.
+    _thread: PhantomData<*const ()>,
 }
 
 impl Here {
-    /// For the calling thread, which keeps it.
+    /// For the calling thread, which has no other.
     pub fn begin() -> Here {
-        ASKED.set(Some(VecDeque::new()));
+        let former = ASKED.replace(Some(VecDeque::new()));
+        debug_assert!(former.is_none(), "a thread has one ring");
         Here {
             under_way: UnderWay::default(),
+            _thread: PhantomData,
         }
     }
 
     /// The next read that was asked for: its number and its command. What the command points to lives until `completed` was
     /// told of the number, or for ever.
     pub fn to_submit(&mut self) -> Option<(usize, squeue::Entry)> {
-        loop {
-            let read = ASKED.with_borrow_mut(|asked| asked.as_mut()?.pop_front())?;
-            if let Some(begun) = self.under_way.begin(read) {
-                return Some(begun);
-            }
-        }
+        let (read, command) = ASKED.with_borrow_mut(|asked| asked.as_mut()?.pop_front())?;
+        Some((self.under_way.add(read), command))
     }
 
     /// With what the completion says: bytes read, or a negative errno.
@@ -71,7 +70,7 @@ impl Here {
 
 impl Drop for Here {
     fn drop(&mut self) {
-        for never_seen in ASKED.take().unwrap_or_default() {
+        for (never_seen, _) in ASKED.take().unwrap_or_default() {
             never_seen.finish(Err(io::ErrorKind::Interrupted.into()));
         }
     }

@@ -18,14 +18,21 @@ pub use here::{Here, Waiters, Waiting, may_wait_here};
 pub use one::{File, Reading};
 
 use bytes::BytesMut;
+use one::Wish;
 
 /// Begins to read up to `len` bytes behind what `into` holds: over the calling thread's own ring, or its runtime's.
 ///
 /// # Errors
 /// Returns the buffer if there is neither.
 pub fn read(file: &File, into: BytesMut, len: usize, offset: u64) -> Result<Reading, BytesMut> {
-    let Ok(short) = u32::try_from(len) else {
-        return Err(into);
+    let wish = |into, len| Wish {
+        file,
+        into,
+        len,
+        offset,
     };
-    here::read(file, into, short, offset).or_else(|into| all::read(file, into, short, offset))
+    match u32::try_from(len) {
+        Ok(len) => here::read(wish(into, len)).or_else(|into| all::read(wish(into, len))),
+        Err(_) => Err(into),
+    }
 }

@@ -19,8 +19,8 @@ pub type File = Arc<dyn AsFd + Send + Sync>;
 
 /// The ring and who waits for it have it together.
 pub struct Read {
-    file: File,
-    offset: u64,
+    /// Open as long as the kernel may read it.
+    _file: File,
     len: u32,
     state: Mutex<State>,
 }
@@ -58,65 +58,71 @@ impl Future for Reading {
     }
 }
 
-impl Read {
-    pub fn new(file: &File, mut into: BytesMut, len: u32, offset: u64) -> Arc<Read> {
-        into.reserve(len as usize);
-        Arc::new(Read {
-            file: file.clone(),
+/// What is to be read where.
+pub(crate) struct Wish<'a> {
+    pub file: &'a File,
+    pub into: BytesMut,
+    pub len: u32,
+    pub offset: u64,
+}
+
+impl Wish<'_> {
+    /// The read, and the command that does it. That points into the read's buffer, and names its file: both live until the read
+    /// has ended, or for ever.
+    pub fn begin(self) -> (Arc<Read>, squeue::Entry) {
+        let Wish {
+            file,
+            mut into,
+            len,
             offset,
+        } = self;
+        into.reserve(len as usize);
+        let room = into.chunk_mut();
+        assert!(room.len() >= len as usize, "room was reserved");
+        let command = opcode::Read::new(Fd(file.as_fd().as_raw_fd()), room.as_mut_ptr(), len);
+        let read = Read {
+            _file: file.clone(),
             len,
             state: Mutex::new(State::UnderWay { into, waker: None }),
-        })
+        };
+        (Arc::new(read), command.offset(offset).build())
     }
+}
 
+impl Read {
     /// Every change of it is a single assignment.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// None if it was finished already.
-    fn command(&self) -> Option<squeue::Entry> {
-        let mut state = self.state();
-        let State::UnderWay { into, .. } = &mut *state else {
-            return None;
-        };
-        let room = into.chunk_mut();
-        debug_assert!(room.len() >= self.len as usize, "room was reserved");
-        let file = Fd(self.file.as_fd().as_raw_fd());
-        let read = opcode::Read::new(file, room.as_mut_ptr(), self.len);
-        Some(read.offset(self.offset).build())
-    }
-
     /// The kernel has completed it, or never sees it.
-    pub(crate) fn finish(&self, result: io::Result<u32>) {
-        let mut state = self.state();
-        let State::UnderWay { into, waker } = &mut *state else {
-            return;
-        };
-        let (mut into, waker) = (std::mem::take(into), waker.take());
-        *state = State::Done(result.map(|got| {
-            let got = got.min(self.len) as usize;
+    pub fn finish(&self, result: io::Result<u32>) {
+        self.end(|mut into| {
+            let got = result?.min(self.len) as usize;
             // SAFETY: the kernel has written so many bytes at the beginning of the spare room, which is `len` long.
             unsafe { into.advance_mut(got) };
-            into
-        }));
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+            Ok(into)
+        });
     }
 
     /// The kernel may write into the buffer still: nobody gets it, ever.
     fn give_up(&self) {
+        self.end(|into| {
+            std::mem::forget(into);
+            Err(io::ErrorKind::Interrupted.into())
+        });
+    }
+
+    fn end(&self, become_of: impl FnOnce(BytesMut) -> io::Result<BytesMut>) {
         let mut state = self.state();
-        if let State::UnderWay { into, waker } = &mut *state {
-            std::mem::forget(std::mem::take(into));
-            let waker = waker.take();
-            *state = State::Done(Err(io::ErrorKind::Interrupted.into()));
-            drop(state);
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+        let State::UnderWay { into, waker } = &mut *state else {
+            return;
+        };
+        let (into, waker) = (std::mem::take(into), waker.take());
+        *state = State::Done(become_of(into));
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 }
@@ -129,16 +135,14 @@ pub struct UnderWay {
 }
 
 impl UnderWay {
-    /// The read's number and its command. What the command points to lives until `completed` was told of the number, or for
-    /// ever. None if it was finished already.
-    pub fn begin(&mut self, read: Arc<Read>) -> Option<(usize, squeue::Entry)> {
-        let command = read.command()?;
+    /// The read's number. It stays until `end` is told of that, or for ever.
+    pub fn add(&mut self, read: Arc<Read>) -> usize {
         let number = self.free.pop().unwrap_or(self.reads.len());
         if number == self.reads.len() {
             self.reads.push(None);
         }
         self.reads[number] = Some(read);
-        Some((number, command))
+        number
     }
 
     /// The read that a completion belongs to.

@@ -19,7 +19,7 @@ thread_local! {
 }
 
 /// While it lives the calling thread goes on with what is woken on it.
-pub struct Here {
+pub struct Woken {
     spawner: Spawner,
 }
 
@@ -39,11 +39,11 @@ pub fn or_to(other: Spawner) -> Spawner {
     })
 }
 
-impl Here {
+impl Woken {
     /// `spawner` gets what is not ready here and is woken elsewhere.
-    pub fn begin(spawner: Spawner) -> Here {
+    pub fn begin(spawner: Spawner) -> Woken {
         WOKEN.set(Some(VecDeque::new()));
-        Here { spawner }
+        Woken { spawner }
     }
 
     /// Goes on with one handler; how many are left then. None if none was woken.
@@ -68,7 +68,7 @@ impl Here {
     }
 }
 
-impl Drop for Here {
+impl Drop for Woken {
     /// What was woken and not gone on with is somebody else's from here on.
     fn drop(&mut self) {
         for task in WOKEN.take().unwrap_or_default() {
@@ -107,12 +107,12 @@ mod tests {
             counting.fetch_add(1, Ordering::Relaxed);
         }));
         let (bed, polls) = (Bed::default(), Arc::new(AtomicU32::new(0)));
-        let here = Here::begin(spawner.clone());
-        assert_eq!(here.go_on(), None);
+        let woken = Woken::begin(spawner.clone());
+        assert_eq!(woken.go_on(), None);
         spawner(task(bed.clone(), polls.clone()));
-        assert_eq!((here.go_on(), here.go_on()), (Some(0), None));
+        assert_eq!((woken.go_on(), woken.go_on()), (Some(0), None));
         bed.lock().unwrap().take().unwrap().wake();
-        let gone_on = (here.go_on(), here.go_on());
+        let gone_on = (woken.go_on(), woken.go_on());
         assert_eq!(gone_on, (Some(0), None), "woken here, polled here");
         assert_eq!(polls.load(Ordering::Relaxed), 2);
         // Woken on a thread that does not go on with anything.
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(elsewhere.load(Ordering::Relaxed), 1);
         // And at the end of one that does: nothing is lost.
         spawner(task(bed, polls));
-        drop(here);
+        drop(woken);
         assert_eq!(elsewhere.load(Ordering::Relaxed), 2);
     }
 }
