@@ -111,6 +111,36 @@ async fn a_runtime_reads_over_one_ring() {
     }
 }
 
+/// In a thread of its own: it may wait for the rest of its life.
+#[test]
+fn a_thread_that_may_wait_reads_a_little_at_once_and_leaves_much_to_others() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.unwrap();
+    let _in_runtime = runtime.enter();
+    let rig = runtime.block_on(rig());
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut polled = |len: usize| {
+        fadvise(&rig.evict, 0, None, Advice::DontNeed).unwrap();
+        let read = rig
+            .file
+            .read_append(BytesMut::new(), len, 0, ReadHow::MayWait);
+        let mut read = pin!(read);
+        match read.as_mut().poll(&mut cx) {
+            Poll::Ready(read) => assert!(read.unwrap() == rig.bytes[..len]),
+            Poll::Pending => return false,
+        }
+        true
+    };
+    let (little, much) = (64 << 10, 256 << 10);
+    let anybody = polled(little);
+    gupfs_reads::Waiters::new(1).join();
+    assert!(polled(little), "it waited");
+    match (anybody, polled(much)) {
+        (true, _) => eprintln!("SKIPPED: what lies in this directory is always in memory"),
+        (false, at_once) => assert!(!at_once, "nobody else reads pieces beside it"),
+    }
+}
+
 /// So many reads at a time, five times.
 async fn futures_of(rig: &Rig, many: usize) {
     for round in 0..5 {

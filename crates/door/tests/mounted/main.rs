@@ -25,4 +25,5 @@ mod notices;
 mod odd;
 mod requests;
 mod rig;
+mod waiters;
 mod waits;

@@ -13,7 +13,7 @@ use crate::odd::Odd;
 use crate::rig::{Rig, config, memory, until};
 
 /// All that the calling thread asks from here on goes to one queue.
-fn stay_on_the_first_cpu() {
+pub fn stay_on_the_first_cpu() {
     let mut cpus = CpuSet::new();
     cpus.set(0);
     sched_setaffinity(None, &cpus).unwrap();

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -17,6 +17,7 @@ use gupfs_door::{
 use gupfs_reads::{File as ReadFile, read};
 use rustix::fs::{Advice, fadvise};
 
+use crate::places::stay_on_the_first_cpu;
 use crate::rig::{Rig, config, until};
 
 /// One file, whose bytes are another's.
@@ -160,11 +161,12 @@ fn while_one_is_read_others_are_served() {
         return;
     };
     let path = rig.path("file");
+    // All of it through one ring.
     let reader = thread::spawn(move || {
-        let mut options = File::options();
-        let file = options.read(true).custom_flags(libc::O_DIRECT).open(path)?;
-        file.read_at(&mut [0; 4096], 0)
+        stay_on_the_first_cpu();
+        File::open(path)?.read_at(&mut [0; 4096], 0)
     });
+    stay_on_the_first_cpu();
     until("it is read", || rig.fs.under_way.load(SeqCst) == 1);
     for _ in 0..100 {
         assert_eq!(rig.path("file").metadata().unwrap().len(), 4096);
