@@ -10,7 +10,7 @@ ior=${2:?usage: suite_beside_ior.sh RELEASE-DIR IOR-SRC-DIR [ROUNDS]}
 rounds=${3:-5}
 dir=$(mktemp -d /dev/shm/suite_beside_ior.XXXXXX)
 trap 'rm -rf "$dir"' EXIT
-mkdir "$dir/work" "$dir/said"
+mkdir "$dir/on" "$dir/said"
 files=50000
 
 median() { sort -g "$1" | awk '{v[NR]=$1} END {print NR%2 ? v[(NR+1)/2] : (v[NR/2]+v[NR/2+1])/2}'; }
@@ -31,29 +31,29 @@ figure() { # NAME: of the report in $dir/json
 }
 
 for _ in $(seq "$rounds"); do
-    "$bin/mptio" --np 2 -G -f 256M -b 256K -t 1 -k 1 -k 2 -k 4 -d "$dir/work" --json "$dir/json" > /dev/null
+    "$bin/mptio" --np 2 -G -f 256M -b 256K -t 1 -k 1 -k 2 -k 4 -d "$dir/on" --json "$dir/json" > /dev/null
     figure Seq_Write >> "$dir/said/mptio-write"
     figure Seq_Read >> "$dir/said/mptio-read"
-    mpi "$ior/ior" -a POSIX -w -r -t 256k -b 256m -o "$dir/work/ior" > "$dir/out"
+    mpi "$ior/ior" -a POSIX -w -r -t 256k -b 256m -o "$dir/on/ior" > "$dir/out"
     awk '/^write / {print $2; exit}' "$dir/out" >> "$dir/said/ior-write"
     awk '/^read / {print $2; exit}' "$dir/out" >> "$dir/said/ior-read"
 
-    "$bin/metabench" --np 2 -0 -C -S -k -c $((2 * files)) -w "$dir/work" --json "$dir/json" > /dev/null
+    "$bin/metabench" --np 2 -0 -C -S -k -c $((2 * files)) -w "$dir/on" --json "$dir/json" > /dev/null
     figure Create-B >> "$dir/said/metabench-create"
     figure Stat-A >> "$dir/said/metabench-stat"
-    mpi "$ior/mdtest" -F -C -T -r -u -n $files -d "$dir/work" > "$dir/out"
+    mpi "$ior/mdtest" -F -C -T -r -u -n $files -d "$dir/on" > "$dir/out"
     awk '/File creation/ {print $3}' "$dir/out" >> "$dir/said/mdtest-create"
     awk '/File stat/ {print $3}' "$dir/out" >> "$dir/said/mdtest-stat"
     # metabench's files are made by one process, in the order in which they are looked at; mdtest's by both at once.
-    deep=$dir/work/test-dir.0-0/mdtest_tree
-    mkdir -p "$dir/work/p0" "$dir/work/p1" "$deep.0.0" "$deep.1.0"
-    both "$bin/examples/bare" create "$dir/work/pPART" fPART. $files >> "$dir/said/bare-create"
-    rm -r "$dir/work/p0" "$dir/work/p1"; mkdir "$dir/work/p0" "$dir/work/p1"
-    for part in 0 1; do "$bin/examples/bare" create "$dir/work/p$part" f$part. $files > /dev/null; done
-    both "$bin/examples/bare" stat "$dir/work/pPART" fPART. $files >> "$dir/said/bare-stat"
+    deep=$dir/on/test-dir.0-0/mdtest_tree
+    mkdir -p "$dir/on/p0" "$dir/on/p1" "$deep.0.0" "$deep.1.0"
+    both "$bin/examples/bare" create "$dir/on/pPART" fPART. $files >> "$dir/said/bare-create"
+    rm -r "$dir/on/p0" "$dir/on/p1"; mkdir "$dir/on/p0" "$dir/on/p1"
+    for part in 0 1; do "$bin/examples/bare" create "$dir/on/p$part" f$part. $files > /dev/null; done
+    both "$bin/examples/bare" stat "$dir/on/pPART" fPART. $files >> "$dir/said/bare-stat"
     both "$bin/examples/bare" create / "$deep.PART.0/file.mdtest.PART." $files >> "$dir/said/bare-long"
     both "$bin/examples/bare" mdtest "$deep.PART.0" mdtest.PART. $files >> "$dir/said/bare-mdtest"
-    rm -r "$dir/work"; mkdir "$dir/work"
+    rm -r "$dir/on"; mkdir "$dir/on"
 done
 say "write, 256 KB records" MB/s mptio-write ior-write
 say "read" MB/s mptio-read ior-read

@@ -11,6 +11,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod machine;
+mod numbers;
 mod place;
 mod report;
 mod serve;

@@ -1,6 +1,7 @@
 //! Small reads at random places of a file that is not in memory: one reader, and four.
 
 use super::Bench;
+use crate::numbers::Numbers;
 use crate::place::{drop_caches, touch_memory};
 use crate::report::{Line, Report};
 use crate::serve::Serving;
@@ -119,12 +120,9 @@ fn read_file(path: &Path, size: u64, seed: u64) -> Result<()> {
     let file = File::open(path)?;
     fadvise(&file, 0, None, Advice::Random)?;
     let mut bytes = vec![0u8; size as usize];
-    let mut state = 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed + 1) | 1;
+    let mut numbers = Numbers::new(seed);
     for _ in 0..READS {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let at = state % (FILE / size) * size;
+        let at = numbers.draw() % (FILE / size) * size;
         file.read_exact_at(&mut bytes, at)?;
         ensure!(
             bytes[..8] == (at / PAGE).to_ne_bytes(),

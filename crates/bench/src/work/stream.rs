@@ -1,6 +1,7 @@
 //! One process writes a file in records of 1 MiB and syncs it, then reads it back with cold caches.
 
 use super::Bench;
+use crate::numbers::Numbers;
 use crate::place::{drop_caches, touch_memory};
 use crate::report::{Line, Report};
 use crate::serve::Serving;
@@ -107,12 +108,9 @@ fn rate(bytes: u64, seconds: f64) -> f64 {
 fn write_file(path: &Path, bytes: u64) -> Result<()> {
     // Incompressible, and different in each record.
     let mut record = vec![0u8; RECORD];
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut numbers = Numbers::new(0);
     for word in record.chunks_mut(8) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        word.copy_from_slice(&state.to_ne_bytes());
+        word.copy_from_slice(&numbers.draw().to_ne_bytes());
     }
     let mut file = File::create(path)?;
     for number in 0..bytes / RECORD as u64 {
