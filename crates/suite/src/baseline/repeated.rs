@@ -4,38 +4,67 @@ use serde::Serialize;
 
 use crate::results::spread::{Ratio, Spread, Verdict};
 
-/// MB/s. As JSON: `rate`, the median, and `rates`, those of each time.
+/// MB/s of each time. As JSON: `rate`, the median, and `rates`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Repeated {
+#[serde(into = "Said")]
+pub struct Repeated(Vec<f64>);
+
+#[derive(Serialize)]
+struct Said {
     rate: f64,
     rates: Vec<f64>,
 }
 
+impl From<Repeated> for Said {
+    fn from(repeated: Repeated) -> Said {
+        Said {
+            rate: repeated.rate(),
+            rates: repeated.0,
+        }
+    }
+}
+
 impl Repeated {
     pub fn add(&mut self, rate: f64) {
-        self.rates.push(rate);
-        self.rate = self.spread().median;
+        self.0.push(rate);
     }
 
     /// What all give together that were measured as often, each time.
     pub fn sum<'a>(all: impl IntoIterator<Item = &'a Repeated>) -> Repeated {
         let mut sums: Vec<f64> = Vec::new();
         for repeated in all {
-            sums.resize(sums.len().max(repeated.rates.len()), 0.0);
-            for (sum, rate) in sums.iter_mut().zip(&repeated.rates) {
+            sums.resize(sums.len().max(repeated.0.len()), 0.0);
+            for (sum, rate) in sums.iter_mut().zip(&repeated.0) {
                 *sum += rate;
             }
         }
-        sums.into_iter().collect()
+        Repeated(sums)
+    }
+
+    /// The one with the greatest median.
+    pub fn best<'a>(all: impl IntoIterator<Item = &'a Repeated>) -> Option<&'a Repeated> {
+        let all = all.into_iter();
+        all.max_by(|a, b| a.rate().total_cmp(&b.rate()))
+    }
+
+    /// The load under which all together moved most, with what they moved; the first one, if they moved nothing.
+    pub fn best_load<L: Copy>(
+        all: impl IntoIterator<Item = (L, Repeated)>,
+    ) -> Option<(L, Repeated)> {
+        let all = all.into_iter();
+        all.reduce(|best, new| match new.1.rate() > best.1.rate() {
+            true => new,
+            false => best,
+        })
     }
 
     /// The median.
     pub fn rate(&self) -> f64 {
-        self.rate
+        self.spread().median
     }
 
     pub fn spread(&self) -> Spread {
-        Spread::of(&self.rates).unwrap_or(Spread {
+        Spread::of(&self.0).unwrap_or(Spread {
             runs: 0,
             median: 0.0,
             min: 0.0,
@@ -45,8 +74,9 @@ impl Repeated {
 
     /// Which time was nearest to the median.
     pub fn middle(&self) -> Option<usize> {
-        let away = |rate: &f64| (rate - self.rate).abs();
-        let times = self.rates.iter().enumerate();
+        let median = self.rate();
+        let away = |rate: &f64| (rate - median).abs();
+        let times = self.0.iter().enumerate();
         let nearest = times.min_by(|a, b| away(a.1).total_cmp(&away(b.1)));
         nearest.map(|(time, _)| time)
     }
@@ -58,19 +88,22 @@ impl Repeated {
         if a.runs.min(b.runs) < 2 {
             return false;
         }
-        match Ratio::of(&self.rates, &other.rates).map(|ratio| ratio.verdict()) {
+        match Ratio::of(&self.0, &other.0).map(|ratio| ratio.verdict()) {
             Some(Verdict::Noise) => true,
             Some(Verdict::More | Verdict::Less) => false,
             Some(Verdict::TooFewRuns) | None => a.min <= b.max && b.min <= a.max,
         }
     }
+
+    /// Not the best, but perhaps no worse.
+    pub fn is_near(&self, best: Option<&Repeated>) -> bool {
+        best.is_some_and(|best| self != best && self.may_be(best))
+    }
 }
 
 impl FromIterator<f64> for Repeated {
     fn from_iter<I: IntoIterator<Item = f64>>(rates: I) -> Repeated {
-        let mut all = Repeated::default();
-        rates.into_iter().for_each(|rate| all.add(rate));
-        all
+        Repeated(rates.into_iter().collect())
     }
 }
 

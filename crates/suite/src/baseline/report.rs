@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::lead::disks::{self, Compared, Disks};
+use super::lead::disks::{self, Compared, Disks, OneDisk};
 use super::lead::files::Workload;
-use super::lead::network::{self, Network, Pair};
+use super::lead::network::{Network, Pair};
 use super::repeated::Repeated;
 use super::verdict::{Ceilings, Judged};
 use crate::amount::Size;
@@ -129,13 +129,7 @@ impl Report {
                 writeln!(f, "{}", line.trim_end())?;
             }
         }
-        let points = disks.each.iter().flat_map(|disk| {
-            let best = |point: &disks::Point| disk.best(point.way);
-            disk.points
-                .iter()
-                .map(move |point| (&point.rate, best(point)))
-        });
-        let unsure = points.filter(|(rate, best)| is_near(rate, *best)).count();
+        let unsure = disks.each.iter().map(OneDisk::near_best).sum();
         for way in &disks.together {
             let all = if disks.each.len() == 1 {
                 "best"
@@ -182,13 +176,7 @@ impl Report {
                 all.streams
             )?;
         }
-        let points = network.pairs.iter().flat_map(|pair| {
-            let best = |point: &network::Point| pair.best(point.way);
-            pair.points
-                .iter()
-                .map(move |point| (&point.rate, best(point)))
-        });
-        let unsure = points.filter(|(rate, best)| is_near(rate, *best)).count();
+        let unsure = network.pairs.iter().map(Pair::near_best).sum();
         show_noise(f, unsure)
     }
 
@@ -311,7 +299,7 @@ fn show_pair(f: &mut fmt::Formatter, pair: &Pair) -> fmt::Result {
             let rates: Vec<&Repeated> = rates.flatten().collect();
             let mut line = format!("{:<PLACE$} {streams:>7} {:<5}", "", way.word());
             for rate in &rates {
-                let mark = if is_near(rate, pair.best(way)) {
+                let mark = if rate.is_near(pair.best(way)) {
                     "~"
                 } else {
                     " "
@@ -342,7 +330,7 @@ fn cells(rate: Option<&Repeated>, best: Option<&Repeated>) -> String {
         return format!("{:>10}{}", "-", " ".repeat(CELLS - 10));
     };
     let spread = rate.spread();
-    let mark = if is_near(rate, best) { "~" } else { " " };
+    let mark = if rate.is_near(best) { "~" } else { " " };
     format!(
         "{:>10.2}{mark}{:>10.2} {:>10.2}",
         spread.median, spread.min, spread.max
@@ -350,11 +338,6 @@ fn cells(rate: Option<&Repeated>, best: Option<&Repeated>) -> String {
 }
 
 const CELLS: usize = 32;
-
-/// Not the best, but perhaps no worse.
-fn is_near(rate: &Repeated, best: Option<&Repeated>) -> bool {
-    best.is_some_and(|best| rate != best && rate.may_be(best))
-}
 
 fn show_noise(f: &mut fmt::Formatter, marked: usize) -> fmt::Result {
     match marked {

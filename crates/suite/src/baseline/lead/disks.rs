@@ -57,8 +57,13 @@ impl OneDisk {
     /// The best of its points.
     pub fn best(&self, way: Way) -> Option<&Repeated> {
         let points = self.points.iter().filter(|point| point.way == way);
-        let rates = points.map(|point| &point.rate);
-        rates.max_by(|a, b| a.rate().total_cmp(&b.rate()))
+        Repeated::best(points.map(|point| &point.rate))
+    }
+
+    /// How many of its points may be as good as the best, for all that the noise lets one say.
+    pub fn near_best(&self) -> usize {
+        let near = |point: &&Point| point.rate.is_near(self.best(point.way));
+        self.points.iter().filter(near).count()
     }
 }
 
@@ -241,10 +246,5 @@ fn best(each: &[OneDisk], streams: &[u16], way: Way) -> (u16, Repeated) {
         Repeated::sum(rates)
     };
     let all = streams.iter().map(|streams| (*streams, sum(*streams)));
-    all.fold((1, Repeated::default()), |best, new| {
-        match new.1.rate() > best.1.rate() {
-            true => new,
-            false => best,
-        }
-    })
+    Repeated::best_load(all).unwrap_or((1, Repeated::default()))
 }

@@ -66,8 +66,13 @@ impl Pair {
     /// The best of its points.
     pub fn best(&self, way: Way) -> Option<&Repeated> {
         let points = self.points.iter().filter(|point| point.way == way);
-        let rates = points.map(|point| &point.rate);
-        rates.max_by(|a, b| a.rate().total_cmp(&b.rate()))
+        Repeated::best(points.map(|point| &point.rate))
+    }
+
+    /// How many of its points may be as good as the best, for all that the noise lets one say.
+    pub fn near_best(&self) -> usize {
+        let near = |point: &&Point| point.rate.is_near(self.best(point.way));
+        self.points.iter().filter(near).count()
     }
 }
 
@@ -237,12 +242,7 @@ fn loads(asked: &Baseline) -> Vec<Load> {
 fn best(pairs: &[Pair], loads: &[Load], way: Way) -> (Load, Repeated) {
     let sum = |load: Load| Repeated::sum(pairs.iter().filter_map(|pair| pair.rate(load, way)));
     let all = loads.iter().map(|load| (*load, sum(*load)));
-    all.fold((loads[0], Repeated::default()), |best, new| {
-        match new.1.rate() > best.1.rate() {
-            true => new,
-            false => best,
-        }
-    })
+    Repeated::best_load(all).unwrap_or((loads[0], Repeated::default()))
 }
 
 /// What strangers cannot guess.
