@@ -223,7 +223,7 @@ fn agents_work_for_those_who_know_the_token() {
     assert!(rate(&report, "Disk_read") > 0.0 && rate(&report, "Network_read") > 0.0);
     assert!(empty(&disk));
     let done = baseline(&flags).on("--token-file", &wrong).run();
-    assert_eq!((done.code, done.out.as_str()), (Some(1), ""));
+    done.failed_with(1);
     assert!(
         done.err.contains(&format!("the worker on {}", agent.1)),
         "{}",
@@ -250,12 +250,7 @@ fn a_run_that_is_ended_leaves_nothing() {
         }
         running.kill(running.id(), "INT");
         let done = running.end();
-        assert_eq!(
-            (done.code, done.out.as_str()),
-            (Some(1), ""),
-            "{}",
-            done.err
-        );
+        done.failed_with(1);
         assert!(done.err.contains("ended by signal 2"), "{}", done.err);
         assert!(empty(path), "{flag}");
     }

@@ -9,7 +9,7 @@ mod program;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use program::{Done, Program, empty};
+use program::{Done, Program, empty, within};
 use serde_json::Value;
 
 const SUITE: &str = env!("CARGO_BIN_EXE_gupfs-suite");
@@ -157,17 +157,8 @@ fn one_process_that_cannot_read_ends_the_other() {
     let cut = Instant::now();
     std::fs::File::create(&file).unwrap();
     let done = running.end();
-    assert!(
-        cut.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        cut.elapsed()
-    );
-    assert_eq!(
-        (done.code, done.out.as_str()),
-        (Some(1), ""),
-        "{}",
-        done.err
-    );
+    within(20, cut);
+    done.failed_with(1);
     assert!(done.err.contains("process 1: cannot read "), "{}", done.err);
     assert!(empty(dir.path()), "{}", done.err);
 }

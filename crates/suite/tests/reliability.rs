@@ -7,9 +7,9 @@ mod program;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use program::{Done, Program, empty};
+use program::{Done, Program, empty, eventually, within};
 use serde_json::Value;
 
 const SUITE: &str = env!("CARGO_BIN_EXE_gupfs-suite");
@@ -120,12 +120,7 @@ fn a_fault_that_cannot_be_made_is_no_result() {
     ] {
         let flags = [&["-n", "1", "-t", "0.5"], flags].concat();
         let (done, report) = run(&flags);
-        assert_eq!(
-            (done.code, done.out.as_str()),
-            (Some(1), ""),
-            "{}",
-            done.err
-        );
+        done.failed_with(1);
         assert!(done.err.contains(says), "{}", done.err);
         assert_eq!(report, None);
     }
@@ -234,17 +229,8 @@ fn a_call_that_never_comes_back_is_named_and_not_waited_for() {
         let begun = Instant::now();
         // Until nobody has its output open any more.
         let done = Program::of(SUITE, &words).on("-d", &mount.0).run();
-        assert!(
-            begun.elapsed() < Duration::from_secs(30),
-            "{:?}",
-            begun.elapsed()
-        );
-        assert_eq!(
-            (done.code, done.out.as_str()),
-            (Some(3), ""),
-            "{}",
-            done.err
-        );
+        within(30, begun);
+        done.failed_with(3);
         for worker in ["worker 0: ", "worker 1: "] {
             let line = done.err.lines().find(|line| line.contains(worker));
             let line = line.unwrap_or_else(|| panic!("{worker}: {}", done.err));
@@ -259,13 +245,11 @@ fn a_call_that_never_comes_back_is_named_and_not_waited_for() {
         mount.thaw();
     }
     // What was left behind ends with the calls.
-    let left = || {
+    eventually(|| {
         let users = Command::new("fuser").arg("-m").arg(&mount.0).output();
-        users.is_ok_and(|users| !users.stdout.is_empty())
-    };
-    while left() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        let used = users.is_ok_and(|users| !users.stdout.is_empty());
+        (!used).then_some(())
+    });
 }
 
 #[test]
@@ -285,12 +269,7 @@ fn reading_back_that_never_ends_is_not_waited_for() {
         "rm $DIR/file1; mkfifo $DIR/file1",
     ];
     let done = Program::of(SUITE, &words).on("-d", dir.path()).run();
-    assert_eq!(
-        (done.code, done.out.as_str()),
-        (Some(3), ""),
-        "{}",
-        done.err
-    );
+    done.failed_with(3);
     assert!(
         done.err.contains("worker 1's file: open of ")
             && done.err.contains("file1 has not come back for "),
@@ -345,11 +324,7 @@ fn what_a_fault_broke_is_repaired_however_the_run_ends() {
         said.contains("`touch $DIR/../../broken; exit 3` failed: exit status: 3"),
         "{said}"
     );
-    assert!(
-        begun.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        begun.elapsed()
-    );
+    within(20, begun);
 
     let fault = "touch $DIR/../../broken";
     let running = start(fault);

@@ -66,6 +66,22 @@ impl Program {
     }
 }
 
+impl Done {
+    /// It failed with this code, and printed no report.
+    #[track_caller]
+    pub fn failed_with(&self, code: i32) {
+        let ended = (self.code, self.out.as_str());
+        assert_eq!(ended, (Some(code), ""), "{}", self.err);
+    }
+}
+
+/// No more time has passed since then.
+#[track_caller]
+pub fn within(seconds: u64, since: Instant) {
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(seconds), "{took:?}");
+}
+
 impl Running {
     pub fn id(&self) -> u32 {
         self.0.id()
@@ -120,7 +136,8 @@ pub fn refuses(program: &str, words: &str, wrong: &[(&str, i32, &str)]) {
     }
 }
 
-fn eventually<T>(mut is: impl FnMut() -> Option<T>) -> T {
+#[track_caller]
+pub fn eventually<T>(mut is: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
         if let Some(found) = is() {
