@@ -178,6 +178,11 @@ impl Laps<'_> {
         let now = Instant::now();
         self.histogram.record(now - self.last);
         self.last = now;
+        self.check()
+    }
+
+    /// An error if there shall be no operation any more.
+    pub fn check(&self) -> Outcome<()> {
         self.halt.check()
     }
 }

@@ -3,7 +3,8 @@
 //! Every process of a run knows all that the run makes, since any of them may be the last that lives.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+
+use parking_lot::{Mutex, MutexGuard};
 
 static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -12,24 +13,18 @@ type Undo = Box<dyn FnOnce() -> Vec<String> + Send>;
 static BROKE: Mutex<Option<Undo>> = Mutex::new(None);
 
 fn made() -> MutexGuard<'static, Vec<PathBuf>> {
-    lock(&MADE)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
+    MADE.lock()
 }
 
 /// This process may break something: how to repair it, saying what there is to say of that.
 pub fn undo_with(undo: impl FnOnce() -> Vec<String> + Send + 'static) {
-    *lock(&BROKE) = Some(Box::new(undo));
+    *BROKE.lock() = Some(Box::new(undo));
 }
 
 /// Repairs what this process broke.
 pub fn undo() -> Vec<String> {
     // It is held meanwhile: who comes second waits until things are repaired.
-    let mut broke = lock(&BROKE);
+    let mut broke = BROKE.lock();
     broke.take().map_or_else(Vec::new, |undo| undo())
 }
 
@@ -46,7 +41,7 @@ pub fn remember(path: &Path) {
 /// All that was made shall stay, or is gone, and nothing is broken.
 pub fn forget() {
     made().clear();
-    *lock(&BROKE) = None;
+    *BROKE.lock() = None;
 }
 
 /// Removes what was made, directories with all in them. What cannot be removed is named.

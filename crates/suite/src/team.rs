@@ -2,10 +2,12 @@
 //! process has met trouble.
 
 use std::convert::Infallible;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Barrier, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::cpu;
 use crate::halt::Halt;
@@ -179,7 +181,7 @@ impl Meeting {
     /// A thread's: says whether it is ready, and comes back when the work starts.
     fn wait<T>(&self, tools: Outcome<T>) -> Outcome<T> {
         if let Err(trouble) = &tools {
-            *self.lock() = Some(trouble.clone());
+            *self.trouble.lock() = Some(trouble.clone());
         }
         self.ready.wait();
         self.start.wait();
@@ -189,16 +191,10 @@ impl Meeting {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Trouble>> {
-        self.trouble
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// Waits for the threads of this process: the trouble of one that is not ready.
     fn all_ready(&self) -> Outcome<()> {
         self.ready.wait();
-        self.lock().take().map_or(Ok(()), Err)
+        self.trouble.lock().take().map_or(Ok(()), Err)
     }
 
     fn start(&self, really: bool) {

@@ -1,8 +1,9 @@
 //! A whole run in one process: looking at a real tree, or growing one and working on it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::args::{Mdmark, Test};
 use super::mix::{Counts, Wanderer};
@@ -154,15 +155,11 @@ impl Run<'_> {
         let found = Mutex::new(Profile::default());
         let step = alone(procs, |laps| {
             let (profile, _) = Profile::scan_each(&self.top, || laps.lap())?;
-            *found
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner()) = profile;
+            *found.lock() = profile;
             Ok(())
         })?;
         report.add("Stats", step);
-        report.found = found
-            .into_inner()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        report.found = found.into_inner();
         Ok(())
     }
 
@@ -192,19 +189,14 @@ impl Run<'_> {
             |worker| Wanderer::new(&self.top, self.asked.seed, worker),
             |_, wanderer, halt| {
                 let (done, latencies) = wanderer.wander(time, halt)?;
-                counts
-                    .lock()
-                    .unwrap_or_else(|poisoned| poisoned.into_inner())
-                    .add(&done);
+                counts.lock().add(&done);
                 Ok(Work {
                     latencies,
                     ..Work::default()
                 })
             },
         )?;
-        let mine = counts
-            .into_inner()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mine = counts.into_inner();
         for theirs in procs.gather(&mine)?.into_iter().flatten() {
             report.mixed.add(&theirs);
         }

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, MutexGuard};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::args::{Aging, Room};
 use super::plot::Plot;
@@ -79,8 +80,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn plot(&self, worker: usize) -> MutexGuard<'_, Plot> {
-        let plot = self.plots[worker].lock();
-        plot.unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.plots[worker].lock()
     }
 
     fn all(

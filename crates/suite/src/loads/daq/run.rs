@@ -88,7 +88,6 @@ impl Crate {
 
 /// What a worker counts, and until when it works.
 pub struct Tally<'a> {
-    halt: &'a Halt,
     from: Instant,
     end: Instant,
     laps: Laps<'a>,
@@ -103,7 +102,6 @@ impl Tally<'_> {
     pub fn start<'a>(asked: &Daq, halt: &'a Halt) -> Tally<'a> {
         let now = Instant::now();
         Tally {
-            halt,
             from: now + Duration::from_secs_f64(asked.warm_up()),
             end: now + Duration::from_secs_f64(asked.seconds),
             laps: Laps::start(halt),
@@ -141,7 +139,7 @@ impl Tally<'_> {
             if self.over() {
                 break false;
             }
-            self.halt.check()?;
+            self.laps.check()?;
             std::thread::sleep(LOOK_AGAIN);
         };
         let counted = Instant::now().saturating_duration_since(begun.max(self.from));

@@ -4,11 +4,12 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +88,7 @@ pub fn begin(asked: &Reliability, dir: &Path) -> Acts {
 impl Acts {
     /// The trouble of a command, as soon as there is one.
     pub fn check(&self) -> Outcome<()> {
-        lock(&self.site.trouble).clone().map_or(Ok(()), Err)
+        self.site.trouble.lock().clone().map_or(Ok(()), Err)
     }
 
     /// What was done, in order, once all is.
@@ -134,12 +135,6 @@ struct Left {
     broken: bool,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 impl Site {
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
@@ -147,7 +142,7 @@ impl Site {
 
     /// The command, if it was run.
     fn break_it(&self) -> Outcome<Option<String>> {
-        let mut left = lock(&self.left);
+        let mut left = self.left.lock();
         if self.is_over() {
             return Ok(None);
         }
@@ -159,7 +154,7 @@ impl Site {
     }
 
     fn repair(&self) -> Outcome<Option<String>> {
-        let mut left = lock(&self.left);
+        let mut left = self.left.lock();
         if self.is_over() {
             return Ok(None);
         }
@@ -178,7 +173,7 @@ impl Site {
 
     fn noted<T>(&self, done: Outcome<T>) -> Outcome<T> {
         if let Err(trouble) = &done {
-            lock(&self.trouble).get_or_insert_with(|| trouble.clone());
+            self.trouble.lock().get_or_insert_with(|| trouble.clone());
         }
         done
     }
@@ -186,7 +181,7 @@ impl Site {
     /// The run ends early: ends what makes a fault, and repairs it. What is to be said of it.
     fn undo(&self) -> Vec<String> {
         self.over.store(true, Ordering::Relaxed);
-        let mut left = lock(&self.left);
+        let mut left = self.left.lock();
         if !left.broken {
             return Vec::new();
         }

@@ -1,7 +1,9 @@
 //! The load, the fault, and reading back.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::args::Reliability;
 use super::audit::{Audit, Finding};
@@ -67,15 +69,15 @@ fn load(
         let begun = begun.then(|| fault::begin(asked, ground.dir()));
         let worked = write(asked, writer, begun.as_ref(), halt);
         if let Some(begun) = begun {
-            *acts.lock().expect("nobody panics with it") = Some(begun);
+            *acts.lock() = Some(begun);
         }
         let (work, ledger) = worked?;
-        let mut ledgers = ledgers.lock().expect("nobody panics with it");
+        let mut ledgers = ledgers.lock();
         ledgers.push((worker, ledger));
         Ok(work)
     })?;
-    let acts = acts.into_inner().expect("nobody panicked with it");
-    let ledgers = ledgers.into_inner().expect("nobody panicked with it");
+    let acts = acts.into_inner();
+    let ledgers = ledgers.into_inner();
     Ok((step, (acts, ledgers)))
 }
 

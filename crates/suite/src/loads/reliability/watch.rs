@@ -6,9 +6,11 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::trouble::{Outcome, Trouble};
 
@@ -25,21 +27,15 @@ pub struct Call(Arc<Mutex<Option<(&'static str, Instant)>>>);
 impl Call {
     /// Makes a call that others can see.
     pub fn make<T>(&self, what: &'static str, call: impl FnOnce() -> T) -> T {
-        *self.lock() = Some((what, Instant::now()));
+        *self.0.lock() = Some((what, Instant::now()));
         let came_back = call();
-        *self.lock() = None;
+        *self.0.lock() = None;
         came_back
     }
 
     /// What it is, and how long it has lasted.
     fn lasts(&self) -> Option<(&'static str, Duration)> {
-        self.lock().map(|(what, since)| (what, since.elapsed()))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<(&'static str, Instant)>> {
-        self.0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock().map(|(what, since)| (what, since.elapsed()))
     }
 }
 

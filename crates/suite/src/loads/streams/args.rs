@@ -61,6 +61,7 @@ pub enum Operation {
     Read,
     Both,
 }
+
 const DEFAULT_EACH: u64 = 64 << 20;
 
 impl Operation {
