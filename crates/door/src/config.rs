@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{REACTORS_MAX, REACTORS_MIN};
+use crate::pages_limit;
 use crate::wire::InitFlags;
 use crate::{Errno, Reader};
 
@@ -57,7 +58,7 @@ pub struct Config {
     pub no_dev: bool,
     pub no_exec: bool,
     pub no_atime: bool,
-    /// The largest READ; `None` leaves it to `max_pages`.
+    /// The largest READ, bytes; `None` leaves it to `max_pages`, which need not be a power of two.
     pub max_read: Option<u32>,
 
     /// Flags to ask for. What the kernel lacks is left out; see `Negotiated`.
@@ -66,7 +67,7 @@ pub struct Config {
     pub must: InitFlags,
     /// The largest WRITE, bytes.
     pub max_write: u32,
-    /// Pages of one request. The kernel cuts it to `fs.fuse.max_pages_limit` (256 unless raised).
+    /// Pages of one request. The kernel cuts it to `fs.fuse.max_pages_limit` (256 unless raised, see [`crate::pages_limit`]).
     pub max_pages: u16,
     /// Bytes; the kernel cuts it to what it offers. See `Session::set_read_ahead` for more.
     pub max_readahead: u32,
@@ -129,14 +130,13 @@ impl Config {
             no_dev: true,
             no_exec: false,
             no_atime: false,
-            max_read: None,
+            max_read: Some(1 << 20),
             want: Config::FLAGS,
             must: InitFlags::INIT_EXT
                 .union(InitFlags::MAX_PAGES)
                 .union(InitFlags::BIG_WRITES),
             max_write: 1 << 20,
-            // One more than 1 MiB has, for a buffer of a program that does not begin on a page.
-            max_pages: 257,
+            max_pages: pages_limit::WANTED,
             max_readahead: 8 << 20,
             max_background: 64,
             congestion_threshold: 48,

@@ -1,14 +1,17 @@
 //! How large a request may be, for all FUSE mounts of the host.
 
 use std::io;
+use std::path::Path;
 
 const KNOB: &str = "/proc/sys/fs/fuse/max_pages_limit";
 
 /// What kernels before 6.13 have built in.
 const BUILT_IN: u16 = 256;
 
-/// In pages. A write of 1 MiB from a buffer that does not begin on a page needs 257; with fewer the kernel makes two
-/// requests of it.
+/// What 1 MiB of a buffer needs that does not begin on a page; with fewer the kernel makes two requests of it.
+pub const WANTED: u16 = 257;
+
+/// In pages.
 pub fn get() -> u16 {
     std::fs::read_to_string(KNOB)
         .ok()
@@ -16,7 +19,22 @@ pub fn get() -> u16 {
         .unwrap_or(BUILT_IN)
 }
 
+/// Whether this kernel lets it be set at all: those before 6.13 do not.
+pub fn can_be_set() -> bool {
+    Path::new(KNOB).exists()
+}
+
 /// Counts for mounts made after it, of every program; needs root.
 pub fn set(pages: u16) -> io::Result<()> {
     std::fs::write(KNOB, pages.to_string())
+}
+
+/// Sets it where it is less: what it was, if so.
+pub fn raise(pages: u16) -> io::Result<Option<u16>> {
+    let before = get();
+    if before >= pages {
+        return Ok(None);
+    }
+    set(pages)?;
+    Ok(Some(before))
 }

@@ -264,7 +264,7 @@ fn doctor_looks_at_the_machine() {
         .collect();
     // More only where a rule of the kernel is otherwise or could not be tried.
     assert_eq!(
-        about[..8],
+        about[..9],
         [
             "kernel",
             "/dev/fuse",
@@ -272,6 +272,7 @@ fn doctor_looks_at_the_machine() {
             "memory",
             "open files",
             "io_uring",
+            "requests",
             "space",
             "kernel rules"
         ]

@@ -375,6 +375,20 @@ fn df_and_layout_tell_where_bytes_are_and_will_be() {
     assert_eq!(running.stop(), 0);
 }
 
+/// Of the whole host: other mounts that begin meanwhile raise it as well, and none lowers it.
+#[test]
+fn who_may_raises_what_one_request_carries() {
+    let knob = "/proc/sys/fs/fuse/max_pages_limit";
+    if !can_mount() || fs::write(knob, "256").is_err() {
+        eprintln!("not tested: {knob} cannot be set");
+        return;
+    }
+    let place = Place::new();
+    let running = place.up();
+    assert_eq!(fs::read_to_string(knob).unwrap().trim(), "257");
+    assert_eq!(running.stop(), 0);
+}
+
 #[test]
 fn metrics_count_operations_and_bytes() {
     if !can_mount() {

@@ -19,7 +19,7 @@ pub use lifetimes::Lifetimes;
 pub use meter::{Meter, MountStats, OpStats};
 
 use gupfs_client::Client;
-use gupfs_door::{Config, InitFlags, MountError, Session, Spawner, Transport};
+use gupfs_door::{Config, InitFlags, MountError, Session, Spawner, Transport, pages_limit};
 use gupfs_proto::Refusal;
 use gupfs_world::Clock;
 use kernel::Kernel;
@@ -164,6 +164,17 @@ impl Mount {
             locks: options.locks,
             meter: meter.clone(),
         });
+        match pages_limit::raise(config.max_pages) {
+            Ok(None) => {}
+            Ok(Some(before)) => tracing::info!(
+                before,
+                now = config.max_pages,
+                "fs.fuse.max_pages_limit raised, so that one request carries a MiB of any buffer"
+            ),
+            Err(error) => {
+                tracing::info!(%error, "fs.fuse.max_pages_limit stays: a MiB of a buffer that does not begin on a page is two requests");
+            }
+        }
         let session = gupfs_door::mount(at, &config, kernel, spawner)?;
         if let Some(kib) = options.read_ahead_kib
             && let Err(error) = session.set_read_ahead(kib)

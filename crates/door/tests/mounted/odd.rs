@@ -20,6 +20,8 @@ pub struct Odd {
     pub unmounted: AtomicUsize,
     pub retrieved: Mutex<Vec<(u64, u64, Vec<u8>)>>,
     pub groups: Mutex<Vec<Vec<u32>>>,
+    /// Offset and size of each READ of an ordinary file.
+    pub reads: Mutex<Vec<(u64, u32)>>,
     pub notifier: Mutex<Option<Notifier>>,
     pub ready: AtomicBool,
     pub polls: Mutex<Vec<u64>>,
@@ -39,6 +41,7 @@ impl Odd {
             unmounted: AtomicUsize::new(0),
             retrieved: Mutex::default(),
             groups: Mutex::default(),
+            reads: Mutex::default(),
             notifier: Mutex::default(),
             ready: AtomicBool::new(false),
             polls: Mutex::default(),
@@ -194,7 +197,10 @@ impl FileSystem for Odd {
                 self.interrupts.fetch_add(1, Ordering::Relaxed);
                 Err(Errno::EINTR)
             }
-            _ => Ok(vec![b'.'; op.size as usize].into()),
+            _ => {
+                self.reads.lock().unwrap().push((op.offset, op.size));
+                Ok(vec![b'.'; op.size as usize].into())
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gupfs_door::Spawner;
+use gupfs_door::{Spawner, pages_limit};
 
 use crate::odd::Odd;
 use crate::rig::{Rig, config, errno, have_fuse, until};
@@ -34,6 +34,27 @@ fn a_handler_that_panics_answers_eio_and_the_next_request_is_served() {
     }
     assert_eq!(read(&rig, "plain", 3).unwrap(), b"...");
     until("nothing waits", || rig.session.counts().waiting == 0);
+}
+
+#[test]
+fn each_mib_is_one_request_wherever_the_buffer_begins() {
+    // As a mounting program does that may.
+    if let Err(error) = pages_limit::raise(config().max_pages) {
+        eprintln!("not tested: fs.fuse.max_pages_limit cannot be raised: {error}");
+        return;
+    }
+    let Some(rig) = odd() else { return };
+    let file = File::open(rig.path("plain")).unwrap();
+    let (mib, page) = (1 << 20, 4096);
+    let mut room = vec![0; 3 * mib + 2 * page];
+    let begin = room.as_ptr().align_offset(page);
+    for past in [0, 16, page - 1] {
+        let piece = &mut room[begin + past..][..3 * mib];
+        assert_eq!(file.read_at(piece, 0).unwrap(), 3 * mib);
+        let reads = std::mem::take(&mut *rig.fs.reads.lock().unwrap());
+        let each = [0, 1, 2].map(|number| (number * mib as u64, mib as u32));
+        assert_eq!(reads, each, "of a buffer {past} bytes behind a page");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::node::Share;
 use clap::Args;
 use gupfs_contract::{Finding as Tried, Verdict, Weight};
 use gupfs_door::over_io_uring::{self, Support};
+use gupfs_door::pages_limit;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,7 @@ impl Doctor {
             memory(),
             files(),
             rings(),
+            requests(),
         ];
         findings.extend(self.dir.as_deref().map(space));
         let tried = tried();
@@ -223,6 +225,26 @@ fn rings() -> Finding {
     let mut rings = finding("io_uring", good, found, todo);
     rings.needed = false;
     rings
+}
+
+fn requests() -> Finding {
+    let (limit, wanted) = (pages_limit::get(), pages_limit::WANTED);
+    let enough = limit >= wanted;
+    let raised = !enough && rustix::process::geteuid().is_root() && pages_limit::can_be_set();
+    let found = match (enough, raised) {
+        (true, _) => format!("of up to {limit} pages: one carries 1 MiB of any buffer"),
+        (_, true) => format!("of up to {limit} pages; {wanted} once gupfs has mounted here"),
+        _ => format!(
+            "of up to {limit} pages: 1 MiB of a buffer that does not begin on a page makes two"
+        ),
+    };
+    let todo = match pages_limit::can_be_set() {
+        true => format!("as root: sysctl fs.fuse.max_pages_limit={wanted}"),
+        false => "Linux 6.13 or newer".into(),
+    };
+    let mut requests = finding("requests", enough || raised, found, todo);
+    requests.needed = false;
+    requests
 }
 
 /// Every fact about the kernel, tried now.
