@@ -1,68 +1,91 @@
 //! Reads of all threads of a runtime over one ring, whose completions are events of the runtime like a socket's.
 //!
-//! Unsafe, because commands point to memory, and to watch a ring's descriptor.
+//! Unsafe, because commands point to memory, because a ring's two ends are used side by side, and to watch its descriptor. Commands
+//! are pushed by whoever holds `submitting`; completions are taken by the one task that serves the ring.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use io_uring::{IoUring, squeue};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::one::{Read, Reading, UnderWay, Wish, outcome};
 
-/// Reads under way at most; the next ones are not taken.
-const MOST: u32 = 256;
+/// Commands that the ring has room for: more than there are waits at a time.
+const ROOM: u32 = 128;
 
 /// So often in a row the kernel may refuse a command for want of memory.
 const PATIENCE: usize = 1000;
 
-static SERVED: Mutex<Option<Ring>> = Mutex::new(None);
+/// So long a thread waits for another that gives a read to the kernel, which takes microseconds, unless the disk hangs.
+const TURN: Duration = Duration::from_millis(1);
+
+static SERVED: Mutex<Option<Arc<Ring>>> = Mutex::new(None);
 
 struct Ring {
     uring: IoUring,
+    /// Held while the kernel takes a command, for which it may wait for the disk.
+    submitting: Mutex<()>,
     /// What is left is given up when the ring is closed.
-    under_way: UnderWay,
-    count: u32,
-}
-
-/// A push or an end leaves nothing half done.
-fn served() -> MutexGuard<'static, Option<Ring>> {
-    SERVED.lock().unwrap_or_else(PoisonError::into_inner)
+    under_way: Mutex<UnderWay>,
 }
 
 pub(crate) fn read(wish: Wish) -> Result<Reading, BytesMut> {
-    let mut served = served();
-    let Some(ring) = served.as_mut().filter(|ring| ring.count < MOST) else {
+    let ring = SERVED.lock().clone();
+    let Some(ring) = ring else {
         return Err(wish.into);
     };
-    let (read, command) = wish.begin();
-    if let Err(error) = ring.submit(read.clone(), command) {
+    let Some(turn) = ring.submitting.try_lock_for(TURN) else {
+        return Err(wish.into);
+    };
+    let (read, command) = wish.begin()?;
+    let submitted = ring.submit(&turn, read.clone(), command);
+    drop(turn);
+    if let Err(error) = submitted {
         // What it was given may be submitted still: it goes as a whole, and whoever waits reads in another way.
-        let ring = served.take();
-        drop(served);
+        close(&Arc::downgrade(&ring));
         tracing::warn!(%error, "files are read by the pool from here on: the ring takes nothing more");
-        drop(ring);
     }
     Ok(Reading(read))
+}
+
+/// Nobody finds the ring any more. Who has it still has it the last.
+fn close(ring: &Weak<Ring>) {
+    let mut served = SERVED.lock();
+    let is_it = served
+        .as_ref()
+        .is_some_and(|served| std::ptr::eq(Arc::as_ptr(served), ring.as_ptr()));
+    let ring = is_it.then(|| served.take());
+    drop(served);
+    // Not while it is locked: whoever is woken may read.
+    drop(ring);
 }
 
 impl Ring {
     fn new() -> io::Result<Ring> {
         Ok(Ring {
-            uring: IoUring::builder().setup_cqsize(2 * MOST).build(MOST)?,
-            under_way: UnderWay::default(),
-            count: 0,
+            uring: IoUring::builder().setup_cqsize(2 * ROOM).build(ROOM)?,
+            submitting: Mutex::default(),
+            under_way: Mutex::default(),
         })
     }
 
-    fn submit(&mut self, read: Arc<Read>, command: squeue::Entry) -> io::Result<()> {
-        self.count += 1;
-        let command = command.user_data(self.under_way.add(read) as u64);
-        // SAFETY: `under_way` keeps what it points to until it was told of the completion, or for ever.
-        let pushed = unsafe { self.uring.submission().push(&command) };
+    fn submit(
+        &self,
+        _turn: &MutexGuard<()>,
+        read: Arc<Read>,
+        command: squeue::Entry,
+    ) -> io::Result<()> {
+        let number = self.under_way.lock().add(read);
+        let command = command.user_data(number as u64);
+        // SAFETY: whoever has the turn is alone at this end of the ring. `under_way` keeps what the command points to until it
+        // was told of the completion, or for ever.
+        let pushed = unsafe { self.uring.submission_shared().push(&command) };
         pushed.map_err(|_| io::Error::other("it is full"))?;
         for _ in 0..PATIENCE {
             match self.uring.submit() {
@@ -74,16 +97,18 @@ impl Ring {
     }
 
     /// What was completed.
-    fn reap(&mut self) -> Vec<(Arc<Read>, io::Result<u32>)> {
-        let completions = self.uring.completion();
-        let done: Vec<_> = completions
-            .filter_map(|completion| {
-                let read = self.under_way.end(completion.user_data() as usize)?;
-                Some((read, outcome(completion.result())))
-            })
-            .collect();
-        self.count -= done.len() as u32;
-        done
+    ///
+    /// # Safety
+    /// Nobody else does this at the same time.
+    unsafe fn reap(&self) -> Vec<(Arc<Read>, io::Result<u32>)> {
+        // SAFETY: the caller is alone at this end of the ring.
+        let completions = unsafe { self.uring.completion_shared() };
+        let mut under_way = self.under_way.lock();
+        let done = completions.filter_map(|completion| {
+            let read = under_way.end(completion.user_data() as usize)?;
+            Some((read, outcome(completion.result())))
+        });
+        done.collect()
     }
 }
 
@@ -97,54 +122,63 @@ fn is_passing(error: &io::Error) -> bool {
 /// When it cannot begin: the kernel has no rings, or not for us, or another serves already.
 pub async fn serve() -> io::Error {
     match begin() {
-        Ok(ring) => reap_for_ever(&ring).await,
+        Ok(mut ring) => ring.reap_for_ever().await,
         Err(error) => error,
     }
 }
 
-/// The ring's descriptor, watched by the runtime.
-struct Watched(AsyncFd<OwnedFd>);
+/// A ring, and its descriptor, watched by the runtime.
+struct Watched {
+    ring: Weak<Ring>,
+    descriptor: AsyncFd<OwnedFd>,
+}
 
 fn begin() -> io::Result<Watched> {
-    let ring = Ring::new()?;
+    let ring = Arc::new(Ring::new()?);
     // SAFETY: it is the ring's, which is open here.
     let descriptor = unsafe { BorrowedFd::borrow_raw(ring.uring.as_raw_fd()) };
     let descriptor = descriptor.try_clone_to_owned()?;
     // SAFETY: an `OwnedFd` is open and names the same ring as long as it lives; the `AsyncFd` owns it, and nobody takes it out.
     let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
-    let watched = watched.map_err(io::Error::from)?;
-    let mut served = served();
+    let watched = Watched {
+        ring: Arc::downgrade(&ring),
+        descriptor: watched.map_err(io::Error::from)?,
+    };
+    let mut served = SERVED.lock();
     if served.is_some() {
+        drop(served);
         return Err(io::ErrorKind::AlreadyExists.into());
     }
     *served = Some(ring);
-    Ok(Watched(watched))
+    Ok(watched)
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        let ring = served().take();
-        // Not while it is locked: whoever is woken may read.
-        drop(ring);
+        close(&self.ring);
     }
 }
 
-async fn reap_for_ever(ring: &Watched) -> io::Error {
-    loop {
-        let mut ready = match ring.0.readable().await {
-            Ok(ready) => ready,
-            Err(error) => return error,
-        };
-        let done = match served().as_mut() {
-            Some(ring) => ring.reap(),
-            None => return io::ErrorKind::BrokenPipe.into(),
-        };
-        if done.is_empty() {
-            // What came after the look is a newer event, which this does not clear.
-            ready.clear_ready();
-        }
-        for (read, outcome) in done {
-            read.finish(outcome);
+impl Watched {
+    async fn reap_for_ever(&mut self) -> io::Error {
+        loop {
+            let mut ready = match self.descriptor.readable().await {
+                Ok(ready) => ready,
+                Err(error) => return error,
+            };
+            let Some(ring) = self.ring.upgrade() else {
+                return io::ErrorKind::BrokenPipe.into();
+            };
+            // SAFETY: a ring has one `Watched`, which is borrowed mutably here.
+            let done = unsafe { ring.reap() };
+            drop(ring);
+            if done.is_empty() {
+                // What came after the look is a newer event, which this does not clear.
+                ready.clear_ready();
+            }
+            for (read, outcome) in done {
+                read.finish(outcome);
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use bytes::BytesMut;
 use io_uring::squeue;
 
 use crate::one::{Read, Reading, UnderWay, Wish, outcome};
+use crate::patience::{Mine, Wait};
 
 /// A read, and the command that does it.
 type Asked = (Arc<Read>, squeue::Entry);
@@ -25,7 +26,7 @@ pub(crate) fn read(wish: Wish) -> Result<Reading, BytesMut> {
         let Some(asked) = asked else {
             return Err(wish.into);
         };
-        let (read, command) = wish.begin();
+        let (read, command) = wish.begin()?;
         asked.push_back((read.clone(), command));
         Ok(Reading(read))
     })
@@ -87,7 +88,13 @@ pub struct Waiters {
 }
 
 /// A thread that waits, until this is dropped.
-pub struct Waiting(Arc<Waiters>);
+pub struct Waiting {
+    _wait: Wait,
+    _place: Place,
+}
+
+/// One of the most.
+struct Place(Arc<Waiters>);
 
 impl Waiters {
     /// At most so many wait at a time.
@@ -104,19 +111,24 @@ impl Waiters {
     }
 }
 
-/// Whether the calling thread may wait for a device now: then that is shorter than to have somebody else do it.
+/// Whether the calling thread may wait for a device now: then that is shorter than to have somebody else do it. Not while a ring
+/// reads for it: that ends on the thread that asked for it.
 pub fn may_wait_here() -> Option<Waiting> {
     WAITERS.with_borrow(|waiters| {
-        let waiters = waiters.as_ref()?;
+        let waiters = waiters.as_ref().filter(|_| Mine::are_none())?;
         let more = |waiting| (waiting < waiters.most).then_some(waiting + 1);
         let waits = waiters
             .waiting
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        waits.ok().map(|_| Waiting(waiters.clone()))
+        let place = waits.ok().map(|_| Place(waiters.clone()))?;
+        Some(Waiting {
+            _wait: Wait::begin()?,
+            _place: place,
+        })
     })
 }
 
-impl Drop for Waiting {
+impl Drop for Place {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }

@@ -12,6 +12,7 @@
 mod all;
 mod here;
 mod one;
+mod patience;
 
 pub use all::serve;
 pub use here::{Here, Waiters, Waiting, may_wait_here};

@@ -7,12 +7,15 @@ use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{BufMut, BytesMut};
 use io_uring::types::Fd;
 use io_uring::{opcode, squeue};
+use parking_lot::Mutex;
+
+use crate::patience::{Mine, Wait};
 
 /// A file that stays open while it is read.
 pub type File = Arc<dyn AsFd + Send + Sync>;
@@ -30,6 +33,7 @@ enum State {
     UnderWay {
         into: BytesMut,
         waker: Option<Waker>,
+        _wait: (Wait, Mine),
     },
     Done(io::Result<BytesMut>),
     Taken,
@@ -45,7 +49,7 @@ impl Future for Reading {
     type Output = io::Result<BytesMut>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if let State::UnderWay { waker, .. } = &mut *state {
             *waker = Some(cx.waker().clone());
             return Poll::Pending;
@@ -69,7 +73,13 @@ pub(crate) struct Wish<'a> {
 impl Wish<'_> {
     /// The read, and the command that does it. That points into the read's buffer, and names its file: both live until the read
     /// has ended, or for ever.
-    pub fn begin(self) -> (Arc<Read>, squeue::Entry) {
+    ///
+    /// # Errors
+    /// Returns the buffer while nobody shall wait for a device in this way.
+    pub fn begin(self) -> Result<(Arc<Read>, squeue::Entry), BytesMut> {
+        let Some(wait) = Wait::begin() else {
+            return Err(self.into);
+        };
         let Wish {
             file,
             mut into,
@@ -83,18 +93,17 @@ impl Wish<'_> {
         let read = Read {
             _file: file.clone(),
             len,
-            state: Mutex::new(State::UnderWay { into, waker: None }),
+            state: Mutex::new(State::UnderWay {
+                into,
+                waker: None,
+                _wait: (wait, Mine::begin()),
+            }),
         };
-        (Arc::new(read), command.offset(offset).build())
+        Ok((Arc::new(read), command.offset(offset).build()))
     }
 }
 
 impl Read {
-    /// Every change of it is a single assignment.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The kernel has completed it, or never sees it.
     pub fn finish(&self, result: io::Result<u32>) {
         self.end(|mut into| {
@@ -114,8 +123,8 @@ impl Read {
     }
 
     fn end(&self, become_of: impl FnOnce(BytesMut) -> io::Result<BytesMut>) {
-        let mut state = self.state();
-        let State::UnderWay { into, waker } = &mut *state else {
+        let mut state = self.state.lock();
+        let State::UnderWay { into, waker, .. } = &mut *state else {
             return;
         };
         let (into, waker) = (std::mem::take(into), waker.take());
