@@ -20,7 +20,7 @@ use crate::one::{Read, Reading, UnderWay, Wish, outcome};
 const ROOM: u32 = 128;
 
 /// So often in a row the kernel may refuse a command for want of memory.
-const PATIENCE: usize = 1000;
+const REFUSALS: usize = 1000;
 
 /// So long a thread waits for another that gives a read to the kernel, which takes microseconds, unless the disk hangs.
 const TURN: Duration = Duration::from_millis(1);
@@ -87,7 +87,7 @@ impl Ring {
         // was told of the completion, or for ever.
         let pushed = unsafe { self.uring.submission_shared().push(&command) };
         pushed.map_err(|_| io::Error::other("it is full"))?;
-        for _ in 0..PATIENCE {
+        for _ in 0..REFUSALS {
             match self.uring.submit() {
                 Err(error) if is_passing(&error) => std::thread::yield_now(),
                 done => return done.map(drop),
@@ -180,5 +180,48 @@ impl Watched {
                 read.finish(outcome);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::Duration;
+
+    use bytes::BytesMut;
+
+    use super::{SERVED, serve};
+    use crate::{File, Reading, read};
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    async fn ends(reading: Reading) -> BytesMut {
+        let ended = tokio::time::timeout(SOON, reading).await;
+        ended.expect("it ends soon").unwrap()
+    }
+
+    /// As while the disk hangs for which the kernel takes a read.
+    #[test]
+    fn who_gives_a_read_to_the_ring_keeps_nobody_else() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let serving = runtime.spawn(serve());
+        runtime.block_on(tokio::task::yield_now());
+        assert!(!serving.is_finished(), "no ring");
+        let (reads, mut writes) = std::io::pipe().unwrap();
+        let file: File = std::sync::Arc::new(reads);
+        let before = read(&file, BytesMut::new(), 4, 0).ok().unwrap();
+        let ring = SERVED.lock().clone().unwrap();
+        let turn = ring.submitting.lock();
+        let had = read(&file, BytesMut::from(&b"had"[..]), 4, 0);
+        assert_eq!(&had.err().unwrap()[..], b"had", "the buffer comes back");
+        writes.write_all(b"late").unwrap();
+        assert_eq!(&runtime.block_on(ends(before))[..], b"late");
+        drop(turn);
+        let after = read(&file, BytesMut::new(), 4, 0).ok().unwrap();
+        writes.write_all(b"more").unwrap();
+        assert_eq!(&runtime.block_on(ends(after))[..], b"more");
     }
 }
