@@ -58,7 +58,7 @@ pub struct Config {
     pub no_dev: bool,
     pub no_exec: bool,
     pub no_atime: bool,
-    /// The largest READ, bytes; `None` leaves it to `max_pages`, which need not be a power of two.
+    /// The largest READ, bytes; `None` leaves it to `max_pages`: large reads are not cut at each MiB then.
     pub max_read: Option<u32>,
 
     /// Flags to ask for. What the kernel lacks is left out; see `Negotiated`.
@@ -136,7 +136,7 @@ impl Config {
                 .union(InitFlags::MAX_PAGES)
                 .union(InitFlags::BIG_WRITES),
             max_write: 1 << 20,
-            max_pages: pages_limit::WANTED,
+            max_pages: pages_limit::wanted(),
             max_readahead: 8 << 20,
             max_background: 64,
             congestion_threshold: 48,

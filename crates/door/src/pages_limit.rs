@@ -4,13 +4,18 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
+use rustix::param::page_size;
+
 const KNOB: &str = "/proc/sys/fs/fuse/max_pages_limit";
 
 /// What kernels before 6.13 have built in.
 const BUILT_IN: u16 = 256;
 
-/// What 1 MiB of a buffer needs that does not begin on a page; with fewer the kernel makes two requests of it.
-pub const WANTED: u16 = 257;
+/// What 1 MiB of a buffer needs that does not begin on a page (257 of 4 KiB); with fewer the kernel makes two requests of it.
+pub fn wanted() -> u16 {
+    let pages = (1 << 20) / page_size() + 1;
+    u16::try_from(pages).unwrap_or(BUILT_IN)
+}
 
 /// In pages.
 pub fn get() -> u16 {

@@ -228,7 +228,7 @@ fn rings() -> Finding {
 }
 
 fn requests() -> Finding {
-    let (limit, wanted) = (pages_limit::get(), pages_limit::WANTED);
+    let (limit, wanted) = (pages_limit::get(), pages_limit::wanted());
     let enough = limit >= wanted;
     let raised = !enough && pages_limit::may_be_set();
     let found = match (enough, raised) {
