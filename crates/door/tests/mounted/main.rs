@@ -23,6 +23,7 @@ mod life;
 mod map;
 mod notices;
 mod odd;
+mod one_file;
 mod requests;
 mod rig;
 mod waiters;

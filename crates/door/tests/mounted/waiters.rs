@@ -7,12 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use gupfs_door::{
-    Attr, Attributes, Call, Data, Entry, Errno, FileSystem, Handle, InTime, NodeId, Opened,
-    OpenedFlags, Result, op,
-};
+use gupfs_door::{Attributes, Call, Data, Entry, Errno, FileSystem, InTime, Opened, Result, op};
 use gupfs_reads::may_wait_here;
 
+use crate::one_file;
 use crate::rig::{Rig, config};
 
 /// Each read of its file says whether it may wait, and does until it is let through.
@@ -21,45 +19,19 @@ struct Waiting {
     gate: Mutex<Receiver<()>>,
 }
 
-fn attr(node: NodeId) -> Attr {
-    let mode = match node {
-        NodeId::ROOT => 0o040777,
-        _ => 0o100444,
-    };
-    Attr {
-        ino: node.0,
-        mode,
-        nlink: 1,
-        size: 4096,
-        ..Attr::default()
-    }
-}
+const SIZE: u64 = 4096;
 
 impl FileSystem for Waiting {
     async fn lookup(&self, _: Call, _: op::Lookup) -> Result<Entry> {
-        let node = NodeId(2);
-        Ok(Entry {
-            node,
-            generation: 0,
-            name_ttl: Duration::ZERO,
-            attr: attr(node),
-            attr_ttl: Duration::ZERO,
-        })
+        Ok(one_file::entry(SIZE))
     }
 
     async fn getattr(&self, call: Call, _: op::Getattr) -> Result<Attributes> {
-        let attr = attr(call.node);
-        Ok(Attributes {
-            attr,
-            ttl: Duration::ZERO,
-        })
+        Ok(one_file::attributes(call.node, SIZE))
     }
 
     async fn open(&self, _: Call, _: op::Open) -> Result<Opened> {
-        Ok(Opened {
-            fh: Handle(0),
-            flags: OpenedFlags::DIRECT_IO,
-        })
+        Ok(one_file::opened())
     }
 
     async fn read(&self, _: Call, _: op::Read) -> Result<Data> {
@@ -94,7 +66,7 @@ fn told(in_time: Option<InTime>) -> Option<[bool; 2]> {
     let (second, other) = read();
     other.join().unwrap();
     // One reader is left, whatever the other waits for.
-    assert_eq!(rig.path("file").metadata().unwrap().len(), 4096);
+    assert_eq!(rig.path("file").metadata().unwrap().len(), SIZE);
     if first {
         open.send(()).unwrap();
     }

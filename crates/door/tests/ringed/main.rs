@@ -29,6 +29,8 @@ mod map;
 mod notices;
 #[path = "../mounted/odd.rs"]
 mod odd;
+#[path = "../mounted/one_file.rs"]
+mod one_file;
 #[path = "../mounted/requests.rs"]
 mod requests;
 #[path = "../mounted/rig.rs"]

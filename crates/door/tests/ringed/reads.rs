@@ -7,16 +7,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use bytes::BytesMut;
-use gupfs_door::{
-    Attr, Attributes, Call, Data, Entry, Errno, FileSystem, Handle, NodeId, Opened, OpenedFlags,
-    Result, op,
-};
+use gupfs_door::{Attributes, Call, Data, Entry, Errno, FileSystem, Opened, Result, op};
 use gupfs_reads::{File as ReadFile, read};
 use rustix::fs::{Advice, fadvise};
 
+use crate::one_file;
 use crate::places::stay_on_the_first_cpu;
 use crate::rig::{Rig, config, until};
 
@@ -40,46 +37,19 @@ impl Behind {
             ended: Mutex::default(),
         }
     }
-
-    fn attr(&self, node: NodeId) -> Attr {
-        let mode = match node {
-            NodeId::ROOT => 0o040777,
-            _ => 0o100444,
-        };
-        Attr {
-            ino: node.0,
-            mode,
-            nlink: 1,
-            size: self.size,
-            ..Attr::default()
-        }
-    }
 }
 
 impl FileSystem for Behind {
     async fn lookup(&self, _: Call, _: op::Lookup) -> Result<Entry> {
-        let node = NodeId(2);
-        Ok(Entry {
-            node,
-            generation: 0,
-            name_ttl: Duration::ZERO,
-            attr: self.attr(node),
-            attr_ttl: Duration::ZERO,
-        })
+        Ok(one_file::entry(self.size))
     }
 
     async fn getattr(&self, call: Call, _: op::Getattr) -> Result<Attributes> {
-        Ok(Attributes {
-            attr: self.attr(call.node),
-            ttl: Duration::ZERO,
-        })
+        Ok(one_file::attributes(call.node, self.size))
     }
 
     async fn open(&self, _: Call, _: op::Open) -> Result<Opened> {
-        Ok(Opened {
-            fh: Handle(0),
-            flags: OpenedFlags::DIRECT_IO,
-        })
+        Ok(one_file::opened())
     }
 
     async fn read(&self, _: Call, op: op::Read) -> Result<Data> {
