@@ -336,6 +336,7 @@ fn subject(op: &Op) -> Option<InodeId> {
         | Op::Spilled { ino, .. }
         | Op::EndWrite { ino, .. }
         | Op::KillPrivileges { ino }
+        | Op::SetFlags { ino, .. }
         | Op::Permit { ino, .. } => Some(*ino),
         Op::Lock(Ask::Take { lock, .. } | Ask::Test { lock }) => Some(lock.holder.ino),
         Op::Lock(Ask::Free { holder, .. }) => Some(holder.ino),

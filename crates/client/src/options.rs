@@ -9,6 +9,8 @@ pub struct Options {
     /// What the server calls this client in lists: host and mount point.
     pub name: String,
     pub atime: AtimeRule,
+    /// Listing a directory moves its access time, by the same rule. (nodiratime: it does not.)
+    pub directory_atime: bool,
     /// Other clients may use the same files: of what is not held here nothing is believed that another could have changed.
     pub shared: bool,
     /// What the site calls the job, for the servers' accounting; 0 is unknown.
@@ -21,6 +23,7 @@ impl Default for Options {
         Options {
             name: "client".to_string(),
             atime: AtimeRule::Relative,
+            directory_atime: true,
             shared: false,
             job: 0,
             observer: None,

@@ -58,6 +58,8 @@ pub struct Config {
     pub no_dev: bool,
     pub no_exec: bool,
     pub no_atime: bool,
+    pub strict_atime: bool,
+    pub no_dir_atime: bool,
     /// The largest READ, bytes; `None` leaves it to `max_pages`: large reads are not cut at each MiB then.
     pub max_read: Option<u32>,
 
@@ -130,6 +132,8 @@ impl Config {
             no_dev: true,
             no_exec: false,
             no_atime: false,
+            strict_atime: false,
+            no_dir_atime: false,
             max_read: Some(1 << 20),
             want: Config::FLAGS,
             must: InitFlags::INIT_EXT

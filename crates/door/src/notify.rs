@@ -121,6 +121,16 @@ impl Notifier {
         self.tell_and_wait(Kind::InvalInode, &body, &[])
     }
 
+    /// Drop the attributes of `node` and none of its pages. Waits for no lock that a request of this mount holds: also the
+    /// task that is to answer a change of the node may call it, before it answers.
+    pub fn inval_attributes(&self, node: NodeId) -> Told {
+        let mut body = Vec::with_capacity(24);
+        body.put_u64(node.0);
+        body.put_i64(-1);
+        body.put_i64(0);
+        self.tell(Kind::InvalInode, &body, &[])
+    }
+
     /// Drop a name. Waits for the lock of the directory.
     pub fn inval_entry(&self, parent: NodeId, name: &[u8]) -> Told {
         let mut body = Vec::with_capacity(16 + name.len() + 1);

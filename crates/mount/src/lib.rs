@@ -9,8 +9,10 @@ mod convert;
 mod errno;
 mod kernel;
 mod lifetimes;
+mod limits;
 mod meter;
 mod ops;
+mod privileged;
 mod signals;
 mod watched;
 
@@ -23,8 +25,9 @@ use gupfs_door::{Config, InitFlags, MountError, Session, Spawner, Transport, pag
 use gupfs_proto::Refusal;
 use gupfs_world::Clock;
 use kernel::Kernel;
+use privileged::Privileged;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How a mount is made.
@@ -37,6 +40,10 @@ pub struct Options {
     /// Programs may run setuid, and device nodes work: off unless asked for.
     pub allow_suid: bool,
     pub allow_devices: bool,
+    /// Programs may be run.
+    pub allow_exec: bool,
+    /// What the list of mounts shows of the client's rule for access times; the kernel keeps none by itself.
+    pub atime: ShownAtime,
     pub lifetimes: Lifetimes,
     /// Files are read through the kernel's page cache. Not where another mount may change them, nor where it keeps pages that are older than what was written past it.
     pub page_cache: bool,
@@ -59,6 +66,14 @@ pub struct Options {
     pub in_time: Option<InTime>,
 }
 
+/// The mount flags noatime, strictatime and nodiratime.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ShownAtime {
+    pub never: bool,
+    pub always: bool,
+    pub not_of_directories: bool,
+}
+
 /// When calls are answered that are not done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InTime {
@@ -74,6 +89,8 @@ impl Options {
             allow_other: true,
             allow_suid: false,
             allow_devices: false,
+            allow_exec: true,
+            atime: ShownAtime::default(),
             lifetimes: Lifetimes::ALONE,
             page_cache: true,
             kernel_permissions: true,
@@ -124,6 +141,10 @@ impl Mount {
         config.allow_other = options.allow_other;
         config.no_suid = !options.allow_suid;
         config.no_dev = !options.allow_devices;
+        config.no_exec = !options.allow_exec;
+        config.no_atime = options.atime.never;
+        config.strict_atime = options.atime.always;
+        config.no_dir_atime = options.atime.not_of_directories;
         config.transport = options.transport;
         config.default_permissions = options.kernel_permissions;
         if !options.kernel_permissions {
@@ -160,6 +181,9 @@ impl Mount {
             clock: Clock::real(),
             lifetimes: options.lifetimes,
             page_cache: options.page_cache,
+            read_only: options.read_only,
+            privileged: Privileged::new(options.lifetimes.attributes),
+            notifier: OnceLock::new(),
             kernel_permissions: options.kernel_permissions,
             locks: options.locks,
             meter: meter.clone(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub const BUCKETS: usize = 28;
 
 /// The operations that are counted, by the name metrics give them.
-pub const NAMES: [&str; 38] = [
+pub const NAMES: [&str; 39] = [
     "lookup",
     "getattr",
     "statx",
@@ -46,6 +46,7 @@ pub const NAMES: [&str; 38] = [
     "getlk",
     "setlk",
     "setlkw",
+    "ioctl",
 ];
 
 /// Counters without locks; one row an operation.

@@ -26,6 +26,7 @@ mod may;
 mod newborn;
 mod place;
 mod placement;
+mod protected;
 mod purge;
 mod record;
 mod step;

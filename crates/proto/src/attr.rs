@@ -96,6 +96,11 @@ pub struct Attr {
     pub volume: VolumeId,
 }
 
+impl InodeFlags {
+    /// Those that programs set (FS_IOC_SETFLAGS).
+    pub const SETTABLE: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND_ONLY);
+}
+
 bitflags::bitflags! {
     /// Marks of an inode that change what may be done with it.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 //! A changing request carries (session, slot, sequence): its answer is stored in the batch that makes the change, so asking
 //! again with the same three gives the same answer. Reading requests and refusals are simply done again.
 
-use crate::attr::{Attr, FileKind};
+use crate::attr::{Attr, FileKind, InodeFlags};
 use crate::caller::Caller;
 use crate::capability::{Capability, Pass, Rights};
 use crate::ids::{InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, Slot};
@@ -86,7 +86,7 @@ pub struct Kept {
 /// | create, open, truncate, begin_write | `Opened`: where the bytes are now |
 /// | mkdir, mknod, symlink, tmpfile, link | `Entry` |
 /// | unlink, rmdir, rename | `Removed` |
-/// | setattr, setxattr, removexattr, spilled, end_write, kill_privileges | `Attr` |
+/// | setattr, setxattr, removexattr, set_flags, spilled, end_write, kill_privileges | `Attr` |
 /// | write_inline | `Attr`, or `Outgrown` and nothing written |
 /// | lock | `Lock` |
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -243,6 +243,11 @@ pub enum Op {
     KillPrivileges {
         ino: InodeId,
     },
+    /// Immutable, append-only: FS_IOC_SETFLAGS.
+    SetFlags {
+        ino: InodeId,
+        flags: InodeFlags,
+    },
 
     // Sessions.
     OpenSession {
@@ -337,6 +342,7 @@ impl Op {
             Op::Spilled { .. } => "spilled",
             Op::EndWrite { .. } => "end_write",
             Op::KillPrivileges { .. } => "kill_privileges",
+            Op::SetFlags { .. } => "set_flags",
             Op::OpenSession { .. } => "open_session",
             Op::CloseSession => "close_session",
             Op::Forgotten { .. } => "forgotten",
@@ -356,6 +362,8 @@ bitflags::bitflags! {
         const EXECUTE = 1;
         const WRITE = 2;
         const READ = 4;
+        /// Of an open, beside WRITE: O_APPEND. No right that a mode gives.
+        const APPEND = 8;
     }
 }
 

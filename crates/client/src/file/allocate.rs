@@ -70,6 +70,9 @@ impl Client {
                 .await;
         }
         self.hold(inode, kill_privileges).await?;
+        if how.zeroes() && inode.state().is_append_only() {
+            return Err(Refusal::NotPermitted);
+        }
         self.within_term().await?;
         let done = self.allocate_objects(inode, how, offset, end).await;
         if done.is_err() {

@@ -7,6 +7,7 @@
 mod allocate;
 mod copy;
 mod errors;
+mod flags;
 mod flush;
 mod handle;
 mod hold;

@@ -8,13 +8,14 @@ use super::table::File;
 use crate::answer;
 use crate::join;
 use crate::metrics::Counters;
+use crate::options::AtimeRule;
 use crate::service::Client;
 use crate::verify;
 use bytes::Bytes;
 use gupfs_proto::data::{self, Checked};
 use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX};
 use gupfs_proto::refusal::ObjectDamage;
-use gupfs_proto::{Piece, Presence, Refusal};
+use gupfs_proto::{Attr, Piece, Presence, Refusal};
 
 /// What holes are made of: shared, so that reading them copies nothing.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
@@ -47,6 +48,16 @@ impl Read {
 }
 
 impl Client {
+    /// Whether a read of a file with these attributes moves its access time now, so that it must come here.
+    pub fn reading_shows(&self, attr: &Attr) -> bool {
+        self.options.atime.moves(attr, self.world.clock.now())
+    }
+
+    /// Whether every read moves it.
+    pub fn each_reading_shows(&self) -> bool {
+        self.options.atime == AtimeRule::Always
+    }
+
     /// The bytes of `offset .. offset + len`, in order, as they came (holes are shared zeros); fewer at the end of the
     /// file, none beyond it.
     ///

@@ -10,6 +10,7 @@
 use super::errors::Errors;
 use super::flush::{self, Span};
 use super::object::{Object, Since, Unsynced};
+use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::data::{ObjectStat, Owner};
 use gupfs_proto::limits::INLINE_MAX;
 use gupfs_proto::meta::{Opened, Written};
@@ -269,6 +270,24 @@ impl State {
             0 => Err(Refusal::Stale),
             _ => Ok(self.size),
         }
+    }
+
+    /// Where a held file is written that is to be written at `wish`, or at its end.
+    ///
+    /// # Errors
+    /// `NotPermitted` before the end of an append-only file. (The server gave the file as one to be appended to, and sees no
+    /// write to its objects.)
+    pub fn may_write_at(&self, wish: Option<u64>) -> Result<u64, Refusal> {
+        let at = wish.unwrap_or(self.size);
+        match at < self.size && self.is_append_only() {
+            true => Err(Refusal::NotPermitted),
+            false => Ok(at),
+        }
+    }
+
+    pub fn is_append_only(&self) -> bool {
+        let base = self.base.as_ref();
+        base.is_some_and(|base| base.flags.contains(InodeFlags::APPEND_ONLY))
     }
 
     /// The range that a write of `len` bytes at `offset` (None: at the end) must have for itself: its own bytes, or
@@ -748,7 +767,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_proto::attr::{FileKind, InodeFlags};
+    use gupfs_proto::attr::FileKind;
     use gupfs_proto::layout::{ComponentKind, ComponentState};
     use gupfs_proto::{
         ByteCount, Component, FileOffset, Generation, Mode, PresenceMap, ProjectId, VolumeId,

@@ -114,7 +114,7 @@ impl Client {
             }
             self.within_term().await?;
             // Where others write too, the file's end is known only now.
-            let offset = wish.unwrap_or(inode.state().size);
+            let offset = inode.state().may_write_at(wish)?;
             let fitting = that_fits(offset, &data)?;
             return self.write_objects(inode, offset, &fitting).await;
         }

@@ -109,7 +109,7 @@ impl Client {
                 attr,
             });
         }
-        if cookie < DOT {
+        if cookie < DOT && self.options.directory_atime {
             self.touch(dir).await;
         }
         Ok(Listing { entries, end })

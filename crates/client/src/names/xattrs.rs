@@ -67,6 +67,21 @@ impl Client {
         self.learn_change(ino, answer)
     }
 
+    /// setuid, setgid and capabilities of a file go, because a process without privileges is changing it.
+    pub async fn kill_privileges(&self, ino: InodeId) -> Result<(), Refusal> {
+        let op = Op::KillPrivileges { ino };
+        let answer = self.ask(&Caller::root(), op).await?;
+        let attr = answer::changed("kill_privileges", answer)?;
+        if let Some(file) = self.table.get(ino) {
+            let mut state = file.state();
+            state.took_privileges(true);
+            if let Some(attr) = attr {
+                state.said(attr);
+            }
+        }
+        Ok(())
+    }
+
     /// Beginning to write took it away, and another that sets one takes the file back first. Linux asks whenever a file's
     /// owner is changed.
     fn has_no_capability(&self, ino: InodeId) -> bool {

@@ -66,6 +66,8 @@ fn flags(config: &Config) -> MountFlags {
         (config.no_dev, MountFlags::NODEV),
         (config.no_exec, MountFlags::NOEXEC),
         (config.no_atime, MountFlags::NOATIME),
+        (config.strict_atime, MountFlags::STRICTATIME),
+        (config.no_dir_atime, MountFlags::NODIRATIME),
     ];
     table
         .into_iter()

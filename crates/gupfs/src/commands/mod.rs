@@ -16,6 +16,7 @@ pub mod layout;
 pub mod man;
 pub mod mds;
 pub mod mount;
+mod options;
 pub mod oss;
 pub mod ost;
 pub mod status;

@@ -1,5 +1,6 @@
 //! `gupfs mount`: the file system of servers elsewhere, on this host.
 
+use super::options::MountOptions;
 use super::up::Logging;
 use crate::amount::Deadline;
 use crate::cluster::TlsFlags;
@@ -59,6 +60,8 @@ pub struct Mount {
     /// No changes through this mount
     #[arg(long)]
     read_only: bool,
+    #[command(flatten)]
+    options: MountOptions,
     /// Print events (ready, stopping, stopped) as JSON objects, one a line
     #[arg(long)]
     json: bool,
@@ -81,6 +84,7 @@ impl Mount {
         mount.permissions = self.permissions.or(mount.permissions);
         mount.deadline = self.deadline.or(mount.deadline);
         mount.read_only = mount.read_only.or(self.read_only.then_some(true));
+        self.options.over(mount)?;
         let missing = |what: &str, advice: &str| {
             Trouble::new(format!("no {what} is given"))
                 .todo(advice)

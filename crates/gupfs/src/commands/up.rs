@@ -1,5 +1,6 @@
 //! `gupfs up`: metadata server, object servers and mount in one process.
 
+use super::options::MountOptions;
 use crate::cluster::TlsFlags;
 use crate::config::{Config, LogFormat, Transport};
 use crate::daemon::block_on;
@@ -59,6 +60,8 @@ pub struct Up {
     /// No changes through this mount
     #[arg(long)]
     read_only: bool,
+    #[command(flatten)]
+    options: MountOptions,
     /// Start although something that was acknowledged as durable is lost; the log says what
     #[arg(long)]
     accept_loss: bool,
@@ -143,6 +146,7 @@ impl Up {
         mount.allow_other = self.allow_other.or(mount.allow_other);
         mount.transport = self.transport.or(mount.transport);
         mount.read_only = mount.read_only.or(self.read_only.then_some(true));
+        self.options.over(mount)?;
         metrics.listen = self.listen_metrics.or(metrics.listen);
         Ok(config)
     }

@@ -63,6 +63,10 @@ pub struct Mount {
     pub threads: Option<u16>,
     pub deadline: Option<Deadline>,
     pub atime: Option<Atime>,
+    pub directory_atime: Option<bool>,
+    pub setuid: Option<bool>,
+    pub devices: Option<bool>,
+    pub exec: Option<bool>,
     pub permissions: Option<Permissions>,
 }
 
@@ -204,7 +208,7 @@ mod tests {
             "[mount]\nallow_other = true\nreadahead = \"8MiB\"\n",
             expect![[r#"
                 gupfs.conf, line 3: there is no key 'readahead' in [mount].
-                  → 'read_ahead' was probably meant; all keys here: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, permissions."#]],
+                  → 'read_ahead' was probably meant; all keys here: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions."#]],
         );
         check(
             "[motn]\nallow_other = true\n",

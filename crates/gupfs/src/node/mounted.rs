@@ -2,12 +2,12 @@
 
 use super::guard::Guard;
 use super::told::Told;
-use crate::config::{self, Permissions, Transport};
+use crate::config::{self, Atime, Permissions, Transport};
 use crate::exit::{Outcome, Trouble};
 use crate::kernel::{self, Judgement, Trial, Which};
 use gupfs_client::Client;
 use gupfs_door::over_io_uring::{self, Support};
-use gupfs_mount::{InTime, Mount};
+use gupfs_mount::{InTime, Mount, ShownAtime};
 use gupfs_world::World;
 use std::path::Path;
 use std::sync::Arc;
@@ -49,6 +49,14 @@ impl Mounted {
             .allow_other
             .unwrap_or_else(|| rustix::process::geteuid().is_root());
         options.read_only = config.read_only.unwrap_or(false);
+        options.allow_suid = config.setuid.unwrap_or(false);
+        options.allow_devices = config.devices.unwrap_or(false);
+        options.allow_exec = config.exec.unwrap_or(true);
+        options.atime = ShownAtime {
+            never: config.atime == Some(Atime::Never),
+            always: config.atime == Some(Atime::Always),
+            not_of_directories: config.directory_atime == Some(false),
+        };
         options.page_cache = judgement.page_cache;
         if wish.shared {
             options = options.shared();

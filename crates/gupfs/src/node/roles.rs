@@ -294,10 +294,13 @@ pub fn client_options(
     gupfs_client::Options {
         name: format!("{}:{}", host_name(), point.display()),
         atime: match config.atime {
+            // Nothing changes through it, not by reading either.
+            _ if config.read_only == Some(true) => AtimeRule::Never,
             None | Some(Atime::Relative) => AtimeRule::Relative,
             Some(Atime::Always) => AtimeRule::Always,
             Some(Atime::Never) => AtimeRule::Never,
         },
+        directory_atime: config.directory_atime.unwrap_or(true),
         observer: Some(calls),
         ..gupfs_client::Options::default()
     }

@@ -15,7 +15,7 @@ pub async fn getattr(kernel: &Kernel, call: Call, _: op::Getattr) -> Outcome<Att
         .await?;
     Ok(Attributes {
         attr: attr(&of),
-        ttl: kernel.lifetimes.attributes,
+        ttl: kernel.attributes_lifetime(&of),
     })
 }
 
@@ -47,7 +47,7 @@ pub async fn statx(kernel: &Kernel, call: Call, _: op::Statx) -> Outcome<Statxed
     };
     Ok(Statxed {
         statx,
-        ttl: kernel.lifetimes.attributes,
+        ttl: kernel.attributes_lifetime(&of),
     })
 }
 
@@ -85,7 +85,7 @@ pub async fn setattr(kernel: &Kernel, call: Call, op: op::Setattr) -> Outcome<At
     };
     Ok(Attributes {
         attr: attr(&of),
-        ttl: kernel.lifetimes.attributes,
+        ttl: kernel.attributes_lifetime(&of),
     })
 }
 

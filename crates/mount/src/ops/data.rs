@@ -48,7 +48,12 @@ pub async fn write(kernel: &Kernel, _: Call, op: op::Write) -> Outcome<u32> {
     let done = kernel
         .client
         .write(&file, at, op.data.into_passing_bytes(), how)
-        .await?;
+        .await;
+    // Also of a write that failed: they go before its first byte.
+    if how.kill_privileges {
+        kernel.lost_privileges(file.ino());
+    }
+    let done = done?;
     kernel
         .meter
         .written_bytes

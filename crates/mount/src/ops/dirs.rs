@@ -50,7 +50,11 @@ pub async fn readdirplus(kernel: &Kernel, call: Call, op: op::Readdir) -> Outcom
     let mut given = Vec::new();
     for found in entries(kernel, &call, &op, true).await? {
         let line = match &found.attr {
-            Some(attr) => entry(attr, kernel.lifetimes.names, kernel.lifetimes.attributes),
+            Some(attr) => entry(
+                attr,
+                kernel.lifetimes.names,
+                kernel.attributes_lifetime(attr),
+            ),
             None => unknown(found.ino, found.kind),
         };
         if !listing.push(&line, found.cookie, found.name.as_bytes()) {

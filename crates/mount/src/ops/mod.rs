@@ -3,6 +3,7 @@
 pub mod attrs;
 pub mod data;
 pub mod dirs;
+pub mod flags;
 pub mod locks;
 pub mod names;
 pub mod open;

@@ -43,7 +43,11 @@ pub async fn lookup(kernel: &Kernel, call: Call, op: op::Lookup) -> Outcome<Entr
 
 /// The kernel learns of an inode; the client has counted it.
 fn known(kernel: &Kernel, attr: &Attr) -> Entry {
-    entry(attr, kernel.lifetimes.names, kernel.lifetimes.attributes)
+    entry(
+        attr,
+        kernel.lifetimes.names,
+        kernel.attributes_lifetime(attr),
+    )
 }
 
 pub async fn readlink(kernel: &Kernel, call: Call, (): ()) -> Outcome<Vec<u8>> {

@@ -4,10 +4,10 @@ use super::Outcome;
 use crate::callers::asking;
 use crate::convert::{entry, inode};
 use crate::kernel::Kernel;
-use gupfs_client::OpenFlags as FileFlags;
+use gupfs_client::{OpenFlags as FileFlags, OpenedFile};
 use gupfs_door::{Call, Created, Handle, OpenFlags, Opened, OpenedFlags, op};
+use gupfs_proto::Name;
 use gupfs_proto::meta::{Access, Make, OpenHow};
-use gupfs_proto::{InodeId, Name};
 use std::time::Duration;
 
 /// Set by the kernel when it opens a program to run it.
@@ -16,6 +16,9 @@ const FMODE_EXEC: u32 = 0x20;
 pub async fn open(kernel: &Kernel, call: Call, op: op::Open) -> Outcome<Opened> {
     let ino = inode(call.node);
     let how = how(op.flags, op.open_flags);
+    if how.truncate || how.access.contains(Access::WRITE) {
+        kernel.must_be_writable()?;
+    }
     let found = asking(kernel, &call, async |who| {
         kernel
             .client
@@ -23,7 +26,10 @@ pub async fn open(kernel: &Kernel, call: Call, op: op::Open) -> Outcome<Opened> 
             .await
     })
     .await?;
-    Ok(opened(kernel, ino, found.file.id(), op.flags))
+    if how.truncate && how.kill_privileges {
+        kernel.lost_privileges(ino);
+    }
+    Ok(opened(kernel, &found, op.flags))
 }
 
 pub async fn create(kernel: &Kernel, call: Call, op: op::Create) -> Outcome<Created> {
@@ -44,11 +50,14 @@ pub async fn create(kernel: &Kernel, call: Call, op: op::Create) -> Outcome<Crea
     .await?;
     // Of a file that was there before, the kernel may know newer attributes already.
     let attr_ttl = if found.created {
-        kernel.lifetimes.attributes
+        kernel.attributes_lifetime(&found.attr)
     } else {
         Duration::ZERO
     };
-    let opened = opened(kernel, found.attr.ino, found.file.id(), op.flags);
+    if !found.created && how.truncate && how.kill_privileges {
+        kernel.lost_privileges(found.attr.ino);
+    }
+    let opened = opened(kernel, &found, op.flags);
     Ok(Created {
         entry: entry(&found.attr, kernel.lifetimes.names, attr_ttl),
         opened,
@@ -66,24 +75,28 @@ pub async fn tmpfile(kernel: &Kernel, call: Call, op: op::Tmpfile) -> Outcome<Cr
         kernel.client.tmpfile(&who, dir, make, access, flags).await
     })
     .await?;
-    let opened = opened(kernel, found.attr.ino, found.file.id(), op.flags);
+    let opened = opened(kernel, &found, op.flags);
     Ok(Created {
         entry: entry(
             &found.attr,
             kernel.lifetimes.names,
-            kernel.lifetimes.attributes,
+            kernel.attributes_lifetime(&found.attr),
         ),
         opened,
     })
 }
 
 fn how(flags: u32, open_flags: OpenFlags) -> OpenHow {
-    let access = match flags as i32 & libc::O_ACCMODE {
+    let mut access = match flags as i32 & libc::O_ACCMODE {
         _ if flags & FMODE_EXEC != 0 => Access::EXECUTE,
         libc::O_RDONLY => Access::READ,
         libc::O_WRONLY => Access::WRITE,
         _ => Access::READ | Access::WRITE,
     };
+    access.set(
+        Access::APPEND,
+        flags & libc::O_APPEND as u32 != 0 && access.contains(Access::WRITE),
+    );
     OpenHow {
         access,
         truncate: flags & libc::O_TRUNC as u32 != 0,
@@ -105,14 +118,22 @@ fn file_flags(flags: u32) -> FileFlags {
 /// Writers go past the kernel's page cache. Readers use it, and find there what earlier readers left, unless the file has
 /// a writer: the kernel drops what is written past it, so pages are never older than the file. (Where it does not, which is
 /// tried before mounting, nobody uses the page cache.)
-fn opened(kernel: &Kernel, ino: InodeId, file: u64, flags: u32) -> Opened {
+///
+/// A read that is answered from the page cache moves no access time. Where each read must, there is no page cache; where the
+/// next one must, the pages of before are dropped, so that it comes here.
+fn opened(kernel: &Kernel, found: &OpenedFile, flags: u32) -> Opened {
+    let (ino, client) = (found.attr.ino, &kernel.client);
     let writes = flags as i32 & libc::O_ACCMODE != libc::O_RDONLY;
     let direct = writes
         || !kernel.page_cache
         || flags & libc::O_DIRECT as u32 != 0
-        || kernel.client.has_writer(ino);
+        || client.each_reading_shows()
+        || client.has_writer(ino);
+    let leaves_atime = flags & libc::O_NOATIME as u32 != 0;
     let door = if direct {
         OpenedFlags::DIRECT_IO | OpenedFlags::PARALLEL_DIRECT_WRITES
+    } else if !leaves_atime && client.reading_shows(&found.attr) {
+        OpenedFlags::empty()
     } else {
         OpenedFlags::KEEP_CACHE
     };
@@ -122,7 +143,7 @@ fn opened(kernel: &Kernel, ino: InodeId, file: u64, flags: u32) -> Opened {
         false => OpenedFlags::NOFLUSH,
     };
     Opened {
-        fh: Handle(file),
+        fh: Handle(found.file.id()),
         flags: door | closed,
     }
 }

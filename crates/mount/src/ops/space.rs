@@ -46,10 +46,14 @@ pub async fn fallocate(kernel: &Kernel, call: Call, op: op::Fallocate) -> Outcom
         _ => return Err(Refusal::NotSupported),
     };
     let file = kernel.client.file(op.fh.0)?;
-    kernel
+    let done = kernel
         .client
         .allocate(&file, how, op.offset, op.length, call.uid != 0)
-        .await
+        .await;
+    if call.uid != 0 {
+        kernel.lost_privileges(file.ino());
+    }
+    done
 }
 
 pub async fn lseek(kernel: &Kernel, _: Call, op: op::Lseek) -> Outcome<u64> {
@@ -76,8 +80,12 @@ pub async fn copy_file_range(kernel: &Kernel, call: Call, op: op::CopyFileRange)
         kill_privileges: call.uid != 0,
         ..WriteHow::default()
     };
-    kernel
+    let copied = kernel
         .client
         .copy_range((&from, op.offset), (&to, op.to_offset), length, how)
-        .await
+        .await?;
+    if how.kill_privileges {
+        kernel.lost_privileges(to.ino());
+    }
+    Ok(copied)
 }

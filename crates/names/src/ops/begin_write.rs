@@ -2,7 +2,7 @@ use crate::key::Key;
 use crate::record::Writer;
 use crate::step::{Need, Outcome, Work};
 use crate::view::View;
-use crate::{generations, held, ops, placement};
+use crate::{generations, held, ops, placement, protected};
 use gupfs_proto::layout::Component;
 use gupfs_proto::meta::Answer;
 use gupfs_proto::{InodeId, Layout, Presence, Refusal};
@@ -14,6 +14,7 @@ pub(crate) fn begin_write(view: &mut View, ino: InodeId, kill_privileges: bool) 
     let inode = view.inode(ino)?;
     let file = inode.file()?;
     held::must_be_known(view, &inode, false)?;
+    protected::contents(&inode)?;
     let writer = Key::writer(ino, view.ctx.session);
     let held = view.get::<Writer>(&writer)?.is_some();
     // Who holds it already is never in his own way.

@@ -1,6 +1,6 @@
 use crate::step::Outcome;
 use crate::view::View;
-use crate::{held, may};
+use crate::{held, may, protected};
 use gupfs_proto::InodeId;
 use gupfs_proto::meta::{Answer, XattrName};
 
@@ -9,6 +9,7 @@ use gupfs_proto::meta::{Answer, XattrName};
 pub(crate) fn kill_privileges(view: &mut View, ino: InodeId) -> Outcome<Answer> {
     let inode = view.inode(ino)?;
     inode.file()?;
+    protected::contents(&inode)?;
     held::must_have_told(view, &inode)?;
     after_write(view, ino, true)?;
     Ok(Answer::Attr(view.inode(ino)?.attr()))

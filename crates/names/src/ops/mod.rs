@@ -8,7 +8,7 @@
 //! | create, open, truncate, begin_write | `Opened`: where the bytes are now |
 //! | mkdir, mknod, symlink, tmpfile, link | `Entry` |
 //! | unlink, rmdir, rename | `Removed` |
-//! | setattr, setxattr, removexattr, spilled, end_write, kill_privileges | `Attr` |
+//! | setattr, setxattr, removexattr, set_flags, spilled, end_write, kill_privileges | `Attr` |
 //! | write_inline | `Attr`, or `Outgrown` and nothing written |
 //!
 //! Reading, writing and readdir ask no permission here: it was given when the file or directory was opened, as POSIX wants.
@@ -30,6 +30,7 @@ mod readlink;
 mod rename;
 mod rmdir;
 mod sessions;
+mod set_flags;
 mod setattr;
 mod spilled;
 mod statfs;
@@ -122,6 +123,7 @@ pub(crate) fn dispatch(view: &mut View, op: &Op) -> Outcome<Answer> {
         Op::Spilled { ino, written } => spilled::spilled(view, *ino, written),
         Op::EndWrite { ino, written, keep } => end_write::end_write(view, *ino, written, *keep),
         Op::KillPrivileges { ino } => kill_privileges::kill_privileges(view, *ino),
+        Op::SetFlags { ino, flags } => set_flags::set_flags(view, *ino, *flags),
         Op::OpenSession { client } => sessions::open_session(view, client),
         Op::CloseSession => sessions::close_session(view),
         Op::Forgotten { inodes } => sessions::forgotten(view, inodes),
@@ -166,6 +168,7 @@ pub(crate) fn home(op: &Op) -> InodeId {
         | Op::Spilled { ino, .. }
         | Op::EndWrite { ino, .. }
         | Op::KillPrivileges { ino }
+        | Op::SetFlags { ino, .. }
         | Op::Permit { ino, .. } => *ino,
         Op::Forgotten { inodes } => inodes.first().copied().unwrap_or(InodeId::ROOT),
         Op::StatFs

@@ -1,7 +1,6 @@
 use crate::step::Outcome;
 use crate::view::View;
-use crate::{held, may, ops};
-use gupfs_proto::attr::InodeFlags;
+use crate::{held, may, ops, protected};
 use gupfs_proto::meta::{Access, Answer, OpenHow};
 use gupfs_proto::{FileKind, InodeId, Refusal};
 
@@ -9,7 +8,7 @@ use gupfs_proto::{FileKind, InodeId, Refusal};
 /// write permission and cuts the file in the same change, with mtime and ctime updated even if it was empty.
 pub(crate) fn open(view: &mut View, ino: InodeId, how: OpenHow) -> Outcome<Answer> {
     let inode = view.inode(ino)?;
-    let mut want = how.access;
+    let mut want = how.access - Access::APPEND;
     want.set(Access::WRITE, how.truncate || want.contains(Access::WRITE));
     match inode.kind {
         FileKind::Symlink => return Err(Refusal::Loop.into()),
@@ -20,9 +19,7 @@ pub(crate) fn open(view: &mut View, ino: InodeId, how: OpenHow) -> Outcome<Answe
     }
     held::must_be_known(view, &inode, !want.is_empty())?;
     may::access(&inode, view.ctx.caller, want)?;
-    if how.truncate && inode.flags.contains(InodeFlags::APPEND_ONLY) {
-        return Err(Refusal::NotPermitted.into());
-    }
+    protected::open(&inode, how)?;
     if inode.kind == FileKind::Regular {
         if how.truncate {
             held::must_be_given_back(view, &inode)?;

@@ -2,7 +2,7 @@ use crate::ops::kill_privileges;
 use crate::record::Inode;
 use crate::step::Outcome;
 use crate::view::View;
-use crate::{held, may};
+use crate::{held, may, protected};
 use gupfs_proto::meta::{Access, Answer, SetAttr, SetTime};
 use gupfs_proto::{Caller, FileKind, InodeId, Mode, Refusal};
 
@@ -74,8 +74,8 @@ fn may_set(inode: &Inode, caller: &Caller, set: &SetAttr) -> Result<(), Refusal>
     let touches = set.atime == Some(SetTime::Now) && set.mtime == Some(SetTime::Now);
     let sets_times = (set.atime.is_some() || set.mtime.is_some()) && !touches;
     let sets_owner = set.uid.is_some() || set.gid.is_some();
-    if (set.mode.is_some() || sets_owner || sets_times) && may::is_fixed(inode) {
-        return Err(Refusal::NotPermitted);
+    if !tells_reading(set) {
+        protected::status(inode, set)?;
     }
     // The id that means "leave it" is nobody's.
     if set.uid == Some(u32::MAX) || set.gid == Some(u32::MAX) {

@@ -2,8 +2,7 @@ use crate::key::{Key, PurgeId};
 use crate::record::{Cutting, File, Writer};
 use crate::step::{Need, Outcome};
 use crate::view::View;
-use crate::{held, may, ops, purge};
-use gupfs_proto::attr::InodeFlags;
+use crate::{held, may, ops, protected, purge};
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::meta::{Access, Answer};
 use gupfs_proto::{InodeId, Layout, Refusal};
@@ -23,9 +22,7 @@ pub(crate) fn truncate(
     if !by_handle {
         may::access(&inode, view.ctx.caller, Access::WRITE)?;
     }
-    if may::is_fixed(&inode) && (!by_handle || inode.flags.contains(InodeFlags::APPEND_ONLY)) {
-        return Err(Refusal::NotPermitted.into());
-    }
+    protected::size(&inode)?;
     if to > FILE_SIZE_MAX {
         return Err(Refusal::TooLarge.into());
     }

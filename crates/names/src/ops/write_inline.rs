@@ -1,8 +1,7 @@
 use crate::step::Outcome;
 use crate::view::View;
-use crate::{held, ops};
+use crate::{held, ops, protected};
 use bytes::{Bytes, BytesMut};
-use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::limits::{FILE_SIZE_MAX, INLINE_MAX};
 use gupfs_proto::meta::{Answer, WriteAt};
 use gupfs_proto::{InodeId, Refusal};
@@ -28,9 +27,7 @@ pub(crate) fn write_inline(
         WriteAt::Offset(offset) => offset,
         WriteAt::End => inode.size,
     };
-    if inode.flags.contains(InodeFlags::APPEND_ONLY) && offset < inode.size {
-        return Err(Refusal::NotPermitted.into());
-    }
+    protected::contents_at(&inode, offset)?;
     if data.is_empty() {
         return Ok(Answer::Attr(inode.attr()));
     }

@@ -1,0 +1,108 @@
+//! Mount options as mount(8) and /etc/fstab have them: `-o noatime,ro`.
+
+use crate::config::{self, Atime};
+use crate::exit::{Exit, Outcome, Trouble};
+use clap::Args;
+
+#[derive(Args)]
+pub struct MountOptions {
+    /// Options as mount(8) has them, separated by commas: ro, rw, noatime, relatime, strictatime, diratime, nodiratime, suid,
+    /// nosuid, dev, nodev, exec, noexec, allow_other
+    #[arg(short = 'o', long = "options", value_name = "OPTIONS")]
+    options: Vec<String>,
+}
+
+/// What the options say of one thing; later ones win.
+enum Effect {
+    /// As it is anyway, or an affair of mount(8) alone.
+    None,
+    ReadOnly(bool),
+    Atime(Atime),
+    DirectoryAtime(bool),
+    Setuid(bool),
+    Devices(bool),
+    Exec(bool),
+    AllowOther,
+}
+
+impl MountOptions {
+    /// Lays the options over the configuration.
+    pub fn over(&self, mount: &mut config::Mount) -> Outcome<()> {
+        let all = self.options.iter().flat_map(|options| options.split(','));
+        for option in all.filter(|option| !option.is_empty()) {
+            match effect(option)? {
+                Effect::None => {}
+                Effect::ReadOnly(is) => mount.read_only = Some(is),
+                Effect::Atime(rule) => mount.atime = Some(rule),
+                Effect::DirectoryAtime(is) => mount.directory_atime = Some(is),
+                Effect::Setuid(is) => mount.setuid = Some(is),
+                Effect::Devices(is) => mount.devices = Some(is),
+                Effect::Exec(is) => mount.exec = Some(is),
+                Effect::AllowOther => mount.allow_other = Some(true),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn effect(option: &str) -> Outcome<Effect> {
+    Ok(match option {
+        "ro" => Effect::ReadOnly(true),
+        "rw" => Effect::ReadOnly(false),
+        "noatime" => Effect::Atime(Atime::Never),
+        "relatime" | "atime" | "norelatime" | "nostrictatime" => Effect::Atime(Atime::Relative),
+        "strictatime" => Effect::Atime(Atime::Always),
+        "nodiratime" => Effect::DirectoryAtime(false),
+        "diratime" => Effect::DirectoryAtime(true),
+        "suid" => Effect::Setuid(true),
+        "nosuid" => Effect::Setuid(false),
+        "dev" => Effect::Devices(true),
+        "nodev" => Effect::Devices(false),
+        "exec" => Effect::Exec(true),
+        "noexec" => Effect::Exec(false),
+        "allow_other" => Effect::AllowOther,
+        "defaults" | "default_permissions" | "async" | "auto" | "noauto" | "nofail" | "_netdev" => {
+            Effect::None
+        }
+        // Comments for other programs, by convention.
+        other if other.starts_with("x-") => Effect::None,
+        other => {
+            return Err(Trouble::new(format!("there is no mount option '{other}'"))
+                .todo("`gupfs mount --help` lists those that there are")
+                .exit(Exit::Unusable));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn laid_over(options: &[&str]) -> Outcome<config::Mount> {
+        let options = options.iter().map(|option| option.to_string()).collect();
+        let mut mount = config::Mount::default();
+        MountOptions { options }.over(&mut mount)?;
+        Ok(mount)
+    }
+
+    #[test]
+    fn options_are_laid_over_the_configuration_and_the_last_one_wins() {
+        let mount = laid_over(&[
+            "rw,noatime,nodiratime",
+            "ro,,strictatime,x-systemd.automount",
+        ]);
+        let expected = config::Mount {
+            read_only: Some(true),
+            atime: Some(Atime::Always),
+            directory_atime: Some(false),
+            ..config::Mount::default()
+        };
+        assert_eq!(mount.unwrap(), expected);
+    }
+
+    #[test]
+    fn an_option_that_there_is_not_is_named() {
+        let trouble = laid_over(&["ro,lazytime"]).unwrap_err().to_string();
+        assert!(trouble.contains("'lazytime'"), "{trouble}");
+    }
+}
