@@ -4,6 +4,8 @@
 #   make demo-cluster  a metadata server, four object servers, three mounts in networks of their own; each is killed once
 #   make test        everything that must hold before a change lands
 #   make test-long   simulations, random calls, kills and power cuts, several times as many
+#   make xfstests XFSTESTS=DIR   the quick group of xfstests, built in DIR, on a mount (XFSTESTS_ARGS: other tests); part of
+#                    test-long if XFSTESTS is given
 #   make fuzz        bytes of chance into all that reads the kernel's messages, 60 s each
 #   make mutants     plants known bugs, and expects the simulations to find each
 #   make verify-peers  what `gupfs verify` says of JuiceFS, on two mounts: it must disagree under POSIX
@@ -24,10 +26,12 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 # One target may need what another's tests hold (mount points, the CPU): never two at once.
 .NOTPARALLEL:
 
-.PHONY: help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-door bench-cluster bench-links bench-seeds bench-suite build lint install verify-peers
+XFSTESTS_ARGS ?= -g quick
+
+.PHONY: xfstests help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-door bench-cluster bench-links bench-seeds bench-suite build lint install verify-peers
 
 help:
-	@sed -n '3,19s/^#   //p' Makefile
+	@sed -n '3,21s/^#   //p' Makefile
 
 demo:
 	@scripts/need.sh demo
@@ -76,6 +80,14 @@ test-long:
 	PLANTED_SECONDS=300 $(CARGO) test --workspace --test planted -- --nocapture --test-threads=1
 	VERIFY_SECONDS=600 $(CARGO) test --workspace --test local agrees_with_itself
 	GUPFS_CLUSTER_FILES=1000000 $(CARGO) test --workspace --test cluster a_thousand_sessions -- --nocapture
+	@if [ -n "$(XFSTESTS)" ]; then $(MAKE) --no-print-directory xfstests; \
+		else echo "xfstests were not tried: make test-long XFSTESTS=DIR, a folder with a built suite"; fi
+
+# XFSTESTS: a folder with a built xfstests, which stays as it is but for its results.
+xfstests:
+	@[ -n "$(XFSTESTS)" ] || { echo "make xfstests XFSTESTS=DIR: a folder with a built xfstests" >&2; exit 2; }
+	$(CARGO) build --release -p gupfs
+	scripts/xfstests.sh "$(TARGET)/release/gupfs" "$(XFSTESTS)" $(XFSTESTS_ARGS)
 
 # FUZZ: one of crates/door/fuzz/fuzz_targets or all, seconds, flags of libFuzzer, for example FUZZ="ring 600"; or "wire", for
 # connections to a server.

@@ -42,9 +42,13 @@ impl Kernel {
     /// A process without privileges has changed the file's content: setuid and setgid are gone, and the kernel hears of it
     /// before the process does.
     pub fn lost_privileges(&self, ino: InodeId) {
-        if !self.privileged.take(ino) {
-            return;
+        if self.privileged.take(ino) {
+            self.forget_attributes(ino);
         }
+    }
+
+    /// What was asked changed attributes, and the kernel does not know that it does.
+    pub fn forget_attributes(&self, ino: InodeId) {
         let Some(notifier) = self.notifier.get() else {
             return;
         };
@@ -52,7 +56,7 @@ impl Kernel {
             // It has forgotten the inode meanwhile.
             Ok(()) | Err(NotifyError::Unknown) => {}
             Err(error) => {
-                tracing::warn!(inode = format_args!("{:x}", ino.0), %error, "the kernel could not be told that setuid and setgid are gone; it may show them for some seconds");
+                tracing::warn!(inode = format_args!("{:x}", ino.0), %error, "the kernel could not be told that attributes have changed; it may show old ones for some seconds");
             }
         }
     }

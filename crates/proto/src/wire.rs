@@ -45,7 +45,7 @@ const _: () = {
 pub const SPOKEN: [(Kind, u8, u8); 5] = [
     (Kind::LINK, 1, 1),
     // 2: changes said again. 3: capabilities (`capability`). 4: of which life they are. 5: locks. 6: bytes that leave the
-    // inode for objects that are not synced. 7: immutable and append-only files; bytes behind a file's end that could not be cut.
+    // inode for objects that are not synced. 7: immutable and append-only files.
     (Kind::META, 7, 7),
     // 2: capabilities. 3: lives of targets.
     (Kind::DATA, 3, 3),

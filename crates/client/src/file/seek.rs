@@ -9,6 +9,9 @@ use crate::join;
 use crate::service::Client;
 use gupfs_proto::{Presence, Refusal, data};
 
+/// What programs are told as st_blksize. Units of layouts are multiples of it.
+const BLOCK: u64 = 4096;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SeekTo {
     Data,
@@ -32,17 +35,26 @@ impl Client {
         if offset >= size {
             return Err(Refusal::NoMoreData);
         }
-        let found = match home {
-            Home::Inode => match to {
-                SeekTo::Data => (offset < inline).then_some(offset),
-                SeekTo::Hole => Some(offset.max(inline)),
-            },
-            Home::Objects => self.seek_objects(inode, offset, size, to).await?,
-        };
-        match (found.filter(|at| *at < size), to) {
-            (Some(at), _) => Ok(at),
-            (None, SeekTo::Hole) => Ok(size),
-            (None, SeekTo::Data) => Err(Refusal::NoMoreData),
+        // A block with a byte of data is data, as on a local disk, also behind the end of an object that ends in it.
+        let mut from = offset / BLOCK * BLOCK;
+        loop {
+            let found = match home {
+                Home::Inode => match to {
+                    SeekTo::Data => (from < inline).then_some(from),
+                    SeekTo::Hole => Some(from.max(inline)),
+                },
+                Home::Objects => self.seek_objects(inode, from, size, to).await?,
+            };
+            match (found.filter(|at| *at < size), to) {
+                (Some(at), SeekTo::Data) => return Ok(offset.max(at / BLOCK * BLOCK)),
+                (None, SeekTo::Data) => return Err(Refusal::NoMoreData),
+                (Some(at), SeekTo::Hole) if at % BLOCK == 0 => return Ok(offset.max(at)),
+                (Some(at), SeekTo::Hole) => from = at.next_multiple_of(BLOCK),
+                (None, SeekTo::Hole) => return Ok(size),
+            }
+            if from >= size {
+                return Ok(size);
+            }
         }
     }
 

@@ -1,10 +1,11 @@
 //! Extended attributes: passed through.
 
 use crate::answer;
+use crate::file::OpenFile;
 use crate::service::Client;
 use bytes::Bytes;
 use gupfs_proto::meta::{Answer, Op, XattrHow, XattrName};
-use gupfs_proto::{Caller, InodeId, Refusal};
+use gupfs_proto::{Caller, InodeId, Mode, Refusal};
 
 impl Client {
     pub async fn getxattr(
@@ -67,10 +68,23 @@ impl Client {
         self.learn_change(ino, answer)
     }
 
+    /// Before a change of an open file's content by a process without privileges that the kernel does not speak of: setgid
+    /// goes also where the group may not execute the file, if the caller is not of the group.
+    pub async fn kill_setgid(&self, caller: &Caller, file: &OpenFile) -> Result<(), Refusal> {
+        let has_setgid = {
+            let state = file.inode.state();
+            state.base().is_some_and(|base| base.mode.has(Mode::SETGID))
+        };
+        match has_setgid {
+            true => self.kill_privileges(caller, file.ino()).await,
+            false => Ok(()),
+        }
+    }
+
     /// setuid, setgid and capabilities of a file go, because a process without privileges is changing it.
-    pub async fn kill_privileges(&self, ino: InodeId) -> Result<(), Refusal> {
+    pub async fn kill_privileges(&self, caller: &Caller, ino: InodeId) -> Result<(), Refusal> {
         let op = Op::KillPrivileges { ino };
-        let answer = self.ask(&Caller::root(), op).await?;
+        let answer = self.ask(caller, op).await?;
         let attr = answer::changed("kill_privileges", answer)?;
         if let Some(file) = self.table.get(ino) {
             let mut state = file.state();

@@ -11,6 +11,7 @@ mod acl_access;
 mod allocate;
 mod chmod;
 mod copy;
+mod flags;
 mod flock;
 mod link;
 mod lock;
@@ -60,6 +61,7 @@ pub fn all() -> Vec<Check> {
         allocate::checks,
         chmod::checks,
         copy::checks,
+        flags::checks,
         flock::checks,
         link::checks,
         lock::checks,

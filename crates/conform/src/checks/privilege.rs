@@ -45,6 +45,8 @@ fn clearing() -> Vec<Check> {
             move |_| {
                 file("source", b"abc")?;
                 file_of(BOB, "f", b"program", 0o6777)?;
+                // What a kernel remembers of this look must go, too.
+                same_mode(stat("f")?.permissions(), 0o6777)?;
                 as_alice(change)?;
                 same_mode(stat("f")?.permissions(), 0o777)
             },
@@ -55,6 +57,7 @@ fn clearing() -> Vec<Check> {
             move |_| {
                 file("source", b"abc")?;
                 file_of(ALICE, "f", b"program", 0o6755)?;
+                same_mode(stat("f")?.permissions(), 0o6755)?;
                 as_alice(change)?;
                 same_mode(stat("f")?.permissions(), 0o755)
             },
@@ -82,6 +85,38 @@ fn clearing() -> Vec<Check> {
         ));
     }
     checks.extend([
+        check(
+            "setuid/fallocate-by-who-is-not-of-the-group-clears-setgid-without-group-execute",
+            "As any change by somebody who could not have set the bit.",
+            |_| {
+                file_of(BOB, "f", b"program", 0o6666)?;
+                same_mode(stat("f")?.permissions(), 0o6666)?;
+                as_alice(|| {
+                    fallocate(reopen("f", O_WRONLY)?, 0, 0, 9_000)
+                        .or_skip(&[EOPNOTSUPP], "optional")
+                })?;
+                same_mode(stat("f")?.permissions(), 0o666)
+            },
+        ),
+        check(
+            "setuid/fallocate-by-the-owner-clears-capabilities",
+            "Bytes that somebody without privileges changed do not run with any.",
+            |t| {
+                t.needs_root()?;
+                const NAME: &str = "security.capability";
+                // Revision 2: cap_net_raw, effective.
+                let mut capability = [0; 20];
+                capability[..8].copy_from_slice(&[1, 0, 0, 2, 0, 32, 0, 0]);
+                file_of(ALICE, "f", b"program", 0o755)?;
+                setxattr("f", NAME, capability, 0).or_skip(&[EOPNOTSUPP, EPERM], "optional")?;
+                works(getxattr("f", NAME))?;
+                as_alice(|| {
+                    fallocate(reopen("f", O_WRONLY)?, 0, 0, 9_000)
+                        .or_skip(&[EOPNOTSUPP], "optional")
+                })?;
+                getxattr("f", NAME).says(ENODATA)
+            },
+        ),
         check(
             "setuid/chown-clears-both-of-an-executable",
             "For root too, on Linux.",

@@ -181,6 +181,43 @@ fn holes() -> Vec<Check> {
             },
         ),
         check(
+            "SEEK_HOLE/from-inside-a-block-sees-the-block-as-it-is-from-its-start",
+            "A block with a byte of data is data to its end; one without is a hole from wherever one asks.",
+            |_| {
+                const BLOCK: i64 = 4096;
+                let end = 30 * BLOCK;
+                let fd = open("f", O_CREAT | O_RDWR, 0o644)?;
+                ftruncate(&fd, end)?;
+                for at in [0, 10 * BLOCK, 20 * BLOCK, end - 128] {
+                    pwrite(&fd, b"twelve bytes", at)?;
+                }
+                works(fsync(&fd))?;
+                // Where blocks are larger, or all is data, there is nothing to see.
+                hole_at(&fd, 0, BLOCK, end)?;
+                hole_at(&fd, 4, BLOCK, end)?;
+                hole_at(&fd, BLOCK + 128, BLOCK + 128, end)?;
+                hole_at(&fd, 10 * BLOCK + 4, 11 * BLOCK, end)?;
+                hole_at(&fd, 20 * BLOCK + 100, 21 * BLOCK, end)?;
+                same("data", lseek(&fd, 11 * BLOCK + 128, SEEK_DATA)?, 20 * BLOCK)?;
+                same("data in a block of data", lseek(&fd, 100, SEEK_DATA)?, 100)?;
+                same(
+                    "data at the end",
+                    lseek(&fd, end - 50, SEEK_DATA)?,
+                    end - 50,
+                )?;
+                same(
+                    "no hole before the end",
+                    lseek(&fd, end - 128, SEEK_HOLE)?,
+                    end,
+                )?;
+                same(
+                    "nor behind the last byte",
+                    lseek(&fd, end - 60, SEEK_HOLE)?,
+                    end,
+                )
+            },
+        ),
+        check(
             "SEEK_DATA/a-file-of-one-hole-says-ENXIO",
             "There is no data behind the offset.",
             |_| {

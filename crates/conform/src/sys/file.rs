@@ -200,3 +200,25 @@ pub fn inotify_events(queue: impl AsRawFd) -> Answer<Vec<(u32, u32, Vec<u8>)>> {
     }
     Ok(events)
 }
+
+/// FS_IMMUTABLE_FL, FS_APPEND_FL, as FS_IOC_GETFLAGS and FS_IOC_SETFLAGS have them.
+pub const IMMUTABLE_FL: i32 = 0x10;
+pub const APPEND_FL: i32 = 0x20;
+
+/// FS_IOC_GETFLAGS.
+pub fn inode_flags(fd: impl AsRawFd) -> Answer<i32> {
+    let mut flags = 0i32;
+    // SAFETY: see the module; the call fills one int, whatever its number says of a long.
+    done("ioctl FS_IOC_GETFLAGS", unsafe {
+        libc::ioctl(fd.as_raw_fd(), libc::FS_IOC_GETFLAGS, &raw mut flags)
+    })?;
+    Ok(flags)
+}
+
+/// FS_IOC_SETFLAGS.
+pub fn set_inode_flags(fd: impl AsRawFd, flags: i32) -> Answer {
+    // SAFETY: see the module; the call reads one int.
+    done("ioctl FS_IOC_SETFLAGS", unsafe {
+        libc::ioctl(fd.as_raw_fd(), libc::FS_IOC_SETFLAGS, &raw const flags)
+    })
+}

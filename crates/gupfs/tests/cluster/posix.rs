@@ -16,6 +16,7 @@ fn filter() -> Filter {
                 "chown",
                 "create",
                 "fifo",
+                "flags",
                 "group",
                 "inotify",
                 "link",

@@ -81,6 +81,7 @@ async fn set(kernel: &Kernel, call: &Call, flags: InodeFlags) -> Outcome<Ioctled
         kernel.client.set_flags(&who, inode(call.node), flags).await
     })
     .await?;
+    kernel.forget_attributes(inode(call.node));
     Ok(Ioctled::default())
 }
 

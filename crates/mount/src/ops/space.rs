@@ -1,7 +1,7 @@
 //! Space: how much there is, where a file has it, and copies that need not pass through the program.
 
 use super::Outcome;
-use crate::callers::plain;
+use crate::callers::{plain, with_groups};
 use crate::kernel::Kernel;
 use gupfs_client::{AllocateHow, SeekTo, WriteHow};
 use gupfs_door::{Call, Statfs, op};
@@ -46,6 +46,10 @@ pub async fn fallocate(kernel: &Kernel, call: Call, op: op::Fallocate) -> Outcom
         _ => return Err(Refusal::NotSupported),
     };
     let file = kernel.client.file(op.fh.0)?;
+    if call.uid != 0 {
+        let who = with_groups(&call);
+        kernel.client.kill_setgid(&who, &file).await?;
+    }
     let done = kernel
         .client
         .allocate(&file, how, op.offset, op.length, call.uid != 0)

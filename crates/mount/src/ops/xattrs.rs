@@ -56,7 +56,10 @@ pub async fn removexattr(kernel: &Kernel, call: Call, op: op::Removexattr) -> Ou
         // A program without CAP_SETFCAP does not get here. The kernel itself does, when a file's owner changes it (fallocate,
         // truncate, chown): the capability goes, whatever rights he has to attributes.
         let ino = inode(call.node);
-        kernel.client.kill_privileges(ino).await?;
+        kernel
+            .client
+            .kill_privileges(&with_groups(&call), ino)
+            .await?;
         kernel.lost_privileges(ino);
         return Ok(());
     }

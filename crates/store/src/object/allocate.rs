@@ -54,9 +54,8 @@ impl Objects {
         let now = target.world.clock.now();
         Ok(change.end(|state, _| {
             state.owner = owner;
-            if !keep_size {
-                state.mtime = now;
-            }
+            // Also where its length stays: the file's time of change is this one, and is recovered from here.
+            state.mtime = now;
             state.stat()
         }))
     }
