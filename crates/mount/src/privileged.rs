@@ -13,7 +13,7 @@ use crate::limits::PRIVILEGED_MAX;
 use gupfs_proto::{Attr, FileKind, InodeId, Mode};
 use gupfs_world::BootTime;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct Privileged {
     /// Files in the list, to be looked at without its lock.
     count: AtomicUsize,
     /// When each was given last.
-    known: Mutex<HashMap<InodeId, BootTime>>,
+    known: Mutex<BTreeMap<InodeId, BootTime>>,
 }
 
 impl Privileged {
