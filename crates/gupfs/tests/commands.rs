@@ -85,6 +85,9 @@ fn help_of_up_tells_all_it_takes() {
                                             has it switched on (auto), through /dev/fuse (device), or over
                                             io_uring, switched on if need be (io-uring) [default: auto]
               --read-only                   No changes through this mount
+          -o, --options <OPTIONS>           Options as mount(8) has them, separated by commas: ro, rw,
+                                            noatime, relatime, strictatime, diratime, nodiratime, suid,
+                                            nosuid, dev, nodev, exec, noexec, allow_other
               --accept-loss                 Start although something that was acknowledged as durable is
                                             lost; the log says what
               --json                        Print events (ready, stopping, stopped) as JSON objects, one a
