@@ -52,7 +52,7 @@ pub async fn listxattr(kernel: &Kernel, call: Call, op: op::Listxattr) -> Outcom
 
 pub async fn removexattr(kernel: &Kernel, call: Call, op: op::Removexattr) -> Outcome<()> {
     let name = XattrName::new(&op.name)?;
-    if name.as_bytes() == XattrName::CAPABILITY && call.uid != 0 && kernel.kernel_permissions {
+    if name.as_bytes() == XattrName::CAPABILITY && call.uid != 0 {
         // A program without CAP_SETFCAP does not get here. The kernel itself does, when a file's owner changes it (fallocate,
         // truncate, chown): the capability goes, whatever rights he has to attributes.
         let ino = inode(call.node);
