@@ -205,7 +205,7 @@ fn a_wrong_configuration_is_refused_with_its_line() {
     expect![[r#"
         2
         gupfs config: DIR/gupfs.conf, line 2: there is no key 'allow_others' in [mount].
-          → 'allow_other' was probably meant; all keys here: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, permissions.
+          → 'allow_other' was probably meant; all keys here: point, allow_other, read_only, read_ahead, transport, threads, deadline, atime, directory_atime, setuid, devices, exec, permissions.
     "#]]
     .assert_eq(&refused(&output, &place.dir()));
 }
