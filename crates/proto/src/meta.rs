@@ -243,11 +243,6 @@ pub enum Op {
     KillPrivileges {
         ino: InodeId,
     },
-    /// Immutable, append-only: FS_IOC_SETFLAGS.
-    SetFlags {
-        ino: InodeId,
-        flags: InodeFlags,
-    },
 
     // Sessions.
     OpenSession {
@@ -283,6 +278,13 @@ pub enum Op {
 
     /// Locks of programs: they change no record.
     Lock(lock::Ask),
+
+    // Since version 7. New operations stand at the end: a variant's number is what travels.
+    /// Immutable, append-only: FS_IOC_SETFLAGS.
+    SetFlags {
+        ino: InodeId,
+        flags: InodeFlags,
+    },
 }
 
 impl Op {

@@ -22,9 +22,8 @@ impl Kind {
     pub const RECALL: Kind = Kind(3);
     pub const CLUSTER: Kind = Kind(4);
 
-    /// The version in which this program writes messages of a kind: its newest. Nobody gets here with a peer that does not
-    /// speak it, as long as every kind has one version (`handshake` refuses him).
-    pub fn version(self) -> u8 {
+    /// The newest version of a kind that this program speaks: the one that it offers when it connects.
+    pub fn newest(self) -> u8 {
         let spoken = SPOKEN.iter().find(|(kind, ..)| *kind == self);
         spoken.map_or(0, |(.., newest)| *newest)
     }
@@ -33,20 +32,22 @@ impl Kind {
 const _: () = {
     let mut i = 0;
     while i < SPOKEN.len() {
-        assert!(
-            SPOKEN[i].1 == SPOKEN[i].2,
-            "a message is written in one version only"
-        );
+        assert!(SPOKEN[i].1 <= SPOKEN[i].2);
         i += 1;
     }
 };
 
-/// The kinds that this program speaks, each with its oldest and newest version: the handshake finds what both sides have.
+/// The kinds that this program speaks, each with the oldest and the newest version that it accepts from a process that
+/// connects. A process that connects offers the newest alone.
+///
+/// A range is allowed only where each version holds the former one unchanged: what is new are variants at the end of an enum
+/// and bits of flags, which the answers to a peer of the former version do not contain. A message that cannot be extended so
+/// gets a version that its kind accepts alone.
 pub const SPOKEN: [(Kind, u8, u8); 5] = [
     (Kind::LINK, 1, 1),
     // 2: changes said again. 3: capabilities (`capability`). 4: of which life they are. 5: locks. 6: bytes that leave the
-    // inode for objects that are not synced. 7: immutable and append-only files.
-    (Kind::META, 7, 7),
+    // inode for objects that are not synced. 7: immutable and append-only files (an operation, and a bit of `Access`).
+    (Kind::META, 6, 7),
     // 2: capabilities. 3: lives of targets.
     (Kind::DATA, 3, 3),
     // 2: grants of locks.
@@ -306,6 +307,21 @@ mod tests {
         let sent = request.write();
         let stray = Bytes::from_static(b"stray");
         assert!(meta::Request::read(&sent.body, stray).is_err());
+    }
+
+    #[test]
+    fn operations_keep_the_numbers_that_former_versions_gave_them() {
+        let number = |op: &meta::Op| op_bytes(op)[0];
+        let ino = InodeId(1);
+        assert_eq!(number(&meta::Op::KillPrivileges { ino }), 29);
+        let opened = meta::Op::OpenSession {
+            client: String::new(),
+        };
+        assert_eq!(number(&opened), 30);
+        let rights = crate::capability::Rights::READ;
+        assert_eq!(number(&meta::Op::Permit { ino, rights }), 36);
+        let flags = crate::attr::InodeFlags::empty();
+        assert_eq!(number(&meta::Op::SetFlags { ino, flags }), 38);
     }
 
     proptest! {

@@ -40,10 +40,14 @@ pub struct Frame {
     pub payload: Bytes,
 }
 
-/// A frame ready to be sent: head and body in one, the payload beside them.
+/// A message ready to be sent over any connection. The head is made when it is sent: each connection agrees on versions.
 #[derive(Clone, Debug)]
 pub struct Packed {
-    pub front: Bytes,
+    pub kind: Kind,
+    flags: Flags,
+    id: u64,
+    body: Bytes,
+    body_sum: u32,
     pub payload: Bytes,
 }
 
@@ -86,30 +90,43 @@ pub enum FrameError {
     Flags(u8),
 }
 
-/// In the newest version that we speak: with who does not, no connection comes about.
-///
 /// # Errors
 /// The lengths, when the message is longer than a frame may be.
 pub fn pack(kind: Kind, flags: Flags, id: u64, message: Written) -> Result<Packed, FrameError> {
     let Written { body, payload } = message;
-    let length = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-    let head = Head {
-        version: kind.version(),
-        flags,
+    let packed = Packed {
         kind,
+        flags,
         id,
-        body: length(body.len()),
-        payload: length(payload.len()),
         body_sum: crc32c::crc32c(&body),
-    };
-    head.check_lengths(Limits::AMONG_US)?;
-    let mut front = BytesMut::with_capacity(HEAD + body.len());
-    head.write(&mut front);
-    front.put_slice(&body);
-    Ok(Packed {
-        front: front.freeze(),
+        body: body.into(),
         payload,
-    })
+    };
+    packed.head(0).check_lengths(Limits::AMONG_US)?;
+    Ok(packed)
+}
+
+impl Packed {
+    fn head(&self, version: u8) -> Head {
+        let length = |bytes: &Bytes| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        Head {
+            version,
+            flags: self.flags,
+            kind: self.kind,
+            id: self.id,
+            body: length(&self.body),
+            payload: length(&self.payload),
+            body_sum: self.body_sum,
+        }
+    }
+
+    /// Head and body as they travel; the payload follows them.
+    pub fn front(&self, version: u8) -> BytesMut {
+        let mut front = BytesMut::with_capacity(HEAD + self.body.len());
+        self.head(version).write(&mut front);
+        front.put_slice(&self.body);
+        front
+    }
 }
 
 impl Head {
@@ -196,11 +213,11 @@ mod tests {
 
     #[test]
     fn a_head_is_read_as_it_was_written() {
-        let front = packed().front;
+        let front = packed().front(3);
         let head = head(&front).unwrap();
         assert_eq!(
             (head.kind, head.version, head.id),
-            (Kind::DATA, Kind::DATA.version(), 0x1_0000_0002)
+            (Kind::DATA, 3, 0x1_0000_0002)
         );
         assert_eq!((head.body, head.payload, head.is_answer()), (6, 9, true));
         assert_eq!(head.check_body(&front[HEAD..]), Ok(()));
@@ -218,7 +235,7 @@ mod tests {
             refused.unwrap_err(),
             FrameError::Body(BODY_MAX.0 as u32 + 1)
         );
-        let front = packed().front;
+        let front = packed().front(3);
         let stranger = Head::read(front[..HEAD].try_into().unwrap(), Limits::OF_STRANGERS);
         assert_eq!(stranger, Err(FrameError::Payload(9)));
     }
@@ -226,7 +243,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_changed_bit_of_a_head_is_noticed(bit in 0usize..HEAD * 8) {
-            let mut front = packed().front.to_vec();
+            let mut front = packed().front(3).to_vec();
             front[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(head(&front).is_err());
         }

@@ -4,12 +4,13 @@ use crate::frame::{Frame, FrameError, HEAD, Head, Limits, Packed};
 use crate::limits::{READ_AT_LEAST, READ_LITTLE};
 use crate::tls::{Pipe, TlsFault};
 use bytes::{Buf, Bytes, BytesMut};
+use gupfs_proto::wire::Kind;
 use gupfs_world::{BootTime, Clock};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
 pub struct Link {
@@ -24,7 +25,15 @@ pub struct Link {
     ended: Notify,
     /// Boot time at which the last frame came.
     heard: AtomicU64,
+    /// What the handshake agreed; nothing as long as it is not over.
+    agreed: OnceLock<Versions>,
 }
+
+/// The version of each kind that both sides speak; kinds that only one knows are missing.
+pub type Versions = Vec<(u16, u8)>;
+
+/// Every frame of a handshake has this version, whatever is agreed in it.
+pub const HANDSHAKE_VERSION: u8 = 1;
 
 #[derive(Default)]
 struct Out {
@@ -68,6 +77,24 @@ impl Link {
             closed: AtomicBool::new(false),
             ended: Notify::new(),
             heard,
+            agreed: OnceLock::new(),
+        }
+    }
+
+    /// The handshake is over: frames carry the agreed versions from here on.
+    pub fn agree(&self, versions: Versions) {
+        // A connection has one handshake.
+        let _ = self.agreed.set(versions);
+    }
+
+    /// The version of a kind on this connection; None for a kind that was not agreed.
+    pub fn version(&self, kind: Kind) -> Option<u8> {
+        match self.agreed.get() {
+            None => (kind == Kind::LINK).then_some(HANDSHAKE_VERSION),
+            Some(agreed) => {
+                let found = agreed.iter().find(|(known, _)| *known == kind.0);
+                found.map(|(_, version)| *version)
+            }
         }
     }
 
@@ -80,9 +107,15 @@ impl Link {
         if self.is_closed() {
             return;
         }
+        // A kind that the other side does not know has no version: it answers that nobody agreed to it.
+        let version = self.version(packed.kind).unwrap_or_default();
+        self.send_parts([packed.front(version).freeze(), packed.payload]);
+    }
+
+    fn send_parts(&self, parts: [Bytes; 2]) {
         let mut out = self.out.lock();
         let idle = out.parts.is_empty();
-        for part in [packed.front, packed.payload] {
+        for part in parts {
             if !part.is_empty() {
                 out.bytes += part.len();
                 out.parts.push_back(part);
@@ -92,6 +125,12 @@ impl Link {
         if idle && !self.push(&mut out) {
             self.unsent.notify_one();
         }
+    }
+
+    /// Whatever these bytes are.
+    #[cfg(test)]
+    pub fn send_raw(&self, bytes: Vec<u8>) {
+        self.send_parts([bytes.into(), Bytes::new()]);
     }
 
     /// Writes as much as the socket takes; whether nothing waits any more.

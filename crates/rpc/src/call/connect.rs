@@ -185,7 +185,7 @@ async fn read(shared: &Arc<Shared>, link: &Arc<Link>, reader: &mut Reader) -> St
             Err(error) => return error.to_string(),
         };
         let Head { kind, version, .. } = frame.head;
-        if version != kind.version() {
+        if link.version(kind) != Some(version) {
             return format!(
                 "a message of kind {} and version {version}, as nobody agreed",
                 kind.0

@@ -1,6 +1,6 @@
 //! The side that connects.
 
-use super::words::{Answer, CLIENT_PROOF, Challenge, Hello, SERVER_PROOF, Verdict, spoken};
+use super::words::{Answer, CLIENT_PROOF, Challenge, Hello, SERVER_PROOF, Verdict, agree, offered};
 use super::{Met, Myself, hear, proved, say};
 use crate::key::ClusterKey;
 use crate::link::{Link, LinkError, Reader};
@@ -53,6 +53,18 @@ pub async fn greet(
     me: &Myself,
     wish: Wish<'_>,
 ) -> Result<Met, GreetError> {
+    greet_in(link, reader, dice, me, wish, offered()).await
+}
+
+/// Opens a connection in one of these versions: (kind, oldest, newest).
+pub(crate) async fn greet_in(
+    link: &Link,
+    reader: &mut Reader,
+    dice: &Dice,
+    me: &Myself,
+    wish: Wish<'_>,
+    offers: Vec<(u16, u8, u8)>,
+) -> Result<Met, GreetError> {
     let mut nonce = [0; 32];
     dice.fill(&mut nonce);
     let hello = say(
@@ -66,7 +78,7 @@ pub async fn greet(
             has_key: wish.key.is_some(),
             fenced: wish.fenced,
             nonce,
-            speaks: spoken(),
+            speaks: offers.clone(),
         },
     );
     let (challenge, _) = hear::<Challenge>(reader).await?;
@@ -91,6 +103,13 @@ pub async fn greet(
         // It asks for none: a server without a key listens to its own host alone.
         (None, _) => {}
     }
+    // It chooses among what was offered. A kind that it does not know is missing.
+    let kinds: Vec<_> = (terms.versions.iter())
+        .map(|(kind, version)| (*kind, *version, *version))
+        .collect();
+    if agree(&kinds, &offers).len() != kinds.len() {
+        return Err(LinkError::Handshake("it chose a version that was not offered").into());
+    }
     if wish.cluster.is_some_and(|meant| meant != terms.cluster) {
         return Err(GreetError::Foreign(terms.cluster));
     }
@@ -99,14 +118,17 @@ pub async fn greet(
         .map(|key| key.prove(&proved(CLIENT_PROOF, &hello, &said, bond.as_ref())));
     say(link, &Answer { proof });
     match hear::<Verdict>(reader).await?.0 {
-        Verdict::Welcome => Ok(Met {
-            who: terms.who,
-            role: terms.role,
-            name: terms.name,
-            cluster: terms.cluster,
-            fenced: wish.fenced,
-            versions: terms.versions,
-        }),
+        Verdict::Welcome => {
+            link.agree(terms.versions.clone());
+            Ok(Met {
+                who: terms.who,
+                role: terms.role,
+                name: terms.name,
+                cluster: terms.cluster,
+                fenced: wish.fenced,
+                versions: terms.versions,
+            })
+        }
         Verdict::Refused(refused) => Err(GreetError::Refused {
             why: refused.why,
             for_good: refused.for_good,

@@ -19,12 +19,16 @@ mod greet;
 mod receive;
 mod words;
 
+#[cfg(test)]
+pub(crate) use greet::greet_in;
 pub use greet::{GreetError, Wish, greet};
 pub use receive::{Guest, Porter, Turned, refuse, refuse_manner, welcome};
+#[cfg(test)]
+pub(crate) use words::offered;
 pub use words::{Met, Myself, Role};
 
 use crate::frame::{Flags, Limits, pack};
-use crate::link::{Link, LinkError, Reader};
+use crate::link::{HANDSHAKE_VERSION, Link, LinkError, Reader};
 use bytes::Bytes;
 use gupfs_proto::wire::{Kind, Written};
 use serde::Serialize;
@@ -61,7 +65,10 @@ fn say<T: Serialize>(link: &Link, word: &T) -> Vec<u8> {
 async fn hear<T: DeserializeOwned>(reader: &mut Reader) -> Result<(T, Bytes), LinkError> {
     let frame = reader.next(Limits::OF_STRANGERS).await?;
     let unreadable = || LinkError::Handshake("it is no word of a handshake");
-    if frame.head.kind != Kind::LINK || frame.head.version != 1 || !frame.payload.is_empty() {
+    if frame.head.kind != Kind::LINK
+        || frame.head.version != HANDSHAKE_VERSION
+        || !frame.payload.is_empty()
+    {
         return Err(unreadable());
     }
     match postcard::from_bytes(&frame.body) {

@@ -144,17 +144,6 @@ impl Porter {
             );
             return Err((Turned::Speechless, why));
         }
-        // Messages are packed in our newest version: whoever does not know it would ask again for ever.
-        let lost = spoken().into_iter().find(|(kind, _, newest)| {
-            let is_known = hello.speaks.iter().any(|(known, ..)| known == kind);
-            is_known && !versions.contains(&(*kind, *newest))
-        });
-        if let Some((kind, _, newest)) = lost {
-            let why = format!(
-                "messages of kind {kind} are of version {newest} here, which the other side does not speak: run the same version of gupfs on all hosts"
-            );
-            return Err((Turned::Speechless, why));
-        }
         Ok(())
     }
 }
@@ -169,8 +158,10 @@ pub fn refuse_manner(link: &Link, why: &str) {
     say(link, &Challenge::Refused(refused));
 }
 
-pub fn welcome(link: &Link) {
+/// The last word of the handshake. What follows has the agreed versions.
+pub fn welcome(link: &Link, met: &Met) {
     say(link, &Verdict::Welcome);
+    link.agree(met.versions.clone());
 }
 
 pub fn refuse(link: &Link, why: &str, for_good: bool) {
@@ -214,6 +205,9 @@ mod tests {
         };
         let mut speaks = spoken();
         speaks.push((77, 1, 1));
+        assert_eq!(judge(hello(speaks.clone())), Ok(()));
+        // The former version of a kind whose newest is a superset.
+        speaks[1] = (Kind::META.0, 6, 6);
         assert_eq!(judge(hello(speaks.clone())), Ok(()));
         speaks[1] = (Kind::META.0, 1, 1);
         let why = judge(hello(speaks)).unwrap_err();

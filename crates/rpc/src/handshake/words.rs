@@ -121,6 +121,14 @@ pub(super) fn spoken() -> Vec<(u16, u8, u8)> {
         .collect()
 }
 
+/// What a process offers when it connects: it makes messages of the newest version alone.
+pub(crate) fn offered() -> Vec<(u16, u8, u8)> {
+    let kinds = SPOKEN.iter();
+    kinds
+        .map(|(kind, _, newest)| (kind.0, *newest, *newest))
+        .collect()
+}
+
 /// The newest version of each kind that both speak.
 pub(super) fn agree(theirs: &[(u16, u8, u8)], ours: &[(u16, u8, u8)]) -> Vec<(u16, u8)> {
     let mut agreed = Vec::new();

@@ -134,7 +134,7 @@ async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader)
     if !is_visitor {
         tracing::info!(role = met.role.name(), name = met.name, from, "connected");
     }
-    welcome(&caller.link);
+    welcome(&caller.link, met);
     inner.attend.arrived(caller);
     let why = tokio::select! {
         biased;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::{Flags, HEAD, pack};
-use crate::handshake::{Role, Wish, greet};
+use crate::handshake::{Role, Wish, greet_in, offered};
 use crate::limits::SILENCE;
 use crate::link::{Link, Reader};
 use crate::{Line, LineOptions};
@@ -87,6 +87,10 @@ impl House {
 
     /// Somebody with the key, up to the welcome.
     async fn enter(&mut self) -> (Arc<Link>, Reader) {
+        self.enter_in(offered()).await
+    }
+
+    async fn enter_in(&mut self, offers: Vec<(u16, u8, u8)>) -> (Arc<Link>, Reader) {
         self.made += 1;
         let stream = self.net.connect(AT).await.unwrap();
         let link = Arc::new(Link::new(stream, self.world.clock.clone()));
@@ -98,7 +102,7 @@ impl House {
             fenced: false,
         };
         let dice = &self.world.dice;
-        greet(&link, &mut reader, dice, &me(5), wish).await.unwrap();
+        (greet_in(&link, &mut reader, dice, &me(5), wish, offers).await).unwrap();
         (link, reader)
     }
 
@@ -129,17 +133,10 @@ impl House {
     }
 }
 
-fn send(link: &Link, bytes: Vec<u8>) {
-    link.send(crate::frame::Packed {
-        front: Bytes::from(bytes),
-        payload: Bytes::new(),
-    });
-}
-
 /// A right frame with these bytes of its head changed, and the head's checksum right again.
 fn frame(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let packed = pack(Kind::META, Flags::empty(), 1, question().write()).unwrap();
-    let mut bytes = packed.front.to_vec();
+    let mut bytes = packed.front(Kind::META.newest()).to_vec();
     change(&mut bytes);
     let sum = crc32c::crc32c(&bytes[..28]);
     bytes[28..HEAD].copy_from_slice(&sum.to_le_bytes());
@@ -161,7 +158,7 @@ fn frames_of_another_version_too_long_or_of_no_kind_end_the_connection_with_a_re
         let mut house = House::new().await;
         let longer = |max: u64| (max as u32 + 1).to_le_bytes();
         let (body, payload) = (longer(BODY_MAX.0), longer(PAYLOAD_MAX.0));
-        let newer = format!("version {}, as nobody agreed", Kind::META.version() + 1);
+        let newer = format!("version {}, as nobody agreed", Kind::META.newest() + 1);
         let tried: [(Vec<u8>, &str); 7] = [
             (frame(|it| it[4] += 1), &newer),
             (frame(|it| it[4] = 1), "version 1, as nobody agreed"),
@@ -179,7 +176,7 @@ fn frames_of_another_version_too_long_or_of_no_kind_end_the_connection_with_a_re
         ];
         for (number, (bytes, why)) in tried.into_iter().enumerate() {
             let (link, mut reader) = house.enter().await;
-            send(&link, bytes);
+            link.send_raw(bytes);
             house.sees_the_end_of(&link, &mut reader).await;
             let status = house.server.status();
             let last = status.last_misspoken.unwrap_or_default();
@@ -210,6 +207,29 @@ fn a_body_that_is_no_message_is_refused_and_what_follows_is_answered() {
         let answered = reader.next(limits).await.unwrap();
         let reply = meta::Reply::read(&answered.body, answered.payload).unwrap();
         assert_eq!(reply.result, Ok(meta::Answer::Done));
+    });
+}
+
+#[test]
+fn a_peer_of_a_former_version_is_answered_in_it() {
+    run(async {
+        let mut house = House::new().await;
+        let former = |(kind, oldest, newest): (u16, u8, u8)| match Kind(kind) {
+            Kind::META => (kind, 6, 6),
+            _ => (kind, oldest, newest),
+        };
+        let offers = offered().into_iter().map(former).collect();
+        let (link, mut reader) = house.enter_in(offers).await;
+        link.send(pack(Kind::META, Flags::empty(), 1, question().write()).unwrap());
+        let answered = reader.next(crate::frame::Limits::AMONG_US).await.unwrap();
+        assert_eq!((answered.head.version, answered.head.id), (6, 1));
+        let reply = meta::Reply::read(&answered.body, answered.payload).unwrap();
+        assert_eq!(reply.result, Ok(meta::Answer::Done));
+        // Nor does the peer speak a newer version than it offered.
+        link.send_raw(frame(|_| {}));
+        house.sees_the_end_of(&link, &mut reader).await;
+        let last = house.server.status().last_misspoken.unwrap_or_default();
+        assert!(last.contains("version 7, as nobody agreed"), "{last}");
     });
 }
 
@@ -256,7 +276,7 @@ proptest! {
                     said.extend_from_slice(&bytes);
                 }
             }
-            send(&link, said);
+            link.send_raw(said);
             house.sees_the_end_of(&link, &mut reader).await;
             house.serves_others().await;
         });

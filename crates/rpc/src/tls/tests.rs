@@ -69,8 +69,8 @@ async fn server(net: Net, world: World, tls: Tls) -> Result<(), Turned> {
         key: Some(ClusterKey::new([9; 32])),
     };
     let guest = porter.receive(&link, &mut link.reader(), &world.dice).await;
-    if guest.is_ok() {
-        crate::handshake::welcome(&link);
+    if let Ok(guest) = &guest {
+        crate::handshake::welcome(&link, &guest.met);
     }
     guest.map(drop)
 }
