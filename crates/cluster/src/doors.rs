@@ -1,6 +1,7 @@
 //! What comes in over the net: whose session it is, what root of another host may do, who answers.
 
 use gupfs_mds::Mds;
+use gupfs_proto::limits::{SESSIONS_OF_ALL, SESSIONS_OF_ONE};
 use gupfs_proto::meta::{self, Answer, Op};
 use gupfs_proto::wire::Reply;
 use gupfs_proto::{Caller, Refusal, SessionId, cluster, wire};
@@ -20,6 +21,8 @@ pub struct MetaDoor {
     /// Root of other hosts counts as nobody.
     squash: bool,
     sessions: Mutex<Sessions>,
+    /// Sessions that are being opened, by process.
+    opening: Mutex<BTreeMap<u128, usize>>,
 }
 
 type Sessions = BTreeMap<SessionId, Bound>;
@@ -37,6 +40,7 @@ impl MetaDoor {
             mds,
             squash,
             sessions: Mutex::default(),
+            opening: Mutex::default(),
         })
     }
 
@@ -60,6 +64,30 @@ impl MetaDoor {
         Ok(())
     }
 
+    /// One more session for this process, if it and all together have few enough.
+    ///
+    /// # Errors
+    /// `Overloaded`. A client asks again later.
+    fn may_open(self: &Arc<Self>, from: &From) -> Result<Opening, Refusal> {
+        let who = from.met().who;
+        let mut opening = self.opening.lock();
+        let mut sessions = self.sessions.lock();
+        // Those that ended without a word of theirs.
+        sessions.retain(|session, _| self.mds.has_session(*session));
+        let own = sessions.values().filter(|bound| bound.who == who).count();
+        let own = own + opening.get(&who).copied().unwrap_or(0);
+        let all = sessions.len() + opening.values().sum::<usize>();
+        if own >= SESSIONS_OF_ONE || all >= SESSIONS_OF_ALL {
+            tracing::warn!(from = from.from(), own, all, "a session was refused: there are too many");
+            return Err(Refusal::Overloaded);
+        }
+        *opening.entry(who).or_default() += 1;
+        Ok(Opening {
+            door: self.clone(),
+            who,
+        })
+    }
+
     /// Under the table's lock, so that the way back is always that of the connection in the table.
     fn bind(&self, sessions: &mut Sessions, from: &Arc<From>, session: SessionId) {
         if from.is_gone() {
@@ -67,6 +95,24 @@ impl MetaDoor {
         }
         sessions.insert(session, Bound::of(from));
         self.mds.attach(session, from.peer());
+    }
+}
+
+/// A session that is being opened, as long as this is there: until then it is in no table.
+struct Opening {
+    door: Arc<MetaDoor>,
+    who: u128,
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let mut opening = self.door.opening.lock();
+        if let Some(count) = opening.get_mut(&self.who) {
+            *count -= 1;
+            if *count == 0 {
+                opening.remove(&self.who);
+            }
+        }
     }
 }
 
@@ -84,9 +130,14 @@ impl Host<meta::Request, meta::Reply> for MetaDoor {
         let opens = matches!(question.op, Op::OpenSession { .. });
         let closes = matches!(question.op, Op::CloseSession);
         let session = question.session;
-        if !opens && let Err(refusal) = self.admit(&from, session) {
-            return meta::Reply::refused(refusal);
-        }
+        let admitted = match opens {
+            true => self.may_open(&from).map(Some),
+            false => self.admit(&from, session).map(|()| None),
+        };
+        let _opening = match admitted {
+            Ok(opening) => opening,
+            Err(refusal) => return meta::Reply::refused(refusal),
+        };
         if self.squash && !from.is_local() {
             squash(&mut question);
         }

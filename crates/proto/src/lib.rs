@@ -6,7 +6,8 @@
 //! Enter  at `meta::Request` (names and attributes) and `data::Request` (bytes of objects).
 
 pub mod attr;
-pub mod caller;
+pub mod bounds;
+mod caller;
 pub mod capability;
 pub mod checksum;
 pub mod cluster;

@@ -74,8 +74,26 @@ pub const READDIR_ENTRIES_MAX: usize = 1_024;
 /// Records a chore changes in one batch, so that it never holds up what people wait for.
 pub const CHORE_BATCH: usize = 512;
 
-/// Lanes of a session: changing requests it may have under way at once.
+/// Slots (lanes) of a session: changing requests it may have under way at once. The last answer of each is stored, in every
+/// shard, until the session ends.
 pub const SLOTS: u16 = 64;
+const _: () = assert!(SLOTS as usize <= CHORE_BATCH);
+
+/// Longest name of a session, for people: a host and a mount point. It is stored, and kept in memory.
+pub const SESSION_NAME_MAX: usize = 256;
+
+/// Sessions that one process has at once. It needs one, and while it is ended here and not yet there, another.
+pub const SESSIONS_OF_ONE: usize = 4;
+
+/// Sessions at once, over all clients: four times the connections that a server takes, since a session outlives its
+/// connection by a term. Each has some hundred bytes, and answers of its slots.
+pub const SESSIONS_OF_ALL: usize = 65_536;
+
+/// Supplementary groups of a caller (NGROUPS_MAX of Linux).
+pub const GROUPS_MAX: usize = 65_536;
+
+/// Longest address of a server, "host:port": the name of a host has 253 bytes at most.
+pub const ADDRESS_MAX: usize = 260;
 
 /// Changes in one `Return`.
 pub const KEPT_PART: usize = 1_024;

@@ -5,7 +5,7 @@
 
 use crate::limits::{BODY_MAX, PAYLOAD_MAX};
 use crate::refusal::Refusal;
-use crate::{cluster, data, meta, recall};
+use crate::{bounds, cluster, data, meta, recall};
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -130,12 +130,19 @@ pub fn op_bytes(op: &meta::Op) -> Bytes {
 /// # Errors
 /// When these are not the bytes of an operation.
 pub fn op_of(bytes: &[u8]) -> Result<meta::Op, Unreadable> {
-    read("an operation that is said again", bytes)
+    const WHAT: &str = "an operation that is said again";
+    let op = read(WHAT, bytes)?;
+    bounded(WHAT, bounds::of_op(&op))?;
+    Ok(op)
+}
+
+fn bounded(what: &'static str, is: Result<(), String>) -> Result<(), Unreadable> {
+    is.map_err(|why| Unreadable { what, why })
 }
 
 /// Messages whose whole is their body.
 macro_rules! plain {
-    ($($message:ty: $kind:expr, $what:literal;)*) => {$(
+    ($($message:ty: $kind:expr, $what:literal $(, $bounds:path)?;)*) => {$(
         impl Message for $message {
             const KIND: Kind = $kind;
 
@@ -145,18 +152,20 @@ macro_rules! plain {
 
             fn read(body: &[u8], payload: Bytes) -> Result<Self, Unreadable> {
                 no_payload($what, &payload)?;
-                read($what, body)
+                let message = read($what, body)?;
+                $(bounded($what, $bounds(&message))?;)?
+                Ok(message)
             }
         }
     )*};
 }
 
 plain! {
-    meta::Request: Kind::META, "a metadata request";
+    meta::Request: Kind::META, "a metadata request", bounds::of_meta;
     meta::Reply: Kind::META, "a metadata reply";
     recall::Request: Kind::RECALL, "a recall";
     recall::Reply: Kind::RECALL, "a recall's answer";
-    cluster::Request: Kind::CLUSTER, "a request about the cluster";
+    cluster::Request: Kind::CLUSTER, "a request about the cluster", bounds::of_cluster;
     cluster::Reply: Kind::CLUSTER, "a reply about the cluster";
 }
 

@@ -15,6 +15,7 @@ pub mod limits;
 mod link;
 mod peer;
 mod serve;
+pub mod strangers;
 mod tls;
 
 pub use call::{ConnectError, Line, LineOptions, LineStatus};
@@ -23,6 +24,6 @@ pub use host::{Host, Hosts};
 pub use key::ClusterKey;
 pub use peer::{Peer, Service};
 pub use serve::{
-    Attend, Caller, ConnectionStatus, Server, ServerOptions, ServerStatus, Unattended,
+    Attend, Caller, Capacity, ConnectionStatus, Server, ServerOptions, ServerStatus, Unattended,
 };
 pub use tls::{Tls, TlsError, TlsFault, TlsParts};

@@ -1,7 +1,7 @@
 //! One connection as a sequence of frames: sent from any thread without waiting, read by one task.
 
 use crate::frame::{Frame, FrameError, HEAD, Head, Limits, Packed};
-use crate::limits::{READ_AT_LEAST, READ_LITTLE};
+use crate::limits::{FRAME, READ_AT_LEAST, READ_LITTLE, SILENCE};
 use crate::tls::{Pipe, TlsFault};
 use bytes::{Buf, Bytes, BytesMut};
 use gupfs_proto::wire::Kind;
@@ -23,10 +23,14 @@ pub struct Link {
     drained: Notify,
     closed: AtomicBool,
     ended: Notify,
-    /// Boot time at which the last frame came.
+    /// Boot time at which something came last.
     heard: AtomicU64,
     /// What the handshake agreed; nothing as long as it is not over.
     agreed: OnceLock<Versions>,
+    /// A whole frame came.
+    has_come: AtomicBool,
+    /// Boot time at which the frame began that is being read; 0 between frames.
+    begun: AtomicU64,
 }
 
 /// The version of each kind that both sides speak; kinds that only one knows are missing.
@@ -77,6 +81,8 @@ impl Link {
             closed: AtomicBool::new(false),
             ended: Notify::new(),
             heard,
+            has_come: AtomicBool::new(false),
+            begun: AtomicU64::new(0),
             agreed: OnceLock::new(),
         }
     }
@@ -216,9 +222,27 @@ impl Link {
         }
     }
 
-    /// When the last frame came.
+    /// When something came last.
     pub fn heard(&self) -> BootTime {
         BootTime(self.heard.load(Ordering::Relaxed))
+    }
+
+    /// Whether the other side has said anything: a frame, or with TLS what comes before.
+    pub fn has_come(&self) -> bool {
+        self.has_come.load(Ordering::Relaxed) || self.stream.has_begun()
+    }
+
+    /// Why the other side is given up, if it is: nothing came for too long, or a frame does not come to its end.
+    pub fn overdue(&self) -> Option<&'static str> {
+        let now = self.clock.boot();
+        let begun = self.begun.load(Ordering::Relaxed);
+        if now.since(self.heard()) >= SILENCE {
+            return Some("nothing is heard any more");
+        }
+        if begun != 0 && now.since(BootTime(begun)) >= FRAME {
+            return Some("a message did not come to its end in time");
+        }
+        None
     }
 
     pub fn reader(self: &Arc<Self>) -> Reader {
@@ -255,23 +279,73 @@ impl Reader {
     /// # Errors
     /// When there is none any more, or what came is not a frame.
     pub async fn next(&mut self, limits: Limits) -> Result<Frame, LinkError> {
+        let head = self.head(limits).await?;
+        self.rest(head).await
+    }
+
+    /// What the next frame announces. It stays to be taken: by `rest`, or by `skip`.
+    ///
+    /// # Errors
+    /// As of `next`.
+    pub async fn head(&mut self, limits: Limits) -> Result<Head, LinkError> {
         self.fill(HEAD).await?;
         let mut head = [0; HEAD];
         head.copy_from_slice(&self.buffer[..HEAD]);
-        let head = Head::read(&head, limits)?;
+        Ok(Head::read(&head, limits)?)
+    }
+
+    /// The frame that `head` announced. Room is made for all of it at once, so that its bytes are not copied when more come:
+    /// who may announce so much was asked before, and pages that nothing was written to cost nothing.
+    ///
+    /// # Errors
+    /// As of `next`.
+    pub async fn rest(&mut self, head: Head) -> Result<Frame, LinkError> {
         let (body, payload) = (head.body as usize, head.payload as usize);
-        self.fill(HEAD + body + payload).await?;
+        if self.buffer.len() < HEAD + body + payload {
+            self.begins();
+            self.fill(HEAD + body + payload).await?;
+            self.ends();
+        }
         self.buffer.advance(HEAD);
         let body = self.buffer.split_to(body).freeze();
         head.check_body(&body)?;
         let payload = self.buffer.split_to(payload).freeze();
-        let now = self.link.clock.boot().0;
-        self.link.heard.store(now, Ordering::Relaxed);
+        if !self.link.has_come.load(Ordering::Relaxed) {
+            self.link.has_come.store(true, Ordering::Relaxed);
+        }
         Ok(Frame {
             head,
             body,
             payload,
         })
+    }
+
+    /// Reads past the frame that `head` announced and keeps nothing of it.
+    ///
+    /// # Errors
+    /// As of `next`.
+    pub async fn skip(&mut self, head: Head) -> Result<(), LinkError> {
+        let mut left = HEAD + head.body as usize + head.payload as usize;
+        self.begins();
+        loop {
+            let some = left.min(self.buffer.len());
+            self.buffer.advance(some);
+            left -= some;
+            if left == 0 {
+                self.ends();
+                return Ok(());
+            }
+            self.fill(left.min(READ_AT_LEAST)).await?;
+        }
+    }
+
+    fn begins(&self) {
+        let now = self.link.clock.boot().0.max(1);
+        self.link.begun.store(now, Ordering::Relaxed);
+    }
+
+    fn ends(&self) {
+        self.link.begun.store(0, Ordering::Relaxed);
     }
 
     async fn fill(&mut self, bytes: usize) -> Result<(), LinkError> {
@@ -284,6 +358,8 @@ impl Reader {
             if self.link.stream.read(&mut self.buffer).await? == 0 {
                 return Err(LinkError::Ended);
             }
+            let now = self.link.clock.boot().0;
+            self.link.heard.store(now, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ pub use gupfs_cluster::{
 };
 pub use host::{host_name, host_number, identity};
 pub use key::read_key;
-pub use listen::{LEAST_CLIENTS, Listening, listen, most_clients, open_files};
+pub use listen::{CAPACITY_LEAST, Listening, capacity, listen, open_files};
 pub use tls::{TlsFlags, read_tls};
 pub use visit::visit;
 

@@ -3,6 +3,7 @@
 use crate::cluster::{Identity, MDS_PORT, TlsFlags, identity, read_key, visit, with_port};
 use crate::daemon::block_on;
 use crate::exit::{Exit, Outcome, Trouble};
+use crate::home::make_dir;
 use clap::{Args, Subcommand};
 use gupfs_proto::cluster::{Answer, Request};
 use gupfs_proto::{Incarnation, OstId};
@@ -95,7 +96,7 @@ fn prepare(dir: &Path) -> Outcome<()> {
             .exit(Exit::Unusable)
     };
     if !dir.exists() {
-        return std::fs::create_dir(dir).map_err(|error| failed(&error));
+        return make_dir(dir).map_err(|trouble| trouble.exit(Exit::Unusable));
     }
     let entries = std::fs::read_dir(dir).map_err(|error| failed(&error))?;
     for entry in entries.flatten() {

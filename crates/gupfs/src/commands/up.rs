@@ -5,7 +5,7 @@ use crate::cluster::TlsFlags;
 use crate::config::{Config, LogFormat, Transport};
 use crate::daemon::block_on;
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
-use crate::home::{Entered, Home, Lock, Wish};
+use crate::home::{Entered, Home, Lock, Wish, make_dir};
 use crate::node::{self, Node};
 use crate::{logging, mountpoint};
 use clap::Args;
@@ -177,9 +177,7 @@ pub fn take_home(
 ) -> Outcome<Entered> {
     refuse_on_gupfs(dir)?;
     if !dir.exists() {
-        std::fs::create_dir(dir).map_err(|error| {
-            Trouble::new(format!("cannot make the directory '{}'", dir.display())).because(&error)
-        })?;
+        make_dir(dir)?;
     }
     let home = Home::at(dir)?;
     let lock = Lock::take(&home)?;
@@ -205,9 +203,7 @@ fn enter(dir: &Path, point: &Path, config: &Config, world: &World) -> Outcome<(E
     refuse_on_gupfs(dir)?;
     if !dir.exists() {
         mountpoint::prepare(point, None)?;
-        std::fs::create_dir(dir).map_err(|error| {
-            Trouble::new(format!("cannot make the directory '{}'", dir.display())).because(&error)
-        })?;
+        make_dir(dir)?;
     }
     let home = Home::at(dir)?;
     let lock = Lock::take(&home)?;

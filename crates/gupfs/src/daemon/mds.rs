@@ -57,7 +57,8 @@ pub async fn run(
     let hosts = Hosts::none()
         .with_host(meta.clone())
         .with(cluster_door(&parts));
-    let server = listening.open(&identity, me, cluster, hosts, meta);
+    let capacity = Share::of_this_process(0)?.capacity;
+    let server = listening.open(&identity, me, cluster, hosts, meta, capacity);
     let ready = format!(
         "metadata served at {}, ready in {}; Ctrl-C to stop",
         server.address(),

@@ -87,7 +87,7 @@ async fn start_metrics(
     parts: &Arc<Parts>,
 ) -> Outcome<Option<Task<()>>> {
     Ok(match config.metrics.listen {
-        Some(listen) => Some(metrics::start(listen, &world.tasks, parts.clone()).await?),
+        Some(listen) => Some(metrics::start(listen, world, parts.clone()).await?),
         None => None,
     })
 }

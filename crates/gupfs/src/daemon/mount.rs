@@ -6,7 +6,7 @@ use crate::cluster::{
     Lines, MDS_PORT, Recalled, greet_again, identity, read_key, read_tls, with_port,
 };
 use crate::config::Config;
-use crate::control::{self, make_run_of_mount};
+use crate::control::{self, make_base_of_mounts, make_run_of_mount};
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::metrics::Calls;
 use crate::node::{
@@ -38,6 +38,8 @@ pub struct Settings {
 pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<()> {
     let (mut told, ask_stop) = Told::listen()?;
     let config = &settings.config;
+    // Where it can be asked, before anything is mounted.
+    make_base_of_mounts()?;
     let trial = try_kernel(&config.mount);
     let identity = identity(
         world,

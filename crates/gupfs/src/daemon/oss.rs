@@ -101,7 +101,8 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     let why = match why {
         Some(why) => why,
         None => {
-            let server = listening.open(&identity, me, cluster, hosts, Arc::new(Unattended));
+            let (attend, capacity) = (Arc::new(Unattended), search.share.capacity);
+            let server = listening.open(&identity, me, cluster, hosts, attend, capacity);
             let ready = format!(
                 "{} OSTs served at {}, told to others as {advertised}, ready in {}; Ctrl-C to stop",
                 oss.osts().len(),

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! DIR/gupfs.toml      marker: whose directory this is, format version, features; written last
+//! DIR/gupfs.lock      0600: locked by the process that serves
 //! DIR/gupfs.init      only while being initialised, and after a crash in that time
 //! DIR/cluster.key     32 random bytes, 0600
 //! DIR/mds/            metadata: log and index
@@ -17,7 +18,7 @@ mod enter;
 mod lock;
 mod marker;
 
-pub use enter::{Entered, OSTS_DEFAULT, SPACE_MIN, Wish};
+pub use enter::{Entered, OSTS_DEFAULT, SPACE_MIN, Wish, make_dir};
 pub use lock::Lock;
 pub use marker::{MARKER, Marker, VERSION};
 

@@ -36,7 +36,7 @@ use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
 use crate::metrics::{self, Calls};
 use gupfs_proto::cluster;
-use gupfs_rpc::{Hosts, Role};
+use gupfs_rpc::{Capacity, Hosts, Role};
 use gupfs_world::{BootTime, Task, World};
 use roles::Roles;
 use std::path::PathBuf;
@@ -95,7 +95,8 @@ impl Node {
         parts.lines.extend(roles.lines.clone());
         let parts = Arc::new(parts);
         if let Some(door) = door {
-            door.open(&entered, &settings, &roles, &parts);
+            let share = Share::of_this_process(entered.marker.osts().count())?;
+            door.open(&entered, &settings, &roles, &parts, share.capacity);
         }
         let wish = MountWish {
             source: parts.name.clone(),
@@ -124,7 +125,7 @@ impl Node {
         });
         let control = control::serve(&entered.home.run(), &world.tasks, answers)?;
         let metrics = match settings.config.metrics.listen {
-            Some(listen) => Some(metrics::start(listen, &world.tasks, parts.clone()).await?),
+            Some(listen) => Some(metrics::start(listen, world, parts.clone()).await?),
             None => None,
         };
         let node = Node {
@@ -213,7 +214,14 @@ impl Door {
         }))
     }
 
-    fn open(self, entered: &Entered, settings: &Settings, roles: &Roles, parts: &Arc<Parts>) {
+    fn open(
+        self,
+        entered: &Entered,
+        settings: &Settings,
+        roles: &Roles,
+        parts: &Arc<Parts>,
+        capacity: Capacity,
+    ) {
         let me = self.identity.myself(Role::Mds, &parts.name);
         let squash = settings.config.cluster.root_squash.unwrap_or(true);
         let meta = MetaDoor::new(roles.mds.clone(), squash);
@@ -221,9 +229,10 @@ impl Door {
             .with_host(meta.clone())
             .with_host(gupfs_oss::Door::of(&roles.oss, &self.identity.world.clock))
             .with(cluster_door(parts));
+        let cluster = entered.marker.cluster();
         let server = self
             .listening
-            .open(&self.identity, me, entered.marker.cluster(), hosts, meta);
+            .open(&self.identity, me, cluster, hosts, meta, capacity);
         let _ = parts.server.set(server);
     }
 }

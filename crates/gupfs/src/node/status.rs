@@ -346,9 +346,10 @@ fn line_text(out: &mut String, line: &LineStatus) {
 fn server_text(out: &mut String, server: &ServerStatus) {
     let _ = writeln!(
         out,
-        "listening at {} · {} connections · {} questions under way, {} of payload",
+        "listening at {} · {} connections, {} that proved nothing yet · {} questions under way, {} of messages",
         server.address,
         server.connections.len(),
+        server.strangers,
         show_count(server.questions as u64),
         show_size(server.payload as u64)
     );

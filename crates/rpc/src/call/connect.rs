@@ -82,8 +82,13 @@ struct Connection {
 /// Connects, and shows who we are.
 async fn dial(shared: &Shared) -> Result<Connection, ConnectError> {
     let options = &shared.options;
-    let stream = options.net.connect(&options.to).await;
+    // One that answered and did not become a connection has its turn after the others of the name.
+    let of_no_use = shared.state.lock().tried.take();
+    let stream = (options.net)
+        .connect_after(&options.to, of_no_use.as_deref())
+        .await;
     let stream = stream.map_err(ConnectError::Connect)?;
+    shared.state.lock().tried = Some(stream.peer().to_string());
     let pipe = match &options.tls {
         Some(tls) => Pipe::tls(stream, tls.connect(&options.to)?),
         None => Pipe::Plain(stream),
@@ -160,6 +165,7 @@ fn install(shared: &Arc<Shared>, link: &Arc<Link>, number: u64, met: Met) {
         state.link = Some((link.clone(), number));
         state.met = Some(met);
         state.failure = None;
+        state.tried = None;
         state.since = shared.options.world.clock.boot();
     }
     shared.send_open(link, number);

@@ -76,6 +76,8 @@ pub(crate) struct State {
     /// Why the last attempt failed; None while connected.
     pub failure: Option<Arc<ConnectError>>,
     pub since: BootTime,
+    /// The address that was connected to last, as long as nobody there has welcomed us.
+    pub tried: Option<String>,
     pub closed: bool,
 }
 
@@ -109,6 +111,7 @@ impl Line {
                 met: None,
                 failure: None,
                 since,
+                tried: None,
                 closed: false,
             }),
             changed: Notify::new(),

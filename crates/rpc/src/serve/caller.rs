@@ -1,6 +1,6 @@
 //! Somebody who is connected, and the way to ask him something back.
 
-use super::admit::Load;
+use super::admit::Loads;
 use super::{ConnectionStatus, age};
 use crate::call::{Outcome, Table};
 use crate::frame::{Flags, pack};
@@ -17,19 +17,19 @@ pub struct Caller {
     number: u64,
     since: BootTime,
     pub(super) link: Arc<Link>,
-    pub(super) load: Arc<Load>,
+    pub(super) loads: Loads,
     /// What we asked him.
     pub(super) asked: Table,
 }
 
 impl Caller {
-    pub(super) fn new(guest: Guest, since: BootTime, link: Arc<Link>, load: Arc<Load>) -> Caller {
+    pub(super) fn new(guest: Guest, since: BootTime, link: Arc<Link>, loads: Loads) -> Caller {
         Caller {
             met: guest.met,
             number: guest.number,
             since,
             link,
-            load,
+            loads,
             asked: Table::default(),
         }
     }
@@ -41,6 +41,10 @@ impl Caller {
     /// Of this connection, among those of the same process.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    pub(super) fn since(&self) -> BootTime {
+        self.since
     }
 
     /// "host:port" of his end.
@@ -75,7 +79,7 @@ impl Caller {
             name: self.met.name.clone(),
             from: self.from().to_string(),
             number: self.number,
-            questions: self.load.questions(),
+            questions: self.loads.one.questions(),
             for_ms: age(now, self.since),
             silent_ms: age(now, self.link.heard()),
         }

@@ -74,7 +74,7 @@ impl House {
             tls: None,
             hosts: Hosts::none().with(Arc::new(Answering)),
             attend: Arc::new(Unattended),
-            most_clients: 64,
+            capacity: Capacity::of_clients(1_000),
         };
         let listener = net.host("server").listen(AT).await.unwrap();
         House {
@@ -87,10 +87,18 @@ impl House {
 
     /// Somebody with the key, up to the welcome.
     async fn enter(&mut self) -> (Arc<Link>, Reader) {
-        self.enter_in(offered()).await
+        self.enter_as(5).await
     }
 
-    async fn enter_in(&mut self, offers: Vec<(u16, u8, u8)>) -> (Arc<Link>, Reader) {
+    async fn enter_as(&mut self, who: u128) -> (Arc<Link>, Reader) {
+        self.enter_in(who, offered()).await
+    }
+
+    async fn enter_in(
+        &mut self,
+        who: u128,
+        offers: Vec<(u16, u8, u8)>,
+    ) -> (Arc<Link>, Reader) {
         self.made += 1;
         let stream = self.net.connect(AT).await.unwrap();
         let link = Arc::new(Link::new(stream, self.world.clock.clone()));
@@ -102,7 +110,7 @@ impl House {
             fenced: false,
         };
         let dice = &self.world.dice;
-        (greet_in(&link, &mut reader, dice, &me(5), wish, offers).await).unwrap();
+        (greet_in(&link, &mut reader, dice, &me(who), wish, offers).await).unwrap();
         (link, reader)
     }
 
@@ -219,7 +227,7 @@ fn a_peer_of_a_former_version_is_answered_in_it() {
             _ => (kind, oldest, newest),
         };
         let offers = offered().into_iter().map(former).collect();
-        let (link, mut reader) = house.enter_in(offers).await;
+        let (link, mut reader) = house.enter_in(5, offers).await;
         link.send(pack(Kind::META, Flags::empty(), 1, question().write()).unwrap());
         let answered = reader.next(crate::frame::Limits::AMONG_US).await.unwrap();
         assert_eq!((answered.head.version, answered.head.id), (6, 1));
@@ -230,6 +238,78 @@ fn a_peer_of_a_former_version_is_answered_in_it() {
         house.sees_the_end_of(&link, &mut reader).await;
         let last = house.server.status().last_misspoken.unwrap_or_default();
         assert!(last.contains("version 7, as nobody agreed"), "{last}");
+    });
+}
+
+/// A frame of the greatest length without its end.
+fn unfinished() -> Vec<u8> {
+    let payload = PAYLOAD_MAX.0 as u32;
+    let mut bytes = frame(|it| {
+        it[20..24].copy_from_slice(&payload.to_le_bytes());
+    });
+    bytes.resize(bytes.len() + 1_000, 0);
+    bytes
+}
+
+#[test]
+fn bytes_count_when_they_are_announced_and_a_frame_without_an_end_is_given_up() {
+    run(async {
+        let mut house = House::new().await;
+        let mut links = Vec::new();
+        let announced = unfinished().len() - 1_000 - HEAD + PAYLOAD_MAX.0 as usize;
+        // More than one host may announce: whose frames have no room keeps its connection, and holds nothing.
+        let most = crate::limits::PAYLOAD_OF_HOST / announced;
+        for who in 0..most as u128 + 10 {
+            let (link, reader) = house.enter_as(100 + who).await;
+            link.send_raw(unfinished());
+            links.push((link, reader));
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(house.server.status().payload, most * announced);
+        house.serves_others().await;
+        // Signs of life do not keep such a connection: between the bytes of a frame there are none.
+        let more = async {
+            loop {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                links.iter().for_each(|(link, _)| link.send_raw(vec![0; 10]));
+            }
+        };
+        let patience = crate::limits::FRAME + SILENCE;
+        let _ = tokio::time::timeout(patience, more).await;
+        let status = house.server.status();
+        assert_eq!((status.payload, status.connections.len()), (0, 0));
+    });
+}
+
+#[test]
+fn what_there_is_no_room_for_is_read_past_and_answered_busy() {
+    run(async {
+        let mut house = House::new().await;
+        let whole = |length: usize| {
+            let message = Written {
+                body: vec![0xff; length],
+                payload: Bytes::from(vec![7; PAYLOAD_MAX.0 as usize]),
+            };
+            pack(Kind::META, Flags::empty(), 9, message).unwrap()
+        };
+        let mut links = Vec::new();
+        let most = crate::limits::PAYLOAD_OF_HOST / PAYLOAD_MAX.0 as usize;
+        for who in 0..most as u128 {
+            let (link, reader) = house.enter_as(100 + who).await;
+            link.send_raw(unfinished());
+            links.push((link, reader));
+        }
+        let (link, mut reader) = house.enter_as(99).await;
+        link.send(whole(100));
+        let flushing = link.clone();
+        let flushing = tokio::spawn(async move { flushing.flush().await });
+        let limits = crate::frame::Limits::AMONG_US;
+        let busy = reader.next(limits).await.unwrap();
+        assert_eq!((busy.head.flags, busy.head.id), (Flags::ANSWER | Flags::BUSY, 9));
+        link.send(pack(Kind::META, Flags::empty(), 10, question().write()).unwrap());
+        let answered = reader.next(limits).await.unwrap();
+        assert_eq!((answered.head.flags, answered.head.id), (Flags::ANSWER, 10));
+        flushing.abort();
     });
 }
 

@@ -103,7 +103,7 @@ pub async fn server(
             tls: None,
             hosts: Hosts::none().with_host(counting.clone()),
             attend: Arc::new(Unattended),
-            most_clients: MOST_CLIENTS,
+            capacity: Capacity::of_clients(MOST_CLIENTS),
         },
     )
 }

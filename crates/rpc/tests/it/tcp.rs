@@ -59,7 +59,7 @@ async fn large_payloads_arrive_whole() {
             tls: None,
             hosts: Hosts::none().with(Arc::new(Echo)),
             attend: Arc::new(Unattended),
-            most_clients: 64,
+            capacity: Capacity::of_clients(64),
         },
     );
     let mut options = line_options(&Net::real(), &World::real(), 70, key(9));

@@ -79,7 +79,7 @@ async fn echoing(net: &Net, tls: Option<Tls>) -> Server {
             tls,
             hosts: Hosts::none().with(Arc::new(Echo)),
             attend: Arc::new(Unattended),
-            most_clients: 64,
+            capacity: Capacity::of_clients(64),
         },
     )
 }

@@ -6,7 +6,7 @@ use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_cluster::{ClusterDoor, Lines, MetaDoor};
 use gupfs_mds::{Mds, Options};
 use gupfs_proto::{Incarnation, Refusal, VirtualShards};
-use gupfs_rpc::{Hosts, Role, Server, ServerOptions};
+use gupfs_rpc::{Capacity, Hosts, Role, Server, ServerOptions};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
 use gupfs_world::fake::{FakeDice, FakeNet, FakeWorld};
@@ -102,7 +102,7 @@ impl Metadata {
             key: identity.key.clone(),
             hosts: Hosts::none().with_host(watched).with(about),
             attend: door,
-            most_clients: 64,
+            capacity: Capacity::of_clients(64),
         };
         Ok((mds, Server::start(listener, options)))
     }

@@ -6,7 +6,7 @@ use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_cluster::{Announced, announce};
 use gupfs_oss::{Oss, Target};
 use gupfs_proto::{Incarnation, OstId};
-use gupfs_rpc::{Hosts, Line, LineOptions, Role, Server, ServerOptions, Unattended};
+use gupfs_rpc::{Capacity, Hosts, Line, LineOptions, Role, Server, ServerOptions, Unattended};
 use gupfs_store::object::{Engine, Objects, OpenFiles, Whose};
 use gupfs_world::fake::{FakeDice, FakeDisk, FakeNet, FakeWorld};
 use parking_lot::Mutex;
@@ -113,7 +113,7 @@ impl ObjectHost {
             key: identity.key.clone(),
             hosts: Hosts::none().with(Arc::new(watched)),
             attend: Arc::new(Unattended),
-            most_clients: 64,
+            capacity: Capacity::of_clients(64),
         };
         // Before the metadata server has heard of these targets nobody knows whether they are who they were.
         world.tasks.spawn("serve", async move {
