@@ -78,7 +78,12 @@ impl MetaDoor {
         let own = own + opening.get(&who).copied().unwrap_or(0);
         let all = sessions.len() + opening.values().sum::<usize>();
         if own >= SESSIONS_OF_ONE || all >= SESSIONS_OF_ALL {
-            tracing::warn!(from = from.from(), own, all, "a session was refused: there are too many");
+            tracing::warn!(
+                from = from.from(),
+                own,
+                all,
+                "a session was refused: there are too many"
+            );
             return Err(Refusal::Overloaded);
         }
         *opening.entry(who).or_default() += 1;

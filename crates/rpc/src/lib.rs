@@ -8,6 +8,8 @@
 
 mod call;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod handshake;
 mod host;
 mod key;

@@ -134,7 +134,7 @@ impl Link {
     }
 
     /// Whatever these bytes are.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub fn send_raw(&self, bytes: Vec<u8>) {
         self.send_parts([bytes.into(), Bytes::new()]);
     }

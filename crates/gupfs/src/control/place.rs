@@ -132,7 +132,6 @@ impl Place {
             .because(&error)),
         }
     }
-
 }
 
 fn exchange(run: &Path, ask: &Ask) -> std::io::Result<Reply> {

@@ -3,8 +3,8 @@
 //! Order of an initialisation: `gupfs.init` · directories and key · stores (by the caller) · `gupfs.toml` · `gupfs.init`
 //! away. Nothing is served before `gupfs.toml` is there, so whatever lies beside a lone `gupfs.init` holds no data.
 
-use super::marker::{self, BEGUN, Marker};
 use super::lock::LOCK;
+use super::marker::{self, BEGUN, Marker};
 use super::{Home, Lock, MARKER, cannot, ost_of_name};
 use crate::amount::show_size;
 use crate::exit::{Exit, Outcome, Trouble};

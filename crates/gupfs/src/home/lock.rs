@@ -4,8 +4,8 @@
 //! that file locked the directory itself. Its lock is taken too, to keep them out; that another has it is no reason to stop
 //! unless that is such a program (docs/decisions, "A lock that only its owner can take").
 
-use super::marker::BEGUN;
 use super::enter::names;
+use super::marker::BEGUN;
 use super::{Home, cannot, ost_of_name};
 use crate::exit::{Outcome, Trouble};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -79,7 +79,8 @@ fn open_file(home: &Home, make: bool) -> Outcome<Option<OwnedFd>> {
         Err(Errno::NOENT | Errno::ROFS) => return Ok(None),
         Err(errno) => return Err(cannot("open the lock", &path, &errno.into())),
     };
-    let found = rustix::fs::fstat(&file).map_err(|errno| cannot("look at", &path, &errno.into()))?;
+    let found =
+        rustix::fs::fstat(&file).map_err(|errno| cannot("look at", &path, &errno.into()))?;
     let owners = [
         rustix::process::geteuid().as_raw(),
         std::fs::metadata(home.root()).map_or(u32::MAX, |root| root.uid()),
@@ -147,10 +148,11 @@ fn former_program(home: &Home) -> Option<u32> {
         // It is alive, and another's: nobody else could have left its pid.
         Err(_) => return Some(pid),
     };
+    let root = std::fs::metadata(home.root()).ok()?;
     let has_it = descriptors
         .filter_map(Result::ok)
-        .filter_map(|fd| std::fs::read_link(fd.path()).ok())
-        .any(|target| target == home.root());
+        .filter_map(|fd| std::fs::metadata(fd.path()).ok())
+        .any(|open| (open.dev(), open.ino()) == (root.dev(), root.ino()));
     has_it.then_some(pid)
 }
 
@@ -225,7 +227,10 @@ mod tests {
         .unwrap();
         std::fs::write(home.pid(), format!("{}\n", former.id())).unwrap();
         let refused = Lock::take(&home).unwrap_err().to_string();
-        assert!(refused.contains(&format!("process {}", former.id())), "{refused}");
+        assert!(
+            refused.contains(&format!("process {}", former.id())),
+            "{refused}"
+        );
         assert!(Lock::is_taken(&home).unwrap());
         drop(former.stdin.take());
         former.wait().unwrap();

@@ -148,9 +148,10 @@ mod tests {
         let world = World::real();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let serving = world
-            .tasks
-            .spawn("metrics", accept(listener, world.clone(), Arc::new(Numbers)));
+        let serving = world.tasks.spawn(
+            "metrics",
+            accept(listener, world.clone(), Arc::new(Numbers)),
+        );
         let mut idle = Vec::new();
         for _ in 0..5 * CONNECTIONS {
             idle.push(TcpStream::connect(at).await.unwrap());

@@ -4,8 +4,8 @@ use crate::cluster::{CAPACITY_LEAST, capacity, open_files};
 use crate::exit::{Outcome, Trouble};
 use crate::{control, metrics};
 use gupfs_door::over_io_uring;
-use gupfs_store::index::{FILES_BESIDE, FILES_LEAST, FILES_MOST};
 use gupfs_rpc::Capacity;
+use gupfs_store::index::{FILES_BESIDE, FILES_LEAST, FILES_MOST};
 use gupfs_store::object::OpenFiles;
 
 /// What is open besides: FUSE, connections to other servers, log segments and locks; and what calls under way open for a
@@ -16,9 +16,7 @@ const _: () = assert!(OF_RINGS <= OTHERS / 2);
 
 /// Whoever connects has a share of its own, so that nobody who reaches this host by its network can take what the stores need.
 /// A connection that is ended holds its descriptor until its task has run: as many strangers may be on their way out.
-const OF_PEERS: usize = peers(CAPACITY_LEAST)
-    + 2 * metrics::CONNECTIONS
-    + control::CONNECTIONS;
+const OF_PEERS: usize = peers(CAPACITY_LEAST) + 2 * metrics::CONNECTIONS + control::CONNECTIONS;
 
 /// Log segments, superblock and lock of one target.
 const OF_A_TARGET: usize = 16;

@@ -106,3 +106,56 @@ fn a_store_has_one_metadata_server() {
     assert!(said(&town, &output).contains("is in use by process"));
     town.stop();
 }
+
+/// Every file and directory of a store, with its mode.
+fn modes(dir: &Path) -> Vec<(PathBuf, u32)> {
+    let mut all = vec![(dir.to_path_buf(), mode(dir))];
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => all.extend(modes(&path)),
+            false => all.push((path.clone(), mode(&path))),
+        }
+    }
+    all
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn a_store_is_for_its_owner_alone_whatever_the_umask() {
+    for umask in ["0", "077"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        let by = ["sh", "-c", &format!("umask {umask}; exec \"$0\" \"$@\"")];
+        let by: Vec<String> = by.iter().map(ToString::to_string).collect();
+        let start = || {
+            let args = ["mds", &text(&store), "--listen", "127.0.0.1:0"];
+            Daemon::try_start_after(by.clone(), &args).unwrap()
+        };
+        let mut mds = start();
+        assert_eq!(mode(&store), 0o700);
+        // Nobody else gets below that directory; what decides who serves, and the key, are closed by themselves.
+        for name in ["gupfs.lock", "cluster.key"] {
+            assert_eq!(mode(&store.join(name)), 0o600, "{name} with umask {umask}");
+        }
+        for (path, mode) in modes(&store).iter().filter(|(path, _)| path.is_dir()) {
+            let at = path.display();
+            assert_eq!(mode & 0o077, 0, "{at}: {mode:o} with umask {umask}");
+        }
+        assert_eq!(mds.stop(), 0);
+        // A store from before: of a directory that everybody may read, and lock.
+        fs::set_permissions(&store, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::remove_file(store.join("gupfs.lock")).unwrap();
+        let neighbour = fs::File::open(&store).unwrap();
+        rustix::fs::flock(&neighbour, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let mut again = start();
+        let second = Daemon::try_start(&["mds", &text(&store), "--listen", "127.0.0.1:0"]);
+        let why = second.err().unwrap();
+        assert!(why.contains("is in use by process"), "{why}");
+        assert_eq!(again.stop(), 0);
+        assert_eq!(mode(&store), 0o755);
+    }
+}

@@ -27,7 +27,8 @@ impl Daemon {
         started.unwrap_or_else(|said| panic!("gupfs {}: {said}", args[0]))
     }
 
-    fn try_start_after(before: Vec<String>, args: &[&str]) -> Result<Daemon, String> {
+    /// By a command before `gupfs`, which runs its arguments.
+    pub fn try_start_after(before: Vec<String>, args: &[&str]) -> Result<Daemon, String> {
         let (child, ready) = spawn(&before, args)?;
         Ok(Daemon {
             before,

@@ -23,7 +23,7 @@ mod words;
 pub(crate) use greet::greet_in;
 pub use greet::{GreetError, Wish, greet};
 pub use receive::{Guest, Porter, Turned, refuse, refuse_manner, welcome};
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use words::offered;
 pub use words::{Met, Myself, Role};
 

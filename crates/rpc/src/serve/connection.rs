@@ -41,7 +41,10 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: Place) {
         Ok(guest) => guest,
         Err(turned) => {
             if place.is_lost() {
-                inner.turn_away(&from, &"others that had proved nothing either needed its place");
+                inner.turn_away(
+                    &from,
+                    &"others that had proved nothing either needed its place",
+                );
                 return;
             }
             // Somebody who connects and leaves (a port scan, a health check) is no trouble.
@@ -191,20 +194,21 @@ async fn read(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> 
 }
 
 /// Takes one frame, or reads past it if there is no room for it now.
-async fn one(
-    inner: &Arc<Inner>,
-    caller: &Arc<Caller>,
-    reader: &mut Reader,
-) -> Result<(), End> {
+async fn one(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> Result<(), End> {
     let head = reader.head(Limits::AMONG_US).await?;
     let is_question = head.kind != Kind::LINK && !head.is_answer();
     let host = match is_question {
         true => Some(host_of(inner, caller, &head)?),
         false => None,
     };
-    let Some(announced) = caller.loads.announce(head.body as usize + head.payload as usize) else {
+    let Some(announced) = caller
+        .loads
+        .announce(head.body as usize + head.payload as usize)
+    else {
         if !is_question {
-            return Err(End::Left("its answers are more than there is room for".into()));
+            return Err(End::Left(
+                "its answers are more than there is room for".into(),
+            ));
         }
         reader.skip(head).await?;
         be_busy(caller, &head);

@@ -94,11 +94,7 @@ impl House {
         self.enter_in(who, offered()).await
     }
 
-    async fn enter_in(
-        &mut self,
-        who: u128,
-        offers: Vec<(u16, u8, u8)>,
-    ) -> (Arc<Link>, Reader) {
+    async fn enter_in(&mut self, who: u128, offers: Vec<(u16, u8, u8)>) -> (Arc<Link>, Reader) {
         self.made += 1;
         let stream = self.net.connect(AT).await.unwrap();
         let link = Arc::new(Link::new(stream, self.world.clock.clone()));
@@ -271,7 +267,9 @@ fn bytes_count_when_they_are_announced_and_a_frame_without_an_end_is_given_up() 
         let more = async {
             loop {
                 tokio::time::sleep(Duration::from_secs(2)).await;
-                links.iter().for_each(|(link, _)| link.send_raw(vec![0; 10]));
+                links
+                    .iter()
+                    .for_each(|(link, _)| link.send_raw(vec![0; 10]));
             }
         };
         let patience = crate::limits::FRAME + SILENCE;
@@ -305,7 +303,10 @@ fn what_there_is_no_room_for_is_read_past_and_answered_busy() {
         let flushing = tokio::spawn(async move { flushing.flush().await });
         let limits = crate::frame::Limits::AMONG_US;
         let busy = reader.next(limits).await.unwrap();
-        assert_eq!((busy.head.flags, busy.head.id), (Flags::ANSWER | Flags::BUSY, 9));
+        assert_eq!(
+            (busy.head.flags, busy.head.id),
+            (Flags::ANSWER | Flags::BUSY, 9)
+        );
         link.send(pack(Kind::META, Flags::empty(), 10, question().write()).unwrap());
         let answered = reader.next(limits).await.unwrap();
         assert_eq!((answered.head.flags, answered.head.id), (Flags::ANSWER, 10));

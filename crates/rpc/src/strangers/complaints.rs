@@ -53,7 +53,10 @@ mod tests {
         let begun = BootTime(5);
         assert_eq!(complaints.about(&host(1), begun), Some(0));
         for _ in 0..400 {
-            assert_eq!(complaints.about(&host(1), begun + Duration::from_secs(59)), None);
+            assert_eq!(
+                complaints.about(&host(1), begun + Duration::from_secs(59)),
+                None
+            );
         }
         assert_eq!(complaints.about(&host(2), begun), Some(0));
         let later = begun + COMPLAIN_EVERY;

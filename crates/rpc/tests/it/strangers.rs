@@ -142,7 +142,10 @@ async fn strangers_that_say_nothing_keep_nobody_out() {
     line("b", 21, Role::Client).ready(soon).await.unwrap();
     line("a", 22, Role::Visitor).ready(soon).await.unwrap();
     // Even from where the strangers are.
-    line("stranger", 23, Role::Client).ready(soon).await.unwrap();
+    line("stranger", 23, Role::Client)
+        .ready(soon)
+        .await
+        .unwrap();
     assert!(server.status().turned_away > 0);
     strangers.into_iter().for_each(|stranger| stranger.abort());
 }

@@ -137,9 +137,15 @@ mod tests {
         };
         let (a, b) = (closed().await, closed().await);
         let error = first_of(vec![a, b]).await.unwrap_err().to_string();
-        assert!(error.contains(&a.to_string()) && error.contains(&b.to_string()), "{error}");
+        assert!(
+            error.contains(&a.to_string()) && error.contains(&b.to_string()),
+            "{error}"
+        );
         let error = first_of(vec![a]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
-        assert_eq!(first_of(Vec::new()).await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(
+            first_of(Vec::new()).await.unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
     }
 }
