@@ -54,20 +54,25 @@ pub(crate) trait Erased: Send + Sync {
     fn refuse(&self, why: Refusal) -> Written;
 }
 
-fn unread<A: Reply>(error: &Unreadable) -> Written {
-    tracing::warn!(%error, "a question that cannot be read");
+/// The log has a line for the first of a connection, the second, the fourth and so on: whoever sends them does not fill it.
+fn unread<A: Reply>(from: Option<&Caller>, error: &Unreadable) -> Written {
+    let count = from.map_or(1, Caller::sent_unreadable);
+    if count.is_power_of_two() {
+        let from = from.map_or("the server", Caller::from);
+        tracing::warn!(from, count, %error, "a question that cannot be read");
+    }
     A::refused(Refusal::Malformed(error.to_string())).write()
 }
 
 struct OfService<S, Q, A>(Arc<S>, PhantomData<fn(Q) -> A>);
 
 impl<S: Service<Q, A>, Q: Message, A: Reply> Erased for OfService<S, Q, A> {
-    fn answer(&self, _: Option<Arc<Caller>>, body: Bytes, payload: Bytes) -> Answered {
+    fn answer(&self, from: Option<Arc<Caller>>, body: Bytes, payload: Bytes) -> Answered {
         let service = self.0.clone();
         Box::pin(async move {
             match Q::read(&body, payload) {
                 Ok(question) => service.answer(question).await.write(),
-                Err(error) => unread::<A>(&error),
+                Err(error) => unread::<A>(from.as_deref(), &error),
             }
         })
     }
@@ -85,7 +90,7 @@ impl<H: Host<Q, A>, Q: Message, A: Reply> Erased for OfHost<H, Q, A> {
         Box::pin(async move {
             let question = match Q::read(&body, payload) {
                 Ok(question) => question,
-                Err(error) => return unread::<A>(&error),
+                Err(error) => return unread::<A>(from.as_deref(), &error),
             };
             let Some(from) = from else {
                 let why = Refusal::Malformed("asked the wrong way round".into());

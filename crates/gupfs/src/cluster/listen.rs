@@ -15,7 +15,7 @@ pub fn capacity(open_files: usize) -> Capacity {
     Capacity {
         clients: (open_files / 8).clamp(least.clients, MOST_CLIENTS),
         others: (open_files / 32).clamp(least.others, 1_024),
-        strangers: (open_files / 32).clamp(least.strangers, 256),
+        strangers: (open_files / 40).clamp(least.strangers, 256),
     }
 }
 

@@ -19,7 +19,7 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// Connections at once; others wait in the kernel until one is closed. Only the owner of the directory gets this far, and a
 /// loop of commands of his must not take the descriptors that the process needs.
-pub const CONNECTIONS: usize = 16;
+pub const CONNECTIONS: usize = 8;
 
 /// What answers.
 pub trait Answerer: Send + Sync + 'static {

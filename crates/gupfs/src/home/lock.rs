@@ -5,7 +5,7 @@
 //! unless that is such a program (docs/decisions, "A lock that only its owner can take").
 
 use super::enter::names;
-use super::marker::BEGUN;
+use super::marker::{self, BEGUN};
 use super::{Home, cannot, ost_of_name};
 use crate::exit::{Outcome, Trouble};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -22,17 +22,34 @@ pub struct Lock {
     _file: Option<OwnedFd>,
     /// None while a local user who serves nothing holds it.
     _dir: Option<OwnedFd>,
+    /// The directory, if the file was not there before.
+    made_in: Option<Home>,
+}
+
+impl Drop for Lock {
+    /// A directory that did not become a store is left as it was.
+    fn drop(&mut self) {
+        if let Some(home) = &self.made_in
+            && !home.marker().exists()
+            && !home.root().join(BEGUN).exists()
+        {
+            let _ = std::fs::remove_file(home.root().join(LOCK));
+        }
+    }
 }
 
 impl Lock {
     pub fn take(home: &Home) -> Outcome<Lock> {
-        let file = match open_file(home, may_become_ours(home)?)? {
-            None => None,
-            Some(file) => match is_locked(&file, home)? {
-                true => Some(file),
-                false => return Err(in_use(home, holder(home))),
-            },
-        };
+        let (mut file, mut made_in) = (open_file(home, false)?, None);
+        if file.is_none() && may_become_ours(home)? {
+            file = open_file(home, true)?;
+            made_in = file.as_ref().map(|_| home.clone());
+        }
+        if let Some(file) = &file
+            && !is_locked(file, home)?
+        {
+            return Err(in_use(home, holder(home)));
+        }
         let dir = open_dir(home)?;
         let dir = match (is_locked(&dir, home)?, &file) {
             (true, _) => Some(dir),
@@ -51,6 +68,7 @@ impl Lock {
         Ok(Lock {
             _file: file,
             _dir: dir,
+            made_in,
         })
     }
 
@@ -113,8 +131,11 @@ fn is_locked(fd: &OwnedFd, home: &Home) -> Outcome<bool> {
 
 /// A store, an initialisation that broke off, or what one may be made of: nothing is written into any other directory.
 fn may_become_ours(home: &Home) -> Outcome<bool> {
-    if home.marker().exists() || home.root().join(BEGUN).exists() {
-        return Ok(true);
+    match (marker::read(home), marker::read_begun(home)) {
+        // Newer than we are, or damaged: it is refused, and untouched.
+        (Err(_), _) | (_, Err(_)) => return Ok(false),
+        (Ok(Some(_)), _) | (_, Ok(Some(_))) => return Ok(true),
+        (Ok(None), Ok(None)) => {}
     }
     let names = names(home.root())?;
     Ok(names.iter().all(|name| {
@@ -168,15 +189,17 @@ pub fn holder(home: &Home) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::MARKER;
+    use crate::home::{MARKER, Marker};
+    use gupfs_proto::{ClusterId, Incarnation, VirtualShards};
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
     fn store() -> (tempfile::TempDir, Home) {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join(MARKER), "").unwrap();
         std::fs::create_dir(dir.path().join("run")).unwrap();
         let home = Home::at(dir.path()).unwrap();
+        let marker = Marker::new(ClusterId(1), Incarnation(2), VirtualShards(64), Vec::new());
+        marker::write(&home, &marker).unwrap();
         (dir, home)
     }
 
@@ -258,5 +281,17 @@ mod tests {
         let _lock = Lock::take(&home).unwrap();
         assert!(Lock::take(&home).is_err());
         assert_eq!(names(home.root()).unwrap(), ["thesis.tex"]);
+        // Nor into a store of a later version; and an empty directory is empty again when nothing became of it.
+        let (_dir, newer) = store();
+        std::fs::write(newer.marker(), "format = \"gupfs store\"\nversion = 99\n").unwrap();
+        drop(Lock::take(&newer).unwrap());
+        assert_eq!(names(newer.root()).unwrap(), [MARKER, "run"]);
+        let empty = tempfile::tempdir().unwrap();
+        let home = Home::at(empty.path()).unwrap();
+        let lock = Lock::take(&home).unwrap();
+        assert_eq!(names(home.root()).unwrap(), [LOCK]);
+        assert!(Lock::take(&home).is_err());
+        drop(lock);
+        assert_eq!(names(home.root()).unwrap(), [""; 0]);
     }
 }

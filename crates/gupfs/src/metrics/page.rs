@@ -5,7 +5,7 @@
 
 use super::Text;
 use crate::exit::{OrTrouble, Outcome};
-use gupfs_rpc::strangers::{Bounds, Origin, Place, Strangers};
+use gupfs_rpc::strangers::{Bounds, Origin, Strangers};
 use gupfs_world::{Task, World};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 /// Connections at once: a few Prometheus servers and people ask now and then. Those on their way out come beside them.
-pub const CONNECTIONS: usize = 16;
+pub const CONNECTIONS: usize = 12;
 
 /// How long the head of a question may take.
 const HEAD: Duration = Duration::from_secs(2);
@@ -77,7 +77,7 @@ async fn accept<S: Source>(listener: TcpListener, world: World, source: Arc<S>) 
                         () = converse(stream, source) => {}
                     }
                     // The connection is closed before its place is another's.
-                    drop::<Place>(place);
+                    drop(place);
                 });
             }
             Err(error) => {

@@ -15,8 +15,8 @@ const OF_RINGS: usize = 32;
 const _: () = assert!(OF_RINGS <= OTHERS / 2);
 
 /// Whoever connects has a share of its own, so that nobody who reaches this host by its network can take what the stores need.
-/// A connection that is ended holds its descriptor until its task has run: as many strangers may be on their way out.
-const OF_PEERS: usize = peers(CAPACITY_LEAST) + 2 * metrics::CONNECTIONS + control::CONNECTIONS;
+const OF_PEERS: usize =
+    CAPACITY_LEAST.descriptors() + 2 * metrics::CONNECTIONS + control::CONNECTIONS;
 
 /// Log segments, superblock and lock of one target.
 const OF_A_TARGET: usize = 16;
@@ -57,7 +57,7 @@ impl Share {
         let indexes = targets + 1;
         let free = limit - Share::fixed(targets);
         let capacity = Share::capacity(limit, targets);
-        let free = free - (peers(capacity) - peers(CAPACITY_LEAST));
+        let free = free - (capacity.descriptors() - CAPACITY_LEAST.descriptors());
         // Objects first: there are many of them, and tables are large.
         let beside_objects = free - targets * OpenFiles::LEAST.objects;
         let index = (free / 4).min(beside_objects) / indexes;
@@ -79,7 +79,7 @@ impl Share {
     fn capacity(limit: usize, targets: usize) -> Capacity {
         let spare = limit - Share::needed(targets);
         let (least, mut much) = (CAPACITY_LEAST, capacity(limit));
-        let more = peers(much) - peers(least);
+        let more = much.descriptors() - least.descriptors();
         if more > spare {
             // All shrink alike.
             let part = |most: usize, least: usize| least + (most - least) * spare / more;
@@ -102,11 +102,6 @@ impl Share {
     }
 }
 
-/// Descriptors that connections may hold, with strangers that are on their way out.
-const fn peers(capacity: Capacity) -> usize {
-    capacity.sum() + capacity.strangers
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,7 +115,7 @@ mod tests {
                     continue;
                 };
                 let used = Share::fixed(targets)
-                    + (peers(share.capacity) - peers(CAPACITY_LEAST))
+                    + (share.capacity.descriptors() - CAPACITY_LEAST.descriptors())
                     + share.metadata
                     + targets * (share.target.index + share.target.objects);
                 assert!(used <= limit, "{limit} for {targets}: {share:?}");

@@ -20,17 +20,18 @@ pub(crate) struct Load {
 }
 
 /// What counts what comes over one connection.
-#[derive(Clone)]
 pub(crate) struct Loads {
     pub all: Arc<Load>,
     /// Of all connections from one address.
     pub host: Arc<Load>,
     pub one: Arc<Load>,
+    /// Counts the connection itself (`Doors`).
+    pub _alive: Arc<()>,
 }
 
 /// Bytes that a frame announced. They count until this is dropped.
 pub(crate) struct Announced {
-    loads: Option<Loads>,
+    loads: Option<[Arc<Load>; 3]>,
     bytes: usize,
 }
 
@@ -99,7 +100,7 @@ impl Loads {
             }
         }
         Some(Announced {
-            loads: Some(self.clone()),
+            loads: Some(bounds.map(|(load, _)| load.clone())),
             bytes,
         })
     }
@@ -127,10 +128,8 @@ impl Loads {
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        if let Some(Loads { all, host, one }) = &self.loads {
-            for load in [all, host, one] {
-                load.bytes.fetch_sub(self.bytes, SeqCst);
-            }
+        for load in self.loads.iter().flatten() {
+            load.bytes.fetch_sub(self.bytes, SeqCst);
         }
     }
 }
@@ -162,6 +161,7 @@ mod tests {
             all: all.clone(),
             host: host.clone(),
             one: Arc::default(),
+            _alive: Arc::default(),
         };
         let (a, b, c) = (host(), host(), host());
         let first = connection(&a);
@@ -189,6 +189,7 @@ mod tests {
             all: Arc::default(),
             host: Arc::default(),
             one: Arc::default(),
+            _alive: Arc::default(),
         };
         let work: Vec<Work> = (0..QUESTIONS_OF_ONE + 1)
             .filter_map(|_| loads.take(loads.announce(SMALL + 1)?))

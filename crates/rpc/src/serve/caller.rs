@@ -11,6 +11,7 @@ use gupfs_proto::Refusal;
 use gupfs_proto::wire::{Message, Reply};
 use gupfs_world::BootTime;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub struct Caller {
     met: Met,
@@ -20,6 +21,8 @@ pub struct Caller {
     pub(super) loads: Loads,
     /// What we asked him.
     pub(super) asked: Table,
+    /// Questions of his that could not be read.
+    unreadable: AtomicU64,
 }
 
 impl Caller {
@@ -31,6 +34,7 @@ impl Caller {
             link,
             loads,
             asked: Table::default(),
+            unreadable: AtomicU64::new(0),
         }
     }
 
@@ -45,6 +49,11 @@ impl Caller {
 
     pub(super) fn since(&self) -> BootTime {
         self.since
+    }
+
+    /// One more question of his could not be read; how many are they.
+    pub(crate) fn sent_unreadable(&self) -> u64 {
+        self.unreadable.fetch_add(1, Relaxed) + 1
     }
 
     /// "host:port" of his end.

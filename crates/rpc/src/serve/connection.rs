@@ -1,7 +1,7 @@
 //! One connection, from the first byte to its end.
 
 use super::admit::{Announced, Work};
-use super::{Caller, Inner, Place};
+use super::{Caller, Inner, StrangerGuard};
 use crate::call::Outcome;
 use crate::frame::{Flags, Frame, FrameError, Head, Limits, pack};
 use crate::handshake::{Role, Turned, refuse, refuse_manner, welcome};
@@ -16,7 +16,7 @@ use gupfs_world::Stream;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: Place) {
+pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: StrangerGuard) {
     let clock = inner.world.clock.clone();
     let pipe = match inner.tls.as_ref().map(Tls::accept) {
         None => Pipe::Plain(stream),

@@ -12,6 +12,8 @@ pub(crate) struct Doors {
     inside: Mutex<Inside>,
     capacity: Capacity,
     all: Arc<Load>,
+    /// One more for each connection that holds its descriptor, also where another took its place.
+    alive: Arc<()>,
 }
 
 #[derive(Default)]
@@ -41,6 +43,10 @@ pub(crate) enum NoEntry {
         "it has {0} connections of servers, as many as it takes; there is room again when one leaves"
     )]
     FullOfServers(usize),
+    #[error(
+        "it has {0} connections, with those that were ended while something that they asked is under way; there is room again in a moment"
+    )]
+    Leaving(usize),
 }
 
 impl Doors {
@@ -49,6 +55,7 @@ impl Doors {
             inside: Mutex::default(),
             capacity,
             all,
+            alive: Arc::default(),
         }
     }
 
@@ -74,6 +81,10 @@ impl Doors {
                 newest: former.number(),
             });
         }
+        let alive = Arc::strong_count(&self.alive) - 1;
+        if alive >= self.capacity.inside() {
+            return Err(NoEntry::Leaving(alive));
+        }
         let leaves = match &former {
             Some(former) => Some(former.clone()),
             None => self.make_room(&inside, guest.met.role)?,
@@ -82,6 +93,7 @@ impl Doors {
             all: self.all.clone(),
             host: inside.host(origin),
             one: former.map(|it| it.loads.one.clone()).unwrap_or_default(),
+            _alive: self.alive.clone(),
         });
         inside.callers.insert(door, caller.clone());
         drop(inside);
@@ -116,11 +128,13 @@ impl Doors {
         if others_are < others {
             return Ok(None);
         }
-        let visitors = callers.filter(|caller| caller.met().role == Role::Visitor);
+        // Those that were ended are here until their work is over, and hold their descriptors: as many more at most.
+        let visitors =
+            callers.filter(|caller| caller.met().role == Role::Visitor && !caller.is_gone());
         let first = visitors.min_by_key(|caller| caller.since());
         match first {
-            Some(first) => Ok(Some(first.clone())),
-            None => Err(NoEntry::FullOfServers(others)),
+            Some(first) if others_are < 2 * others => Ok(Some(first.clone())),
+            _ => Err(NoEntry::FullOfServers(others)),
         }
     }
 

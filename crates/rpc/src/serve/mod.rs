@@ -16,7 +16,7 @@ pub use caller::Caller;
 use crate::handshake::{Myself, Porter};
 use crate::host::Hosts;
 use crate::key::ClusterKey;
-use crate::strangers::{Bounds, Complaints, Origin, Place, Strangers};
+use crate::strangers::{Bounds, Complaints, Origin, StrangerGuard, Strangers};
 use crate::tls::Tls;
 use admit::Load;
 use doors::Doors;
@@ -58,12 +58,18 @@ impl Capacity {
         Capacity {
             clients,
             others: 32,
-            strangers: 32,
+            strangers: 24,
         }
     }
 
-    pub const fn sum(self) -> usize {
-        self.clients + self.others + self.strangers
+    /// Connections that were let in, with those that were ended and have something under way.
+    pub const fn inside(self) -> usize {
+        self.clients + 2 * self.others
+    }
+
+    /// Descriptors for them: connections that were ended hold theirs for a moment, and others have come by then.
+    pub const fn descriptors(self) -> usize {
+        self.inside() + 2 * self.strangers
     }
 }
 

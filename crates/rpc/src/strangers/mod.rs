@@ -14,7 +14,7 @@ pub use places::Bounds;
 
 use gupfs_world::Clock;
 use parking_lot::Mutex;
-use places::{Arrival, Number, Places};
+use places::{Arrival, StrangerId, StrangerTable};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -28,16 +28,16 @@ pub struct Strangers {
 }
 
 struct Table {
-    places: Places,
+    places: StrangerTable,
     /// How each is made to leave.
-    ends: BTreeMap<Number, Box<dyn FnOnce() + Send>>,
+    ends: BTreeMap<StrangerId, Box<dyn FnOnce() + Send>>,
 }
 
 /// A stranger's place. It is another's when this is dropped; with the connection, so that no two hold a descriptor for it.
-pub struct Place {
+pub struct StrangerGuard {
     strangers: Arc<Strangers>,
     origin: Origin,
-    number: Number,
+    number: StrangerId,
 }
 
 impl Strangers {
@@ -45,7 +45,7 @@ impl Strangers {
         Arc::new(Strangers {
             clock,
             table: Mutex::new(Table {
-                places: Places::new(bounds),
+                places: StrangerTable::new(bounds),
                 ends: BTreeMap::new(),
             }),
             left: Notify::new(),
@@ -58,7 +58,7 @@ impl Strangers {
         self: &Arc<Self>,
         origin: Origin,
         end: impl FnOnce() + Send + 'static,
-    ) -> Place {
+    ) -> StrangerGuard {
         loop {
             let mut left = std::pin::pin!(self.left.notified());
             left.as_mut().enable();
@@ -72,7 +72,7 @@ impl Strangers {
                         if let Some(end) = other {
                             end();
                         }
-                        return Place {
+                        return StrangerGuard {
                             strangers: self.clone(),
                             origin,
                             number,
@@ -94,7 +94,7 @@ impl Strangers {
     }
 }
 
-impl Place {
+impl StrangerGuard {
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -111,7 +111,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StrangerGuard {
     fn drop(&mut self) {
         let mut table = self.strangers.table.lock();
         table.places.leave(self.number);

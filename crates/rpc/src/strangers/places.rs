@@ -16,19 +16,19 @@ pub struct Bounds {
 }
 
 /// Number of a place. Later ones have higher numbers.
-pub(super) type Number = u64;
+pub(super) type StrangerId = u64;
 
-pub(super) struct Places {
+pub(super) struct StrangerTable {
     bounds: Bounds,
-    last: Number,
-    taken: BTreeMap<Number, Taken>,
+    last: StrangerId,
+    taken: BTreeMap<StrangerId, Stranger>,
     /// Those that must go and are not gone yet: they still hold a descriptor.
-    leaving: BTreeSet<Number>,
+    leaving: BTreeSet<StrangerId>,
     /// Origins that proved something, and when that was, by the number of the place.
-    known: BTreeMap<Origin, Number>,
+    known: BTreeMap<Origin, StrangerId>,
 }
 
-struct Taken {
+struct Stranger {
     origin: Origin,
     is_known: bool,
     since: BootTime,
@@ -37,16 +37,16 @@ struct Taken {
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Arrival {
     Enters {
-        number: Number,
-        instead_of: Option<Number>,
+        number: StrangerId,
+        instead_of: Option<StrangerId>,
     },
     /// Everybody has had too little time yet. To be asked again at this time, or when somebody has left.
     Waits(BootTime),
 }
 
-impl Places {
-    pub fn new(bounds: Bounds) -> Places {
-        Places {
+impl StrangerTable {
+    pub fn new(bounds: Bounds) -> StrangerTable {
+        StrangerTable {
             bounds,
             last: 0,
             taken: BTreeMap::new(),
@@ -80,7 +80,7 @@ impl Places {
             self.leaving.insert(number);
         }
         self.last += 1;
-        let taken = Taken {
+        let taken = Stranger {
             origin: origin.clone(),
             is_known,
             since: now,
@@ -93,9 +93,9 @@ impl Places {
     }
 
     /// The one who goes for somebody from `newcomer`: a stranger if there is one.
-    fn least_worthy(&self, newcomer: &Origin, is_known: bool) -> Option<Number> {
+    fn least_worthy(&self, newcomer: &Origin, is_known: bool) -> Option<StrangerId> {
         let has_strangers = self.taken.values().any(|it| !it.is_known);
-        let is_candidate = |it: &Taken| it.is_known != has_strangers;
+        let is_candidate = |it: &Stranger| it.is_known != has_strangers;
         let mut networks: BTreeMap<Network, usize> = BTreeMap::new();
         let mut origins: BTreeMap<&Origin, usize> = BTreeMap::new();
         // Who comes counts with those of its own kind that are there.
@@ -113,7 +113,7 @@ impl Places {
         worst.map(|(number, _)| *number)
     }
 
-    pub fn leave(&mut self, number: Number) {
+    pub fn leave(&mut self, number: StrangerId) {
         self.taken.remove(&number);
         self.leaving.remove(&number);
     }
@@ -146,20 +146,20 @@ mod tests {
     };
 
     struct Scene {
-        places: Places,
+        places: StrangerTable,
         now: BootTime,
     }
 
     impl Scene {
         fn new() -> Scene {
             Scene {
-                places: Places::new(BOUNDS),
+                places: StrangerTable::new(BOUNDS),
                 now: BootTime(1_000_000_000),
             }
         }
 
         /// Comes when all have had their least time.
-        fn comes(&mut self, host: &str) -> (Number, Option<Number>) {
+        fn comes(&mut self, host: &str) -> (StrangerId, Option<StrangerId>) {
             self.now = self.now + Duration::from_secs(1);
             match self.places.arrive(&origin(host), self.now) {
                 Arrival::Enters { number, instead_of } => {
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn the_oldest_of_the_origin_that_has_the_most_goes() {
         let mut scene = Scene::new();
-        let strangers: Vec<Number> = (0..5).map(|_| scene.comes("10.0.0.3").0).collect();
+        let strangers: Vec<StrangerId> = (0..5).map(|_| scene.comes("10.0.0.3").0).collect();
         let (quiet, _) = scene.comes("10.1.0.1");
         // Six places are for strangers.
         for expected in &strangers[..3] {
