@@ -8,6 +8,7 @@ use crate::records::{Scanned, View, to_store};
 use crate::shard::{SessionInfo, Shard};
 use crate::waits::{Awaited, Who};
 use bytes::Bytes;
+use gupfs_names::rights::Opens;
 use gupfs_names::{
     Again, Batch, ChoreOp, Context, Effects, Key, Known, Need, Op, PurgeId, Records, Step, Work,
 };
@@ -26,6 +27,8 @@ pub struct Asker<'a> {
     pub own: bool,
     pub lane: Option<Lane>,
     pub caller: &'a Caller,
+    /// What its session has proved to have open.
+    pub opens: &'a Opens,
     /// It was done before, and a power cut made it forgotten.
     pub before: Option<Before<'a>>,
 }
@@ -153,6 +156,7 @@ impl Core {
             session,
             lane: asker.lane,
             caller: asker.caller,
+            opens: asker.opens,
             shards: self.shards,
             owner_epoch: self.owner_epoch,
             targets: &shard.targets,
@@ -309,6 +313,7 @@ impl Core {
             own: true,
             lane: None,
             caller: &self.root,
+            opens: Opens::NONE,
             before: None,
         }
     }

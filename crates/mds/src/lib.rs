@@ -21,6 +21,7 @@ pub mod limits;
 mod locks;
 mod mds;
 mod newborn;
+mod opens;
 mod permit;
 mod permits;
 mod records;

@@ -136,7 +136,7 @@ impl Mds {
         targets.begin_epochs(options.found.log.epoch);
         if elsewhere {
             let epoch = options.found.log.epoch;
-            targets.ask_by(Permits::new(&world, epoch, options.key));
+            targets.ask_by(Permits::new(&world, epoch, options.key, format.incarnation));
         }
         let core = Arc::new(Core::new(Parts {
             world,

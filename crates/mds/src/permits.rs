@@ -3,10 +3,11 @@
 //! The secret is made anew at each start: with its owner's epoch, so a later owner's capabilities are others. No OST learns
 //! the share of another.
 
+use crate::opens::OpenSeal;
 use gupfs_proto::capability::{Capability, Pass, Rights, SealKey, Statement, Tag, Warrant};
 use gupfs_proto::cluster::{Seals, Share};
 use gupfs_proto::limits::{PASS_TERM, SERVER_TERM};
-use gupfs_proto::{InodeId, Layout, OstId, OwnerEpoch, SessionId};
+use gupfs_proto::{Incarnation, InodeId, Layout, OstId, OwnerEpoch, SessionId};
 use gupfs_rpc::ClusterKey;
 use gupfs_world::{BootTime, World};
 use parking_lot::Mutex;
@@ -23,6 +24,7 @@ pub struct Permits {
     cluster: Option<ClusterKey>,
     secret: ClusterKey,
     pass: SealKey,
+    pub opens: OpenSeal,
     state: Mutex<State>,
 }
 
@@ -50,8 +52,13 @@ struct Ended {
 }
 
 impl Permits {
-    /// Of this owner. The cluster's key is the half of every key that is never told.
-    pub fn new(world: &World, epoch: OwnerEpoch, cluster: Option<ClusterKey>) -> Permits {
+    /// Of this owner of this store. The cluster's key is the half of every key that is never told.
+    pub fn new(
+        world: &World,
+        epoch: OwnerEpoch,
+        cluster: Option<ClusterKey>,
+        store: Incarnation,
+    ) -> Permits {
         let mut secret = [0; 32];
         world.dice.fill(&mut secret);
         let secret = ClusterKey::new(secret);
@@ -60,6 +67,7 @@ impl Permits {
             world: world.clone(),
             epoch,
             pass,
+            opens: OpenSeal::new(cluster.as_ref(), store),
             state: Mutex::new(State {
                 keys: BTreeMap::new(),
                 passes: BTreeMap::new(),
@@ -120,6 +128,28 @@ impl Permits {
             rights,
             tags: tags.collect(),
         })
+    }
+
+    /// The same with the proof that the session has opened the file, which a file on no OST has, too.
+    pub fn of_open(
+        &self,
+        session: SessionId,
+        ino: InodeId,
+        layout: &Layout,
+        opened: Rights,
+    ) -> Option<Capability> {
+        let given = self.capability(session, ino, layout, Rights::READ);
+        if opened.is_empty() {
+            return given;
+        }
+        let mut capability = given.unwrap_or_else(|| Capability {
+            epoch: self.epoch,
+            rights: Rights::READ,
+            tags: Vec::new(),
+        });
+        let tag = self.opens.tag(session, ino, opened);
+        capability.tags.push((Capability::OPEN, tag));
+        Some(capability)
     }
 
     /// What shows that this session lives. Called when it is known to, in the moment of the answer.

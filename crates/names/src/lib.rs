@@ -2,7 +2,7 @@
 //!
 //! Owns   the keys and records of a shard, every metadata operation (`ops/`, one file each), the background steps that
 //!        finish what an operation began (`chores/`), placement of new files, and the rules of `gupfs check`.
-//!        Beside the records: the locks of programs (`locks`).
+//!        Which operation needs which right (`rights`). Beside the records: the locks of programs (`locks`).
 //! Never  does I/O, knows a clock, waits, or keeps anything in memory that the records do not say (but for unused inode numbers,
 //!        and locks).
 //! Enter  at `Machine::apply`; for locks at `locks::Table::ask`.
@@ -29,6 +29,7 @@ mod placement;
 mod protected;
 mod purge;
 mod record;
+pub mod rights;
 mod step;
 #[cfg(test)]
 mod testing;

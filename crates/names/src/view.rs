@@ -1,9 +1,10 @@
 //! One operation's view of the records: what the driver knows, with this operation's own changes over it.
 
 use crate::context::Context;
+use crate::format::FIRST_NUMBER;
 use crate::key::{Key, KeyRange};
 use crate::machine::UnusedNumbers;
-use crate::record::{Directory, File, Inode, Record, Usage};
+use crate::record::{Directory, File, Inode, Numbers, Record, Usage};
 use crate::step::{Batch, Known, Need, Outcome, Records, Stop, Work};
 use bytes::Bytes;
 use gupfs_proto::{InodeId, Refusal, VirtualShard, VolumeId};
@@ -176,8 +177,10 @@ impl<'a> View<'a> {
         if let Some(again) = self.ctx.again {
             // It made none then: the name that it found is gone.
             let ino = again.made.ok_or(Stop::Refused(Refusal::NotFound))?;
-            let is_taken = self.get::<Inode>(&Key::inode(ino))?.is_some();
-            return match is_taken || ino.shard().0 >= self.ctx.shards.0 {
+            let is_new = ino.shard().0 < self.ctx.shards.0
+                && self.was_given(ino)?
+                && self.get::<Inode>(&Key::inode(ino))?.is_none();
+            return match !is_new {
                 true => Err(Refusal::Malformed(format!("inode {:x} is no new one", ino.0)).into()),
                 false => Ok(ino),
             };
@@ -185,6 +188,19 @@ impl<'a> View<'a> {
         self.numbers
             .first(shard)
             .ok_or_else(|| Need::Numbers(shard).into())
+    }
+
+    /// Whether the number may have been given before this server started: not one that is still to be given.
+    fn was_given(&self, ino: InodeId) -> Outcome<bool> {
+        let shard = ino.shard();
+        let end = match self.numbers.first(shard) {
+            Some(unused) => unused.counter(),
+            None => {
+                let reserved = self.get::<Numbers>(&Key::numbers(shard))?;
+                reserved.map_or(0, |reserved| reserved.next)
+            }
+        };
+        Ok((FIRST_NUMBER..end).contains(&ino.counter()))
     }
 
     pub fn add_inode(&mut self, inode: Inode) {

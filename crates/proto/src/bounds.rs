@@ -1,7 +1,9 @@
 //! What no request may hold although it can be read: the decoder refuses it, so that nobody behind it has to ask.
 
 use crate::caller::Caller;
-use crate::limits::{ADDRESS_MAX, GROUPS_MAX, KEPT_PART, LOCKS_PART, SESSION_NAME_MAX, SLOTS};
+use crate::limits::{
+    ADDRESS_MAX, GROUPS_MAX, KEPT_PART, LOCKS_PART, PROOFS_MAX, SESSION_NAME_MAX, SLOTS,
+};
 use crate::meta::{Lane, Op, Request, XattrName};
 use crate::{cluster, meta};
 
@@ -24,6 +26,7 @@ pub(crate) fn of_op(op: &Op) -> Bounded {
             at_most("locks in one part", locks.len(), LOCKS_PART)?;
             kept.iter().try_for_each(of_kept)
         }
+        Op::Proven { proofs, .. } => at_most("proofs of open files", proofs.len(), PROOFS_MAX),
         _ => Ok(()),
     }
 }

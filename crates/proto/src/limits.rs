@@ -102,6 +102,10 @@ pub const KEPT_PART: usize = 1_024;
 pub const LOCKS_PART: usize = 4_096;
 const _: () = assert!(LOCKS_PART as u64 * 64 <= BODY_MAX.get());
 
+/// Proofs of open files with one request: every lock of a `Return` may be on a file of its own. Some 27 bytes each.
+pub const PROOFS_MAX: usize = LOCKS_PART;
+const _: () = assert!(LOCKS_PART as u64 * 64 + PROOFS_MAX as u64 * 32 <= BODY_MAX.get());
+
 /// How often a client that shares files says that it lives.
 pub const RENEW_EVERY: Duration = Duration::from_secs(5);
 /// How long it counts on its session after the last answered word of it was *sent*: three renewals may get lost.

@@ -47,7 +47,8 @@ pub const SPOKEN: [(Kind, u8, u8); 5] = [
     (Kind::LINK, 1, 1),
     // 2: changes said again. 3: capabilities (`capability`). 4: of which life they are. 5: locks. 6: bytes that leave the
     // inode for objects that are not synced. 7: immutable and append-only files (an operation, and a bit of `Access`).
-    (Kind::META, 6, 7),
+    // 8: proofs of what a session has open (two operations).
+    (Kind::META, 6, 8),
     // 2: capabilities. 3: lives of targets.
     (Kind::DATA, 3, 3),
     // 2: grants of locks.
@@ -331,6 +332,8 @@ mod tests {
         assert_eq!(number(&meta::Op::Permit { ino, rights }), 36);
         let flags = crate::attr::InodeFlags::empty();
         assert_eq!(number(&meta::Op::SetFlags { ino, flags }), 38);
+        let (proofs, op) = (Vec::new(), Bytes::new());
+        assert_eq!(number(&meta::Op::Proven { proofs, op }), 39);
     }
 
     proptest! {

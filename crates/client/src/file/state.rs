@@ -11,11 +11,12 @@ use super::errors::Errors;
 use super::flush::{self, Span};
 use super::object::{Object, Since, Unsynced};
 use gupfs_proto::attr::InodeFlags;
+use gupfs_proto::capability::OpenProof;
 use gupfs_proto::data::{ObjectStat, Owner};
 use gupfs_proto::limits::INLINE_MAX;
-use gupfs_proto::meta::{Opened, Written};
+use gupfs_proto::meta::{Access, Opened, Written};
 use gupfs_proto::{
-    Attr, InodeId, Layout, ObjectId, OstId, OstLife, Piece, Presence, Refusal, Timestamp,
+    Attr, InodeId, Layout, ObjectId, OstId, OstLife, Piece, Presence, Refusal, SessionId, Timestamp,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -51,6 +52,8 @@ pub struct State {
     told: u64,
     pub handles: u32,
     pub writers: u32,
+    /// What was opened here, and in which session: what the server believes us by. Of several opens the one that gives most.
+    proof: Option<(SessionId, OpenProof)>,
     /// What of setuid, setgid and capabilities may be left.
     privileges: Privileges,
     /// Objects may be unsynced that this state does not know of: they were written before it was loaded.
@@ -133,6 +136,26 @@ impl State {
             shared,
             ..State::default()
         }
+    }
+
+    /// The file was opened with this access; the server said so.
+    pub fn was_opened(&mut self, session: SessionId, opened: &Opened, access: Access) {
+        let given = opened.capability.as_ref();
+        let Some(proof) = given.and_then(|it| it.open_proof(opened.attr.ino, access)) else {
+            return;
+        };
+        let gives_more = |(of, known): &(SessionId, OpenProof)| {
+            *of == session && known.rights.contains(proof.rights)
+        };
+        if !self.proof.as_ref().is_some_and(gives_more) {
+            self.proof = Some((session, proof));
+        }
+    }
+
+    /// What shows that it is open in this session.
+    pub fn open_proof(&self, session: SessionId) -> Option<OpenProof> {
+        let of_this = self.proof.filter(|(of, _)| *of == session);
+        of_this.map(|(_, proof)| proof)
     }
 
     /// Whether what is known here is how the file stands.

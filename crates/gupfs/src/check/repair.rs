@@ -6,6 +6,7 @@ use super::{Fault, Store};
 use crate::exit::{OrTrouble, Outcome, Trouble};
 use bytes::Bytes;
 use gupfs_names::check::Problem;
+use gupfs_names::rights::Opens;
 use gupfs_names::{
     ChoreOp, Context, Effects, Key, KeyRange, Known, Machine, Need, Op, Records, Step, Words,
 };
@@ -70,6 +71,7 @@ impl Store {
                 session: SessionId(0),
                 lane: None,
                 caller: &root,
+                opens: Opens::NONE,
                 entropy: self.world.dice.u64(),
                 shards,
                 owner_epoch: self.owner_epoch,

@@ -22,6 +22,7 @@ mod posix;
 mod power;
 mod refused;
 mod rights;
+mod squashed;
 mod survive;
 mod town;
 mod verified;

@@ -4,6 +4,7 @@ use super::judge::{Verdict, judge};
 use super::{Far, OstPeer, Standing, State, TargetInfo, Targets, down};
 use crate::limits::HEARD_OF;
 use gupfs_names::KnownTarget;
+use gupfs_proto::capability::Capability;
 use gupfs_proto::cluster::{Map, OpenTarget, Place, TargetWord};
 use gupfs_proto::{Incarnation, MapEpoch, OstId, OwnerEpoch, Refusal};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -165,6 +166,9 @@ impl Targets {
             .next_back()
             .map_or(0, |last| u32::from(last.0) + 1);
         let ost = OstId(u16::try_from(next).map_err(|_| Refusal::NoSpace)?);
+        if ost == Capability::OPEN {
+            return Err(Refusal::NoSpace);
+        }
         let remembered = KnownTarget {
             incarnation,
             stamp: 0,

@@ -14,6 +14,7 @@ mod lanes;
 mod numbers;
 mod purge;
 mod restart;
+mod rights;
 mod sharing;
 mod status;
 mod targets;

@@ -1,6 +1,7 @@
 //! A driver without a store: records in a map, numbers given at once, cuts and purges done by a pretended object server.
 
 use crate::check::{Check, Report};
+use crate::rights::Opens;
 use crate::{
     Batch, ChoreOp, Context, Directory, Effects, File, Inode, Key, KeyRange, Kind, Known, Machine,
     Need, Op, Parsed, Purge, PurgeId, Record, Records, Step, Words, Work, format,
@@ -27,6 +28,8 @@ pub struct Server {
     pub queues: bool,
     /// What holders have told.
     pub words: Words,
+    /// What requests prove that the session has open.
+    pub opens: Opens,
     /// What an operation needed of holders last; it is refused as `Busy` then.
     pub wanted: Option<Need>,
     /// Every record must be asked for before it is known.
@@ -103,6 +106,7 @@ impl Server {
             unseen: true,
             queues: false,
             words: Words::default(),
+            opens: Opens::default(),
             wanted: None,
             forgetful: false,
             repeats: true,
@@ -236,6 +240,7 @@ impl Server {
             session: self.session,
             lane,
             caller,
+            opens: &self.opens,
             entropy: self.entropy,
             shards: self.shards,
             owner_epoch: OwnerEpoch(1),

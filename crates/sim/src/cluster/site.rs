@@ -4,6 +4,7 @@ use super::judged::History;
 use super::machine::Machine;
 use super::metadata::Metadata;
 use super::objects::ObjectHost;
+use super::own;
 use super::shared::Commons;
 use super::troubles::Troubles;
 use super::watch::Watch;
@@ -12,7 +13,7 @@ use gupfs_client::{Client, OpenFile};
 use gupfs_proto::cluster::{Answer, Request};
 use gupfs_proto::layout::{ComponentRule, LayoutRule};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
-use gupfs_proto::{Caller, FileOffset, Incarnation, InodeId};
+use gupfs_proto::{FileOffset, Incarnation, InodeId};
 use gupfs_rpc::Service;
 use gupfs_world::Task;
 use gupfs_world::fake::{FakeDice, FakeNet, FakeWorld};
@@ -112,7 +113,8 @@ impl Site {
             ],
         };
         let root = client.root();
-        let caller = Caller::root();
+        let caller = own::me();
+        self.metadata.give_root_directory_to(&caller).await;
         let ruled = client.set_layout_rule(&caller, root, Some(rule));
         ruled.await.expect("nothing is faulty yet");
     }

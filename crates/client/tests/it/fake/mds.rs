@@ -224,11 +224,11 @@ impl FakeMds {
                 state.entries.insert((*dir, name.clone()), ino);
                 Ok(Answer::Entry(state.inodes[&ino].attr))
             }
-            Op::TmpFile { .. } => {
+            Op::OpenTmpFile { .. } => {
                 let ino = self.new_inode(&mut state, FileKind::Regular);
                 state.get(ino)?.attr.nlink = 0;
                 state.orphans.insert(ino);
-                Ok(Answer::Entry(state.inodes[&ino].attr))
+                Ok(opened(&state.inodes[&ino], true))
             }
             Op::Link { ino, dir, name } => {
                 state.entries.insert((*dir, name.clone()), *ino);
