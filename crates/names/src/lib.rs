@@ -29,6 +29,7 @@ mod placement;
 mod protected;
 mod purge;
 mod record;
+pub mod salvage;
 mod step;
 #[cfg(test)]
 mod testing;

@@ -39,7 +39,13 @@ impl Store {
     }
 
     async fn repair_record(&self, problem: &Problem) -> Outcome<bool> {
-        let effects = self.apply(&ChoreOp::Repair(problem.clone()))?;
+        let chore = ChoreOp::Repair(problem.clone());
+        self.run_chore(&chore, &problem.to_string()).await
+    }
+
+    /// Applies a chore and commits what it changed; false if it is refused.
+    pub(super) async fn run_chore(&self, chore: &ChoreOp, problem: &str) -> Outcome<bool> {
+        let effects = self.apply(chore)?;
         if let Err(refusal) = effects.answer {
             tracing::warn!(%problem, %refusal, "cannot be repaired");
             return Ok(false);

@@ -40,8 +40,16 @@ impl Segment {
     }
 
     pub async fn open(disk: &Disk, number: u64) -> Result<Segment, DiskError> {
+        Segment::open_as(disk, number, OpenHow::write()).await
+    }
+
+    pub async fn open_to_read(disk: &Disk, number: u64) -> Result<Segment, DiskError> {
+        Segment::open_as(disk, number, OpenHow::read()).await
+    }
+
+    async fn open_as(disk: &Disk, number: u64, how: OpenHow) -> Result<Segment, DiskError> {
         let name = segment_name(number);
-        let file = disk.open(&name, OpenHow::write()).await?;
+        let file = disk.open(&name, how).await?;
         let bytes = file.len().await?;
         Ok(Segment {
             number,
