@@ -12,8 +12,8 @@ use bytes::Bytes;
 use gupfs_names::check::Problem;
 use gupfs_names::salvage::directory;
 use gupfs_names::{
-    BackLink, Body, ChoreOp, Entry, Inode, Key, KeyRange, Kind, Link, Numbers, Parsed, Purge,
-    PurgeId, PurgeWhat, Record, Unconfirmed,
+    BackLink, Body, ChoreOp, Entry, Inode, Key, KeyRange, Link, Numbers, Parsed, Purge, PurgeId,
+    PurgeWhat, Record, Unconfirmed,
 };
 use gupfs_proto::{FileKind, InodeId, Timestamp, VirtualShard};
 use gupfs_store::kv::Kv;
