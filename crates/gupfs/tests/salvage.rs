@@ -5,7 +5,7 @@
 
 mod running;
 
-use running::{PATIENCE, Place, can_mount};
+use running::{PATIENCE, Place, Running, can_mount};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -121,7 +121,8 @@ impl Store {
 
     /// Everything that is there was there once; new files can be made. Returns it.
     fn serves_what_was(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let running = self.place.up();
+        // What the metadata may have forgotten, objects may remember.
+        let running = Running::start(&self.place.store(), &self.place.mnt(), &["--accept-loss"]);
         let found = read_all(&self.place.mnt());
         for (path, bytes) in &found {
             let in_lost_found = path.starts_with("lost+found");
@@ -365,7 +366,7 @@ fn with_neither_log_nor_index_files_are_made_again_from_their_objects() {
     }
     let (code, json) = store.salvage();
     assert_eq!(code, 4, "{json:#}");
-    let running = store.place.up();
+    let running = Running::start(&store.place.store(), &store.place.mnt(), &["--accept-loss"]);
     let lost_found = fs::metadata(store.place.mnt().join("lost+found")).unwrap();
     assert_eq!((lost_found.mode() & 0o7777, lost_found.uid()), (0o700, 0));
     assert_eq!(running.stop(), 0);
@@ -393,8 +394,7 @@ fn accept_loss_starts_a_damaged_store_with_what_can_be_read() {
         said.contains("the log is damaged: batch") && said.contains("--salvage"),
         "{said}"
     );
-    let running =
-        running::Running::start(&store.place.store(), &store.place.mnt(), &["--accept-loss"]);
+    let running = Running::start(&store.place.store(), &store.place.mnt(), &["--accept-loss"]);
     let names = read_all(&store.place.mnt()).into_keys().collect::<Vec<_>>();
     assert!(!names.is_empty());
     for name in names {

@@ -70,13 +70,15 @@ impl Store {
         let root = Caller::root();
         let mut machine = Machine::new();
         let mut known = Fetched::default();
+        // One for all attempts: what a chore makes must ask for the same records in each.
+        let entropy = self.world.dice.u64();
         for _ in 0..ROUNDS {
             let context = Context {
                 now: self.world.clock.now(),
                 session: SessionId(0),
                 lane: None,
                 caller: &root,
-                entropy: self.world.dice.u64(),
+                entropy,
                 shards,
                 owner_epoch: self.owner_epoch,
                 targets: &[],

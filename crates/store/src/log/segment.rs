@@ -100,6 +100,18 @@ impl Segment {
         Ok(all.freeze())
     }
 
+    /// Leaves the buffer as it is if the disk cannot read there.
+    pub async fn read_piece(&self, piece: &mut [u8], at: u64) -> Result<(), DiskError> {
+        let empty = BytesMut::with_capacity(piece.len());
+        let read = self
+            .file
+            .read_append(empty, piece.len(), at, ReadHow::MayWait);
+        let read = read.await?;
+        let len = read.len().min(piece.len());
+        piece[..len].copy_from_slice(&read[..len]);
+        Ok(())
+    }
+
     /// Whether nothing was ever written to it: records begin right behind the header, so a look there tells.
     pub async fn is_untouched(&self) -> Result<bool, DiskError> {
         const LOOK: usize = 64 << 10;

@@ -6,7 +6,7 @@
 
 use super::LogError;
 use super::format::{
-    ALIGN, HeaderFound, Kind, RECORD, RecordHeader, SegmentHeader, StoreId, decode_record,
+    ALIGN, HEADER, HeaderFound, Kind, RECORD, RecordHeader, SegmentHeader, StoreId, decode_record,
     segment_number,
 };
 use super::limits::HEADER_BYTES;
@@ -16,6 +16,9 @@ use bytes::Bytes;
 use gupfs_proto::{OwnerEpoch, Seq};
 use gupfs_world::Disk;
 use std::collections::VecDeque;
+
+/// Read in one step where a segment cannot be read in one go: what a disk fails to read is lost by so much.
+const PIECE: usize = 4_096;
 
 /// What was found up to where the survey is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -54,6 +57,19 @@ pub struct Survey {
     found: Surveyed,
 }
 
+/// A segment, with ones where the disk cannot read: zeros might pass for its end.
+async fn read_what_can_be(segment: &Segment) -> Bytes {
+    if let Ok(bytes) = segment.read_all().await {
+        return bytes;
+    }
+    let mut bytes = vec![u8::MAX; segment.bytes as usize];
+    for at in (0..bytes.len()).step_by(PIECE) {
+        let end = bytes.len().min(at + PIECE);
+        let _ = segment.read_piece(&mut bytes[at..end], at as u64).await;
+    }
+    bytes.into()
+}
+
 struct Reading {
     name: String,
     bytes: Bytes,
@@ -64,7 +80,8 @@ impl Survey {
     /// Of the log in `disk`, of which the caller has the batches up to `after`.
     ///
     /// # Errors
-    /// `Version` for a segment that a newer program wrote, and what the disk says. Damage is none.
+    /// `Version` for a segment that a newer program wrote, `Foreign` for another store's. Damage is none, nor is what the disk
+    /// cannot read.
     pub async fn begin(disk: &Disk, store: StoreId, after: Seq) -> Result<Survey, LogError> {
         Survey::open(disk, store, Some(after)).await
     }
@@ -83,13 +100,21 @@ impl Survey {
         let mut segments = VecDeque::new();
         for number in numbers {
             let segment = Segment::open_to_read(disk, number).await?;
-            if let HeaderFound::Version(version) =
-                SegmentHeader::decode(&segment.read_header().await?)
-            {
-                return Err(LogError::Version {
-                    segment: segment.name,
-                    version,
-                });
+            // What cannot be read is found out when the records are.
+            let header = segment.read_header().await.unwrap_or([0; HEADER]);
+            match SegmentHeader::decode(&header) {
+                HeaderFound::Version(version) => {
+                    return Err(LogError::Version {
+                        segment: segment.name,
+                        version,
+                    });
+                }
+                HeaderFound::Valid(header) if header.store != store => {
+                    return Err(LogError::Foreign {
+                        segment: segment.name,
+                    });
+                }
+                HeaderFound::Valid(_) | HeaderFound::Blank | HeaderFound::Bad => {}
             }
             segments.push_back(segment);
         }
@@ -116,7 +141,7 @@ impl Survey {
                 None => match self.segments.pop_front() {
                     None => return Ok(None),
                     Some(segment) => Reading {
-                        bytes: segment.read_all().await?,
+                        bytes: read_what_can_be(&segment).await,
                         name: segment.name,
                         at: HEADER_BYTES as usize,
                     },

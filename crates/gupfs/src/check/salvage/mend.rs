@@ -49,7 +49,7 @@ pub async fn mend(
             break;
         }
     }
-    if damaged {
+    if work.damaged {
         work.skip_numbers().await?;
     }
     let last = store.kv.last_seq();
@@ -318,6 +318,7 @@ impl Mending<'_> {
     }
 
     fn lose(&mut self, kind: &'static str, fault: &Fault) {
+        self.damaged = true;
         self.done.lost.push(Loss::new(kind, fault.to_string()));
     }
 }

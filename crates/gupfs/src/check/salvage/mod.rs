@@ -142,6 +142,7 @@ async fn salvage(
     places: Vec<(OstId, PathBuf)>,
     world: &World,
 ) -> Outcome<Salvaged> {
+    refuse_nothing(home)?;
     let place = Place::prepare(home)?;
     let share = Share::of_this_process(places.len())?;
     let mut progress = Progress::new(&world.clock);
@@ -175,6 +176,28 @@ async fn salvage(
     }
     done.aside = Some(place.exchange(world.clock.now())?);
     Ok(done)
+}
+
+/// Metadata that is not there at all is more likely on a disk that is not mounted than lost.
+fn refuse_nothing(home: &Home) -> Outcome<()> {
+    if home.mds_swap().exists() {
+        return Ok(());
+    }
+    let lost = home.mds().join("lost");
+    let is_empty =
+        |dir: PathBuf| std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none());
+    if !is_empty(home.mds_log()) || !is_empty(home.mds_index()) || lost.exists() {
+        return Ok(());
+    }
+    let text = format!("there is no metadata in '{}'", home.mds().display());
+    Err(Trouble::new(text)
+        .exit(Exit::Unusable)
+        .todo("if it lies on a disk of its own, mount that; else restore the directory from a backup")
+        .todo(format!(
+            "if it is lost for good: `mkdir -p {0}/log {0}/index && touch {1}`, and salvage again; files come back from their objects, without names",
+            home.mds().display(),
+            lost.display()
+        )))
 }
 
 /// The new store, with a log that begins behind everything the damaged one may have said.

@@ -54,13 +54,9 @@ impl Place {
     }
 
     /// A copy of the damaged index: opening one changes it.
-    pub fn copy_of_index(&self, index: &Path) -> Outcome<PathBuf> {
+    pub fn copy_of_index(&self, index: &Path) -> io::Result<PathBuf> {
         let copy = self.work().join("copy");
-        copy_tree(index, &copy).map_err(|error| {
-            Trouble::new(format!("cannot copy '{}'", index.display()))
-                .because(&error)
-                .todo("the salvage needs twice the index's space in the metadata directory: free some")
-        })?;
+        copy_tree(index, &copy)?;
         Ok(copy)
     }
 

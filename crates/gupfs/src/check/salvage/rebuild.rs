@@ -98,7 +98,12 @@ async fn adopt(
     };
     let newest = found.iter().map(|object| object.generation.0).max();
     let next = newest.unwrap_or(0) + 1;
-    let made = (own.layout.is_empty()).then(|| file(ino, found)).flatten();
+    let inline = own.inline.len() as u64;
+    // Bytes that leave an inode are whole in its objects before the inode forgets them.
+    let made = (own.layout.is_empty())
+        .then(|| file(ino, found))
+        .flatten()
+        .filter(|made| made.size >= inline);
     let Some(Inode {
         body: Body::File(File { layout, .. }),
         size,
@@ -114,10 +119,6 @@ async fn adopt(
         editor.commit().await?;
         return Ok(true);
     };
-    // Bytes that leave an inode are whole in its objects before the inode forgets them.
-    if size < own.inline.len() as u64 {
-        return Ok(false);
-    }
     own.layout = layout;
     own.inline = Default::default();
     own.next_generation = own.next_generation.max(next);

@@ -96,13 +96,25 @@ fn open_old(
             .push(lost(format!("'{}' holds none", dir.display())));
         return Ok(None);
     }
-    let copy = place.copy_of_index(&dir)?;
+    let copy = match place.copy_of_index(&dir) {
+        Ok(copy) => copy,
+        Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+            let what = format!("cannot copy '{}'", dir.display());
+            return Err(Trouble::new(what).because(&error).todo(
+                "a salvage needs twice the index's space in the metadata's directory: free some",
+            ));
+        }
+        Err(error) => {
+            done.lost.push(lost(error.to_string()));
+            return Ok(None);
+        }
+    };
     let opened = Index::open_fjall(&copy, share.metadata)
         .and_then(|index| index.claim(store).map(|()| index));
     match opened {
         Ok(index) => Ok(Some(index)),
-        Err(error @ IndexError::Version { .. }) => {
-            Err(Trouble::new("the index is not this program's to salvage").because(&error))
+        Err(error @ (IndexError::Version { .. } | IndexError::Foreign)) => {
+            Err(Trouble::new("the index is not this store's to salvage").because(&error))
         }
         Err(error) => {
             done.lost.push(lost(error.to_string()));
