@@ -260,6 +260,10 @@ impl Mending<'_> {
                     hash: *hash,
                     name: name.clone(),
                 };
+                if self.editor.get::<Entry>(&named.key())?.is_none() {
+                    // It was moved to where lookups find it: the next look names it there.
+                    return Ok(true);
+                }
                 let place = path(self.editor, &named)?;
                 let text = "what this name led to is lost, and the name with it";
                 let loss = Loss::new("NameLost", text).of(*ino).at(place);
