@@ -78,6 +78,7 @@ test-long:
 	GUPFS_CLUSTER_AWAY=30,300 $(CARGO) test --workspace --test cluster after_a_long_cut
 	GUPFS_CLUSTER_JUMPS=30 $(CARGO) test --workspace --test cluster wall_clocks
 	PLANTED_SECONDS=300 $(CARGO) test --workspace --test planted -- --nocapture --test-threads=1
+	GUPFS_FLIPS=400 $(CARGO) test --workspace --test salvage flipped
 	VERIFY_SECONDS=600 $(CARGO) test --workspace --test local agrees_with_itself
 	GUPFS_CLUSTER_FILES=1000000 $(CARGO) test --workspace --test cluster a_thousand_sessions -- --nocapture
 	@if [ -n "$(XFSTESTS)" ]; then $(MAKE) --no-print-directory xfstests; \

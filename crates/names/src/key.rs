@@ -293,6 +293,16 @@ impl KeyRange {
         KeyRange::under(Key::of(ino, kind))
     }
 
+    /// Back links of an inode.
+    pub fn back_links(ino: InodeId) -> KeyRange {
+        KeyRange::of_inode(ino, Kind::BackLink)
+    }
+
+    /// The entries of a directory with one hash.
+    pub fn entries_with(dir: InodeId, hash: u64) -> KeyRange {
+        KeyRange::under(Key::of(dir, Kind::Entry).u64(hash))
+    }
+
     /// The entries of a directory from a hash on.
     pub(crate) fn entries_from(dir: InodeId, hash: u64) -> KeyRange {
         let all = KeyRange::of_inode(dir, Kind::Entry);

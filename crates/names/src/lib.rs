@@ -30,6 +30,7 @@ mod protected;
 mod purge;
 mod record;
 pub mod rights;
+pub mod salvage;
 mod step;
 #[cfg(test)]
 mod testing;

@@ -10,7 +10,7 @@ use gupfs_proto::{FileKind, InodeId, Mode, VirtualShard};
 
 /// Numbers of `hash::spread`: what one random number is used for.
 const FOR_SHARD: u8 = 1;
-const FOR_SALT: u8 = 2;
+pub(crate) const FOR_SALT: u8 = 2;
 
 /// Not yet in the view, without a name, and without what its kind needs beyond `Body`'s empty form.
 pub(crate) fn inode(view: &View, parent: &Inode, kind: FileKind, make: Make) -> Outcome<Inode> {

@@ -1,7 +1,9 @@
 //! The log on a disk that crashes: what was durable is there, what is there was staged, and damage is told from tears.
 
 use gupfs_proto::{ClusterId, Incarnation, OwnerEpoch, Seq};
-use gupfs_store::log::{Headroom, Log, LogError, LogOptions, LogRecovery, Replay, Stop, StoreId};
+use gupfs_store::log::{
+    Headroom, Log, LogError, LogOptions, LogRecovery, Replay, Stop, StoreId, Survey, Surveyed,
+};
 use gupfs_world::fake::{CallKind, FakeDice, FakeDisk, FakeOptions, FakeWorld};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -417,6 +419,91 @@ fn a_rotten_bit_in_what_was_durable_is_damage() {
             // Refused every time, and nothing was "repaired".
             assert!(open(&disk, &world, Seq(0)).await.is_err());
         }
+    });
+}
+
+/// The seqs that a survey gives out, and what it found.
+async fn survey(disk: &FakeDisk, after: u64) -> (Vec<u64>, Surveyed) {
+    let mut survey = Survey::begin(&disk.disk(), options().store, Seq(after))
+        .await
+        .unwrap();
+    let mut seqs = Vec::new();
+    while let Some(record) = survey.next().await.unwrap() {
+        seqs.push(record.seq.0);
+    }
+    (seqs, survey.found().clone())
+}
+
+#[test]
+fn a_survey_gives_out_what_nothing_is_missing_before() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        let starts = some_log(&disk, &world, 10).await;
+        disk.rot("0000000000000001.log", starts[3] + 50, 3);
+        let (seqs, found) = survey(&disk, 0).await;
+        assert_eq!(seqs, [1, 2, 3]);
+        assert_eq!(found.lost(), Some((Seq(4), Seq(10))));
+        assert_eq!((found.first, found.unproven), (Some(Seq(1)), 6));
+        assert_eq!(
+            found.damage,
+            [("0000000000000001.log".to_string(), starts[3])]
+        );
+        // Whoever has the batch that was hit has all.
+        let (seqs, found) = survey(&disk, 4).await;
+        assert_eq!(seqs, [5, 6, 7, 8, 9, 10]);
+        assert_eq!(found.lost(), None);
+    });
+}
+
+#[test]
+fn a_survey_of_a_whole_log_finds_all_of_it_and_changes_nothing() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        some_log(&disk, &world, 300).await;
+        let (seqs, found) = survey(&disk, 0).await;
+        assert_eq!(seqs, (1..=300).collect::<Vec<_>>());
+        assert_eq!((found.proven, found.highest), (Seq(300), Seq(300)));
+        assert_eq!((found.lost(), found.damage), (None, vec![]));
+        let (_log, recovery, _) = open(&disk, &world, Seq(0)).await.unwrap();
+        assert_eq!(recovery.last, Seq(300));
+    });
+}
+
+#[test]
+fn a_survey_goes_on_behind_a_rotten_header_and_stops_at_a_missing_segment() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        some_log(&disk, &world, 300).await;
+        let second = "0000000000000002.log";
+        disk.rot(second, 20, 1);
+        assert_eq!(survey(&disk, 0).await.0.len(), 300);
+        disk.disk().remove_file(second).await.unwrap();
+        let (seqs, found) = survey(&disk, 0).await;
+        let last = *seqs.last().unwrap();
+        assert!(last < 300, "{last}");
+        assert_eq!(found.lost(), Some((Seq(last + 1), Seq(300))));
+    });
+}
+
+#[test]
+fn a_log_may_begin_behind_an_index_that_was_made_for_it() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        let mut behind = options();
+        behind.begin_behind_index = true;
+        behind.epoch = Some(OwnerEpoch(70));
+        let opened = Log::open(disk.disk(), behind, Seq(1_000), world.world()).await;
+        let (log, recovery, _) = opened.unwrap();
+        assert!(recovery.fresh && recovery.last == Seq(1_000));
+        stage_and_sync(&log, &[b"one"]).await;
+        log.stop(Stop::InOrder).await.unwrap();
+        drop(log);
+        let (_log, recovery, replay) = open(&disk, &world, Seq(1_000)).await.unwrap();
+        assert_eq!(
+            (recovery.last, recovery.last_epoch),
+            (Seq(1_001), OwnerEpoch(70))
+        );
+        assert_eq!(all(replay).await, [(1_001, b"one".to_vec())]);
     });
 }
 

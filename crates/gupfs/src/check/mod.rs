@@ -8,6 +8,7 @@ mod objects;
 mod progress;
 mod records;
 mod repair;
+pub mod salvage;
 mod targets;
 
 pub use objects::ObjectProblem;

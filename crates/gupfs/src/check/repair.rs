@@ -40,7 +40,13 @@ impl Store {
     }
 
     async fn repair_record(&self, problem: &Problem) -> Outcome<bool> {
-        let effects = self.apply(&ChoreOp::Repair(problem.clone()))?;
+        let chore = ChoreOp::Repair(problem.clone());
+        self.run_chore(&chore, &problem.to_string()).await
+    }
+
+    /// Applies a chore and commits what it changed; false if it is refused.
+    pub(super) async fn run_chore(&self, chore: &ChoreOp, problem: &str) -> Outcome<bool> {
+        let effects = self.apply(chore)?;
         if let Err(refusal) = effects.answer {
             tracing::warn!(%problem, %refusal, "cannot be repaired");
             return Ok(false);
@@ -65,6 +71,8 @@ impl Store {
         let root = Caller::root();
         let mut machine = Machine::new();
         let mut known = Fetched::default();
+        // One for all attempts: what a chore makes must ask for the same records in each.
+        let entropy = self.world.dice.u64();
         for _ in 0..ROUNDS {
             let context = Context {
                 now: self.world.clock.now(),
@@ -72,7 +80,7 @@ impl Store {
                 lane: None,
                 caller: &root,
                 opens: Opens::NONE,
-                entropy: self.world.dice.u64(),
+                entropy,
                 shards,
                 owner_epoch: self.owner_epoch,
                 targets: &[],

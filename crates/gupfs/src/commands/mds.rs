@@ -1,6 +1,7 @@
 //! `gupfs mds`: the metadata server of a cluster.
 
 use super::up::{Logging, take_home};
+use crate::check::salvage;
 use crate::cluster::TlsFlags;
 use crate::config::Config;
 use crate::daemon;
@@ -67,7 +68,12 @@ impl Mds {
             json: self.json,
         };
         let threads = settings.config.threads.clone();
-        let run = daemon::mds::run(entered, settings, &world, began);
+        let run = async {
+            if settings.accept_loss {
+                salvage::before_start(&entered.home, &entered.marker, &world).await?;
+            }
+            daemon::mds::run(entered, settings, &world, began).await
+        };
         daemon::serve(&threads, run).map(|()| Exit::Fine)
     }
 }

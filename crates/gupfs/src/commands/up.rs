@@ -1,6 +1,7 @@
 //! `gupfs up`: metadata server, object servers and mount in one process.
 
 use super::options::MountOptions;
+use crate::check::salvage;
 use crate::cluster::TlsFlags;
 use crate::config::{Config, LogFormat, Transport};
 use crate::daemon::block_on;
@@ -120,6 +121,9 @@ impl Up {
             json: self.json,
         };
         let outcome = block_on(async {
+            if settings.accept_loss {
+                salvage::before_start(&entered.home, &entered.marker, &world).await?;
+            }
             let node = Node::start(entered, settings, &world, began).await?;
             node.serve_until_told().await
         });

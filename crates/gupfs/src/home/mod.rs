@@ -9,7 +9,7 @@
 //! DIR/gupfs.lock      0600: locked by the process that serves
 //! DIR/gupfs.init      only while being initialised, and after a crash in that time
 //! DIR/cluster.key     32 random bytes, 0600
-//! DIR/mds/            metadata: log and index
+//! DIR/mds/            metadata: log and index; salvaged-DATE/: damaged ones, as a salvage found them
 //! DIR/ost0/ …         one target each; may be mount points of disks of their own
 //! DIR/run/            control socket and pid of the process that serves
 //! ```
@@ -70,6 +70,24 @@ impl Home {
 
     pub fn mds_index(&self) -> PathBuf {
         self.mds().join("index")
+    }
+
+    /// There while a salvage exchanges log and index: until it is finished they do not belong together.
+    pub fn mds_swap(&self) -> PathBuf {
+        self.mds().join("salvage.swap")
+    }
+
+    /// # Errors
+    /// When a salvage was interrupted at its end, with the command that finishes it.
+    pub fn refuse_half_exchanged(&self) -> Outcome<()> {
+        if !self.mds_swap().exists() {
+            return Ok(());
+        }
+        let at = self.root.display();
+        Err(
+            Trouble::new(format!("a salvage of '{at}' was interrupted at its end"))
+                .todo(format!("finish it with `gupfs check {at} --salvage`")),
+        )
     }
 
     pub fn ost(&self, id: OstId) -> PathBuf {

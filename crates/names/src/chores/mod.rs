@@ -5,6 +5,7 @@ mod cut_done;
 mod drop_session;
 mod forget_orphan;
 mod hold_orphan;
+mod lost_found;
 mod purge_done;
 mod recover_writer;
 mod repair;
@@ -52,6 +53,8 @@ pub enum ChoreOp {
     },
     /// Mends what `Check` found, if that is safe.
     Repair(Problem),
+    /// Names what no name leads to in `/lost+found`, which is made if it is not there. For a salvage.
+    NameInLostFound { ino: InodeId },
 }
 
 pub(crate) fn apply(view: &mut View, chore: &ChoreOp) -> Outcome<()> {
@@ -71,5 +74,6 @@ pub(crate) fn apply(view: &mut View, chore: &ChoreOp) -> Outcome<()> {
             drop_session::drop_session(view, *session, *shard)
         }
         ChoreOp::Repair(problem) => repair::repair(view, problem),
+        ChoreOp::NameInLostFound { ino } => lost_found::name_in_lost_found(view, *ino),
     }
 }

@@ -1,13 +1,16 @@
 //! The index in fjall: one keyspace for the records, one for what the index knows of itself.
 
 use super::error::IndexError;
+use super::verify::verify;
 use super::{Changes, IndexView, Range, ViewKind, limits};
 use crate::log::StoreId;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 use gupfs_proto::Seq;
+use gupfs_world::panics::caught;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// 1: keys and values as the log has them; `own` holds "version" and "applied" (u64), "store" (cluster u128, incarnation
 /// u64), little endian.
@@ -16,31 +19,164 @@ const VERSION_KEY: &str = "version";
 const APPLIED_KEY: &str = "applied";
 const STORE_KEY: &str = "store";
 
+/// fjall panics on some damaged files. After the first such panic nothing more is asked of it: what it was changing may be
+/// half changed.
+#[derive(Clone, Default)]
+struct Guard(Arc<OnceLock<IndexError>>);
+
+impl Guard {
+    fn call<T>(&self, ask: impl FnOnce() -> Result<T, IndexError>) -> Result<T, IndexError> {
+        if let Some(given_up) = self.0.get() {
+            return Err(given_up.clone());
+        }
+        caught(ask).unwrap_or_else(|panic| {
+            let error = IndexError::from(panic);
+            let _ = self.0.set(error.clone());
+            Err(error)
+        })
+    }
+}
+
 pub struct FjallView {
+    guard: Guard,
     moment: Snapshot,
     records: Keyspace,
 }
 
 impl FjallView {
     pub fn scan(&self, range: Range, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
-        let mut found = Vec::with_capacity(limit.min(1024));
-        for record in self.moment.range(&self.records, range).take(limit) {
-            let (key, value) = record.into_inner()?;
-            found.push((Bytes::copy_from_slice(&key), Bytes::copy_from_slice(&value)));
-        }
-        Ok(found)
+        let records = || self.moment.range(&self.records, range);
+        self.guard.call(|| read(records().take(limit), limit))
+    }
+
+    pub fn scan_back(&self, range: Range, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+        let records = || self.moment.range(&self.records, range).rev();
+        self.guard.call(|| read(records().take(limit), limit))
     }
 }
 
+fn read(
+    records: impl Iterator<Item = ::fjall::Guard>,
+    limit: usize,
+) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+    let mut found = Vec::with_capacity(limit.min(1024));
+    for record in records {
+        let (key, value) = record.into_inner()?;
+        found.push((Bytes::copy_from_slice(&key), Bytes::copy_from_slice(&value)));
+    }
+    Ok(found)
+}
+
 pub struct FjallIndex {
+    guard: Guard,
+    /// None only while it is dropped.
+    engine: Option<Engine>,
+    applied: AtomicU64,
+}
+
+struct Engine {
     database: Database,
     records: Keyspace,
     own: Keyspace,
-    applied: AtomicU64,
+}
+
+/// Closing takes locks that a panic may have poisoned.
+impl Drop for FjallIndex {
+    fn drop(&mut self) {
+        let engine = self.engine.take();
+        if let Err(panic) = caught(move || drop(engine)) {
+            tracing::error!(%panic, "the index did not close in order");
+        }
+    }
 }
 
 impl FjallIndex {
     pub fn open(dir: &Path, files: usize) -> Result<FjallIndex, IndexError> {
+        verify(dir)?;
+        let guard = Guard::default();
+        let (engine, applied) = guard.call(|| Engine::open(dir, files))?;
+        Ok(FjallIndex {
+            guard,
+            engine: Some(engine),
+            applied: AtomicU64::new(applied),
+        })
+    }
+
+    pub fn applied(&self) -> Seq {
+        Seq(self.applied.load(Ordering::Acquire))
+    }
+
+    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
+        self.call(|engine| {
+            // Copied, so that a small record does not keep a whole block in memory.
+            let value = engine.records.get(key)?;
+            Ok(value.map(|value| Bytes::copy_from_slice(&value)))
+        })
+    }
+
+    pub fn view(&self) -> IndexView {
+        let engine = self.engine();
+        IndexView(ViewKind::Fjall(FjallView {
+            guard: self.guard.clone(),
+            moment: engine.database.snapshot(),
+            records: engine.records.clone(),
+        }))
+    }
+
+    pub fn claim(&self, store: StoreId) -> Result<(), IndexError> {
+        let mut id = store.cluster.0.to_le_bytes().to_vec();
+        id.extend_from_slice(&store.incarnation.0.to_le_bytes());
+        self.call(|engine| match engine.own.get(STORE_KEY)? {
+            None => Ok(engine.own.insert(STORE_KEY, id)?),
+            Some(found) if found[..] == id[..] => Ok(()),
+            Some(_) => Err(IndexError::Foreign),
+        })
+    }
+
+    pub fn apply(&self, seq: Seq, changes: &Changes) -> Result<(), IndexError> {
+        self.call(|engine| {
+            let mut batch = engine.database.batch();
+            for (key, value) in changes {
+                match value {
+                    Some(value) => batch.insert(&engine.records, &key[..], &value[..]),
+                    None => batch.remove(&engine.records, &key[..]),
+                }
+            }
+            // In the same batch, which is whole or absent: the index never forgets how far it got.
+            batch.insert(&engine.own, APPLIED_KEY, seq.0.to_le_bytes());
+            batch.commit()?;
+            Ok(())
+        })?;
+        self.applied.store(seq.0, Ordering::Release);
+        Ok(())
+    }
+
+    pub fn persist(&self) -> Result<(), IndexError> {
+        self.call(|engine| Ok(engine.database.persist(PersistMode::SyncAll)?))
+    }
+
+    #[cfg(test)]
+    pub fn flush_to_tables(&self) {
+        let engine = self.engine();
+        for keyspace in [&engine.records, &engine.own] {
+            keyspace.rotate_memtable_and_wait().unwrap();
+        }
+    }
+
+    fn engine(&self) -> &Engine {
+        self.engine
+            .as_ref()
+            .expect("it is there until it is dropped")
+    }
+
+    fn call<T>(&self, ask: impl FnOnce(&Engine) -> Result<T, IndexError>) -> Result<T, IndexError> {
+        self.guard.call(|| ask(self.engine()))
+    }
+}
+
+impl Engine {
+    /// The engine, and how far it got.
+    fn open(dir: &Path, files: usize) -> Result<(Engine, u64), IndexError> {
         let database = Database::builder(dir)
             .cache_size(limits::CACHE_BYTES)
             .max_journaling_size(limits::JOURNAL_BYTES)
@@ -62,61 +198,13 @@ impl FjallIndex {
                 });
             }
         }
-        let applied = AtomicU64::new(number(&own, APPLIED_KEY)?.unwrap_or(0));
-        Ok(FjallIndex {
+        let applied = number(&own, APPLIED_KEY)?.unwrap_or(0);
+        let engine = Engine {
             database,
             records,
             own,
-            applied,
-        })
-    }
-
-    pub fn applied(&self) -> Seq {
-        Seq(self.applied.load(Ordering::Acquire))
-    }
-
-    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
-        // Copied, so that a small record does not keep a whole block in memory.
-        Ok(self
-            .records
-            .get(key)?
-            .map(|value| Bytes::copy_from_slice(&value)))
-    }
-
-    pub fn view(&self) -> IndexView {
-        IndexView(ViewKind::Fjall(FjallView {
-            moment: self.database.snapshot(),
-            records: self.records.clone(),
-        }))
-    }
-
-    pub fn claim(&self, store: StoreId) -> Result<(), IndexError> {
-        let mut id = store.cluster.0.to_le_bytes().to_vec();
-        id.extend_from_slice(&store.incarnation.0.to_le_bytes());
-        match self.own.get(STORE_KEY)? {
-            None => Ok(self.own.insert(STORE_KEY, id)?),
-            Some(found) if found[..] == id[..] => Ok(()),
-            Some(_) => Err(IndexError::Foreign),
-        }
-    }
-
-    pub fn apply(&self, seq: Seq, changes: &Changes) -> Result<(), IndexError> {
-        let mut batch = self.database.batch();
-        for (key, value) in changes {
-            match value {
-                Some(value) => batch.insert(&self.records, &key[..], &value[..]),
-                None => batch.remove(&self.records, &key[..]),
-            }
-        }
-        // In the same batch, which is whole or absent: the index never forgets how far it got.
-        batch.insert(&self.own, APPLIED_KEY, seq.0.to_le_bytes());
-        batch.commit()?;
-        self.applied.store(seq.0, Ordering::Release);
-        Ok(())
-    }
-
-    pub fn persist(&self) -> Result<(), IndexError> {
-        Ok(self.database.persist(PersistMode::SyncAll)?)
+        };
+        Ok((engine, applied))
     }
 }
 

@@ -12,6 +12,7 @@ mod error;
 mod fake;
 mod fjall;
 pub mod limits;
+mod verify;
 
 pub use error::IndexError;
 #[cfg(feature = "fake")]
@@ -67,6 +68,22 @@ impl IndexView {
     }
 }
 
+impl IndexView {
+    /// The last `limit` records of a range, descending: for what lies behind a place that cannot be read.
+    pub fn scan_back(&self, range: Range, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+        match &self.0 {
+            ViewKind::Fjall(view) => view.scan_back(range, limit),
+            #[cfg(feature = "fake")]
+            ViewKind::Fake(records) => Ok(records
+                .range(range)
+                .rev()
+                .take(limit)
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect()),
+        }
+    }
+}
+
 macro_rules! on {
     ($self:ident, $it:ident => $call:expr) => {
         match &$self.0 {
@@ -80,7 +97,8 @@ macro_rules! on {
 /// All calls may wait for the disk, as fjall does: `get` and `scan` seldom, `apply` sometimes, `persist` always.
 impl Index {
     /// # Errors
-    /// `Version` for an index that a newer program made; `Engine` for what fjall cannot open.
+    /// `Version` for an index that a newer program made; `Damaged` for files that are not what was written; `Engine` for what fjall
+    /// cannot open.
     ///
     /// `files`: how many tables may stay open, between `FILES_LEAST` and `FILES_MOST`.
     pub fn open_fjall(dir: &Path, files: usize) -> Result<Index, IndexError> {
@@ -122,6 +140,15 @@ impl Index {
     /// All batches behind `applied()` up to `seq`, as one.
     pub fn apply(&self, seq: Seq, changes: &Changes) -> Result<(), IndexError> {
         on!(self, it => it.apply(seq, changes))
+    }
+
+    /// Writes what is in memory alone into tables, as it happens by itself when there is enough.
+    #[cfg(test)]
+    fn flush_to_tables(&self) {
+        match &self.0 {
+            Kind::Fjall(it) => it.flush_to_tables(),
+            Kind::Fake(_) => {}
+        }
     }
 
     /// What was applied before survives a power cut when this returns.

@@ -84,3 +84,89 @@ fn the_fake_keeps_the_contract_and_what_was_persisted() {
     assert_eq!(index.get(b"d").unwrap().is_some(), kept == Seq(6));
     assert!(index.get(b"a").unwrap().is_some());
 }
+
+/// An index with tables, manifests and a journal, closed.
+fn written(dir: &std::path::Path) {
+    for round in 0..3u64 {
+        let index = Index::open_fjall(dir, FILES_LEAST).unwrap();
+        for step in 0..20 {
+            let seq = Seq(round * 20 + step + 1);
+            let key = format!("key {:04}", seq.0 * 7 % 50);
+            let value = format!("value {}", seq.0);
+            index.apply(seq, &changes(&[(&key, Some(&value))])).unwrap();
+        }
+        index.persist().unwrap();
+        index.flush_to_tables();
+    }
+}
+
+fn everything(dir: &std::path::Path) -> Result<(Seq, Vec<(Bytes, Bytes)>), IndexError> {
+    let index = Index::open_fjall(dir, FILES_LEAST)?;
+    let records = index.scan((Bound::Unbounded, Bound::Unbounded), 1_000)?;
+    for (key, value) in &records {
+        assert_eq!(index.get(key)?.as_ref(), Some(value));
+    }
+    Ok((index.applied(), records))
+}
+
+fn files_below(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files_below(&path)),
+            false => found.push(path),
+        }
+    }
+    found.sort();
+    found
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    for path in files_below(from) {
+        let place = to.join(path.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::copy(path, place).unwrap();
+    }
+    // Directories without a file belong to it too.
+    for keyspace in std::fs::read_dir(from.join("keyspaces")).unwrap() {
+        let name = keyspace.unwrap().file_name();
+        std::fs::create_dir_all(to.join("keyspaces").join(name).join("tables")).unwrap();
+    }
+}
+
+/// What is lost at the journal's end is no damage: the index says how far it got, and the log gives it again.
+#[test]
+fn a_flipped_bit_is_an_error_or_changes_nothing_that_the_log_does_not_give_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = dir.path().join("whole");
+    written(&whole);
+    let (applied, right) = everything(&whole).unwrap();
+    assert_eq!(applied, Seq(60));
+    let mut told = 0;
+    for path in files_below(&whole) {
+        let len = std::fs::metadata(&path).unwrap().len();
+        let name = path.strip_prefix(&whole).unwrap();
+        // Small files at every byte, larger ones at some.
+        let step = (len / FLIPS).max(1) as usize;
+        for offset in (0..len).step_by(step) {
+            let flipped = dir.path().join("flipped");
+            copy(&whole, &flipped);
+            let place = flipped.join(name);
+            let mut bytes = std::fs::read(&place).unwrap();
+            bytes[offset as usize] ^= 1 << (offset % 8);
+            std::fs::write(&place, bytes).unwrap();
+            match everything(&flipped) {
+                Ok((Seq(60), records)) => assert!(records == right, "{name:?} at {offset}"),
+                Ok((applied, _)) => assert!(applied < Seq(60), "{name:?} at {offset}"),
+                Err(IndexError::Damaged(_) | IndexError::Engine(_)) => told += 1,
+                Err(other) => panic!("{name:?} at {offset}: {other}"),
+            }
+            std::fs::remove_dir_all(&flipped).unwrap();
+        }
+    }
+    assert!(told > 100, "{told} were told");
+}
+
+/// Flips in one file: enough to hit each of its parts.
+const FLIPS: u64 = 40;

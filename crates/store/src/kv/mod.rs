@@ -26,12 +26,14 @@ mod cache;
 mod error;
 pub mod limits;
 mod memory;
+mod salvage;
 mod scan;
 #[cfg(test)]
 mod tests;
 
 pub use error::KvError;
 pub use memory::Peek;
+pub use salvage::{copy_records, replay_survey};
 
 use crate::index::Index;
 use crate::log::{Headroom, Log, LogError, LogOptions, LogRecovery, LogStats, Stop};

@@ -28,6 +28,7 @@ mod marks;
 )]
 mod object;
 mod objects;
+mod owner;
 mod place;
 mod read;
 mod record;
