@@ -1,5 +1,6 @@
 //! An object server's word on itself, every second: which targets it serves, who they are, how much room they have.
 
+use crate::Lives;
 use futures_util::future::join_all;
 use gupfs_oss::Oss;
 use gupfs_proto::cluster::{Answer, OpenTarget, Reply, Request, TargetWord};
@@ -24,6 +25,7 @@ pub struct Announced {
     pub run: u64,
     pub address: String,
     pub mds: Peer<Request, Reply>,
+    pub lives: Arc<Lives>,
     pub world: World,
 }
 
@@ -45,6 +47,8 @@ pub async fn announce(announced: Announced, heard: watch::Sender<bool>) {
 
 impl Announced {
     async fn say(&self) -> Result<(), Refusal> {
+        // Of targets that are new here: before they serve.
+        self.lives.tell().await?;
         let osts = self.oss.osts();
         let words = osts.iter().map(|ost| async move {
             TargetWord {

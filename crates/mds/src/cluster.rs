@@ -17,6 +17,7 @@ impl Service<Request, Reply> for Mds {
             // What runs in a process knows whoever composed it.
             Request::Status => Err(Refusal::NotSupported),
             Request::Admit { incarnation } => self.core.admit(incarnation).await,
+            Request::Lives { targets } => self.core.lives(&targets).await,
         }
     }
 }

@@ -18,6 +18,7 @@ mod grace;
 mod hear;
 mod holders;
 pub mod limits;
+mod lives;
 mod locks;
 mod mds;
 mod newborn;

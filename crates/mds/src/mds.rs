@@ -187,6 +187,11 @@ impl Mds {
         self.core.shard.lock().sessions.contains_key(&session)
     }
 
+    /// Why nothing is served any more: the store failed. Its process is to end.
+    pub fn failure(&self) -> Option<String> {
+        self.core.failure().map(String::from)
+    }
+
     /// The way back to a client: from here on it can be asked. Whoever waits for this session asks it now.
     pub fn attach(&self, session: SessionId, back: Back) {
         // Not what has ended: it would never be detached.

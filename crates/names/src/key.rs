@@ -24,6 +24,7 @@ pub enum Kind {
     Format = b'F',
     Target = b'G',
     Inode = b'I',
+    EndedLife = b'K',
     Unconfirmed = b'L',
     Writer = b'M',
     Numbers = b'N',
@@ -36,12 +37,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 15] = [
         Kind::BackLink,
         Kind::Entry,
         Kind::Format,
         Kind::Target,
         Kind::Inode,
+        Kind::EndedLife,
         Kind::Unconfirmed,
         Kind::Writer,
         Kind::Numbers,
@@ -95,6 +97,7 @@ pub enum Parsed {
         slot: Slot,
     },
     Session(SessionId),
+    EndedLife(OstId),
     Target(OstId),
     Usage {
         shard: VirtualShard,
@@ -139,6 +142,10 @@ impl Key {
     }
 
     /// The metadata server's own: who a target was when it was last heard.
+    pub fn ended_life(ost: OstId) -> Key {
+        Key::new(FIRST, Kind::EndedLife).bytes(&ost.0.to_be_bytes())
+    }
+
     pub fn target(ost: OstId) -> Key {
         Key::new(FIRST, Kind::Target).bytes(&ost.0.to_be_bytes())
     }
@@ -231,6 +238,7 @@ impl Key {
             }
             Kind::Session => Parsed::Session(SessionId(rest.u64()?)),
             Kind::Target => Parsed::Target(OstId(rest.u16()?)),
+            Kind::EndedLife => Parsed::EndedLife(OstId(rest.u16()?)),
             Kind::Reply => Parsed::Reply {
                 shard,
                 session: SessionId(rest.u64()?),
@@ -271,6 +279,7 @@ impl Key {
                     }),
                     Kind::Format
                     | Kind::Target
+                    | Kind::EndedLife
                     | Kind::Numbers
                     | Kind::Usage
                     | Kind::Session
@@ -400,6 +409,7 @@ mod tests {
         for (key, parsed) in [
             (Key::format(), Parsed::Format),
             (Key::target(OstId(3)), Parsed::Target(OstId(3))),
+            (Key::ended_life(OstId(3)), Parsed::EndedLife(OstId(3))),
             (Key::numbers(shard), Parsed::Numbers(shard)),
             (
                 Key::usage(shard, VolumeId(9)),

@@ -119,6 +119,31 @@ impl Oss {
         Err(Refusal::TargetDown { ost, why })
     }
 
+    /// Why nothing is served any more: each target that could be opened has failed, as the last of them says. Targets that are
+    /// not believed are another matter: a new start would find them as they are.
+    pub fn failure(&self) -> Option<String> {
+        let mut last = None;
+        for target in self.targets.read().values() {
+            if let Target::Serving(objects) = target {
+                match objects.failure() {
+                    Some(why) => last = Some(format!("ost{}: {why}", objects.ost())),
+                    None if objects.is_refused() => {}
+                    None => return None,
+                }
+            }
+        }
+        last
+    }
+
+    /// Returns when it is written down of each target whose sync failed that its life is over, or could not be.
+    pub async fn lives_are_noted(&self) {
+        for (_, target) in self.all() {
+            if let Ok(objects) = target {
+                objects.life_is_noted().await;
+            }
+        }
+    }
+
     pub fn osts(&self) -> Vec<OstId> {
         self.targets.read().keys().copied().collect()
     }

@@ -1,7 +1,7 @@
 //! What servers tell the metadata server about their targets, and what clients ask it about the cluster.
 
 use crate::data::Space;
-use crate::ids::{ClusterId, Incarnation, MapEpoch, OstId, OwnerEpoch, SessionId};
+use crate::ids::{ClusterId, Incarnation, MapEpoch, OstId, OstLife, OwnerEpoch, SessionId};
 use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,19 @@ pub enum Request {
     Status,
     /// A target is about to be made, with this incarnation: asked twice, the answer is the same. Answered by `Admitted`.
     Admit { incarnation: Incarnation },
+    /// Which lives of targets are over (`data::Answer::DoneIn`): their server asks when it has opened them, before it serves, and
+    /// tells when a sync failed. Answered by `Lives`.
+    Lives { targets: Vec<TargetLife> },
+}
+
+/// In which life a target is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TargetLife {
+    pub ost: OstId,
+    pub incarnation: Incarnation,
+    pub life: OstLife,
+    /// A sync failed in it: what was written and not synced counts as lost.
+    pub over: bool,
 }
 
 /// One target, as its server tells of it.
@@ -58,6 +71,10 @@ pub enum Answer {
     Status {
         text: String,
         json: String,
+    },
+    /// Of those targets asked of that had one: the last life that is over.
+    Lives {
+        over: Vec<(OstId, OstLife)>,
     },
 }
 

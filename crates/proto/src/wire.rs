@@ -53,7 +53,8 @@ pub const SPOKEN: [(Kind, u8, u8); 5] = [
     (Kind::DATA, 3, 3),
     // 2: grants of locks.
     (Kind::RECALL, 2, 2),
-    (Kind::CLUSTER, 2, 2),
+    // 2: seals in `Heard`. 3: lives of targets that are over (a question and its answer).
+    (Kind::CLUSTER, 2, 3),
 ];
 
 /// A message as it travels.

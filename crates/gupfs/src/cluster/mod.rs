@@ -11,7 +11,7 @@ mod tls;
 mod visit;
 
 pub use gupfs_cluster::{
-    Announced, ClusterDoor, Identity, Lines, MetaDoor, Recalled, announce, greet_again,
+    Announced, ClusterDoor, Identity, Lines, Lives, MetaDoor, Recalled, announce, greet_again,
 };
 pub use host::{host_name, host_number, identity};
 pub use key::read_key;

@@ -7,7 +7,9 @@ use crate::config::Config;
 use crate::control;
 use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
-use crate::node::{Answers, Parts, Share, Told, cluster_door, open_metadata, say};
+use crate::node::{
+    Answers, Parts, Share, Told, cluster_door, nothing_left_to_serve, open_metadata, say,
+};
 use gupfs_mds::Mds;
 use gupfs_proto::VirtualShards;
 use gupfs_rpc::{Hosts, Role};
@@ -72,7 +74,14 @@ pub async fn run(
     let _control = control::serve(&entered.home.run(), &world.tasks, answers)?;
     let metrics = start_metrics(config, world, &parts).await?;
     say(settings.json, "ready", &ready);
-    let why = told.wait().await;
+    let why = tokio::select! {
+        why = told.wait() => why,
+        trouble = nothing_left_to_serve(Some(&mds), None, &world.clock) => {
+            tracing::error!(%trouble, "ending");
+            let _ = std::fs::remove_file(entered.home.pid());
+            return Err(trouble);
+        }
+    };
     say(settings.json, "stopping", &why);
     if let Some(metrics) = metrics {
         metrics.stop();

@@ -3,12 +3,15 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    Announced, MDS_PORT, OSS_PORT, announce, host_number, identity, listen, read_key, read_tls,
-    with_port,
+    Announced, Lives, MDS_PORT, OSS_PORT, announce, host_number, identity, listen, read_key,
+    read_tls, with_port,
 };
 use crate::config::Config;
 use crate::exit::{Exit, Outcome, Trouble};
-use crate::node::{Parts, Share, Told, cluster_door, open_target, own_and_below, peek_target, say};
+use crate::node::{
+    Parts, Share, Told, cluster_door, nothing_left_to_serve, open_target, own_and_below,
+    peek_target, say,
+};
 use gupfs_oss::{Door, Oss, Target};
 use gupfs_proto::{ClusterId, OstId};
 use gupfs_rpc::{Hosts, Line, LineOptions, Role, Unattended};
@@ -22,6 +25,9 @@ use tokio::sync::watch;
 
 /// How often directories of targets are searched for new ones.
 const SEARCH_EVERY: Duration = Duration::from_secs(1);
+
+/// How long an end waits until the metadata server knows of it.
+const LIVES_TOLD: Duration = Duration::from_secs(3);
 
 /// Descriptors are shared among so many targets at least: more may be added while it runs.
 const TARGETS_LEAST: usize = 16;
@@ -81,12 +87,14 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         None => reachable(&listening.address(), line.near()),
     };
     let (heard, mut is_heard) = watch::channel(false);
+    let lives = Lives::new(oss.clone(), line.peer());
     let announced = Announced {
         oss: oss.clone(),
         cluster,
         run: world.dice.u64(),
         address: advertised.clone(),
         mds: line.peer(),
+        lives: lives.clone(),
         world: world.clone(),
     };
     let announcing = world.tasks.spawn("announce", announce(announced, heard));
@@ -115,6 +123,14 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
             let why = tokio::select! {
                 why = told.wait() => why,
                 () = search.for_ever() => "the search for targets ended".into(),
+                trouble = nothing_left_to_serve(None, Some(&oss), &world.clock) => {
+                    tracing::error!(%trouble, "ending");
+                    tokio::select! {
+                        _ = lives.tell() => {} // it was tried; the disk may have it too
+                        () = world.clock.sleep(LIVES_TOLD) => {}
+                    }
+                    return Err(trouble);
+                }
             };
             if let Some(metrics) = metrics {
                 metrics.stop();

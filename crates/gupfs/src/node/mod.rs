@@ -7,6 +7,7 @@
 
 mod answers;
 mod descriptors;
+mod failure;
 mod guard;
 mod layout;
 mod metadata;
@@ -20,6 +21,7 @@ mod unmount;
 
 pub use answers::Answers;
 pub use descriptors::Share;
+pub use failure::nothing_left_to_serve;
 pub use layout::LayoutView;
 pub use metadata::open_metadata;
 pub use mounted::{MountWish, Mounted, judge_kernel, try_kernel};
@@ -144,7 +146,13 @@ impl Node {
 
     /// Until a signal, `gupfs stop`, or an unmount from outside; then everything is stopped in order.
     pub async fn serve_until_told(mut self) -> Outcome<()> {
-        let why = self.mounted.wait_for_the_end().await;
+        let (mds, oss) = (self.roles.mds.clone(), self.roles.oss.clone());
+        let why = tokio::select! {
+            why = self.mounted.wait_for_the_end() => why,
+            trouble = nothing_left_to_serve(Some(&mds), Some(&oss), &self.world.clock) => {
+                return Err(self.end_without_a_store(trouble).await);
+            }
+        };
         say(self.json, "stopping", &why);
         self.mounted.finish().await;
         if let Some(metrics) = &self.metrics {
@@ -164,6 +172,17 @@ impl Node {
         }
         say(self.json, "stopped", "stopped; everything is kept");
         Ok(())
+    }
+
+    /// Takes the mount out of the tree. Nothing is stopped in order: there is nothing that could be kept by that.
+    async fn end_without_a_store(mut self, trouble: Trouble) -> Trouble {
+        tracing::error!(%trouble, "ending");
+        self.mounted.take_away().await;
+        if let Some(server) = self.parts.server.get() {
+            server.stop();
+        }
+        let _ = std::fs::remove_file(self.entered.home.pid());
+        trouble
     }
 
     async fn say_ready(&self, began: BootTime) {

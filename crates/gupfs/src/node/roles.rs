@@ -3,7 +3,7 @@
 use super::Settings;
 use super::descriptors::Share;
 use super::metadata::open_metadata;
-use crate::cluster::{Identity, Lines, host_name};
+use crate::cluster::{Identity, Lines, Lives, host_name};
 use crate::config::{self, Atime};
 use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
@@ -25,6 +25,9 @@ use std::time::Duration;
 /// that is older than this is noticed.
 const STAMP_EVERY: Duration = Duration::from_secs(60);
 
+/// How often it is looked for a life that is over: a look asks nobody where none is.
+const LIVES_EVERY: Duration = Duration::from_secs(1);
+
 type OstPeer = Peer<data::Request, data::Reply>;
 
 pub struct Roles {
@@ -33,7 +36,7 @@ pub struct Roles {
     pub client: Arc<Client>,
     /// To object servers elsewhere, if others may join.
     pub lines: Vec<Arc<Lines>>,
-    stamps: Task<()>,
+    chores: [Task<()>; 2],
 }
 
 impl Roles {
@@ -70,6 +73,12 @@ impl Roles {
         let mds = start_mds(entered, settings, share, world, local, (dial, key)).await?;
         tell_seals(&mds, &oss, world);
         disown_refused(&mds, &oss);
+        let lives = Lives::new(oss.clone(), Peer::local(mds.clone()));
+        // Before anything is served.
+        lives.tell().await.map_err(|refusal| {
+            Trouble::new("the metadata server does not say which lives of the OSTs are over")
+                .because(&refusal)
+        })?;
         entered.finish()?;
         let mut options = client_options(&settings.point, &settings.config.mount, calls);
         options.shared = identity.is_some();
@@ -101,12 +110,23 @@ impl Roles {
                 }
             }
         });
+        let told = world.tasks.spawn("lives", {
+            let (lives, world) = (lives.clone(), world.clone());
+            async move {
+                loop {
+                    world.clock.sleep(LIVES_EVERY).await;
+                    if let Err(refusal) = lives.tell().await {
+                        tracing::warn!(%refusal, "the end of an OST's life is not remembered yet");
+                    }
+                }
+            }
+        });
         Ok(Roles {
             mds,
             oss,
             client,
             lines: as_mds.into_iter().chain(as_client).collect(),
-            stamps,
+            chores: [stamps, told],
         })
     }
 
@@ -120,7 +140,9 @@ impl Roles {
     /// Client first, since it has something to say to both servers; metadata next, since it asks OSTs. All are stopped
     /// whatever fails; false if something did.
     pub async fn stop(&self) -> bool {
-        self.stamps.stop();
+        for chore in &self.chores {
+            chore.stop();
+        }
         let mut clean = true;
         if let Err(error) = self.client.stop().await {
             tracing::error!(%error, "the client did not end cleanly");

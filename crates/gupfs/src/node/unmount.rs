@@ -14,6 +14,10 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// How long an end by force waits for what the kernel still has to write.
 const WRITE_BACK: Duration = Duration::from_secs(5);
 
+/// How long an end waits for the mount to be out of the tree.
+const TAKE_AWAY: Duration = Duration::from_secs(8);
+const _: () = assert!(TAKE_AWAY.as_secs() > WRITE_BACK.as_secs());
+
 /// Somebody who just looks (a desktop, a monitor) keeps a mount busy for a moment: a stop is tried so often before it is
 /// refused.
 const TRIES: u32 = 4;
@@ -61,6 +65,18 @@ impl Mounted {
                     }
                 }
             }
+        }
+    }
+
+    /// Takes the mount out of the tree, whoever uses it, and whether or not that works: the process ends.
+    pub async fn take_away(&mut self) {
+        let taken = async {
+            // Without the guardian's farewell: it takes away what is still there when we are not.
+            let _ = self.unmount(true).await;
+        };
+        tokio::select! {
+            () = taken => {}
+            () = self.world.clock.sleep(TAKE_AWAY) => {}
         }
     }
 

@@ -11,6 +11,8 @@ mod clocks;
 mod crowd;
 mod cut_off;
 mod encrypted;
+mod failing;
+mod fragile;
 #[path = "../power_cut/images.rs"]
 mod images;
 mod in_time;

@@ -2,6 +2,7 @@
 
 mod client;
 mod house;
+mod lives;
 mod ost;
 
 mod cold;

@@ -209,6 +209,13 @@ fn small_records_of_version_1() {
         },
         expect!["0107ac0201"],
     );
+    check_image(
+        EndedLife {
+            incarnation: Incarnation(7),
+            upto: gupfs_proto::OstLife(300),
+        },
+        expect!["0107ac02"],
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Records of the shard itself: `F` format, `G` targets, `N` inode numbers, `U` usage.
+//! Records of the shard itself: `F` format, `G` targets, `K` ended lives, `N` inode numbers, `U` usage.
 
 use super::first_version;
-use gupfs_proto::{ClusterId, Incarnation, VirtualShards};
+use gupfs_proto::{ClusterId, Incarnation, OstLife, VirtualShards};
 use serde::{Deserialize, Serialize};
 
 /// `F`: what a program must know to read and write this store.
@@ -63,4 +63,12 @@ pub struct KnownTarget {
     pub run: u64,
 }
 
-first_version!(Format, Numbers, Usage, KnownTarget);
+/// `K`: the last life of a target that ended because a sync failed. The metadata server's; no operation reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EndedLife {
+    pub incarnation: Incarnation,
+    /// This one and those before it.
+    pub upto: OstLife,
+}
+
+first_version!(Format, Numbers, Usage, KnownTarget, EndedLife);

@@ -51,6 +51,7 @@ impl Host {
             yields: true,
             clock: Some(self.clock.clone()),
             capacity: PLENTY,
+            sync_everything_tells: true,
             // What a process says that has died nobody hears.
             on_death: Some(Arc::new(move || net.kill(&name))),
         };

@@ -3,7 +3,7 @@
 use super::host::{Host, Store};
 use super::watch::{Watch, WatchedData};
 use super::{CLUSTER, MDS_ADDRESS};
-use gupfs_cluster::{Announced, announce};
+use gupfs_cluster::{Announced, Lives, announce};
 use gupfs_oss::{Oss, Target};
 use gupfs_proto::{Incarnation, OstId};
 use gupfs_rpc::{Capacity, Hosts, Line, LineOptions, Role, Server, ServerOptions, Unattended};
@@ -98,6 +98,7 @@ impl ObjectHost {
             run: world.dice.u64(),
             address,
             mds: line.peer(),
+            lives: Lives::new(oss.clone(), line.peer()),
             world: world.clone(),
         };
         world.tasks.spawn("announce", announce(announced, heard));

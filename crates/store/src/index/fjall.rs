@@ -1,8 +1,14 @@
-//! The index in fjall: one keyspace for the records, one for what the index knows of itself.
+//! The index in fjall: one keyspace for the records and how far they go, one for whose they are.
+//!
+//! Only fjall's tables are believed. It syncs a table, and the list of tables, before it uses either, each through the
+//! descriptor that wrote it, so a table in that list is on the disk. Its journal is the one file that it reads back without
+//! having synced it: after a failed sync the page cache goes on showing bytes that no disk has, and a power cut leaves any of
+//! its pages. So each start empties the journal first, `persist` makes tables of all that was applied, and the log, which
+//! keeps its segments until then, gives the rest again.
 
 use super::error::IndexError;
 use super::verify::verify;
-use super::{Changes, IndexView, Range, ViewKind, limits};
+use super::{Changes, IndexView, Range, ViewKind, journal, limits};
 use crate::log::StoreId;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
@@ -14,10 +20,16 @@ use std::sync::{Arc, OnceLock};
 
 /// 1: keys and values as the log has them; `own` holds "version" and "applied" (u64), "store" (cluster u128, incarnation
 /// u64), little endian.
-const VERSION: u32 = 1;
+/// 2: "applied" lies among the records, so that each table that holds records of a batch holds how far they go.
+const VERSION: u32 = 2;
 const VERSION_KEY: &str = "version";
-const APPLIED_KEY: &str = "applied";
 const STORE_KEY: &str = "store";
+
+/// Where version 1 has it, in `own`.
+const FORMER_APPLIED_KEY: &str = "applied";
+
+/// Of all keys of stores, which begin with two bytes of a shard or with a letter, none is so short.
+const APPLIED_KEY: &[u8] = &[0];
 
 /// fjall panics on some damaged files. After the first such panic nothing more is asked of it: what it was changing may be
 /// half changed.
@@ -46,12 +58,12 @@ pub struct FjallView {
 impl FjallView {
     pub fn scan(&self, range: Range, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
         let records = || self.moment.range(&self.records, range);
-        self.guard.call(|| read(records().take(limit), limit))
+        self.guard.call(|| read(records(), limit))
     }
 
     pub fn scan_back(&self, range: Range, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
         let records = || self.moment.range(&self.records, range).rev();
-        self.guard.call(|| read(records().take(limit), limit))
+        self.guard.call(|| read(records(), limit))
     }
 }
 
@@ -61,7 +73,13 @@ fn read(
 ) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
     let mut found = Vec::with_capacity(limit.min(1024));
     for record in records {
+        if found.len() == limit {
+            break;
+        }
         let (key, value) = record.into_inner()?;
+        if key[..] == *APPLIED_KEY {
+            continue;
+        }
         found.push((Bytes::copy_from_slice(&key), Bytes::copy_from_slice(&value)));
     }
     Ok(found)
@@ -92,6 +110,10 @@ impl Drop for FjallIndex {
 
 impl FjallIndex {
     pub fn open(dir: &Path, files: usize) -> Result<FjallIndex, IndexError> {
+        // First: what is not believed needs no looking at.
+        if journal::is_unused(dir)? {
+            journal::empty(dir)?;
+        }
         verify(dir)?;
         let guard = Guard::default();
         let (engine, applied) = guard.call(|| Engine::open(dir, files))?;
@@ -127,7 +149,10 @@ impl FjallIndex {
         let mut id = store.cluster.0.to_le_bytes().to_vec();
         id.extend_from_slice(&store.incarnation.0.to_le_bytes());
         self.call(|engine| match engine.own.get(STORE_KEY)? {
-            None => Ok(engine.own.insert(STORE_KEY, id)?),
+            None => {
+                engine.own.insert(STORE_KEY, id)?;
+                engine.make_tables(&engine.own)
+            }
             Some(found) if found[..] == id[..] => Ok(()),
             Some(_) => Err(IndexError::Foreign),
         })
@@ -142,8 +167,9 @@ impl FjallIndex {
                     None => batch.remove(&engine.records, &key[..]),
                 }
             }
-            // In the same batch, which is whole or absent: the index never forgets how far it got.
-            batch.insert(&engine.own, APPLIED_KEY, seq.0.to_le_bytes());
+            // In the same batch and keyspace: a table has all of a batch or nothing, and tables are made in order, so whatever
+            // tables there are, they say truly how far they go.
+            batch.insert(&engine.records, APPLIED_KEY, seq.0.to_le_bytes());
             batch.commit()?;
             Ok(())
         })?;
@@ -152,7 +178,7 @@ impl FjallIndex {
     }
 
     pub fn persist(&self) -> Result<(), IndexError> {
-        self.call(|engine| Ok(engine.database.persist(PersistMode::SyncAll)?))
+        self.call(|engine| engine.make_tables(&engine.records))
     }
 
     #[cfg(test)]
@@ -188,32 +214,62 @@ impl Engine {
         let options = || KeyspaceCreateOptions::default().max_memtable_size(limits::MEMTABLE_BYTES);
         let records = database.keyspace("records", options)?;
         let own = database.keyspace("own", options)?;
-        match number(&own, VERSION_KEY)? {
-            None => own.insert(VERSION_KEY, u64::from(VERSION).to_le_bytes())?,
-            Some(found) if found <= u64::from(VERSION) => {}
-            Some(found) => {
-                return Err(IndexError::Version {
-                    found: found as u32,
-                    known: VERSION,
-                });
-            }
-        }
-        let applied = number(&own, APPLIED_KEY)?.unwrap_or(0);
         let engine = Engine {
             database,
             records,
             own,
         };
+        let version = number(&engine.own, VERSION_KEY)?;
+        if let Some(found) = version
+            && found > u64::from(VERSION)
+        {
+            return Err(IndexError::Version {
+                found: found as u32,
+                known: VERSION,
+            });
+        }
+        if version != Some(u64::from(VERSION)) {
+            engine.bring_up_to_date()?;
+        }
+        // Last: from now on the journal is emptied at each start.
+        journal::note_unused(dir)?;
+        let applied = number(&engine.records, APPLIED_KEY)?.unwrap_or(0);
         Ok((engine, applied))
+    }
+
+    /// Makes a new index, or one of version 1, one of this version. Version 1 kept what it was given last in the journal
+    /// alone, so this start still believed it.
+    fn bring_up_to_date(&self) -> Result<(), IndexError> {
+        if let Some(applied) = number(&self.own, FORMER_APPLIED_KEY)? {
+            self.records.insert(APPLIED_KEY, applied.to_le_bytes())?;
+            self.make_tables(&self.records)?;
+        }
+        self.own
+            .insert(VERSION_KEY, u64::from(VERSION).to_le_bytes())?;
+        self.make_tables(&self.own)
+    }
+
+    /// Returns when all that a keyspace was given before lies in tables, synced.
+    fn make_tables(&self, keyspace: &Keyspace) -> Result<(), IndexError> {
+        keyspace.rotate_memtable()?;
+        while keyspace.sealed_memtable_count() > 0 {
+            // A worker that failed makes none any more, and this says so. It syncs nothing.
+            self.database.persist(PersistMode::Buffer)?;
+            std::thread::sleep(limits::TABLES_PAUSE);
+        }
+        // One that failed behind the last table has poisoned the engine: nothing more may be promised.
+        Ok(self.database.persist(PersistMode::Buffer)?)
     }
 }
 
-fn number(own: &Keyspace, key: &str) -> Result<Option<u64>, IndexError> {
-    let Some(value) = own.get(key)? else {
+fn number(keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<u64>, IndexError> {
+    let key = key.as_ref();
+    let Some(value) = keyspace.get(key)? else {
         return Ok(None);
     };
-    let bytes = value[..]
-        .try_into()
-        .map_err(|_| IndexError::Engine(format!("its own record '{key}' is not a number")))?;
+    let bytes = value[..].try_into().map_err(|_| {
+        let key = key.escape_ascii();
+        IndexError::Engine(format!("its own record '{key}' is not a number"))
+    })?;
     Ok(Some(u64::from_le_bytes(bytes)))
 }

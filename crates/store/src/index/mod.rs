@@ -4,13 +4,15 @@
 //! Never  decides an order; is ahead of its log, or knows what a value means.
 //! Enter  at `Index::open_fjall`; simulations at `Index::fake`.
 //!
-//! The index may lose what it was given last: `applied` says after a start how far it got, and the log gives the rest again.
-//! So it need not sync with each group, only before the log drops what the index has (`persist`).
+//! The index loses what it was given after the last `persist`, or some of it, whenever its process ends: `applied` says after
+//! a start how far it got, and the log gives the rest again. So it need not sync with each group, only before the log drops
+//! what the index has.
 
 mod error;
 #[cfg(feature = "fake")]
 mod fake;
 mod fjall;
+mod journal;
 pub mod limits;
 mod verify;
 

@@ -72,6 +72,114 @@ fn fjall_keeps_the_contract_and_opens_again() {
     assert_eq!(index.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
+fn put(index: &Index, seq: u64, key: &str, value: &str) {
+    index
+        .apply(Seq(seq), &changes(&[(key, Some(value))]))
+        .unwrap();
+}
+
+fn get(index: &Index, key: &str) -> Option<String> {
+    let found = index.get(key.as_bytes()).unwrap();
+    found.map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+fn all(index: &Index) -> usize {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    index.scan(all, 1000).unwrap().len()
+}
+
+#[test]
+fn what_was_not_persisted_is_not_believed_after_a_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+    let index = open();
+    put(&index, 3, "a", "1");
+    index.persist().unwrap();
+    put(&index, 5, "b", "2");
+    drop(index);
+    // The journal has it, and the page cache would show it, whether or not any disk took it.
+    let index = open();
+    assert_eq!(index.applied(), Seq(3));
+    assert_eq!(
+        (get(&index, "a"), get(&index, "b")),
+        (Some("1".into()), None)
+    );
+    assert_eq!(all(&index), 1);
+    put(&index, 6, "b", "2");
+    index.persist().unwrap();
+    drop(index);
+    assert_eq!(open().applied(), Seq(6));
+}
+
+#[test]
+fn a_journal_with_holes_keeps_no_index_from_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+    put(&index, 1, "a", "1");
+    index.persist().unwrap();
+    for seq in 2..50 {
+        put(&index, seq, "large", &"v".repeat(20_000));
+    }
+    drop(index);
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "jnl") {
+            // Pages that a failed write-back lost, within a value and over several.
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            for page in [1, 20, 21, 22, 23, 24, 25, 26, 27, 60] {
+                std::os::unix::fs::FileExt::write_all_at(&file, &[0; 4096], page * 4096).unwrap();
+            }
+        }
+    }
+    let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+    assert_eq!(
+        (index.applied(), get(&index, "a")),
+        (Seq(1), Some("1".into()))
+    );
+}
+
+#[test]
+fn the_newest_value_wins_over_many_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    for start in 1..=5u64 {
+        let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+        assert_eq!(index.applied(), Seq(start - 1));
+        if start > 1 {
+            assert_eq!(get(&index, "a"), Some((start - 1).to_string()));
+        }
+        put(&index, start, "a", &start.to_string());
+        index.persist().unwrap();
+        put(&index, start + 100, "lost", "in each start");
+    }
+}
+
+#[test]
+fn an_index_of_version_1_is_brought_up_to_date_with_what_its_journal_has() {
+    use ::fjall::{Database, KeyspaceCreateOptions};
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let database = Database::builder(dir.path()).open().unwrap();
+        let keyspace = |name| {
+            database
+                .keyspace(name, KeyspaceCreateOptions::default)
+                .unwrap()
+        };
+        keyspace("records").insert("a", "1").unwrap();
+        let own = keyspace("own");
+        own.insert("version", 1u64.to_le_bytes()).unwrap();
+        own.insert("applied", 7u64.to_le_bytes()).unwrap();
+        database.persist(::fjall::PersistMode::SyncAll).unwrap();
+    }
+    for _ in 0..2 {
+        let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+        assert_eq!(
+            (index.applied(), get(&index, "a")),
+            (Seq(7), Some("1".into()))
+        );
+        assert_eq!(all(&index), 1);
+    }
+}
+
 #[test]
 fn the_fake_keeps_the_contract_and_what_was_persisted() {
     let fake = FakeIndex::new();

@@ -177,7 +177,7 @@ impl Objects {
 
     /// What is answered in one life and synced in the next may be lost.
     pub fn life(&self) -> OstLife {
-        self.0.life
+        self.0.life()
     }
 
     pub fn incarnation(&self) -> Incarnation {
@@ -199,6 +199,35 @@ impl Objects {
             target.refuse("the directory is an older copy: what was written since is missing");
         }
         self.serving().map(|_| ())
+    }
+
+    /// Why it serves no more until it is opened again, if something failed.
+    pub fn failure(&self) -> Option<&str> {
+        match self.0.is_refused() {
+            true => None,
+            false => self.0.down(),
+        }
+    }
+
+    /// Whether a failed sync has ended its life.
+    pub fn is_life_over(&self) -> bool {
+        self.0.is_life_over()
+    }
+
+    /// Begins another life if this one, or a later one, is known to be over. Before anything is served: answers name the life they
+    /// were done in.
+    pub async fn begin_life_after(&self, over: OstLife) -> Result<(), Refusal> {
+        self.serving()?.begin_life_after(over).await
+    }
+
+    /// Returns when it is written down that a failed sync has ended the life, or could not be; at once if none has.
+    pub async fn life_is_noted(&self) {
+        self.0.life_is_noted().await;
+    }
+
+    /// Its bytes must not be believed.
+    pub fn is_refused(&self) -> bool {
+        self.0.is_refused()
     }
 
     /// Closes the target: somebody knows that its bytes must not be believed.

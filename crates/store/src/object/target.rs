@@ -19,11 +19,12 @@ use gupfs_world::{Disk, DiskError, DiskLock, Task, World};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use tokio::sync::watch;
 
 pub(super) struct Target {
     pub ost: OstId,
     pub incarnation: Incarnation,
-    pub life: OstLife,
+    life: AtomicU64,
     pub disk: Disk,
     pub world: World,
     pub table: Table,
@@ -47,8 +48,12 @@ pub(super) struct Target {
     changes_stamped: AtomicU64,
     /// Why it serves no more.
     down: OnceLock<String>,
+    /// That its life is over has been written down, or could not be.
+    over: OnceLock<watch::Receiver<bool>>,
     /// Held by who syncs so that files can be closed.
     pub closing: tokio::sync::Mutex<()>,
+    /// Held by who syncs the whole file system.
+    pub syncing_whole: tokio::sync::Mutex<()>,
     /// Closed because of what it is, not because something failed.
     refused: AtomicBool,
     _lock: DiskLock,
@@ -70,7 +75,7 @@ impl Target {
         let target = Target {
             ost: found.ost,
             incarnation: found.incarnation,
-            life: found.life,
+            life: AtomicU64::new(found.life.0),
             table: Table::new(OBJECTS_KEPT, open_files, Arc::clone(&dirty)),
             records,
             dirty,
@@ -87,7 +92,9 @@ impl Target {
             changes_stamped: AtomicU64::new(0),
             superblock: Arc::new(tokio::sync::Mutex::new(found)),
             down: OnceLock::new(),
+            over: OnceLock::new(),
             closing: tokio::sync::Mutex::new(()),
+            syncing_whole: tokio::sync::Mutex::new(()),
             refused: AtomicBool::new(false),
             _lock: lock,
             disk,
@@ -99,6 +106,30 @@ impl Target {
         }
         target.write_superblock(false).await?;
         Ok(target)
+    }
+
+    pub fn life(&self) -> OstLife {
+        OstLife(self.life.load(Ordering::Acquire))
+    }
+
+    /// Somebody remembers that a life is over of which the disk says nothing: this is another.
+    pub async fn begin_life_after(&self, over: OstLife) -> Result<(), Refusal> {
+        let mut superblock = self.superblock.lock().await;
+        if superblock.life > over {
+            return Ok(());
+        }
+        superblock.life = OstLife(over.0 + 1);
+        if let Err(error) = superblock.write(&self.disk).await {
+            drop(superblock);
+            return Err(self.sync_failed(&error));
+        }
+        self.life.store(superblock.life.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// A sync failed.
+    pub fn is_life_over(&self) -> bool {
+        self.over.get().is_some()
     }
 
     pub fn stamp(&self) -> u64 {
@@ -150,6 +181,13 @@ impl Target {
     /// another life.
     pub fn sync_failed(&self, error: &DiskError) -> Refusal {
         self.fail(format!("a sync failed: {}", told(error)));
+        self.over.get_or_init(|| self.end_life());
+        self.check().expect_err("it was closed just now")
+    }
+
+    /// Writes down that the next start is another life, in a task of its own: the disk may not answer.
+    fn end_life(&self) -> watch::Receiver<bool> {
+        let (done, over) = watch::channel(false);
         let (superblock, disk) = (self.superblock.clone(), self.disk.clone());
         self.world.tasks.spawn("end a life", async move {
             let mut superblock = superblock.lock().await;
@@ -157,8 +195,17 @@ impl Target {
             if let Err(error) = superblock.write(&disk).await {
                 tracing::error!(%error, "that a sync failed could not be written down: who wrote before may not hear of it");
             }
+            done.send_replace(true);
         });
-        self.check().expect_err("it was closed just now")
+        over
+    }
+
+    /// Returns when it is written down that the life is over, or could not be; at once if it is not.
+    pub async fn life_is_noted(&self) {
+        if let Some(over) = self.over.get() {
+            // Its writer is gone: nothing is written any more.
+            let _ = over.clone().wait_for(|done| *done).await;
+        }
     }
 
     /// Without its records a target does not know what it may believe: it closes, unless only room is missing.

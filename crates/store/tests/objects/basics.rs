@@ -245,3 +245,30 @@ async fn a_power_cut_and_a_failed_sync_end_a_life_and_nothing_else_does() {
         "a failed sync may have dropped bytes"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_life_is_over_when_somebody_else_remembers_so() {
+    let house = House::new(12, false);
+    let objects = house.fresh().await;
+    let first = objects.life();
+    write(&objects, object(1), 0, &[1; 5000]).await.unwrap();
+    // The disk fails, and takes no note of it.
+    house.disk.fail_write_back();
+    assert!(!objects.is_life_over());
+    assert!(objects.sync(&[object(1)]).await.is_err());
+    assert!(objects.is_life_over() && objects.failure().is_some());
+    house.disk.kill();
+    drop(objects);
+    house.kill();
+    let objects = house.open().await;
+    let found = objects.life();
+    objects.begin_life_after(first).await.unwrap();
+    let second = objects.life();
+    assert!(found >= first && second > first);
+    objects.begin_life_after(first).await.unwrap();
+    assert_eq!(objects.life(), second, "it is over once");
+    // Also for the next start.
+    drop(objects);
+    house.kill();
+    assert_eq!(house.open().await.life(), second);
+}

@@ -52,9 +52,15 @@ pub struct House {
 
 impl House {
     pub fn new(seed: u64, yields: bool) -> House {
+        House::with(seed, yields, true)
+    }
+
+    /// `sync_everything_tells`: whether syncfs(2) says that a write failed.
+    pub fn with(seed: u64, yields: bool, sync_everything_tells: bool) -> House {
         let world = FakeWorld::new(seed);
         let options = FakeOptions {
             yields,
+            sync_everything_tells,
             clock: Some(world.clock.clone()),
             ..FakeOptions::default()
         };
@@ -71,6 +77,23 @@ impl House {
             .await
             .unwrap();
         self.open().await
+    }
+
+    /// One of several targets on the disk, in a directory that is there.
+    pub async fn fresh_below(&self, dir: &str) -> Objects {
+        let (disk, world) = (
+            self.disk.disk().under(dir).await.unwrap(),
+            self.world.world(),
+        );
+        Objects::init(&disk, &world, WHOSE).await.unwrap();
+        let engine = Engine {
+            index: Index::fake(FakeIndex::new()),
+            open_files: OpenFiles::MOST.objects,
+            log_segment: 512 << 10,
+        };
+        Objects::open_with(disk, world, WHOSE, engine)
+            .await
+            .unwrap()
     }
 
     pub async fn try_open(&self) -> Result<Objects, OpenError> {
