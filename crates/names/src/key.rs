@@ -29,6 +29,7 @@ pub enum Kind {
     Numbers = b'N',
     Orphan = b'O',
     Purge = b'P',
+    Owner = b'Q',
     Reply = b'R',
     Session = b'S',
     Usage = b'U',
@@ -36,7 +37,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 15] = [
         Kind::BackLink,
         Kind::Entry,
         Kind::Format,
@@ -47,6 +48,7 @@ impl Kind {
         Kind::Numbers,
         Kind::Orphan,
         Kind::Purge,
+        Kind::Owner,
         Kind::Reply,
         Kind::Session,
         Kind::Usage,
@@ -88,6 +90,7 @@ pub enum Parsed {
         ino: InodeId,
         session: SessionId,
     },
+    Owner,
     Purge(PurgeId),
     Reply {
         shard: VirtualShard,
@@ -141,6 +144,11 @@ impl Key {
     /// The metadata server's own: who a target was when it was last heard.
     pub fn target(ost: OstId) -> Key {
         Key::new(FIRST, Kind::Target).bytes(&ost.0.to_be_bytes())
+    }
+
+    /// The metadata server's own: which losses were accepted.
+    pub fn owner() -> Key {
+        Key::new(FIRST, Kind::Owner)
     }
 
     pub fn numbers(shard: VirtualShard) -> Key {
@@ -223,6 +231,7 @@ impl Key {
         let mut rest = Rest(rest);
         let parsed = match kind {
             Kind::Format => Parsed::Format,
+            Kind::Owner => Parsed::Owner,
             Kind::Numbers => Parsed::Numbers(shard),
             Kind::Usage => {
                 let volume = VolumeId(rest.u32()?);
@@ -270,6 +279,7 @@ impl Key {
                         number: rest.u32()?,
                     }),
                     Kind::Format
+                    | Kind::Owner
                     | Kind::Target
                     | Kind::Numbers
                     | Kind::Usage
@@ -389,6 +399,7 @@ mod tests {
         let (session, slot, shard) = (SessionId(7), Slot(3), VirtualShard(0x0102));
         for (key, parsed) in [
             (Key::format(), Parsed::Format),
+            (Key::owner(), Parsed::Owner),
             (Key::target(OstId(3)), Parsed::Target(OstId(3))),
             (Key::numbers(shard), Parsed::Numbers(shard)),
             (

@@ -2,12 +2,14 @@
 
 use super::start_metrics;
 use crate::amount::show_time;
-use crate::cluster::{Identity, Lines, MDS_PORT, MetaDoor, identity, listen, read_key, read_tls};
+use crate::cluster::{
+    Lines, Listening, MDS_PORT, MetaDoor, Surveying, identity, listen, read_key, read_tls, survey,
+};
 use crate::config::Config;
 use crate::control;
 use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
-use crate::node::{Answers, Parts, Share, Told, cluster_door, open_metadata, say};
+use crate::node::{Answers, Parts, Share, Told, cluster_door, open_metadata, say, say_loss};
 use gupfs_mds::Mds;
 use gupfs_proto::VirtualShards;
 use gupfs_rpc::{Hosts, Role};
@@ -38,7 +40,16 @@ pub async fn run(
     let me = identity.myself(Role::Mds, &name);
     let cluster = entered.marker.cluster();
     let lines = Lines::new(&identity, me.clone(), cluster, "");
-    let mds = start(&entered, &settings, (lines.clone(), &identity), world).await?;
+    let surveying = Surveying {
+        identity: &identity,
+        me: me.clone(),
+        cluster,
+        here: &[],
+        json: settings.json,
+    };
+    let dial = lines.clone();
+    let (mds, listening) = start(&entered, &settings, dial, (surveying, listening), world).await?;
+    say_loss(&mds, settings.json);
     entered.finish()?;
     if entered.fresh {
         let key = entered.home.key();
@@ -72,7 +83,10 @@ pub async fn run(
     let _control = control::serve(&entered.home.run(), &world.tasks, answers)?;
     let metrics = start_metrics(config, world, &parts).await?;
     say(settings.json, "ready", &ready);
-    let why = told.wait().await;
+    let (why, failed) = tokio::select! {
+        why = told.wait() => (why, None),
+        failed = mds.failed() => ("the metadata can be served no more".to_owned(), Some(failed)),
+    };
     say(settings.json, "stopping", &why);
     if let Some(metrics) = metrics {
         metrics.stop();
@@ -82,6 +96,12 @@ pub async fn run(
     }
     let stopped = mds.stop().await;
     let _ = std::fs::remove_file(entered.home.pid());
+    if let Some(why) = failed {
+        return Err(Trouble::new(format!(
+            "the metadata in '{}' can be served no more: {why}",
+            entered.home.mds().display()
+        )));
+    }
     stopped.map_err(|error| {
         Trouble::new("the metadata server did not stop cleanly")
             .because(&error)
@@ -94,9 +114,10 @@ pub async fn run(
 async fn start(
     entered: &Entered,
     settings: &Settings,
-    (lines, identity): (Arc<Lines>, &Identity),
+    lines: Arc<Lines>,
+    (surveying, mut listening): (Surveying<'_>, Listening),
     world: &World,
-) -> Outcome<Arc<Mds>> {
+) -> Outcome<(Arc<Mds>, Listening)> {
     let dir = entered.home.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
         Trouble::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
@@ -105,12 +126,19 @@ async fn start(
     let share = Share::of_this_process(0)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
     let opened = open_metadata(&entered.home, &entered.marker, share, world).await?;
+    let key = surveying.identity.key.clone();
+    let mut surveyed = Vec::new();
+    if settings.accept_loss {
+        (surveyed, listening) = survey(listening, &opened.0, surveying, world).await?;
+    }
     let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
     let mut options = gupfs_mds::Options::new(opened, disk, world.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.dial = Some(lines);
-    options.key = identity.key.clone();
+    options.surveyed = surveyed;
+    options.key = key;
     options.keep_sessions = true;
-    Mds::start(options).await.map_err(|error| failed(&error))
+    let mds = Mds::start(options).await.map_err(|error| failed(&error))?;
+    Ok((mds, listening))
 }

@@ -35,6 +35,7 @@ use crate::control::{self, Served};
 use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
 use crate::metrics::{self, Calls};
+use gupfs_mds::Mds;
 use gupfs_proto::cluster;
 use gupfs_rpc::{Capacity, Hosts, Role};
 use gupfs_world::{BootTime, Task, World};
@@ -78,8 +79,9 @@ impl Node {
         let trial = try_kernel(&settings.config.mount);
         let calls = Arc::new(Calls::default());
         let door = Door::take(&entered, &settings, world).await?;
-        let identity = door.as_ref().map(|door| &door.identity);
-        let roles = Roles::start(&mut entered, &settings, world, calls.clone(), identity).await?;
+        let (roles, door) =
+            Roles::start(&mut entered, &settings, world, calls.clone(), door).await?;
+        say_loss(&roles.mds, settings.json);
         let roles = Arc::new(roles);
         let mut parts = Parts::new(
             entered.home.root().display().to_string(),
@@ -144,7 +146,11 @@ impl Node {
 
     /// Until a signal, `gupfs stop`, or an unmount from outside; then everything is stopped in order.
     pub async fn serve_until_told(mut self) -> Outcome<()> {
-        let why = self.mounted.wait_for_the_end().await;
+        let mds = self.roles.mds.clone();
+        let (why, failed) = tokio::select! {
+            why = self.mounted.wait_for_the_end() => (why, None),
+            failed = mds.failed() => ("the metadata can be served no more".to_owned(), Some(failed)),
+        };
         say(self.json, "stopping", &why);
         self.mounted.finish().await;
         if let Some(metrics) = &self.metrics {
@@ -155,6 +161,12 @@ impl Node {
         }
         let clean = self.roles.stop().await;
         let _ = std::fs::remove_file(self.entered.home.pid());
+        if let Some(why) = failed {
+            return Err(Trouble::new(format!(
+                "the metadata in '{}' can be served no more: {why}",
+                self.entered.home.mds().display()
+            )));
+        }
         if !clean {
             return Err(Trouble::new(format!(
                 "'{}' is unmounted, but did not stop cleanly; the log says what failed",
@@ -191,6 +203,17 @@ pub fn say(json: bool, event: &str, text: &str) {
         println!("{}", serde_json::json!({ "event": event, "text": text }));
     } else {
         println!("gupfs: {text}");
+    }
+}
+
+/// That this start goes on with an older copy of the metadata, if it does.
+pub fn say_loss(mds: &Mds, json: bool) {
+    if let Some(loss) = &mds.recovery().loss {
+        say(
+            json,
+            "loss",
+            &format!("an older copy of the metadata goes on: {loss}"),
+        );
     }
 }
 

@@ -21,6 +21,7 @@ mod networks;
 mod posix;
 mod power;
 mod refused;
+mod restored;
 mod rights;
 mod survive;
 mod town;

@@ -14,6 +14,7 @@ mod lanes;
 mod numbers;
 mod purge;
 mod restart;
+mod restored;
 mod sharing;
 mod status;
 mod targets;

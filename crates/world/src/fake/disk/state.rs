@@ -13,6 +13,7 @@ use std::sync::{Arc, Weak};
 /// Which process: rises with each crash and each kill, so that handles of the dead are told from those of the living.
 pub type Life = u64;
 
+#[derive(Clone)]
 pub struct FileState {
     pub content: Content,
     pub mtime: Timestamp,
@@ -20,6 +21,7 @@ pub struct FileState {
     pub open: Weak<()>,
 }
 
+#[derive(Clone)]
 pub struct State {
     pub options: FakeOptions,
     pub volume: u64,
