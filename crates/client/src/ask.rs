@@ -400,7 +400,8 @@ fn data_subject(op: &data::Op) -> Option<InodeId> {
         | Op::Zero { object, .. }
         | Op::Seek { object, .. }
         | Op::Stat { object }
-        | Op::Remove { object } => Some(object.ino),
+        | Op::Remove { object }
+        | Op::SetAside { object } => Some(object.ino),
         Op::Sync { objects } | Op::Confirm { objects } => objects.first().map(|object| object.ino),
         Op::List { .. } | Op::Space | Op::Fence { .. } => None,
     }

@@ -59,7 +59,8 @@ impl Lives {
 
     fn now(&self) -> Vec<TargetLife> {
         let life = |ost: OstId| {
-            let objects = self.oss.objects(ost).ok()?;
+            // Of one that is not adopted nobody knows yet whether it is who it was.
+            let objects = self.oss.objects(ost).ok().filter(|objects| objects.is_adopted())?;
             Some(TargetLife {
                 ost,
                 incarnation: objects.incarnation(),

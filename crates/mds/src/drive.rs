@@ -207,7 +207,9 @@ impl Core {
         op: Op<'_>,
     ) -> Result<SessionId, Refusal> {
         match op {
-            Op::Client(meta::Op::OpenSession { .. }) => Ok(SessionId(self.kv.last_seq().0 + 1)),
+            Op::Client(meta::Op::OpenSession { .. }) => {
+                Ok(SessionId(self.sessions_skipped + self.kv.last_seq().0 + 1))
+            }
             Op::Client(_) if !asker.own && !shard.sessions.contains_key(&asker.who.session) => {
                 Err(Refusal::SessionEnded)
             }

@@ -108,3 +108,23 @@ pub const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 
 /// Newly made files of which is known that no other session has opened them: those of some seconds, in about a megabyte.
 pub const NEWBORN_MAX: usize = 1 << 14;
+
+/// How long a start that accepts a loss waits until object servers have told of their targets: they report every second, and a
+/// connection that was broken is tried again within a few.
+pub const SURVEY_WAIT: Duration = Duration::from_secs(15);
+
+/// And how much longer for those that count what would be lost: a look at the names of all objects, some millions.
+pub const SURVEY_HOLDINGS: Duration = Duration::from_secs(120);
+
+/// Owner epochs left out above the newest that a target has heard of. There are 2²⁰ with windows of generations, so not many.
+pub const EPOCHS_SKIPPED: u64 = 16;
+
+/// And when targets were not heard: the starts of some years that they may have heard of.
+pub const EPOCHS_SKIPPED_UNHEARD: u64 = 4096;
+
+/// Inode numbers left out in each virtual shard when a loss is accepted, above those of all objects: files without objects and
+/// directories had numbers that nobody can tell of. There are 2⁴⁸.
+pub const NUMBERS_SKIPPED: u64 = 1 << 32;
+
+/// Session numbers left out then: object servers remember for a while which sessions ended.
+pub const SESSIONS_SKIPPED: u64 = 1 << 40;

@@ -314,8 +314,9 @@ impl Core {
 mod tests {
     use super::*;
     use crate::core::Parts;
-    use crate::targets::Targets;
+    use crate::targets::{Ground, Targets};
     use gupfs_names::Known;
+    use gupfs_proto::cluster::OwnerMark;
     use gupfs_proto::{ClusterId, Incarnation, InodeId, Name, OwnerEpoch, VirtualShards};
     use gupfs_store::index::{FakeIndex, Index};
     use gupfs_store::kv::{Kv, KvOptions};
@@ -341,12 +342,22 @@ mod tests {
             .await
             .unwrap();
         let (clock, none, nobody) = (world.clock.clone(), BTreeMap::new(), BTreeMap::new());
+        let ground = Ground {
+            cluster,
+            ours: OwnerMark::default(),
+            found: Seq(0),
+            lost_before: OwnerEpoch(0),
+            accept_loss: false,
+        };
         Core::new(Parts {
             kv: Arc::new(kv),
             disk,
             shards: VirtualShards(1),
             owner_epoch: OwnerEpoch(1),
-            targets: Targets::new(cluster, clock, false, None, none, nobody),
+            lost_before: OwnerEpoch(0),
+            loss_accepted: false,
+            sessions_skipped: 0,
+            targets: Targets::new(ground, clock, None, none, nobody),
             keeps_sessions: false,
             world,
         })

@@ -30,6 +30,7 @@ pub enum Kind {
     Numbers = b'N',
     Orphan = b'O',
     Purge = b'P',
+    Owner = b'Q',
     Reply = b'R',
     Session = b'S',
     Usage = b'U',
@@ -49,6 +50,7 @@ impl Kind {
         Kind::Numbers,
         Kind::Orphan,
         Kind::Purge,
+        Kind::Owner,
         Kind::Reply,
         Kind::Session,
         Kind::Usage,
@@ -90,6 +92,7 @@ pub enum Parsed {
         ino: InodeId,
         session: SessionId,
     },
+    Owner,
     Purge(PurgeId),
     Reply {
         shard: VirtualShard,
@@ -148,6 +151,11 @@ impl Key {
 
     pub fn target(ost: OstId) -> Key {
         Key::new(FIRST, Kind::Target).bytes(&ost.0.to_be_bytes())
+    }
+
+    /// The metadata server's own: which losses were accepted.
+    pub fn owner() -> Key {
+        Key::new(FIRST, Kind::Owner)
     }
 
     pub fn numbers(shard: VirtualShard) -> Key {
@@ -230,6 +238,7 @@ impl Key {
         let mut rest = Rest(rest);
         let parsed = match kind {
             Kind::Format => Parsed::Format,
+            Kind::Owner => Parsed::Owner,
             Kind::Numbers => Parsed::Numbers(shard),
             Kind::Usage => {
                 let volume = VolumeId(rest.u32()?);
@@ -278,6 +287,7 @@ impl Key {
                         number: rest.u32()?,
                     }),
                     Kind::Format
+                    | Kind::Owner
                     | Kind::Target
                     | Kind::EndedLife
                     | Kind::Numbers
@@ -408,6 +418,7 @@ mod tests {
         let (session, slot, shard) = (SessionId(7), Slot(3), VirtualShard(0x0102));
         for (key, parsed) in [
             (Key::format(), Parsed::Format),
+            (Key::owner(), Parsed::Owner),
             (Key::target(OstId(3)), Parsed::Target(OstId(3))),
             (Key::ended_life(OstId(3)), Parsed::EndedLife(OstId(3))),
             (Key::numbers(shard), Parsed::Numbers(shard)),

@@ -49,7 +49,7 @@ pub use held::{NOT_ASKED, Words};
 pub use key::{Key, KeyRange, Kind, Parsed, PurgeId};
 pub use machine::Machine;
 pub use record::{
-    BackLink, Body, Cutting, Directory, EndedLife, Entry, Essence, File, Format, Inode,
+    AcceptedLoss, BackLink, Body, Cutting, Directory, EndedLife, Entry, Essence, File, Format, Inode,
     KnownTarget, Link, Numbers, Orphan, Purge, PurgeWhat, Record, Reply, Ruled, Session,
     Unconfirmed, Undecodable, Usage, Writer, Xattr,
 };

@@ -7,6 +7,7 @@
 mod host;
 mod key;
 mod listen;
+mod survey;
 mod tls;
 mod visit;
 
@@ -16,6 +17,7 @@ pub use gupfs_cluster::{
 pub use host::{host_name, host_number, identity};
 pub use key::read_key;
 pub use listen::{CAPACITY_LEAST, Listening, capacity, listen, open_files};
+pub use survey::{Surveying, survey};
 pub use tls::{TlsFlags, read_tls};
 pub use visit::visit;
 

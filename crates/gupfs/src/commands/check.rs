@@ -188,6 +188,13 @@ fn text(report: &Report) -> String {
             show_count(seen.purges)
         );
     }
+    if seen.lost_found.objects > 0 {
+        text += &format!(
+            "{} objects of lost files in lost+found of OSTs, {}\n",
+            show_count(seen.lost_found.objects),
+            show_size(seen.lost_found.bytes)
+        );
+    }
     for (ost, objects) in &seen.elsewhere {
         text += &format!(
             "not looked at: ost{ost}, where {} objects must be (--ost DIR names where it is)\n",

@@ -2,13 +2,15 @@
 
 use super::start_metrics;
 use crate::amount::show_time;
-use crate::cluster::{Identity, Lines, MDS_PORT, MetaDoor, identity, listen, read_key, read_tls};
+use crate::cluster::{
+    Lines, Listening, MDS_PORT, MetaDoor, Surveying, identity, listen, read_key, read_tls, survey,
+};
 use crate::config::Config;
 use crate::control;
 use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
 use crate::node::{
-    Answers, Parts, Share, Told, cluster_door, nothing_left_to_serve, open_metadata, say,
+    Answers, Parts, Share, Told, cluster_door, nothing_left_to_serve, open_metadata, say, say_loss,
 };
 use gupfs_mds::Mds;
 use gupfs_proto::VirtualShards;
@@ -40,7 +42,16 @@ pub async fn run(
     let me = identity.myself(Role::Mds, &name);
     let cluster = entered.marker.cluster();
     let lines = Lines::new(&identity, me.clone(), cluster, "");
-    let mds = start(&entered, &settings, (lines.clone(), &identity), world).await?;
+    let surveying = Surveying {
+        identity: &identity,
+        me: me.clone(),
+        cluster,
+        here: &[],
+        json: settings.json,
+    };
+    let dial = lines.clone();
+    let (mds, listening) = start(&entered, &settings, dial, (surveying, listening), world).await?;
+    say_loss(&mds, settings.json);
     entered.finish()?;
     if entered.fresh {
         let key = entered.home.key();
@@ -103,9 +114,10 @@ pub async fn run(
 async fn start(
     entered: &Entered,
     settings: &Settings,
-    (lines, identity): (Arc<Lines>, &Identity),
+    lines: Arc<Lines>,
+    (surveying, mut listening): (Surveying<'_>, Listening),
     world: &World,
-) -> Outcome<Arc<Mds>> {
+) -> Outcome<(Arc<Mds>, Listening)> {
     let dir = entered.home.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
         Trouble::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
@@ -114,12 +126,19 @@ async fn start(
     let share = Share::of_this_process(0)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
     let opened = open_metadata(&entered.home, &entered.marker, share, world).await?;
+    let key = surveying.identity.key.clone();
+    let mut surveyed = Vec::new();
+    if settings.accept_loss {
+        (surveyed, listening) = survey(listening, &opened.0, surveying, world).await?;
+    }
     let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
     let mut options = gupfs_mds::Options::new(opened, disk, world.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.dial = Some(lines);
-    options.key = identity.key.clone();
+    options.surveyed = surveyed;
+    options.key = key;
     options.keep_sessions = true;
-    Mds::start(options).await.map_err(|error| failed(&error))
+    let mds = Mds::start(options).await.map_err(|error| failed(&error))?;
+    Ok((mds, listening))
 }

@@ -32,6 +32,9 @@ const LIVES_TOLD: Duration = Duration::from_secs(3);
 /// Descriptors are shared among so many targets at least: more may be added while it runs.
 const TARGETS_LEAST: usize = 16;
 
+/// How long the metadata server may take to hear that this server ends.
+const LEAVING: Duration = Duration::from_secs(2);
+
 pub struct Settings {
     pub config: Config,
     /// Each a target, or a directory of targets.
@@ -90,13 +93,12 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     let lives = Lives::new(oss.clone(), line.peer());
     let announced = Announced {
         oss: oss.clone(),
-        cluster,
-        run: world.dice.u64(),
         address: advertised.clone(),
         mds: line.peer(),
         lives: lives.clone(),
         world: world.clone(),
     };
+    let last_report = announced.clone();
     let announcing = world.tasks.spawn("announce", announce(announced, heard));
     // Before the metadata server has heard of these targets nobody knows whether they are who they were.
     let why = tokio::select! {
@@ -143,11 +145,17 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     if let Some(server) = parts.server.get() {
         server.stop();
     }
+    let _ = announcing.await; // that it was stopped
     oss.stop().await.map_err(|refusal| {
         Trouble::new("an OST did not stop cleanly")
             .because(&refusal)
             .todo("the next start recovers")
     })?;
+    // Without it the metadata server finds out by itself.
+    tokio::select! {
+        _ = last_report.leave() => {}
+        () = world.clock.sleep(LEAVING) => {}
+    }
     say(settings.json, "stopped", "stopped; everything is kept");
     Ok(())
 }

@@ -17,7 +17,7 @@ const NOTES_WAIT: Duration = Duration::from_secs(5);
 pub async fn nothing_left_to_serve(mds: Option<&Mds>, oss: Option<&Oss>, clock: &Clock) -> Trouble {
     loop {
         if let Some(why) = mds.and_then(Mds::failure) {
-            return ended("the metadata store failed", &why);
+            return ended("the metadata can be served no more", &why);
         }
         if let Some(oss) = oss
             && let Some(why) = oss.failure()

@@ -37,6 +37,7 @@ use crate::control::{self, Served};
 use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
 use crate::metrics::{self, Calls};
+use gupfs_mds::Mds;
 use gupfs_proto::cluster;
 use gupfs_rpc::{Capacity, Hosts, Role};
 use gupfs_world::{BootTime, Task, World};
@@ -80,8 +81,9 @@ impl Node {
         let trial = try_kernel(&settings.config.mount);
         let calls = Arc::new(Calls::default());
         let door = Door::take(&entered, &settings, world).await?;
-        let identity = door.as_ref().map(|door| &door.identity);
-        let roles = Roles::start(&mut entered, &settings, world, calls.clone(), identity).await?;
+        let (roles, door) =
+            Roles::start(&mut entered, &settings, world, calls.clone(), door).await?;
+        say_loss(&roles.mds, settings.json);
         let roles = Arc::new(roles);
         let mut parts = Parts::new(
             entered.home.root().display().to_string(),
@@ -210,6 +212,17 @@ pub fn say(json: bool, event: &str, text: &str) {
         println!("{}", serde_json::json!({ "event": event, "text": text }));
     } else {
         println!("gupfs: {text}");
+    }
+}
+
+/// That this start goes on with an older copy of the metadata, if it does.
+pub fn say_loss(mds: &Mds, json: bool) {
+    if let Some(loss) = &mds.recovery().loss {
+        say(
+            json,
+            "loss",
+            &format!("an older copy of the metadata goes on: {loss}"),
+        );
     }
 }
 

@@ -284,9 +284,10 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
     if sweep.left > 0 {
         let _ = writeln!(
             out,
-            "sweep     {} OSTs are to be searched for objects that a crash left · {} removed",
+            "sweep     {} OSTs are to be searched for objects that a crash left · {} removed, {} set aside",
             sweep.left,
-            show_count(sweep.objects_removed)
+            show_count(sweep.objects_removed),
+            show_count(sweep.objects_set_aside)
         );
     }
     if confirm.files_left > 0 {
@@ -410,6 +411,14 @@ fn ost(out: &mut String, target: &TargetStatus) {
                 served.under_way
             );
         }
+    }
+    if target.lost_found.objects > 0 {
+        let _ = writeln!(
+            out,
+            "          {} objects of lost files in lost+found, {}; each is removed 30 days after it came there",
+            show_count(target.lost_found.objects),
+            show_size(target.lost_found.bytes)
+        );
     }
     if !target.damaged.is_empty() {
         let _ = writeln!(

@@ -127,6 +127,7 @@ pub fn in_objects<F: Future<Output = ()>>(
         let objects = Objects::open(disk, World::real(), whose, OpenFiles::LEAST)
             .await
             .unwrap();
+        objects.go_on().await.unwrap();
         plant(objects.clone()).await;
         objects.stop().await.unwrap();
     });

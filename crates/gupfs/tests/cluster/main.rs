@@ -23,6 +23,7 @@ mod networks;
 mod posix;
 mod power;
 mod refused;
+mod restored;
 mod rights;
 mod squashed;
 mod survive;

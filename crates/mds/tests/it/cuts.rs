@@ -5,7 +5,7 @@ use crate::house::{Life, Simulated, simulate};
 use crate::ost::FakeOst;
 use crate::writers::write;
 use gupfs_mds::targets::{Dial, OstPeer, Target};
-use gupfs_proto::cluster::{self, OpenTarget, TargetWord};
+use gupfs_proto::cluster::{self, OpenReport, Report, TargetReport};
 use gupfs_proto::data::{self, Space};
 use gupfs_proto::meta::{Answer, Op};
 use gupfs_proto::{InodeId, Refusal};
@@ -150,18 +150,30 @@ fn a_start_waits_for_no_server_elsewhere_and_the_cut_is_done_when_that_is_heard(
         let world = house.world();
         let mut how = house.how(&world);
         let targets = std::mem::take(&mut how.targets);
-        let words = targets.iter().map(word).collect();
-        how.dial = Some(Arc::new(Elsewhere(targets)));
+        let words = || targets.iter().map(word).collect();
+        let report = || {
+            cluster::Request::Report(Report {
+                address: "elsewhere".into(),
+                targets: words(),
+                leaves: false,
+            })
+        };
+        how.dial = Some(Arc::new(Elsewhere(targets.clone())));
         let begun = tokio::time::Instant::now();
         let mds = house.start_as(how).await.unwrap();
         assert!(begun.elapsed() < Duration::from_secs(1));
         assert!(mds.recovery().cuts_left > 0);
-        let here = cluster::Request::Here {
-            address: "elsewhere".into(),
-            targets: words,
+        // Killed, it could live still: it is waited for a term.
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        let first: cluster::Reply = mds.clone().answer(report()).await;
+        let Ok(cluster::Answer::Reported { owner, .. }) = first else {
+            panic!("{first:?}");
         };
-        let heard: cluster::Reply = mds.clone().answer(here).await;
-        heard.unwrap();
+        for target in &targets {
+            target.admin.clone().unwrap().adopt(owner).await.unwrap();
+        }
+        let second: cluster::Reply = mds.clone().answer(report()).await;
+        second.unwrap();
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert_eq!(mds.status().await.unfinished.cuts, 0);
         assert_eq!(sizes(&house).iter().sum::<u64>(), MIB);
@@ -185,16 +197,14 @@ impl Service<data::Request, data::Reply> for Elsewhere {
     }
 }
 
-fn word(target: &Target) -> TargetWord {
-    let info = target.told.clone().unwrap();
-    TargetWord {
+fn word(target: &Target) -> TargetReport {
+    let admin = target.admin.clone().unwrap();
+    TargetReport {
         ost: target.ost,
-        open: Ok(OpenTarget {
-            cluster: info.cluster,
-            incarnation: info.incarnation,
-            stamp: info.stamp,
-            run: info.run,
+        open: Ok(OpenReport {
+            identity: admin.identity(),
             space: Space::default(),
+            holdings: None,
         }),
     }
 }

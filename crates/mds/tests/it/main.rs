@@ -16,6 +16,7 @@ mod numbers;
 mod purge;
 mod restart;
 mod rights;
+mod restored;
 mod sharing;
 mod status;
 mod targets;

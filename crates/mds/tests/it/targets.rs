@@ -3,7 +3,8 @@
 use crate::client::Client;
 use crate::house::{CLUSTER, Simulated, simulate};
 use gupfs_mds::Mds;
-use gupfs_mds::targets::{TargetInfo, TargetStatus};
+use gupfs_mds::targets::TargetStatus;
+use gupfs_proto::cluster::TargetIdentity;
 use gupfs_proto::{ClusterId, Incarnation, InodeId, OstId, Refusal};
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +82,7 @@ fn a_target_restored_from_an_older_copy_is_refused_until_its_loss_is_accepted() 
 fn a_target_initialised_anew_is_refused() {
     simulate(async {
         let house = remembered(2).await;
-        house.osts[0].set_info(TargetInfo {
+        house.osts[0].set_info(TargetIdentity {
             incarnation: Incarnation(0xbad),
             ..house.osts[0].info()
         });
@@ -97,7 +98,7 @@ fn another_clusters_target_is_refused() {
     simulate(async {
         let house = Simulated::new(3);
         assert_ne!(CLUSTER, ClusterId(7));
-        house.osts[0].set_info(TargetInfo {
+        house.osts[0].set_info(TargetIdentity {
             cluster: ClusterId(7),
             ..house.osts[0].info()
         });
@@ -112,13 +113,15 @@ fn a_stamp_heard_while_serving_is_remembered() {
         let house = remembered(4).await;
         let life = house.start().await;
         let opened = house.osts[0].info();
-        let risen = TargetInfo {
+        house.osts[0].set_info(TargetIdentity {
             stamp: opened.stamp + 50,
             ..opened
-        };
-        life.mds.hear(OstId(0), Ok(risen)).await.unwrap();
-        // A word that goes back is no word of the same target.
-        let back = life.mds.hear(OstId(0), Ok(opened)).await;
+        });
+        let admin = || Ok(house.osts[0].admin());
+        life.mds.hear(OstId(0), admin()).await.unwrap();
+        // A stamp that goes back is none of the same target.
+        house.osts[0].set_info(opened);
+        let back = life.mds.hear(OstId(0), admin()).await;
         assert!(matches!(back, Err(Refusal::TargetDown { .. })), "{back:?}");
         life.mds.stop().await.unwrap();
         house.kill(&life.world).await;
@@ -134,12 +137,12 @@ fn a_target_that_comes_late_is_used_from_then_on() {
         let house = Simulated::new(5);
         let world = house.world();
         let mut how = house.how(&world);
-        let told = how.targets[1].told.clone();
-        how.targets[1].told = Err("its disk is not mounted".into());
+        let admin = how.targets[1].admin.clone();
+        how.targets[1].admin = Err("its disk is not mounted".into());
         let mds = house.start_as(how).await.unwrap();
         let state = target(&mds, 1).await;
         assert_eq!(state.why_not.as_deref(), Some("its disk is not mounted"));
-        mds.hear(OstId(1), told).await.unwrap();
+        mds.hear(OstId(1), admin).await.unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert!(target(&mds, 1).await.usable);
         let heard = mds.hear(OstId(9), Err("who?".into())).await;

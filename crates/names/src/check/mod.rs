@@ -20,7 +20,8 @@ use crate::hash::name_hash;
 use crate::held::NOT_ASKED;
 use crate::key::{Key, KeyRange, Kind, Parsed};
 use crate::record::{
-    BackLink, Body, EndedLife, Entry, Format, Inode, KnownTarget, Link, Numbers, Orphan, Purge,
+    AcceptedLoss, BackLink, Body, EndedLife, Entry, Format, Inode, KnownTarget, Link, Numbers,
+    Orphan, Purge,
     PurgeWhat, Record, Reply, Session, Unconfirmed, Usage, Writer, Xattr,
 };
 use brief::{Brief, Brieves};
@@ -187,6 +188,9 @@ impl Check {
             }
             Parsed::EndedLife(_) => {
                 self.decodes::<EndedLife>(key, value);
+            }
+            Parsed::Owner => {
+                self.decodes::<AcceptedLoss>(key, value);
             }
         }
     }

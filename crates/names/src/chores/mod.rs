@@ -40,6 +40,11 @@ pub enum ChoreOp {
         session: SessionId,
         found: Vec<(u32, u32, Option<ObjectStat>)>,
     },
+    /// The store is an older copy, and objects of this file reach further than its record says; `found` as above.
+    AsFound {
+        ino: InodeId,
+        found: Vec<(u32, u32, Option<ObjectStat>)>,
+    },
     /// Objects that may exist of a file with an `L` record: as (component, stripe), whether it is there and survives a
     /// power cut. The file is as it was when they were asked.
     Confirmed {
@@ -69,6 +74,7 @@ pub(crate) fn apply(view: &mut View, chore: &ChoreOp) -> Outcome<()> {
             session,
             found,
         } => recover_writer::recover_writer(view, *ino, *session, found),
+        ChoreOp::AsFound { ino, found } => recover_writer::as_found(view, *ino, found),
         ChoreOp::Confirmed { ino, found } => confirmed::confirmed(view, *ino, found),
         ChoreOp::DropSession { session, shard } => {
             drop_session::drop_session(view, *session, *shard)

@@ -94,8 +94,6 @@ impl ObjectHost {
         let (heard, mut is_heard) = watch::channel(false); // one waits: there is no order
         let announced = Announced {
             oss: oss.clone(),
-            cluster: CLUSTER,
-            run: world.dice.u64(),
             address,
             mds: line.peer(),
             lives: Lives::new(oss.clone(), line.peer()),

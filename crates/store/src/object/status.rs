@@ -2,6 +2,7 @@
 
 use super::Objects;
 use super::counters::Served;
+use super::lost_found::LostFound;
 use gupfs_proto::OstId;
 use serde::Serialize;
 use std::sync::atomic::Ordering;
@@ -37,6 +38,8 @@ pub struct TargetStatus {
     /// How often damage was met.
     pub damage_met: u64,
     pub served: Served,
+    /// Objects whose files an older metadata store did not know, kept for a while.
+    pub lost_found: LostFound,
 }
 
 impl TargetStatus {
@@ -58,6 +61,7 @@ impl TargetStatus {
             damaged: Vec::new(),
             damage_met: 0,
             served: Served::default(),
+            lost_found: LostFound::default(),
         }
     }
 }
@@ -75,7 +79,7 @@ impl Objects {
             ost: target.ost,
             state,
             incarnation: target.incarnation.0,
-            stamp: target.stamp(),
+            stamp: target.identity().stamp,
             total: space.total,
             free: space.free,
             available: space.available,
@@ -89,6 +93,7 @@ impl Objects {
                 .collect(),
             damage_met: target.damage.times(),
             served: target.counters.served(),
+            lost_found: *target.lost_found.lock(),
         }
     }
 }

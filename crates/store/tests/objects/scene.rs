@@ -1,6 +1,7 @@
 //! What the tests share: a target somewhere, and short ways to ask it.
 
 use gupfs_proto::checksum;
+use gupfs_proto::cluster::OwnerMark;
 use gupfs_proto::data::{BlockSums, Checked, Existing, ObjectStat, Owner};
 use gupfs_proto::limits::CHECKSUM_BLOCK;
 use gupfs_proto::refusal::ObjectDamage;
@@ -38,6 +39,12 @@ pub async fn fresh(disk: &Disk, world: &World) -> Objects {
 }
 
 pub async fn open(disk: &Disk, world: &World) -> Objects {
+    let objects = open_unadopted(disk, world).await;
+    objects.adopt(OwnerMark::default()).await.unwrap();
+    objects
+}
+
+pub async fn open_unadopted(disk: &Disk, world: &World) -> Objects {
     Objects::open(disk.clone(), world.clone(), WHOSE, OpenFiles::LEAST)
         .await
         .unwrap()
@@ -102,7 +109,11 @@ impl House {
             open_files: OpenFiles::MOST.objects,
             log_segment: 512 << 10, // zeroing larger ones is most of what a simulated start costs
         };
-        Objects::open_with(self.disk.disk(), self.world.world(), WHOSE, engine).await
+        let objects =
+            Objects::open_with(self.disk.disk(), self.world.world(), WHOSE, engine).await?;
+        // A disk that dies meanwhile closes the target: the next call says so.
+        let _ = objects.adopt(OwnerMark::default()).await;
+        Ok(objects)
     }
 
     pub async fn open(&self) -> Objects {

@@ -26,9 +26,10 @@ struct Image {
 }
 
 /// What happened to one thing (a sector, the length) since it was last durable, oldest first.
+#[derive(Clone)]
 struct Versions<T>(Vec<(Stamp, T)>);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Content {
     live: Image,
     durable: Image,

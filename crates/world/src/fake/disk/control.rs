@@ -112,6 +112,17 @@ impl FakeDisk {
         })))
     }
 
+    /// What it holds now, on a disk of its own, that no process uses.
+    pub fn copy(&self) -> FakeDisk {
+        let state = self.0.lock();
+        let mut copy = state.clone();
+        copy.dice = state.dice.fork();
+        copy.locks.clear();
+        copy.life += 1;
+        copy.dead = false;
+        FakeDisk(Arc::new(Mutex::new(copy)))
+    }
+
     /// A handle of the process that lives now.
     ///
     /// # Panics

@@ -41,6 +41,7 @@ impl Failures {
     }
 }
 
+#[derive(Clone)]
 pub struct FileState {
     pub failures: Failures,
     pub content: Content,
@@ -49,6 +50,7 @@ pub struct FileState {
     pub open: Weak<()>,
 }
 
+#[derive(Clone)]
 pub struct State {
     pub options: FakeOptions,
     pub volume: u64,
