@@ -60,7 +60,7 @@ impl Core {
     }
 
     async fn remember(&self, ost: OstId, known: &gupfs_names::KnownTarget) -> Result<(), Refusal> {
-        let seq = self.stage_own(vec![(Key::target(ost), Some(known.encode()))]);
+        let seq = self.stage_own(vec![(Key::target(ost), Some(known.encode()))])?;
         self.committed(Who::own("remember a target"), seq).await
     }
 }

@@ -275,7 +275,7 @@ impl Core {
         let Some(remembered) = self.targets.hear(ost, told)? else {
             return Ok(());
         };
-        let seq = self.stage_own(vec![(Key::target(ost), Some(remembered.encode()))]);
+        let seq = self.stage_own(vec![(Key::target(ost), Some(remembered.encode()))])?;
         self.committed(Who::own("remember a target"), seq).await
     }
 }
@@ -304,7 +304,8 @@ async fn write_format(
 ) -> Result<Format, StartError> {
     let now = world.clock.now();
     let batch = gupfs_names::format(cluster, incarnation, shards, now, world.dice.u64());
-    let seq = kv.stage(0, to_store(batch));
+    let staged = kv.stage(0, to_store(batch));
+    let seq = staged.map_err(KvError::from)?;
     kv.durable(seq).await?;
     match read_format(kv)? {
         Some(format) => Ok(format),

@@ -121,7 +121,10 @@ impl Up {
         };
         let outcome = block_on(async {
             let node = Node::start(entered, settings, &world, began).await?;
-            node.serve_until_told().await
+            match node {
+                Some(node) => node.serve_until_told().await,
+                None => Ok(()),
+            }
         });
         outcome.map(|()| Exit::Fine)
     }

@@ -11,6 +11,7 @@ mod clocks;
 mod crowd;
 mod cut_off;
 mod encrypted;
+mod ends;
 #[path = "../power_cut/images.rs"]
 mod images;
 mod in_time;
@@ -18,6 +19,8 @@ mod joined;
 mod load;
 mod locks;
 mod networks;
+mod panics;
+mod planted;
 mod posix;
 mod power;
 mod refused;

@@ -4,6 +4,7 @@ mod client;
 mod house;
 mod ost;
 
+mod batches;
 mod cold;
 mod concurrency;
 mod confirm;
