@@ -52,7 +52,7 @@ pub async fn accept(
         batch.push((key, Some(Numbers { next }.encode())));
     }
     batch.sort();
-    let seq = kv.stage(0, to_store(batch));
+    let seq = kv.stage(0, to_store(batch)).map_err(KvError::from)?;
     kv.durable(seq).await?;
     Ok(accepted)
 }

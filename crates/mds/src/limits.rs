@@ -6,6 +6,15 @@ use std::time::Duration;
 /// client's own questions do not queue behind them.
 pub const OST_CALLS: usize = 32;
 
+/// Questions that a chore has open at one OST, where each OST has its own: as above, for the disk or two behind it.
+pub const OST_CALLS_EACH: usize = 8;
+const _: () = assert!(OST_CALLS_EACH <= OST_CALLS);
+
+/// After so long without an answer to a chore an OST counts as silent: what needs it is left for later, and nothing else waits for that. An
+/// answer may come later, and counts then; a busy disk syncs a thousand objects in some seconds.
+pub const SILENT: Duration = Duration::from_secs(5);
+const _: () = assert!(SILENT.as_secs() * 4 <= DEADLINE.as_secs());
+
 /// Records one step of a scan reads: the index is not held up longer (DESIGN, "Work larger than one commit").
 pub const SCAN_STEP: usize = 1_024;
 

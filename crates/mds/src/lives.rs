@@ -22,7 +22,7 @@ impl Core {
                     upto: target.life,
                 };
                 let key = Key::ended_life(target.ost);
-                let seq = self.stage_own(vec![(key, Some(ended.encode()))]);
+                let seq = self.stage_own(vec![(key, Some(ended.encode()))])?;
                 self.durable(Who::own("remember the end of a life"), seq)
                     .await?;
                 tracing::warn!(

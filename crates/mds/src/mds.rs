@@ -373,7 +373,7 @@ impl Core {
             return Ok(());
         };
         let who = Who::own("remember a target");
-        let seq = self.stage_own(vec![(Key::target(ost), Some(known.encode()))]);
+        let seq = self.stage_own(vec![(Key::target(ost), Some(known.encode()))])?;
         if !durably {
             return self.committed(who, seq).await;
         }
@@ -407,7 +407,8 @@ async fn write_format(
 ) -> Result<Format, StartError> {
     let now = world.clock.now();
     let batch = gupfs_names::format(cluster, incarnation, shards, now, world.dice.u64());
-    let seq = kv.stage(0, to_store(batch));
+    let staged = kv.stage(0, to_store(batch));
+    let seq = staged.map_err(KvError::from)?;
     kv.durable(seq).await?;
     match read_format(kv)? {
         Some(format) => Ok(format),

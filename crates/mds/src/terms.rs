@@ -84,8 +84,11 @@ impl Core {
     /// Clears up after a session whose client may be alive and not know that it was ended. Its registration goes first, and
     /// durably: a start must not take for alive whom its client has given up. What else it left is found without it.
     pub async fn evict(&self, session: SessionId) {
-        let seq = self.stage_own(vec![(Key::session(session), None)]);
-        if let Err(refusal) = self.durable(Who::own("end a session"), seq).await {
+        let recorded = match self.stage_own(vec![(Key::session(session), None)]) {
+            Ok(seq) => self.durable(Who::own("end a session"), seq).await,
+            Err(refusal) => Err(refusal),
+        };
+        if let Err(refusal) = recorded {
             tracing::warn!(%session, %refusal, "the end of a session could not be recorded");
         }
         self.fence(session).await;

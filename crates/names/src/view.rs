@@ -7,6 +7,7 @@ use crate::machine::UnusedNumbers;
 use crate::record::{Directory, File, Inode, Numbers, Record, Usage};
 use crate::step::{Batch, Known, Need, Outcome, Records, Stop, Work};
 use bytes::Bytes;
+use gupfs_proto::limits::{BATCH_BYTES, CHORE_BATCH};
 use gupfs_proto::{InodeId, Refusal, VirtualShard, VolumeId};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,11 +22,17 @@ pub(crate) struct View<'a> {
     usage: BTreeMap<(VirtualShard, VolumeId), UsageChange>,
     work: Vec<Work>,
     made: Option<InodeId>,
+    /// Inodes changed, and bytes of all changes, about.
+    changed: usize,
+    bytes: usize,
+    unfinished: bool,
 }
 
 struct Held {
     inode: Rc<Inode>,
     changed: bool,
+    /// Bytes of its record when it was read.
+    bytes: usize,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -40,6 +47,8 @@ pub(crate) struct Changes {
     pub work: Vec<Work>,
     /// The inode number it took.
     pub made: Option<InodeId>,
+    /// The operation is to be applied again when this batch is staged.
+    pub unfinished: bool,
 }
 
 impl<'a> View<'a> {
@@ -57,6 +66,9 @@ impl<'a> View<'a> {
             usage: BTreeMap::new(),
             work: Vec::new(),
             made: None,
+            changed: 0,
+            bytes: 0,
+            unfinished: false,
         }
     }
 
@@ -71,9 +83,11 @@ impl<'a> View<'a> {
         if let Some(held) = self.inodes.get(&ino) {
             return Ok(Some(held.inode.clone()));
         }
-        let Some(mut inode) = self.get::<Inode>(&Key::inode(ino))? else {
+        let key = Key::inode(ino);
+        let Some(record) = self.value(&key)? else {
             return Ok(None);
         };
+        let mut inode: Inode = decode(&key, &record)?;
         inode.ino = ino;
         let inode = Rc::new(inode);
         self.inodes.insert(
@@ -81,6 +95,7 @@ impl<'a> View<'a> {
             Held {
                 inode: inode.clone(),
                 changed: false,
+                bytes: record.len(),
             },
         );
         Ok(Some(inode))
@@ -102,14 +117,18 @@ impl<'a> View<'a> {
     }
 
     pub fn get<R: Record>(&self, key: &Key) -> Outcome<Option<R>> {
-        let value = match self.changes.get(key) {
-            Some(change) => change.clone(),
-            None => match self.records.get(key) {
-                Known::Value(value) => value,
-                Known::Unknown => return Err(Need::Keys(vec![key.clone()]).into()),
-            },
-        };
+        let value = self.value(key)?;
         value.map(|value| decode(key, &value)).transpose()
+    }
+
+    fn value(&self, key: &Key) -> Outcome<Option<Bytes>> {
+        match self.changes.get(key) {
+            Some(change) => Ok(change.clone()),
+            None => match self.records.get(key) {
+                Known::Value(value) => Ok(value),
+                Known::Unknown => Err(Need::Keys(vec![key.clone()]).into()),
+            },
+        }
     }
 
     /// The first `limit` records of a range, as they were before this operation.
@@ -123,10 +142,13 @@ impl<'a> View<'a> {
     // Changing.
 
     pub fn put<R: Record>(&mut self, key: Key, record: &R) {
-        self.changes.insert(key, Some(record.encode()));
+        let record = record.encode();
+        self.bytes += key.as_bytes().len() + record.len();
+        self.changes.insert(key, Some(record));
     }
 
     pub fn remove(&mut self, key: Key) {
+        self.bytes += key.as_bytes().len();
         self.changes.insert(key, None);
     }
 
@@ -137,6 +159,8 @@ impl<'a> View<'a> {
         let inode = Rc::make_mut(&mut held.inode);
         if !held.changed {
             held.changed = true;
+            self.changed += 1;
+            self.bytes += held.bytes;
             inode.change += 1;
         }
         Ok(how(inode))
@@ -212,6 +236,7 @@ impl<'a> View<'a> {
             Held {
                 inode: Rc::new(inode),
                 changed: true,
+                bytes: 0,
             },
         );
     }
@@ -233,6 +258,24 @@ impl<'a> View<'a> {
 
     pub fn work(&mut self, work: Work) {
         self.work.push(work);
+    }
+
+    /// How many more records this batch may change, if what it does can go on in another one: none when it is full. What a
+    /// chore or a list of files changes is bounded so; all other operations change a handful.
+    pub fn room(&self) -> usize {
+        if self.bytes as u64 >= BATCH_BYTES.get() {
+            return 0;
+        }
+        CHORE_BATCH.saturating_sub(self.changes.len() + self.changed + self.usage.len())
+    }
+
+    /// The operation has done a part of its work, which stands by itself: it is applied again for the rest.
+    pub fn goes_on(&mut self) {
+        self.unfinished = true;
+    }
+
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished
     }
 
     /// Stops what would make records or bytes more while only the reserve is left.
@@ -270,6 +313,7 @@ impl<'a> View<'a> {
             batch: self.changes.into_iter().collect(),
             work: self.work,
             made: self.made,
+            unfinished: self.unfinished,
         })
     }
 }

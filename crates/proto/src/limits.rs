@@ -74,6 +74,24 @@ pub const READDIR_ENTRIES_MAX: usize = 1_024;
 /// Records a chore changes in one batch, so that it never holds up what people wait for.
 pub const CHORE_BATCH: usize = 512;
 
+/// Bytes after which work that can go on in another batch does: forgetting many files, removing many attributes. Applying it to the
+/// index takes some milliseconds.
+pub const BATCH_BYTES: ByteCount = ByteCount::mib(1);
+
+/// Largest batch of any operation: what forgets many files ends its batch behind the file that fills it, and no other operation changes as
+/// much. The longest inode records (two access lists, 8,192 stripes) have a sixth of a MiB, and a rename changes four inodes.
+/// Nothing larger is staged (`store`), and `names` tries each operation at its largest.
+pub const BATCH_BYTES_MAX: ByteCount = ByteCount::mib(2);
+const _: () = assert!(BATCH_BYTES_MAX.get() >= 2 * BATCH_BYTES.get());
+
+/// Values read while attributes of a removed file are removed: 4 MiB of them.
+pub const ATTRIBUTES_AT_ONCE: usize = 64;
+const _: () = assert!(ATTRIBUTES_AT_ONCE <= CHORE_BATCH);
+const _: () = assert!((ATTRIBUTES_AT_ONCE * XATTR_VALUE_MAX) as u64 <= 4 << 20);
+
+/// Inodes in one `Forgotten`: each batch of it begins by looking at all of them.
+pub const FORGOTTEN_MAX: usize = CHORE_BATCH;
+
 /// Slots (lanes) of a session: changing requests it may have under way at once. The last answer of each is stored, in every
 /// shard, until the session ends.
 pub const SLOTS: u16 = 64;

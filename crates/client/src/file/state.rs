@@ -40,6 +40,9 @@ pub struct State {
     pub size: u64,
     /// Up to where objects may hold bytes that never became part of the file: a write that failed or was given up.
     pub beyond: u64,
+    /// The server was asked to record that these are to be cut, since an OST refused to; until it says that they are, the file must not grow:
+    /// the server's cut would take what it grew by.
+    pub cut_is_promised: bool,
     /// In the order of `layout.objects()`.
     objects: Vec<Object>,
     /// The server has recorded that this session writes the file.
@@ -197,6 +200,7 @@ impl State {
         self.loaded_at = opened.attr.change;
         self.size = opened.attr.size;
         self.beyond = self.size;
+        self.cut_is_promised = false;
         self.mtime = None;
         self.told = self.changes;
         // Objects that go on may have become smaller; those that had nothing still have nothing.

@@ -44,25 +44,26 @@ impl Store {
         self.run_chore(&chore, &problem.to_string()).await
     }
 
-    /// Applies a chore and commits what it changed; false if it is refused.
+    /// Applies a chore and commits what it changes, in as many batches as that takes; false if it is refused.
     pub(super) async fn run_chore(&self, chore: &ChoreOp, problem: &str) -> Outcome<bool> {
-        let effects = self.apply(chore)?;
-        if let Err(refusal) = effects.answer {
-            tracing::warn!(%problem, %refusal, "cannot be repaired");
-            return Ok(false);
+        let failed = || format!("cannot commit the repair of: {problem}");
+        loop {
+            let effects = self.apply(chore)?;
+            if let Err(refusal) = effects.answer {
+                tracing::warn!(%problem, %refusal, "cannot be repaired");
+                return Ok(false);
+            }
+            if effects.batch.is_empty() {
+                return Ok(true);
+            }
+            let batch = effects.batch.into_iter();
+            let batch = batch.map(|(key, value)| (bytes(&key), value)).collect();
+            let seq = self.kv.stage(0, batch).or_trouble(failed)?;
+            self.kv.committed(seq).await.or_trouble(failed)?;
+            if !effects.unfinished {
+                return Ok(true);
+            }
         }
-        if effects.batch.is_empty() {
-            return Ok(true);
-        }
-        let batch = effects.batch.into_iter();
-        let seq = self
-            .kv
-            .stage(0, batch.map(|(key, value)| (bytes(&key), value)).collect());
-        self.kv
-            .committed(seq)
-            .await
-            .or_trouble(|| format!("cannot commit the repair of: {problem}"))?;
-        Ok(true)
     }
 
     /// Applies a chore to the records as they are now, fetching what it needs.

@@ -125,7 +125,10 @@ impl Up {
                 salvage::before_start(&entered.home, &entered.marker, &world).await?;
             }
             let node = Node::start(entered, settings, &world, began).await?;
-            node.serve_until_told().await
+            match node {
+                Some(node) => node.serve_until_told().await,
+                None => Ok(()),
+            }
         });
         outcome.map(|()| Exit::Fine)
     }

@@ -69,15 +69,15 @@ pub struct Node {
 }
 
 impl Node {
-    /// `began` is when the command was given: the ready line tells how long it took.
+    /// `began` is when the command was given: the ready line tells how long it took. None if a signal ended it before it was mounted.
     pub async fn start(
         mut entered: Entered,
         settings: Settings,
         world: &World,
         began: BootTime,
-    ) -> Outcome<Node> {
+    ) -> Outcome<Option<Node>> {
         // Before anything is started: a signal from here on ends us cleanly.
-        let (told, ask_stop) = Told::listen()?;
+        let (mut told, ask_stop) = Told::listen()?;
         let trial = try_kernel(&settings.config.mount);
         let calls = Arc::new(Calls::default());
         let door = Door::take(&entered, &settings, world).await?;
@@ -111,7 +111,17 @@ impl Node {
             in_time: None,
             json: settings.json,
         };
-        let mounted = match judge_kernel(trial, world).await {
+        let judged = tokio::select! {
+            judged = judge_kernel(trial, world) => judged,
+            why = told.wait() => {
+                say(settings.json, "stopping", &why);
+                roles.stop().await;
+                let _ = std::fs::remove_file(entered.home.pid());
+                say(settings.json, "stopped", "stopped before anything was mounted");
+                return Ok(None);
+            }
+        };
+        let mounted = match judged {
             Ok(judgement) => Mounted::start(wish, judgement, world, &roles.client, told).await,
             Err(trouble) => Err(trouble),
         };
@@ -143,7 +153,7 @@ impl Node {
             metrics,
         };
         node.say_ready(began).await;
-        Ok(node)
+        Ok(Some(node))
     }
 
     /// Until a signal, `gupfs stop`, or an unmount from outside; then everything is stopped in order.

@@ -87,7 +87,8 @@ impl Records {
 
     fn change(&self, key: &Key, value: Option<Bytes>) {
         self.kv
-            .stage(0, vec![(Bytes::copy_from_slice(key.as_bytes()), value)]);
+            .stage(0, vec![(Bytes::copy_from_slice(key.as_bytes()), value)])
+            .unwrap();
     }
 }
 

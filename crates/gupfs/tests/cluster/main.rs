@@ -13,6 +13,7 @@ mod cut_off;
 mod encrypted;
 mod failing;
 mod fragile;
+mod ends;
 #[path = "../power_cut/images.rs"]
 mod images;
 mod in_time;
@@ -20,6 +21,8 @@ mod joined;
 mod load;
 mod locks;
 mod networks;
+mod panics;
+mod planted;
 mod posix;
 mod power;
 mod refused;

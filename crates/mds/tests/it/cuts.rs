@@ -305,3 +305,88 @@ fn a_writer_that_died_over_a_cut_is_recovered_after_it() {
         mds.stop().await.unwrap();
     });
 }
+
+/// What an OST took of a write that failed, and refuses to cut: its writer has the server record where the file ends, and dies.
+#[test]
+fn a_file_ends_where_its_writer_said_although_an_ost_refused_to_cut_what_it_took() {
+    simulate(async {
+        let house = Simulated::new(9);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        let ino = client.create(0, InodeId::ROOT, "file").await.unwrap();
+        let opened = client.begin_write(ino).await;
+        let mut word = write(&house.osts, &opened, 5 * MIB, 1);
+        // More was taken, of which nobody was told.
+        write(&house.osts, &opened, 8 * MIB, 2);
+        word.size = 5 * MIB;
+        let keep = Op::EndWrite {
+            ino,
+            written: word,
+            keep: true,
+        };
+        client.change(0, keep).await.unwrap();
+        house.osts[1].set_down(true);
+        let refused = client.truncate(ino, 5 * MIB).await;
+        assert!(
+            matches!(refused, Err(Refusal::TargetDown { .. })),
+            "{refused:?}"
+        );
+        house.kill(&life.world).await;
+        // Its writer does not come back, nor does the OST for a while.
+        let Life { mds, world } = house.start().await;
+        let other = Client::open(&mds).await;
+        assert_eq!(other.attr(ino).await.unwrap().size, 5 * MIB);
+        house.osts[1].set_down(false);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(other.attr(ino).await.unwrap().size, 5 * MIB);
+        let status = mds.status().await.unfinished;
+        assert_eq!((status.cuts, status.sessions), (0, 0));
+        let opened = other.open_file(ino).await;
+        for (component, stripe, ost, object, _) in opened.layout.objects(ino) {
+            let most = opened.layout.components[component].object_size(stripe, 5 * MIB);
+            let size = house.osts[usize::from(ost.0)].size(object).unwrap_or(0);
+            assert!(size <= most, "{object}: {size}, at most {most}");
+        }
+        mds.stop().await.unwrap();
+        house.kill(&world).await;
+        house.check().await;
+    });
+}
+
+#[test]
+fn a_cut_that_waits_for_a_silent_ost_holds_up_no_other() {
+    simulate(async {
+        let house = Simulated::new(10);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        // One object each, on either OST.
+        let mut inodes = Vec::new();
+        for number in 0..100 {
+            let name = format!("f{number}");
+            let ino = client.create(0, InodeId::ROOT, &name).await.unwrap();
+            let opened = client.begin_write(ino).await;
+            let written = write(&house.osts, &opened, MIB, 1);
+            client.end_write(ino, written).await;
+            inodes.push(ino);
+        }
+        house.osts.iter().for_each(|ost| ost.set_down(true));
+        for ino in &inodes {
+            client.truncate(*ino, 7).await.unwrap_err();
+        }
+        house.osts[1].set_stuck(true);
+        house.osts.iter().for_each(|ost| ost.set_down(false));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let left = |ost: &FakeOst| {
+            let uncut = |object: &_| ost.size(*object) != Some(7);
+            ost.list().iter().filter(|object| uncut(object)).count() as u64
+        };
+        let (zero, one) = (left(&house.osts[0]), left(&house.osts[1]));
+        assert!(zero == 0 && one > 32, "{zero}, {one}");
+        assert_eq!(life.mds.status().await.unfinished.cuts, one);
+        house.osts[1].set_stuck(false);
+        tokio::time::sleep(Duration::from_secs(80)).await;
+        assert_eq!(left(&house.osts[1]), 0);
+        assert_eq!(life.mds.status().await.unfinished.cuts, 0);
+        life.mds.stop().await.unwrap();
+    });
+}

@@ -5,6 +5,7 @@ mod house;
 mod lives;
 mod ost;
 
+mod batches;
 mod cold;
 mod concurrency;
 mod confirm;

@@ -12,7 +12,7 @@ mod repair;
 mod reserve_numbers;
 
 pub(crate) use confirmed::expect as expect_confirmation;
-pub(crate) use forget_orphan::forget;
+pub(crate) use forget_orphan::{FORGET_RECORDS, forget};
 
 use crate::check::Problem;
 use crate::key::PurgeId;

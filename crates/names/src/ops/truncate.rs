@@ -1,5 +1,5 @@
 use crate::key::{Key, PurgeId};
-use crate::record::{Cutting, File, Writer};
+use crate::record::{Cutting, File, Inode, Writer};
 use crate::step::{Need, Outcome};
 use crate::view::View;
 use crate::{held, may, ops, protected, purge};
@@ -56,7 +56,9 @@ pub(crate) fn cut(view: &mut View, ino: InodeId, to: u64) -> Outcome<()> {
     if to == 0 && view.ctx.alone && !file.layout.is_empty() {
         forgets_layout = true;
         purge::remove_objects(view, &inode, number, file.layout.clone());
-    } else if to < inode.size && purge::cut_objects(view, &inode, number, &file.layout, to) {
+    } else if is_to_be_cut(view, &inode, to)?
+        && purge::cut_objects(view, &inode, number, &file.layout, to)
+    {
         cutting = Some(Cutting { to, number });
     }
     let writer = Key::writer(ino, view.ctx.session);
@@ -89,6 +91,16 @@ pub(crate) fn cut(view: &mut View, ino: InodeId, to: u64) -> Outcome<()> {
             file.next_generation = number + 1;
         }
     })
+}
+
+/// Whether objects may hold bytes behind `to`. Where the file's size stays they may, if its writer says so: an OST took what was
+/// written behind the end by a write that failed, and refused to cut it again.
+fn is_to_be_cut(view: &View, inode: &Inode, to: u64) -> Outcome<bool> {
+    if to != inode.size || inode.file()?.writers == 0 {
+        return Ok(to < inode.size);
+    }
+    let writer = Key::writer(inode.ino, view.ctx.session);
+    Ok(view.get::<Writer>(&writer)?.is_some())
 }
 
 #[cfg(test)]

@@ -87,6 +87,7 @@ impl Server {
         match self.step(SessionId(0), None, Op::Chore(chore)) {
             Step::Done(effects) => {
                 assert!(effects.answer.is_ok(), "{chore:?}: {:?}", effects.answer);
+                assert!(!effects.unfinished, "no file of a town has so much");
                 self.store.stage(effects.batch);
                 effects.work
             }

@@ -19,7 +19,7 @@ mod state;
 mod survey;
 mod sync;
 
-pub use error::LogError;
+pub use error::{BatchTooLarge, LogError};
 pub use format::StoreId;
 pub use recover::Torn;
 pub use replay::{Record, Replay};
@@ -181,9 +181,9 @@ impl Log {
     /// Gives a batch the next seq; `body` writes its bytes. No I/O; the order of calls is the order of the log. After
     /// the log has closed, seqs go on and nothing is ever committed.
     ///
-    /// # Panics
-    /// When the record is larger than `LogOptions::record_max`.
-    pub fn stage(&self, shard: u16, body: impl FnOnce(&mut Vec<u8>)) -> Seq {
+    /// # Errors
+    /// When the record would be larger than `LogOptions::record_max`; nothing was staged then.
+    pub fn stage(&self, shard: u16, body: impl FnOnce(&mut Vec<u8>)) -> Result<Seq, BatchTooLarge> {
         self.shared.stage(shard, body)
     }
 

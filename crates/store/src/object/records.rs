@@ -129,7 +129,9 @@ impl Records {
         }
         match self.0.headroom() {
             Headroom::None => Err(RecordsError::Full),
-            Headroom::Plenty | Headroom::Low(_) => Ok(self.0.stage(SHARD, batch.0)),
+            Headroom::Plenty | Headroom::Low(_) => {
+                Ok(self.0.stage(SHARD, batch.0).map_err(KvError::from)?)
+            }
         }
     }
 

@@ -84,6 +84,29 @@ async fn allocation_takes_space_and_grows_the_object_only_if_wanted() {
     assert!(bytes.len() == 1 << 20 && bytes.iter().all(|byte| *byte == 0));
 }
 
+/// The file's time of change is recovered from its objects: also of a change that keeps the length.
+#[tokio::test]
+async fn an_allocation_that_keeps_the_length_moves_the_time_of_change() {
+    let (dir, objects) = real().await;
+    write(&objects, object(5), 0, b"x").await.unwrap();
+    sync(&objects, object(5)).await;
+    let before = objects.stat(object(5)).await.unwrap().unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    let allocate = Allocate {
+        object: object(5),
+        at: ObjectOffset(0),
+        len: 1 << 20,
+        keep_size: true,
+        existing: Existing::Certain,
+        owner: Default::default(),
+    };
+    let stat = objects.allocate(allocate).await.unwrap();
+    assert_eq!(stat.size, before.size);
+    assert!(stat.mtime > before.mtime, "{stat:?}, {before:?}");
+    sync(&objects, object(5)).await;
+    drop((objects, dir));
+}
+
 #[tokio::test]
 async fn a_zeroed_range_reads_zeros_and_a_punched_one_gives_its_space_back() {
     let (_dir, objects) = real().await;

@@ -397,7 +397,7 @@ impl FakeMds {
             inode.layout = Layout::default();
             inode.writers.remove(&session);
             inode.attr.blocks = 0;
-        } else if to < inode.attr.size {
+        } else if to < inode.attr.size || inode.writers.contains(&session) {
             // As far as the server knows: a size it was not told of is not cut.
             for component in &inode.layout.components {
                 for stripe in 0..component.targets.len() {

@@ -379,9 +379,9 @@ impl Editor<'_> {
         }
         let room = self.kv.room().await;
         room.or_trouble(|| "the new metadata store takes no more".into())?;
-        let seq = self.kv.stage(0, changes);
-        let committed = self.kv.committed(seq).await;
-        committed.or_trouble(|| "cannot write the new metadata store".into())
+        let failed = || "cannot write the new metadata store".into();
+        let seq = self.kv.stage(0, changes).or_trouble(failed)?;
+        self.kv.committed(seq).await.or_trouble(failed)
     }
 
     pub fn each(&self, range: &KeyRange, take: impl FnMut(&Key, &Bytes)) -> Outcome<()> {

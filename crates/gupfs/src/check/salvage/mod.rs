@@ -233,7 +233,7 @@ async fn put_what_must_be_there(kv: &Kv, marker: &Marker, world: &World) -> Outc
     if missing.is_empty() {
         return Ok(());
     }
-    let seq = kv.stage(0, missing);
+    let seq = kv.stage(0, missing).or_trouble(failed)?;
     kv.committed(seq).await.or_trouble(failed)
 }
 
