@@ -24,16 +24,18 @@ impl Service<Request, Reply> for Mds {
 impl Core {
     /// A server's word on its targets. What is new about one is durable before it is believed by anybody.
     async fn here(&self, address: &str, words: &[TargetWord]) -> Reply {
-        let (mut believed, mut refused) = (Vec::new(), Vec::new());
+        // A target is proved by its opening, which nobody is told but the metadata server.
+        let (mut proved, mut refused) = (Vec::new(), Vec::new());
         for word in words {
             match self.targets.here(address, word) {
                 Ok(heard) => {
                     if let Some(known) = heard.remember {
                         self.remember(word.ost, &known).await?;
                     }
-                    match heard.refused {
-                        Some(why) => refused.push((word.ost, why)),
-                        None => believed.push(word.ost),
+                    match (heard.refused, &word.open) {
+                        (Some(why), _) => refused.push((word.ost, why)),
+                        (None, Ok(_)) => proved.push(word.ost),
+                        (None, Err(_)) => {}
                     }
                 }
                 Err(Refusal::TargetDown { why, .. }) => refused.push((word.ost, why)),
@@ -44,7 +46,9 @@ impl Core {
         Ok(Answer::Heard {
             map_epoch: self.targets.epoch(),
             refused,
-            seals: (self.targets.permits()).map(|permits| permits.seals(&believed)),
+            seals: (self.targets.permits())
+                .filter(|_| !proved.is_empty())
+                .map(|permits| permits.seals(&proved)),
         })
     }
 

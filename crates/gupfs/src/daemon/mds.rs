@@ -2,7 +2,10 @@
 
 use super::start_metrics;
 use crate::amount::show_time;
-use crate::cluster::{Identity, Lines, MDS_PORT, MetaDoor, identity, listen, read_key, read_tls};
+use crate::cluster::{
+    Identity, Lines, ListFile, MDS_PORT, MetaDoor, identity, listen, read_cluster_key, read_tls,
+    watch_revoked,
+};
 use crate::config::Config;
 use crate::control;
 use crate::exit::{Outcome, Trouble};
@@ -10,7 +13,7 @@ use crate::home::Entered;
 use crate::node::{Answers, Parts, Share, Told, cluster_door, open_metadata, say};
 use gupfs_mds::Mds;
 use gupfs_proto::VirtualShards;
-use gupfs_rpc::{Hosts, Role};
+use gupfs_rpc::{Hosts, Key, Role};
 use gupfs_world::{BootTime, Disk, World};
 use std::sync::Arc;
 
@@ -29,8 +32,8 @@ pub async fn run(
 ) -> Outcome<()> {
     let (mut told, ask_stop) = Told::listen()?;
     let config = &settings.config;
-    let key = read_key(Some(&entered.home.key()))?;
-    let identity = identity(world, key, read_tls(&config.cluster)?);
+    let key = read_cluster_key(Some(&entered.home.key()))?;
+    let identity = identity(world, key.map(Key::from), read_tls(&config.cluster)?);
     let usual = format!("127.0.0.1:{MDS_PORT}");
     let address = config.cluster.listen.as_deref().unwrap_or(&usual);
     let listening = listen(&identity, address).await?;
@@ -43,7 +46,7 @@ pub async fn run(
     if entered.fresh {
         let key = entered.home.key();
         let text = format!(
-            "a new store; the key that every host of the cluster needs is '{}'",
+            "a new store; every object server needs the cluster's key '{}', and hosts that mount get keys of their own with `gupfs key client`",
             key.display()
         );
         say(settings.json, "made", &text);
@@ -57,14 +60,17 @@ pub async fn run(
     let hosts = Hosts::none()
         .with_host(meta.clone())
         .with(cluster_door(&parts));
+    let keys = Arc::new(ListFile::of(&entered.home));
+    let revoking = watch_revoked(world.clone(), parts.callers(), meta.clone(), keys.clone());
     let capacity = Share::of_this_process(0)?.capacity;
-    let server = listening.open(&identity, me, cluster, hosts, meta, capacity);
+    let server = listening.open(&identity, me, cluster, keys, hosts, meta, capacity);
     let ready = format!(
         "metadata served at {}, ready in {}; Ctrl-C to stop",
         server.address(),
         show_time(world.clock.boot().since(began))
     );
     let _ = parts.server.set(server);
+    let _revoking = world.tasks.spawn("revoked keys", revoking);
     let answers = Arc::new(Answers {
         parts: parts.clone(),
         stop: ask_stop,
@@ -110,7 +116,7 @@ async fn start(
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.dial = Some(lines);
-    options.key = identity.key.clone();
+    options.key = identity.cluster_key();
     options.keep_sessions = true;
     Mds::start(options).await.map_err(|error| failed(&error))
 }

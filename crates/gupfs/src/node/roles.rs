@@ -65,7 +65,7 @@ impl Roles {
             osts: &osts,
             opening,
         };
-        let key = identity.and_then(|identity| identity.key.clone());
+        let key = identity.and_then(Identity::cluster_key);
         oss.gate().belongs_to(key.clone());
         let mds = start_mds(entered, settings, share, world, local, (dial, key)).await?;
         tell_seals(&mds, &oss, world);

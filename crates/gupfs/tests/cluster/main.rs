@@ -15,6 +15,7 @@ mod encrypted;
 mod images;
 mod in_time;
 mod joined;
+mod keys;
 mod load;
 mod locks;
 mod networks;
