@@ -5,7 +5,7 @@ use gupfs_proto::limits::{SESSIONS_OF_ALL, SESSIONS_OF_ONE};
 use gupfs_proto::meta::{self, Answer, Op};
 use gupfs_proto::wire::Reply;
 use gupfs_proto::{Caller, Refusal, SessionId, cluster};
-use gupfs_rpc::{Attend, Caller as From, Host, Service};
+use gupfs_rpc::{Attend, Caller as From, ClientName, Host, KeyKind, Service};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -25,7 +25,7 @@ enum Standing {
 /// Metadata requests of other processes.
 pub struct MetaDoor {
     mds: Arc<Mds>,
-    /// Root of other hosts counts as nobody.
+    /// Root of hosts whose key does not say otherwise counts as nobody.
     squash: bool,
     sessions: Mutex<Sessions>,
     /// Sessions that are being opened, by process.
@@ -35,10 +35,12 @@ pub struct MetaDoor {
 type Sessions = BTreeMap<SessionId, Bound>;
 
 /// Whose a session is, and over which of his connections he was last heard.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Bound {
     who: u128,
     connection: u64,
+    /// The client key of its host; None for one with the cluster's.
+    key: Option<ClientName>,
 }
 
 impl MetaDoor {
@@ -53,7 +55,7 @@ impl MetaDoor {
 
     /// Decided by who asks alone, never by what.
     fn standing_of(&self, from: &From) -> Standing {
-        match self.squash && !from.is_local() {
+        match self.squash && !from.met().key.root_counts() {
             true => Standing::Squashed,
             false => Standing::RootCounts,
         }
@@ -72,8 +74,16 @@ impl MetaDoor {
             }
             // An older connection's last words.
             Some(bound) if bound.connection > now.connection => return Ok(()),
-            None if !self.mds.has_session(session) => return Ok(()),
-            _ => {}
+            Some(_) => {}
+            None => match self.mds.client_of(session) {
+                None => return Ok(()),
+                // Before our start, it was opened with a key: another host does not come back as this one.
+                Some(client) if owner(&client) != now.key.as_ref().map(tag).as_deref() => {
+                    tracing::warn!(%session, from = from.from(), "a host comes back with the session of another; refused");
+                    return Err(Refusal::Denied);
+                }
+                Some(_) => {}
+            },
         }
         self.bind(&mut sessions, from, session);
         Ok(())
@@ -106,6 +116,22 @@ impl MetaDoor {
             door: self.clone(),
             who,
         })
+    }
+
+    /// Ends the sessions of hosts whose key is such; their connections are ended already.
+    pub async fn end_sessions_of(&self, is_revoked: &(dyn Fn(&ClientName) -> bool + Sync)) {
+        let ended: Vec<SessionId> = {
+            let mut sessions = self.sessions.lock();
+            let revoked = |bound: &Bound| bound.key.as_ref().is_some_and(is_revoked);
+            let ended = sessions.iter().filter(|(_, bound)| revoked(bound));
+            let ended = ended.map(|(session, _)| *session).collect();
+            sessions.retain(|_, bound| !revoked(bound));
+            ended
+        };
+        for session in ended {
+            tracing::warn!(%session, "the key of its host is revoked; the session is ended");
+            self.mds.end_session(session).await;
+        }
     }
 
     /// Under the table's lock, so that the way back is always that of the connection in the table.
@@ -141,8 +167,26 @@ impl Bound {
         Bound {
             who: caller.met().who,
             connection: caller.number(),
+            key: match &caller.met().key {
+                KeyKind::Client { of, .. } => Some(of.clone()),
+                _ => None,
+            },
         }
     }
+}
+
+/// What a session's recorded name ends with when it was opened with a client key.
+const OPENED: &str = " [key ";
+
+fn tag(key: &ClientName) -> String {
+    format!("{key}]")
+}
+
+/// The client key with which a session was opened, as its recorded name tells. Only the last one counts: what stands before it
+/// the host chose itself.
+fn owner(client: &str) -> Option<&str> {
+    let (_, tag) = client.rsplit_once(OPENED)?;
+    tag.ends_with(']').then_some(tag)
 }
 
 impl Host<meta::Request, meta::Reply> for MetaDoor {
@@ -161,6 +205,10 @@ impl Host<meta::Request, meta::Reply> for MetaDoor {
         match self.standing_of(&from) {
             Standing::RootCounts => {}
             Standing::Squashed => squash(&mut question),
+        }
+        if let (Op::OpenSession { client }, Some(key)) = (&mut question.op, &Bound::of(&from).key) {
+            client.push_str(OPENED);
+            client.push_str(&tag(key));
         }
         let reply = self.mds.clone().answer(question).await;
         match &reply.result {

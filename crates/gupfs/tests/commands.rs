@@ -24,7 +24,9 @@ fn help_lists_the_commands() {
                        store
           oss          Serve the targets of this host: where the bytes of files lie
           ost          Make targets for a cluster
+          key          Keys of hosts that mount: make, list, revoke
           mount        Mount a file system that servers on other hosts (or this one) serve
+          tls          Certificates for a site without a CA: make, renew
           stop         Unmount and stop a running gupfs; everything is kept
           status       Show what runs, what it does, what it waits for, what is damaged
           df           Show the space of each OST and of all together

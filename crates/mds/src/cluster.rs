@@ -46,7 +46,11 @@ impl Core {
             map_epoch: self.targets.epoch(),
             verdicts,
             owner: self.owner_mark(),
-            seals: (self.targets.permits()).map(|permits| permits.seals(&serve)),
+            // A target is proved by its opening, which nobody is told but the metadata server; a connection that proved none is
+            // told no share.
+            seals: (self.targets.permits())
+                .filter(|_| !serve.is_empty())
+                .map(|permits| permits.seals(&serve)),
         })
     }
 

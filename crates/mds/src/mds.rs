@@ -235,6 +235,18 @@ impl Mds {
         self.core.failure().map(String::from)
     }
 
+    /// The client that opened it, as it named itself; None if it is not registered.
+    pub fn client_of(&self, session: SessionId) -> Option<String> {
+        let shard = self.core.shard.lock();
+        let found = shard.sessions.get(&session);
+        found.map(|session| session.client.clone())
+    }
+
+    /// Ends a session whatever its client does: its host is let in no more.
+    pub async fn end_session(&self, session: SessionId) {
+        self.core.end_from_here(session).await;
+    }
+
     /// The way back to a client: from here on it can be asked. Whoever waits for this session asks it now.
     pub fn attach(&self, session: SessionId, back: Back) {
         // Not what has ended: it would never be detached.

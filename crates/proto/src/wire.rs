@@ -22,6 +22,12 @@ impl Kind {
     pub const RECALL: Kind = Kind(3);
     pub const CLUSTER: Kind = Kind(4);
 
+    /// The oldest version of a kind that this program accepts.
+    pub fn oldest(self) -> u8 {
+        let spoken = SPOKEN.iter().find(|(kind, ..)| *kind == self);
+        spoken.map_or(0, |(_, oldest, _)| *oldest)
+    }
+
     /// The newest version of a kind that this program speaks: the one that it offers when it connects.
     pub fn newest(self) -> u8 {
         let spoken = SPOKEN.iter().find(|(kind, ..)| *kind == self);
@@ -44,7 +50,8 @@ const _: () = {
 /// and bits of flags, which the answers to a peer of the former version do not contain. A message that cannot be extended so
 /// gets a version that its kind accepts alone.
 pub const SPOKEN: [(Kind, u8, u8); 5] = [
-    (Kind::LINK, 1, 1),
+    // 2: which key is proved; roles count; frames carry a code. Peers of 1 are clients and visitors with the cluster's key.
+    (Kind::LINK, 1, 2),
     // 2: changes said again. 3: capabilities (`capability`). 4: of which life they are. 5: locks. 6: bytes that leave the
     // inode for objects that are not synced. 7: immutable and append-only files (an operation, and a bit of `Access`).
     // 8: proofs of what a session has open (two operations).
@@ -60,6 +67,8 @@ pub const SPOKEN: [(Kind, u8, u8); 5] = [
 /// A message as it travels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Written {
+    /// The version of its kind since which this message is known, as its frame's head says.
+    pub since: u8,
     pub body: Vec<u8>,
     pub payload: Bytes,
 }
@@ -81,6 +90,11 @@ pub trait Message: Sized + Send + 'static {
         true
     }
 
+    /// The version of its kind since which this message is known.
+    fn since(&self) -> u8 {
+        Self::KIND.oldest()
+    }
+
     fn write(self) -> Written;
 
     /// # Errors
@@ -93,8 +107,9 @@ pub trait Reply: Message {
     fn refused(why: Refusal) -> Self;
 }
 
-fn written<T: Serialize>(message: &T, payload: Bytes) -> Written {
+fn written<T: Serialize + Message>(message: &T, payload: Bytes) -> Written {
     Written {
+        since: message.since(),
         // Messages are plain data; nothing in them can fail to be written.
         body: postcard::to_stdvec(message).expect("a message is plain data"),
         payload,
@@ -144,9 +159,13 @@ fn bounded(what: &'static str, is: Result<(), String>) -> Result<(), Unreadable>
 
 /// Messages whose whole is their body.
 macro_rules! plain {
-    ($($message:ty: $kind:expr, $what:literal $(, $bounds:path)?;)*) => {$(
+    ($($message:ty: $kind:expr, $what:literal $(, $bounds:path $(=> $since:ident)?)?;)*) => {$(
         impl Message for $message {
             const KIND: Kind = $kind;
+
+            $($(fn since(&self) -> u8 {
+                $since(self)
+            })?)?
 
             fn write(self) -> Written {
                 written(&self, Bytes::new())
@@ -163,12 +182,31 @@ macro_rules! plain {
 }
 
 plain! {
-    meta::Request: Kind::META, "a metadata request", bounds::of_meta;
+    meta::Request: Kind::META, "a metadata request", bounds::of_meta => since_of_meta;
     meta::Reply: Kind::META, "a metadata reply";
     recall::Request: Kind::RECALL, "a recall";
     recall::Reply: Kind::RECALL, "a recall's answer";
-    cluster::Request: Kind::CLUSTER, "a request about the cluster", bounds::of_cluster;
+    cluster::Request: Kind::CLUSTER, "a request about the cluster", bounds::of_cluster => since_of_cluster;
     cluster::Reply: Kind::CLUSTER, "a reply about the cluster";
+}
+
+/// What versions 7 and 8 added.
+fn since_of_meta(request: &meta::Request) -> u8 {
+    let appends = |open: &meta::OpenHow| open.access.contains(meta::Access::APPEND);
+    match &request.op {
+        meta::Op::Proven { .. } | meta::Op::OpenTmpFile { .. } => 8,
+        meta::Op::SetFlags { .. } => 7,
+        meta::Op::Open { open, .. } | meta::Op::Create { open, .. } if appends(open) => 7,
+        _ => 6,
+    }
+}
+
+/// What version 3 added.
+fn since_of_cluster(request: &cluster::Request) -> u8 {
+    match request {
+        cluster::Request::Report(_) | cluster::Request::Lives { .. } => 3,
+        _ => 2,
+    }
 }
 
 impl Message for data::Request {
@@ -335,6 +373,36 @@ mod tests {
         assert_eq!(number(&meta::Op::SetFlags { ino, flags }), 38);
         let (proofs, op) = (Vec::new(), Bytes::new());
         assert_eq!(number(&meta::Op::Proven { proofs, op }), 39);
+    }
+
+    #[test]
+    fn a_message_says_since_when_it_is_known() {
+        let since = |op| {
+            let request = meta::Request {
+                session: SessionId(1),
+                lane: None,
+                caller: crate::Caller::root(),
+                job: 0,
+                life: crate::OwnerEpoch(0),
+                seen: crate::Seq(0),
+                op,
+            };
+            request.write().since
+        };
+        let ino = InodeId(1);
+        let open = |access| meta::Op::Open {
+            ino,
+            open: meta::OpenHow {
+                access,
+                truncate: false,
+                kill_privileges: false,
+            },
+        };
+        assert_eq!(since(meta::Op::GetAttr { ino }), 6);
+        assert_eq!(since(open(meta::Access::WRITE)), 6);
+        assert_eq!(since(open(meta::Access::WRITE | meta::Access::APPEND)), 7);
+        let flags = crate::attr::InodeFlags::empty();
+        assert_eq!(since(meta::Op::SetFlags { ino, flags }), 7);
     }
 
     proptest! {

@@ -7,6 +7,8 @@
 //!        or over the net through `Server::start` on one side and `Line::open` on the other.
 
 mod call;
+mod client_key;
+mod code;
 mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -21,6 +23,9 @@ pub mod strangers;
 mod tls;
 
 pub use call::{ConnectError, Line, LineOptions, LineStatus};
+pub use client_key::{
+    CLIENT_NAME_MAX, ClientKey, ClientKeys, ClientName, ClientOptions, EveryClientKey, Key, KeyKind,
+};
 pub use handshake::{GreetError, Met, Myself, Role};
 pub use host::{Host, Hosts};
 pub use key::ClusterKey;

@@ -1,5 +1,6 @@
 //! One connection as a sequence of frames: sent from any thread without waiting, read by one task.
 
+use crate::code::{CODE, Codes};
 use crate::frame::{Frame, FrameError, HEAD, Head, Limits, Packed};
 use crate::limits::{FRAME, READ_AT_LEAST, READ_LITTLE, SILENCE};
 use crate::tls::{Pipe, TlsFault};
@@ -26,23 +27,30 @@ pub struct Link {
     /// Boot time at which something came last.
     heard: AtomicU64,
     /// What the handshake agreed; nothing as long as it is not over.
-    agreed: OnceLock<Versions>,
+    agreed: OnceLock<Agreed>,
     /// A whole frame came.
     has_come: AtomicBool,
     /// Boot time at which the frame began that is being read; 0 between frames.
     begun: AtomicU64,
 }
 
-/// The version of each kind that both sides speak; kinds that only one knows are missing.
-pub type Versions = Vec<(u16, u8)>;
+/// What a handshake agreed on for the frames that follow it.
+pub struct Agreed {
+    /// The version of each kind that both sides speak; kinds that only one knows are missing.
+    pub versions: Vec<(u16, u8)>,
+    /// None where frames have no code: without a key, with TLS, with a peer of LINK 1.
+    pub codes: Option<Codes>,
+}
 
-/// Every frame of a handshake has this version, whatever is agreed in it.
-pub const HANDSHAKE_VERSION: u8 = 1;
+/// Frames of kind LINK have this version in their heads, whatever is agreed: their form is the same in all.
+pub const LINK_VERSION: u8 = 1;
 
 #[derive(Default)]
 struct Out {
     parts: VecDeque<Bytes>,
     bytes: usize,
+    /// Frames with a code that were sent.
+    frames: u64,
 }
 
 /// Why no more frames come.
@@ -88,20 +96,22 @@ impl Link {
     }
 
     /// The handshake is over: frames carry the agreed versions from here on.
-    pub fn agree(&self, versions: Versions) {
+    pub fn agree(&self, agreed: Agreed) {
         // A connection has one handshake.
-        let _ = self.agreed.set(versions);
+        let _ = self.agreed.set(agreed);
     }
 
-    /// The version of a kind on this connection; None for a kind that was not agreed.
-    pub fn version(&self, kind: Kind) -> Option<u8> {
-        match self.agreed.get() {
-            None => (kind == Kind::LINK).then_some(HANDSHAKE_VERSION),
-            Some(agreed) => {
-                let found = agreed.iter().find(|(known, _)| *known == kind.0);
-                found.map(|(_, version)| *version)
-            }
-        }
+    fn codes(&self) -> Option<&Codes> {
+        self.agreed.get().and_then(|agreed| agreed.codes.as_ref())
+    }
+
+    /// Whether a message of this version was agreed on.
+    pub fn takes(&self, kind: Kind, version: u8) -> bool {
+        let agreed = self.agreed.get().and_then(|agreed| {
+            let found = agreed.versions.iter().find(|(known, _)| *known == kind.0);
+            found.map(|(_, version)| *version)
+        });
+        agreed.is_some_and(|agreed| (kind.oldest()..=agreed).contains(&version))
     }
 
     pub fn stream(&self) -> &Pipe {
@@ -113,13 +123,20 @@ impl Link {
         if self.is_closed() {
             return;
         }
-        // A kind that the other side does not know has no version: it answers that nobody agreed to it.
-        let version = self.version(packed.kind).unwrap_or_default();
-        self.send_parts([packed.front(version).freeze(), packed.payload]);
+        let mut out = self.out.lock();
+        let front = match self.codes() {
+            None => packed.front(),
+            Some(codes) => {
+                // Under the lock: frames go in the order of their numbers.
+                let number = out.frames;
+                out.frames += 1;
+                packed.front_sealed(number, &codes.send)
+            }
+        };
+        self.send_parts(&mut out, [front.freeze(), packed.payload]);
     }
 
-    fn send_parts(&self, parts: [Bytes; 2]) {
-        let mut out = self.out.lock();
+    fn send_parts(&self, out: &mut Out, parts: [Bytes; 2]) {
         let idle = out.parts.is_empty();
         for part in parts {
             if !part.is_empty() {
@@ -128,15 +145,34 @@ impl Link {
             }
         }
         // In order: while something waits, everything queues behind it.
-        if idle && !self.push(&mut out) {
+        if idle && !self.push(out) {
             self.unsent.notify_one();
         }
+    }
+
+    /// Head and body with the code of this place behind them; the head counts it already.
+    #[cfg(test)]
+    pub fn sealed(&self, number: u64, bytes: Vec<u8>) -> Vec<u8> {
+        let mut front = BytesMut::from(&bytes[..]);
+        let codes = self.codes().expect("a connection with codes");
+        codes.send.seal(number, &mut front);
+        front.to_vec()
+    }
+
+    #[cfg(test)]
+    pub fn send_sealed(&self, bytes: Vec<u8>) {
+        let number = {
+            let mut out = self.out.lock();
+            out.frames += 1;
+            out.frames - 1
+        };
+        self.send_raw(self.sealed(number, bytes));
     }
 
     /// Whatever these bytes are.
     #[cfg(any(test, fuzzing))]
     pub fn send_raw(&self, bytes: Vec<u8>) {
-        self.send_parts([bytes.into(), Bytes::new()]);
+        self.send_parts(&mut self.out.lock(), [bytes.into(), Bytes::new()]);
     }
 
     /// Writes as much as the socket takes; whether nothing waits any more.
@@ -249,6 +285,7 @@ impl Link {
         Reader {
             link: self.clone(),
             buffer: BytesMut::new(),
+            frames: 0,
         }
     }
 }
@@ -271,6 +308,8 @@ impl Out {
 pub struct Reader {
     link: Arc<Link>,
     buffer: BytesMut,
+    /// Frames with a code that were read.
+    frames: u64,
 }
 
 impl Reader {
@@ -291,6 +330,10 @@ impl Reader {
         self.fill(HEAD).await?;
         let mut head = [0; HEAD];
         head.copy_from_slice(&self.buffer[..HEAD]);
+        let limits = match self.link.codes() {
+            Some(_) => limits.with_code(),
+            None => limits,
+        };
         Ok(Head::read(&head, limits)?)
     }
 
@@ -300,14 +343,24 @@ impl Reader {
     /// # Errors
     /// As of `next`.
     pub async fn rest(&mut self, head: Head) -> Result<Frame, LinkError> {
-        let (body, payload) = (head.body as usize, head.payload as usize);
+        let (mut body, payload) = (head.body as usize, head.payload as usize);
         if self.buffer.len() < HEAD + body + payload {
             self.begins();
             self.fill(HEAD + body + payload).await?;
             self.ends();
         }
+        if let Some(codes) = self.link.codes() {
+            let coded = &mut self.buffer[..HEAD + body];
+            if !codes.receive.verifies(self.frames, coded) {
+                return Err(FrameError::Code.into());
+            }
+            self.frames += 1;
+            body -= CODE;
+        }
         self.buffer.advance(HEAD);
+        let code = head.body as usize - body;
         let body = self.buffer.split_to(body).freeze();
+        self.buffer.advance(code);
         head.check_body(&body)?;
         let payload = self.buffer.split_to(payload).freeze();
         if !self.link.has_come.load(Ordering::Relaxed) {
@@ -320,12 +373,16 @@ impl Reader {
         })
     }
 
-    /// Reads past the frame that `head` announced and keeps nothing of it.
+    /// Reads past the frame that `head` announced and keeps nothing of it. Its code is not looked at, and its place counts: what was
+    /// added on the way makes the next code wrong.
     ///
     /// # Errors
     /// As of `next`.
     pub async fn skip(&mut self, head: Head) -> Result<(), LinkError> {
         let mut left = HEAD + head.body as usize + head.payload as usize;
+        if self.link.codes().is_some() {
+            self.frames += 1;
+        }
         self.begins();
         loop {
             let some = left.min(self.buffer.len());

@@ -3,7 +3,7 @@
 use super::Identity;
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
 use gupfs_proto::ClusterId;
-use gupfs_rpc::{Attend, Capacity, Hosts, Myself, Server, ServerOptions};
+use gupfs_rpc::{Attend, Capacity, ClientKeys, Hosts, Myself, Server, ServerOptions};
 use gupfs_world::Listener;
 use rustix::process::Resource;
 use std::net::IpAddr;
@@ -32,7 +32,7 @@ pub struct Listening(Listener);
 /// # Errors
 /// When it is taken, or without a key when other hosts could reach it.
 pub async fn listen(identity: &Identity, address: &str) -> Outcome<Listening> {
-    if identity.key.is_none() && !is_of_this_host(address) {
+    if identity.cluster_key().is_none() && !is_of_this_host(address) {
         return Err(Trouble::new(format!(
             "without the cluster's key nobody listens at '{address}': every host that reaches it could read and write everything"
         ))
@@ -75,6 +75,7 @@ impl Listening {
         identity: &Identity,
         me: Myself,
         cluster: ClusterId,
+        clients: Arc<dyn ClientKeys>,
         hosts: Hosts,
         attend: Arc<dyn Attend>,
         capacity: Capacity,
@@ -85,7 +86,8 @@ impl Listening {
                 world: identity.world.clone(),
                 me,
                 cluster,
-                key: identity.key.clone(),
+                key: identity.cluster_key(),
+                clients,
                 tls: identity.tls.clone(),
                 hosts,
                 attend,

@@ -1,6 +1,6 @@
 //! Object servers elsewhere are heard before a start that accepts a loss: what is lost is told, and numbers begin above theirs.
 
-use super::{Identity, Listening, capacity, listen, open_files};
+use super::{Identity, ListFile, Listening, capacity, listen, open_files};
 use crate::exit::{OrTrouble, Outcome};
 use crate::node::say;
 use gupfs_mds::{Survey, Surveyed};
@@ -20,6 +20,8 @@ pub struct Surveying<'a> {
     pub identity: &'a Identity,
     pub me: Myself,
     pub cluster: ClusterId,
+    /// Clients that come meanwhile are known, and told to wait.
+    pub keys: Arc<ListFile>,
     /// Targets of this process.
     pub here: &'a [OstId],
     pub json: bool,
@@ -48,6 +50,7 @@ pub async fn survey(
         by.identity,
         by.me,
         by.cluster,
+        by.keys,
         hosts,
         Arc::new(Unattended),
         capacity(open_files()),

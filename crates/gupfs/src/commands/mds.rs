@@ -19,8 +19,8 @@ use std::path::PathBuf;
   gupfs mds /srv/gupfs --listen 0.0.0.0:7700
   gupfs mds --config /etc/gupfs/mds.toml /srv/gupfs
 
-The first start makes DIR/cluster.key: copy it to every host of the cluster as /etc/gupfs/cluster.key (0600). Object \
-servers are added with `gupfs ost add` and `gupfs oss`; hosts mount it with `gupfs mount`.
+The first start makes DIR/cluster.key: copy it to every object server as /etc/gupfs/cluster.key (0600). Object \
+servers are added with `gupfs ost add` and `gupfs oss`; hosts mount it with `gupfs mount` and a key of `gupfs key client`.
 
 Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments or configuration")]
 pub struct Mds {

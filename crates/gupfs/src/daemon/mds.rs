@@ -3,7 +3,8 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    Lines, Listening, MDS_PORT, MetaDoor, Surveying, identity, listen, read_key, read_tls, survey,
+    Lines, ListFile, Listening, MDS_PORT, MetaDoor, Surveying, identity, listen, read_cluster_key,
+    read_tls, survey, watch_revoked,
 };
 use crate::config::Config;
 use crate::control;
@@ -14,7 +15,7 @@ use crate::node::{
 };
 use gupfs_mds::Mds;
 use gupfs_proto::VirtualShards;
-use gupfs_rpc::{Hosts, Role};
+use gupfs_rpc::{Hosts, Key, Role};
 use gupfs_world::{BootTime, Disk, World};
 use std::sync::Arc;
 
@@ -33,8 +34,8 @@ pub async fn run(
 ) -> Outcome<()> {
     let (mut told, ask_stop) = Told::listen()?;
     let config = &settings.config;
-    let key = read_key(Some(&entered.home.key()))?;
-    let identity = identity(world, key, read_tls(&config.cluster)?);
+    let key = read_cluster_key(Some(&entered.home.key()))?;
+    let identity = identity(world, key.map(Key::from), read_tls(&config.cluster)?);
     let usual = format!("127.0.0.1:{MDS_PORT}");
     let address = config.cluster.listen.as_deref().unwrap_or(&usual);
     let listening = listen(&identity, address).await?;
@@ -46,6 +47,7 @@ pub async fn run(
         identity: &identity,
         me: me.clone(),
         cluster,
+        keys: Arc::new(ListFile::of(&entered.home)),
         here: &[],
         json: settings.json,
     };
@@ -56,7 +58,7 @@ pub async fn run(
     if entered.fresh {
         let key = entered.home.key();
         let text = format!(
-            "a new store; the key that every host of the cluster needs is '{}'",
+            "a new store; every object server needs the cluster's key '{}', and hosts that mount get keys of their own with `gupfs key client`",
             key.display()
         );
         say(settings.json, "made", &text);
@@ -70,14 +72,17 @@ pub async fn run(
     let hosts = Hosts::none()
         .with_host(meta.clone())
         .with(cluster_door(&parts));
+    let keys = Arc::new(ListFile::of(&entered.home));
+    let revoking = watch_revoked(world.clone(), parts.callers(), meta.clone(), keys.clone());
     let capacity = Share::of_this_process(0)?.capacity;
-    let server = listening.open(&identity, me, cluster, hosts, meta, capacity);
+    let server = listening.open(&identity, me, cluster, keys, hosts, meta, capacity);
     let ready = format!(
         "metadata served at {}, ready in {}; Ctrl-C to stop",
         server.address(),
         show_time(world.clock.boot().since(began))
     );
     let _ = parts.server.set(server);
+    let _revoking = world.tasks.spawn("revoked keys", revoking);
     let answers = Arc::new(Answers {
         parts: parts.clone(),
         stop: ask_stop,
@@ -126,7 +131,7 @@ async fn start(
     let share = Share::of_this_process(0)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
     let opened = open_metadata(&entered.home, &entered.marker, share, world).await?;
-    let key = surveying.identity.key.clone();
+    let key = surveying.identity.cluster_key();
     let mut surveyed = Vec::new();
     if settings.accept_loss {
         (surveyed, listening) = survey(listening, &opened.0, surveying, world).await?;

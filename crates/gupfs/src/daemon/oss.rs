@@ -3,7 +3,7 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    Announced, Lives, MDS_PORT, OSS_PORT, announce, host_number, identity, listen, read_key,
+    Announced, Lives, MDS_PORT, OSS_PORT, announce, host_number, identity, listen, read_cluster_key,
     read_tls, with_port,
 };
 use crate::config::Config;
@@ -14,7 +14,7 @@ use crate::node::{
 };
 use gupfs_oss::{Door, Oss, Target};
 use gupfs_proto::{ClusterId, OstId};
-use gupfs_rpc::{Hosts, Line, LineOptions, Role, Unattended};
+use gupfs_rpc::{EveryClientKey, Hosts, Key, Line, LineOptions, Role, Unattended};
 use gupfs_store::object::Whose;
 use gupfs_world::{BootTime, World};
 use std::collections::BTreeSet;
@@ -49,7 +49,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     let config = &settings.config;
     let identity = identity(
         world,
-        read_key(config.cluster.key.as_deref())?,
+        read_cluster_key(config.cluster.key.as_deref())?.map(Key::from),
         read_tls(&config.cluster)?,
     );
     let usual = format!("127.0.0.1:{OSS_PORT}");
@@ -70,7 +70,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         }
     };
     let oss = Oss::of_host(host_number(), Vec::<(OstId, Target)>::new());
-    oss.gate().belongs_to(identity.key.clone());
+    oss.gate().belongs_to(identity.cluster_key());
     let mut search = Search {
         dirs: settings.dirs.clone(),
         oss: oss.clone(),
@@ -111,8 +111,10 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     let why = match why {
         Some(why) => why,
         None => {
+            // A revoked key opens a connection here, and no more: the metadata server gives it no pass.
+            let keys = Arc::new(EveryClientKey);
             let (attend, capacity) = (Arc::new(Unattended), search.share.capacity);
-            let server = listening.open(&identity, me, cluster, hosts, attend, capacity);
+            let server = listening.open(&identity, me, cluster, keys, hosts, attend, capacity);
             let ready = format!(
                 "{} OSTs served at {}, told to others as {advertised}, ready in {}; Ctrl-C to stop",
                 oss.osts().len(),

@@ -9,6 +9,7 @@
 //! DIR/gupfs.lock      0600: locked by the process that serves
 //! DIR/gupfs.init      only while being initialised, and after a crash in that time
 //! DIR/cluster.key     32 random bytes, 0600
+//! DIR/client-keys.toml which hosts that only mount are let in (crate::cluster::client_keys); not there before the first
 //! DIR/mds/            metadata: log and index; salvaged-DATE/: damaged ones, as a salvage found them
 //! DIR/ost0/ …         one target each; may be mount points of disks of their own
 //! DIR/run/            control socket and pid of the process that serves
@@ -58,6 +59,10 @@ impl Home {
 
     pub fn key(&self) -> PathBuf {
         self.root.join("cluster.key")
+    }
+
+    pub fn client_keys(&self) -> PathBuf {
+        self.root.join("client-keys.toml")
     }
 
     pub fn mds(&self) -> PathBuf {

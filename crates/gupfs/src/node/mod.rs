@@ -27,11 +27,13 @@ pub use metadata::open_metadata;
 pub use mounted::{MountWish, Mounted, judge_kernel, try_kernel};
 pub use parts::Parts;
 pub use roles::{client_options, open_target, own_and_below, peek_target, refuse_lost_metadata};
-pub use status::{Offline, StatusAnswer};
+pub use status::{Audience, Offline, StatusAnswer};
 pub use told::{StopRequest, Told};
 
 use crate::amount::show_time;
-use crate::cluster::{ClusterDoor, Identity, Listening, MetaDoor, identity, listen, read_tls};
+use crate::cluster::{
+    ClusterDoor, Identity, ListFile, Listening, MetaDoor, identity, listen, read_tls, watch_revoked,
+};
 use crate::config::Config;
 use crate::control::{self, Served};
 use crate::exit::{Outcome, Trouble};
@@ -39,7 +41,7 @@ use crate::home::Entered;
 use crate::metrics::{self, Calls};
 use gupfs_mds::Mds;
 use gupfs_proto::cluster;
-use gupfs_rpc::{Capacity, Hosts, Role};
+use gupfs_rpc::{Capacity, Hosts, Key, Role};
 use gupfs_world::{BootTime, Task, World};
 use roles::Roles;
 use std::path::PathBuf;
@@ -247,8 +249,12 @@ impl Door {
         let Some(address) = &settings.listen else {
             return Ok(None);
         };
-        let key = crate::cluster::read_key(Some(&entered.home.key()))?;
-        let identity = identity(world, key, read_tls(&settings.config.cluster)?);
+        let key = crate::cluster::read_cluster_key(Some(&entered.home.key()))?;
+        let identity = identity(
+            world,
+            key.map(Key::from),
+            read_tls(&settings.config.cluster)?,
+        );
         let listening = listen(&identity, address).await?;
         Ok(Some(Door {
             identity,
@@ -271,10 +277,12 @@ impl Door {
             .with_host(meta.clone())
             .with_host(gupfs_oss::Door::of(&roles.oss, &self.identity.world.clock))
             .with(cluster_door(parts));
+        let (world, keys) = (&self.identity.world, Arc::new(ListFile::of(&entered.home)));
+        let revoking = watch_revoked(world.clone(), parts.callers(), meta.clone(), keys.clone());
+        world.tasks.spawn("revoked keys", revoking);
         let cluster = entered.marker.cluster();
-        let server = self
-            .listening
-            .open(&self.identity, me, cluster, hosts, meta, capacity);
+        let server =
+            (self.listening).open(&self.identity, me, cluster, keys, hosts, meta, capacity);
         let _ = parts.server.set(server);
     }
 }
@@ -290,7 +298,7 @@ pub fn cluster_door(parts: &Arc<Parts>) -> Arc<ClusterDoor> {
                 let Some(parts) = parts else {
                     return Err(gupfs_proto::Refusal::Interrupted);
                 };
-                let answer = status::of(&parts).await;
+                let answer = status::of(&parts, Audience::Others).await;
                 Ok(cluster::Answer::Status {
                     text: answer.text,
                     json: answer.status.to_string(),

@@ -3,7 +3,7 @@
 use super::descriptors::Share;
 use super::metadata::open_metadata;
 use super::{Door, Settings};
-use crate::cluster::{Identity, Lines, Lives, Surveying, host_name, survey};
+use crate::cluster::{Identity, Lines, ListFile, Lives, Surveying, host_name, survey};
 use crate::config::{self, Atime};
 use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
@@ -65,7 +65,7 @@ impl Roles {
             oss: &oss,
             osts: &osts,
         };
-        let key = identity.and_then(|identity| identity.key.clone());
+        let key = identity.and_then(Identity::cluster_key);
         oss.gate().belongs_to(key.clone());
         let (mds, door) =
             start_mds(entered, settings, share, world, local, (dial, key), door).await?;
@@ -262,6 +262,7 @@ async fn start_mds(
             identity: &identity,
             me: identity.myself(Role::Mds, &entered.home.root().display().to_string()),
             cluster,
+            keys: Arc::new(ListFile::of(&entered.home)),
             here: &local.oss.osts(),
             json: settings.json,
         };

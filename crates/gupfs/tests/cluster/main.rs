@@ -18,6 +18,7 @@ mod ends;
 mod images;
 mod in_time;
 mod joined;
+mod keys;
 mod load;
 mod locks;
 mod networks;

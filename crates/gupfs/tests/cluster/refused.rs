@@ -35,7 +35,7 @@ fn keys_that_are_wrong_missing_or_open_to_others() {
     fs::set_permissions(&wrong, fs::Permissions::from_mode(0o644)).unwrap();
     expect![[r#"
         2
-        gupfs mount: others than its owner may read the cluster's key 'DIR/wrong.key'.
+        gupfs mount: others than its owner may read the key 'DIR/wrong.key'.
           → chmod 600 'DIR/wrong.key'.
     "#]]
     .assert_eq(&mount(&text(&wrong)));
@@ -43,7 +43,8 @@ fn keys_that_are_wrong_missing_or_open_to_others() {
     fs::write(&wrong, [1; 31]).unwrap();
     expect![[r#"
         2
-        gupfs mount: 'DIR/wrong.key' is not a cluster's key: it has 31 bytes, and a key has 32.
+        gupfs mount: 'DIR/wrong.key' is no key of gupfs: it has 31 bytes, and no 'gupfs client key' in it.
+          → a cluster's key has 32 bytes; a client key is a text that `gupfs key client` wrote.
     "#]]
     .assert_eq(&mount(&text(&wrong)));
     let status = gupfs(["status", &town.at, "--key", &town.key()]);

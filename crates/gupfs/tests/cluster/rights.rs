@@ -191,12 +191,11 @@ fn line(world: &World, key: &ClusterKey, to: &str) -> Arc<Line> {
         world: world.clone(),
         me: Myself {
             who: u128::from(world.dice.u64()),
-            // Anybody can say so: it gives no right.
-            role: Role::Mds,
+            role: Role::Client,
             name: "stranger".into(),
         },
         cluster: None,
-        key: Some(key.clone()),
+        key: Some(key.clone().into()),
         tls: None,
         patience: Some(Duration::from_secs(60)),
         fence: true,

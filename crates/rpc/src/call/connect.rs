@@ -4,8 +4,9 @@ use super::Shared;
 use super::table::Outcome;
 use crate::frame::{Flags, Frame, Head, Limits, pack};
 use crate::handshake::{GreetError, Met, Wish, greet};
+use crate::host::Asker;
 use crate::limits::{CONNECT, PING, RETRY_FIRST, RETRY_LAST};
-use crate::link::{Link, Reader};
+use crate::link::{LINK_VERSION, Link, LinkError, Reader};
 use crate::tls::{Pipe, TlsError};
 use bytes::Bytes;
 use gupfs_proto::Refusal;
@@ -188,10 +189,16 @@ async fn read(shared: &Arc<Shared>, link: &Arc<Link>, reader: &mut Reader) -> St
     loop {
         let frame = match reader.next(Limits::AMONG_US).await {
             Ok(frame) => frame,
-            Err(error) => return error.to_string(),
+            Err(error) => {
+                if let LinkError::Frame(error) = &error {
+                    let (whom, to) = (shared.options.whom.as_str(), shared.options.to.as_str());
+                    tracing::warn!(whom, to, %error, "what came is no frame; connecting again");
+                }
+                return error.to_string();
+            }
         };
         let Head { kind, version, .. } = frame.head;
-        if link.version(kind) != Some(version) {
+        if !link.takes(kind, version) {
             return format!(
                 "a message of kind {} and version {version}, as nobody agreed",
                 kind.0
@@ -236,7 +243,12 @@ fn asked(shared: &Arc<Shared>, link: &Arc<Link>, frame: Frame) {
         return;
     };
     let (host, link) = (host.clone(), link.clone());
-    let answering = host.answer(None, frame.body, frame.payload);
+    let role = shared.state.lock().met.as_ref().map(|met| met.role);
+    let Some(role) = role else {
+        return; // nothing is read before the handshake is over
+    };
+    let asker = Asker { role, caller: None };
+    let answering = host.answer(asker, frame.body, frame.payload);
     shared
         .options
         .world
@@ -257,6 +269,7 @@ fn asked(shared: &Arc<Shared>, link: &Arc<Link>, frame: Frame) {
 /// A frame that says only that we are here.
 pub(crate) fn ping(link: &Link) {
     let nothing = Written {
+        since: LINK_VERSION,
         body: Vec::new(),
         payload: Bytes::new(),
     };

@@ -11,7 +11,7 @@ use gupfs_proto::Refusal;
 use gupfs_proto::wire::{Message, Reply};
 use gupfs_world::BootTime;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 pub struct Caller {
     met: Met,
@@ -23,6 +23,8 @@ pub struct Caller {
     pub(super) asked: Table,
     /// Questions of his that could not be read.
     unreadable: AtomicU64,
+    /// It asked what its role may not.
+    asked_wrongly: AtomicBool,
 }
 
 impl Caller {
@@ -35,6 +37,7 @@ impl Caller {
             loads,
             asked: Table::default(),
             unreadable: AtomicU64::new(0),
+            asked_wrongly: AtomicBool::new(false),
         }
     }
 
@@ -64,6 +67,11 @@ impl Caller {
     /// He is on this host.
     pub fn is_local(&self) -> bool {
         self.link.stream().is_local()
+    }
+
+    /// It asks what its role may not; whether for the first time: the log has one line for each connection.
+    pub(crate) fn asks_wrongly(&self) -> bool {
+        !self.asked_wrongly.swap(true, Relaxed)
     }
 
     pub fn is_gone(&self) -> bool {

@@ -4,8 +4,8 @@ use super::admit::{Announced, Work};
 use super::{Caller, Inner, StrangerGuard};
 use crate::call::Outcome;
 use crate::frame::{Flags, Frame, FrameError, Head, Limits, pack};
-use crate::handshake::{Role, Turned, refuse, refuse_manner, welcome};
-use crate::host::{Answered, Erased};
+use crate::handshake::{Guest, Role, Turned, refuse, refuse_manner, welcome};
+use crate::host::{Answered, Asker, Erased};
 use crate::limits::{ANSWERS_WAITING, BUSY_HINT, DRAIN, FIRST_WORD, HANDSHAKE, PARTING, TICK};
 use crate::link::{Link, LinkError, Reader};
 use crate::tls::{Pipe, Tls, TlsFault};
@@ -63,13 +63,13 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: StrangerGuar
     let origin = place.origin().clone();
     place.proved();
     let now = clock.boot();
-    let entered = inner.doors.enter(&guest.clone(), &origin, |loads| {
-        Arc::new(Caller::new(guest, now, link.clone(), loads))
+    let entered = inner.doors.enter(&guest, &origin, |loads| {
+        Arc::new(Caller::new(guest.clone(), now, link.clone(), loads))
     });
     match entered {
         Ok(caller) => {
             if drained(&inner, &caller).await {
-                converse(&inner, &caller, &mut reader).await;
+                converse(&inner, &caller, &guest, &mut reader).await;
             } else {
                 let why = "what the former connection asked is still under way";
                 part(&inner, &link, why).await;
@@ -145,13 +145,13 @@ enum End {
 }
 
 /// From the welcome to the end.
-async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) {
+async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, guest: &Guest, reader: &mut Reader) {
     let (met, from) = (caller.met(), caller.from());
     let is_visitor = met.role == Role::Visitor;
     if !is_visitor {
         tracing::info!(role = met.role.name(), name = met.name, from, "connected");
     }
-    welcome(&caller.link, met);
+    welcome(&caller.link, guest);
     inner.attend.arrived(caller);
     let why = tokio::select! {
         biased;
@@ -245,7 +245,7 @@ impl From<LinkError> for End {
 /// Who answers questions of this kind, if it is said as was agreed.
 fn host_of(inner: &Inner, caller: &Caller, head: &Head) -> Result<Arc<dyn Erased>, End> {
     let (kind, version) = (head.kind, head.version);
-    if caller.met().version(kind) != Some(version) {
+    if !caller.link.takes(kind, version) {
         return Err(End::Misspoke(format!(
             "a message of kind {} and version {version}, as nobody agreed",
             kind.0
@@ -278,7 +278,11 @@ fn question(
         return Err(End::Left("the connection ended".into()));
     }
     let (kind, id) = (frame.head.kind, frame.head.id);
-    let answering = host.answer(Some(caller.clone()), frame.body, frame.payload);
+    let asker = Asker {
+        role: caller.met().role,
+        caller: Some(caller.clone()),
+    };
+    let answering = host.answer(asker, frame.body, frame.payload);
     let link = caller.link.clone();
     let mut whole = Box::pin(finish(answering, host, link, kind, id, work));
     let mut here = Context::from_waker(Waker::noop());
@@ -322,6 +326,7 @@ fn send(
 fn be_busy(caller: &Caller, head: &Head) {
     caller.loads.was_refused();
     let hint = Written {
+        since: head.version,
         body: (BUSY_HINT.as_millis() as u32).to_le_bytes().to_vec(),
         payload: Bytes::new(),
     };

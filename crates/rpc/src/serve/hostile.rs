@@ -1,6 +1,8 @@
 //! Tests with bytes that no program of ours sends, over the server as it is.
 
 use super::*;
+use crate::EveryClientKey;
+use crate::code::CODE;
 use crate::frame::{Flags, HEAD, pack};
 use crate::handshake::{Role, Wish, greet_in, offered};
 use crate::limits::SILENCE;
@@ -71,6 +73,7 @@ impl House {
             me: me(1),
             cluster: ClusterId(7),
             key: Some(key()),
+            clients: Arc::new(EveryClientKey),
             tls: None,
             hosts: Hosts::none().with(Arc::new(Answering)),
             attend: Arc::new(Unattended),
@@ -102,7 +105,7 @@ impl House {
         let wish = Wish {
             number: self.made,
             cluster: None,
-            key: Some(&key()),
+            key: Some(&key().into()),
             fenced: false,
         };
         let dice = &self.world.dice;
@@ -126,7 +129,7 @@ impl House {
             world: self.world.clone(),
             me: me(6),
             cluster: None,
-            key: Some(key()),
+            key: Some(key().into()),
             tls: None,
             patience: Some(Duration::from_secs(20)),
             fence: false,
@@ -137,10 +140,10 @@ impl House {
     }
 }
 
-/// A right frame with these bytes of its head changed, and the head's checksum right again.
+/// A right frame with these bytes of its head changed, and the head's checksum right again. Its code is to be put behind it.
 fn frame(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let packed = pack(Kind::META, Flags::empty(), 1, question().write()).unwrap();
-    let mut bytes = packed.front(Kind::META.newest()).to_vec();
+    let mut bytes = packed.start(CODE).to_vec();
     change(&mut bytes);
     let sum = crc32c::crc32c(&bytes[..28]);
     bytes[28..HEAD].copy_from_slice(&sum.to_le_bytes());
@@ -161,10 +164,10 @@ fn frames_of_another_version_too_long_or_of_no_kind_end_the_connection_with_a_re
     run(async {
         let mut house = House::new().await;
         let longer = |max: u64| (max as u32 + 1).to_le_bytes();
-        let (body, payload) = (longer(BODY_MAX.0), longer(PAYLOAD_MAX.0));
+        let (body, payload) = (longer(BODY_MAX.0 + CODE as u64), longer(PAYLOAD_MAX.0));
         let newer = format!("version {}, as nobody agreed", Kind::META.newest() + 1);
         let tried: [(Vec<u8>, &str); 7] = [
-            (frame(|it| it[4] += 1), &newer),
+            (frame(|it| it[4] = Kind::META.newest() + 1), &newer),
             (frame(|it| it[4] = 1), "version 1, as nobody agreed"),
             (frame(|it| it[6] = 99), "kind 99"),
             (frame(|it| it[5] = 0x80), "flags that are not known"),
@@ -180,7 +183,7 @@ fn frames_of_another_version_too_long_or_of_no_kind_end_the_connection_with_a_re
         ];
         for (number, (bytes, why)) in tried.into_iter().enumerate() {
             let (link, mut reader) = house.enter().await;
-            link.send_raw(bytes);
+            link.send_sealed(bytes);
             house.sees_the_end_of(&link, &mut reader).await;
             let status = house.server.status();
             let last = status.last_misspoken.unwrap_or_default();
@@ -197,6 +200,7 @@ fn a_body_that_is_no_message_is_refused_and_what_follows_is_answered() {
         let mut house = House::new().await;
         let (link, mut reader) = house.enter().await;
         let nonsense = Written {
+            since: 6,
             body: vec![0xff; 1_000],
             payload: Bytes::new(),
         };
@@ -230,7 +234,7 @@ fn a_peer_of_a_former_version_is_answered_in_it() {
         let reply = meta::Reply::read(&answered.body, answered.payload).unwrap();
         assert_eq!(reply.result, Ok(meta::Answer::Done));
         // Nor does the peer speak a newer version than it offered.
-        link.send_raw(frame(|_| {}));
+        link.send_sealed(frame(|it| it[4] = 7));
         house.sees_the_end_of(&link, &mut reader).await;
         let last = house.server.status().last_misspoken.unwrap_or_default();
         assert!(last.contains("version 7, as nobody agreed"), "{last}");
@@ -252,7 +256,7 @@ fn bytes_count_when_they_are_announced_and_a_frame_without_an_end_is_given_up() 
     run(async {
         let mut house = House::new().await;
         let mut links = Vec::new();
-        let announced = unfinished().len() - 1_000 - HEAD + PAYLOAD_MAX.0 as usize;
+        let announced = unfinished().len() - 1_000 - HEAD + CODE + PAYLOAD_MAX.0 as usize;
         // More than one host may announce: whose frames have no room keeps its connection, and holds nothing.
         let most = crate::limits::PAYLOAD_OF_HOST / announced;
         for who in 0..most as u128 + 10 {
@@ -285,6 +289,7 @@ fn what_there_is_no_room_for_is_read_past_and_answered_busy() {
         let mut house = House::new().await;
         let whole = |length: usize| {
             let message = Written {
+                since: 6,
                 body: vec![0xff; length],
                 payload: Bytes::from(vec![7; PAYLOAD_MAX.0 as usize]),
             };
@@ -311,6 +316,83 @@ fn what_there_is_no_room_for_is_read_past_and_answered_busy() {
         let answered = reader.next(limits).await.unwrap();
         assert_eq!((answered.head.flags, answered.head.id), (Flags::ANSWER, 10));
         flushing.abort();
+    });
+}
+
+#[test]
+fn a_peer_of_the_former_handshake_is_a_client_whose_root_is_nobody() {
+    run(async {
+        let mut house = House::new().await;
+        let former: Vec<_> = (offered().into_iter())
+            .map(|(kind, oldest, newest)| match Kind(kind) {
+                Kind::LINK => (kind, 1, 1),
+                _ => (kind, oldest, newest),
+            })
+            .collect();
+        let (link, mut reader) = house.enter_in(5, former.clone()).await;
+        link.send(pack(Kind::META, Flags::empty(), 1, question().write()).unwrap());
+        let answered = reader.next(crate::frame::Limits::AMONG_US).await.unwrap();
+        let reply = meta::Reply::read(&answered.body, answered.payload).unwrap();
+        assert_eq!(reply.result, Ok(meta::Answer::Done));
+        let met = house.server.callers()[0].met().clone();
+        assert_eq!(
+            (&met.key, met.key.root_counts()),
+            (&crate::KeyKind::Former, false)
+        );
+        for role in [Role::Mds, Role::Oss] {
+            let stream = house.net.connect(AT).await.unwrap();
+            let link = Arc::new(Link::new(stream, house.world.clock.clone()));
+            let key = key().into();
+            let wish = Wish {
+                number: 9,
+                cluster: None,
+                key: Some(&key),
+                fenced: false,
+            };
+            let (dice, me) = (&house.world.dice, Myself { role, ..me(5) });
+            let met = greet_in(&link, &mut link.reader(), dice, &me, wish, former.clone()).await;
+            let why = met.unwrap_err().to_string();
+            assert!(why.contains("a server proves the cluster's key"), "{why}");
+        }
+    });
+}
+
+#[test]
+fn frames_without_the_code_of_their_place_end_the_connection() {
+    run(async {
+        let mut house = House::new().await;
+        // Each with the numbers that its frames have codes of; None for one without a code.
+        let tried: [&[Option<u64>]; 5] = [
+            &[None],
+            &[Some(1)],
+            &[Some(0), Some(0)],
+            &[Some(0), Some(2)],
+            &[Some(0), None],
+        ];
+        for (at, numbers) in tried.into_iter().enumerate() {
+            let (link, mut reader) = house.enter().await;
+            let frames = numbers.iter().flat_map(|number| match number {
+                Some(number) => link.sealed(*number, frame(|_| {})),
+                None => pack(Kind::META, Flags::empty(), 1, question().write())
+                    .unwrap()
+                    .front()
+                    .to_vec(),
+            });
+            link.send_raw(frames.collect());
+            house.sees_the_end_of(&link, &mut reader).await;
+            let status = house.server.status();
+            let last = status.last_misspoken.unwrap_or_default();
+            assert!(last.contains("its code is wrong"), "{numbers:?}: {last}");
+            assert_eq!(status.misspoken, at as u64 + 1);
+        }
+        // The codes of one connection are not those of another.
+        let (first, _) = house.enter().await;
+        let theirs = first.sealed(0, frame(|_| {}));
+        let (link, mut reader) = house.enter().await;
+        link.send_raw(theirs);
+        house.sees_the_end_of(&link, &mut reader).await;
+        assert_eq!(house.server.status().misspoken, tried.len() as u64 + 1);
+        house.serves_others().await;
     });
 }
 

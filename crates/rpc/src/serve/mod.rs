@@ -13,6 +13,7 @@ mod hostile;
 
 pub use caller::Caller;
 
+use crate::client_key::ClientKeys;
 use crate::handshake::{Myself, Porter};
 use crate::host::Hosts;
 use crate::key::ClusterKey;
@@ -33,6 +34,8 @@ pub struct ServerOptions {
     pub cluster: ClusterId,
     /// None: whoever can reach the address is let in.
     pub key: Option<ClusterKey>,
+    /// Which hosts that only mount are let in, by their client keys.
+    pub clients: Arc<dyn ClientKeys>,
     /// None: connections are not encrypted. With it no other is let in; it must be one that can serve.
     pub tls: Option<Tls>,
     pub hosts: Hosts,
@@ -159,6 +162,7 @@ impl Server {
                 me: options.me,
                 cluster: options.cluster,
                 key: options.key,
+                clients: options.clients,
             },
             tls: options.tls,
             hosts: options.hosts,

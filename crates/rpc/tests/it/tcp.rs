@@ -56,6 +56,7 @@ async fn large_payloads_arrive_whole() {
             me: me(1, Role::Oss),
             cluster: CLUSTER,
             key: key(9),
+            clients: Arc::new(EveryClientKey),
             tls: None,
             hosts: Hosts::none().with(Arc::new(Echo)),
             attend: Arc::new(Unattended),

@@ -76,6 +76,7 @@ async fn echoing(net: &Net, tls: Option<Tls>) -> Server {
             me: me(1, Role::Oss),
             cluster: CLUSTER,
             key: key(9),
+            clients: Arc::new(EveryClientKey),
             tls,
             hosts: Hosts::none().with(Arc::new(Echo)),
             attend: Arc::new(Unattended),

@@ -42,7 +42,7 @@ impl Host {
     pub fn identity(&self, world: &FakeWorld) -> Identity {
         let key = ClusterKey::new([7; 32]);
         let net = self.net.host(&self.name);
-        Identity::new(&world.world(), net, self.name.clone(), Some(key))
+        Identity::new(&world.world(), net, self.name.clone(), Some(key.into()))
     }
 
     pub fn store(&self) -> Store {

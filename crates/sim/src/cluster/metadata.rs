@@ -7,7 +7,7 @@ use gupfs_cluster::{ClusterDoor, Lines, MetaDoor};
 use gupfs_mds::{Mds, Options};
 use gupfs_proto::meta::{self, Answer, Lane, Op, SetAttr};
 use gupfs_proto::{Caller, Incarnation, InodeId, Refusal, Seq, SessionId, Slot, VirtualShards};
-use gupfs_rpc::{Capacity, Hosts, Role, Server, ServerOptions, Service};
+use gupfs_rpc::{Capacity, EveryClientKey, Hosts, Role, Server, ServerOptions, Service};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
 use gupfs_world::fake::{FakeDice, FakeNet, FakeWorld};
@@ -101,7 +101,8 @@ impl Metadata {
             world,
             me,
             cluster: CLUSTER,
-            key: identity.key.clone(),
+            key: identity.cluster_key(),
+            clients: Arc::new(EveryClientKey),
             hosts: Hosts::none().with_host(watched).with(about),
             attend: door,
             capacity: Capacity::of_clients(64),

@@ -6,7 +6,9 @@ use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_cluster::{Announced, Lives, announce};
 use gupfs_oss::{Oss, Target};
 use gupfs_proto::{Incarnation, OstId};
-use gupfs_rpc::{Capacity, Hosts, Line, LineOptions, Role, Server, ServerOptions, Unattended};
+use gupfs_rpc::{
+    Capacity, EveryClientKey, Hosts, Line, LineOptions, Role, Server, ServerOptions, Unattended,
+};
 use gupfs_store::object::{Engine, Objects, OpenFiles, Whose};
 use gupfs_world::fake::{FakeDice, FakeDisk, FakeNet, FakeWorld};
 use parking_lot::Mutex;
@@ -109,7 +111,8 @@ impl ObjectHost {
             world: world.clone(),
             me,
             cluster: CLUSTER,
-            key: identity.key.clone(),
+            key: identity.cluster_key(),
+            clients: Arc::new(EveryClientKey),
             hosts: Hosts::none().with(Arc::new(watched)),
             attend: Arc::new(Unattended),
             capacity: Capacity::of_clients(64),

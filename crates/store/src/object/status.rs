@@ -18,8 +18,9 @@ pub enum TargetState {
 pub struct TargetStatus {
     pub ost: OstId,
     pub state: TargetState,
-    pub incarnation: u64,
-    pub stamp: u64,
+    /// Of its making and its opening; None where they are not told.
+    pub incarnation: Option<u64>,
+    pub stamp: Option<u64>,
     pub total: u64,
     pub free: u64,
     /// What writers may still take.
@@ -48,8 +49,8 @@ impl TargetStatus {
         TargetStatus {
             ost,
             state: TargetState::Down(why.into()),
-            incarnation: 0,
-            stamp: 0,
+            incarnation: None,
+            stamp: None,
             total: 0,
             free: 0,
             available: 0,
@@ -78,8 +79,8 @@ impl Objects {
         TargetStatus {
             ost: target.ost,
             state,
-            incarnation: target.incarnation.0,
-            stamp: target.identity().stamp,
+            incarnation: Some(target.incarnation.0),
+            stamp: Some(target.identity().stamp),
             total: space.total,
             free: space.free,
             available: space.available,
