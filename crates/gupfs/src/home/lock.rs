@@ -87,7 +87,7 @@ impl Lock {
     pub fn is_taken(home: &Home) -> Outcome<bool> {
         match open_file(home, false)? {
             Some(file) => Ok(!is_locked(&file, home)? || former_program(home).is_some()),
-            None => Ok(!is_locked(&open_dir(home)?, home)?),
+            None => Ok(!is_locked(&open_dir(home)?, home)? && former_program(home).is_some()),
         }
     }
 }
