@@ -14,6 +14,10 @@ pub fn frames(input: &[u8]) {
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let samples = gupfs_rpc::fuzzing::samples();
-    let with = |how: u8| samples.iter().map(move |sample| [&[how], &sample[..]].concat());
+    let with = |how: u8| {
+        samples
+            .iter()
+            .map(move |sample| [&[how], &sample[..]].concat())
+    };
     with(0).chain(with(1)).collect()
 }

@@ -10,7 +10,7 @@ pub fn record(input: &[u8]) {
         return;
     };
     let body = Bytes::copy_from_slice(body);
-    match kind % 16 {
+    match kind % 15 {
         0 => decode::<names::Inode>(&body),
         1 => decode::<names::Entry>(&body),
         2 => decode::<names::BackLink>(&body),
@@ -25,7 +25,6 @@ pub fn record(input: &[u8]) {
         11 => decode::<names::Numbers>(&body),
         12 => decode::<names::KnownTarget>(&body),
         13 => decode::<names::Unconfirmed>(&body),
-        14 => decode::<names::Directory>(&body),
         _ => {
             let _ = Key::from_bytes(&body).parse();
         }
@@ -46,7 +45,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         slots: 64,
         holds_leases: false,
     };
-    let numbered = (0..16).map(|kind| vec![kind, 1, 0, 0, 0, 0, 0, 0, 0]);
+    let numbered = (0..15).map(|kind| vec![kind, 1, 0, 0, 0, 0, 0, 0, 0]);
     let session = [&[5][..], &session.encode()].concat();
     numbered.chain([session]).collect()
 }

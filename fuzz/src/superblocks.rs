@@ -1,8 +1,8 @@
 //! A target's superblock: whatever it holds, it is read or refused.
 
+use gupfs_proto::{ClusterId, OstId};
 use gupfs_store::object::{Objects, Whose};
 use gupfs_world::fake::{FakeDisk, FakeOptions, FakeWorld};
-use gupfs_proto::{ClusterId, OstId};
 
 const FILE: &str = "superblock";
 /// Where the checksum of version 1 lies.
@@ -34,6 +34,19 @@ pub fn superblock(input: &[u8]) {
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    let head = |version: u32| [&[1][..], b"gupfsost", &version.to_le_bytes(), &[128, 0, 0, 0]].concat();
-    vec![vec![0], head(1), head(2), [&head(1)[..], &[0xff; 16]].concat()]
+    let head = |version: u32| {
+        [
+            &[1][..],
+            b"gupfsost",
+            &version.to_le_bytes(),
+            &[128, 0, 0, 0],
+        ]
+        .concat()
+    };
+    vec![
+        vec![0],
+        head(1),
+        head(2),
+        [&head(1)[..], &[0xff; 16]].concat(),
+    ]
 }

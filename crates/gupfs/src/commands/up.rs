@@ -6,7 +6,7 @@ use crate::cluster::TlsFlags;
 use crate::config::{Config, LogFormat, Transport};
 use crate::daemon::block_on;
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
-use crate::home::{Entered, Home, Lock, Wish, make_dir};
+use crate::home::{Entered, Home, Lock, Wish, close_to_others, make_dir};
 use crate::node::{self, Node};
 use crate::{logging, mountpoint};
 use clap::Args;
@@ -182,6 +182,7 @@ pub fn take_home(
     config: &Config,
     world: &World,
 ) -> Outcome<Entered> {
+    close_to_others();
     refuse_on_gupfs(dir)?;
     if !dir.exists() {
         make_dir(dir)?;
@@ -205,6 +206,7 @@ fn wish(osts: Option<u16>, config: &Config) -> Wish {
 
 /// The store, ours and locked, and the mount point, empty and absolute. Nothing is written before both are known to do.
 fn enter(dir: &Path, point: &Path, config: &Config, world: &World) -> Outcome<(Entered, PathBuf)> {
+    close_to_others();
     let wish = wish(config.store.osts, config);
     // Before the directory is made: a wrong mount point should leave nothing behind.
     refuse_on_gupfs(dir)?;

@@ -11,6 +11,7 @@ pub mod oss;
 use crate::amount::BusyPoll;
 use crate::config::{Config, Threads};
 use crate::exit::{OrTrouble, Outcome};
+use crate::home::close_to_others;
 use crate::metrics;
 use crate::node::Parts;
 use gupfs_world::{Task, World};
@@ -53,6 +54,7 @@ fn block_on_workers<T>(
     busy_poll: Option<Duration>,
     run: impl Future<Output = Outcome<T>>,
 ) -> Outcome<T> {
+    close_to_others();
     let everywhere = sched_getaffinity(None);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(workers) = workers {

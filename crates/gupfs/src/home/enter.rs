@@ -96,7 +96,7 @@ impl Home {
             marker,
             fresh: false,
             new_osts,
-            _lock: lock,
+            _lock: lock.kept(),
         })
     }
 
@@ -153,7 +153,7 @@ impl Home {
             marker,
             fresh: true,
             new_osts: osts,
-            _lock: lock,
+            _lock: lock.kept(),
         })
     }
 

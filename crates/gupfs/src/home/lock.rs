@@ -27,12 +27,10 @@ pub struct Lock {
 }
 
 impl Drop for Lock {
-    /// A directory that did not become a store is left as it was.
+    /// A directory that is not served in the end is left as it was. The lock is still held here: whoever has the file open by now
+    /// and locks it afterwards finds that it lies nowhere (`is_there`).
     fn drop(&mut self) {
-        if let Some(home) = &self.made_in
-            && !home.marker().exists()
-            && !home.root().join(BEGUN).exists()
-        {
+        if let Some(home) = &self.made_in {
             let _ = std::fs::remove_file(home.root().join(LOCK));
         }
     }
@@ -40,15 +38,22 @@ impl Drop for Lock {
 
 impl Lock {
     pub fn take(home: &Home) -> Outcome<Lock> {
-        let (mut file, mut made_in) = (open_file(home, false)?, None);
-        if file.is_none() && may_become_ours(home)? {
-            file = open_file(home, true)?;
-            made_in = file.as_ref().map(|_| home.clone());
-        }
-        if let Some(file) = &file
-            && !is_locked(file, home)?
-        {
-            return Err(in_use(home, holder(home)));
+        let (mut file, mut made_in);
+        loop {
+            (file, made_in) = (open_file(home, false)?, None);
+            if file.is_none() && may_become_ours(home)? {
+                file = open_file(home, true)?;
+                made_in = file.as_ref().map(|_| home.clone());
+            }
+            let Some(opened) = &file else {
+                break;
+            };
+            if !is_locked(opened, home)? {
+                return Err(in_use(home, holder(home)));
+            }
+            if is_there(opened, home) {
+                break;
+            }
         }
         let dir = open_dir(home)?;
         let dir = match (is_locked(&dir, home)?, &file) {
@@ -72,11 +77,17 @@ impl Lock {
         })
     }
 
+    /// The directory is served from here on, and its lock file stays.
+    pub(super) fn kept(mut self) -> Lock {
+        self.made_in = None;
+        self
+    }
+
     /// Whether another process serves the directory now.
     pub fn is_taken(home: &Home) -> Outcome<bool> {
         match open_file(home, false)? {
             Some(file) => Ok(!is_locked(&file, home)? || former_program(home).is_some()),
-            None => Ok(!is_locked(&open_dir(home)?, home)?),
+            None => Ok(!is_locked(&open_dir(home)?, home)? && former_program(home).is_some()),
         }
     }
 }
@@ -126,6 +137,15 @@ fn is_locked(fd: &OwnedFd, home: &Home) -> Outcome<bool> {
         Ok(()) => Ok(true),
         Err(Errno::WOULDBLOCK) => Ok(false),
         Err(errno) => Err(cannot("lock", home.root(), &errno.into())),
+    }
+}
+
+/// Whether the file is the one that others find: who made it takes it away if nothing is served.
+fn is_there(file: &OwnedFd, home: &Home) -> bool {
+    let found = std::fs::symlink_metadata(home.root().join(LOCK));
+    match (rustix::fs::fstat(file), found) {
+        (Ok(open), Ok(found)) => (open.st_dev, open.st_ino) == (found.dev(), found.ino()),
+        _ => false,
     }
 }
 
@@ -214,10 +234,11 @@ mod tests {
     fn the_second_is_refused_until_the_first_is_gone() {
         let (_dir, home) = store();
         assert!(!Lock::is_taken(&home).unwrap());
-        let first = Lock::take(&home).unwrap();
+        let first = Lock::take(&home).unwrap().kept();
         assert!(Lock::take(&home).is_err());
         assert!(Lock::is_taken(&home).unwrap());
         drop(first);
+        assert!(home.root().join(LOCK).exists());
         assert!(!Lock::is_taken(&home).unwrap());
         Lock::take(&home).unwrap();
     }
@@ -263,11 +284,10 @@ mod tests {
     #[test]
     fn only_the_owner_can_open_it_whatever_the_umask() {
         let (_dir, home) = store();
-        let _lock = Lock::take(&home).unwrap();
+        drop(Lock::take(&home).unwrap().kept());
         let path = home.root().join(LOCK);
         let mode = std::fs::metadata(&path).unwrap().mode() & 0o777;
         assert_eq!(mode & 0o077, 0, "{mode:o}");
-        drop(_lock);
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
         let refused = Lock::take(&home).unwrap_err().to_string();
         assert!(refused.contains("could be opened by others"), "{refused}");

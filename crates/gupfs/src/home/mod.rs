@@ -117,6 +117,12 @@ impl Home {
     }
 }
 
+/// What this process makes from here on is for its owner alone: also what libraries make, which leave that to the umask. Modes of
+/// files on a mount come from the programs that make them.
+pub fn close_to_others() {
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+}
+
 fn ost_name(id: OstId) -> String {
     format!("ost{id}")
 }
