@@ -150,5 +150,6 @@ impl Own {
         shown.unsure = false;
         shown.cuts = self.cuts;
         shown.looks += 1;
+        shown.session = self.session;
     }
 }

@@ -42,6 +42,8 @@ pub struct Published {
     pub unsure: bool,
     /// Rises with each look of the program itself.
     pub looks: u64,
+    /// Its client's, at the last of them.
+    pub session: SessionId,
     /// Power cuts that it has judged.
     pub cuts: Cuts,
 }
@@ -103,6 +105,7 @@ impl Own {
             synced: Vec::new(),
             unsure: false,
             looks: 0,
+            session: SessionId(0),
             cuts: site.troubles.cuts(),
         };
         Own {

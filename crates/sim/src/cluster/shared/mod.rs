@@ -51,6 +51,8 @@ pub struct Commons {
     log: Option<(InodeId, Possible<Log>)>,
     /// Files of one writer who is done with them: their bytes, as long as no power cut takes them.
     kept: BTreeMap<InodeId, Arc<Vec<u8>>>,
+    /// By machine, when the look at bytes began that is under way: a sync beside it rules nothing out for it.
+    looks: BTreeMap<usize, u64>,
 }
 
 struct Shared {
@@ -80,6 +82,7 @@ impl Commons {
             things: BTreeMap::new(),
             files: files.iter().map(shared).collect(),
             log: Some((log, Possible::new(Records::of(value, records)))),
+            looks: BTreeMap::new(),
             kept: BTreeMap::new(),
         }
     }
