@@ -157,7 +157,7 @@ fn bounded(what: &'static str, is: Result<(), String>) -> Result<(), Unreadable>
 
 /// Messages whose whole is their body.
 macro_rules! plain {
-    ($($message:ty: $kind:expr, $what:literal $(, $bounds:path, since $since:ident)?;)*) => {$(
+    ($($message:ty: $kind:expr, $what:literal $(, $bounds:path)? $(=> $since:ident)?;)*) => {$(
         impl Message for $message {
             const KIND: Kind = $kind;
 
@@ -180,7 +180,7 @@ macro_rules! plain {
 }
 
 plain! {
-    meta::Request: Kind::META, "a metadata request", bounds::of_meta, since since_of;
+    meta::Request: Kind::META, "a metadata request", bounds::of_meta => since_of;
     meta::Reply: Kind::META, "a metadata reply";
     recall::Request: Kind::RECALL, "a recall";
     recall::Reply: Kind::RECALL, "a recall's answer";
