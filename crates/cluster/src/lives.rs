@@ -60,7 +60,11 @@ impl Lives {
     fn now(&self) -> Vec<TargetLife> {
         let life = |ost: OstId| {
             // Of one that is not adopted nobody knows yet whether it is who it was.
-            let objects = self.oss.objects(ost).ok().filter(|objects| objects.is_adopted())?;
+            let objects = self
+                .oss
+                .objects(ost)
+                .ok()
+                .filter(|objects| objects.is_adopted())?;
             Some(TargetLife {
                 ost,
                 incarnation: objects.incarnation(),

@@ -7,7 +7,7 @@ use crate::records::to_store;
 use crate::survey::Loss;
 use gupfs_names::{AcceptedLoss, Batch, Format, Key, Numbers, Record};
 use gupfs_proto::{OwnerEpoch, Timestamp, VirtualShard};
-use gupfs_store::kv::Kv;
+use gupfs_store::kv::{Kv, KvError};
 
 /// `log_epoch`: the epoch that the log gave to this start. Returns what is recorded now.
 pub async fn accept(

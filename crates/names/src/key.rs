@@ -38,7 +38,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 16] = [
         Kind::BackLink,
         Kind::Entry,
         Kind::Format,

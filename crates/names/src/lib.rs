@@ -49,8 +49,8 @@ pub use held::{NOT_ASKED, Words};
 pub use key::{Key, KeyRange, Kind, Parsed, PurgeId};
 pub use machine::Machine;
 pub use record::{
-    AcceptedLoss, BackLink, Body, Cutting, Directory, EndedLife, Entry, Essence, File, Format, Inode,
-    KnownTarget, Link, Numbers, Orphan, Purge, PurgeWhat, Record, Reply, Ruled, Session,
+    AcceptedLoss, BackLink, Body, Cutting, Directory, EndedLife, Entry, Essence, File, Format,
+    Inode, KnownTarget, Link, Numbers, Orphan, Purge, PurgeWhat, Record, Reply, Ruled, Session,
     Unconfirmed, Undecodable, Usage, Writer, Xattr,
 };
 pub use step::{Batch, Effects, Known, Need, Records, Step, Work};

@@ -159,13 +159,13 @@ fn bounded(what: &'static str, is: Result<(), String>) -> Result<(), Unreadable>
 
 /// Messages whose whole is their body.
 macro_rules! plain {
-    ($($message:ty: $kind:expr, $what:literal $(, $bounds:path $(=> $since:ident)?)?;)*) => {$(
+    ($($message:ty: $kind:expr, $what:literal $(, $bounds:path)? $(=> $since:ident)?;)*) => {$(
         impl Message for $message {
             const KIND: Kind = $kind;
 
-            $($(fn since(&self) -> u8 {
+            $(fn since(&self) -> u8 {
                 $since(self)
-            })?)?
+            })?
 
             fn write(self) -> Written {
                 written(&self, Bytes::new())

@@ -3,7 +3,7 @@
 use crate::peer::Service;
 use crate::serve::Caller;
 use bytes::Bytes;
-use gupfs_proto::wire::{Kind, Reply, Written};
+use gupfs_proto::wire::{Kind, Reply, Unreadable, Written};
 use gupfs_proto::{Question, Refusal, Role};
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -8,8 +8,8 @@ mod client_keys;
 mod host;
 mod key;
 mod listen;
-mod survey;
 mod revoked;
+mod survey;
 mod tls;
 mod visit;
 
@@ -20,8 +20,8 @@ pub use gupfs_cluster::{
 pub use host::{host_name, host_number, identity};
 pub use key::{read_cluster_key, read_key, write_client_key};
 pub use listen::{CAPACITY_LEAST, Listening, capacity, listen, open_files};
-pub use survey::{Surveying, survey};
 pub use revoked::watch_revoked;
+pub use survey::{Surveying, survey};
 pub use tls::{TlsFlags, read_tls};
 pub use visit::visit;
 

@@ -3,8 +3,8 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    Announced, Lives, MDS_PORT, OSS_PORT, announce, host_number, identity, listen, read_cluster_key,
-    read_tls, with_port,
+    Announced, Lives, MDS_PORT, OSS_PORT, announce, host_number, identity, listen,
+    read_cluster_key, read_tls, with_port,
 };
 use crate::config::Config;
 use crate::exit::{Exit, Outcome, Trouble};

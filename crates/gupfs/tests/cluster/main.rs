@@ -11,9 +11,9 @@ mod clocks;
 mod crowd;
 mod cut_off;
 mod encrypted;
+mod ends;
 mod failing;
 mod fragile;
-mod ends;
 #[path = "../power_cut/images.rs"]
 mod images;
 mod in_time;

@@ -21,8 +21,7 @@ use crate::held::NOT_ASKED;
 use crate::key::{Key, KeyRange, Kind, Parsed};
 use crate::record::{
     AcceptedLoss, BackLink, Body, EndedLife, Entry, Format, Inode, KnownTarget, Link, Numbers,
-    Orphan, Purge,
-    PurgeWhat, Record, Reply, Session, Unconfirmed, Usage, Writer, Xattr,
+    Orphan, Purge, PurgeWhat, Record, Reply, Session, Unconfirmed, Usage, Writer, Xattr,
 };
 use brief::{Brief, Brieves};
 use bytes::Bytes;

@@ -21,6 +21,7 @@ impl Objects {
             let bytes = object.state().size();
             let done = target.move_segments(&object).await;
             done.map_err(|error| target.refused(id, &error))?;
+            target.sync_names(&dir_of(id)).await?;
             target.objects.fetch_sub(1, Ordering::Relaxed);
             target.lost_found.lock().add(bytes);
         }
@@ -52,7 +53,6 @@ impl Target {
         }
         self.dirs.changed(&from);
         // The new name before the old one's end: a power cut leaves one of them at least.
-        self.disk.sync_dir(&to).await?;
-        self.dirs.sync(&from).await
+        self.disk.sync_dir(&to).await
     }
 }

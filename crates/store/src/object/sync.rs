@@ -117,7 +117,8 @@ impl Target {
         self.sync_objects(objects).await
     }
 
-    async fn sync_names(&self, dir: &str) -> Result<(), Refusal> {
+    /// Makes the names in an object directory durable, and its own.
+    pub async fn sync_names(&self, dir: &str) -> Result<(), Refusal> {
         let sync = async |dir: &str| match self.disk.sync_dir(dir).await {
             // No object of this directory was ever made.
             Err(error) if error.kind == DiskErrorKind::NotFound => Ok(()),
