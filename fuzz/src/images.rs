@@ -2,6 +2,7 @@
 //! written, or the reader is told.
 
 use crate::patches::lay;
+use gupfs_proto::cluster::OwnerMark;
 use gupfs_proto::data::{BlockSums, Checked, Existing, Owner};
 use gupfs_proto::limits::CHECKSUM_BLOCK;
 use gupfs_proto::{
@@ -35,7 +36,10 @@ async fn open(disk: &FakeDisk, index: &FakeIndex, world: &FakeWorld) -> Result<O
         open_files: OpenFiles::MOST.objects,
         log_segment: 512 << 10,
     };
-    Objects::open_with(disk.disk(), world.world(), WHOSE, engine).await
+    let objects = Objects::open_with(disk.disk(), world.world(), WHOSE, engine).await?;
+    // One that cannot be written down serves nothing: what is asked of it says so.
+    let _ = objects.adopt(OwnerMark::default()).await;
+    Ok(objects)
 }
 
 /// The first byte says whether only objects are changed; the rest are changes.

@@ -3,6 +3,8 @@
 //!
 //! `GUPFS_FLIPS`: bits that are flipped, instead of the few of a short run.
 
+#![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
+
 mod running;
 
 use running::{PATIENCE, Place, Running, can_mount};

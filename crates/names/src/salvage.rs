@@ -255,10 +255,8 @@ mod tests {
                     .map(|piece| (piece.ost, piece.object, piece.at.0, piece.skip))
                     .collect()
             };
-            let mut at = 0;
-            for (place, expected) in places(after).iter().zip(places(&before)) {
+            for (at, (place, expected)) in places(after).iter().zip(places(&before)).enumerate() {
                 assert_eq!(*place, expected, "{size}: at {at}");
-                at += 1;
             }
         }
     }

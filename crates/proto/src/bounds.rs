@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::limits::{
     ADDRESS_MAX, GROUPS_MAX, KEPT_PART, LOCKS_PART, PROOFS_MAX, SESSION_NAME_MAX, SLOTS,
+    TARGETS_MAX,
 };
 use crate::meta::{Lane, Op, Request, XattrName};
 use crate::{cluster, meta};
@@ -35,6 +36,13 @@ pub(crate) fn of_cluster(request: &cluster::Request) -> Bounded {
     match request {
         cluster::Request::Here { address, .. } => {
             at_most("a server's address", address.len(), ADDRESS_MAX)
+        }
+        cluster::Request::Report(report) => {
+            at_most("a server's address", report.address.len(), ADDRESS_MAX)?;
+            at_most("targets of one server", report.targets.len(), TARGETS_MAX)
+        }
+        cluster::Request::Lives { targets } => {
+            at_most("targets of one server", targets.len(), TARGETS_MAX)
         }
         _ => Ok(()),
     }

@@ -138,3 +138,6 @@ const _: () = assert!(SERVER_TERM.as_millis() == CLIENT_TERM.as_millis() * 101 /
 pub const PASS_TERM: Duration = Duration::from_millis(21_200);
 const _: () = assert!(PASS_TERM.as_millis() >= CLIENT_TERM.as_millis() * 101 / 100);
 const _: () = assert!(PASS_TERM.as_millis() < SERVER_TERM.as_millis());
+
+/// Targets that one object server may tell of: a large server has a hundred disks.
+pub const TARGETS_MAX: usize = 1024;

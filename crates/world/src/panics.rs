@@ -137,7 +137,7 @@ mod tests {
             caught(|| panic!("inner")).unwrap_err();
             panic!("outer");
         });
-        let error: CaughtPanic = outer.map(|()| ()).unwrap_err();
+        let error: CaughtPanic = outer.unwrap_err();
         assert!(error.to_string().starts_with("outer (at "), "{error}");
         assert_eq!(CATCHING.get(), 0);
     }

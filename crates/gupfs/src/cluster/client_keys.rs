@@ -204,7 +204,11 @@ mod tests {
         assert!(file.find(&of).unwrap_err().contains("not in the list"));
         let now = Timestamp::new(7, 0);
         let root = ClientOptions { root: true };
-        change_list(&home, |list| Ok(list.add(&of, root, now))).unwrap();
+        change_list(&home, |list| {
+            list.add(&of, root, now);
+            Ok(())
+        })
+        .unwrap();
         assert_eq!(file.find(&of), Ok(root));
         change_list(&home, |list| {
             list.living("node7").unwrap().revoked = Some(8);
@@ -217,7 +221,11 @@ mod tests {
             number: 6,
             ..of.clone()
         };
-        change_list(&home, |list| Ok(list.add(&again, root, now))).unwrap();
+        change_list(&home, |list| {
+            list.add(&again, root, now);
+            Ok(())
+        })
+        .unwrap();
         assert_eq!(file.find(&again), Ok(root));
         assert!(file.find(&of).is_err());
         std::fs::write(

@@ -76,8 +76,7 @@ impl Listening {
         me: Myself,
         cluster: ClusterId,
         clients: Arc<dyn ClientKeys>,
-        hosts: Hosts,
-        attend: Arc<dyn Attend>,
+        (hosts, attend): (Hosts, Arc<dyn Attend>),
         capacity: Capacity,
     ) -> Server {
         Server::start(

@@ -51,8 +51,7 @@ pub async fn survey(
         by.me,
         by.cluster,
         by.keys,
-        hosts,
-        Arc::new(Unattended),
+        (hosts, Arc::new(Unattended)),
         capacity(open_files()),
     );
     let heard = survey.heard(by.here).await;

@@ -75,7 +75,7 @@ pub async fn run(
     let keys = Arc::new(ListFile::of(&entered.home));
     let revoking = watch_revoked(world.clone(), parts.callers(), meta.clone(), keys.clone());
     let capacity = Share::of_this_process(0)?.capacity;
-    let server = listening.open(&identity, me, cluster, keys, hosts, meta, capacity);
+    let server = listening.open(&identity, me, cluster, keys, (hosts, meta), capacity);
     let ready = format!(
         "metadata served at {}, ready in {}; Ctrl-C to stop",
         server.address(),

@@ -114,7 +114,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
             // A revoked key opens a connection here, and no more: the metadata server gives it no pass.
             let keys = Arc::new(EveryClientKey);
             let (attend, capacity) = (Arc::new(Unattended), search.share.capacity);
-            let server = listening.open(&identity, me, cluster, keys, hosts, attend, capacity);
+            let server = listening.open(&identity, me, cluster, keys, (hosts, attend), capacity);
             let ready = format!(
                 "{} OSTs served at {}, told to others as {advertised}, ready in {}; Ctrl-C to stop",
                 oss.osts().len(),

@@ -282,7 +282,7 @@ impl Door {
         world.tasks.spawn("revoked keys", revoking);
         let cluster = entered.marker.cluster();
         let server =
-            (self.listening).open(&self.identity, me, cluster, keys, hosts, meta, capacity);
+            (self.listening).open(&self.identity, me, cluster, keys, (hosts, meta), capacity);
         let _ = parts.server.set(server);
     }
 }

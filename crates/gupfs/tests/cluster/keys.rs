@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Makes a client key; its file.
-fn make(town: &Town, name: &str) -> PathBuf {
+pub fn make(town: &Town, name: &str) -> PathBuf {
     let file = town.root().join(format!("{name}.key"));
     let (store, out) = (text(&town.store()), text(&file));
     let made = gupfs(["key", "client", name, &store, "--out", &out]);
@@ -20,13 +20,22 @@ fn make(town: &Town, name: &str) -> PathBuf {
     file
 }
 
-fn mount(town: &mut Town, key: &str) -> Result<PathBuf, String> {
+/// Mounts with it; why not, if it is refused.
+pub fn mount(town: &mut Town, key: &str, deadline: &str) -> Result<PathBuf, String> {
     let at = town.root().join(format!("mnt{}", town.mounts.len()));
     if !at.exists() {
         fs::create_dir(&at).unwrap();
     }
     let point = text(&at);
-    let args = ["mount", &town.at, &point, "--key", key, "--deadline", "5s"];
+    let args = [
+        "mount",
+        &town.at,
+        &point,
+        "--key",
+        key,
+        "--deadline",
+        deadline,
+    ];
     let daemon = Daemon::try_start(&args)?;
     town.mounts.push(Mounted {
         at: at.clone(),
@@ -79,7 +88,7 @@ fn a_host_with_a_client_key_mounts_and_cannot_speak_as_a_server() {
     }
     let mut town = Town::new(1, 0);
     let file = make(&town, "node7");
-    let at = mount(&mut town, &text(&file)).unwrap();
+    let at = mount(&mut town, &text(&file), "5s").unwrap();
     fs::write(at.join("f"), vec![7; 1 << 20]).unwrap();
     assert_eq!(fs::read(at.join("f")).unwrap(), vec![7; 1 << 20]);
     let key = read(&file);
@@ -128,8 +137,8 @@ fn a_revoked_key_ends_the_mount_and_lets_nobody_in() {
     }
     let mut town = Town::new(1, 0);
     let (gone, stays) = (make(&town, "node7"), make(&town, "node8"));
-    let at = mount(&mut town, &text(&gone)).unwrap();
-    let other = mount(&mut town, &text(&stays)).unwrap();
+    let at = mount(&mut town, &text(&gone), "5s").unwrap();
+    let other = mount(&mut town, &text(&stays), "5s").unwrap();
     fs::write(at.join("f"), "before").unwrap();
     let store = text(&town.store());
     let sessions =
@@ -138,7 +147,7 @@ fn a_revoked_key_ends_the_mount_and_lets_nobody_in() {
     assert!(gupfs(["key", "revoke", "node7", &store]).status.success());
     town.wait_until("one session", |status| sessions(status) == 1);
     assert!(fs::write(at.join("f"), "after").is_err());
-    let why = mount(&mut town, &text(&gone)).unwrap_err();
+    let why = mount(&mut town, &text(&gone), "5s").unwrap_err();
     assert!(why.contains("client key 'node7': it was revoked"), "{why}");
     // Others notice nothing; the name can be given again.
     fs::write(other.join("g"), "x").unwrap();
@@ -155,7 +164,7 @@ fn a_revoked_key_ends_the_mount_and_lets_nobody_in() {
     );
     fs::remove_file(&gone).unwrap();
     let again = make(&town, "node7");
-    let _ = mount(&mut town, &text(&again)).unwrap();
+    let _ = mount(&mut town, &text(&again), "5s").unwrap();
     // Its last words reach nobody.
     drop(town.mounts.remove(0));
     town.stop();

@@ -51,13 +51,6 @@ impl Daemon {
         (self.child, self.ready) = (child, ready);
     }
 
-    /// Without a flag and its value.
-    pub fn start_again_without(&mut self, flag: &str) {
-        let at = self.args.iter().position(|arg| arg == flag).unwrap();
-        self.args.drain(at..at + 2);
-        self.start_again();
-    }
-
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -471,7 +471,10 @@ fn is_tried(op: &Op) -> bool {
         | Op::Renew
         | Op::Return { .. }
         | Op::Permit { .. }
-        | Op::Lock(_) => false,
+        | Op::Lock(_)
+        // Done as the operation that is in it, and as `TmpFile`.
+        | Op::Proven { .. }
+        | Op::OpenTmpFile { .. } => false,
         Op::Create { .. }
         | Op::Mkdir { .. }
         | Op::Mknod { .. }
