@@ -79,9 +79,10 @@ fn a_copy_in_another_mount_namespace_keeps_no_mount_from_ending() {
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(town.mounts[1].daemon.stop(), 0);
     drop(container);
-    town.mounts.clear();
-    let again = town.mount();
-    assert!(fs::read(again.join("f")).unwrap() == vec![7; 300_000]);
+    for mount in &mut town.mounts {
+        mount.daemon.start_again();
+        assert!(fs::read(mount.at.join("f")).unwrap() == vec![7; 300_000]);
+    }
     town.stop();
 }
 
@@ -180,7 +181,6 @@ fn a_mount_that_is_told_to_end_does_so_at_every_point_of_its_life() {
     // In use: the second signal does not wait.
     assert_eq!(town.mounts[0].daemon.stop(), 0);
     writer.join().unwrap();
-    town.mounts.clear();
     // Servers are away: before it has met them, and after.
     town.osses[0].kill();
     ends_after(&town, &point, Duration::from_millis(1_500));
@@ -188,7 +188,8 @@ fn a_mount_that_is_told_to_end_does_so_at_every_point_of_its_life() {
     ends_after(&town, &point, Duration::from_millis(700));
     town.mds.start_again();
     town.osses[0].start_again();
-    let mount = town.mount();
+    town.mounts[0].daemon.start_again();
+    let mount = town.mounts[0].at.clone();
     fs::write(mount.join("last"), vec![1; 100_000]).unwrap();
     town.mds.kill();
     town.osses[0].kill();
