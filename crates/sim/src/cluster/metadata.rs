@@ -83,6 +83,7 @@ impl Metadata {
         options.shards = VirtualShards(4);
         options.dial = Some(lines);
         options.keep_sessions = true;
+        options.key = identity.cluster_key();
         let mds = Mds::start(options)
             .await
             .map_err(|error| error.to_string())?;
