@@ -229,14 +229,16 @@ impl Site {
     pub fn judge_rights(&self) {
         let broken = self.watch.broken();
         assert!(broken.is_empty(), "object servers: {broken:#?}");
-        for (session, host, when) in self.watch.all_ended() {
-            let client = host
-                .strip_prefix('c')
-                .and_then(|number| number.parse().ok());
-            let client = client.unwrap_or(usize::MAX);
+        for (session, asked, when) in self.watch.all_ended() {
+            let host = asked
+                .split(' ')
+                .next()
+                .and_then(|host| host.strip_prefix('c'));
+            let client = host.and_then(|number| number.parse().ok());
             assert!(
-                self.troubles.may_have_ended(client, when),
-                "{host}: session {session} had ended at {when} ms, and nothing ended it"
+                self.troubles
+                    .may_have_ended(client.unwrap_or(usize::MAX), when),
+                "session {session} had ended at {when} ms, as was told to {asked}, and nothing ended it"
             );
         }
     }

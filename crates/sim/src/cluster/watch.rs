@@ -85,7 +85,7 @@ impl Watch {
         seen.ended.get(&session).map(|(_, when)| *when)
     }
 
-    /// All of which that was told: whose host's they were, and when it was told first.
+    /// All of which that was told: which host asked for what, and when it was told first.
     pub fn all_ended(&self) -> Vec<(SessionId, String, u64)> {
         let seen = self.seen.lock();
         let ended = seen.ended.iter();
@@ -135,7 +135,7 @@ impl Watch {
         }
         if is_told && !seen.closed.contains(&session) {
             seen.rare.saw("session ended");
-            let told = (host.to_string(), now);
+            let told = (format!("{host} {}", request.op.name()), now);
             seen.ended.entry(session).or_insert(told);
         }
         if let (meta::Op::BeginWrite { ino, .. }, Ok(_)) = (&request.op, &reply.result) {
