@@ -40,6 +40,15 @@ fn span(dice: &FakeDice, most: u64) -> Duration {
     Duration::from_millis(100) + millis(dice, scale.min(most))
 }
 
+/// Until the next fault: where there is one kind alone the story is shorter, too.
+async fn pause(site: &Site, dice: &FakeDice, most: u64) {
+    let most = match site.troubles.plan().only() {
+        Some(_) => most / 2,
+        None => most,
+    };
+    site.sleep(millis(dice, most)).await;
+}
+
 /// Begins them all, each on a task of its own, until the site ends.
 pub fn start(site: &Arc<Site>, dice: &FakeDice) -> Vec<gupfs_world::Task<()>> {
     let plan = site.troubles.plan();
@@ -73,7 +82,7 @@ async fn metadata(site: Arc<Site>, dice: FakeDice) {
     // Half of the seeds never cut this server's power: there what is promised after kills is judged without excuse.
     let cuts_power = dice.one_in(2);
     loop {
-        site.sleep(millis(&dice, 16_000)).await;
+        pause(&site, &dice, 16_000).await;
         if site.ends() {
             return;
         }
@@ -150,7 +159,7 @@ async fn all_back(site: &Site) {
 async fn objects(site: Arc<Site>, dice: FakeDice, ends_clients: bool) {
     let cuts_power = dice.one_in(2);
     loop {
-        site.sleep(millis(&dice, 12_000)).await;
+        pause(&site, &dice, 12_000).await;
         if site.ends() {
             return;
         }
@@ -301,7 +310,7 @@ async fn restart_objects(site: &Site, which: usize, dice: &FakeDice, power_cut: 
 /// Connections break, and hosts cannot be reached for a while.
 async fn net(site: Arc<Site>, dice: FakeDice) {
     loop {
-        site.sleep(millis(&dice, 8_000)).await;
+        pause(&site, &dice, 8_000).await;
         if site.ends() {
             return;
         }
@@ -384,7 +393,7 @@ fn start_client(site: &Arc<Site>, machine: &Arc<Machine>) {
 
 async fn clients(site: Arc<Site>, dice: FakeDice) {
     loop {
-        site.sleep(millis(&dice, 30_000)).await;
+        pause(&site, &dice, 30_000).await;
         if site.ends() {
             return;
         }

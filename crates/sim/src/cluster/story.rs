@@ -2,6 +2,7 @@
 
 use super::judged::Judge;
 use super::own::{Own, both_ways, flags, make, me};
+use super::plan::Kind;
 use super::shared::{Commons, FILE_BLOCKS, RECORDS_OF_BLOCK, Sharer, fill_of};
 use super::site::Site;
 use super::{faults, intruder, own};
@@ -15,8 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// How long things fail, in milliseconds.
+/// How long things fail, in milliseconds; with one kind of fault programs come to do twice as much in a second.
 const TROUBLE: u64 = 75_000;
+const TROUBLE_OF_ONE_KIND: u64 = 25_000;
+
+/// So long that sessions end, some of them twice.
+const TROUBLE_OF_LONG_CUTS: u64 = 60_000;
 
 /// Files that all write.
 const SHARED: usize = 2;
@@ -38,7 +43,12 @@ pub fn run(seed: u64, aloud: bool) -> Ran {
         programs.push(site.spawn("intruder", async move {
             intruder::work(one, intruder, throws).await;
         }));
-        let until = site.millis() + TROUBLE;
+        let trouble = match site.troubles.plan().only() {
+            None => TROUBLE,
+            Some(Kind::LongCuts) => TROUBLE_OF_LONG_CUTS,
+            Some(_) => TROUBLE_OF_ONE_KIND,
+        };
+        let until = site.millis() + trouble;
         while site.millis() < until {
             site.sleep(Duration::from_secs(1)).await;
             site.judge_rights();
