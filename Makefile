@@ -6,7 +6,7 @@
 #   make test-long   simulations, random calls, kills and power cuts, several times as many
 #   make xfstests XFSTESTS=DIR   the quick group of xfstests, built in DIR, on a mount (XFSTESTS_ARGS: other tests); part of
 #                    test-long if XFSTESTS is given
-#   make fuzz        bytes of chance into all that reads the kernel's messages, 60 s each
+#   make fuzz        bytes of chance into all that reads the kernel's messages, other processes' and disks, 60 s each
 #   make mutants     plants known bugs, and expects the simulations to find each
 #   make verify-peers  what `gupfs verify` says of JuiceFS, on two mounts: it must disagree under POSIX
 #   make bench       speeds, as ratios to the local file system, into bench/results/
@@ -78,6 +78,7 @@ test-long:
 	GUPFS_CLUSTER_AWAY=30,300 $(CARGO) test --workspace --test cluster after_a_long_cut
 	GUPFS_CLUSTER_JUMPS=30 $(CARGO) test --workspace --test cluster wall_clocks
 	PLANTED_SECONDS=300 $(CARGO) test --workspace --test planted -- --nocapture --test-threads=1
+	GUPFS_FLIPS=400 $(CARGO) test --workspace --test salvage flipped
 	VERIFY_SECONDS=600 $(CARGO) test --workspace --test local agrees_with_itself
 	GUPFS_CLUSTER_FILES=1000000 $(CARGO) test --workspace --test cluster a_thousand_sessions -- --nocapture
 	@if [ -n "$(XFSTESTS)" ]; then $(MAKE) --no-print-directory xfstests; \
@@ -89,7 +90,7 @@ xfstests:
 	$(CARGO) build --release -p gupfs
 	scripts/xfstests.sh "$(TARGET)/release/gupfs" "$(XFSTESTS)" $(XFSTESTS_ARGS)
 
-# FUZZ: one of crates/door/fuzz/fuzz_targets or all, seconds, flags of libFuzzer, for example FUZZ="ring 600"; or "wire", for
+# FUZZ: one of crates/door/fuzz/fuzz_targets or fuzz/fuzz_targets, or all, seconds, flags of libFuzzer, for example FUZZ="ring 600"; or "wire", for
 # connections to a server.
 fuzz:
 	@scripts/need.sh fuzz

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Bytes of chance into whatever of the door reads bytes of others (crates/door/fuzz), with cargo-fuzz and the address sanitizer.
-# What was found goes on from run to run in crates/door/fuzz/corpus; an input that fails is written to artifacts/, and the
-# command to run it again is printed.
+# Bytes of chance into whatever reads bytes of others, with cargo-fuzz and the address sanitizer: the kernel's messages
+# (crates/door/fuzz), messages and frames of other processes, the log, records, superblocks and targets (fuzz). What was found goes
+# on from run to run in corpus/ there; an input that fails is written to artifacts/, and the command to run it again is printed.
 #
 #   scripts/fuzz.sh wire [CONNECTIONS]     bytes of chance over connections to a server (crates/rpc/src/serve/hostile.rs), 200,000
 #   scripts/fuzz.sh [TARGET [SECONDS [ARGUMENTS OF LIBFUZZER …]]]      without TARGET, or with "all": each in turn, 60 s
@@ -10,7 +10,7 @@ if [ "${1:-}" = wire ]; then
     cd "$(dirname "$0")/.."
     GUPFS_HOSTILE_CASES=${2:-200000} exec cargo test --quiet -p gupfs-rpc --lib hostile
 fi
-cd "$(dirname "$0")/../crates/door/fuzz"
+cd "$(dirname "$0")/.."
 target=${1:-all} seconds=${2:-60}
 shift $(($# < 2 ? $# : 2))
 
@@ -21,12 +21,25 @@ command -v cargo-fuzz >/dev/null 2>&1 || {
 # The compiler's flags for it are not stable, but the stable compiler has them.
 export RUSTC_BOOTSTRAP=1
 # Where the workspace's builds go, if that was said, and never among them.
-export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/fuzz"
+targets="${CARGO_TARGET_DIR:-}"
 
-all=$(cargo fuzz list)
-[ "$target" = all ] || all=$target
-RUSTFLAGS="--cfg fuzzing" cargo run --quiet --example seeds -- corpus
-for each in $all; do
-    echo "fuzzing $each for $seconds s"
-    cargo fuzz run "$each" -- -max_total_time="$seconds" -print_final_stats=1 "$@"
+found=
+for dir in crates/door/fuzz fuzz; do
+    cd "$dir"
+    export CARGO_TARGET_DIR="${targets:-$PWD/target}/fuzz"
+    all=$(cargo fuzz list --fuzz-dir .)
+    if [ "$target" != all ]; then
+        all=$(grep -x "$target" <<<"$all" || true)
+    fi
+    [ -z "$all" ] || RUSTFLAGS="--cfg fuzzing" cargo run --quiet --example seeds -- corpus
+    for each in $all; do
+        found=yes
+        echo "fuzzing $each for $seconds s"
+        cargo fuzz run --fuzz-dir . "$each" -- -max_total_time="$seconds" -print_final_stats=1 "$@"
+    done
+    cd - >/dev/null
 done
+[ -n "$found" ] || {
+    echo "there is no target $target"
+    exit 2
+}

@@ -1,15 +1,18 @@
 //! One call to a server: lane, session and what was seen on the way there; what is new on the way back.
 
 use crate::calls::{Call, Whom};
+use crate::file::table::File;
 use crate::limits::{DEADLINE, KEPT_MOST, PERMIT_PAUSE};
 use crate::service::Client;
 use crate::view::Sight;
 use crate::warrants::needed;
-use gupfs_proto::capability::{Fault, Rights, Warrant};
+use gupfs_names::rights::{Rule, rule};
+use gupfs_proto::capability::{Fault, OpenProof, Rights, Warrant};
 use gupfs_proto::limits::CLIENT_TERM;
 use gupfs_proto::lock::Ask;
 use gupfs_proto::meta::{Answer, Kept, Lane, Op};
 use gupfs_proto::{Caller, InodeId, OstId, Refusal, data, meta, wire};
+use std::sync::Arc;
 
 impl Client {
     /// Asks the metadata server.
@@ -31,15 +34,39 @@ impl Client {
         let underway = self.calls.begin(call);
         let lane = lane.as_ref().map(|taken| taken.lane());
         let session = self.session();
-        let mut result = self.ask_in_any_life(caller, op, lane).await;
+        let proofs = self.proofs_for(&op);
+        let mut result = self.ask_in_any_life(caller, op, proofs, lane).await;
         drop(underway);
         self.observe(&call, result.is_ok());
-        if let Ok(Answer::Opened(opened)) = &mut result
-            && self.session() == session
-        {
-            self.warrants.may(opened.attr.ino, opened.capability.take());
+        if let Ok(Answer::Opened(opened)) = &mut result {
+            match self.session() == session {
+                // Whoever opened takes the proof of that from it.
+                true => (self.warrants).may(opened.attr.ino, opened.capability.clone()),
+                false => opened.capability = None,
+            }
         }
         result
+    }
+
+    /// What shows that we have open what the operation is about, if that gives the right to it.
+    fn proofs_for(&self, op: &Op) -> Vec<OpenProof> {
+        if !self.options.shared {
+            // Nobody else can be mistaken for us: the server gives none.
+            return Vec::new();
+        }
+        let ino = match rule(op) {
+            Rule::Open(ino, _) | Rule::WriteOrOwn(ino) => ino,
+            Rule::Session | Rule::Credentials | Rule::Holder(_) | Rule::Parts => return Vec::new(),
+        };
+        self.open_proof(ino).into_iter().collect()
+    }
+
+    /// Of this session.
+    pub(crate) fn open_proof(&self, ino: InodeId) -> Option<OpenProof> {
+        let session = self.session();
+        let of_file = |file: Arc<File>| file.state().open_proof(session);
+        let file = self.table.get(ino).and_then(of_file);
+        file.or_else(|| self.open_dirs.proof(session, ino))
     }
 
     /// Also when the server is started again meanwhile: the same lane makes it the same request.
@@ -47,8 +74,14 @@ impl Client {
         &self,
         caller: &Caller,
         mut op: Op,
+        proofs: Vec<OpenProof>,
         lane: Option<Lane>,
     ) -> Result<Answer, Refusal> {
+        // As it travels, and as it is said again; the operation itself otherwise.
+        let proven = (!proofs.is_empty()).then(|| Op::Proven {
+            proofs,
+            op: wire::op_bytes(&op),
+        });
         loop {
             let (session, (life, seen)) = (self.session(), self.view.now());
             // Alone, nobody outlives the server.
@@ -61,7 +94,7 @@ impl Client {
                 job: self.options.job,
                 life,
                 seen,
-                op,
+                op: proven.clone().unwrap_or(op),
             };
             let reply = self.route.mds.call(request).await;
             if reply.result == Err(Refusal::SessionEnded) {
@@ -75,10 +108,11 @@ impl Client {
             let another = match reply.result {
                 Err(Refusal::AnotherLife(life)) => Some(life),
                 _ if !self.locks.hear(session, life, &same, &reply.result) => None,
-                _ => match self
-                    .view
-                    .see(life, &reply, self.to_keep(&same, caller, lane, &reply))
-                {
+                _ => match self.view.see(
+                    life,
+                    &reply,
+                    to_keep(&same, proven.as_ref(), caller, lane, &reply),
+                ) {
                     Sight::Seen { newer_map } => {
                         if newer_map {
                             self.route.newer_map();
@@ -106,37 +140,11 @@ impl Client {
         }
     }
 
-    /// What to say again of this request if a power cut makes the server forget it.
-    fn to_keep(
-        &self,
-        op: &Op,
-        caller: &Caller,
-        lane: Option<Lane>,
-        reply: &meta::Reply,
-    ) -> Option<Kept> {
-        let (change, lane) = (reply.change?, lane?);
-        let made = match &reply.result {
-            Ok(Answer::Entry(attr)) => Some(attr.ino),
-            Ok(Answer::Opened(opened)) if opened.created => Some(opened.attr.ino),
-            _ => None,
-        };
-        let layout = match (op, &reply.result) {
-            (Op::BeginWrite { .. }, Ok(Answer::Opened(opened))) => Some(opened.layout.clone()),
-            _ => None,
-        };
-        Some(Kept {
-            change,
-            lane,
-            caller: caller.clone(),
-            op: wire::op_bytes(op),
-            made,
-            layout,
-        })
-    }
-
     async fn make_durable(&self) -> Result<(), Refusal> {
         let (us, upto) = (Caller::root(), self.view.seq());
-        let synced = self.ask_in_any_life(&us, Op::Sync { upto }, None).await;
+        let synced = self
+            .ask_in_any_life(&us, Op::Sync { upto }, Vec::new(), None)
+            .await;
         synced.map(|_| ())
     }
 
@@ -243,10 +251,16 @@ impl Client {
         let (ost, newest) = (request.ost, || self.view.map_epoch());
         loop {
             let peer = self.route.ost(ost, newest()).await?;
-            tokio::select! {
+            let was = self.route.address(ost);
+            let reply = tokio::select! {
                 biased;
-                reply = peer.call(request.clone()) => return reply,
-                () = self.route.moved(ost, newest) => {}
+                reply = peer.call(request.clone()) => reply,
+                () = self.route.moved(ost, newest) => continue,
+            };
+            let is_down = matches!(reply, Err(Refusal::TargetDown { .. }));
+            // Its server may have left it to another before this client heard of that.
+            if !is_down || !self.route.has_moved(ost, was.as_deref()).await {
+                return reply;
             }
         }
     }
@@ -268,6 +282,34 @@ impl Client {
     }
 }
 
+/// What to say again of this request if a power cut makes the server forget it.
+fn to_keep(
+    op: &Op,
+    proven: Option<&Op>,
+    caller: &Caller,
+    lane: Option<Lane>,
+    reply: &meta::Reply,
+) -> Option<Kept> {
+    let (change, lane) = (reply.change?, lane?);
+    let made = match &reply.result {
+        Ok(Answer::Entry(attr)) => Some(attr.ino),
+        Ok(Answer::Opened(opened)) if opened.created => Some(opened.attr.ino),
+        _ => None,
+    };
+    let layout = match (op, &reply.result) {
+        (Op::BeginWrite { .. }, Ok(Answer::Opened(opened))) => Some(opened.layout.clone()),
+        _ => None,
+    };
+    Some(Kept {
+        change,
+        lane,
+        caller: caller.clone(),
+        op: wire::op_bytes(proven.unwrap_or(op)),
+        made,
+        layout,
+    })
+}
+
 /// What may as well be asked in a new session: it counts on nothing that was held or open, and whoever asks has no lock on a file.
 fn begins_anew(op: &Op) -> bool {
     match op {
@@ -286,6 +328,7 @@ fn begins_anew(op: &Op) -> bool {
         | Op::Mknod { .. }
         | Op::Symlink { .. }
         | Op::TmpFile { .. }
+        | Op::OpenTmpFile { .. }
         | Op::Link { .. }
         | Op::Unlink { .. }
         | Op::Rmdir { .. }
@@ -315,6 +358,7 @@ fn subject(op: &Op) -> Option<InodeId> {
         | Op::Mknod { dir, .. }
         | Op::Symlink { dir, .. }
         | Op::TmpFile { dir, .. }
+        | Op::OpenTmpFile { dir, .. }
         | Op::Link { dir, .. }
         | Op::Unlink { dir, .. }
         | Op::Rmdir { dir, .. }
@@ -347,6 +391,7 @@ fn subject(op: &Op) -> Option<InodeId> {
         | Op::Sync { .. }
         | Op::Renew
         | Op::Return { .. }
+        | Op::Proven { .. }
         | Op::Lock(Ask::Cancel { .. }) => None,
     }
 }
@@ -361,7 +406,8 @@ fn data_subject(op: &data::Op) -> Option<InodeId> {
         | Op::Zero { object, .. }
         | Op::Seek { object, .. }
         | Op::Stat { object }
-        | Op::Remove { object } => Some(object.ino),
+        | Op::Remove { object }
+        | Op::SetAside { object } => Some(object.ino),
         Op::Sync { objects } | Op::Confirm { objects } => objects.first().map(|object| object.ino),
         Op::List { .. } | Op::Space | Op::Fence { .. } => None,
     }

@@ -5,10 +5,12 @@
 //! then.
 
 use crate::service::Client;
+use gupfs_proto::capability::OpenProof;
 use gupfs_proto::limits::{BODY_MAX, KEPT_PART, LOCKS_PART};
 use gupfs_proto::lock::Lock;
 use gupfs_proto::meta::{self, Kept, Op};
-use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq};
+use gupfs_proto::{Caller, InodeId, OwnerEpoch, Refusal, Seq, wire};
+use std::collections::BTreeSet;
 
 impl Client {
     /// The server lives another life than the one counted on.
@@ -61,6 +63,24 @@ impl Client {
             let (locks, more) = held.split_at(held.len().min(room));
             held = more;
             let last = rest.is_empty() && held.is_empty();
+            let op = Op::Return {
+                of,
+                kept: part.to_vec(),
+                locks: locks.to_vec(),
+                last,
+            };
+            // Changes have their proofs in themselves.
+            let locked: BTreeSet<InodeId> = locks.iter().map(|lock| lock.holder.ino).collect();
+            let proofs: Vec<OpenProof> = (locked.into_iter())
+                .filter_map(|ino| self.open_proof(ino))
+                .collect();
+            let op = match proofs.is_empty() {
+                true => op,
+                false => Op::Proven {
+                    proofs,
+                    op: wire::op_bytes(&op),
+                },
+            };
             let request = meta::Request {
                 session: self.session.current(),
                 lane: None,
@@ -68,12 +88,7 @@ impl Client {
                 job: self.options.job,
                 life,
                 seen: Seq(0),
-                op: Op::Return {
-                    of,
-                    kept: part.to_vec(),
-                    locks: locks.to_vec(),
-                    last,
-                },
+                op,
             };
             let reply = self.route.mds.call(request).await;
             if last || reply.result.is_err() {

@@ -134,18 +134,35 @@ impl Route {
 
     /// Returns when the target is served elsewhere than when this was called.
     pub async fn moved(&self, ost: OstId, newest: impl Fn() -> MapEpoch) {
-        let place = |osts: &Osts| osts.known.get(&ost).map(|(address, _)| address.clone());
-        let was = place(&self.osts.read());
+        let was = self.address(ost);
         loop {
             let mut newer = pin!(self.newer.notified());
             newer.as_mut().enable();
             // That the map cannot be had now is told by the call itself, or by the next.
             let _ = self.ost(ost, newest()).await;
-            if place(&self.osts.read()) != was {
+            if self.address(ost) != was {
                 return;
             }
             newer.await;
         }
+    }
+
+    /// Where a target is served, as far as this client has heard.
+    pub fn address(&self, ost: OstId) -> Option<Arc<str>> {
+        let osts = self.osts.read();
+        osts.known.get(&ost).map(|(address, _)| address.clone())
+    }
+
+    /// Whether the newest map has another address for the target than `was`. False if the map cannot be had.
+    pub async fn has_moved(&self, ost: OstId, was: Option<&str>) -> bool {
+        let Some(finder) = &self.finder else {
+            return false;
+        };
+        if self.address(ost).as_deref() == was {
+            let epoch = self.osts.read().epoch;
+            let _ = self.ask_for_map(finder, epoch).await;
+        }
+        self.address(ost).as_deref() != was
     }
 
     /// Gets the map; which targets are expected. None if somebody got a newer one than `had` meanwhile.

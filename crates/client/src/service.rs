@@ -10,6 +10,7 @@ use crate::ledger::Ledger;
 use crate::limits::STATUS_FILES;
 use crate::locks::Locks;
 use crate::metrics::{Counted, Counters};
+use crate::names::OpenDirs;
 use crate::opening::Opening;
 use crate::options::Options;
 use crate::route::{Mds, Ost, Route};
@@ -39,6 +40,7 @@ pub struct Client {
     pub(crate) forgets: Forgets,
     pub(crate) opening: Opening,
     pub(crate) table: Arc<Table>,
+    pub(crate) open_dirs: OpenDirs,
     pub(crate) handles: Handles,
     pub(crate) locks: Locks,
     pub(crate) counters: Counters,
@@ -96,6 +98,7 @@ impl Client {
             forgets: Forgets::default(),
             opening: Opening::default(),
             table: Table::new(shared),
+            open_dirs: OpenDirs::default(),
             handles: Handles::default(),
             locks: Locks::default(),
             counters: Counters::default(),

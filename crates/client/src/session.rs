@@ -7,7 +7,7 @@ use crate::answer;
 use crate::limits::{DEADLINE, REOPEN_PAUSE};
 use crate::service::Client;
 use gupfs_proto::capability::Pass;
-use gupfs_proto::limits::{CLIENT_TERM, RENEW_EVERY};
+use gupfs_proto::limits::{CLIENT_TERM, RENEW_EVERY, SESSION_NAME_MAX};
 use gupfs_proto::meta::{self, Answer, Op};
 use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq, SessionId};
 use gupfs_world::BootTime;
@@ -228,6 +228,8 @@ impl Client {
 
 /// There is no session yet that could ask.
 pub fn opening(name: &str, job: u64) -> meta::Request {
+    let fits = |at: &usize| name.is_char_boundary(*at);
+    let end = (0..=name.len().min(SESSION_NAME_MAX)).rev().find(fits);
     meta::Request {
         session: SessionId(0),
         lane: None,
@@ -236,7 +238,7 @@ pub fn opening(name: &str, job: u64) -> meta::Request {
         life: OwnerEpoch(0),
         seen: Seq(0),
         op: Op::OpenSession {
-            client: name.to_owned(),
+            client: name[..end.unwrap_or(0)].to_owned(),
         },
     }
 }

@@ -47,7 +47,9 @@ impl Warrants {
     }
 
     pub fn may(&self, ino: InodeId, capability: Option<Capability>) {
-        if let Some(capability) = capability {
+        if let Some(capability) = capability
+            && capability.is_for_osts()
+        {
             self.kept.lock().put(ino, Arc::new(capability));
         }
     }

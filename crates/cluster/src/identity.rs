@@ -1,6 +1,6 @@
 //! Who this process is among the others.
 
-use gupfs_rpc::{ClusterKey, Hosts, LineOptions, Myself, Role, Tls};
+use gupfs_rpc::{ClusterKey, Hosts, Key, LineOptions, Myself, Role, Tls};
 use gupfs_world::{Net, World};
 
 /// What every connection of this process has in common.
@@ -8,7 +8,8 @@ use gupfs_world::{Net, World};
 pub struct Identity {
     pub world: World,
     pub net: Net,
-    pub key: Option<ClusterKey>,
+    /// What it proves to servers: the cluster's key, or a client key.
+    pub key: Option<Key>,
     /// None: connections are not encrypted.
     pub tls: Option<Tls>,
     /// As people know it.
@@ -17,7 +18,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    pub fn new(world: &World, net: Net, host: String, key: Option<ClusterKey>) -> Identity {
+    pub fn new(world: &World, net: Net, host: String, key: Option<Key>) -> Identity {
         let mut who = [0; 16];
         world.dice.fill(&mut who);
         Identity {
@@ -44,6 +45,11 @@ impl Identity {
             self.key.clone(),
         )
         .with_tls(self.tls.clone())
+    }
+
+    /// The cluster's key, if it has that: a host that only mounts does not.
+    pub fn cluster_key(&self) -> Option<ClusterKey> {
+        self.key.as_ref().and_then(Key::of_cluster).cloned()
     }
 
     /// As somebody in a role; `what` it serves or mounts is shown to people.

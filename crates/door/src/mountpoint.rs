@@ -91,11 +91,22 @@ pub fn detach(path: &Path) -> io::Result<()> {
 
 /// Mounts made from here on, by this thread and by those it starts, are seen by nobody else, and go with the last of them.
 /// To be called before other threads are started. Needs root.
-pub fn keep_mounts_private() -> io::Result<()> {
+///
+/// The namespace begins with a copy of every mount, and a copy keeps a FUSE connection alive after its server has
+/// unmounted it: such copies are let go, but for those that `place` lies on.
+pub fn keep_mounts_private(place: &Path) -> io::Result<()> {
     crate::sys::leave_mount_namespace()?;
     // Without this they would spread to where we came from.
     let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    Ok(mount_change("/", flags)?)
+    mount_change("/", flags)?;
+    for mount in mountinfo::mounts()?.into_iter().rev() {
+        let is_served = mount.kind == "fuse" || mount.kind.starts_with("fuse.");
+        if is_served && !place.starts_with(&mount.path) {
+            // One that is covered by another mount cannot be named, and stays.
+            let _ = unmount(&mount.path, UnmountFlags::DETACH);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

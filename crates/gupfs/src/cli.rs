@@ -32,7 +32,11 @@ pub enum Command {
     Oss(commands::oss::Oss),
     #[command(subcommand)]
     Ost(commands::ost::Ost),
+    #[command(subcommand)]
+    Key(commands::key::Key),
     Mount(commands::mount::Mount),
+    #[command(subcommand)]
+    Tls(commands::tls::Tls),
     Stop(commands::stop::Stop),
     Status(commands::status::Status),
     Df(commands::df::Df),
@@ -59,7 +63,9 @@ impl Command {
             Command::Mds(_) => "mds",
             Command::Oss(_) => "oss",
             Command::Ost(_) => "ost",
+            Command::Key(_) => "key",
             Command::Mount(_) => "mount",
+            Command::Tls(_) => "tls",
             Command::Stop(_) => "stop",
             Command::Status(_) => "status",
             Command::Df(_) => "df",

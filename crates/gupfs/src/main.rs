@@ -24,6 +24,7 @@ mod node;
 
 use clap::Parser;
 use commands::guardian::{self, Guardian};
+use exit::Exit;
 use kernel::Facts;
 use rustix::process::Resource;
 use std::process::ExitCode;
@@ -37,6 +38,8 @@ fn raise_open_files() {
 }
 
 fn main() -> ExitCode {
+    // First, so that it holds for every task and thread of every role, the guardian's too.
+    gupfs_world::panics::end_the_process(Exit::Panicked as i32);
     raise_open_files();
     let (name, outcome) = if let Some(guardian) = Guardian::asked() {
         (guardian::NAME, guardian.run())

@@ -24,7 +24,9 @@ fn help_lists_the_commands() {
                        store
           oss          Serve the targets of this host: where the bytes of files lie
           ost          Make targets for a cluster
+          key          Keys of hosts that mount: make, list, revoke
           mount        Mount a file system that servers on other hosts (or this one) serve
+          tls          Certificates for a site without a CA: make, renew
           stop         Unmount and stop a running gupfs; everything is kept
           status       Show what runs, what it does, what it waits for, what is damaged
           df           Show the space of each OST and of all together
@@ -73,8 +75,8 @@ fn help_of_up_tells_all_it_takes() {
                                             127.0.0.1 with the key DIR/cluster.key
               --tls <DIR>                   Speak TLS alone: a directory with ca.pem, and cert.pem and
                                             key.pem, which servers need [default: no TLS]
-              --tls-name <NAME>             The name that certificates of servers carry [default: that of
-                                            the host that is asked]
+              --tls-name <NAME>             The name that certificates of servers carry [default: that in
+                                            DIR/name, or of the host that is asked]
               --log <FORMAT>                How logs are written [default: text] [possible values: text,
                                             json]
               --log-level <FILTER>          What is logged: error, warn, info, debug, trace, or by part
@@ -123,6 +125,7 @@ fn help_of_check_tells_what_is_found_and_the_exit_codes() {
                            each
               --data       Also read all bytes and compare them with their checksums
               --repair     Repair what loses nothing
+              --salvage    Make the metadata again from what can be read of it, and tell what is lost
               --json       As one JSON object
           -h, --help       Print help
 
@@ -131,6 +134,7 @@ fn help_of_check_tells_what_is_found_and_the_exit_codes() {
           gupfs check /srv/gupfs --data
           gupfs check /srv/gupfs --repair --json
           gupfs check /srv/mds --ost /srv/disks --ost /mnt/other-host/disks
+          gupfs check /srv/gupfs --salvage
 
         Found are: objects without inode, objects that an inode has lost, objects on a wrong OST, entries
         without inode, inodes without entry (repaired: named in the root directory), wrong counts, records
@@ -138,8 +142,13 @@ fn help_of_check_tells_what_is_found_and_the_exit_codes() {
         checksum. OSTs of a cluster whose directories are not named are not looked at; how many objects must
         be there is told.
 
+        --salvage is for metadata that does not open, or has problems that --repair leaves: it keeps what
+        can be read of log and index, makes files again from their objects, gives what has no name one in
+        /lost+found, and tells each loss. The damaged log and index stay in DIR/mds/salvaged-DATE.
+
         Exit codes: 0 nothing was found · 1 problems were found · 2 it could not look: in use, or not a
-        store · 4 problems were found, and all are repaired
+        store · 4 problems were found, and all are repaired; after --salvage: what could be kept is there,
+        and nothing in it is wrong
     "#]].assert_eq(&said(&gupfs(["check", "--help"])));
 }
 
@@ -233,6 +242,10 @@ fn every_command_has_a_manual_page() {
         gupfs-config.1
         gupfs-df.1
         gupfs-doctor.1
+        gupfs-key-client.1
+        gupfs-key-list.1
+        gupfs-key-revoke.1
+        gupfs-key.1
         gupfs-layout-get.1
         gupfs-layout-set.1
         gupfs-layout.1
@@ -245,6 +258,8 @@ fn every_command_has_a_manual_page() {
         gupfs-status.1
         gupfs-stop.1
         gupfs-sync.1
+        gupfs-tls-init.1
+        gupfs-tls.1
         gupfs-up.1
         gupfs-verify.1
         gupfs-version.1

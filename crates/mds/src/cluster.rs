@@ -2,65 +2,65 @@
 
 use crate::Mds;
 use crate::core::Core;
+use crate::targets::Heard;
 use crate::waits::Who;
-use gupfs_names::{Key, Record};
-use gupfs_proto::cluster::{Answer, Reply, Request, TargetWord};
-use gupfs_proto::{Incarnation, OstId, Refusal};
+use gupfs_proto::cluster::{Answer, Reply, Report, Request, TargetVerdict};
+use gupfs_proto::{Incarnation, Refusal};
 use gupfs_rpc::Service;
 use std::sync::Arc;
 
 impl Service<Request, Reply> for Mds {
     async fn answer(self: Arc<Self>, question: Request) -> Reply {
         match question {
-            Request::Here { address, targets } => self.core.here(&address, &targets).await,
+            Request::Here { address, .. } => Err(Refusal::Malformed(format!(
+                "the object server at {address} is of an older version: start it anew with the version of the metadata server"
+            ))),
+            Request::Report(report) => self.core.report(&report).await,
             Request::Map => Ok(Answer::Map(self.core.targets.map())),
             // What runs in a process knows whoever composed it.
             Request::Status => Err(Refusal::NotSupported),
             Request::Admit { incarnation } => self.core.admit(incarnation).await,
+            Request::Lives { targets } => self.core.lives(&targets).await,
         }
     }
 }
 
 impl Core {
-    /// A server's word on its targets. What is new about one is durable before it is believed by anybody.
-    async fn here(&self, address: &str, words: &[TargetWord]) -> Reply {
-        let (mut believed, mut refused) = (Vec::new(), Vec::new());
-        for word in words {
-            match self.targets.here(address, word) {
-                Ok(heard) => {
-                    if let Some(known) = heard.remember {
-                        self.remember(word.ost, &known).await?;
+    /// A server's report on its targets. What is new about one is durable before it is told what to do.
+    async fn report(&self, report: &Report) -> Reply {
+        let (mut verdicts, mut serve) = (Vec::new(), Vec::new());
+        for word in &report.targets {
+            match self.targets.report(&report.address, word, report.leaves)? {
+                Heard::Verdict(verdict, remember) => {
+                    self.remember(word.ost, remember).await?;
+                    if matches!(verdict, TargetVerdict::Serve | TargetVerdict::RaiseStamp) {
+                        serve.push(word.ost);
                     }
-                    match heard.refused {
-                        Some(why) => refused.push((word.ost, why)),
-                        None => believed.push(word.ost),
-                    }
+                    verdicts.push((word.ost, verdict));
                 }
-                Err(Refusal::TargetDown { why, .. }) => refused.push((word.ost, why)),
-                Err(other) => return Err(other),
+                Heard::Restored(why) => return Err(self.end(why)),
             }
         }
         self.tell_placement();
-        Ok(Answer::Heard {
+        Ok(Answer::Reported {
             map_epoch: self.targets.epoch(),
-            refused,
-            seals: (self.targets.permits()).map(|permits| permits.seals(&believed)),
+            verdicts,
+            owner: self.owner_mark(),
+            // A target is proved by its opening, which nobody is told but the metadata server; a connection that proved none is
+            // told no share.
+            seals: (self.targets.permits())
+                .filter(|_| !serve.is_empty())
+                .map(|permits| permits.seals(&serve)),
         })
     }
 
     async fn admit(&self, incarnation: Incarnation) -> Reply {
         let (ost, remember) = self.targets.admit(incarnation)?;
-        if let Some(known) = remember {
-            self.remember(ost, &known).await?;
-        }
+        self.remember(ost, remember.map(|known| (known, true)))
+            .await?;
         // Also when it was admitted before: whoever asked then may not have been answered.
         let seq = self.kv.last_seq();
         self.durable(Who::own("admit a target"), seq).await?;
         Ok(Answer::Admitted { ost })
-    }
-
-    async fn remember(&self, ost: OstId, known: &gupfs_names::KnownTarget) -> Result<(), Refusal> {
-        let seq = self.stage_own(vec![(Key::target(ost), Some(known.encode()))]);
-        self.committed(Who::own("remember a target"), seq).await
     }
 }

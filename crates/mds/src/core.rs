@@ -26,6 +26,13 @@ pub struct Core {
     pub disk: Disk,
     pub shards: VirtualShards,
     pub owner_epoch: OwnerEpoch,
+    /// Objects of owners before this one that no record names were lost with a later state of the store: they are set aside,
+    /// not removed. 0: no loss was accepted.
+    pub lost_before: OwnerEpoch,
+    /// It was by this start.
+    pub loss_accepted: bool,
+    /// Sessions are numbered above these.
+    pub sessions_skipped: u64,
     pub shard: Mutex<Shard>,
     pub targets: Targets,
     pub cuts: Cuts,
@@ -56,6 +63,8 @@ pub struct Core {
     pub stopping: AtomicBool,
     /// Why nothing is served any more. Set once: the first failure is the cause.
     failed: OnceLock<String>,
+    /// It was set.
+    fails: Notify,
     /// On whose behalf chores work.
     pub root: Caller,
 }
@@ -66,6 +75,9 @@ pub struct Parts {
     pub disk: Disk,
     pub shards: VirtualShards,
     pub owner_epoch: OwnerEpoch,
+    pub lost_before: OwnerEpoch,
+    pub loss_accepted: bool,
+    pub sessions_skipped: u64,
     pub targets: Targets,
     pub keeps_sessions: bool,
 }
@@ -76,6 +88,9 @@ impl Core {
             shard: Mutex::new(Shard::new(&parts.world)),
             waits: Waits::new(parts.world.clock.clone()),
             owner_epoch: parts.owner_epoch,
+            lost_before: parts.lost_before,
+            loss_accepted: parts.loss_accepted,
+            sessions_skipped: parts.sessions_skipped,
             world: parts.world,
             kv: parts.kv,
             disk: parts.disk,
@@ -101,6 +116,7 @@ impl Core {
             holding_ended: Notify::new(),
             stopping: AtomicBool::new(false),
             failed: OnceLock::new(),
+            fails: Notify::new(),
             root: Caller::root(),
         }
     }
@@ -115,7 +131,30 @@ impl Core {
             tracing::error!(%error, "the metadata store failed; the server answers nothing any more");
             told(error)
         });
+        self.fails.notify_waiters();
         Refusal::StoreFailed(why.clone())
+    }
+
+    /// Nothing is served any more, for a reason that is not the store's.
+    pub fn end(&self, why: String) -> Refusal {
+        let why = self.failed.get_or_init(|| {
+            tracing::error!(why, "the metadata server ends");
+            why
+        });
+        self.fails.notify_waiters();
+        Refusal::StoreFailed(why.clone())
+    }
+
+    /// Returns when nothing is served any more, with the reason.
+    pub async fn has_failed(&self) -> String {
+        loop {
+            let mut fails = std::pin::pin!(self.fails.notified());
+            fails.as_mut().enable();
+            if let Some(why) = self.failed.get() {
+                return why.clone();
+            }
+            fails.await;
+        }
     }
 
     /// Why nothing is served any more, also if nobody has met the failure yet: the log syncs by itself.

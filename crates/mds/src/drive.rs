@@ -8,6 +8,7 @@ use crate::records::{Scanned, View, to_store};
 use crate::shard::{SessionInfo, Shard};
 use crate::waits::{Awaited, Who};
 use bytes::Bytes;
+use gupfs_names::rights::Opens;
 use gupfs_names::{
     Again, Batch, ChoreOp, Context, Effects, Key, Known, Need, Op, PurgeId, Records, Step, Work,
 };
@@ -26,6 +27,8 @@ pub struct Asker<'a> {
     pub own: bool,
     pub lane: Option<Lane>,
     pub caller: &'a Caller,
+    /// What its session has proved to have open.
+    pub opens: &'a Opens,
     /// It was done before, and a power cut made it forgotten.
     pub before: Option<Before<'a>>,
 }
@@ -58,6 +61,8 @@ pub struct Applied {
     pub durable: bool,
     /// It rests on what other sessions told meanwhile.
     pub heard: bool,
+    /// More is to be done than one batch holds.
+    unfinished: bool,
 }
 
 /// How one try ended.
@@ -68,8 +73,26 @@ enum Tried {
     ExpectedOther,
 }
 
+impl Applied {
+    /// Nothing was staged.
+    fn refused(refusal: Refusal, seen: Seq) -> Applied {
+        Applied {
+            answer: Err(refusal),
+            seq: seen,
+            changed: false,
+            change: None,
+            cut: None,
+            ended: None,
+            numbers: None,
+            durable: false,
+            heard: false,
+            unfinished: false,
+        }
+    }
+}
+
 impl Core {
-    /// Applies an operation and stages its batch.
+    /// Applies an operation and stages its batch, or its batches if it has more to do than one holds.
     ///
     /// # Errors
     /// What kept it from being applied; the operation's own refusal is in `Applied::answer`.
@@ -89,8 +112,16 @@ impl Core {
     ) -> Result<Option<Applied>, Refusal> {
         let mut scanned = Scanned::new(self);
         let mut hearing = Hearing::default();
-        for _ in 0..ROUNDS_MAX {
+        let mut rounds = 0;
+        while rounds < ROUNDS_MAX {
+            rounds += 1;
             let need = match self.attempt(asker, op, expected, &scanned, &hearing)? {
+                Tried::Done(applied) if applied.unfinished => {
+                    // It has got further, and what it saw is not the newest any more.
+                    (rounds, scanned) = (0, Scanned::new(self));
+                    self.room(asker.who).await?;
+                    continue;
+                }
                 Tried::Done(mut applied) => {
                     applied.heard = hearing.asked_anybody();
                     return Ok(Some(applied));
@@ -153,6 +184,7 @@ impl Core {
             session,
             lane: asker.lane,
             caller: asker.caller,
+            opens: asker.opens,
             shards: self.shards,
             owner_epoch: self.owner_epoch,
             targets: &shard.targets,
@@ -203,7 +235,9 @@ impl Core {
         op: Op<'_>,
     ) -> Result<SessionId, Refusal> {
         match op {
-            Op::Client(meta::Op::OpenSession { .. }) => Ok(SessionId(self.kv.last_seq().0 + 1)),
+            Op::Client(meta::Op::OpenSession { .. }) => {
+                Ok(SessionId(self.sessions_skipped + self.kv.last_seq().0 + 1))
+            }
             Op::Client(_) if !asker.own && !shard.sessions.contains_key(&asker.who.session) => {
                 Err(Refusal::SessionEnded)
             }
@@ -222,7 +256,10 @@ impl Core {
     ) -> Applied {
         let changed = !effects.batch.is_empty();
         let seq = if changed {
-            self.stage_batch(shard, effects.batch)
+            match self.stage_batch(shard, effects.batch) {
+                Ok(seq) => seq,
+                Err(refusal) => return Applied::refused(refusal, seen),
+            }
         } else {
             seen
         };
@@ -238,6 +275,7 @@ impl Core {
             numbers: None,
             durable: false,
             heard: false,
+            unfinished: effects.unfinished,
         };
         for work in effects.work {
             match work {
@@ -247,6 +285,7 @@ impl Core {
                 Work::Numbers { shard, counters } => applied.numbers = Some((shard, counters)),
                 Work::SessionEnded(session) => {
                     self.ends(shard, session);
+                    self.may_tell_end(session);
                     applied.ended = Some(session);
                 }
                 Work::Durable => applied.durable = true,
@@ -260,6 +299,9 @@ impl Core {
             shard.newborn.hear(session, op, answer);
         }
         match op {
+            Op::Client(meta::Op::BeginWrite { ino, .. }) if applied.answer.is_ok() => {
+                self.turns.holds(*ino, session);
+            }
             Op::Client(meta::Op::EndWrite { keep: false, .. })
             | Op::Chore(ChoreOp::RecoverWriter { .. }) => self.holding_ended.notify_waiters(),
             Op::Chore(ChoreOp::CutDone { id, .. }) if applied.answer.is_ok() => {
@@ -283,17 +325,22 @@ impl Core {
     }
 
     /// Stages changes that are not the machine's: records of the server itself.
-    pub fn stage_own(&self, batch: Batch) -> Seq {
+    pub fn stage_own(&self, batch: Batch) -> Result<Seq, Refusal> {
         self.stage_batch(&mut self.shard.lock(), batch)
     }
 
-    fn stage_batch(&self, shard: &mut Shard, batch: Batch) -> Seq {
+    /// # Errors
+    /// When the batch is larger than the log takes: a bug of the operation's, and nothing was staged.
+    fn stage_batch(&self, shard: &mut Shard, batch: Batch) -> Result<Seq, Refusal> {
         if shard.recent.is_noting() {
             let next = Seq(self.kv.last_seq().0 + 1);
             shard.recent.note(next, batch.iter().map(|(key, _)| key));
         }
         // One log for all virtual shards so far.
-        self.kv.stage(0, to_store(batch))
+        self.kv.stage(0, to_store(batch)).map_err(|error| {
+            tracing::error!(%error, "a change of the metadata is refused");
+            Refusal::Malformed(error.to_string())
+        })
     }
 
     /// One step of a chore, staged and not committed.
@@ -309,6 +356,7 @@ impl Core {
             own: true,
             lane: None,
             caller: &self.root,
+            opens: Opens::NONE,
             before: None,
         }
     }

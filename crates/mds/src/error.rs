@@ -11,6 +11,9 @@ pub enum StartError {
     /// The store belongs to another cluster than the one asked for.
     #[error("the metadata store belongs to cluster {found}, not to {wanted}")]
     Foreign { found: String, wanted: String },
+    /// Targets have served a later state of it.
+    #[error("{0}")]
+    Restored(String),
     #[error("the metadata store failed")]
     Store(#[from] KvError),
     /// What was there before could not be settled.

@@ -31,7 +31,8 @@ impl Hearing<'_> {
 }
 
 impl Core {
-    /// Waits for the turn at a file that must be given back.
+    /// Waits for the turn at a file that must be given back. Without one when the session holds the file: what it asked before
+    /// a break of its connection was done.
     pub async fn take_turn<'a>(
         &'a self,
         hearing: &mut Hearing<'a>,
@@ -39,10 +40,13 @@ impl Core {
         ino: InodeId,
     ) -> Result<(), Refusal> {
         hearing.turn = None;
-        let turn = self
-            .waits
-            .wait(who, Awaited::Turn(ino), self.turns.take(ino));
-        hearing.turn = Some(turn.await?);
+        let place = self.turns.place(ino, who.session);
+        // In the queue first, then looked: a grant before that is in the records, and one after it is told.
+        if self.holders_of(ino).await? == [who.session] {
+            return Ok(());
+        }
+        let turn = self.waits.wait(who, Awaited::Turn(ino), place.turn());
+        hearing.turn = turn.await?;
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 //! Never  touches file bytes beyond inline data, decides what an operation means.
 //! Enter  at `Mds::start`; a request at `Core::answer` (request.rs), one try at the machine at `Core::drive` (drive.rs).
 
+mod accept;
 mod carry_out;
 mod chores;
 mod cluster;
@@ -18,9 +19,11 @@ mod grace;
 mod hear;
 mod holders;
 pub mod limits;
+mod lives;
 mod locks;
 mod mds;
 mod newborn;
+mod opens;
 mod permit;
 mod permits;
 mod records;
@@ -31,6 +34,7 @@ mod service;
 mod shard;
 pub mod stats;
 mod status;
+mod survey;
 pub mod targets;
 mod terms;
 mod together;
@@ -44,4 +48,5 @@ pub use mds::{Mds, Options};
 pub use recover::RecoveryReport;
 pub use shard::SessionInfo;
 pub use status::{LogRoom, MdsState, MdsStatus, StoreStatus};
+pub use survey::{Loss, Survey, Surveyed};
 pub use waits::WaitStatus;

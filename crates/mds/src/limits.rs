@@ -6,6 +6,15 @@ use std::time::Duration;
 /// client's own questions do not queue behind them.
 pub const OST_CALLS: usize = 32;
 
+/// Questions that a chore has open at one OST, where each OST has its own: as above, for the disk or two behind it.
+pub const OST_CALLS_EACH: usize = 8;
+const _: () = assert!(OST_CALLS_EACH <= OST_CALLS);
+
+/// After so long without an answer to a chore an OST counts as silent: what needs it is left for later, and nothing else waits for that. An
+/// answer may come later, and counts then; a busy disk syncs a thousand objects in some seconds.
+pub const SILENT: Duration = Duration::from_secs(5);
+const _: () = assert!(SILENT.as_secs() * 4 <= DEADLINE.as_secs());
+
 /// Records one step of a scan reads: the index is not held up longer (DESIGN, "Work larger than one commit").
 pub const SCAN_STEP: usize = 1_024;
 
@@ -108,3 +117,26 @@ pub const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 
 /// Newly made files of which is known that no other session has opened them: those of some seconds, in about a megabyte.
 pub const NEWBORN_MAX: usize = 1 << 14;
+
+/// How long a start that accepts a loss waits until object servers have told of their targets: they report every second, and a
+/// connection that was broken is tried again within a few.
+pub const SURVEY_WAIT: Duration = Duration::from_secs(15);
+
+/// And how much longer for those that count what would be lost: a look at the names of all objects, some millions.
+pub const SURVEY_HOLDINGS: Duration = Duration::from_secs(120);
+
+/// How often it looks, after the survey, whether those that were heard serve.
+pub const SURVEYED_LOOK: Duration = Duration::from_millis(20);
+
+/// Owner epochs left out above the newest that a target has heard of. There are 2²⁰ with windows of generations, so not many.
+pub const EPOCHS_SKIPPED: u64 = 16;
+
+/// And when targets were not heard: the starts of some years that they may have heard of.
+pub const EPOCHS_SKIPPED_UNHEARD: u64 = 4096;
+
+/// Inode numbers left out in each virtual shard when a loss is accepted, above those of all objects: files without objects and
+/// directories had numbers that nobody can tell of. There are 2⁴⁸.
+pub const NUMBERS_SKIPPED: u64 = 1 << 32;
+
+/// Session numbers left out then: object servers remember for a while which sessions ended.
+pub const SESSIONS_SKIPPED: u64 = 1 << 40;

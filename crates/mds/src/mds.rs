@@ -1,21 +1,25 @@
 //! `Mds`: one metadata server, from its start to its stop.
 
+use crate::accept;
 use crate::chores;
 use crate::core::{Core, Parts};
 use crate::error::StartError;
 use crate::holders::Back;
-use crate::limits::{STOP_CONFIRMS, STOP_WAIT};
+use crate::limits::{STOP_CONFIRMS, STOP_WAIT, SURVEY_WAIT, SURVEYED_LOOK};
 use crate::permits::Permits;
 use crate::records::to_store;
 use crate::recover::RecoveryReport;
-use crate::targets::{Dial, Target, TargetInfo, Targets};
+use crate::survey::{self, Surveyed};
+use crate::targets::{Admin, Dial, Ground, Near, Target, Targets};
 use crate::waits::Who;
 use bytes::Bytes;
-use gupfs_names::{Format, Key, KeyRange, Kind, KnownTarget, Parsed, Record};
-use gupfs_proto::cluster::Seals;
+use futures_util::future::join_all;
+use gupfs_names::{AcceptedLoss, Format, Key, KeyRange, Kind, KnownTarget, Parsed, Record};
+use gupfs_proto::cluster::{OwnerMark, Seals};
 use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
 use gupfs_proto::{
-    ClusterId, Incarnation, OstId, OwnerEpoch, Refusal, Seq, SessionId, VirtualShard, VirtualShards,
+    ClusterId, Incarnation, OstId, OwnerEpoch, Refusal, Seq, SessionId, Timestamp, VirtualShard,
+    VirtualShards,
 };
 use gupfs_rpc::ClusterKey;
 use gupfs_store::kv::{Kv, KvError, KvRecovery};
@@ -43,8 +47,11 @@ pub struct Options {
     pub dial: Option<Arc<dyn Dial>>,
     /// The cluster's key: half of what capabilities are sealed with, where there are servers elsewhere.
     pub key: Option<ClusterKey>,
-    /// Believe targets that are not who they were: the operator knows that what they lack is lost.
+    /// Go on with a store that is an older copy, and believe targets that are not who they were: the operator knows that what
+    /// they lack is lost.
     pub accept_loss: bool,
+    /// What servers elsewhere said of their targets before the start (`Survey`), if loss is accepted.
+    pub surveyed: Vec<Surveyed>,
     /// Clients outlive this server: their sessions are still theirs after a start, if they say so in time. Else every start
     /// ends them all.
     pub keep_sessions: bool,
@@ -70,6 +77,7 @@ impl Options {
             dial: None,
             key: None,
             accept_loss: false,
+            surveyed: Vec::new(),
             keep_sessions: false,
         }
     }
@@ -79,6 +87,8 @@ impl Options {
 pub struct Mds {
     pub(crate) core: Arc<Core>,
     pub(crate) recovery: RecoveryReport,
+    /// Targets that were heard before the start.
+    surveyed: Vec<OstId>,
     chores: Mutex<Vec<Task<()>>>,
 }
 
@@ -120,61 +130,113 @@ impl Mds {
             });
         }
         let remembered = remembered_targets(&kv)?;
+        let mut lost = read_accepted(&kv)?;
+        let log_epoch = options.found.log.epoch;
+        let found = options.found.log.last;
+        let mut loss = None;
+        let surveyed = options.surveyed.iter().map(|it| it.ost).collect();
+        if options.accept_loss {
+            let near = survey::near(&options.targets, &remembered, found).await;
+            let all = options.surveyed.into_iter().chain(near).collect();
+            loss = survey::what_is_lost(all, &remembered, found);
+        }
+        if let Some(loss) = &loss {
+            tracing::warn!(%loss, "a loss is accepted");
+            lost =
+                accept::accept(&kv, &format, &lost, loss, (log_epoch, world.clock.now())).await?;
+        }
+        let epoch = OwnerEpoch(log_epoch.0 + lost.epochs_skipped);
+        let ground = Ground {
+            cluster: options.cluster,
+            ours: OwnerMark {
+                epoch,
+                run: world.dice.u64(),
+                durable: kv.durable_seq(),
+            },
+            found,
+            lost_before: lost.from,
+            accept_loss: options.accept_loss,
+        };
         let peers = options
             .targets
             .iter()
             .map(|target| (target.ost, target.peer.clone()));
         let elsewhere = options.dial.is_some();
         let mut targets = Targets::new(
-            options.cluster,
+            ground,
             world.clock.clone(),
-            options.accept_loss,
             options.dial,
             peers.collect(),
             remembered,
         );
-        targets.begin_epochs(options.found.log.epoch);
+        targets.begin_epochs(epoch);
         if elsewhere {
-            let epoch = options.found.log.epoch;
-            targets.ask_by(Permits::new(&world, epoch, options.key));
+            targets.ask_by(Permits::new(&world, epoch, options.key, format.incarnation));
         }
         let core = Arc::new(Core::new(Parts {
             world,
             kv,
             disk,
             shards: format.shards,
-            owner_epoch: options.found.log.epoch,
+            owner_epoch: epoch,
+            lost_before: lost.from,
+            loss_accepted: loss.is_some(),
+            sessions_skipped: lost.sessions_skipped,
             targets,
             keeps_sessions: options.keep_sessions,
         }));
-        for target in options.targets {
-            if let Err(refusal) = core.hear(target.ost, target.told).await {
-                tracing::warn!(%refusal, "a target is not used");
-            }
+        let heard = options.targets.into_iter().map(|target| {
+            let core = &core;
+            async move { core.hear(target.ost, target.admin).await }
+        });
+        for refused in join_all(heard).await.into_iter().filter_map(Result::err) {
+            tracing::warn!(refusal = %refused, "a target is not used");
+        }
+        if let Some(why) = core.failure() {
+            return Err(StartError::Restored(why.to_owned()));
         }
         core.look_at_space().await;
+        // Those of an older copy are of a time that is lost.
+        let keep_sessions = options.keep_sessions && loss.is_none();
         let recovery = core
-            .recover(options.keep_sessions, options.found.log.stopped)
+            .recover(keep_sessions, options.found.log.stopped && loss.is_none())
             .await
             .map_err(StartError::Recovery)?;
         let recovery = RecoveryReport {
             formatted,
             replayed: options.found.replayed,
             log_was_torn: options.found.log.torn.is_some(),
+            loss: loss.clone(),
             ..recovery
         };
         tracing::info!(?recovery, "the metadata server serves");
         core.targets.listen();
         let chores = Mutex::new(chores::start(
             &core,
-            !options.found.log.fresh && !options.found.log.stopped,
+            loss.is_some() || (!options.found.log.fresh && !options.found.log.stopped),
             options.keep_sessions,
         ));
         Ok(Arc::new(Mds {
             core,
             recovery,
+            surveyed,
             chores,
         }))
+    }
+
+    /// Returns when the targets that were heard before this start serve, or after a while: a later start that accepts no loss
+    /// believes of those that know more than the store only the ones that have served it since.
+    pub async fn surveyed_serve(&self) {
+        let clock = &self.core.world.clock;
+        let begun = clock.boot();
+        let not_yet = |ost: &&OstId| !self.core.targets.is_up(**ost);
+        while let Some(ost) = self.surveyed.iter().find(not_yet) {
+            if clock.boot().since(begun) >= SURVEY_WAIT {
+                tracing::warn!(%ost, "it was heard before the start and does not serve; start with --accept-loss once more while its server runs");
+                return;
+            }
+            clock.sleep(SURVEYED_LOOK).await;
+        }
     }
 
     /// Which life of the server this is: every start has a higher one.
@@ -185,6 +247,23 @@ impl Mds {
     /// Whether it is registered.
     pub fn has_session(&self, session: SessionId) -> bool {
         self.core.shard.lock().sessions.contains_key(&session)
+    }
+
+    /// Why nothing is served any more: the store failed. Its process is to end.
+    pub fn failure(&self) -> Option<String> {
+        self.core.failure().map(String::from)
+    }
+
+    /// The client that opened it, as it named itself; None if it is not registered.
+    pub fn client_of(&self, session: SessionId) -> Option<String> {
+        let shard = self.core.shard.lock();
+        let found = shard.sessions.get(&session);
+        found.map(|session| session.client.clone())
+    }
+
+    /// Ends a session whatever its client does: its host is let in no more.
+    pub async fn end_session(&self, session: SessionId) {
+        self.core.end_from_here(session).await;
     }
 
     /// The way back to a client: from here on it can be asked. Whoever waits for this session asks it now.
@@ -200,14 +279,24 @@ impl Mds {
         self.core.holders.detach(session);
     }
 
-    /// Takes a target's word of itself: at its start, and now and then so that its stamp is remembered.
+    /// Looks at a target of this process: at its start, and now and then so that its stamp is remembered. Err in `admin` says
+    /// why it has none.
     ///
     /// # Errors
     /// `TargetDown` with the reason if it is not who it was: nobody should believe its bytes.
-    pub async fn hear(&self, ost: OstId, told: Result<TargetInfo, String>) -> Result<(), Refusal> {
-        let heard = self.core.hear(ost, told).await;
+    pub async fn hear(
+        &self,
+        ost: OstId,
+        admin: Result<Arc<dyn Admin>, String>,
+    ) -> Result<(), Refusal> {
+        let heard = self.core.hear(ost, admin).await;
         self.core.tell_placement();
         heard
+    }
+
+    /// Returns when this server can serve no more, with the reason: its process should end.
+    pub async fn failed(&self) -> String {
+        self.core.has_failed().await
     }
 
     /// What the server of these targets is to know of capabilities; None where none are given.
@@ -235,10 +324,12 @@ impl Mds {
             let _ = chore.await; // that it was stopped
         }
         // What is not confirmed in time stays recorded.
-        tokio::select! {
-            biased;
-            () = self.core.confirm_all() => {}
-            () = self.core.world.clock.sleep(STOP_CONFIRMS) => {}
+        if self.core.failure().is_none() {
+            tokio::select! {
+                biased;
+                () = self.core.confirm_all() => {}
+                () = self.core.world.clock.sleep(STOP_CONFIRMS) => {}
+            }
         }
         let how = match self.core.sweeps.status().left {
             0 => Stop::InOrder,
@@ -270,13 +361,56 @@ impl Mds {
 }
 
 impl Core {
-    /// Hears a target and commits what is to be remembered of it.
-    async fn hear(&self, ost: OstId, told: Result<TargetInfo, String>) -> Result<(), Refusal> {
-        let Some(remembered) = self.targets.hear(ost, told)? else {
+    /// Hears a target of this process, and remembers what is to be remembered before it is told to serve.
+    async fn hear(&self, ost: OstId, admin: Result<Arc<dyn Admin>, String>) -> Result<(), Refusal> {
+        let admin = admin.map_err(|why| self.targets.near_is_down(ost, &why))?;
+        // Told that it is who it was, it says that it has written that down.
+        for _ in 0..3 {
+            match self.targets.near(ost, &admin.identity())? {
+                Near::Tell(remember) => {
+                    self.remember(ost, remember).await?;
+                    let told = admin.adopt(self.owner_mark()).await;
+                    told.map_err(|why| self.targets.near_is_down(ost, &why))?;
+                }
+                Near::Serves(remember) => {
+                    self.remember(ost, remember).await?;
+                    self.targets.near_serves(ost);
+                    let told = admin.adopt(self.owner_mark()).await;
+                    return told.map_err(|why| self.targets.near_is_down(ost, &why));
+                }
+                Near::Restored(why) => return Err(self.end(why)),
+            }
+        }
+        Err(self
+            .targets
+            .near_is_down(ost, "it does not do what it is told"))
+    }
+
+    /// This start, and how far its log is durable by now.
+    pub fn owner_mark(&self) -> OwnerMark {
+        OwnerMark {
+            durable: self.kv.durable_seq(),
+            ..*self.targets.owner()
+        }
+    }
+
+    /// Returns when what is to be remembered of a target is, with `true` also after a power cut.
+    pub async fn remember(
+        &self,
+        ost: OstId,
+        remember: Option<(KnownTarget, bool)>,
+    ) -> Result<(), Refusal> {
+        let Some((known, durably)) = remember else {
             return Ok(());
         };
-        let seq = self.stage_own(vec![(Key::target(ost), Some(remembered.encode()))]);
-        self.committed(Who::own("remember a target"), seq).await
+        let who = Who::own("remember a target");
+        let seq = self.stage_own(vec![(Key::target(ost), Some(known.encode()))])?;
+        if !durably {
+            return self.committed(who, seq).await;
+        }
+        self.durable(who, seq).await?;
+        self.targets.is_kept(ost, &known);
+        Ok(())
     }
 }
 
@@ -304,7 +438,8 @@ async fn write_format(
 ) -> Result<Format, StartError> {
     let now = world.clock.now();
     let batch = gupfs_names::format(cluster, incarnation, shards, now, world.dice.u64());
-    let seq = kv.stage(0, to_store(batch));
+    let staged = kv.stage(0, to_store(batch));
+    let seq = staged.map_err(KvError::from)?;
     kv.durable(seq).await?;
     match read_format(kv)? {
         Some(format) => Ok(format),
@@ -312,8 +447,22 @@ async fn write_format(
     }
 }
 
+/// Which losses were accepted; all zero: none.
+fn read_accepted(kv: &Kv) -> Result<AcceptedLoss, StartError> {
+    match kv.get(Key::owner().as_bytes())? {
+        None => Ok(AcceptedLoss {
+            from: OwnerEpoch(0),
+            epochs_skipped: 0,
+            sessions_skipped: 0,
+            when: Timestamp::default(),
+        }),
+        Some(record) => AcceptedLoss::decode(&record)
+            .map_err(|error| StartError::Format(format!("the record of accepted losses: {error}"))),
+    }
+}
+
 /// Who the targets were when they were last heard.
-fn remembered_targets(kv: &Kv) -> Result<BTreeMap<OstId, KnownTarget>, StartError> {
+pub(crate) fn remembered_targets(kv: &Kv) -> Result<BTreeMap<OstId, KnownTarget>, StartError> {
     let range = KeyRange::of_kind(VirtualShard(0), Kind::Target);
     // There are at most as many as there are numbers for them.
     let limit = usize::from(u16::MAX) + 1;

@@ -2,10 +2,11 @@
 
 use crate::core::Core;
 use crate::records::damaged;
+use gupfs_names::rights::Opens;
 use gupfs_names::{Inode, Key, Record};
 use gupfs_proto::capability::Rights;
 use gupfs_proto::meta::{Answer, Op, Request};
-use gupfs_proto::{InodeId, Refusal, SessionId};
+use gupfs_proto::{InodeId, Refusal};
 
 impl Core {
     /// Completes an answer: a new session's with its first pass, one that says where bytes are with the right to them.
@@ -20,27 +21,36 @@ impl Core {
                 pass: self.renew(session)?,
             },
             Answer::Opened(mut opened) => {
-                // Who holds a file alone may write it. All others are told where it is so that they may read it.
-                let rights = match request.op {
-                    Op::BeginWrite { .. } => Rights::all(),
-                    _ => Rights::READ,
-                };
                 let (session, ino) = (request.session, opened.attr.ino);
-                opened.capability = permits.capability(session, ino, &opened.layout, rights);
+                let layout = &opened.layout;
+                opened.capability = match &request.op {
+                    // Who holds a file alone may write it. All others are told where it is so that they may read it.
+                    Op::BeginWrite { .. } => {
+                        permits.capability(session, ino, layout, Rights::all())
+                    }
+                    Op::Create { open, .. } | Op::Open { open, .. } => {
+                        let rights = Rights::of_open(open.access);
+                        permits.of_open(session, ino, layout, rights)
+                    }
+                    Op::OpenTmpFile { access, .. } => {
+                        permits.of_open(session, ino, layout, Rights::of_open(*access))
+                    }
+                    _ => permits.capability(session, ino, layout, Rights::READ),
+                };
                 Answer::Opened(opened)
             }
             other => other,
         })
     }
 
-    /// The right to a file, anew. That a program opened it is the client's word, as with every call by an open file; that the
-    /// session holds it is ours.
+    /// The right to a file, anew, for a session that holds it, or has it open.
     pub async fn permit(
         &self,
-        session: SessionId,
+        request: &Request,
+        opens: &Opens,
         ino: InodeId,
-        rights: Rights,
     ) -> Result<Answer, Refusal> {
+        let session = request.session;
         let pass = self.renew(session)?;
         let Some(permits) = self.targets.permits() else {
             return Ok(Answer::Permitted {
@@ -48,13 +58,14 @@ impl Core {
                 capability: None,
             });
         };
+        let holds = self.holds(session, ino).await?;
+        if !holds {
+            self.must_have_right(session, &request.caller, opens, &request.op)
+                .await?;
+        }
         let key = Key::inode(ino);
         let value = self.get_now(&key).await?.ok_or(Refusal::Stale)?;
         let inode = Inode::decode(&value).map_err(|error| damaged(&key, error))?;
-        let holds = self.get_now(&Key::writer(ino, session)).await?.is_some();
-        if rights.contains(Rights::WRITE) && !holds {
-            return Err(Refusal::Denied);
-        }
         let given = match holds {
             true => Rights::all(),
             false => Rights::READ,

@@ -3,10 +3,11 @@
 //! The secret is made anew at each start: with its owner's epoch, so a later owner's capabilities are others. No OST learns
 //! the share of another.
 
+use crate::opens::OpenSeal;
 use gupfs_proto::capability::{Capability, Pass, Rights, SealKey, Statement, Tag, Warrant};
 use gupfs_proto::cluster::{Seals, Share};
 use gupfs_proto::limits::{PASS_TERM, SERVER_TERM};
-use gupfs_proto::{InodeId, Layout, OstId, OwnerEpoch, SessionId};
+use gupfs_proto::{Incarnation, InodeId, Layout, OstId, OwnerEpoch, SessionId};
 use gupfs_rpc::ClusterKey;
 use gupfs_world::{BootTime, World};
 use parking_lot::Mutex;
@@ -23,6 +24,7 @@ pub struct Permits {
     cluster: Option<ClusterKey>,
     secret: ClusterKey,
     pass: SealKey,
+    pub opens: OpenSeal,
     state: Mutex<State>,
 }
 
@@ -47,11 +49,18 @@ struct Ended {
     until: BootTime,
     /// Targets whose servers have said that nothing of it takes effect there any more.
     fenced: BTreeSet<OstId>,
+    /// OSTs may be told: nobody goes on in this session, whatever a power cut undoes.
+    may_be_told: bool,
 }
 
 impl Permits {
-    /// Of this owner. The cluster's key is the half of every key that is never told.
-    pub fn new(world: &World, epoch: OwnerEpoch, cluster: Option<ClusterKey>) -> Permits {
+    /// Of this owner of this store. The cluster's key is the half of every key that is never told.
+    pub fn new(
+        world: &World,
+        epoch: OwnerEpoch,
+        cluster: Option<ClusterKey>,
+        store: Incarnation,
+    ) -> Permits {
         let mut secret = [0; 32];
         world.dice.fill(&mut secret);
         let secret = ClusterKey::new(secret);
@@ -60,6 +69,7 @@ impl Permits {
             world: world.clone(),
             epoch,
             pass,
+            opens: OpenSeal::new(cluster.as_ref(), store),
             state: Mutex::new(State {
                 keys: BTreeMap::new(),
                 passes: BTreeMap::new(),
@@ -122,6 +132,28 @@ impl Permits {
         })
     }
 
+    /// The same with the proof that the session has opened the file, which a file on no OST has, too.
+    pub fn of_open(
+        &self,
+        session: SessionId,
+        ino: InodeId,
+        layout: &Layout,
+        opened: Rights,
+    ) -> Option<Capability> {
+        let given = self.capability(session, ino, layout, Rights::READ);
+        if opened.is_empty() {
+            return given;
+        }
+        let mut capability = given.unwrap_or_else(|| Capability {
+            epoch: self.epoch,
+            rights: Rights::READ,
+            tags: Vec::new(),
+        });
+        let tag = self.opens.tag(session, ino, opened);
+        capability.tags.push((Capability::OPEN, tag));
+        Some(capability)
+    }
+
     /// What shows that this session lives. Called when it is known to, in the moment of the answer.
     pub fn pass(&self, session: SessionId) -> Pass {
         let until = self.world.clock.boot() + PASS_TERM;
@@ -154,8 +186,15 @@ impl Permits {
             now: millis(self.world.clock.boot()),
             pass: pass_share(&self.secret),
             osts: osts.iter().map(|ost| (*ost, self.share(*ost))).collect(),
-            ended: self.state.lock().ended.keys().copied().collect(),
+            ended: self.ended_for_good(),
         }
+    }
+
+    /// An OST that has heard of an end believes it for ever; so it hears of none that a power cut could undo.
+    fn ended_for_good(&self) -> Vec<SessionId> {
+        let state = self.state.lock();
+        let ended = state.ended.iter().filter(|(_, ended)| ended.may_be_told);
+        ended.map(|(session, _)| *session).collect()
     }
 
     /// The session is registered no more: no pass is given to it from here on.
@@ -167,10 +206,18 @@ impl Permits {
             since: now,
             until,
             fenced: BTreeSet::new(),
+            may_be_told: false,
         });
         state
             .ended
             .retain(|_, ended| now.since(ended.since) <= TOLD);
+    }
+
+    /// Its client has closed the session, or its end survives a power cut.
+    pub fn may_tell_end(&self, session: SessionId) {
+        if let Some(ended) = self.state.lock().ended.get_mut(&session) {
+            ended.may_be_told = true;
+        }
     }
 
     /// Until when an OST that heard nothing may believe a session that has ended.
@@ -195,6 +242,7 @@ impl Permits {
             since: now,
             until: before,
             fenced: BTreeSet::new(),
+            may_be_told: true,
         });
         ended.fenced.insert(ost);
     }

@@ -314,8 +314,9 @@ impl Core {
 mod tests {
     use super::*;
     use crate::core::Parts;
-    use crate::targets::Targets;
+    use crate::targets::{Ground, Targets};
     use gupfs_names::Known;
+    use gupfs_proto::cluster::OwnerMark;
     use gupfs_proto::{ClusterId, Incarnation, InodeId, Name, OwnerEpoch, VirtualShards};
     use gupfs_store::index::{FakeIndex, Index};
     use gupfs_store::kv::{Kv, KvOptions};
@@ -341,12 +342,22 @@ mod tests {
             .await
             .unwrap();
         let (clock, none, nobody) = (world.clock.clone(), BTreeMap::new(), BTreeMap::new());
+        let ground = Ground {
+            cluster,
+            ours: OwnerMark::default(),
+            found: Seq(0),
+            lost_before: OwnerEpoch(0),
+            accept_loss: false,
+        };
         Core::new(Parts {
             kv: Arc::new(kv),
             disk,
             shards: VirtualShards(1),
             owner_epoch: OwnerEpoch(1),
-            targets: Targets::new(cluster, clock, false, None, none, nobody),
+            lost_before: OwnerEpoch(0),
+            loss_accepted: false,
+            sessions_skipped: 0,
+            targets: Targets::new(ground, clock, None, none, nobody),
             keeps_sessions: false,
             world,
         })
@@ -368,7 +379,8 @@ mod tests {
             numbers
                 .map(|n| (key(n), Some(Bytes::from_static(b"v"))))
                 .collect(),
-        );
+        )
+        .unwrap();
     }
 
     /// What the machine sees of the range under the shard's lock: the keys' numbers, or nothing.
@@ -381,6 +393,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_batch_beyond_the_logs_limit_is_refused_and_nothing_else_is() {
+        let core = core().await;
+        put(&core, [1].into_iter());
+        let before = core.kv.stats();
+        let large = Bytes::from(vec![7; 64 << 10]);
+        let refused = core.stage_own(vec![(key(1), None), (key(2), Some(large))]);
+        assert!(
+            matches!(&refused, Err(Refusal::Malformed(why)) if why.contains("exceeds")),
+            "{refused:?}"
+        );
+        assert_eq!(core.kv.stats(), before);
+        put(&core, [2].into_iter());
+        core.kv.durable(core.kv.last_seq()).await.unwrap();
+        assert!(core.get_now(&key(1)).await.unwrap().is_some());
+        assert!(core.failure().is_none());
+    }
+
+    #[tokio::test]
     async fn what_is_staged_after_a_scan_is_part_of_what_the_machine_sees() {
         let core = core().await;
         put(&core, [10, 20, 30].into_iter());
@@ -389,7 +419,7 @@ mod tests {
         scanned.read(Who::own("test"), range(), 5).await.unwrap();
         assert_eq!(seen(&core, &scanned, 5), Some(vec![10, 20, 30]));
         put(&core, [15, 5, 2_000].into_iter());
-        core.stage_own(vec![(key(20), None)]);
+        core.stage_own(vec![(key(20), None)]).unwrap();
         assert_eq!(seen(&core, &scanned, 5), Some(vec![5, 10, 15, 30]));
         assert_eq!(seen(&core, &scanned, 3), Some(vec![5, 10, 15]));
         assert_eq!(seen(&core, &scanned, 6), None, "more than was read");
@@ -403,11 +433,12 @@ mod tests {
         scanned.read(Who::own("test"), range(), 10).await.unwrap();
         assert_eq!(seen(&core, &scanned, 10), Some((0..10).collect()));
         put(&core, [500].into_iter());
-        core.stage_own((0..SPARE as u64).map(|n| (key(n), None)).collect());
+        core.stage_own((0..SPARE as u64).map(|n| (key(n), None)).collect())
+            .unwrap();
         let left: Vec<u64> = (SPARE as u64..SPARE as u64 + 10).collect();
         assert_eq!(seen(&core, &scanned, 10), Some(left));
         // One more, and ten are not known any more; 500 is none of the first ten.
-        core.stage_own(vec![(key(SPARE as u64), None)]);
+        core.stage_own(vec![(key(SPARE as u64), None)]).unwrap();
         assert_eq!(seen(&core, &scanned, 10), None);
     }
 

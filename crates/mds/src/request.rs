@@ -5,6 +5,7 @@ use crate::drive::{Applied, Asker};
 use crate::stats::Kind;
 use crate::waits::{Awaited, Who};
 use gupfs_names::Op;
+use gupfs_names::rights::Opens;
 use gupfs_proto::meta::{self, Answer, Change, Reply, Request};
 use gupfs_proto::{Refusal, Seq, SessionId};
 use std::sync::atomic::Ordering::SeqCst;
@@ -13,9 +14,18 @@ impl Core {
     pub async fn answer(&self, request: Request) -> Reply {
         let _under_way = UnderWay::enter(self);
         let begun = self.world.clock.boot();
-        let kind = Kind::of(&request.op);
         let (mut seq, mut change) = (self.kv.committed_seq(), None);
-        let result = self.serve(&request, &mut seq, &mut change).await;
+        let asked = Kind::of(&request.op);
+        let (kind, result) = match self.take_proofs(request) {
+            Ok((request, opens)) => {
+                let kind = Kind::of(&request.op);
+                (
+                    kind,
+                    self.serve(&request, &opens, &mut seq, &mut change).await,
+                )
+            }
+            Err(refusal) => (asked, Err(refusal)),
+        };
         let took = self.world.clock.boot().since(begun);
         self.stats.finished(kind, took, result.is_err());
         Reply {
@@ -32,6 +42,7 @@ impl Core {
     async fn serve(
         &self,
         request: &Request,
+        opens: &Opens,
         seq: &mut Seq,
         change: &mut Option<Change>,
     ) -> Result<Answer, Refusal> {
@@ -55,13 +66,13 @@ impl Core {
                 last,
             } => {
                 self.renew(request.session)?;
-                self.hear_locks(request.session, locks, *last).await?;
+                self.hear_locks(request, opens, locks, *last).await?;
                 return self.come_back(request.session, *of, kept, *last).await;
             }
             _ => self.after_grace(who).await?,
         }
-        if let meta::Op::Permit { ino, rights } = &request.op {
-            return self.permit(request.session, *ino, *rights).await;
+        if let meta::Op::Permit { ino, .. } = &request.op {
+            return self.permit(request, opens, *ino).await;
         }
         let newest = self.kv.last_seq();
         if request.seen > newest {
@@ -72,7 +83,11 @@ impl Core {
         }
         match &request.op {
             meta::Op::Sync { upto } => return self.sync(who, *upto, newest).await,
-            meta::Op::Lock(ask) => return self.lock(who, ask).await,
+            meta::Op::Lock(ask) => {
+                self.must_have_right(request.session, &request.caller, opens, &request.op)
+                    .await?;
+                return self.lock(who, ask).await;
+            }
             _ => {}
         }
         let asker = Asker {
@@ -80,6 +95,7 @@ impl Core {
             own: false,
             lane: request.lane,
             caller: &request.caller,
+            opens,
             before: None,
         };
         if request.op.changes() {
@@ -106,16 +122,24 @@ impl Core {
     }
 
     /// Drives an operation. That there is no space is not believed while no target's server has been heard of: after a start
-    /// they come within a second or two.
+    /// they come within a second or two. Nor if the operation chose among targets as they were before a report: a report is
+    /// told to placement after what it brings is durable.
     async fn place(&self, asker: Asker<'_>, request: &Request) -> Result<Applied, Refusal> {
+        let mut is_newest = false;
         loop {
             let applied = self.drive(asker, Op::Client(&request.op)).await?;
-            if !matches!(applied.answer, Err(Refusal::NoSpace)) || !self.targets.are_all_expected()
-            {
+            if !matches!(applied.answer, Err(Refusal::NoSpace)) {
                 return Ok(applied);
             }
-            let heard = self.targets.one_is_usable();
-            self.waits.wait(asker.who, Awaited::Targets, heard).await?;
+            if self.targets.are_all_expected() {
+                let heard = self.targets.one_is_usable();
+                self.waits.wait(asker.who, Awaited::Targets, heard).await?;
+                is_newest = false;
+            } else if is_newest {
+                return Ok(applied);
+            } else {
+                is_newest = true;
+            }
             self.tell_placement();
         }
     }

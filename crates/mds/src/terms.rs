@@ -69,6 +69,13 @@ impl Core {
         }
     }
 
+    /// OSTs may be told that the session has ended: its client has closed it, or no later owner takes it for alive.
+    pub fn may_tell_end(&self, session: SessionId) {
+        if let Some(permits) = self.targets.permits() {
+            permits.may_tell_end(session);
+        }
+    }
+
     /// Ends a session that did not end itself.
     pub async fn end_from_here(&self, session: SessionId) {
         {
@@ -84,9 +91,17 @@ impl Core {
     /// Clears up after a session whose client may be alive and not know that it was ended. Its registration goes first, and
     /// durably: a start must not take for alive whom its client has given up. What else it left is found without it.
     pub async fn evict(&self, session: SessionId) {
-        let seq = self.stage_own(vec![(Key::session(session), None)]);
-        if let Err(refusal) = self.durable(Who::own("end a session"), seq).await {
-            tracing::warn!(%session, %refusal, "the end of a session could not be recorded");
+        let recorded = match self.stage_own(vec![(Key::session(session), None)]) {
+            Ok(seq) => self.durable(Who::own("end a session"), seq).await,
+            Err(refusal) => Err(refusal),
+        };
+        match recorded {
+            Ok(_) => self.may_tell_end(session),
+            // This store has failed, and its next owner may find the session alive: what it holds is given to nobody here.
+            Err(refusal) => {
+                tracing::warn!(%session, %refusal, "the end of a session could not be recorded");
+                return;
+            }
         }
         self.fence(session).await;
         self.end_session(session).await;

@@ -38,7 +38,7 @@ pub enum Awaited {
     Durable(Seq),
     Records(usize),
     Room,
-    /// The first word of any target's server.
+    /// The first report on any target that has room.
     Targets,
     Numbers(VirtualShard),
     /// A cut of this file at its OSTs.
@@ -59,7 +59,7 @@ impl fmt::Display for Awaited {
         match self {
             Awaited::Commit(seq) => write!(f, "the commit of change {seq}"),
             Awaited::Durable(seq) => write!(f, "the log's sync up to change {seq}"),
-            Awaited::Targets => write!(f, "the servers of the OSTs, which have not been heard of"),
+            Awaited::Targets => write!(f, "an OST that is known to have room"),
             Awaited::Room => write!(f, "the index to catch up"),
             Awaited::Records(n) => write!(f, "{n} records from the index"),
             Awaited::Numbers(shard) => write!(f, "a block of inode numbers for shard {shard}"),

@@ -2,6 +2,7 @@
 
 use crate::chores::ChoreOp;
 use crate::held::Words;
+use crate::rights::Opens;
 use gupfs_proto::meta::{self, Lane, TargetState};
 use gupfs_proto::{Caller, InodeId, Layout, OwnerEpoch, Seq, SessionId, Timestamp, VirtualShards};
 
@@ -14,6 +15,8 @@ pub struct Context<'a> {
     /// The request's lane; None for reading requests and chores.
     pub lane: Option<Lane>,
     pub caller: &'a Caller,
+    /// What the request proves that its session has open (`rights`).
+    pub opens: &'a Opens,
     /// A fresh random number per attempt.
     pub entropy: u64,
     pub shards: VirtualShards,

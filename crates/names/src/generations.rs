@@ -6,14 +6,11 @@
 
 use gupfs_proto::{Generation, Layout, OwnerEpoch};
 
-/// 2¹² generations a file and owner, 2²⁰ owners; beyond either every generation is synced before it is used.
-const WINDOW_SHIFT: u32 = 12;
-
 /// Where the next layout of a file begins that has used those below `next`.
 pub(crate) fn first(next: u32, owner: OwnerEpoch) -> u32 {
     let window = u32::try_from(owner.0)
         .ok()
-        .and_then(|owner| owner.checked_mul(1 << WINDOW_SHIFT));
+        .and_then(|owner| owner.checked_mul(1 << Generation::WINDOW_SHIFT));
     window.map_or(next, |window| next.max(window))
 }
 
@@ -24,7 +21,7 @@ pub(crate) fn are_owned(layout: &Layout, owner: OwnerEpoch) -> bool {
 }
 
 fn is_owned(generation: Generation, owner: OwnerEpoch) -> bool {
-    u64::from(generation.0 >> WINDOW_SHIFT) == owner.0
+    generation.window() == owner
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Where a name stands in its directory: a keyed hash, so that nobody can choose names that collide.
 
-use gupfs_proto::Name;
+use gupfs_proto::{InodeId, Name};
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
@@ -14,6 +14,15 @@ pub(crate) fn name_hash(salt: u64, name: &Name) -> u64 {
     let mut hasher = SipHasher24::new_with_keys(salt, !salt);
     hasher.write(name.as_bytes());
     (hasher.finish() >> (u64::BITS - HASH_BITS)).max(1)
+}
+
+/// The salt of a new directory. Whoever does not know its parent's cannot tell it; made again after a power cut it has the salt it
+/// had, or a listing that goes on at a cookie from before would give entries twice or not at all.
+pub(crate) fn salt_below(parent: u64, ino: InodeId) -> u64 {
+    // Other keys than those of names, whose hashes everybody sees.
+    let mut hasher = SipHasher24::new_with_keys(parent, parent.rotate_left(32));
+    hasher.write(&ino.0.to_le_bytes());
+    hasher.finish()
 }
 
 /// Two independent numbers out of one: the driver gives one random number an attempt.
@@ -59,6 +68,14 @@ mod tests {
         }
         assert_eq!((0..3).filter_map(Cookie::decode).count(), 0);
         assert!(Cookie { hash: 1, rank: 0 }.encode() > 2);
+    }
+
+    #[test]
+    fn a_directorys_salt_depends_on_its_parents_and_its_number() {
+        let salt = salt_below(7, InodeId(100));
+        assert_eq!(salt, salt_below(7, InodeId(100)));
+        assert_ne!(salt, salt_below(8, InodeId(100)));
+        assert_ne!(salt, salt_below(7, InodeId(101)));
     }
 
     #[test]

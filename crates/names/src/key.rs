@@ -24,11 +24,13 @@ pub enum Kind {
     Format = b'F',
     Target = b'G',
     Inode = b'I',
+    EndedLife = b'K',
     Unconfirmed = b'L',
     Writer = b'M',
     Numbers = b'N',
     Orphan = b'O',
     Purge = b'P',
+    Owner = b'Q',
     Reply = b'R',
     Session = b'S',
     Usage = b'U',
@@ -36,17 +38,19 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 16] = [
         Kind::BackLink,
         Kind::Entry,
         Kind::Format,
         Kind::Target,
         Kind::Inode,
+        Kind::EndedLife,
         Kind::Unconfirmed,
         Kind::Writer,
         Kind::Numbers,
         Kind::Orphan,
         Kind::Purge,
+        Kind::Owner,
         Kind::Reply,
         Kind::Session,
         Kind::Usage,
@@ -88,6 +92,7 @@ pub enum Parsed {
         ino: InodeId,
         session: SessionId,
     },
+    Owner,
     Purge(PurgeId),
     Reply {
         shard: VirtualShard,
@@ -95,6 +100,7 @@ pub enum Parsed {
         slot: Slot,
     },
     Session(SessionId),
+    EndedLife(OstId),
     Target(OstId),
     Usage {
         shard: VirtualShard,
@@ -139,8 +145,17 @@ impl Key {
     }
 
     /// The metadata server's own: who a target was when it was last heard.
+    pub fn ended_life(ost: OstId) -> Key {
+        Key::new(FIRST, Kind::EndedLife).bytes(&ost.0.to_be_bytes())
+    }
+
     pub fn target(ost: OstId) -> Key {
         Key::new(FIRST, Kind::Target).bytes(&ost.0.to_be_bytes())
+    }
+
+    /// The metadata server's own: which losses were accepted.
+    pub fn owner() -> Key {
+        Key::new(FIRST, Kind::Owner)
     }
 
     pub fn numbers(shard: VirtualShard) -> Key {
@@ -223,6 +238,7 @@ impl Key {
         let mut rest = Rest(rest);
         let parsed = match kind {
             Kind::Format => Parsed::Format,
+            Kind::Owner => Parsed::Owner,
             Kind::Numbers => Parsed::Numbers(shard),
             Kind::Usage => {
                 let volume = VolumeId(rest.u32()?);
@@ -231,6 +247,7 @@ impl Key {
             }
             Kind::Session => Parsed::Session(SessionId(rest.u64()?)),
             Kind::Target => Parsed::Target(OstId(rest.u16()?)),
+            Kind::EndedLife => Parsed::EndedLife(OstId(rest.u16()?)),
             Kind::Reply => Parsed::Reply {
                 shard,
                 session: SessionId(rest.u64()?),
@@ -270,7 +287,9 @@ impl Key {
                         number: rest.u32()?,
                     }),
                     Kind::Format
+                    | Kind::Owner
                     | Kind::Target
+                    | Kind::EndedLife
                     | Kind::Numbers
                     | Kind::Usage
                     | Kind::Session
@@ -291,6 +310,16 @@ impl KeyRange {
     /// All records of one kind of one inode: entries of a directory, attributes of a file.
     pub(crate) fn of_inode(ino: InodeId, kind: Kind) -> KeyRange {
         KeyRange::under(Key::of(ino, kind))
+    }
+
+    /// Back links of an inode.
+    pub fn back_links(ino: InodeId) -> KeyRange {
+        KeyRange::of_inode(ino, Kind::BackLink)
+    }
+
+    /// The entries of a directory with one hash.
+    pub fn entries_with(dir: InodeId, hash: u64) -> KeyRange {
+        KeyRange::under(Key::of(dir, Kind::Entry).u64(hash))
     }
 
     /// The entries of a directory from a hash on.
@@ -389,7 +418,9 @@ mod tests {
         let (session, slot, shard) = (SessionId(7), Slot(3), VirtualShard(0x0102));
         for (key, parsed) in [
             (Key::format(), Parsed::Format),
+            (Key::owner(), Parsed::Owner),
             (Key::target(OstId(3)), Parsed::Target(OstId(3))),
+            (Key::ended_life(OstId(3)), Parsed::EndedLife(OstId(3))),
             (Key::numbers(shard), Parsed::Numbers(shard)),
             (
                 Key::usage(shard, VolumeId(9)),

@@ -2,7 +2,7 @@
 //!
 //! Owns   the keys and records of a shard, every metadata operation (`ops/`, one file each), the background steps that
 //!        finish what an operation began (`chores/`), placement of new files, and the rules of `gupfs check`.
-//!        Beside the records: the locks of programs (`locks`).
+//!        Which operation needs which right (`rights`). Beside the records: the locks of programs (`locks`).
 //! Never  does I/O, knows a clock, waits, or keeps anything in memory that the records do not say (but for unused inode numbers,
 //!        and locks).
 //! Enter  at `Machine::apply`; for locks at `locks::Table::ask`.
@@ -29,6 +29,8 @@ mod placement;
 mod protected;
 mod purge;
 mod record;
+pub mod rights;
+pub mod salvage;
 mod step;
 #[cfg(test)]
 mod testing;
@@ -47,8 +49,8 @@ pub use held::{NOT_ASKED, Words};
 pub use key::{Key, KeyRange, Kind, Parsed, PurgeId};
 pub use machine::Machine;
 pub use record::{
-    BackLink, Body, Cutting, Directory, Entry, Essence, File, Format, Inode, KnownTarget, Link,
-    Numbers, Orphan, Purge, PurgeWhat, Record, Reply, Ruled, Session, Unconfirmed, Undecodable,
-    Usage, Writer, Xattr,
+    AcceptedLoss, BackLink, Body, Cutting, Directory, EndedLife, Entry, Essence, File, Format,
+    Inode, KnownTarget, Link, Numbers, Orphan, Purge, PurgeWhat, Record, Reply, Ruled, Session,
+    Unconfirmed, Undecodable, Usage, Writer, Xattr,
 };
 pub use step::{Batch, Effects, Known, Need, Records, Step, Work};

@@ -44,11 +44,16 @@ impl Machine {
                 {
                     self.numbers.used(ino);
                 }
+                assert!(
+                    !changes.unfinished || !changes.batch.is_empty(),
+                    "an operation that goes on has done something"
+                );
                 Step::Done(Effects {
                     batch: changes.batch,
                     repeats: done.repeats,
                     answer: Ok(done.answer),
                     work: changes.work,
+                    unfinished: changes.unfinished,
                 })
             }
             Err(Stop::Need(need)) => Step::Need(*need),
@@ -57,6 +62,7 @@ impl Machine {
                 repeats: None,
                 answer: Err(refusal),
                 work: Vec::<Work>::new(),
+                unfinished: false,
             }),
         }
     }
@@ -106,7 +112,9 @@ fn client(view: &mut View, op: &meta::Op) -> Outcome<Done> {
         });
     }
     let answer = ops::dispatch(view, op)?;
-    if view.has_changes() && !matches!(op, meta::Op::CloseSession) {
+    // It is answered when all of it is done.
+    let is_answered = !view.is_unfinished() && !matches!(op, meta::Op::CloseSession);
+    if view.has_changes() && is_answered {
         let reply = Reply {
             sequence: lane.sequence,
             digest,

@@ -94,13 +94,21 @@ pub(crate) fn in_group(gid: u32, caller: &Caller) -> bool {
 /// The mode after somebody without privilege wrote: setuid goes; setgid goes where it means "run as the group", and where
 /// the writer is not of the group.
 pub(crate) fn without_privileges(inode: &Inode, caller: &Caller) -> Mode {
+    let mode = without_privileges_of_any_group(inode);
+    match inode.is_dir() || in_group(inode.gid, caller) {
+        true => mode,
+        false => mode.without(Mode::SETGID),
+    }
+}
+
+/// The same if all that is known of the writer is that it has no privilege.
+pub(crate) fn without_privileges_of_any_group(inode: &Inode) -> Mode {
     if inode.is_dir() {
         return inode.mode;
     }
     let mode = inode.mode.without(Mode::SETUID);
-    if mode.has(0o010) || !in_group(inode.gid, caller) {
-        mode.without(Mode::SETGID)
-    } else {
-        mode
+    match mode.has(0o010) {
+        true => mode.without(Mode::SETGID),
+        false => mode,
     }
 }

@@ -1,6 +1,6 @@
 //! A new inode: owner, group, mode, lists and times as the directory it is made in and the caller decide.
 
-use crate::hash::spread;
+use crate::hash::{salt_below, spread};
 use crate::record::{Body, Directory, File, Inode};
 use crate::step::Outcome;
 use crate::view::View;
@@ -10,7 +10,7 @@ use gupfs_proto::{FileKind, InodeId, Mode, VirtualShard};
 
 /// Numbers of `hash::spread`: what one random number is used for.
 const FOR_SHARD: u8 = 1;
-const FOR_SALT: u8 = 2;
+pub(crate) const FOR_SALT: u8 = 2;
 
 /// Not yet in the view, without a name, and without what its kind needs beyond `Body`'s empty form.
 pub(crate) fn inode(view: &View, parent: &Inode, kind: FileKind, make: Make) -> Outcome<Inode> {
@@ -45,8 +45,9 @@ pub(crate) fn inode(view: &View, parent: &Inode, kind: FileKind, make: Make) -> 
     } else {
         parent.ino.shard()
     };
+    let ino = view.new_number(shard)?;
     Ok(Inode {
-        ino: view.new_number(shard)?,
+        ino,
         kind,
         mode,
         uid: ctx.caller.uid,
@@ -74,7 +75,7 @@ pub(crate) fn inode(view: &View, parent: &Inode, kind: FileKind, make: Make) -> 
         body: match kind {
             FileKind::Regular => Body::File(File::default()),
             FileKind::Directory => Body::Directory(Directory {
-                salt: spread(ctx.entropy, FOR_SALT),
+                salt: salt_below(dir.salt, ino),
                 // Copied, so that laying a file out asks its directory and no ancestor.
                 rule: dir
                     .rule

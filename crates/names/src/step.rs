@@ -67,6 +67,9 @@ pub struct Effects {
     pub answer: Result<Answer, Refusal>,
     /// To be done once the batch is committed.
     pub work: Vec<Work>,
+    /// More is to be done than one batch holds: stage this batch, then apply the operation again. What was staged stands by itself:
+    /// if the server ends in between, whoever asked asks again, or the end of its session does the rest.
+    pub unfinished: bool,
 }
 
 /// What the records promise to the object servers, and to the driver.

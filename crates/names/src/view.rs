@@ -1,11 +1,13 @@
 //! One operation's view of the records: what the driver knows, with this operation's own changes over it.
 
 use crate::context::Context;
+use crate::format::FIRST_NUMBER;
 use crate::key::{Key, KeyRange};
 use crate::machine::UnusedNumbers;
-use crate::record::{Directory, File, Inode, Record, Usage};
+use crate::record::{Directory, File, Inode, Numbers, Record, Usage};
 use crate::step::{Batch, Known, Need, Outcome, Records, Stop, Work};
 use bytes::Bytes;
+use gupfs_proto::limits::{BATCH_BYTES, CHORE_BATCH};
 use gupfs_proto::{InodeId, Refusal, VirtualShard, VolumeId};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,11 +22,17 @@ pub(crate) struct View<'a> {
     usage: BTreeMap<(VirtualShard, VolumeId), UsageChange>,
     work: Vec<Work>,
     made: Option<InodeId>,
+    /// Inodes changed, and bytes of all changes, about.
+    changed: usize,
+    bytes: usize,
+    unfinished: bool,
 }
 
 struct Held {
     inode: Rc<Inode>,
     changed: bool,
+    /// Bytes of its record when it was read.
+    bytes: usize,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -39,6 +47,8 @@ pub(crate) struct Changes {
     pub work: Vec<Work>,
     /// The inode number it took.
     pub made: Option<InodeId>,
+    /// The operation is to be applied again when this batch is staged.
+    pub unfinished: bool,
 }
 
 impl<'a> View<'a> {
@@ -56,6 +66,9 @@ impl<'a> View<'a> {
             usage: BTreeMap::new(),
             work: Vec::new(),
             made: None,
+            changed: 0,
+            bytes: 0,
+            unfinished: false,
         }
     }
 
@@ -70,9 +83,11 @@ impl<'a> View<'a> {
         if let Some(held) = self.inodes.get(&ino) {
             return Ok(Some(held.inode.clone()));
         }
-        let Some(mut inode) = self.get::<Inode>(&Key::inode(ino))? else {
+        let key = Key::inode(ino);
+        let Some(record) = self.value(&key)? else {
             return Ok(None);
         };
+        let mut inode: Inode = decode(&key, &record)?;
         inode.ino = ino;
         let inode = Rc::new(inode);
         self.inodes.insert(
@@ -80,6 +95,7 @@ impl<'a> View<'a> {
             Held {
                 inode: inode.clone(),
                 changed: false,
+                bytes: record.len(),
             },
         );
         Ok(Some(inode))
@@ -101,14 +117,18 @@ impl<'a> View<'a> {
     }
 
     pub fn get<R: Record>(&self, key: &Key) -> Outcome<Option<R>> {
-        let value = match self.changes.get(key) {
-            Some(change) => change.clone(),
-            None => match self.records.get(key) {
-                Known::Value(value) => value,
-                Known::Unknown => return Err(Need::Keys(vec![key.clone()]).into()),
-            },
-        };
+        let value = self.value(key)?;
         value.map(|value| decode(key, &value)).transpose()
+    }
+
+    fn value(&self, key: &Key) -> Outcome<Option<Bytes>> {
+        match self.changes.get(key) {
+            Some(change) => Ok(change.clone()),
+            None => match self.records.get(key) {
+                Known::Value(value) => Ok(value),
+                Known::Unknown => Err(Need::Keys(vec![key.clone()]).into()),
+            },
+        }
     }
 
     /// The first `limit` records of a range, as they were before this operation.
@@ -122,10 +142,13 @@ impl<'a> View<'a> {
     // Changing.
 
     pub fn put<R: Record>(&mut self, key: Key, record: &R) {
-        self.changes.insert(key, Some(record.encode()));
+        let record = record.encode();
+        self.bytes += key.as_bytes().len() + record.len();
+        self.changes.insert(key, Some(record));
     }
 
     pub fn remove(&mut self, key: Key) {
+        self.bytes += key.as_bytes().len();
         self.changes.insert(key, None);
     }
 
@@ -136,6 +159,8 @@ impl<'a> View<'a> {
         let inode = Rc::make_mut(&mut held.inode);
         if !held.changed {
             held.changed = true;
+            self.changed += 1;
+            self.bytes += held.bytes;
             inode.change += 1;
         }
         Ok(how(inode))
@@ -176,8 +201,10 @@ impl<'a> View<'a> {
         if let Some(again) = self.ctx.again {
             // It made none then: the name that it found is gone.
             let ino = again.made.ok_or(Stop::Refused(Refusal::NotFound))?;
-            let is_taken = self.get::<Inode>(&Key::inode(ino))?.is_some();
-            return match is_taken || ino.shard().0 >= self.ctx.shards.0 {
+            let is_new = ino.shard().0 < self.ctx.shards.0
+                && self.was_given(ino)?
+                && self.get::<Inode>(&Key::inode(ino))?.is_none();
+            return match !is_new {
                 true => Err(Refusal::Malformed(format!("inode {:x} is no new one", ino.0)).into()),
                 false => Ok(ino),
             };
@@ -185,6 +212,19 @@ impl<'a> View<'a> {
         self.numbers
             .first(shard)
             .ok_or_else(|| Need::Numbers(shard).into())
+    }
+
+    /// Whether the number may have been given before this server started: not one that is still to be given.
+    fn was_given(&self, ino: InodeId) -> Outcome<bool> {
+        let shard = ino.shard();
+        let end = match self.numbers.first(shard) {
+            Some(unused) => unused.counter(),
+            None => {
+                let reserved = self.get::<Numbers>(&Key::numbers(shard))?;
+                reserved.map_or(0, |reserved| reserved.next)
+            }
+        };
+        Ok((FIRST_NUMBER..end).contains(&ino.counter()))
     }
 
     pub fn add_inode(&mut self, inode: Inode) {
@@ -196,6 +236,7 @@ impl<'a> View<'a> {
             Held {
                 inode: Rc::new(inode),
                 changed: true,
+                bytes: 0,
             },
         );
     }
@@ -217,6 +258,24 @@ impl<'a> View<'a> {
 
     pub fn work(&mut self, work: Work) {
         self.work.push(work);
+    }
+
+    /// How many more records this batch may change, if what it does can go on in another one: none when it is full. What a
+    /// chore or a list of files changes is bounded so; all other operations change a handful.
+    pub fn room(&self) -> usize {
+        if self.bytes as u64 >= BATCH_BYTES.get() {
+            return 0;
+        }
+        CHORE_BATCH.saturating_sub(self.changes.len() + self.changed + self.usage.len())
+    }
+
+    /// The operation has done a part of its work, which stands by itself: it is applied again for the rest.
+    pub fn goes_on(&mut self) {
+        self.unfinished = true;
+    }
+
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished
     }
 
     /// Stops what would make records or bytes more while only the reserve is left.
@@ -254,6 +313,7 @@ impl<'a> View<'a> {
             batch: self.changes.into_iter().collect(),
             work: self.work,
             made: self.made,
+            unfinished: self.unfinished,
         })
     }
 }

@@ -48,6 +48,7 @@ impl Service<Request, Reply> for Oss {
             Op::Seek { object, at, what } => ops::seek::run(target, object, at, what).await,
             Op::Stat { object } => ops::stat::run(target, object).await,
             Op::Remove { object } => ops::remove::run(target, object).await,
+            Op::SetAside { object } => ops::set_aside::run(target, object).await,
             Op::List { after, limit } => ops::list::run(target, after, limit).await,
             Op::Space => ops::space::run(&self, target).await,
             Op::Fence { .. } => unreachable!("it is about no target"),

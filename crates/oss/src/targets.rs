@@ -97,16 +97,22 @@ impl Oss {
         self.heard.notify_waiters();
     }
 
-    /// The objects of a target, when it may be believed.
-    pub(crate) async fn believed(&self, ost: OstId) -> Result<Objects, Refusal> {
-        loop {
+    /// Returns when `heard` was called for this target; at once for one that this server does not have.
+    pub(crate) async fn wait_until_heard(&self, ost: OstId) {
+        let is_unheard = || self.unheard.read().contains(&ost);
+        while is_unheard() {
             let mut heard = std::pin::pin!(self.heard.notified());
             heard.as_mut().enable();
-            if !self.unheard.read().contains(&ost) {
-                return self.objects(ost);
+            if is_unheard() {
+                heard.await;
             }
-            heard.await;
         }
+    }
+
+    /// The objects of a target, when it may be believed.
+    pub(crate) async fn believed(&self, ost: OstId) -> Result<Objects, Refusal> {
+        self.wait_until_heard(ost).await;
+        self.objects(ost)
     }
 
     /// The objects of a target that this server has and could open.
@@ -117,6 +123,31 @@ impl Oss {
             None => "this server has no such target".to_owned(),
         };
         Err(Refusal::TargetDown { ost, why })
+    }
+
+    /// Why nothing is served any more: each target that could be opened has failed, as the last of them says. Targets that are
+    /// not believed are another matter: a new start would find them as they are.
+    pub fn failure(&self) -> Option<String> {
+        let mut last = None;
+        for target in self.targets.read().values() {
+            if let Target::Serving(objects) = target {
+                match objects.failure() {
+                    Some(why) => last = Some(format!("ost{}: {why}", objects.ost())),
+                    None if objects.is_refused() => {}
+                    None => return None,
+                }
+            }
+        }
+        last
+    }
+
+    /// Returns when it is written down of each target whose sync failed that its life is over, or could not be.
+    pub async fn lives_are_noted(&self) {
+        for (_, target) in self.all() {
+            if let Ok(objects) = target {
+                objects.life_is_noted().await;
+            }
+        }
     }
 
     pub fn osts(&self) -> Vec<OstId> {

@@ -4,8 +4,12 @@
 //! file, these rights, with one tag for each OST of its layout. With each renewal of the session goes a *pass*: this session
 //! lives until then. A request to an OST carries both; a capability needs no renewal as long as there is a pass. Tags are
 //! HMACs with keys that the metadata server shares with the one OST (capabilities) or with all of them (passes).
+//!
+//! The capability that an open is answered with has one tag more, which the metadata server verifies itself: the proof that
+//! this session opened the file (`OpenProof`, docs/decisions/2026-11-24-one-table-of-rights.md).
 
 use crate::ids::{InodeId, OstId, OwnerEpoch, SessionId};
+use crate::meta::Access;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -16,8 +20,28 @@ bitflags::bitflags! {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
     pub struct Rights: u8 {
         const READ = 1;
-        /// Given to who holds the file alone.
+        /// Of a capability: given to the session that holds the file alone. Of an open proof: the file was opened for writing.
         const WRITE = 2;
+    }
+}
+
+impl Rights {
+    /// What an open with this access gives. A session that may write a file may read it: the bytes of a small file move
+    /// through its client when the file grows. A program is read to be executed.
+    pub fn of_open(access: Access) -> Rights {
+        match access {
+            access if access.contains(Access::WRITE) => Rights::all(),
+            access if access.intersects(Access::READ | Access::EXECUTE) => Rights::READ,
+            _ => Rights::empty(),
+        }
+    }
+
+    /// Whether they suffice to use an open file so.
+    pub fn allow(self, access: Access) -> bool {
+        match access.contains(Access::WRITE) {
+            true => self.contains(Rights::WRITE),
+            false => self.contains(Rights::READ),
+        }
     }
 }
 
@@ -42,6 +66,24 @@ pub struct Capability {
 }
 
 impl Capability {
+    /// In the place of an OST: the tag that proves to the metadata server that the file was opened. No OST has this number.
+    pub const OPEN: OstId = OstId(u16::MAX);
+
+    /// The proof of the open that this answers, which asked for `access`; None if the server gave none.
+    pub fn open_proof(&self, ino: InodeId, access: Access) -> Option<OpenProof> {
+        let found = self.tags.iter().find(|(of, _)| *of == Capability::OPEN);
+        found.map(|(_, tag)| OpenProof {
+            ino,
+            rights: Rights::of_open(access),
+            tag: *tag,
+        })
+    }
+
+    /// Whether it gives a right on any OST.
+    pub fn is_for_osts(&self) -> bool {
+        self.tags.iter().any(|(of, _)| *of != Capability::OPEN)
+    }
+
     /// What is shown to one of the OSTs; None if the file had nothing there.
     pub fn at(&self, ost: OstId) -> Option<Grant> {
         let found = self.tags.iter().find(|(of, _)| *of == ost);
@@ -51,6 +93,16 @@ impl Capability {
             tag: *tag,
         })
     }
+}
+
+/// The metadata server's own statement, shown to it again: this session opened this inode with these rights. It counts as
+/// long as the session lives, over restarts of the server and whatever becomes of the inode's mode and owner: as a file
+/// descriptor does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OpenProof {
+    pub ino: InodeId,
+    pub rights: Rights,
+    pub tag: Tag,
 }
 
 /// A capability, as one OST needs it.
@@ -113,6 +165,12 @@ pub enum Statement {
     },
     /// The metadata server of this epoch asks this OST.
     Server { epoch: OwnerEpoch, ost: OstId },
+    /// The session opened this inode with these rights.
+    Open {
+        session: SessionId,
+        ino: InodeId,
+        rights: Rights,
+    },
 }
 
 /// Bytes of a statement: with the pads of SHA-256 they fit into one block.
@@ -138,6 +196,14 @@ impl Statement {
                 until,
             } => (b'p', 0, OstId(0), epoch, session, until),
             Statement::Server { epoch, ost } => (b's', 0, ost, epoch, SessionId(0), 0),
+            Statement::Open {
+                session,
+                ino,
+                rights,
+            } => {
+                let (ost, epoch) = (OstId(0), OwnerEpoch(0));
+                (b'o', rights.bits(), ost, epoch, session, ino.0)
+            }
         };
         let mut bytes = [0; STATEMENT];
         bytes[0] = what;
@@ -218,6 +284,11 @@ mod tests {
             other(e, o, s, InodeId(10), read),
             other(e, o, s, i, write),
             Statement::Server { epoch: e, ost: o },
+            Statement::Open {
+                session: s,
+                ino: i,
+                rights: read,
+            },
             Statement::Pass {
                 epoch: e,
                 session: s,
@@ -227,5 +298,34 @@ mod tests {
             assert!(!key.verifies(&other, &tag), "{other:?}");
         }
         assert_eq!(format!("{key:?} {tag:?}"), "SealKey Tag");
+    }
+
+    #[test]
+    fn an_open_gives_the_rights_of_its_access() {
+        let of = Rights::of_open;
+        let (read, all) = (Rights::READ, Rights::all());
+        assert_eq!(of(Access::empty()), Rights::empty());
+        assert_eq!(of(Access::APPEND), Rights::empty());
+        assert_eq!((of(Access::READ), of(Access::EXECUTE)), (read, read));
+        assert_eq!(of(Access::WRITE | Access::APPEND), all);
+        for (rights, reads, writes) in [
+            (Rights::empty(), false, false),
+            (read, true, false),
+            (all, true, true),
+        ] {
+            assert_eq!(rights.allow(Access::READ), reads);
+            assert_eq!(rights.allow(Access::EXECUTE), reads);
+            assert_eq!(rights.allow(Access::WRITE), writes);
+        }
+        // Another server gives none: nothing is proved.
+        let mut capability = Capability {
+            epoch: OwnerEpoch(1),
+            rights: Rights::READ,
+            tags: vec![(OstId(0), Tag([1; 16]))],
+        };
+        assert_eq!(capability.open_proof(InodeId(9), Access::WRITE), None);
+        capability.tags.push((Capability::OPEN, Tag([2; 16])));
+        let proof = capability.open_proof(InodeId(9), Access::WRITE).unwrap();
+        assert_eq!((proof.rights, proof.tag), (all, Tag([2; 16])));
     }
 }

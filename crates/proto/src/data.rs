@@ -91,6 +91,11 @@ pub enum Op {
     Fence {
         session: SessionId,
     },
+    /// As Remove, but the object's bytes are kept in the target's `lost+found` for a while. Asked by the metadata server
+    /// alone, when it lost what the object belonged to.
+    SetAside {
+        object: ObjectId,
+    },
 }
 
 impl Op {
@@ -104,7 +109,8 @@ impl Op {
             | Op::Zero { object, .. }
             | Op::Seek { object, .. }
             | Op::Stat { object }
-            | Op::Remove { object } => Some(object.ino),
+            | Op::Remove { object }
+            | Op::SetAside { object } => Some(object.ino),
             Op::Sync { .. }
             | Op::Confirm { .. }
             | Op::List { .. }
@@ -120,7 +126,8 @@ impl Op {
             | Op::Cut { .. }
             | Op::Allocate { .. }
             | Op::Zero { .. }
-            | Op::Remove { .. } => true,
+            | Op::Remove { .. }
+            | Op::SetAside { .. } => true,
             Op::Read { .. }
             | Op::Sync { .. }
             | Op::Confirm { .. }
@@ -147,6 +154,7 @@ impl Op {
             Op::List { .. } => "list",
             Op::Space => "space",
             Op::Fence { .. } => "fence",
+            Op::SetAside { .. } => "set_aside",
         }
     }
 }

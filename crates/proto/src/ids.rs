@@ -75,6 +75,16 @@ impl InodeId {
     }
 }
 
+impl Generation {
+    /// 2¹² generations a file and owner, 2²⁰ owners; beyond either every generation is synced before it is used.
+    pub const WINDOW_SHIFT: u32 = 12;
+
+    /// The owner that made it, unless that had used up its window.
+    pub fn window(self) -> OwnerEpoch {
+        OwnerEpoch(u64::from(self.0 >> Self::WINDOW_SHIFT))
+    }
+}
+
 /// The bytes of one file that lie on one OST: (inode, component generation, stripe index).
 ///
 /// Generations are unique within an inode over all its components, so they tell components apart.

@@ -5,8 +5,10 @@
 //! Never  does I/O, is async, knows a clock.
 //! Enter  at `meta::Request` (names and attributes) and `data::Request` (bytes of objects).
 
+pub mod askers;
 pub mod attr;
-pub mod caller;
+pub mod bounds;
+mod caller;
 pub mod capability;
 pub mod checksum;
 pub mod cluster;
@@ -23,6 +25,7 @@ pub mod time;
 pub mod units;
 pub mod wire;
 
+pub use askers::{Question, Role};
 pub use attr::{Attr, FileKind, Mode};
 pub use caller::Caller;
 pub use ids::*;

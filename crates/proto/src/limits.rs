@@ -74,8 +74,44 @@ pub const READDIR_ENTRIES_MAX: usize = 1_024;
 /// Records a chore changes in one batch, so that it never holds up what people wait for.
 pub const CHORE_BATCH: usize = 512;
 
-/// Lanes of a session: changing requests it may have under way at once.
+/// Bytes after which work that can go on in another batch does: forgetting many files, removing many attributes. Applying it to the
+/// index takes some milliseconds.
+pub const BATCH_BYTES: ByteCount = ByteCount::mib(1);
+
+/// Largest batch of any operation: what forgets many files ends its batch behind the file that fills it, and no other operation changes as
+/// much. The longest inode records (two access lists, 8,192 stripes) have a sixth of a MiB, and a rename changes four inodes.
+/// Nothing larger is staged (`store`), and `names` tries each operation at its largest.
+pub const BATCH_BYTES_MAX: ByteCount = ByteCount::mib(2);
+const _: () = assert!(BATCH_BYTES_MAX.get() >= 2 * BATCH_BYTES.get());
+
+/// Values read while attributes of a removed file are removed: 4 MiB of them.
+pub const ATTRIBUTES_AT_ONCE: usize = 64;
+const _: () = assert!(ATTRIBUTES_AT_ONCE <= CHORE_BATCH);
+const _: () = assert!((ATTRIBUTES_AT_ONCE * XATTR_VALUE_MAX) as u64 <= 4 << 20);
+
+/// Inodes in one `Forgotten`: each batch of it begins by looking at all of them.
+pub const FORGOTTEN_MAX: usize = CHORE_BATCH;
+
+/// Slots (lanes) of a session: changing requests it may have under way at once. The last answer of each is stored, in every
+/// shard, until the session ends.
 pub const SLOTS: u16 = 64;
+const _: () = assert!(SLOTS as usize <= CHORE_BATCH);
+
+/// Longest name of a session, for people: a host and a mount point. It is stored, and kept in memory.
+pub const SESSION_NAME_MAX: usize = 256;
+
+/// Sessions that one process has at once. It needs one, and while it is ended here and not yet there, another.
+pub const SESSIONS_OF_ONE: usize = 4;
+
+/// Sessions at once, over all clients: four times the connections that a server takes, since a session outlives its
+/// connection by a term. Each has some hundred bytes, and answers of its slots.
+pub const SESSIONS_OF_ALL: usize = 65_536;
+
+/// Supplementary groups of a caller (NGROUPS_MAX of Linux).
+pub const GROUPS_MAX: usize = 65_536;
+
+/// Longest address of a server, "host:port": the name of a host has 253 bytes at most.
+pub const ADDRESS_MAX: usize = 260;
 
 /// Changes in one `Return`.
 pub const KEPT_PART: usize = 1_024;
@@ -83,6 +119,10 @@ pub const KEPT_PART: usize = 1_024;
 /// Locks in one `Return`: some 40 bytes each.
 pub const LOCKS_PART: usize = 4_096;
 const _: () = assert!(LOCKS_PART as u64 * 64 <= BODY_MAX.get());
+
+/// Proofs of open files with one request: every lock of a `Return` may be on a file of its own. Some 27 bytes each.
+pub const PROOFS_MAX: usize = LOCKS_PART;
+const _: () = assert!(LOCKS_PART as u64 * 64 + PROOFS_MAX as u64 * 32 <= BODY_MAX.get());
 
 /// How often a client that shares files says that it lives.
 pub const RENEW_EVERY: Duration = Duration::from_secs(5);
@@ -98,3 +138,6 @@ const _: () = assert!(SERVER_TERM.as_millis() == CLIENT_TERM.as_millis() * 101 /
 pub const PASS_TERM: Duration = Duration::from_millis(21_200);
 const _: () = assert!(PASS_TERM.as_millis() >= CLIENT_TERM.as_millis() * 101 / 100);
 const _: () = assert!(PASS_TERM.as_millis() < SERVER_TERM.as_millis());
+
+/// Targets that one object server may tell of: a large server has a hundred disks.
+pub const TARGETS_MAX: usize = 1024;

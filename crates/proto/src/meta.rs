@@ -5,7 +5,7 @@
 
 use crate::attr::{Attr, FileKind, InodeFlags};
 use crate::caller::Caller;
-use crate::capability::{Capability, Pass, Rights};
+use crate::capability::{Capability, OpenProof, Pass, Rights};
 use crate::ids::{InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, Slot};
 use crate::layout::{Layout, LayoutRule};
 use crate::lock;
@@ -83,7 +83,8 @@ pub struct Kept {
 /// | access, set_layout_rule, close_session, forgotten, return | `Done` |
 /// | renew | `Renewed` |
 /// | permit | `Permitted` |
-/// | create, open, truncate, begin_write | `Opened`: where the bytes are now |
+/// | create, open, open_tmpfile, truncate, begin_write | `Opened`: where the bytes are now |
+/// | proven | what the operation in it is answered |
 /// | mkdir, mknod, symlink, tmpfile, link | `Entry` |
 /// | unlink, rmdir, rename | `Removed` |
 /// | setattr, setxattr, removexattr, set_flags, spilled, end_write, kill_privileges | `Attr` |
@@ -243,11 +244,6 @@ pub enum Op {
     KillPrivileges {
         ino: InodeId,
     },
-    /// Immutable, append-only: FS_IOC_SETFLAGS.
-    SetFlags {
-        ino: InodeId,
-        flags: InodeFlags,
-    },
 
     // Sessions.
     OpenSession {
@@ -283,6 +279,28 @@ pub enum Op {
 
     /// Locks of programs: they change no record.
     Lock(lock::Ask),
+
+    // Since version 7. New operations stand at the end: a variant's number is what travels.
+    /// Immutable, append-only: FS_IOC_SETFLAGS.
+    SetFlags {
+        ino: InodeId,
+        flags: InodeFlags,
+    },
+
+    // Since version 8.
+    /// The operation, written down (`wire::op_bytes`), with proofs of what the session has open: for what a client does on
+    /// behalf of open files, whose rights were decided when they were opened. It is done, stored and said again as the
+    /// operation itself.
+    Proven {
+        proofs: Vec<OpenProof>,
+        op: Bytes,
+    },
+    /// O_TMPFILE: as `TmpFile`, and answered `Opened`, with the proof that the file is open with `access`.
+    OpenTmpFile {
+        dir: InodeId,
+        make: Make,
+        access: Access,
+    },
 }
 
 impl Op {
@@ -306,6 +324,8 @@ impl Op {
                 | Op::Return { .. }
                 | Op::Permit { .. }
                 | Op::Lock(_)
+                // What is in it may.
+                | Op::Proven { .. }
         )
     }
 
@@ -351,6 +371,8 @@ impl Op {
             Op::Return { .. } => "return",
             Op::Permit { .. } => "permit",
             Op::Lock(_) => "lock",
+            Op::Proven { .. } => "proven",
+            Op::OpenTmpFile { .. } => "tmpfile",
         }
     }
 }

@@ -29,4 +29,53 @@ impl Timestamp {
             nanos: nanos.rem_euclid(1_000_000_000) as u32,
         }
     }
+
+    /// "2026-11-24", in UTC.
+    pub fn day(self) -> String {
+        let (year, month, day) = civil(self.secs.div_euclid(DAY));
+        format!("{year:04}-{month:02}-{day:02}")
+    }
+
+    /// "2026-11-24 14:05 UTC".
+    pub fn minute(self) -> String {
+        let minutes = self.secs.rem_euclid(DAY) / 60;
+        format!("{} {:02}:{:02} UTC", self.day(), minutes / 60, minutes % 60)
+    }
+}
+
+/// Seconds.
+const DAY: i64 = 86_400;
+
+/// The date of a day counted from 1970 on, in the proleptic Gregorian calendar. Years begin in March here, so that the day
+/// that is not always there is the last.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468; // since 0000-03-01
+    let era = days.div_euclid(146_097); // 400 years each
+    let of_era = days.rem_euclid(146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_its_date() {
+        for (secs, shown) in [
+            (0, "1970-01-01 00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00 UTC"),
+            (1_700_000_000, "2023-11-14 22:13 UTC"),
+            (1_709_251_199, "2024-02-29 23:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00 UTC"),
+            (-1, "1969-12-31 23:59 UTC"),
+        ] {
+            assert_eq!(Timestamp::new(secs, 0).minute(), shown);
+        }
+    }
 }

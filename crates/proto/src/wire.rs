@@ -5,7 +5,7 @@
 
 use crate::limits::{BODY_MAX, PAYLOAD_MAX};
 use crate::refusal::Refusal;
-use crate::{cluster, data, meta, recall};
+use crate::{bounds, cluster, data, meta, recall};
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,9 +22,14 @@ impl Kind {
     pub const RECALL: Kind = Kind(3);
     pub const CLUSTER: Kind = Kind(4);
 
-    /// The version in which this program writes messages of a kind: its newest. Nobody gets here with a peer that does not
-    /// speak it, as long as every kind has one version (`handshake` refuses him).
-    pub fn version(self) -> u8 {
+    /// The oldest version of a kind that this program accepts.
+    pub fn oldest(self) -> u8 {
+        let spoken = SPOKEN.iter().find(|(kind, ..)| *kind == self);
+        spoken.map_or(0, |(_, oldest, _)| *oldest)
+    }
+
+    /// The newest version of a kind that this program speaks: the one that it offers when it connects.
+    pub fn newest(self) -> u8 {
         let spoken = SPOKEN.iter().find(|(kind, ..)| *kind == self);
         spoken.map_or(0, |(.., newest)| *newest)
     }
@@ -33,30 +38,37 @@ impl Kind {
 const _: () = {
     let mut i = 0;
     while i < SPOKEN.len() {
-        assert!(
-            SPOKEN[i].1 == SPOKEN[i].2,
-            "a message is written in one version only"
-        );
+        assert!(SPOKEN[i].1 <= SPOKEN[i].2);
         i += 1;
     }
 };
 
-/// The kinds that this program speaks, each with its oldest and newest version: the handshake finds what both sides have.
+/// The kinds that this program speaks, each with the oldest and the newest version that it accepts from a process that
+/// connects. A process that connects offers the newest alone.
+///
+/// A range is allowed only where each version holds the former one unchanged: what is new are variants at the end of an enum
+/// and bits of flags, which the answers to a peer of the former version do not contain. A message that cannot be extended so
+/// gets a version that its kind accepts alone.
 pub const SPOKEN: [(Kind, u8, u8); 5] = [
-    (Kind::LINK, 1, 1),
+    // 2: which key is proved; roles count; frames carry a code. Peers of 1 are clients and visitors with the cluster's key.
+    (Kind::LINK, 1, 2),
     // 2: changes said again. 3: capabilities (`capability`). 4: of which life they are. 5: locks. 6: bytes that leave the
-    // inode for objects that are not synced. 7: immutable and append-only files.
-    (Kind::META, 7, 7),
+    // inode for objects that are not synced. 7: immutable and append-only files (an operation, and a bit of `Access`).
+    // 8: proofs of what a session has open (two operations).
+    (Kind::META, 6, 8),
     // 2: capabilities. 3: lives of targets.
     (Kind::DATA, 3, 3),
     // 2: grants of locks.
     (Kind::RECALL, 2, 2),
-    (Kind::CLUSTER, 2, 2),
+    // 2: seals in `Heard`. 3: lives of targets that are over (a question and its answer).
+    (Kind::CLUSTER, 2, 3),
 ];
 
 /// A message as it travels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Written {
+    /// The version of its kind since which this message is known, as its frame's head says.
+    pub since: u8,
     pub body: Vec<u8>,
     pub payload: Bytes,
 }
@@ -78,6 +90,11 @@ pub trait Message: Sized + Send + 'static {
         true
     }
 
+    /// The version of its kind since which this message is known.
+    fn since(&self) -> u8 {
+        Self::KIND.oldest()
+    }
+
     fn write(self) -> Written;
 
     /// # Errors
@@ -90,8 +107,9 @@ pub trait Reply: Message {
     fn refused(why: Refusal) -> Self;
 }
 
-fn written<T: Serialize>(message: &T, payload: Bytes) -> Written {
+fn written<T: Serialize + Message>(message: &T, payload: Bytes) -> Written {
     Written {
+        since: message.since(),
         // Messages are plain data; nothing in them can fail to be written.
         body: postcard::to_stdvec(message).expect("a message is plain data"),
         payload,
@@ -129,14 +147,25 @@ pub fn op_bytes(op: &meta::Op) -> Bytes {
 /// # Errors
 /// When these are not the bytes of an operation.
 pub fn op_of(bytes: &[u8]) -> Result<meta::Op, Unreadable> {
-    read("an operation that is said again", bytes)
+    const WHAT: &str = "an operation that is said again";
+    let op = read(WHAT, bytes)?;
+    bounded(WHAT, bounds::of_op(&op))?;
+    Ok(op)
+}
+
+fn bounded(what: &'static str, is: Result<(), String>) -> Result<(), Unreadable> {
+    is.map_err(|why| Unreadable { what, why })
 }
 
 /// Messages whose whole is their body.
 macro_rules! plain {
-    ($($message:ty: $kind:expr, $what:literal;)*) => {$(
+    ($($message:ty: $kind:expr, $what:literal $(, $bounds:path)? $(=> $since:ident)?;)*) => {$(
         impl Message for $message {
             const KIND: Kind = $kind;
+
+            $(fn since(&self) -> u8 {
+                $since(self)
+            })?
 
             fn write(self) -> Written {
                 written(&self, Bytes::new())
@@ -144,19 +173,40 @@ macro_rules! plain {
 
             fn read(body: &[u8], payload: Bytes) -> Result<Self, Unreadable> {
                 no_payload($what, &payload)?;
-                read($what, body)
+                let message = read($what, body)?;
+                $(bounded($what, $bounds(&message))?;)?
+                Ok(message)
             }
         }
     )*};
 }
 
 plain! {
-    meta::Request: Kind::META, "a metadata request";
+    meta::Request: Kind::META, "a metadata request", bounds::of_meta => since_of_meta;
     meta::Reply: Kind::META, "a metadata reply";
     recall::Request: Kind::RECALL, "a recall";
     recall::Reply: Kind::RECALL, "a recall's answer";
-    cluster::Request: Kind::CLUSTER, "a request about the cluster";
+    cluster::Request: Kind::CLUSTER, "a request about the cluster", bounds::of_cluster => since_of_cluster;
     cluster::Reply: Kind::CLUSTER, "a reply about the cluster";
+}
+
+/// What versions 7 and 8 added.
+fn since_of_meta(request: &meta::Request) -> u8 {
+    let appends = |open: &meta::OpenHow| open.access.contains(meta::Access::APPEND);
+    match &request.op {
+        meta::Op::Proven { .. } | meta::Op::OpenTmpFile { .. } => 8,
+        meta::Op::SetFlags { .. } => 7,
+        meta::Op::Open { open, .. } | meta::Op::Create { open, .. } if appends(open) => 7,
+        _ => 6,
+    }
+}
+
+/// What version 3 added.
+fn since_of_cluster(request: &cluster::Request) -> u8 {
+    match request {
+        cluster::Request::Report(_) | cluster::Request::Lives { .. } => 3,
+        _ => 2,
+    }
 }
 
 impl Message for data::Request {
@@ -306,6 +356,53 @@ mod tests {
         let sent = request.write();
         let stray = Bytes::from_static(b"stray");
         assert!(meta::Request::read(&sent.body, stray).is_err());
+    }
+
+    #[test]
+    fn operations_keep_the_numbers_that_former_versions_gave_them() {
+        let number = |op: &meta::Op| op_bytes(op)[0];
+        let ino = InodeId(1);
+        assert_eq!(number(&meta::Op::KillPrivileges { ino }), 29);
+        let opened = meta::Op::OpenSession {
+            client: String::new(),
+        };
+        assert_eq!(number(&opened), 30);
+        let rights = crate::capability::Rights::READ;
+        assert_eq!(number(&meta::Op::Permit { ino, rights }), 36);
+        let flags = crate::attr::InodeFlags::empty();
+        assert_eq!(number(&meta::Op::SetFlags { ino, flags }), 38);
+        let (proofs, op) = (Vec::new(), Bytes::new());
+        assert_eq!(number(&meta::Op::Proven { proofs, op }), 39);
+    }
+
+    #[test]
+    fn a_message_says_since_when_it_is_known() {
+        let since = |op| {
+            let request = meta::Request {
+                session: SessionId(1),
+                lane: None,
+                caller: crate::Caller::root(),
+                job: 0,
+                life: crate::OwnerEpoch(0),
+                seen: crate::Seq(0),
+                op,
+            };
+            request.write().since
+        };
+        let ino = InodeId(1);
+        let open = |access| meta::Op::Open {
+            ino,
+            open: meta::OpenHow {
+                access,
+                truncate: false,
+                kill_privileges: false,
+            },
+        };
+        assert_eq!(since(meta::Op::GetAttr { ino }), 6);
+        assert_eq!(since(open(meta::Access::WRITE)), 6);
+        assert_eq!(since(open(meta::Access::WRITE | meta::Access::APPEND)), 7);
+        let flags = crate::attr::InodeFlags::empty();
+        assert_eq!(since(meta::Op::SetFlags { ino, flags }), 7);
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! One frame: a head of 32 bytes, a body, a payload (docs/formats/frames.md).
 
+use crate::code::{CODE, CodeKey};
 use crate::limits::HANDSHAKE_BODY;
 use bytes::{BufMut, Bytes, BytesMut};
 use gupfs_proto::limits::{BODY_MAX, PAYLOAD_MAX};
@@ -21,7 +22,7 @@ bitflags::bitflags! {
 /// What a frame begins with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// Of the message kind, as the handshake agreed.
+    /// Of the message kind: since which this message is known. At most what the handshake agreed.
     pub version: u8,
     pub flags: Flags,
     pub kind: Kind,
@@ -40,10 +41,15 @@ pub struct Frame {
     pub payload: Bytes,
 }
 
-/// A frame ready to be sent: head and body in one, the payload beside them.
+/// A message ready to be sent over any connection. The head is made when it is sent: each connection has codes of its own.
 #[derive(Clone, Debug)]
 pub struct Packed {
-    pub front: Bytes,
+    kind: Kind,
+    version: u8,
+    flags: Flags,
+    id: u64,
+    body: Bytes,
+    body_sum: u32,
     pub payload: Bytes,
 }
 
@@ -55,6 +61,14 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Bodies with a code at their end.
+    pub fn with_code(self) -> Limits {
+        Limits {
+            body: self.body + CODE as u32,
+            ..self
+        }
+    }
+
     /// Between two that know each other.
     pub const AMONG_US: Limits = Limits {
         body: BODY_MAX.0 as u32,
@@ -82,34 +96,68 @@ pub enum FrameError {
     Body(u32),
     #[error("its payload has {0} bytes, more than allowed")]
     Payload(u32),
+    #[error("its code is wrong: it was made or changed on its way, or another was left out")]
+    Code,
     #[error("it has flags that are not known: {0:#x}")]
     Flags(u8),
 }
 
-/// In the newest version that we speak: with who does not, no connection comes about.
-///
 /// # Errors
 /// The lengths, when the message is longer than a frame may be.
 pub fn pack(kind: Kind, flags: Flags, id: u64, message: Written) -> Result<Packed, FrameError> {
-    let Written { body, payload } = message;
-    let length = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-    let head = Head {
-        version: kind.version(),
-        flags,
-        kind,
-        id,
-        body: length(body.len()),
-        payload: length(payload.len()),
-        body_sum: crc32c::crc32c(&body),
-    };
-    head.check_lengths(Limits::AMONG_US)?;
-    let mut front = BytesMut::with_capacity(HEAD + body.len());
-    head.write(&mut front);
-    front.put_slice(&body);
-    Ok(Packed {
-        front: front.freeze(),
+    let Written {
+        since,
+        body,
         payload,
-    })
+    } = message;
+    let packed = Packed {
+        kind,
+        version: since,
+        flags,
+        id,
+        body_sum: crc32c::crc32c(&body),
+        body: body.into(),
+        payload,
+    };
+    packed.head().check_lengths(Limits::AMONG_US)?;
+    Ok(packed)
+}
+
+impl Packed {
+    fn head(&self) -> Head {
+        let length = |bytes: &Bytes| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        Head {
+            version: self.version,
+            flags: self.flags,
+            kind: self.kind,
+            id: self.id,
+            body: length(&self.body),
+            payload: length(&self.payload),
+            body_sum: self.body_sum,
+        }
+    }
+
+    /// Head and body as they travel; the payload follows them.
+    pub fn front(&self) -> BytesMut {
+        self.start(0)
+    }
+
+    /// The same with a code at the body's end.
+    pub fn front_sealed(&self, number: u64, key: &CodeKey) -> BytesMut {
+        let mut front = self.start(CODE);
+        key.seal(number, &mut front);
+        front
+    }
+
+    /// With room for what follows the message in its body.
+    pub(crate) fn start(&self, room: usize) -> BytesMut {
+        let mut front = BytesMut::with_capacity(HEAD + self.body.len() + room);
+        let mut head = self.head();
+        head.body += room as u32;
+        head.write(&mut front);
+        front.put_slice(&self.body);
+        front
+    }
 }
 
 impl Head {
@@ -184,6 +232,7 @@ mod tests {
 
     fn packed() -> Packed {
         let message = Written {
+            since: 3,
             body: b"a body".to_vec(),
             payload: Bytes::from_static(b"a payload"),
         };
@@ -196,11 +245,11 @@ mod tests {
 
     #[test]
     fn a_head_is_read_as_it_was_written() {
-        let front = packed().front;
+        let front = packed().front();
         let head = head(&front).unwrap();
         assert_eq!(
             (head.kind, head.version, head.id),
-            (Kind::DATA, Kind::DATA.version(), 0x1_0000_0002)
+            (Kind::DATA, 3, 0x1_0000_0002)
         );
         assert_eq!((head.body, head.payload, head.is_answer()), (6, 9, true));
         assert_eq!(head.check_body(&front[HEAD..]), Ok(()));
@@ -210,6 +259,7 @@ mod tests {
     #[test]
     fn what_is_too_long_is_neither_sent_nor_taken() {
         let long = Written {
+            since: 6,
             body: vec![0; BODY_MAX.0 as usize + 1],
             payload: Bytes::new(),
         };
@@ -218,7 +268,7 @@ mod tests {
             refused.unwrap_err(),
             FrameError::Body(BODY_MAX.0 as u32 + 1)
         );
-        let front = packed().front;
+        let front = packed().front();
         let stranger = Head::read(front[..HEAD].try_into().unwrap(), Limits::OF_STRANGERS);
         assert_eq!(stranger, Err(FrameError::Payload(9)));
     }
@@ -226,7 +276,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_changed_bit_of_a_head_is_noticed(bit in 0usize..HEAD * 8) {
-            let mut front = packed().front.to_vec();
+            let mut front = packed().front().to_vec();
             front[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(head(&front).is_err());
         }

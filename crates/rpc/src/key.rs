@@ -1,4 +1,4 @@
-//! The cluster's key: who has it belongs to the cluster.
+//! The cluster's key: a process that has it is a server of the cluster, or trusted like one.
 
 use gupfs_proto::capability::SealKey;
 use gupfs_proto::cluster::Share;
@@ -6,7 +6,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// 32 bytes of chance that every host of a cluster has. Never shown.
+/// 32 bytes of chance that every server of a cluster has. Never shown.
 #[derive(Clone)]
 pub struct ClusterKey([u8; 32]);
 

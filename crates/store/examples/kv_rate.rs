@@ -37,7 +37,7 @@ async fn measure(kv: &Kv) -> Result<(), gupfs_store::kv::KvError> {
             kv.room().await?;
         }
         let before = Instant::now();
-        let seq = kv.stage(0, create(number));
+        let seq = kv.stage(0, create(number)).unwrap();
         kv.committed(seq).await?;
         slowest = slowest.max(before.elapsed().as_micros());
         if (number + 1) % (BATCHES / 5) == 0 {
@@ -58,7 +58,7 @@ async fn burst(kv: &Kv) -> Result<(), gupfs_store::kv::KvError> {
     let batches: Vec<_> = (0..BURST).map(create).collect();
     let start = thread_time();
     for batch in batches {
-        let seq = kv.stage(0, batch);
+        let seq = kv.stage(0, batch).unwrap();
         kv.committed(seq).await?; // nobody else commits, so this thread writes, and stays
     }
     let micros = (thread_time() - start) as f64 / 1000.0 / BURST as f64;

@@ -1,7 +1,9 @@
 //! The log on a disk that crashes: what was durable is there, what is there was staged, and damage is told from tears.
 
 use gupfs_proto::{ClusterId, Incarnation, OwnerEpoch, Seq};
-use gupfs_store::log::{Headroom, Log, LogError, LogOptions, LogRecovery, Replay, Stop, StoreId};
+use gupfs_store::log::{
+    Headroom, Log, LogError, LogOptions, LogRecovery, Replay, Stop, StoreId, Survey, Surveyed,
+};
 use gupfs_world::fake::{CallKind, FakeDice, FakeDisk, FakeOptions, FakeWorld};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -54,7 +56,7 @@ async fn all(mut replay: Replay) -> Vec<(u64, Vec<u8>)> {
 
 async fn stage_and_sync(log: &Log, bodies: &[&[u8]]) {
     for body in bodies {
-        log.stage(0, |out| out.extend_from_slice(body));
+        log.stage(0, |out| out.extend_from_slice(body)).unwrap();
     }
     log.make_durable(log.last()).await.unwrap();
 }
@@ -65,8 +67,14 @@ fn batches_come_back_in_order_with_their_shard_and_owner() {
         let (disk, world) = (disk(1), FakeWorld::new(1));
         let (log, recovery, _) = open(&disk, &world, Seq(0)).await.unwrap();
         assert!(recovery.fresh);
-        assert_eq!(log.stage(7, |out| out.extend_from_slice(b"one")), Seq(1));
-        assert_eq!(log.stage(8, |out| out.extend_from_slice(b"two")), Seq(2));
+        assert_eq!(
+            log.stage(7, |out| out.extend_from_slice(b"one")),
+            Ok(Seq(1))
+        );
+        assert_eq!(
+            log.stage(8, |out| out.extend_from_slice(b"two")),
+            Ok(Seq(2))
+        );
         log.commit(Seq(2)).await.unwrap();
         assert_eq!((log.committed(), log.durable()), (Seq(2), Seq(0)));
         log.make_durable(Seq(1)).await.unwrap();
@@ -99,14 +107,14 @@ fn what_nobody_asked_for_is_synced_in_the_background() {
     simulate(async {
         let (disk, world) = (disk(1), FakeWorld::new(1));
         let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
-        log.stage(0, |_| {});
+        log.stage(0, |_| {}).unwrap();
         tokio::time::sleep(Duration::from_millis(19)).await;
         assert_eq!(log.durable(), Seq(0));
         tokio::time::sleep(Duration::from_millis(2)).await;
         assert_eq!(log.durable(), Seq(1));
         // A burst of more than 1,024 does not wait for the clock.
         for _ in 0..1024 {
-            log.stage(0, |_| {});
+            log.stage(0, |_| {}).unwrap();
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert_eq!(log.durable(), Seq(1025));
@@ -129,7 +137,9 @@ fn many_who_wait_share_one_write_and_one_sync() {
         for n in 0..100u64 {
             let log = std::sync::Arc::clone(&log);
             waits.spawn(async move {
-                let seq = log.stage(0, |out| out.extend_from_slice(&n.to_le_bytes()));
+                let seq = log
+                    .stage(0, |out| out.extend_from_slice(&n.to_le_bytes()))
+                    .unwrap();
                 log.make_durable(seq).await.unwrap();
             });
         }
@@ -152,12 +162,12 @@ fn a_failed_sync_ends_the_log_and_everybody_learns_it() {
     simulate(async {
         let (disk, world) = (disk(1), FakeWorld::new(1));
         let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
-        log.stage(0, |_| {});
+        log.stage(0, |_| {}).unwrap();
         disk.fail_sync(1);
         let (one, two) = tokio::join!(log.make_durable(Seq(1)), log.make_durable(Seq(1)));
         assert!(matches!(one, Err(LogError::Disk(_))), "{one:?}");
         assert!(matches!(two, Err(LogError::Disk(_))), "{two:?}");
-        let seq = log.stage(0, |_| {});
+        let seq = log.stage(0, |_| {}).unwrap();
         assert!(matches!(log.commit(seq).await, Err(LogError::Disk(_))));
         assert!(matches!(
             log.make_durable(seq).await,
@@ -178,7 +188,9 @@ fn a_caller_who_gives_up_leaves_its_write_to_the_others() {
             let (disk, world) = (disk(seed), FakeWorld::new(seed));
             let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
             for n in 1..=20u64 {
-                let seq = log.stage(0, |out| out.extend_from_slice(&[n as u8; 3000]));
+                let seq = log
+                    .stage(0, |out| out.extend_from_slice(&[n as u8; 3000]))
+                    .unwrap();
                 // Gives up at the first place where it would wait.
                 tokio::select! {
                     biased;
@@ -303,7 +315,7 @@ async fn work(log: &Log, dice: &FakeDice, model: &mut Model) -> Result<(), LogEr
                     };
                     let mut body = vec![0; len as usize];
                     dice.fill(&mut body);
-                    let seq = log.stage(0, |out| out.extend_from_slice(&body));
+                    let seq = log.stage(0, |out| out.extend_from_slice(&body)).unwrap();
                     model.bodies.push(body);
                     assert_eq!(seq.0, model.bodies.len() as u64);
                 }
@@ -386,7 +398,8 @@ async fn some_log(disk: &FakeDisk, world: &FakeWorld, batches: u64) -> Vec<u64> 
     let (log, ..) = open(disk, world, Seq(0)).await.unwrap();
     let begin = 4096 + 48; // behind the header and the owner's mark
     for n in 0..batches {
-        log.stage(0, |out| out.extend_from_slice(&[n as u8; 104]));
+        log.stage(0, |out| out.extend_from_slice(&[n as u8; 104]))
+            .unwrap();
     }
     log.make_durable(Seq(batches)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await; // idle, so that it says what is durable
@@ -417,6 +430,91 @@ fn a_rotten_bit_in_what_was_durable_is_damage() {
             // Refused every time, and nothing was "repaired".
             assert!(open(&disk, &world, Seq(0)).await.is_err());
         }
+    });
+}
+
+/// The seqs that a survey gives out, and what it found.
+async fn survey(disk: &FakeDisk, after: u64) -> (Vec<u64>, Surveyed) {
+    let mut survey = Survey::begin(&disk.disk(), options().store, Seq(after))
+        .await
+        .unwrap();
+    let mut seqs = Vec::new();
+    while let Some(record) = survey.next().await.unwrap() {
+        seqs.push(record.seq.0);
+    }
+    (seqs, survey.found().clone())
+}
+
+#[test]
+fn a_survey_gives_out_what_nothing_is_missing_before() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        let starts = some_log(&disk, &world, 10).await;
+        disk.rot("0000000000000001.log", starts[3] + 50, 3);
+        let (seqs, found) = survey(&disk, 0).await;
+        assert_eq!(seqs, [1, 2, 3]);
+        assert_eq!(found.lost(), Some((Seq(4), Seq(10))));
+        assert_eq!((found.first, found.unproven), (Some(Seq(1)), 6));
+        assert_eq!(
+            found.damage,
+            [("0000000000000001.log".to_string(), starts[3])]
+        );
+        // Whoever has the batch that was hit has all.
+        let (seqs, found) = survey(&disk, 4).await;
+        assert_eq!(seqs, [5, 6, 7, 8, 9, 10]);
+        assert_eq!(found.lost(), None);
+    });
+}
+
+#[test]
+fn a_survey_of_a_whole_log_finds_all_of_it_and_changes_nothing() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        some_log(&disk, &world, 300).await;
+        let (seqs, found) = survey(&disk, 0).await;
+        assert_eq!(seqs, (1..=300).collect::<Vec<_>>());
+        assert_eq!((found.proven, found.highest), (Seq(300), Seq(300)));
+        assert_eq!((found.lost(), found.damage), (None, vec![]));
+        let (_log, recovery, _) = open(&disk, &world, Seq(0)).await.unwrap();
+        assert_eq!(recovery.last, Seq(300));
+    });
+}
+
+#[test]
+fn a_survey_goes_on_behind_a_rotten_header_and_stops_at_a_missing_segment() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        some_log(&disk, &world, 300).await;
+        let second = "0000000000000002.log";
+        disk.rot(second, 20, 1);
+        assert_eq!(survey(&disk, 0).await.0.len(), 300);
+        disk.disk().remove_file(second).await.unwrap();
+        let (seqs, found) = survey(&disk, 0).await;
+        let last = *seqs.last().unwrap();
+        assert!(last < 300, "{last}");
+        assert_eq!(found.lost(), Some((Seq(last + 1), Seq(300))));
+    });
+}
+
+#[test]
+fn a_log_may_begin_behind_an_index_that_was_made_for_it() {
+    simulate(async {
+        let (disk, world) = (disk(1), FakeWorld::new(1));
+        let mut behind = options();
+        behind.begin_behind_index = true;
+        behind.epoch = Some(OwnerEpoch(70));
+        let opened = Log::open(disk.disk(), behind, Seq(1_000), world.world()).await;
+        let (log, recovery, _) = opened.unwrap();
+        assert!(recovery.fresh && recovery.last == Seq(1_000));
+        stage_and_sync(&log, &[b"one"]).await;
+        log.stop(Stop::InOrder).await.unwrap();
+        drop(log);
+        let (_log, recovery, replay) = open(&disk, &world, Seq(1_000)).await.unwrap();
+        assert_eq!(
+            (recovery.last, recovery.last_epoch),
+            (Seq(1_001), OwnerEpoch(70))
+        );
+        assert_eq!(all(replay).await, [(1_001, b"one".to_vec())]);
     });
 }
 
@@ -526,7 +624,9 @@ fn stale_records_behind_a_tear_never_come_back() {
             stage_and_sync(&log, &[b"kept"]).await;
             // Records of exactly one sector each: any subset of them may survive.
             for n in 0..12u8 {
-                let seq = log.stage(0, |out| out.extend_from_slice(&[n; 464]));
+                let seq = log
+                    .stage(0, |out| out.extend_from_slice(&[n; 464]))
+                    .unwrap();
                 log.commit(seq).await.unwrap();
             }
             drop(log);
@@ -536,7 +636,9 @@ fn stale_records_behind_a_tear_never_come_back() {
             let Some(torn) = recovery.torn else { return };
             tears_with_records_behind += u64::from(torn.dropped > 0);
             // New records of the same size fall on the places of the old ones.
-            let seq = log.stage(0, |out| out.extend_from_slice(&[99; 464]));
+            let seq = log
+                .stage(0, |out| out.extend_from_slice(&[99; 464]))
+                .unwrap();
             log.make_durable(seq).await.unwrap();
             assert_eq!(seq.0, kept + 1);
             drop(log);
@@ -569,8 +671,10 @@ fn an_old_record_at_the_right_place_does_not_continue_a_new_one() {
         let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
         stage_and_sync(&log, &[b"one"]).await;
         let begin = 4096 + 48 + 56;
-        log.stage(0, |out| out.extend_from_slice(&[2; 464]));
-        log.stage(0, |out| out.extend_from_slice(&[3; 464]));
+        log.stage(0, |out| out.extend_from_slice(&[2; 464]))
+            .unwrap();
+        log.stage(0, |out| out.extend_from_slice(&[3; 464]))
+            .unwrap();
         log.commit(Seq(3)).await.unwrap();
         let old = disk.bytes(name);
         drop(log);
@@ -578,7 +682,8 @@ fn an_old_record_at_the_right_place_does_not_continue_a_new_one() {
         disk.vandalize(name, begin, &vec![0; SEGMENT as usize - begin as usize]);
         let (log, recovery, _) = open(&disk, &world, Seq(0)).await.unwrap();
         assert_eq!(recovery.last, Seq(1));
-        log.stage(0, |out| out.extend_from_slice(&[22; 464 - 48])); // behind the new owner's mark
+        log.stage(0, |out| out.extend_from_slice(&[22; 464 - 48]))
+            .unwrap(); // behind the new owner's mark
         log.commit(Seq(2)).await.unwrap();
         drop(log);
         disk.restart();
@@ -606,7 +711,9 @@ fn a_full_disk_is_seen_before_it_hurts_and_space_comes_back() {
         let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
         let fill = async |n: u64| {
             for _ in 0..n {
-                let seq = log.stage(0, |out| out.extend_from_slice(&[1; 1000]));
+                let seq = log
+                    .stage(0, |out| out.extend_from_slice(&[1; 1000]))
+                    .unwrap();
                 log.make_durable(seq).await?;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -634,5 +741,37 @@ fn a_full_disk_is_seen_before_it_hurts_and_space_comes_back() {
         disk.crash();
         let (_log, recovery, _) = open(&disk, &world, Seq(25)).await.unwrap();
         assert!(recovery.last >= durable);
+    });
+}
+
+#[test]
+fn a_batch_beyond_the_limit_is_refused_and_the_log_goes_on_as_if_it_had_not_been() {
+    simulate(async {
+        let (disk, world) = (disk(31), FakeWorld::new(31));
+        let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+        assert_eq!(
+            log.stage(0, |out| out.extend_from_slice(b"one")),
+            Ok(Seq(1))
+        );
+        let most = options().record_max();
+        let refused = log
+            .stage(0, |out| out.resize(out.len() + most, 7))
+            .unwrap_err();
+        assert!(refused.bytes > most && refused.most == most, "{refused:?}");
+        assert_eq!((log.last(), log.stats().batches), (Seq(1), 1));
+        assert_eq!(
+            log.stage(0, |out| out.extend_from_slice(b"two")),
+            Ok(Seq(2))
+        );
+        log.make_durable(Seq(2)).await.unwrap();
+        drop(log);
+        world.tasks.kill();
+        tokio::task::yield_now().await;
+        disk.restart();
+        let world = FakeWorld::new(32);
+        let (_log, recovery, replay) = open(&disk, &world, Seq(0)).await.unwrap();
+        assert_eq!((recovery.last, recovery.torn), (Seq(2), None));
+        let found = all(replay).await;
+        assert_eq!(found, [(1, b"one".to_vec()), (2, b"two".to_vec())]);
     });
 }

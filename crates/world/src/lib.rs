@@ -2,7 +2,7 @@
 //!
 //! Owns   handles to disk, net, clock, dice and tasks; the real ones; with feature `fake` the faked ones.
 //! Never  knows what is stored or said.
-//! Enter  at `Disk::real`, `World::real`; tests at `fake::FakeDisk::new`, `fake::FakeWorld::new`.
+//! Enter  at `Disk::real`, `World::real`; programs at `panics::end_the_process`; tests at `fake::FakeDisk::new`, `fake::FakeWorld::new`.
 //!
 //! A handle is a plain cloneable type; whether a real or a faked part stands behind it shows in no signature.
 //!
@@ -27,6 +27,7 @@ pub mod dice;
 pub mod disk;
 pub mod hash;
 pub mod net;
+pub mod panics;
 pub mod tasks;
 
 #[cfg(feature = "fake")]

@@ -116,24 +116,30 @@ impl Client {
         end: u64,
     ) -> Result<(), Refusal> {
         if how.grows() && end > inode.state().size {
-            self.cut_leftovers(inode).await?;
+            self.cut_before_growth(inode).await?;
         }
+        let mut has_touched = how != AllocateHow::Punch;
         if how.zeroes() {
             let spans = inode.state().spans(inode.ino, offset, end);
-            self.zero_spans(inode, &spans, how == AllocateHow::Punch)
-                .await?;
+            let punch = how == AllocateHow::Punch;
+            has_touched |= self.zero_spans(inode, &spans, punch).await?;
         }
         if how != AllocateHow::Punch {
             self.allocate_spans(inode, how.grows(), offset, end).await?;
         }
-        let mut state = inode.state();
         let end = if how.grows() { end } else { 0 };
-        state.wrote(end, self.world.clock.now());
+        inode.state().wrote(end, self.world.clock.now());
+        if !has_touched {
+            // A hole where there was one: no object has the new time, and our end would lose it.
+            let _telling = inode.telling.lock().await;
+            self.tell(inode).await?;
+        }
         Ok(())
     }
 
-    /// Zeros over spans of objects that may exist; a hole if `punch`.
-    async fn zero_spans(&self, inode: &File, spans: &[Span], punch: bool) -> Result<(), Refusal> {
+    /// Zeros over spans of objects that may exist; a hole if `punch`. Whether any object had bytes there, and has a new time.
+    async fn zero_spans(&self, inode: &File, spans: &[Span], punch: bool) -> Result<bool, Refusal> {
+        let mut has_touched = false;
         for span in spans.iter().filter(|span| span.presence != Presence::Never) {
             inode.state().touch(span.component, span.stripe);
             let op = data::Op::Zero {
@@ -143,9 +149,10 @@ impl Client {
                 punch,
             };
             let stat = answer::written("zero", self.ask_ost(span.ost, op).await?)?;
+            has_touched |= span.at.0 < stat.0.size;
             inode.state().cleared(span.component, span.stripe, stat);
         }
-        Ok(())
+        Ok(has_touched)
     }
 
     async fn allocate_spans(

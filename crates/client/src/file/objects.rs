@@ -7,7 +7,8 @@ use crate::limits::PIECE;
 use crate::service::Client;
 use gupfs_proto::data::{self, Existing};
 use gupfs_proto::limits::PAYLOAD_MAX;
-use gupfs_proto::{Attr, ObjectId, OstId, Presence, Refusal};
+use gupfs_proto::meta::Op;
+use gupfs_proto::{Attr, Caller, ObjectId, OstId, Presence, Refusal};
 
 /// What to tell the target of an object we know this about.
 pub fn existing(presence: Presence) -> Existing {
@@ -58,8 +59,28 @@ impl Client {
     }
 
     /// Cuts off what failed writes left beyond the end of the file, before the file grows over it: it must read zeros.
-    /// The caller has everything from the file's end on for itself.
+    /// The caller has everything from the file's end on for itself, and `telling`.
     pub(super) async fn cut_leftovers(&self, inode: &File) -> Result<(), Refusal> {
+        if inode.state().cut_is_promised {
+            return self.promise_cut(inode).await;
+        }
+        self.cut_by_ourselves(inode).await
+    }
+
+    /// The same for a caller that has not `telling`.
+    pub(super) async fn cut_before_growth(&self, inode: &File) -> Result<(), Refusal> {
+        let is_clean = {
+            let state = inode.state();
+            state.beyond <= state.size && !state.cut_is_promised
+        };
+        if is_clean {
+            return Ok(());
+        }
+        let _telling = inode.telling.lock().await;
+        self.cut_leftovers(inode).await
+    }
+
+    async fn cut_by_ourselves(&self, inode: &File) -> Result<(), Refusal> {
         let cuts: Vec<(usize, usize, OstId, ObjectId, u64)> = {
             let mut state = inode.state();
             if state.beyond <= state.size {
@@ -97,13 +118,38 @@ impl Client {
         Ok(())
     }
 
+    /// Has the server record where the file ends, and that what lies behind it is to be cut. From then on our end does not make that part of the
+    /// file, and the server cuts it as soon as the OST does it. Ok when it is done. The caller has `telling`.
+    async fn promise_cut(&self, inode: &File) -> Result<(), Refusal> {
+        self.tell(inode).await?;
+        let to = {
+            let mut state = inode.state();
+            state.cut_is_promised = true;
+            state.size
+        };
+        let op = Op::Truncate {
+            ino: inode.ino,
+            to,
+            by_handle: true,
+            kill_privileges: false,
+        };
+        let answer = self.ask(&Caller::root(), op).await?;
+        let opened = answer::opened("truncate", answer)?;
+        self.table.count_no_more(inode.ino);
+        inode.state().load(opened);
+        Ok(())
+    }
+
     /// After a change that failed half way. Were we to die, the objects would say how the file stands: what lies behind its
-    /// end goes, and their times become the file's. What cannot be cut now is cut when the file grows.
+    /// end goes, and their times become the file's. What an OST refuses to cut the server records.
     pub(super) async fn after_failure(&self, inode: &File, has_end: bool) {
-        if has_end && let Err(refusal) = self.cut_leftovers(inode).await {
+        if has_end && let Err(refusal) = self.cut_before_growth(inode).await {
+            let _telling = inode.telling.lock().await;
+            // It refuses, too, as long as the OST does; its record stands.
+            let promised = self.promise_cut(inode).await;
             tracing::warn!(
-                ino = %inode.ino, %refusal,
-                "what a failed write left behind the file's end could not be cut; until the file grows, a crash would make it part of the file"
+                ino = %inode.ino, %refusal, ?promised,
+                "what a failed write left behind the file's end cannot be cut now; the metadata server was asked to see to it"
             );
         }
         inode.state().wrote(0, self.world.clock.now());

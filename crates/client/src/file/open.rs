@@ -7,7 +7,7 @@ use crate::limits::{REMOVED_PAUSE, REMOVED_TRIES};
 use crate::opening::Underway;
 use crate::service::Client;
 use gupfs_proto::meta::{Access, Make, Op, OpenHow, Opened};
-use gupfs_proto::{Attr, Caller, InodeId, Layout, Name, Refusal};
+use gupfs_proto::{Attr, Caller, InodeId, Name, Refusal};
 use std::sync::Arc;
 
 /// What open and create give: the open file, and attributes as stat(2) would now.
@@ -68,11 +68,14 @@ impl Client {
             let opened = answer::opened("open", self.ask(caller, op).await?)?;
             let mut state = inode.state();
             self.table.count_no_more(ino);
+            state.was_opened(self.session(), &opened, how.access);
             state.load(opened);
             state.took_privileges(how.kill_privileges);
         } else {
             let opened = answer::opened("open", self.ask(caller, op).await?)?;
-            inode.state().take(opened);
+            let mut state = inode.state();
+            state.was_opened(self.session(), &opened, how.access);
+            state.take(opened);
         }
         Ok(opening)
     }
@@ -92,16 +95,18 @@ impl Client {
     ) -> Result<OpenedFile, Refusal> {
         let moment = self.table.moment();
         let _opening = self.opening(None);
+        let asked = self.how_to_create(how);
         let op = Op::Create {
             dir,
             name: name.clone(),
             make,
             exclusive,
-            open: self.how_to_create(how),
+            open: asked,
         };
         let opened = answer::opened("create", self.ask(caller, op).await?)?;
         let (ino, created) = (opened.attr.ino, opened.created);
         let inode = self.table.pin(ino);
+        (inode.state()).was_opened(self.session(), &opened, asked.access);
         if !created && how.truncate {
             self.cut_what_was_there(&inode, moment, opened, how).await?;
         } else {
@@ -120,16 +125,15 @@ impl Client {
         access: Access,
         flags: OpenFlags,
     ) -> Result<OpenedFile, Refusal> {
-        let op = Op::TmpFile { dir, make };
-        let attr = answer::entry("tmpfile", self.ask(caller, op).await?)?;
+        let op = Op::OpenTmpFile { dir, make, access };
+        let opened = answer::opened("tmpfile", self.ask(caller, op).await?)?;
+        let attr = opened.attr;
         let inode = self.table.pin(attr.ino);
-        inode.state().take(Opened {
-            attr,
-            layout: Layout::default(),
-            inline: None,
-            created: true,
-            capability: None,
-        });
+        {
+            let mut state = inode.state();
+            state.was_opened(self.session(), &opened, access);
+            state.take(opened);
+        }
         {
             let mut ledger = self.ledger.lock();
             ledger.gave(attr.ino);
@@ -236,7 +240,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks the server for what a file is, if what is known here does not count.
+    /// Asks the server for what a file is, if what is known here does not count. It must be open here, or be readable by root.
     pub(crate) async fn load(&self, inode: &File) -> Result<(), Refusal> {
         if inode.state().counts() {
             return Ok(());

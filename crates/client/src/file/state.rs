@@ -11,11 +11,12 @@ use super::errors::Errors;
 use super::flush::{self, Span};
 use super::object::{Object, Since, Unsynced};
 use gupfs_proto::attr::InodeFlags;
+use gupfs_proto::capability::OpenProof;
 use gupfs_proto::data::{ObjectStat, Owner};
 use gupfs_proto::limits::INLINE_MAX;
-use gupfs_proto::meta::{Opened, Written};
+use gupfs_proto::meta::{Access, Opened, Written};
 use gupfs_proto::{
-    Attr, InodeId, Layout, ObjectId, OstId, OstLife, Piece, Presence, Refusal, Timestamp,
+    Attr, InodeId, Layout, ObjectId, OstId, OstLife, Piece, Presence, Refusal, SessionId, Timestamp,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -39,6 +40,9 @@ pub struct State {
     pub size: u64,
     /// Up to where objects may hold bytes that never became part of the file: a write that failed or was given up.
     pub beyond: u64,
+    /// The server was asked to record that these are to be cut, since an OST refused to; until it says that they are, the file must not grow:
+    /// the server's cut would take what it grew by.
+    pub cut_is_promised: bool,
     /// In the order of `layout.objects()`.
     objects: Vec<Object>,
     /// The server has recorded that this session writes the file.
@@ -51,6 +55,8 @@ pub struct State {
     told: u64,
     pub handles: u32,
     pub writers: u32,
+    /// What was opened here, and in which session: what the server believes us by. Of several opens the one that gives most.
+    proof: Option<(SessionId, OpenProof)>,
     /// What of setuid, setgid and capabilities may be left.
     privileges: Privileges,
     /// Objects may be unsynced that this state does not know of: they were written before it was loaded.
@@ -135,6 +141,26 @@ impl State {
         }
     }
 
+    /// The file was opened with this access; the server said so.
+    pub fn was_opened(&mut self, session: SessionId, opened: &Opened, access: Access) {
+        let given = opened.capability.as_ref();
+        let Some(proof) = given.and_then(|it| it.open_proof(opened.attr.ino, access)) else {
+            return;
+        };
+        let gives_more = |(of, known): &(SessionId, OpenProof)| {
+            *of == session && known.rights.contains(proof.rights)
+        };
+        if !self.proof.as_ref().is_some_and(gives_more) {
+            self.proof = Some((session, proof));
+        }
+    }
+
+    /// What shows that it is open in this session.
+    pub fn open_proof(&self, session: SessionId) -> Option<OpenProof> {
+        let of_this = self.proof.filter(|(of, _)| *of == session);
+        of_this.map(|(_, proof)| proof)
+    }
+
     /// Whether what is known here is how the file stands.
     pub fn counts(&self) -> bool {
         self.is_loaded() && (!self.shared || self.marked)
@@ -174,6 +200,7 @@ impl State {
         self.loaded_at = opened.attr.change;
         self.size = opened.attr.size;
         self.beyond = self.size;
+        self.cut_is_promised = false;
         self.mtime = None;
         self.told = self.changes;
         // Objects that go on may have become smaller; those that had nothing still have nothing.

@@ -145,7 +145,7 @@ impl Client {
     ) -> Result<WriteDone, Refusal> {
         let moves_end = offset + data.len() as u64 > inode.state().size;
         if moves_end {
-            self.cut_leftovers(inode).await?;
+            self.cut_before_growth(inode).await?;
         }
         let put = self.put(inode, offset, data).await;
         self.has_put(inode, offset, put, moves_end).await

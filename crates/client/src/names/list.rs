@@ -94,8 +94,9 @@ impl Client {
             let attr = match attr {
                 Some(attr) => match self.current(moment, attr).await {
                     Ok(attr) => Some(attr),
-                    // Removed while we asked: it lists without attributes, as it would have before.
-                    Err(Refusal::NotFound | Refusal::Stale) => None,
+                    // Removed while we asked: it lists without attributes, as it would have before. So does a file whose size
+                    // cannot be had, since its objects lie on a target that is down: the others are listed.
+                    Err(Refusal::NotFound | Refusal::Stale | Refusal::TargetDown { .. }) => None,
                     Err(refusal) => return Err(refusal),
                 },
                 None => None,

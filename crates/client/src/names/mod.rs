@@ -10,10 +10,12 @@ mod layouts;
 mod list;
 mod look;
 mod make;
+mod open_dirs;
 mod remove;
 mod space;
 mod touch;
 mod xattrs;
 
 pub use list::{EntryName, Listed, Listing};
+pub(crate) use open_dirs::OpenDirs;
 pub use space::{Room, Space};

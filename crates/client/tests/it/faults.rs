@@ -80,9 +80,12 @@ async fn what_could_not_be_cut_is_not_forgotten_when_the_file_is_closed() {
     {
         let mut state = site.ost.state.lock();
         state.refused.push(("write", OstId(1), Refusal::NoSpace));
-        for _ in 0..2 {
-            state.refused.push(("cut", OstId(2), Refusal::Busy));
-        }
+        state.refused.push(("cut", OstId(2), Refusal::Busy));
+    }
+    // The server, which is asked to see to it, finds the same.
+    for _ in 0..2 {
+        let mut state = site.mds.state.lock();
+        state.refused.push(("truncate", Refusal::Busy));
     }
     let border = 256 << 10;
     let written = site.try_write(&file, border - 100, 200_000).await;
@@ -159,6 +162,49 @@ async fn after_a_failure_the_objects_say_what_was_told() {
             assert!(stat.mtime <= attr.mtime, "{way} ({failed:?}): {stat:?}");
         }
     }
+}
+
+/// The metadata server is asked to cut it, and to remember that if it cannot: then our end does not make it part of the file.
+#[tokio::test(start_paused = true)]
+async fn what_an_ost_refuses_to_cut_the_metadata_server_is_asked_to_cut() {
+    let site = Site::new(5).await;
+    let file = site.create("file").await;
+    site.write(&file, 0, &[1; 10_000]).await;
+    {
+        let mut state = site.ost.state.lock();
+        state.refused.push(("write", OstId(1), Refusal::NoSpace));
+        state.refused.push(("cut", OstId(2), Refusal::Busy));
+    }
+    let border = 256 << 10;
+    let refuse = |count| {
+        let mut state = site.mds.state.lock();
+        for _ in 0..count {
+            state.refused.push(("truncate", Refusal::Busy));
+        }
+    };
+    refuse(3);
+    let written = site.try_write(&file, border - 100, 200_000).await;
+    assert_eq!(written, Ok(100));
+    assert_eq!(site.mds.state.lock().refused.len(), 2, "it was asked once");
+    // While it is not cut the file does not grow, whoever asks: the server's cut would take what it grew by.
+    let grown = site.try_write(&file, border, 10_000).await;
+    assert_eq!(grown, Err(Refusal::Busy));
+    let how = AllocateHow::Allocate { keep_size: false };
+    let grown = site
+        .client
+        .allocate(&file, how, border, 10_000, false)
+        .await;
+    assert_eq!(grown, Err(Refusal::Busy));
+    assert_eq!(site.mds.state.lock().refused.len(), 0);
+    // What is inside can be written.
+    site.write(&file, 0, &[2; 10_000]).await;
+    assert_eq!(site.attr(file.ino()).await.size, border);
+    // Now it is cut, and the file grows.
+    site.write(&file, border + 299_999, &[3]).await;
+    let read = site.read(&file, border, 1 << 20).await;
+    assert_eq!(read.len(), 300_000);
+    assert!(read[..299_999].iter().all(|byte| *byte == 0));
+    assert_eq!(site.read(&file, 0, 10_000).await, [2; 10_000]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -196,3 +196,24 @@ async fn listing_a_directory_moves_its_atime_once_until_it_changes() {
         site.client.setattr(&me(), root, touched).await.unwrap();
     }
 }
+
+/// No object has that time, so only the server can keep it should the client end.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_hole_punched_where_there_was_one_is_told_at_once() {
+    let site = Site::new(9).await;
+    let file = site.create("file").await;
+    site.write(&file, 0, &[1; 10_000]).await;
+    let ino = file.ino();
+    site.client
+        .truncate(&me(), ino, 1 << 20, true, false)
+        .await
+        .unwrap();
+    let before = site.attr(ino).await.mtime;
+    pass(&site).await;
+    let how = gupfs_client::AllocateHow::Punch;
+    let punched = site.client.allocate(&file, how, 500_000, 100_000, false);
+    punched.await.unwrap();
+    let told = site.mds.inode(ino).attr.mtime;
+    assert_eq!(told, site.attr(ino).await.mtime);
+    assert!(told > before, "{told:?}, {before:?}");
+}

@@ -5,7 +5,7 @@ use crate::fake::Shape;
 use crate::model::Run;
 use crate::user::{User, make, me, name};
 use gupfs_client::{Client, Options};
-use gupfs_mds::targets::{Target, TargetInfo};
+use gupfs_mds::targets::Target;
 use gupfs_mds::{Mds, Options as MdsOptions};
 use gupfs_oss::Oss;
 use gupfs_proto::layout::{ComponentRule, LayoutRule};
@@ -53,7 +53,6 @@ pub struct Servers {
     pub oss: Arc<Oss>,
     /// The metadata server's own part of the world: it can die alone.
     mds_world: FakeWorld,
-    infos: Vec<TargetInfo>,
 }
 
 /// One process: all servers and a client.
@@ -139,18 +138,8 @@ impl Town {
             let opened = Objects::open_with(cellar.disk.disk(), world.world(), whose, engine);
             objects.push(opened.await.unwrap());
         }
-        let infos: Vec<TargetInfo> = objects
-            .iter()
-            .map(|objects| TargetInfo {
-                ost: objects.ost(),
-                cluster: CLUSTER,
-                incarnation: objects.incarnation(),
-                stamp: objects.stamp(),
-                run: world.dice.u64(),
-            })
-            .collect();
         let oss = Oss::new(objects.into_iter().map(|objects| (objects.ost(), objects)));
-        let targets = targets(&infos, &oss);
+        let targets = targets(&oss);
         let mds_world = FakeWorld {
             tasks: FakeTasks::new(),
             ..world.clone()
@@ -161,7 +150,6 @@ impl Town {
             mds,
             oss,
             mds_world,
-            infos,
         }
     }
 
@@ -184,7 +172,7 @@ impl Town {
 
     pub async fn start_metadata(&self, servers: &mut Servers, how: impl FnOnce(&mut MdsOptions)) {
         servers.mds_world = self.world();
-        let targets = targets(&servers.infos, &servers.oss);
+        let targets = targets(&servers.oss);
         servers.mds = self.metadata(&servers.mds_world, targets, how).await;
     }
     async fn metadata(
@@ -257,13 +245,16 @@ impl Town {
     }
 }
 
-fn targets(infos: &[TargetInfo], oss: &Arc<Oss>) -> Vec<Target> {
-    let target = |info: &TargetInfo| Target {
-        ost: info.ost,
+fn targets(oss: &Arc<Oss>) -> Vec<Target> {
+    let target = |ost: OstId| Target {
+        ost,
         peer: Peer::local(oss.clone()),
-        told: Ok(*info),
+        admin: match oss.objects(ost) {
+            Ok(objects) => Ok(Arc::new(objects)),
+            Err(refusal) => Err(refusal.to_string()),
+        },
     };
-    infos.iter().map(target).collect()
+    oss.osts().into_iter().map(target).collect()
 }
 
 impl Servers {

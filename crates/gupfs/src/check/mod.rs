@@ -8,6 +8,7 @@ mod objects;
 mod progress;
 mod records;
 mod repair;
+pub mod salvage;
 mod targets;
 
 pub use objects::ObjectProblem;
@@ -19,6 +20,7 @@ use gupfs_names::check::Problem;
 use gupfs_proto::{OstId, OwnerEpoch};
 use gupfs_store::kv::Kv;
 use gupfs_store::log::Stop;
+use gupfs_store::object::LostFound;
 use gupfs_world::World;
 use progress::Progress;
 use records::Records;
@@ -105,6 +107,8 @@ pub struct Seen {
     pub objects: u64,
     /// Bytes compared with their checksums.
     pub bytes: u64,
+    /// Objects in `lost+found` of OSTs: of files that are lost, and no problem.
+    pub lost_found: LostFound,
     /// OSTs that were not there to be looked at, with the objects that must be on them.
     pub elsewhere: BTreeMap<OstId, u64>,
     #[serde(skip)]
@@ -204,6 +208,7 @@ impl Store {
         let looked = targets::look(&self.targets, &mut records.expected, data, &mut progress).await;
         seen.objects = looked.objects;
         seen.bytes = looked.bytes;
+        seen.lost_found = looked.lost_found;
         seen.elsewhere = looked.elsewhere;
         seen.faults.extend(looked.faults);
         seen.faults

@@ -67,7 +67,7 @@ fn note(expected: &mut Expected, key: &Key, value: &Bytes) {
     }
 }
 
-fn each(kv: &Kv, range: &KeyRange, mut take: impl FnMut(&Key, &Bytes)) -> Outcome<()> {
+pub fn each(kv: &Kv, range: &KeyRange, mut take: impl FnMut(&Key, &Bytes)) -> Outcome<()> {
     let mut from = range.from.clone();
     loop {
         let records = kv

@@ -6,6 +6,7 @@ use super::{Fault, Store};
 use crate::exit::{OrTrouble, Outcome, Trouble};
 use bytes::Bytes;
 use gupfs_names::check::Problem;
+use gupfs_names::rights::Opens;
 use gupfs_names::{
     ChoreOp, Context, Effects, Key, KeyRange, Known, Machine, Need, Op, Records, Step, Words,
 };
@@ -39,23 +40,30 @@ impl Store {
     }
 
     async fn repair_record(&self, problem: &Problem) -> Outcome<bool> {
-        let effects = self.apply(&ChoreOp::Repair(problem.clone()))?;
-        if let Err(refusal) = effects.answer {
-            tracing::warn!(%problem, %refusal, "cannot be repaired");
-            return Ok(false);
+        let chore = ChoreOp::Repair(problem.clone());
+        self.run_chore(&chore, &problem.to_string()).await
+    }
+
+    /// Applies a chore and commits what it changes, in as many batches as that takes; false if it is refused.
+    pub(super) async fn run_chore(&self, chore: &ChoreOp, problem: &str) -> Outcome<bool> {
+        let failed = || format!("cannot commit the repair of: {problem}");
+        loop {
+            let effects = self.apply(chore)?;
+            if let Err(refusal) = effects.answer {
+                tracing::warn!(%problem, %refusal, "cannot be repaired");
+                return Ok(false);
+            }
+            if effects.batch.is_empty() {
+                return Ok(true);
+            }
+            let batch = effects.batch.into_iter();
+            let batch = batch.map(|(key, value)| (bytes(&key), value)).collect();
+            let seq = self.kv.stage(0, batch).or_trouble(failed)?;
+            self.kv.committed(seq).await.or_trouble(failed)?;
+            if !effects.unfinished {
+                return Ok(true);
+            }
         }
-        if effects.batch.is_empty() {
-            return Ok(true);
-        }
-        let batch = effects.batch.into_iter();
-        let seq = self
-            .kv
-            .stage(0, batch.map(|(key, value)| (bytes(&key), value)).collect());
-        self.kv
-            .committed(seq)
-            .await
-            .or_trouble(|| format!("cannot commit the repair of: {problem}"))?;
-        Ok(true)
     }
 
     /// Applies a chore to the records as they are now, fetching what it needs.
@@ -64,13 +72,16 @@ impl Store {
         let root = Caller::root();
         let mut machine = Machine::new();
         let mut known = Fetched::default();
+        // One for all attempts: what a chore makes must ask for the same records in each.
+        let entropy = self.world.dice.u64();
         for _ in 0..ROUNDS {
             let context = Context {
                 now: self.world.clock.now(),
                 session: SessionId(0),
                 lane: None,
                 caller: &root,
-                entropy: self.world.dice.u64(),
+                opens: Opens::NONE,
+                entropy,
                 shards,
                 owner_epoch: self.owner_epoch,
                 targets: &[],

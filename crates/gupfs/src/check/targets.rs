@@ -7,7 +7,7 @@ use crate::exit::{OrTrouble, Outcome, Trouble};
 use crate::home::{Home, Marker};
 use crate::node::{Share, open_target, own_and_below, peek_target};
 use gupfs_proto::{ClusterId, ObjectId, OstId, Refusal};
-use gupfs_store::object::{Objects, Scrub, Verify, Whose};
+use gupfs_store::object::{LostFound, Objects, Scrub, Verify, Whose};
 use gupfs_world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -89,7 +89,14 @@ pub async fn open(
     let mut opened = Vec::new();
     for (ost, dir) in places {
         let whose = Whose { cluster, ost };
-        opened.push((ost, open_target(&dir, whose, share, world).await));
+        let target = match open_target(&dir, whose, share, world).await {
+            Ok(objects) => match objects.go_on().await {
+                Ok(()) => Ok(objects),
+                Err(refusal) => Err(refusal.to_string()),
+            },
+            Err(why) => Err(why),
+        };
+        opened.push((ost, target));
     }
     opened
 }
@@ -98,6 +105,7 @@ pub async fn open(
 pub struct Looked {
     pub objects: u64,
     pub bytes: u64,
+    pub lost_found: LostFound,
     pub faults: Vec<Fault>,
     /// Of targets that were not there to be looked at: objects that must be on them.
     pub elsewhere: BTreeMap<OstId, u64>,
@@ -122,6 +130,9 @@ pub async fn look(
         progress.part(format!("objects of ost{ost}"));
         let done = async {
             list(objects, *ost, expected, progress, &mut looked).await?;
+            let aside = objects.count_lost_found().await?;
+            looked.lost_found.objects += aside.objects;
+            looked.lost_found.bytes += aside.bytes;
             if data {
                 scrub(objects, *ost, progress, &mut looked).await?;
             }

@@ -1,11 +1,11 @@
 //! Which machine this is.
 
 use gupfs_cluster::Identity;
-use gupfs_rpc::{ClusterKey, Tls};
+use gupfs_rpc::{Key, Tls};
 use gupfs_world::{Net, World};
 
 /// This process of this machine.
-pub fn identity(world: &World, key: Option<ClusterKey>, tls: Option<Tls>) -> Identity {
+pub fn identity(world: &World, key: Option<Key>, tls: Option<Tls>) -> Identity {
     Identity::new(world, Net::real(), host_name(), key).with_tls(tls)
 }
 

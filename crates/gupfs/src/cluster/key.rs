@@ -1,53 +1,216 @@
-//! The cluster's key, as a file.
+//! Keys, as files: the cluster's, which servers have, and those of hosts that only mount.
 
 use crate::exit::{Exit, Outcome, Trouble};
-use gupfs_rpc::ClusterKey;
-use std::os::unix::fs::MetadataExt;
+use gupfs_rpc::{ClientKey, ClientName, ClusterKey, Key};
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Looked for when no file is named.
-const DEFAULT_KEY: &str = "/etc/gupfs/cluster.key";
+const DEFAULT_CLUSTER_KEY: &str = "/etc/gupfs/cluster.key";
+const DEFAULT_CLIENT_KEY: &str = "/etc/gupfs/client.key";
 
-/// None if no file is named and there is none in the usual place.
+const FORMAT: &str = "gupfs client key";
+const VERSION: u32 = 1;
+
+/// A client key's file, as TOML.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClientKeyFile {
+    format: String,
+    version: u32,
+    name: String,
+    number: String,
+    key: String,
+}
+
+/// The part that every version has.
+#[derive(Deserialize)]
+struct Head {
+    format: String,
+    version: u32,
+}
+
+/// The key of a host that mounts or asks: a client key, or the cluster's. None if no file is named and there is none in the
+/// usual places.
 ///
 /// # Errors
 /// When the file cannot be read, is not a key, or others could read it.
-pub fn read_key(path: Option<&Path>) -> Outcome<Option<ClusterKey>> {
-    let usual = Path::new(DEFAULT_KEY);
-    match path {
-        Some(path) => read(path).map(Some),
-        None if usual.exists() => read(usual).map(Some),
-        None => Ok(None),
+pub fn read_key(path: Option<&Path>) -> Outcome<Option<Key>> {
+    let usual = [DEFAULT_CLIENT_KEY, DEFAULT_CLUSTER_KEY].map(Path::new);
+    let path = path.or_else(|| usual.into_iter().find(|path| path.exists()));
+    path.map(read).transpose()
+}
+
+/// The key of a server.
+///
+/// # Errors
+/// As `read_key`, and when it is a client key.
+pub fn read_cluster_key(path: Option<&Path>) -> Outcome<Option<ClusterKey>> {
+    let usual = Path::new(DEFAULT_CLUSTER_KEY);
+    let Some(path) = path.or_else(|| usual.exists().then_some(usual)) else {
+        return Ok(None);
+    };
+    match read(path)? {
+        Key::Cluster(key) => Ok(Some(key)),
+        Key::Client(key) => Err(Trouble::new(format!(
+            "'{}' is the client key of '{}', and servers need the cluster's key",
+            path.display(),
+            key.of.name
+        ))
+        .todo("copy cluster.key from the metadata server's directory, and let root alone read it")
+        .exit(Exit::Unusable)),
     }
 }
 
-fn read(path: &Path) -> Outcome<ClusterKey> {
+fn read(path: &Path) -> Outcome<Key> {
     let failed = |error: &std::io::Error| {
-        Trouble::new(format!(
-            "cannot read the cluster's key '{}'",
-            path.display()
-        ))
-        .because(error)
-        .todo("copy cluster.key from the metadata server's directory, and let root alone read it")
-        .exit(Exit::Unusable)
+        Trouble::new(format!("cannot read the key '{}'", path.display()))
+            .because(error)
+            .todo("make one for this host with `gupfs key client` at the metadata server, copy it here, and let root alone read it")
+            .exit(Exit::Unusable)
     };
     let found = std::fs::metadata(path).map_err(|error| failed(&error))?;
     if found.mode() & 0o077 != 0 {
         return Err(Trouble::new(format!(
-            "others than its owner may read the cluster's key '{}'",
+            "others than its owner may read the key '{}'",
             path.display()
         ))
         .todo(format!("chmod 600 '{}'", path.display()))
         .exit(Exit::Unusable));
     }
     let bytes = std::fs::read(path).map_err(|error| failed(&error))?;
+    parse(&bytes).map_err(|why| {
+        Trouble::new(format!("'{}' is no key of gupfs: {why}", path.display()))
+            .todo("a cluster's key has 32 bytes; a client key is a text that `gupfs key client` wrote")
+            .exit(Exit::Unusable)
+    })
+}
+
+fn parse(bytes: &[u8]) -> Result<Key, String> {
+    if let Ok(key) = <[u8; 32]>::try_from(bytes) {
+        return Ok(ClusterKey::new(key).into());
+    }
     let length = bytes.len();
-    let key: [u8; 32] = bytes.try_into().map_err(|_| {
-        Trouble::new(format!(
-            "'{}' is not a cluster's key: it has {length} bytes, and a key has 32",
-            path.display()
-        ))
-        .exit(Exit::Unusable)
-    })?;
-    Ok(ClusterKey::new(key))
+    let not_a_key = || format!("it has {length} bytes, and no '{FORMAT}' in it");
+    let text = std::str::from_utf8(bytes).map_err(|_| not_a_key())?;
+    let head: Head = toml::from_str(text).map_err(|_| not_a_key())?;
+    if head.format != FORMAT {
+        return Err(not_a_key());
+    }
+    if head.version > VERSION {
+        return Err(format!(
+            "it has version {}, and this program reads up to {VERSION}",
+            head.version
+        ));
+    }
+    let file: ClientKeyFile = toml::from_str(text).map_err(|error| error.message().to_string())?;
+    let number = u64::from_str_radix(&file.number, 16).map_err(|_| "its number is none")?;
+    let secret = from_hex(&file.key).ok_or("its key has not 64 hexadecimal digits")?;
+    if !ClientName::is_good(&file.name) {
+        return Err("its name is none".into());
+    }
+    let of = ClientName {
+        name: file.name,
+        number,
+    };
+    Ok(ClientKey::new(of, secret).into())
+}
+
+/// Makes the file of a client key, which must not be there.
+///
+/// # Errors
+/// When it is there, or cannot be written.
+pub fn write_client_key(path: &Path, cluster: &ClusterKey, of: &ClientName) -> std::io::Result<()> {
+    let text = toml::to_string(&ClientKeyFile {
+        format: FORMAT.into(),
+        version: VERSION,
+        name: of.name.clone(),
+        number: format!("{:016x}", of.number),
+        key: to_hex(&ClientKey::secret(cluster, of)),
+    })
+    .expect("a key has only values that TOML has");
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    write!(
+        file,
+        "# With this file a host mounts the file system. Keep it secret: /etc/gupfs/client.key, mode 0600.\n\n{text}"
+    )?;
+    file.sync_all()
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn check(bytes: &[u8], expected: Expect) {
+        let shown = match parse(bytes) {
+            Ok(Key::Cluster(_)) => "the cluster's key".to_string(),
+            Ok(Key::Client(key)) => format!("client key {}", key.of),
+            Err(why) => why,
+        };
+        expected.assert_eq(&shown);
+    }
+
+    #[test]
+    fn a_client_key_reads_back_from_a_file_that_its_owner_alone_reads() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("node7.key");
+        let cluster = ClusterKey::new([7; 32]);
+        let of = ClientName {
+            name: "node7".into(),
+            number: 0xabc,
+        };
+        write_client_key(&path, &cluster, &of).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let bytes = std::fs::read(&path).unwrap();
+        check(&bytes, expect!["client key node7#0000000000000abc"]);
+        assert!(write_client_key(&path, &cluster, &of).is_err());
+        // A server is told what it has.
+        let trouble = read_cluster_key(Some(&path)).unwrap_err().to_string();
+        assert!(
+            trouble.contains("is the client key of 'node7'"),
+            "{trouble}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_key_is_said_to_be_none() {
+        check(&[1; 32], expect!["the cluster's key"]);
+        check(
+            &[1; 31],
+            expect!["it has 31 bytes, and no 'gupfs client key' in it"],
+        );
+        check(
+            b"format = \"gupfs client key\"\nversion = 9\nshape = 1\n",
+            expect!["it has version 9, and this program reads up to 1"],
+        );
+        check(
+            b"format = \"gupfs client key\"\nversion = 1\nname = \"a\"\nnumber = \"1\"\nkey = \"12\"\n",
+            expect!["its key has not 64 hexadecimal digits"],
+        );
+    }
 }

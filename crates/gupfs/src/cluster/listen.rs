@@ -3,19 +3,26 @@
 use super::Identity;
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
 use gupfs_proto::ClusterId;
-use gupfs_rpc::{Attend, Hosts, Myself, Server, ServerOptions};
+use gupfs_rpc::{Attend, Capacity, ClientKeys, Hosts, Myself, Server, ServerOptions};
 use gupfs_world::Listener;
 use rustix::process::Resource;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Connections of clients that a process keeps which may have so many files open; a client has two to a metadata server.
-pub fn most_clients(open_files: usize) -> usize {
-    (open_files / 8).clamp(LEAST_CLIENTS, 16_384)
+/// The connections that a process keeps which may have so many files open. A client has two to a metadata server.
+pub fn capacity(open_files: usize) -> Capacity {
+    let least = CAPACITY_LEAST;
+    Capacity {
+        clients: (open_files / 8).clamp(least.clients, MOST_CLIENTS),
+        others: (open_files / 32).clamp(least.others, 1_024),
+        strangers: (open_files / 40).clamp(least.strangers, 256),
+    }
 }
 
+const MOST_CLIENTS: usize = 16_384;
+
 /// A small host's limit has room for them beside its stores.
-pub const LEAST_CLIENTS: usize = 64;
+pub const CAPACITY_LEAST: Capacity = Capacity::of_clients(64);
 
 /// An address that is ours; nobody is let in yet.
 pub struct Listening(Listener);
@@ -25,7 +32,7 @@ pub struct Listening(Listener);
 /// # Errors
 /// When it is taken, or without a key when other hosts could reach it.
 pub async fn listen(identity: &Identity, address: &str) -> Outcome<Listening> {
-    if identity.key.is_none() && !is_of_this_host(address) {
+    if identity.cluster_key().is_none() && !is_of_this_host(address) {
         return Err(Trouble::new(format!(
             "without the cluster's key nobody listens at '{address}': every host that reaches it could read and write everything"
         ))
@@ -68,8 +75,9 @@ impl Listening {
         identity: &Identity,
         me: Myself,
         cluster: ClusterId,
-        hosts: Hosts,
-        attend: Arc<dyn Attend>,
+        clients: Arc<dyn ClientKeys>,
+        (hosts, attend): (Hosts, Arc<dyn Attend>),
+        capacity: Capacity,
     ) -> Server {
         Server::start(
             self.0,
@@ -77,11 +85,12 @@ impl Listening {
                 world: identity.world.clone(),
                 me,
                 cluster,
-                key: identity.key.clone(),
+                key: identity.cluster_key(),
+                clients,
                 tls: identity.tls.clone(),
                 hosts,
                 attend,
-                most_clients: most_clients(open_files()),
+                capacity,
             },
         )
     }

@@ -1,21 +1,27 @@
 //! # cluster: the processes of one file system, as this machine has them
 //!
-//! Owns   the key's file, the site's certificates, which machine this is, where it may listen, a command's visit.
+//! Owns   files of keys and the list of client keys, the site's certificates, which machine this is, where it may listen, a command's visit.
 //! Never  takes part in an operation, speaks over a connection (crate `gupfs-cluster` does).
 //! Enter  at `identity`, `listen`.
 
+mod client_keys;
 mod host;
 mod key;
 mod listen;
+mod revoked;
+mod survey;
 mod tls;
 mod visit;
 
+pub use client_keys::{KeyList, ListFile, change_list};
 pub use gupfs_cluster::{
-    Announced, ClusterDoor, Identity, Lines, MetaDoor, Recalled, announce, greet_again,
+    Announced, ClusterDoor, Identity, Lines, Lives, MetaDoor, Recalled, announce, greet_again,
 };
 pub use host::{host_name, host_number, identity};
-pub use key::read_key;
-pub use listen::{LEAST_CLIENTS, Listening, listen, most_clients, open_files};
+pub use key::{read_cluster_key, read_key, write_client_key};
+pub use listen::{CAPACITY_LEAST, Listening, capacity, listen, open_files};
+pub use revoked::watch_revoked;
+pub use survey::{Surveying, survey};
 pub use tls::{TlsFlags, read_tls};
 pub use visit::visit;
 

@@ -16,7 +16,7 @@ pub struct TlsFlags {
     /// Speak TLS alone: a directory with ca.pem, and cert.pem and key.pem, which servers need [default: no TLS]
     #[arg(long, value_name = "DIR")]
     tls: Option<PathBuf>,
-    /// The name that certificates of servers carry [default: that of the host that is asked]
+    /// The name that certificates of servers carry [default: that in DIR/name, or of the host that is asked]
     #[arg(long, value_name = "NAME")]
     tls_name: Option<String>,
 }
@@ -53,10 +53,16 @@ pub fn read_tls(config: &config::Cluster) -> Outcome<Option<Tls>> {
             Some((read(&cert)?, read(&key)?))
         }
     };
+    // As `gupfs tls init` leaves it beside the certificates.
+    let beside = std::fs::read_to_string(dir.join("name")).ok();
+    let name = config
+        .tls_name
+        .as_deref()
+        .or(beside.as_deref().map(str::trim));
     let parts = TlsParts {
         ca: &ca,
         own: own.as_ref().map(|(cert, key)| (&cert[..], &key[..])),
-        name: config.tls_name.as_deref(),
+        name,
         ask_clients: config.tls_clients.unwrap_or(false),
     };
     let tls = Tls::new(parts).map_err(|error| {

@@ -10,10 +10,11 @@ use std::time::Duration;
 /// Connecting, and then the answer, may take so long each.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Asks the server at `address`; its answer, and its cluster.
+/// Asks the server at `address`, as a process of this role; its answer, and its cluster.
 pub async fn visit(
     identity: &Identity,
     address: &str,
+    role: Role,
     question: Request,
 ) -> Outcome<(Answer, ClusterId)> {
     let line = Line::open(LineOptions {
@@ -21,7 +22,7 @@ pub async fn visit(
         whom: "the server".into(),
         net: identity.net.clone(),
         world: identity.world.clone(),
-        me: identity.myself(Role::Visitor, "command"),
+        me: identity.myself(role, "command"),
         cluster: None,
         key: identity.key.clone(),
         tls: identity.tls.clone(),

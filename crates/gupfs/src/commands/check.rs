@@ -1,6 +1,7 @@
 //! `gupfs check`: do names, objects and counts of a stopped store fit together.
 
 use crate::amount::{show_count, show_size};
+use crate::check::salvage::{self, Loss, Salvaged, show_date};
 use crate::check::{self, Report, Wish};
 use crate::exit::{Exit, OrTrouble, Outcome};
 use crate::home::Home;
@@ -18,14 +19,19 @@ const SHOWN: usize = 100;
   gupfs check /srv/gupfs --data
   gupfs check /srv/gupfs --repair --json
   gupfs check /srv/mds --ost /srv/disks --ost /mnt/other-host/disks
+  gupfs check /srv/gupfs --salvage
 
 Found are: objects without inode, objects that an inode has lost, objects on a wrong OST, entries without inode, inodes \
 without entry (repaired: named in the root directory), wrong counts, records that cannot be read, leftovers of all \
 kinds; with --data also bytes that do not match their checksum. OSTs of a cluster whose directories are not named are not \
 looked at; how many objects must be there is told.
 
+--salvage is for metadata that does not open, or has problems that --repair leaves: it keeps what can be read of log and index, makes \
+files again from their objects, gives what has no name one in /lost+found, and tells each loss. The damaged log and \
+index stay in DIR/mds/salvaged-DATE.
+
 Exit codes: 0 nothing was found · 1 problems were found · 2 it could not look: in use, or not a store · 4 problems were \
-found, and all are repaired")]
+found, and all are repaired; after --salvage: what could be kept is there, and nothing in it is wrong")]
 pub struct Check {
     /// The store's directory
     dir: PathBuf,
@@ -38,6 +44,9 @@ pub struct Check {
     /// Repair what loses nothing
     #[arg(long)]
     repair: bool,
+    /// Make the metadata again from what can be read of it, and tell what is lost
+    #[arg(long, conflicts_with_all = ["data", "repair"])]
+    salvage: bool,
     /// As one JSON object
     #[arg(long)]
     json: bool,
@@ -58,6 +67,15 @@ impl Check {
             repair: self.repair,
         };
         let world = World::real();
+        if self.salvage {
+            let done = runtime.block_on(salvage::run(&home, &wish, &world))?;
+            if self.json {
+                println!("{}", salvage_json(&done));
+            } else {
+                print!("{}", salvage_text(&done));
+            }
+            return Ok(done.exit());
+        }
         let report = runtime.block_on(check::run(&home, wish, &world))?;
         if self.json {
             println!("{}", json(&report));
@@ -68,19 +86,80 @@ impl Check {
     }
 }
 
-fn json(report: &Report) -> serde_json::Value {
-    let list = |faults: &[check::Fault]| -> Vec<serde_json::Value> {
-        faults
-            .iter()
-            .map(|fault| {
-                serde_json::json!({
-                    "kind": fault.kind(),
-                    "text": fault.to_string(),
-                    "repairable": fault.is_repairable(),
-                })
-            })
-            .collect()
+fn salvage_json(done: &Salvaged) -> serde_json::Value {
+    let mut json = serde_json::json!(done);
+    json["clean"] = done.seen.faults.is_empty().into();
+    json["problems"] = list(&done.seen.faults).into();
+    json
+}
+
+fn salvage_text(done: &Salvaged) -> String {
+    let Some(aside) = &done.aside else {
+        return "Nothing is damaged: the metadata is as it was.\n".to_string();
     };
+    let mut text = String::new();
+    for (word, losses) in [("lost", &done.lost), ("kept", &done.found)] {
+        for loss in losses.iter().take(SHOWN) {
+            text += &format!("{word}: {}\n", show_loss(loss));
+        }
+        let more = losses.len().saturating_sub(SHOWN);
+        if more > 0 {
+            text += &format!("… and {} more; --json lists all\n", show_count(more as u64));
+        }
+    }
+    if let Some(secs) = done.newest_kept {
+        text += &format!("the newest change that is kept is of {}\n", show_date(secs));
+    }
+    if done.mended > 0 {
+        text += &format!(
+            "{} counts and links were set right\n",
+            show_count(done.mended)
+        );
+    }
+    for fault in done.seen.faults.iter().take(SHOWN) {
+        text += &format!("problem: {fault}\n");
+    }
+    for (ost, objects) in &done.seen.elsewhere {
+        text += &format!(
+            "not looked at: ost{ost}, where {} objects must be (--ost DIR names where it is)\n",
+            show_count(*objects)
+        );
+    }
+    text += &format!(
+        "{} inodes with {} names are there; the damaged log and index are in '{}'\n",
+        show_count(done.seen.inodes),
+        show_count(done.seen.entries),
+        aside.display()
+    );
+    text += &match done.seen.faults.len() {
+        0 => "Salvaged. No problems.\n".to_string(),
+        n => format!("Salvaged; {} problems are left.\n", show_count(n as u64)),
+    };
+    text
+}
+
+fn show_loss(loss: &Loss) -> String {
+    match &loss.path {
+        Some(path) => format!("{path}: {}", loss.text),
+        None => loss.text.clone(),
+    }
+}
+
+/// For scripts: each problem with its kind.
+fn list(faults: &[check::Fault]) -> Vec<serde_json::Value> {
+    faults
+        .iter()
+        .map(|fault| {
+            serde_json::json!({
+                "kind": fault.kind(),
+                "text": fault.to_string(),
+                "repairable": fault.is_repairable(),
+            })
+        })
+        .collect()
+}
+
+fn json(report: &Report) -> serde_json::Value {
     serde_json::json!({
         "clean": report.seen.faults.is_empty(),
         "seen": report.seen,
@@ -107,6 +186,13 @@ fn text(report: &Report) -> String {
             "{} removed files still held open, {} to be purged: the next start does it\n",
             show_count(seen.orphans),
             show_count(seen.purges)
+        );
+    }
+    if seen.lost_found.objects > 0 {
+        text += &format!(
+            "{} objects of lost files in lost+found of OSTs, {}\n",
+            show_count(seen.lost_found.objects),
+            show_size(seen.lost_found.bytes)
         );
     }
     for (ost, objects) in &seen.elsewhere {

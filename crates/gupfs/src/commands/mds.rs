@@ -1,6 +1,7 @@
 //! `gupfs mds`: the metadata server of a cluster.
 
 use super::up::{Logging, take_home};
+use crate::check::salvage;
 use crate::cluster::TlsFlags;
 use crate::config::Config;
 use crate::daemon;
@@ -18,8 +19,8 @@ use std::path::PathBuf;
   gupfs mds /srv/gupfs --listen 0.0.0.0:7700
   gupfs mds --config /etc/gupfs/mds.toml /srv/gupfs
 
-The first start makes DIR/cluster.key: copy it to every host of the cluster as /etc/gupfs/cluster.key (0600). Object \
-servers are added with `gupfs ost add` and `gupfs oss`; hosts mount it with `gupfs mount`.
+The first start makes DIR/cluster.key: copy it to every object server as /etc/gupfs/cluster.key (0600). Object \
+servers are added with `gupfs ost add` and `gupfs oss`; hosts mount it with `gupfs mount` and a key of `gupfs key client`.
 
 Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments or configuration")]
 pub struct Mds {
@@ -28,7 +29,7 @@ pub struct Mds {
     /// Where others find it [default: 127.0.0.1:7700]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// Root of other hosts counts as nobody, true or false [default: true]
+    /// Root of hosts whose key does not say otherwise counts as nobody, true or false [default: true]
     #[arg(long, value_name = "BOOL", hide_possible_values = true)]
     root_squash: Option<bool>,
     /// Configuration file; flags win over it
@@ -67,7 +68,12 @@ impl Mds {
             json: self.json,
         };
         let threads = settings.config.threads.clone();
-        let run = daemon::mds::run(entered, settings, &world, began);
+        let run = async {
+            if settings.accept_loss {
+                salvage::before_start(&entered.home, &entered.marker, &world).await?;
+            }
+            daemon::mds::run(entered, settings, &world, began).await
+        };
         daemon::serve(&threads, run).map(|()| Exit::Fine)
     }
 }

@@ -12,6 +12,7 @@ pub mod df;
 pub mod doctor;
 pub mod guardian;
 mod itself;
+pub mod key;
 pub mod layout;
 pub mod man;
 pub mod mds;
@@ -22,6 +23,7 @@ pub mod ost;
 pub mod status;
 pub mod stop;
 pub mod sync;
+pub mod tls;
 pub mod up;
 pub mod verify;
 pub mod version;
@@ -31,10 +33,12 @@ use crate::exit::{Exit, Outcome};
 
 pub fn run(command: Command) -> Outcome<Exit> {
     match command {
+        Command::Tls(tls) => tls.run(),
         Command::Up(up) => up.run(),
         Command::Mds(mds) => mds.run(),
         Command::Oss(oss) => oss.run(),
         Command::Ost(ost) => ost.run(),
+        Command::Key(key) => key.run(),
         Command::Mount(mount) => mount.run(),
         Command::Stop(stop) => stop.run(),
         Command::Status(status) => status.run(),

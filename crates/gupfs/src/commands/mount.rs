@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs mount node1 /mnt/gupfs
-  gupfs mount node1:7700 /mnt/gupfs --key /etc/gupfs/cluster.key
+  gupfs mount node1:7700 /mnt/gupfs --key /etc/gupfs/client.key
 
 It stays in the foreground; Ctrl-C, SIGTERM, `gupfs stop MNT` or `umount MNT` end it. While servers are away calls wait, \
 and `gupfs status MNT` says for what; past the deadline they fail with ETIMEDOUT, and a killed program ends at once.
@@ -31,7 +31,7 @@ pub struct Mount {
     /// Where the file system appears: an empty directory
     #[arg(value_name = "MNT")]
     point: Option<PathBuf>,
-    /// The cluster's key [default: /etc/gupfs/cluster.key, if it is there]
+    /// The key of this host, or the cluster's [default: client.key or cluster.key in /etc/gupfs]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Configuration file; flags win over it

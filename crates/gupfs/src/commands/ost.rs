@@ -1,11 +1,13 @@
 //! `gupfs ost`: targets of a cluster.
 
-use crate::cluster::{Identity, MDS_PORT, TlsFlags, identity, read_key, visit, with_port};
+use crate::cluster::{Identity, MDS_PORT, TlsFlags, identity, read_cluster_key, visit, with_port};
 use crate::daemon::block_on;
 use crate::exit::{Exit, Outcome, Trouble};
+use crate::home::make_dir;
 use clap::{Args, Subcommand};
 use gupfs_proto::cluster::{Answer, Request};
 use gupfs_proto::{Incarnation, OstId};
+use gupfs_rpc::{Key, Role};
 use gupfs_store::object::{Objects, Whose};
 use gupfs_world::{Disk, World};
 use std::path::{Path, PathBuf};
@@ -55,7 +57,11 @@ impl Add {
     fn run(self) -> Outcome<Exit> {
         crate::logging::start_quiet();
         let world = World::real();
-        let identity = identity(&world, read_key(self.key.as_deref())?, self.tls.read()?);
+        let identity = identity(
+            &world,
+            read_cluster_key(self.key.as_deref())?.map(Key::from),
+            self.tls.read()?,
+        );
         let mds = with_port(self.mds.as_deref().unwrap_or("127.0.0.1"), MDS_PORT);
         prepare(&self.dir)?;
         let ost = block_on(self.make(&identity, &mds, &world))?;
@@ -73,7 +79,9 @@ impl Add {
         let disk = Disk::real(&self.dir).map_err(|error| failed(&error))?;
         // A number first: a target without one could not be made, a number without a target is a gap.
         let incarnation = Incarnation(world.dice.u64());
-        let (answer, cluster) = visit(identity, mds, Request::Admit { incarnation }).await?;
+        // As an object server: only these add targets.
+        let question = Request::Admit { incarnation };
+        let (answer, cluster) = visit(identity, mds, Role::Oss, question).await?;
         let Answer::Admitted { ost } = answer else {
             return Err(Trouble::new(format!(
                 "'{mds}' answered with something else"
@@ -95,7 +103,7 @@ fn prepare(dir: &Path) -> Outcome<()> {
             .exit(Exit::Unusable)
     };
     if !dir.exists() {
-        return std::fs::create_dir(dir).map_err(|error| failed(&error));
+        return make_dir(dir).map_err(|trouble| trouble.exit(Exit::Unusable));
     }
     let entries = std::fs::read_dir(dir).map_err(|error| failed(&error))?;
     for entry in entries.flatten() {

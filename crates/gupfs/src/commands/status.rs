@@ -7,6 +7,7 @@ use crate::exit::{Exit, Outcome, Trouble};
 use crate::node::{Offline, StatusAnswer};
 use clap::Args;
 use gupfs_proto::cluster::{Answer, Request};
+use gupfs_rpc::Role;
 use gupfs_world::World;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,7 +31,7 @@ pub struct Status {
     /// The store's directory, its mount point, or a server's HOST:PORT; without it, the only one mounted here
     #[arg(value_name = "PATH|HOST:PORT")]
     path: Option<PathBuf>,
-    /// The cluster's key, for a server's address [default: /etc/gupfs/cluster.key, if it is there]
+    /// The key of this host or the cluster's, for a server's address [default: client.key or cluster.key in /etc/gupfs]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     #[command(flatten)]
@@ -85,7 +86,7 @@ impl Status {
             self.tls.read()?,
         );
         loop {
-            let (answer, _) = block_on(visit(&identity, address, Request::Status))?;
+            let (answer, _) = block_on(visit(&identity, address, Role::Visitor, Request::Status))?;
             let Answer::Status { text, json } = answer else {
                 return Err(Trouble::new(format!(
                     "'{address}' answered with something else"

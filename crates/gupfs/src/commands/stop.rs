@@ -55,7 +55,7 @@ impl Stop {
 /// A store's lock goes last of all; a mount has only its socket.
 fn has_ended(place: &Place) -> Outcome<bool> {
     match place.home() {
-        Some(home) => Ok(Lock::attempt(home)?.is_some()),
+        Some(home) => Ok(!Lock::is_taken(home)?),
         None => {
             let asked: Outcome<serde_json::Value> = place.ask(&Ask::Status);
             Ok(asked.is_err_and(|trouble| trouble.exit == Exit::NotRunning))

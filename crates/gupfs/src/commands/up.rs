@@ -1,11 +1,12 @@
 //! `gupfs up`: metadata server, object servers and mount in one process.
 
 use super::options::MountOptions;
+use crate::check::salvage;
 use crate::cluster::TlsFlags;
 use crate::config::{Config, LogFormat, Transport};
 use crate::daemon::block_on;
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
-use crate::home::{Entered, Home, Lock, Wish};
+use crate::home::{Entered, Home, Lock, Wish, close_to_others, make_dir};
 use crate::node::{self, Node};
 use crate::{logging, mountpoint};
 use clap::Args;
@@ -120,8 +121,14 @@ impl Up {
             json: self.json,
         };
         let outcome = block_on(async {
+            if settings.accept_loss {
+                salvage::before_start(&entered.home, &entered.marker, &world).await?;
+            }
             let node = Node::start(entered, settings, &world, began).await?;
-            node.serve_until_told().await
+            match node {
+                Some(node) => node.serve_until_told().await,
+                None => Ok(()),
+            }
         });
         outcome.map(|()| Exit::Fine)
     }
@@ -175,11 +182,10 @@ pub fn take_home(
     config: &Config,
     world: &World,
 ) -> Outcome<Entered> {
+    close_to_others();
     refuse_on_gupfs(dir)?;
     if !dir.exists() {
-        std::fs::create_dir(dir).map_err(|error| {
-            Trouble::new(format!("cannot make the directory '{}'", dir.display())).because(&error)
-        })?;
+        make_dir(dir)?;
     }
     let home = Home::at(dir)?;
     let lock = Lock::take(&home)?;
@@ -200,14 +206,13 @@ fn wish(osts: Option<u16>, config: &Config) -> Wish {
 
 /// The store, ours and locked, and the mount point, empty and absolute. Nothing is written before both are known to do.
 fn enter(dir: &Path, point: &Path, config: &Config, world: &World) -> Outcome<(Entered, PathBuf)> {
+    close_to_others();
     let wish = wish(config.store.osts, config);
     // Before the directory is made: a wrong mount point should leave nothing behind.
     refuse_on_gupfs(dir)?;
     if !dir.exists() {
         mountpoint::prepare(point, None)?;
-        std::fs::create_dir(dir).map_err(|error| {
-            Trouble::new(format!("cannot make the directory '{}'", dir.display())).because(&error)
-        })?;
+        make_dir(dir)?;
     }
     let home = Home::at(dir)?;
     let lock = Lock::take(&home)?;

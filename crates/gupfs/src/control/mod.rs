@@ -13,9 +13,9 @@ mod place;
 mod serve;
 
 pub use ask::{Ask, Reply};
-pub use mounts::{make_run_of_mount, run_of_mount};
+pub use mounts::{make_base_of_mounts, make_run_of_mount, run_of_mount};
 pub use place::Place;
-pub use serve::{Answerer, Served, serve};
+pub use serve::{Answerer, CONNECTIONS, Served, serve};
 
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsRawFd, OwnedFd};

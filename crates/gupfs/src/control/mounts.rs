@@ -1,47 +1,128 @@
 //! Where the process of a mount without a store on this machine can be asked.
 
-use crate::exit::{OrTrouble, Outcome};
-use std::os::unix::fs::DirBuilderExt;
+use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The directory of a mount point's control socket: below /run/gupfs for root, below the user's own for others.
-pub fn run_of_mount(point: &Path) -> PathBuf {
+/// The directories that may hold our mounts' control sockets, the one for new mounts first: /run/gupfs for root; below the
+/// user's own for others, and in /tmp where there is none, as in batch jobs.
+fn bases() -> Vec<PathBuf> {
     let user = rustix::process::geteuid();
-    let base = match (user.is_root(), std::env::var_os("XDG_RUNTIME_DIR")) {
-        (true, _) => PathBuf::from("/run/gupfs"),
-        (false, Some(own)) => PathBuf::from(own).join("gupfs"),
-        (false, None) => PathBuf::from(format!("/tmp/gupfs-{}", user.as_raw())),
-    };
-    // One name for each path: what separates its parts cannot occur in them otherwise.
-    let name = point
-        .to_string_lossy()
-        .replace('%', "%25")
-        .replace('/', "%2F");
-    base.join(name)
+    if user.is_root() {
+        return vec![PathBuf::from("/run/gupfs")];
+    }
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(|own| PathBuf::from(own).join("gupfs"));
+    let in_tmp = PathBuf::from(format!("/tmp/gupfs-{}", user.as_raw()));
+    own.into_iter().chain([in_tmp]).collect()
+}
+
+/// One name for each path: what separates its parts cannot occur in them otherwise.
+fn name_of(point: &Path) -> String {
+    let point = point.to_string_lossy();
+    point.replace('%', "%25").replace('/', "%2F")
+}
+
+/// The directory of a mount point's control socket.
+///
+/// # Errors
+/// When somebody else could have put it there.
+pub fn run_of_mount(point: &Path) -> Outcome<PathBuf> {
+    let name = name_of(point);
+    let bases = bases();
+    let found = bases.iter().find(|base| base.join(&name).exists());
+    let base = found.unwrap_or(&bases[0]);
+    if base.symlink_metadata().is_ok() {
+        must_be_ours(base)?;
+    }
+    Ok(base.join(name))
+}
+
+/// # Errors
+/// When new mounts cannot have a control socket: before anything is mounted.
+pub fn make_base_of_mounts() -> Outcome<PathBuf> {
+    let base = bases().remove(0);
+    make(&base)?;
+    Ok(base)
 }
 
 pub fn make_run_of_mount(point: &Path) -> Outcome<PathBuf> {
-    let run = run_of_mount(point);
+    let run = make_base_of_mounts()?.join(name_of(point));
+    make(&run)?;
+    Ok(run)
+}
+
+fn make(dir: &Path) -> Outcome<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(&run)
-        .or_trouble(|| format!("cannot make the directory '{}'", run.display()))?;
-    Ok(run)
+        .create(dir)
+        .or_trouble(|| format!("cannot make the directory '{}'", dir.display()))?;
+    must_be_ours(dir)
+}
+
+/// Whoever may write to the directory may put a socket of his own there, and is told what is meant for us: a name in /tmp is
+/// anybody's who comes first.
+fn must_be_ours(dir: &Path) -> Outcome<()> {
+    let at = dir.display();
+    let found = dir
+        .symlink_metadata()
+        .or_trouble(|| format!("cannot look at '{at}'"))?;
+    let user = rustix::process::geteuid().as_raw();
+    let why = if found.uid() != user {
+        format!("it belongs to user {}", found.uid())
+    } else if !found.is_dir() {
+        "it is no directory".into()
+    } else if found.mode() & 0o077 != 0 {
+        format!("others may use it (mode {:04o})", found.mode() & 0o7777)
+    } else {
+        return Ok(());
+    };
+    Err(Trouble::new(format!(
+        "the control socket of a mount of yours cannot lie in '{at}': {why}"
+    ))
+    .todo(format!(
+        "set XDG_RUNTIME_DIR to a directory of your own (0700), or have '{at}' removed and try again"
+    ))
+    .exit(Exit::Unusable))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn two_mount_points_never_share_a_directory() {
-        let names: Vec<PathBuf> = ["/mnt/a/b", "/mnt/a%2Fb", "/mnt/a", "/mnt/a%b"]
+        let names: Vec<String> = ["/mnt/a/b", "/mnt/a%2Fb", "/mnt/a", "/mnt/a%b"]
             .iter()
-            .map(|point| run_of_mount(Path::new(point)))
+            .map(|point| name_of(Path::new(point)))
             .collect();
         for (index, name) in names.iter().enumerate() {
             assert!(!names[..index].contains(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_another_may_write_to_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("own/deep");
+        make(&own).unwrap();
+        assert_eq!(std::fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
+        make(&own).unwrap();
+        // Made before us, for everybody; a link to somewhere else; a file.
+        let open = dir.path().join("open");
+        std::fs::create_dir(&open).unwrap();
+        std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        let refused = |at: &Path| make(at).unwrap_err().to_string();
+        assert!(refused(&open).contains("others may use it"));
+        assert!(refused(&link).contains("it is no directory"));
+        if rustix::process::geteuid().is_root() {
+            let other = dir.path().join("other");
+            make(&other).unwrap();
+            std::os::unix::fs::chown(&other, Some(54_321), None).unwrap();
+            assert!(refused(&other).contains("it belongs to user 54321"));
         }
     }
 }

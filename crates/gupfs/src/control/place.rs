@@ -95,9 +95,9 @@ impl Place {
         }
     }
 
-    fn run(&self) -> PathBuf {
+    fn run(&self) -> Outcome<PathBuf> {
         match &self.what {
-            What::Store(home) => home.run(),
+            What::Store(home) => Ok(home.run()),
             What::Mount { point, .. } => run_of_mount(point),
         }
     }
@@ -115,7 +115,7 @@ impl Place {
 
     pub fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Outcome<T> {
         let dir = self.name();
-        match self.exchange(ask) {
+        match exchange(&self.run()?, ask) {
             Ok(Reply::Good(value)) => serde_json::from_value(value)
                 .or_trouble(|| format!("the process that serves '{dir}' answered what this program does not understand; are they of different versions?")),
             Ok(Reply::Bad(why)) => Err(Trouble::new(why)),
@@ -132,22 +132,22 @@ impl Place {
             .because(&error)),
         }
     }
+}
 
-    fn exchange(&self, ask: &Ask) -> std::io::Result<Reply> {
-        let (_dir, path) = address(&self.run())?;
-        let mut stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let mut line = serde_json::to_string(ask)?;
-        line.push('\n');
-        stream.write_all(line.as_bytes())?;
-        let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer)?;
-        if answer.is_empty() {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-        Ok(serde_json::from_str(&answer)?)
+fn exchange(run: &Path, ask: &Ask) -> std::io::Result<Reply> {
+    let (_dir, path) = address(run)?;
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = serde_json::to_string(ask)?;
+    line.push('\n');
+    stream.write_all(line.as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    if answer.is_empty() {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
     }
+    Ok(serde_json::from_str(&answer)?)
 }
 
 /// No socket, or one that a dead process left.

@@ -9,12 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 
 /// Longest question: a layout of the most components with its keys spelled out is below 4 KiB.
 const QUESTION_MAX: u64 = 64 << 10;
 
-/// A connection that asks nothing for so long is closed.
-const IDLE: Duration = Duration::from_secs(60);
+/// A connection that asks nothing for so long is closed: a command connects, asks, and leaves.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Connections at once; others wait in the kernel until one is closed. Only the owner of the directory gets this far, and a
+/// loop of commands of his must not take the descriptors that the process needs.
+pub const CONNECTIONS: usize = 8;
 
 /// What answers.
 pub trait Answerer: Send + Sync + 'static {
@@ -41,11 +46,19 @@ pub fn serve<A: Answerer>(run: &Path, tasks: &Tasks, answerer: Arc<A>) -> Outcom
     let listener = UnixListener::bind(&path)
         .or_trouble(|| format!("cannot make the control socket in '{}'", run.display()))?;
     let each = tasks.clone();
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
     let task = tasks.spawn("control", async move {
         loop {
+            let Ok(place) = places.clone().acquire_owned().await else {
+                return;
+            };
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    each.spawn("control connection", converse(stream, answerer.clone()));
+                    let answerer = answerer.clone();
+                    each.spawn("control connection", async move {
+                        converse(stream, answerer).await;
+                        drop(place);
+                    });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a control connection");

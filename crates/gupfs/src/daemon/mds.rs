@@ -2,15 +2,20 @@
 
 use super::start_metrics;
 use crate::amount::show_time;
-use crate::cluster::{Identity, Lines, MDS_PORT, MetaDoor, identity, listen, read_key, read_tls};
+use crate::cluster::{
+    Lines, ListFile, Listening, MDS_PORT, MetaDoor, Surveying, identity, listen, read_cluster_key,
+    read_tls, survey, watch_revoked,
+};
 use crate::config::Config;
 use crate::control;
 use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
-use crate::node::{Answers, Parts, Share, Told, cluster_door, open_metadata, say};
+use crate::node::{
+    Answers, Parts, Share, Told, cluster_door, nothing_left_to_serve, open_metadata, say, say_loss,
+};
 use gupfs_mds::Mds;
 use gupfs_proto::VirtualShards;
-use gupfs_rpc::{Hosts, Role};
+use gupfs_rpc::{Hosts, Key, Role};
 use gupfs_world::{BootTime, Disk, World};
 use std::sync::Arc;
 
@@ -29,8 +34,8 @@ pub async fn run(
 ) -> Outcome<()> {
     let (mut told, ask_stop) = Told::listen()?;
     let config = &settings.config;
-    let key = read_key(Some(&entered.home.key()))?;
-    let identity = identity(world, key, read_tls(&config.cluster)?);
+    let key = read_cluster_key(Some(&entered.home.key()))?;
+    let identity = identity(world, key.map(Key::from), read_tls(&config.cluster)?);
     let usual = format!("127.0.0.1:{MDS_PORT}");
     let address = config.cluster.listen.as_deref().unwrap_or(&usual);
     let listening = listen(&identity, address).await?;
@@ -38,12 +43,22 @@ pub async fn run(
     let me = identity.myself(Role::Mds, &name);
     let cluster = entered.marker.cluster();
     let lines = Lines::new(&identity, me.clone(), cluster, "");
-    let mds = start(&entered, &settings, (lines.clone(), &identity), world).await?;
+    let surveying = Surveying {
+        identity: &identity,
+        me: me.clone(),
+        cluster,
+        keys: Arc::new(ListFile::of(&entered.home)),
+        here: &[],
+        json: settings.json,
+    };
+    let dial = lines.clone();
+    let (mds, listening) = start(&entered, &settings, dial, (surveying, listening), world).await?;
+    say_loss(&mds, settings.json);
     entered.finish()?;
     if entered.fresh {
         let key = entered.home.key();
         let text = format!(
-            "a new store; the key that every host of the cluster needs is '{}'",
+            "a new store; every object server needs the cluster's key '{}', and hosts that mount get keys of their own with `gupfs key client`",
             key.display()
         );
         say(settings.json, "made", &text);
@@ -57,13 +72,19 @@ pub async fn run(
     let hosts = Hosts::none()
         .with_host(meta.clone())
         .with(cluster_door(&parts));
-    let server = listening.open(&identity, me, cluster, hosts, meta);
+    let keys = Arc::new(ListFile::of(&entered.home));
+    let revoking = watch_revoked(world.clone(), parts.callers(), meta.clone(), keys.clone());
+    let capacity = Share::of_this_process(0)?.capacity;
+    let server = listening.open(&identity, me, cluster, keys, (hosts, meta), capacity);
     let ready = format!(
         "metadata served at {}, ready in {}; Ctrl-C to stop",
         server.address(),
         show_time(world.clock.boot().since(began))
     );
     let _ = parts.server.set(server);
+    let _revoking = world.tasks.spawn("revoked keys", revoking);
+    // Whoever waits for the loss to be accepted waits for this, too.
+    mds.surveyed_serve().await;
     let answers = Arc::new(Answers {
         parts: parts.clone(),
         stop: ask_stop,
@@ -71,7 +92,14 @@ pub async fn run(
     let _control = control::serve(&entered.home.run(), &world.tasks, answers)?;
     let metrics = start_metrics(config, world, &parts).await?;
     say(settings.json, "ready", &ready);
-    let why = told.wait().await;
+    let why = tokio::select! {
+        why = told.wait() => why,
+        trouble = nothing_left_to_serve(Some(&mds), None, &world.clock) => {
+            tracing::error!(%trouble, "ending");
+            let _ = std::fs::remove_file(entered.home.pid());
+            return Err(trouble);
+        }
+    };
     say(settings.json, "stopping", &why);
     if let Some(metrics) = metrics {
         metrics.stop();
@@ -93,9 +121,10 @@ pub async fn run(
 async fn start(
     entered: &Entered,
     settings: &Settings,
-    (lines, identity): (Arc<Lines>, &Identity),
+    lines: Arc<Lines>,
+    (surveying, mut listening): (Surveying<'_>, Listening),
     world: &World,
-) -> Outcome<Arc<Mds>> {
+) -> Outcome<(Arc<Mds>, Listening)> {
     let dir = entered.home.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
         Trouble::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
@@ -104,12 +133,19 @@ async fn start(
     let share = Share::of_this_process(0)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
     let opened = open_metadata(&entered.home, &entered.marker, share, world).await?;
+    let key = surveying.identity.cluster_key();
+    let mut surveyed = Vec::new();
+    if settings.accept_loss {
+        (surveyed, listening) = survey(listening, &opened.0, surveying, world).await?;
+    }
     let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
     let mut options = gupfs_mds::Options::new(opened, disk, world.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.dial = Some(lines);
-    options.key = identity.key.clone();
+    options.surveyed = surveyed;
+    options.key = key;
     options.keep_sessions = true;
-    Mds::start(options).await.map_err(|error| failed(&error))
+    let mds = Mds::start(options).await.map_err(|error| failed(&error))?;
+    Ok((mds, listening))
 }

@@ -11,6 +11,7 @@ pub mod oss;
 use crate::amount::BusyPoll;
 use crate::config::{Config, Threads};
 use crate::exit::{OrTrouble, Outcome};
+use crate::home::close_to_others;
 use crate::metrics;
 use crate::node::Parts;
 use gupfs_world::{Task, World};
@@ -53,6 +54,7 @@ fn block_on_workers<T>(
     busy_poll: Option<Duration>,
     run: impl Future<Output = Outcome<T>>,
 ) -> Outcome<T> {
+    close_to_others();
     let everywhere = sched_getaffinity(None);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(workers) = workers {
@@ -87,7 +89,7 @@ async fn start_metrics(
     parts: &Arc<Parts>,
 ) -> Outcome<Option<Task<()>>> {
     Ok(match config.metrics.listen {
-        Some(listen) => Some(metrics::start(listen, &world.tasks, parts.clone()).await?),
+        Some(listen) => Some(metrics::start(listen, world, parts.clone()).await?),
         None => None,
     })
 }

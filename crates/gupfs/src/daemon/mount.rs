@@ -6,7 +6,7 @@ use crate::cluster::{
     Lines, MDS_PORT, Recalled, greet_again, identity, read_key, read_tls, with_port,
 };
 use crate::config::Config;
-use crate::control::{self, make_run_of_mount};
+use crate::control::{self, make_base_of_mounts, make_run_of_mount};
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::metrics::Calls;
 use crate::node::{
@@ -38,6 +38,8 @@ pub struct Settings {
 pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<()> {
     let (mut told, ask_stop) = Told::listen()?;
     let config = &settings.config;
+    // Where it can be asked, before anything is mounted.
+    make_base_of_mounts()?;
     let trial = try_kernel(&config.mount);
     let identity = identity(
         world,
@@ -109,7 +111,16 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         }),
         json: settings.json,
     };
-    let judgement = judge_kernel(trial, world).await?;
+    let judgement = tokio::select! {
+        judgement = judge_kernel(trial, world) => judgement?,
+        why = told.wait() => {
+            say(settings.json, "stopping", &why);
+            greeting.stop();
+            part(&settings, &parts, &client, world).await?;
+            say(settings.json, "stopped", "stopped before anything was mounted");
+            return Ok(());
+        }
+    };
     let mut mounted = Mounted::start(wish, judgement, world, &client, told).await?;
     let _ = parts.mount.set(mounted.mount().clone());
     let run = make_run_of_mount(mounted.mount().at())?;
@@ -132,19 +143,30 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         metrics.stop();
     }
     greeting.stop();
-    let parted = tokio::select! {
-        parted = client.stop() => parted,
-        () = world.clock.sleep(PARTING) => Err(Refusal::TimedOut(last_words(&parts))),
-    };
+    let parted = part(&settings, &parts, &client, world).await;
     drop(control);
     let _ = std::fs::remove_dir(&run);
+    parted?;
+    say(settings.json, "stopped", "stopped; everything is kept");
+    Ok(())
+}
+
+/// Tells the servers the last words of this session.
+async fn part(
+    settings: &Settings,
+    parts: &Parts,
+    client: &Arc<Client>,
+    world: &World,
+) -> Outcome<()> {
+    let parted = tokio::select! {
+        parted = client.stop() => parted,
+        () = world.clock.sleep(PARTING) => Err(Refusal::TimedOut(last_words(parts))),
+    };
     parted.map_err(|refusal| {
         Trouble::new(format!("'{}' is unmounted, but not everything could be told to the servers", settings.point.display()))
             .because(&refusal)
             .todo("what fsync acknowledged is kept; sizes of files that were being written are recovered by the metadata server")
-    })?;
-    say(settings.json, "stopped", "stopped; everything is kept");
-    Ok(())
+    })
 }
 
 /// Whom the last words were for, as far as is known who is away.

@@ -3,15 +3,18 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    Announced, MDS_PORT, OSS_PORT, announce, host_number, identity, listen, read_key, read_tls,
-    with_port,
+    Announced, Lives, MDS_PORT, OSS_PORT, announce, host_number, identity, listen,
+    read_cluster_key, read_tls, with_port,
 };
 use crate::config::Config;
 use crate::exit::{Exit, Outcome, Trouble};
-use crate::node::{Parts, Share, Told, cluster_door, open_target, own_and_below, peek_target, say};
+use crate::node::{
+    Parts, Share, Told, cluster_door, nothing_left_to_serve, open_target, own_and_below,
+    peek_target, say,
+};
 use gupfs_oss::{Door, Oss, Target};
 use gupfs_proto::{ClusterId, OstId};
-use gupfs_rpc::{Hosts, Line, LineOptions, Role, Unattended};
+use gupfs_rpc::{EveryClientKey, Hosts, Key, Line, LineOptions, Role, Unattended};
 use gupfs_store::object::Whose;
 use gupfs_world::{BootTime, World};
 use std::collections::BTreeSet;
@@ -23,8 +26,17 @@ use tokio::sync::watch;
 /// How often directories of targets are searched for new ones.
 const SEARCH_EVERY: Duration = Duration::from_secs(1);
 
+/// How long an end waits until it is known that lives are over.
+const LIVES_TOLD: Duration = Duration::from_secs(3);
+
+/// How soon the metadata server is told again what it did not take.
+const TOLD_AGAIN: Duration = Duration::from_millis(250);
+
 /// Descriptors are shared among so many targets at least: more may be added while it runs.
 const TARGETS_LEAST: usize = 16;
+
+/// How long the metadata server may take to hear that this server ends.
+const LEAVING: Duration = Duration::from_secs(2);
 
 pub struct Settings {
     pub config: Config,
@@ -40,7 +52,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     let config = &settings.config;
     let identity = identity(
         world,
-        read_key(config.cluster.key.as_deref())?,
+        read_cluster_key(config.cluster.key.as_deref())?.map(Key::from),
         read_tls(&config.cluster)?,
     );
     let usual = format!("127.0.0.1:{OSS_PORT}");
@@ -61,7 +73,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         }
     };
     let oss = Oss::of_host(host_number(), Vec::<(OstId, Target)>::new());
-    oss.gate().belongs_to(identity.key.clone());
+    oss.gate().belongs_to(identity.cluster_key());
     let mut search = Search {
         dirs: settings.dirs.clone(),
         oss: oss.clone(),
@@ -81,14 +93,15 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         None => reachable(&listening.address(), line.near()),
     };
     let (heard, mut is_heard) = watch::channel(false);
+    let lives = Lives::new(oss.clone(), line.peer());
     let announced = Announced {
         oss: oss.clone(),
-        cluster,
-        run: world.dice.u64(),
         address: advertised.clone(),
         mds: line.peer(),
+        lives: lives.clone(),
         world: world.clone(),
     };
+    let last_report = announced.clone();
     let announcing = world.tasks.spawn("announce", announce(announced, heard));
     // Before the metadata server has heard of these targets nobody knows whether they are who they were.
     let why = tokio::select! {
@@ -101,7 +114,10 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     let why = match why {
         Some(why) => why,
         None => {
-            let server = listening.open(&identity, me, cluster, hosts, Arc::new(Unattended));
+            // A revoked key opens a connection here, and no more: the metadata server gives it no pass.
+            let keys = Arc::new(EveryClientKey);
+            let (attend, capacity) = (Arc::new(Unattended), search.share.capacity);
+            let server = listening.open(&identity, me, cluster, keys, (hosts, attend), capacity);
             let ready = format!(
                 "{} OSTs served at {}, told to others as {advertised}, ready in {}; Ctrl-C to stop",
                 oss.osts().len(),
@@ -114,6 +130,11 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
             let why = tokio::select! {
                 why = told.wait() => why,
                 () = search.for_ever() => "the search for targets ended".into(),
+                trouble = nothing_left_to_serve(None, Some(&oss), &world.clock) => {
+                    tracing::error!(%trouble, "ending");
+                    last_words(&oss, &lives, world).await;
+                    return Err(trouble);
+                }
             };
             if let Some(metrics) = metrics {
                 metrics.stop();
@@ -126,13 +147,37 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     if let Some(server) = parts.server.get() {
         server.stop();
     }
-    oss.stop().await.map_err(|refusal| {
-        Trouble::new("an OST did not stop cleanly")
+    let _ = announcing.await; // that it was stopped
+    if let Err(refusal) = oss.stop().await {
+        last_words(&oss, &lives, world).await;
+        return Err(Trouble::new("an OST did not stop cleanly")
             .because(&refusal)
-            .todo("the next start recovers")
-    })?;
+            .todo("the next start recovers"));
+    }
+    // Without it the metadata server finds out by itself.
+    tokio::select! {
+        _ = last_report.leave() => {}
+        () = world.clock.sleep(LEAVING) => {}
+    }
     say(settings.json, "stopped", "stopped; everything is kept");
     Ok(())
+}
+
+/// Returns when it is known that the lives of targets whose disk failed are over: at the metadata server, and on their disks
+/// if these take it.
+async fn last_words(oss: &Oss, lives: &Lives, world: &World) {
+    let told = async {
+        while let Err(refusal) = lives.tell().await {
+            tracing::warn!(%refusal, "the metadata server has not heard which lives of OSTs are over");
+            world.clock.sleep(TOLD_AGAIN).await;
+        }
+    };
+    tokio::select! {
+        _ = async { tokio::join!(oss.lives_are_noted(), told) } => {}
+        () = world.clock.sleep(LIVES_TOLD) => {
+            tracing::error!("it may be unknown that lives of OSTs are over");
+        }
+    }
 }
 
 /// The cluster, told by its metadata server, which is waited for.

@@ -3,6 +3,7 @@
 //! Order of an initialisation: `gupfs.init` · directories and key · stores (by the caller) · `gupfs.toml` · `gupfs.init`
 //! away. Nothing is served before `gupfs.toml` is there, so whatever lies beside a lone `gupfs.init` holds no data.
 
+use super::lock::LOCK;
 use super::marker::{self, BEGUN, Marker};
 use super::{Home, Lock, MARKER, cannot, ost_of_name};
 use crate::amount::show_size;
@@ -95,7 +96,7 @@ impl Home {
             marker,
             fresh: false,
             new_osts,
-            _lock: lock,
+            _lock: lock.kept(),
         })
     }
 
@@ -152,7 +153,7 @@ impl Home {
             marker,
             fresh: true,
             new_osts: osts,
-            _lock: lock,
+            _lock: lock.kept(),
         })
     }
 
@@ -164,7 +165,7 @@ impl Home {
         for name in names(self.root())? {
             let path = self.root().join(&name);
             // The second is from a power cut before the first rename: nothing else was made by then.
-            if name == "lost+found" || name == format!("{BEGUN}.new") {
+            if name == "lost+found" || name == LOCK || name == format!("{BEGUN}.new") {
                 continue;
             }
             if let Some(id) = ost_of_name(&name).filter(|_| begun.is_some() || is_empty(&path)) {
@@ -302,7 +303,7 @@ fn is_empty(dir: &Path) -> bool {
     names(dir).is_ok_and(|names| names.iter().all(|name| name == "lost+found"))
 }
 
-fn names(dir: &Path) -> Outcome<Vec<String>> {
+pub(super) fn names(dir: &Path) -> Outcome<Vec<String>> {
     let read = || -> std::io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(dir)? {
@@ -314,7 +315,8 @@ fn names(dir: &Path) -> Outcome<Vec<String>> {
     read().map_err(|error| cannot("list", dir, &error))
 }
 
-fn make_dir(dir: &Path) -> Outcome<()> {
+/// For its owner alone, whatever the umask.
+pub fn make_dir(dir: &Path) -> Outcome<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             Err(cannot("make the directory", dir, &error))

@@ -6,9 +6,11 @@
 //!
 //! ```text
 //! DIR/gupfs.toml      marker: whose directory this is, format version, features; written last
+//! DIR/gupfs.lock      0600: locked by the process that serves
 //! DIR/gupfs.init      only while being initialised, and after a crash in that time
 //! DIR/cluster.key     32 random bytes, 0600
-//! DIR/mds/            metadata: log and index
+//! DIR/client-keys.toml which hosts that only mount are let in (crate::cluster::client_keys); not there before the first
+//! DIR/mds/            metadata: log and index; salvaged-DATE/: damaged ones, as a salvage found them
 //! DIR/ost0/ …         one target each; may be mount points of disks of their own
 //! DIR/run/            control socket and pid of the process that serves
 //! ```
@@ -17,7 +19,7 @@ mod enter;
 mod lock;
 mod marker;
 
-pub use enter::{Entered, OSTS_DEFAULT, SPACE_MIN, Wish};
+pub use enter::{Entered, OSTS_DEFAULT, SPACE_MIN, Wish, make_dir};
 pub use lock::Lock;
 pub use marker::{MARKER, Marker, VERSION};
 
@@ -59,6 +61,10 @@ impl Home {
         self.root.join("cluster.key")
     }
 
+    pub fn client_keys(&self) -> PathBuf {
+        self.root.join("client-keys.toml")
+    }
+
     pub fn mds(&self) -> PathBuf {
         self.root.join("mds")
     }
@@ -69,6 +75,24 @@ impl Home {
 
     pub fn mds_index(&self) -> PathBuf {
         self.mds().join("index")
+    }
+
+    /// There while a salvage exchanges log and index: until it is finished they do not belong together.
+    pub fn mds_swap(&self) -> PathBuf {
+        self.mds().join("salvage.swap")
+    }
+
+    /// # Errors
+    /// When a salvage was interrupted at its end, with the command that finishes it.
+    pub fn refuse_half_exchanged(&self) -> Outcome<()> {
+        if !self.mds_swap().exists() {
+            return Ok(());
+        }
+        let at = self.root.display();
+        Err(
+            Trouble::new(format!("a salvage of '{at}' was interrupted at its end"))
+                .todo(format!("finish it with `gupfs check {at} --salvage`")),
+        )
     }
 
     pub fn ost(&self, id: OstId) -> PathBuf {
@@ -91,6 +115,12 @@ impl Home {
             ))
         })
     }
+}
+
+/// What this process makes from here on is for its owner alone: also what libraries make, which leave that to the umask. Modes of
+/// files on a mount come from the programs that make them.
+pub fn close_to_others() {
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
 fn ost_name(id: OstId) -> String {

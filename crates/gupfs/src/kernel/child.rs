@@ -36,7 +36,7 @@ impl Facts {
         // A session of its own, as the guardian has: Ctrl-C is meant for who started us, and we leave no mount behind.
         let _ = rustix::process::setsid();
         if rustix::process::geteuid().is_root()
-            && let Err(error) = gupfs_door::mountpoint::keep_mounts_private()
+            && let Err(error) = gupfs_door::mountpoint::keep_mounts_private(&self.place)
         {
             // A container may forbid it. The mounts are seen then, for a moment.
             tracing::debug!(%error, "mounts are not private");

@@ -2,12 +2,12 @@
 //!
 //! Owns   the page `/metrics`, its text format, timings of calls between client and servers.
 //! Never  counts what a room counts itself, or asks a room for anything that waits.
-//! Enter  at `serve`.
+//! Enter  at `start`.
 
 mod calls;
 mod page;
 mod text;
 
 pub use calls::Calls;
-pub use page::{Source, start};
+pub use page::{CONNECTIONS, Source, start};
 pub use text::Text;

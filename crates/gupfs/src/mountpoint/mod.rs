@@ -104,7 +104,7 @@ fn remove_if_dead(mount: &MountEntry, home: Option<&Home>) -> Outcome<()> {
     // Whether a mount of ours is alive shows in its store's lock. Asking the mount itself could wait for ever.
     let served = match Home::at(Path::new(&mount.source)) {
         Ok(its) if home.is_some_and(|home| home.root() == its.root()) => false,
-        Ok(its) => Lock::attempt(&its)?.is_none(),
+        Ok(its) => Lock::is_taken(&its)?,
         Err(_) => false,
     };
     if served {

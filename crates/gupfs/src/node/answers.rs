@@ -23,7 +23,7 @@ pub struct Answers {
 impl Answerer for Answers {
     async fn answer(&self, ask: Ask) -> Reply {
         match ask {
-            Ask::Status => Reply::good(&status::of(&self.parts).await),
+            Ask::Status => Reply::good(&status::of(&self.parts, status::Audience::Admin).await),
             Ask::Df => self.df().await,
             Ask::Sync => self.sync().await,
             Ask::LayoutGet { ino } => told(self.layout(ino).await),

@@ -1,16 +1,22 @@
 //! Descriptors: how the files that a process may have open are shared among its stores.
 
-use crate::cluster::{LEAST_CLIENTS, most_clients, open_files};
+use crate::cluster::{CAPACITY_LEAST, capacity, open_files};
 use crate::exit::{Outcome, Trouble};
+use crate::{control, metrics};
 use gupfs_door::over_io_uring;
+use gupfs_rpc::Capacity;
 use gupfs_store::index::{FILES_BESIDE, FILES_LEAST, FILES_MOST};
 use gupfs_store::object::OpenFiles;
 
-/// What is open besides: FUSE, the connections of a few clients, log segments and locks; and what calls under way open for a
+/// What is open besides: FUSE, connections to other servers, log segments and locks; and what calls under way open for a
 /// moment. The rings of sixteen CPUs are part of it.
-const OTHERS: usize = 128;
-const _: () = assert!(LEAST_CLIENTS <= OTHERS / 2);
+const OTHERS: usize = 64;
 const OF_RINGS: usize = 32;
+const _: () = assert!(OF_RINGS <= OTHERS / 2);
+
+/// Whoever connects has a share of its own, so that nobody who reaches this host by its network can take what the stores need.
+const OF_PEERS: usize =
+    CAPACITY_LEAST.descriptors() + 2 * metrics::CONNECTIONS + control::CONNECTIONS;
 
 /// Log segments, superblock and lock of one target.
 const OF_A_TARGET: usize = 16;
@@ -21,6 +27,8 @@ pub struct Share {
     /// Tables of the metadata's index.
     pub metadata: usize,
     pub target: OpenFiles,
+    /// Connections to this process.
+    pub capacity: Capacity,
 }
 
 impl Share {
@@ -48,7 +56,8 @@ impl Share {
         }
         let indexes = targets + 1;
         let free = limit - Share::fixed(targets);
-        let free = free - Share::more_clients(limit, targets);
+        let capacity = Share::capacity(limit, targets);
+        let free = free - (capacity.descriptors() - CAPACITY_LEAST.descriptors());
         // Objects first: there are many of them, and tables are large.
         let beside_objects = free - targets * OpenFiles::LEAST.objects;
         let index = (free / 4).min(beside_objects) / indexes;
@@ -61,19 +70,29 @@ impl Share {
         Some(Share {
             metadata: index,
             target,
+            capacity,
         })
     }
 
-    /// Descriptors for connections beside the few in `OTHERS`: before more than the least for files. Where even those are few,
-    /// not all clients that are let in can connect.
-    fn more_clients(limit: usize, targets: usize) -> usize {
+    /// Connections come before more than the least for files, and the least for files before more than the least
+    /// connections.
+    fn capacity(limit: usize, targets: usize) -> Capacity {
         let spare = limit - Share::needed(targets);
-        (most_clients(limit) - LEAST_CLIENTS).min(spare)
+        let (least, mut much) = (CAPACITY_LEAST, capacity(limit));
+        let more = much.descriptors() - least.descriptors();
+        if more > spare {
+            // All shrink alike.
+            let part = |most: usize, least: usize| least + (most - least) * spare / more;
+            much.clients = part(much.clients, least.clients);
+            much.others = part(much.others, least.others);
+            much.strangers = part(much.strangers, least.strangers);
+        }
+        much
     }
 
     fn fixed(targets: usize) -> usize {
         let rings = over_io_uring::descriptors().saturating_sub(OF_RINGS);
-        OTHERS + rings + targets * OF_A_TARGET + (targets + 1) * FILES_BESIDE
+        OTHERS + OF_PEERS + rings + targets * OF_A_TARGET + (targets + 1) * FILES_BESIDE
     }
 
     /// What a store of so many targets needs at least.
@@ -96,7 +115,7 @@ mod tests {
                     continue;
                 };
                 let used = Share::fixed(targets)
-                    + Share::more_clients(limit, targets)
+                    + (share.capacity.descriptors() - CAPACITY_LEAST.descriptors())
                     + share.metadata
                     + targets * (share.target.index + share.target.objects);
                 assert!(used <= limit, "{limit} for {targets}: {share:?}");

@@ -18,6 +18,10 @@ const EVERY: Duration = Duration::from_secs(2);
 const SILENCE: Duration = Duration::from_secs(25);
 const _: () = assert!(SILENCE.as_secs() > 10 * EVERY.as_secs());
 
+/// How often, and at which distance, it is looked whether the guardian has ended: 5 s in all, for what takes it a millisecond.
+const FAREWELL_LOOKS: u32 = 500;
+const FAREWELL_LOOK: Duration = Duration::from_millis(10);
+
 /// The guardian of one mount.
 pub struct Guard {
     child: Child,
@@ -58,10 +62,18 @@ impl Guard {
         Ok(Guard { child, pipe, signs })
     }
 
-    /// The mount has ended well; waits for the guardian's end.
-    pub fn farewell(mut self) {
+    /// The mount has ended well; waits for the guardian's end. One that does not end is killed: it has nothing to guard any more.
+    pub async fn farewell(mut self, clock: &Clock) {
         self.signs.stop();
         say(&self.pipe, FAREWELL);
+        for _ in 0..FAREWELL_LOOKS {
+            match self.child.try_wait() {
+                Ok(None) => clock.sleep(FAREWELL_LOOK).await,
+                Ok(Some(_)) | Err(_) => return,
+            }
+        }
+        tracing::warn!("the guardian did not end by itself and is killed");
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }

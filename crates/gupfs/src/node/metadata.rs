@@ -21,8 +21,12 @@ pub async fn open_metadata(
             home.mds().display()
         ))
         .because(error)
-        .todo("what can be done is in docs/operate.md, \"When something is wrong\"")
+        .todo(format!(
+            "restore it from a backup; or keep what can be read of it with `gupfs check {} --salvage` (docs/operate.md, \"Salvage\")",
+            home.root().display()
+        ))
     };
+    home.refuse_half_exchanged()?;
     let disk = Disk::real(home.mds_log()).map_err(|error| failed(&error))?;
     let dir = home.mds_index();
     // fjall does its own I/O.

@@ -7,6 +7,7 @@
 
 mod answers;
 mod descriptors;
+mod failure;
 mod guard;
 mod layout;
 mod metadata;
@@ -20,23 +21,27 @@ mod unmount;
 
 pub use answers::Answers;
 pub use descriptors::Share;
+pub use failure::nothing_left_to_serve;
 pub use layout::LayoutView;
 pub use metadata::open_metadata;
 pub use mounted::{MountWish, Mounted, judge_kernel, try_kernel};
 pub use parts::Parts;
 pub use roles::{client_options, open_target, own_and_below, peek_target, refuse_lost_metadata};
-pub use status::{Offline, StatusAnswer};
+pub use status::{Audience, Offline, StatusAnswer};
 pub use told::{StopRequest, Told};
 
 use crate::amount::show_time;
-use crate::cluster::{ClusterDoor, Identity, Listening, MetaDoor, identity, listen, read_tls};
+use crate::cluster::{
+    ClusterDoor, Identity, ListFile, Listening, MetaDoor, identity, listen, read_tls, watch_revoked,
+};
 use crate::config::Config;
 use crate::control::{self, Served};
 use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
 use crate::metrics::{self, Calls};
+use gupfs_mds::Mds;
 use gupfs_proto::cluster;
-use gupfs_rpc::{Hosts, Role};
+use gupfs_rpc::{Capacity, Hosts, Key, Role};
 use gupfs_world::{BootTime, Task, World};
 use roles::Roles;
 use std::path::PathBuf;
@@ -66,20 +71,21 @@ pub struct Node {
 }
 
 impl Node {
-    /// `began` is when the command was given: the ready line tells how long it took.
+    /// `began` is when the command was given: the ready line tells how long it took. None if a signal ended it before it was mounted.
     pub async fn start(
         mut entered: Entered,
         settings: Settings,
         world: &World,
         began: BootTime,
-    ) -> Outcome<Node> {
+    ) -> Outcome<Option<Node>> {
         // Before anything is started: a signal from here on ends us cleanly.
-        let (told, ask_stop) = Told::listen()?;
+        let (mut told, ask_stop) = Told::listen()?;
         let trial = try_kernel(&settings.config.mount);
         let calls = Arc::new(Calls::default());
         let door = Door::take(&entered, &settings, world).await?;
-        let identity = door.as_ref().map(|door| &door.identity);
-        let roles = Roles::start(&mut entered, &settings, world, calls.clone(), identity).await?;
+        let (roles, door) =
+            Roles::start(&mut entered, &settings, world, calls.clone(), door).await?;
+        say_loss(&roles.mds, settings.json);
         let roles = Arc::new(roles);
         let mut parts = Parts::new(
             entered.home.root().display().to_string(),
@@ -95,7 +101,8 @@ impl Node {
         parts.lines.extend(roles.lines.clone());
         let parts = Arc::new(parts);
         if let Some(door) = door {
-            door.open(&entered, &settings, &roles, &parts);
+            let share = Share::of_this_process(entered.marker.osts().count())?;
+            door.open(&entered, &settings, &roles, &parts, share.capacity);
         }
         let wish = MountWish {
             source: parts.name.clone(),
@@ -106,7 +113,21 @@ impl Node {
             in_time: None,
             json: settings.json,
         };
-        let mounted = match judge_kernel(trial, world).await {
+        let judging = async {
+            roles.mds.surveyed_serve().await;
+            judge_kernel(trial, world).await
+        };
+        let judged = tokio::select! {
+            judged = judging => judged,
+            why = told.wait() => {
+                say(settings.json, "stopping", &why);
+                roles.stop().await;
+                let _ = std::fs::remove_file(entered.home.pid());
+                say(settings.json, "stopped", "stopped before anything was mounted");
+                return Ok(None);
+            }
+        };
+        let mounted = match judged {
             Ok(judgement) => Mounted::start(wish, judgement, world, &roles.client, told).await,
             Err(trouble) => Err(trouble),
         };
@@ -124,7 +145,7 @@ impl Node {
         });
         let control = control::serve(&entered.home.run(), &world.tasks, answers)?;
         let metrics = match settings.config.metrics.listen {
-            Some(listen) => Some(metrics::start(listen, &world.tasks, parts.clone()).await?),
+            Some(listen) => Some(metrics::start(listen, world, parts.clone()).await?),
             None => None,
         };
         let node = Node {
@@ -138,12 +159,18 @@ impl Node {
             metrics,
         };
         node.say_ready(began).await;
-        Ok(node)
+        Ok(Some(node))
     }
 
     /// Until a signal, `gupfs stop`, or an unmount from outside; then everything is stopped in order.
     pub async fn serve_until_told(mut self) -> Outcome<()> {
-        let why = self.mounted.wait_for_the_end().await;
+        let (mds, oss) = (self.roles.mds.clone(), self.roles.oss.clone());
+        let why = tokio::select! {
+            why = self.mounted.wait_for_the_end() => why,
+            trouble = nothing_left_to_serve(Some(&mds), Some(&oss), &self.world.clock) => {
+                return Err(self.end_without_a_store(trouble).await);
+            }
+        };
         say(self.json, "stopping", &why);
         self.mounted.finish().await;
         if let Some(metrics) = &self.metrics {
@@ -163,6 +190,17 @@ impl Node {
         }
         say(self.json, "stopped", "stopped; everything is kept");
         Ok(())
+    }
+
+    /// Takes the mount out of the tree. Nothing is stopped in order: there is nothing that could be kept by that.
+    async fn end_without_a_store(mut self, trouble: Trouble) -> Trouble {
+        tracing::error!(%trouble, "ending");
+        self.mounted.take_away().await;
+        if let Some(server) = self.parts.server.get() {
+            server.stop();
+        }
+        let _ = std::fs::remove_file(self.entered.home.pid());
+        trouble
     }
 
     async fn say_ready(&self, began: BootTime) {
@@ -193,6 +231,17 @@ pub fn say(json: bool, event: &str, text: &str) {
     }
 }
 
+/// That this start goes on with an older copy of the metadata, if it does.
+pub fn say_loss(mds: &Mds, json: bool) {
+    if let Some(loss) = &mds.recovery().loss {
+        say(
+            json,
+            "loss",
+            &format!("an older copy of the metadata goes on: {loss}"),
+        );
+    }
+}
+
 /// The address at which others find this store: taken before anything is started, opened when all is there.
 struct Door {
     identity: Identity,
@@ -204,8 +253,12 @@ impl Door {
         let Some(address) = &settings.listen else {
             return Ok(None);
         };
-        let key = crate::cluster::read_key(Some(&entered.home.key()))?;
-        let identity = identity(world, key, read_tls(&settings.config.cluster)?);
+        let key = crate::cluster::read_cluster_key(Some(&entered.home.key()))?;
+        let identity = identity(
+            world,
+            key.map(Key::from),
+            read_tls(&settings.config.cluster)?,
+        );
         let listening = listen(&identity, address).await?;
         Ok(Some(Door {
             identity,
@@ -213,7 +266,14 @@ impl Door {
         }))
     }
 
-    fn open(self, entered: &Entered, settings: &Settings, roles: &Roles, parts: &Arc<Parts>) {
+    fn open(
+        self,
+        entered: &Entered,
+        settings: &Settings,
+        roles: &Roles,
+        parts: &Arc<Parts>,
+        capacity: Capacity,
+    ) {
         let me = self.identity.myself(Role::Mds, &parts.name);
         let squash = settings.config.cluster.root_squash.unwrap_or(true);
         let meta = MetaDoor::new(roles.mds.clone(), squash);
@@ -221,9 +281,12 @@ impl Door {
             .with_host(meta.clone())
             .with_host(gupfs_oss::Door::of(&roles.oss, &self.identity.world.clock))
             .with(cluster_door(parts));
-        let server = self
-            .listening
-            .open(&self.identity, me, entered.marker.cluster(), hosts, meta);
+        let (world, keys) = (&self.identity.world, Arc::new(ListFile::of(&entered.home)));
+        let revoking = watch_revoked(world.clone(), parts.callers(), meta.clone(), keys.clone());
+        world.tasks.spawn("revoked keys", revoking);
+        let cluster = entered.marker.cluster();
+        let server =
+            (self.listening).open(&self.identity, me, cluster, keys, (hosts, meta), capacity);
         let _ = parts.server.set(server);
     }
 }
@@ -239,7 +302,7 @@ pub fn cluster_door(parts: &Arc<Parts>) -> Arc<ClusterDoor> {
                 let Some(parts) = parts else {
                     return Err(gupfs_proto::Refusal::Interrupted);
                 };
-                let answer = status::of(&parts).await;
+                let answer = status::of(&parts, Audience::Others).await;
                 Ok(cluster::Answer::Status {
                     text: answer.text,
                     json: answer.status.to_string(),

@@ -9,8 +9,21 @@ use gupfs_client::Client;
 use gupfs_door::over_io_uring::{self, Support};
 use gupfs_mount::{InTime, Mount, ShownAtime};
 use gupfs_world::World;
+use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long copies of the mount in other mount namespaces may keep it alive after it was unmounted here. The last requests of
+/// an ordinary end take milliseconds.
+const COPIES: Duration = Duration::from_secs(10);
+
+/// And that long after a further signal.
+const LAST_REQUESTS: Duration = Duration::from_secs(1);
+const _: () = assert!(LAST_REQUESTS.as_secs() < COPIES.as_secs());
+
+/// How long requests that are under way may take to end when the kernel's connection was cut.
+const ABORTED: Duration = Duration::from_secs(5);
 
 /// How it is to be mounted.
 pub struct MountWish<'a> {
@@ -106,15 +119,62 @@ impl Mounted {
     }
 
     /// After it is out of the tree: the kernel's last requests (releases of what was open) are answered before the session
-    /// with the servers ends.
+    /// with the servers ends. What keeps the mount alive longer is cut off: a copy in another mount namespace, as
+    /// containers and services with mounts of their own have.
     pub async fn finish(&mut self) {
-        let mount = self.mount.clone();
-        self.world
-            .tasks
-            .blocking(move || mount.session().wait())
-            .await;
+        let ended = self.ended();
+        tokio::pin!(ended);
+        let why = tokio::select! {
+            biased;
+            () = &mut ended => None,
+            signal = self.told.signals.next() => {
+                // The last requests of an ordinary end are not cut off.
+                tokio::select! {
+                    biased;
+                    () = &mut ended => None,
+                    () = self.world.clock.sleep(LAST_REQUESTS) => Some(format!("{signal} came again")),
+                }
+            }
+            () = self.world.clock.sleep(COPIES) => Some(format!("it was still alive {} s later", COPIES.as_secs())),
+        };
+        if let Some(why) = why {
+            tracing::warn!(
+                why,
+                "the mount is out of the tree, but another mount namespace has a copy of it, or the kernel waits for an answer: \
+                 it is cut off, programs that use it there get errors"
+            );
+            self.abort().await;
+            tokio::select! {
+                () = &mut ended => {}
+                () = self.world.clock.sleep(ABORTED) => {
+                    tracing::warn!("the kernel's requests do not end although their connection was cut");
+                }
+            }
+        }
         if let Some(guard) = self.guard.take() {
-            guard.farewell();
+            guard.farewell(&self.world.clock).await;
+        }
+    }
+
+    /// Returns when the kernel's connection has ended and no request is under way.
+    pub(super) fn ended(&self) -> impl Future<Output = ()> + use<> {
+        let mount = self.mount.clone();
+        let tasks = self.world.tasks.clone();
+        let waiting = self.world.tasks.spawn("end of the session", async move {
+            tasks.blocking(move || mount.session().wait()).await
+        });
+        async move {
+            // It is not stopped; and a panic has ended the process.
+            let _ = waiting.await;
+        }
+    }
+
+    /// Whoever still uses the mount gets errors from here on.
+    pub(super) async fn abort(&self) {
+        let mount = self.mount.clone();
+        let aborting = move || mount.session().abort();
+        if let Err(error) = self.world.tasks.blocking(aborting).await {
+            tracing::warn!(%error, "the kernel's connection cannot be cut");
         }
     }
 }

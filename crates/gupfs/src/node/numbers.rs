@@ -259,6 +259,12 @@ fn connections(text: &mut Text, server: Option<&ServerStatus>, lines: &[LineStat
             &[],
             server.connections.len() as u64,
         );
+        text.gauge(
+            "gupfs_strangers",
+            "Connections that have proved nothing yet.",
+            &[],
+            server.strangers as u64,
+        );
         text.counter(
             "gupfs_turned_away_total",
             "Connections that were not let in.",

@@ -8,7 +8,7 @@ use gupfs_mds::Mds;
 use gupfs_mount::Mount;
 use gupfs_oss::Oss;
 use gupfs_proto::ClusterId;
-use gupfs_rpc::{Line, Server};
+use gupfs_rpc::{Caller, Line, Server};
 use gupfs_world::{BootTime, World};
 use std::sync::{Arc, OnceLock};
 
@@ -51,6 +51,16 @@ impl Parts {
             server: OnceLock::new(),
             line: None,
             lines: Vec::new(),
+        }
+    }
+
+    /// Who is connected to us, whenever that is asked.
+    pub fn callers(self: &Arc<Self>) -> impl Fn() -> Vec<Arc<Caller>> + use<> {
+        let weak = Arc::downgrade(self);
+        move || {
+            let parts = weak.upgrade();
+            let server = parts.as_ref().and_then(|parts| parts.server.get());
+            server.map(Server::callers).unwrap_or_default()
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The servers and the client of one process, started and stopped in order.
 
-use super::Settings;
 use super::descriptors::Share;
 use super::metadata::open_metadata;
-use crate::cluster::{Identity, Lines, host_name};
+use super::{Door, Settings};
+use crate::cluster::{Identity, Lines, ListFile, Lives, Surveying, host_name, survey};
 use crate::config::{self, Atime};
 use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
@@ -11,7 +11,7 @@ use crate::metrics::Calls;
 use futures_util::future::join_all;
 use gupfs_client::{AtimeRule, Client, Route};
 use gupfs_mds::Mds;
-use gupfs_mds::targets::{Dial, Target, TargetInfo};
+use gupfs_mds::targets::{Admin, Dial, Target};
 use gupfs_oss::Oss;
 use gupfs_proto::{ClusterId, OstId, VirtualShards, data};
 use gupfs_rpc::{ClusterKey, Peer, Role};
@@ -25,6 +25,9 @@ use std::time::Duration;
 /// that is older than this is noticed.
 const STAMP_EVERY: Duration = Duration::from_secs(60);
 
+/// How often it is looked for a life that is over: a look asks nobody where none is.
+const LIVES_EVERY: Duration = Duration::from_secs(1);
+
 type OstPeer = Peer<data::Request, data::Reply>;
 
 pub struct Roles {
@@ -33,7 +36,7 @@ pub struct Roles {
     pub client: Arc<Client>,
     /// To object servers elsewhere, if others may join.
     pub lines: Vec<Arc<Lines>>,
-    stamps: Task<()>,
+    chores: [Task<()>; 2],
 }
 
 impl Roles {
@@ -43,16 +46,14 @@ impl Roles {
         settings: &Settings,
         world: &World,
         calls: Arc<Calls>,
-        identity: Option<&Identity>,
-    ) -> Outcome<Roles> {
+        door: Option<Door>,
+    ) -> Outcome<(Roles, Option<Door>)> {
+        let identity = door.as_ref().map(|door| door.identity.clone());
+        let identity = identity.as_ref();
         let cluster = entered.marker.cluster();
         let share = Share::of_this_process(entered.marker.osts().count())?;
         make_targets(entered, cluster, world).await?;
         let opened = open_targets(entered, share, cluster, world).await;
-        let opening = Opening {
-            cluster,
-            run: world.dice.u64(),
-        };
         let oss = Oss::new(opened);
         let peer = Peer::local(oss.clone());
         let osts: Vec<(OstId, OstPeer)> = (oss.osts().into_iter())
@@ -63,13 +64,19 @@ impl Roles {
         let local = Local {
             oss: &oss,
             osts: &osts,
-            opening,
         };
-        let key = identity.and_then(|identity| identity.key.clone());
+        let key = identity.and_then(Identity::cluster_key);
         oss.gate().belongs_to(key.clone());
-        let mds = start_mds(entered, settings, share, world, local, (dial, key)).await?;
+        let (mds, door) =
+            start_mds(entered, settings, share, world, local, (dial, key), door).await?;
         tell_seals(&mds, &oss, world);
         disown_refused(&mds, &oss);
+        let lives = Lives::new(oss.clone(), Peer::local(mds.clone()));
+        // Before anything is served.
+        lives.tell().await.map_err(|refusal| {
+            Trouble::new("the metadata server does not say which lives of the OSTs are over")
+                .because(&refusal)
+        })?;
         entered.finish()?;
         let mut options = client_options(&settings.point, &settings.config.mount, calls);
         options.shared = identity.is_some();
@@ -96,18 +103,30 @@ impl Roles {
             async move {
                 loop {
                     world.clock.sleep(STAMP_EVERY).await;
-                    tell_stamps(&mds, &oss, opening).await;
+                    tell_stamps(&mds, &oss).await;
                     tell_seals(&mds, &oss, &world);
                 }
             }
         });
-        Ok(Roles {
+        let told = world.tasks.spawn("lives", {
+            let (lives, world) = (lives.clone(), world.clone());
+            async move {
+                loop {
+                    world.clock.sleep(LIVES_EVERY).await;
+                    if let Err(refusal) = lives.tell().await {
+                        tracing::warn!(%refusal, "the end of an OST's life is not remembered yet");
+                    }
+                }
+            }
+        });
+        let roles = Roles {
             mds,
             oss,
             client,
             lines: as_mds.into_iter().chain(as_client).collect(),
-            stamps,
-        })
+            chores: [stamps, told],
+        };
+        Ok((roles, door))
     }
 
     /// How many targets do not serve.
@@ -120,7 +139,9 @@ impl Roles {
     /// Client first, since it has something to say to both servers; metadata next, since it asks OSTs. All are stopped
     /// whatever fails; false if something did.
     pub async fn stop(&self) -> bool {
-        self.stamps.stop();
+        for chore in &self.chores {
+            chore.stop();
+        }
         let mut clean = true;
         if let Err(error) = self.client.stop().await {
             tracing::error!(%error, "the client did not end cleanly");
@@ -220,7 +241,8 @@ async fn start_mds(
     world: &World,
     local: Local<'_>,
     (dial, key): (Option<Arc<dyn Dial>>, Option<ClusterKey>),
-) -> Outcome<Arc<Mds>> {
+    mut door: Option<Door>,
+) -> Outcome<(Arc<Mds>, Option<Door>)> {
     let dir = entered.home.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
         Trouble::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
@@ -229,20 +251,44 @@ async fn start_mds(
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
     let opened = open_metadata(&entered.home, &entered.marker, share, world).await?;
     let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
+    let mut surveyed = Vec::new();
+    if settings.accept_loss
+        && let Some(Door {
+            identity,
+            listening,
+        }) = door
+    {
+        let surveying = Surveying {
+            identity: &identity,
+            me: identity.myself(Role::Mds, &entered.home.root().display().to_string()),
+            cluster,
+            keys: Arc::new(ListFile::of(&entered.home)),
+            here: &local.oss.osts(),
+            json: settings.json,
+        };
+        let listening = survey(listening, &opened.0, surveying, world).await?;
+        surveyed = listening.0;
+        door = Some(Door {
+            listening: listening.1,
+            identity,
+        });
+    }
     let mut options = gupfs_mds::Options::new(opened, disk, world.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.keep_sessions = dial.is_some();
     options.dial = dial;
     options.key = key;
+    options.surveyed = surveyed;
     for (ost, peer) in local.osts {
         options.targets.push(Target {
             ost: *ost,
             peer: peer.clone(),
-            told: info(local.oss, *ost, local.opening),
+            admin: admin_of(local.oss, *ost),
         });
     }
-    Mds::start(options).await.map_err(|error| failed(&error))
+    let mds = Mds::start(options).await.map_err(|error| failed(&error))?;
+    Ok((mds, door))
 }
 
 /// An empty store is formatted by whoever opens it: right for a new one, the end of all names for another.
@@ -259,18 +305,10 @@ pub fn refuse_lost_metadata(entered: &Entered) -> Outcome<()> {
     .todo("if it lies on a disk of its own, mount that; else restore the directory from a backup"))
 }
 
-/// This process opened each target once: one run number tells this opening from others.
-#[derive(Clone, Copy)]
-struct Opening {
-    cluster: ClusterId,
-    run: u64,
-}
-
 /// The targets of this process.
 struct Local<'a> {
     oss: &'a Oss,
     osts: &'a [(OstId, OstPeer)],
-    opening: Opening,
 }
 
 /// Lines for the metadata server and for the client, if others may join.
@@ -306,15 +344,9 @@ pub fn client_options(
     }
 }
 
-fn info(oss: &Oss, ost: OstId, opening: Opening) -> Result<TargetInfo, String> {
+fn admin_of(oss: &Oss, ost: OstId) -> Result<Arc<dyn Admin>, String> {
     match oss.objects(ost) {
-        Ok(objects) => Ok(TargetInfo {
-            ost,
-            cluster: opening.cluster,
-            run: opening.run,
-            incarnation: objects.incarnation(),
-            stamp: objects.stamp(),
-        }),
+        Ok(objects) => Ok(Arc::new(objects)),
         Err(refusal) => Err(refusal.to_string()),
     }
 }
@@ -328,9 +360,9 @@ fn disown_refused(mds: &Mds, oss: &Oss) {
     }
 }
 
-async fn tell_stamps(mds: &Mds, oss: &Oss, opening: Opening) {
+async fn tell_stamps(mds: &Mds, oss: &Oss) {
     for ost in oss.osts() {
-        if let Err(refusal) = mds.hear(ost, info(oss, ost, opening)).await {
+        if let Err(refusal) = mds.hear(ost, admin_of(oss, ost)).await {
             tracing::error!(%ost, %refusal, "a target is not believed");
         }
     }

@@ -71,10 +71,19 @@ struct MountStatus {
     operations: Vec<(&'static str, u64, u64)>,
 }
 
-pub async fn of(parts: &Parts) -> StatusAnswer {
+/// Who asks for a status.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Over the control socket, which the owner of the process alone can open.
+    Admin,
+    /// Over the net, whatever key was proved: by an incarnation and an opening a target is known again.
+    Others,
+}
+
+pub async fn of(parts: &Parts, audience: Audience) -> StatusAnswer {
     let lines = parts.lines.iter().flat_map(|lines| lines.status());
     let line = parts.line.iter().map(|line| line.status());
-    let status = Status {
+    let mut status = Status {
         running: true,
         version: env!("CARGO_PKG_VERSION"),
         pid: std::process::id(),
@@ -97,6 +106,9 @@ pub async fn of(parts: &Parts) -> StatusAnswer {
         server: parts.server.get().map(|server| server.status()),
         lines: line.chain(lines).collect(),
     };
+    if audience == Audience::Others {
+        status.forget_openings();
+    }
     StatusAnswer {
         text: status.text(),
         status: serde_json::to_value(&status).expect("a status is plain data"),
@@ -128,6 +140,17 @@ fn mount_status(mount: &Mount) -> MountStatus {
 }
 
 impl Status {
+    fn forget_openings(&mut self) {
+        for target in self.mds.iter_mut().flat_map(|mds| &mut mds.targets) {
+            target.incarnation = None;
+            target.stamp = None;
+        }
+        for target in &mut self.osts {
+            target.incarnation = None;
+            target.stamp = None;
+        }
+    }
+
     /// For people. Writing to a String cannot fail.
     fn text(&self) -> String {
         let mut out = String::new();
@@ -284,9 +307,10 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
     if sweep.left > 0 {
         let _ = writeln!(
             out,
-            "sweep     {} OSTs are to be searched for objects that a crash left · {} removed",
+            "sweep     {} OSTs are to be searched for objects that a crash left · {} removed, {} set aside",
             sweep.left,
-            show_count(sweep.objects_removed)
+            show_count(sweep.objects_removed),
+            show_count(sweep.objects_set_aside)
         );
     }
     if confirm.files_left > 0 {
@@ -346,9 +370,10 @@ fn line_text(out: &mut String, line: &LineStatus) {
 fn server_text(out: &mut String, server: &ServerStatus) {
     let _ = writeln!(
         out,
-        "listening at {} · {} connections · {} questions under way, {} of payload",
+        "listening at {} · {} connections, {} that proved nothing yet · {} questions under way, {} of messages",
         server.address,
         server.connections.len(),
+        server.strangers,
         show_count(server.questions as u64),
         show_size(server.payload as u64)
     );
@@ -409,6 +434,14 @@ fn ost(out: &mut String, target: &TargetStatus) {
                 served.under_way
             );
         }
+    }
+    if target.lost_found.objects > 0 {
+        let _ = writeln!(
+            out,
+            "          {} objects of lost files in lost+found, {}; each is removed 30 days after it came there",
+            show_count(target.lost_found.objects),
+            show_size(target.lost_found.bytes)
+        );
     }
     if !target.damaged.is_empty() {
         let _ = writeln!(

@@ -4,6 +4,7 @@ use super::told::StopRequest;
 use super::{Mounted, say};
 use crate::mountpoint::holders;
 use gupfs_mount::Mount;
+use gupfs_world::World;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,13 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// How long an end by force waits for what the kernel still has to write.
 const WRITE_BACK: Duration = Duration::from_secs(5);
 
+/// How long an end waits for the mount to be out of the tree.
+const TAKE_AWAY: Duration = Duration::from_secs(8);
+const _: () = assert!(TAKE_AWAY.as_secs() > WRITE_BACK.as_secs());
+
+/// How long an unmount may take: as long as one call of a program may wait for a server, by default.
+const UNMOUNTING: Duration = Duration::from_secs(60);
+
 /// Somebody who just looks (a desktop, a monitor) keeps a mount busy for a moment: a stop is tried so often before it is
 /// refused.
 const TRIES: u32 = 4;
@@ -21,14 +29,7 @@ const TRIES: u32 = 4;
 impl Mounted {
     /// Returns when the mount is out of the tree, with what led to it.
     pub async fn wait_for_the_end(&mut self) -> String {
-        let ended = {
-            let mount = self.mount.clone();
-            let wait = move || mount.session().wait();
-            self.world.tasks.spawn("end of the session", {
-                let tasks = self.world.tasks.clone();
-                async move { tasks.blocking(wait).await }
-            })
-        };
+        let ended = self.ended();
         tokio::pin!(ended);
         let mut told = 0;
         let mut busy = false;
@@ -38,7 +39,7 @@ impl Mounted {
                 signal = self.told.signals.next() => {
                     told += 1;
                     let force = told > 1;
-                    if self.unmount(force).await.is_ok() {
+                    if self.unmount_unless_told(force).await.is_ok() {
                         return format!("{signal}: unmounted; stopping");
                     }
                     busy = true;
@@ -56,7 +57,7 @@ impl Mounted {
                     }
                 }
                 () = self.world.clock.sleep(AGAIN), if busy => {
-                    if self.unmount(false).await.is_ok() {
+                    if self.unmount_unless_told(false).await.is_ok() {
                         return "the mount is free now: unmounted; stopping".into();
                     }
                 }
@@ -64,18 +65,73 @@ impl Mounted {
         }
     }
 
+    /// Takes the mount out of the tree, whoever uses it, and whether or not that works: the process ends.
+    pub async fn take_away(&mut self) {
+        let taken = async {
+            // Without the guardian's farewell: it takes away what is still there when we are not.
+            let _ = self.leaving().unmount(true).await;
+        };
+        tokio::select! {
+            () = taken => {}
+            () = self.world.clock.sleep(TAKE_AWAY) => {}
+        }
+    }
+
+    /// A signal meanwhile asks for force. The kernel returns from an unmount when it has written what programs changed through mappings, which
+    /// waits for servers that are away.
+    async fn unmount_unless_told(&mut self, force: bool) -> Result<(), String> {
+        let unmounting = self.leaving().unmount(force);
+        tokio::pin!(unmounting);
+        let why = tokio::select! {
+            biased;
+            unmounted = &mut unmounting => return unmounted,
+            signal = self.told.signals.next() => signal.to_owned(),
+            () = self.world.clock.sleep(UNMOUNTING) => format!("{} s have passed", UNMOUNTING.as_secs()),
+        };
+        // Who is told twice within a moment has nothing to lose by that.
+        tokio::select! {
+            unmounted = &mut unmounting => return unmounted,
+            () = self.world.clock.sleep(WRITE_BACK) => {}
+        }
+        tracing::warn!(
+            why,
+            "the kernel waits for answers while it unmounts: its connection is cut, and what was written through mappings may be lost"
+        );
+        self.abort().await;
+        tokio::select! {
+            unmounted = &mut unmounting => unmounted,
+            // `finish` waits for the rest.
+            () = self.world.clock.sleep(WRITE_BACK) => Ok(()),
+        }
+    }
+
     async fn unmount_patiently(&self, force: bool) -> Result<(), String> {
         for _ in 1..TRIES {
-            if self.unmount(force).await.is_ok() {
+            if self.leaving().unmount(force).await.is_ok() {
                 return Ok(());
             }
             self.world.clock.sleep(AGAIN).await;
         }
-        self.unmount(force).await
+        self.leaving().unmount(force).await
     }
 
+    fn leaving(&self) -> Leaving {
+        Leaving {
+            mount: self.mount.clone(),
+            world: self.world.clone(),
+        }
+    }
+}
+
+/// One try to take the mount out of the tree, while signals are listened for.
+struct Leaving {
+    mount: Arc<Mount>,
+    world: World,
+}
+
+impl Leaving {
     /// Err says who uses it.
-    async fn unmount(&self, force: bool) -> Result<(), String> {
+    async fn unmount(self, force: bool) -> Result<(), String> {
         if force {
             self.write_back().await;
         }
@@ -104,9 +160,7 @@ impl Mounted {
             }
         }
     }
-}
 
-impl Mounted {
     /// What programs wrote through mappings lies in the kernel's page cache only; an abort would drop it. Servers that are away
     /// do not hold up the end: what waits for them ends with the abort.
     async fn write_back(&self) {

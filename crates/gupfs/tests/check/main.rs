@@ -4,12 +4,12 @@ mod plant;
 #[path = "../running/mod.rs"]
 mod running;
 
-use gupfs_names::{Body, Key, Kind, Parsed, Usage, Xattr};
+use gupfs_names::{Body, Entry, Key, Kind, Link, Parsed, Usage, Xattr};
 use gupfs_proto::data::{BlockSums, Existing, Owner};
 use gupfs_proto::{InodeId, ObjectOffset, Presence};
 use gupfs_store::object::Write;
 use plant::{data_file, in_objects, in_records};
-use running::{Place, can_mount, gupfs};
+use running::{Place, Running, can_mount, gupfs};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
@@ -319,6 +319,88 @@ fn records_that_cannot_be_read_are_found_and_left_alone() {
             .any(|kind| kind.starts_with("Object") || kind == "Dangling"),
         "{json:#}"
     );
+}
+
+#[test]
+fn records_that_cannot_be_read_are_salvaged() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    in_records(&store.place, |records| {
+        for ino in [store.small, store.large, store.dir] {
+            records.put_raw(&Key::inode(ino), b"\x09of a newer version");
+        }
+        records.put_raw(&Key::from_bytes(b"\0\0?"), b"of no kind");
+    });
+    let (code, json) = store.check(&["--salvage"]);
+    assert_eq!(code, 4, "{json:#}");
+    let lost = kinds_of(&json["lost"]);
+    let expected = [&["NameLost"; 2][..], &["RecordLost"; 4][..]].concat();
+    assert_eq!(lost, expected, "{json:#}");
+    let found = kinds_of(&json["found"]);
+    assert_eq!(found, ["DirectoryMade", "MadeFromObjects"], "{json:#}");
+    let paths = json["lost"].as_array().unwrap().iter();
+    let paths: Vec<&str> = paths.filter_map(|loss| loss["path"].as_str()).collect();
+    assert!(paths.contains(&"/second-name"), "{json:#}");
+    let (code, json) = store.check(&[]);
+    assert_eq!(code, 0, "{json:#}");
+    let running = Running::start(&store.place.store(), &store.place.mnt(), &["--accept-loss"]);
+    let at = |name: &str| store.place.mnt().join(name);
+    assert!(fs::read(at("large")).unwrap() == vec![5; LARGE]);
+    assert!(at("dir/sub").is_dir() && !at("dir/small").exists());
+    let mut value = [0; 8];
+    let len = rustix::fs::getxattr(at("large"), "user.colour", &mut value).unwrap();
+    assert_eq!(
+        &value[..len],
+        b"blue",
+        "its attribute has a record of its own"
+    );
+    assert_eq!(running.stop(), 0);
+}
+
+#[test]
+fn a_directory_inside_of_itself_is_salvaged() {
+    if !can_mount() {
+        return;
+    }
+    let store = Store::new();
+    in_records(&store.place, |records| {
+        let key = records.entry("dir");
+        let entry: Entry = records.get(&key);
+        let sub: Entry = records.get(&records.entry("sub"));
+        let Some(Parsed::Entry { hash, name, .. }) = key.parse() else {
+            panic!("an entry is an entry");
+        };
+        records.remove(&key);
+        records.put(&Key::entry(sub.ino, hash, &name), &entry);
+        let parent = Some(Link { dir: sub.ino, hash });
+        records.change_inode(store.dir, |inode| inode.parent = parent);
+        // And links that are not its names.
+        records.change_inode(store.small, |inode| inode.parent = None);
+    });
+    let (code, json) = store.check(&[]);
+    assert_eq!(code, 1, "{json:#}");
+    let (code, json) = store.check(&["--salvage"]);
+    assert_eq!(code, 4, "{json:#}");
+    assert_eq!(kinds_of(&json["found"]), ["NamedInLostFound"], "{json:#}");
+    let (code, json) = store.check(&[]);
+    assert_eq!(code, 0, "{json:#}");
+    let running = Running::start(&store.place.store(), &store.place.mnt(), &["--accept-loss"]);
+    // Whichever of the two has the lower number lost its name; the other lies in it. Numbers begin with a shard, and that is chance.
+    let named = fs::read_dir(store.place.mnt().join("lost+found")).unwrap();
+    let named: Vec<_> = named.map(|entry| entry.unwrap().path()).collect();
+    let [only] = &named[..] else {
+        panic!("{named:?}");
+    };
+    let dir = match only.ends_with(format!("{:x}", store.dir.0)) {
+        true => only.clone(),
+        false => only.join("dir"),
+    };
+    assert_eq!(fs::metadata(&dir).unwrap().ino(), store.dir.0);
+    assert!(dir.join("sub").is_dir() || *only != dir);
+    assert_eq!(fs::read(dir.join("small")).unwrap(), b"few bytes");
+    assert_eq!(running.stop(), 0);
 }
 
 #[test]

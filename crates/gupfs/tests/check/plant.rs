@@ -87,7 +87,8 @@ impl Records {
 
     fn change(&self, key: &Key, value: Option<Bytes>) {
         self.kv
-            .stage(0, vec![(Bytes::copy_from_slice(key.as_bytes()), value)]);
+            .stage(0, vec![(Bytes::copy_from_slice(key.as_bytes()), value)])
+            .unwrap();
     }
 }
 
@@ -127,6 +128,7 @@ pub fn in_objects<F: Future<Output = ()>>(
         let objects = Objects::open(disk, World::real(), whose, OpenFiles::LEAST)
             .await
             .unwrap();
+        objects.go_on().await.unwrap();
         plant(objects.clone()).await;
         objects.stop().await.unwrap();
     });

@@ -157,7 +157,7 @@ fn a_thousand_sessions_come_back_to_a_metadata_server_that_was_killed() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let world = World::real();
     let key = ClusterKey::new(fs::read(town.key()).unwrap().try_into().unwrap());
-    let base = Identity::new(&world, Net::real(), "crowd".into(), Some(key));
+    let base = Identity::new(&world, Net::real(), "crowd".into(), Some(key.into()));
     let at = town.at.clone();
     let begun = Instant::now();
     let members = runtime.block_on(async {

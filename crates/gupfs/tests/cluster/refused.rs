@@ -35,7 +35,7 @@ fn keys_that_are_wrong_missing_or_open_to_others() {
     fs::set_permissions(&wrong, fs::Permissions::from_mode(0o644)).unwrap();
     expect![[r#"
         2
-        gupfs mount: others than its owner may read the cluster's key 'DIR/wrong.key'.
+        gupfs mount: others than its owner may read the key 'DIR/wrong.key'.
           → chmod 600 'DIR/wrong.key'.
     "#]]
     .assert_eq(&mount(&text(&wrong)));
@@ -43,7 +43,8 @@ fn keys_that_are_wrong_missing_or_open_to_others() {
     fs::write(&wrong, [1; 31]).unwrap();
     expect![[r#"
         2
-        gupfs mount: 'DIR/wrong.key' is not a cluster's key: it has 31 bytes, and a key has 32.
+        gupfs mount: 'DIR/wrong.key' is no key of gupfs: it has 31 bytes, and no 'gupfs client key' in it.
+          → a cluster's key has 32 bytes; a client key is a text that `gupfs key client` wrote.
     "#]]
     .assert_eq(&mount(&text(&wrong)));
     let status = gupfs(["status", &town.at, "--key", &town.key()]);
@@ -105,4 +106,57 @@ fn a_store_has_one_metadata_server() {
     let output = gupfs(["up", &text(&town.store()), "--mount", &text(&mount)]);
     assert!(said(&town, &output).contains("is in use by process"));
     town.stop();
+}
+
+/// Every file and directory of a store, with its mode.
+fn modes(dir: &Path) -> Vec<(PathBuf, u32)> {
+    let mut all = vec![(dir.to_path_buf(), mode(dir))];
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => all.extend(modes(&path)),
+            false => all.push((path.clone(), mode(&path))),
+        }
+    }
+    all
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn a_store_is_for_its_owner_alone_whatever_the_umask() {
+    for umask in ["0", "077"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        let by = ["sh", "-c", &format!("umask {umask}; exec \"$0\" \"$@\"")];
+        let by: Vec<String> = by.iter().map(ToString::to_string).collect();
+        let start = || {
+            let args = ["mds", &text(&store), "--listen", "127.0.0.1:0"];
+            Daemon::try_start_after(by.clone(), &args).unwrap()
+        };
+        let mut mds = start();
+        assert_eq!(mode(&store), 0o700);
+        // Nobody else gets below that directory; what decides who serves, and the key, are closed by themselves.
+        for name in ["gupfs.lock", "cluster.key"] {
+            assert_eq!(mode(&store.join(name)), 0o600, "{name} with umask {umask}");
+        }
+        for (path, mode) in modes(&store).iter().filter(|(path, _)| path.is_dir()) {
+            let at = path.display();
+            assert_eq!(mode & 0o077, 0, "{at}: {mode:o} with umask {umask}");
+        }
+        assert_eq!(mds.stop(), 0);
+        // A store from before: of a directory that everybody may read, and lock.
+        fs::set_permissions(&store, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::remove_file(store.join("gupfs.lock")).unwrap();
+        let neighbour = fs::File::open(&store).unwrap();
+        rustix::fs::flock(&neighbour, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let mut again = start();
+        let second = Daemon::try_start(&["mds", &text(&store), "--listen", "127.0.0.1:0"]);
+        let why = second.err().unwrap();
+        assert!(why.contains("is in use by process"), "{why}");
+        assert_eq!(again.stop(), 0);
+        assert_eq!(mode(&store), 0o755);
+    }
 }

@@ -47,7 +47,7 @@ impl Stranger {
     async fn enter(town: &Town) -> Stranger {
         let world = World::real();
         let key = ClusterKey::new(fs::read(town.key()).unwrap().try_into().unwrap());
-        let mds = line(&world, &key, &town.at);
+        let mds = line(&world, &key, Role::Client, &town.at);
         let mut stranger = Stranger {
             world,
             key,
@@ -154,7 +154,8 @@ impl Stranger {
             panic!("{map:?}");
         };
         let place = map.targets.into_iter().find(|place| place.ost == ost);
-        line(&self.world, &self.key, &place.unwrap().address.unwrap())
+        let at = place.unwrap().address.unwrap();
+        line(&self.world, &self.key, Role::Client, &at)
     }
 
     async fn try_at(
@@ -183,7 +184,7 @@ impl Stranger {
     }
 }
 
-fn line(world: &World, key: &ClusterKey, to: &str) -> Arc<Line> {
+fn line(world: &World, key: &ClusterKey, role: Role, to: &str) -> Arc<Line> {
     Line::open(LineOptions {
         to: to.to_string(),
         whom: "a server".into(),
@@ -191,12 +192,11 @@ fn line(world: &World, key: &ClusterKey, to: &str) -> Arc<Line> {
         world: world.clone(),
         me: Myself {
             who: u128::from(world.dice.u64()),
-            // Anybody can say so: it gives no right.
-            role: Role::Mds,
+            role,
             name: "stranger".into(),
         },
         cluster: None,
-        key: Some(key.clone()),
+        key: Some(key.clone().into()),
         tls: None,
         patience: Some(Duration::from_secs(60)),
         fence: true,
@@ -288,7 +288,14 @@ fn what_was_not_given_is_refused_counted_and_shown() {
             epoch: grant.epoch,
             tag: grant.tag,
         };
-        assert_eq!(of(server, list).await, Err(Fault::Forged));
+        // In a client's role nobody speaks as a server. In a server's, which the cluster's key proves, the tag decides.
+        let told = stranger.try_at(&oss, ost, server, list.clone()).await;
+        assert_eq!(told, Err(Refusal::NotPermitted));
+        let as_mds = line(&stranger.world, &stranger.key, Role::Mds, &oss.status().to);
+        let told = stranger.try_at(&as_mds, ost, server, list.clone()).await;
+        assert_eq!(fault(told), Err(Fault::Forged));
+        let told = stranger.try_at(&as_mds, ost, mine, list).await;
+        assert_eq!(told, Err(Refusal::NotPermitted));
         // Who does not hold a file gets no right to write it, however it asks.
         let rights = Rights::WRITE;
         let permit = stranger.ask(Op::Permit { ino: a, rights }).await;

@@ -27,7 +27,8 @@ impl Daemon {
         started.unwrap_or_else(|said| panic!("gupfs {}: {said}", args[0]))
     }
 
-    fn try_start_after(before: Vec<String>, args: &[&str]) -> Result<Daemon, String> {
+    /// By a command before `gupfs`, which runs its arguments.
+    pub fn try_start_after(before: Vec<String>, args: &[&str]) -> Result<Daemon, String> {
         let (child, ready) = spawn(&before, args)?;
         Ok(Daemon {
             before,
@@ -44,7 +45,13 @@ impl Daemon {
     }
 
     pub fn start_again(&mut self) {
+        self.start_again_with(&[]);
+    }
+
+    /// With more arguments, this time.
+    pub fn start_again_with(&mut self, more: &[&str]) {
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        let args = [&args[..], more].concat();
         let started = spawn(&self.before, &args);
         let (child, ready) = started.unwrap_or_else(|said| panic!("again {args:?}: {said}"));
         (self.child, self.ready) = (child, ready);
@@ -216,8 +223,7 @@ impl Town {
     ) -> Town {
         let (store, tls) = (text(&at_store), flags(&secured));
         let mds = |at: &str| {
-            // Who mounts from another address is root as well.
-            let args = ["mds", &store, "--listen", at, "--root-squash", "false"];
+            let args = ["mds", &store, "--listen", at];
             Daemon::start_after(ground.before("mds"), &[&args[..], &tls].concat())
         };
         let first = mds(&ground.listens("mds"));

@@ -124,9 +124,15 @@ impl Running {
             said
         });
         let mut lines = BufReader::new(child.stdout.take().unwrap());
+        // Before that it may say what a start with losses leaves behind.
         let mut ready = String::new();
-        lines.read_line(&mut ready).unwrap();
-        if !ready.contains("ready") {
+        while !ready.contains("ready") {
+            ready.clear();
+            if lines.read_line(&mut ready).unwrap() == 0 {
+                break;
+            }
+        }
+        if ready.is_empty() {
             let status = child.wait().unwrap();
             return Err(format!("{status}\n{}", said.join().unwrap()));
         }

@@ -24,8 +24,9 @@ impl Core {
 
     /// New layouts choose among the targets as they are known now.
     pub fn tell_placement(&self) {
-        let placement = self.targets.placement();
-        self.shard.lock().targets = placement;
+        let mut shard = self.shard.lock();
+        // Looked at under the lock: a view from before a report never replaces one from after it.
+        shard.targets = self.targets.placement();
     }
 
     async fn look_at_own_disk(&self) {

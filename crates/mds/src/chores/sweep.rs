@@ -3,6 +3,10 @@
 //! A new file's layout is used before it is durable (`gupfs_names::generations`). If a power cut comes between, the objects
 //! are there and no record names them. Nobody ever will, since their generation is not given again; so they are looked
 //! for once after a start that followed no orderly stop, and removed.
+//!
+//! After a loss was accepted there are others: what the lost state of the store had made. Those are set aside. And there are objects
+//! that reach further than their file's record says: the file is as they say then, or bytes of the lost state would show where it
+//! grows again.
 
 use crate::core::Core;
 use crate::limits::{OST_CALLS, RETRY, SWEEP_PAUSE, SWEEP_STEP};
@@ -11,10 +15,19 @@ use crate::targets::unexpected;
 use crate::together;
 use crate::waits::Who;
 use gupfs_names::{Body, Inode, Key, Record};
-use gupfs_proto::data::{Answer, Op};
-use gupfs_proto::{InodeId, ObjectId, OstId, Refusal};
+use gupfs_proto::data::{Answer, ObjectStat, Op};
+use gupfs_proto::{InodeId, ObjectId, OstId, Presence, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// What is remarkable among objects.
+#[derive(Default)]
+struct Swept {
+    /// No file has them.
+    unknown: Vec<ObjectId>,
+    /// Files with objects that reach further than their records say.
+    surplus: BTreeSet<InodeId>,
+}
 
 impl Core {
     /// Looks at every target once.
@@ -50,56 +63,94 @@ impl Core {
         let Some(last) = found.last().copied() else {
             return Ok(None);
         };
-        let unknown = self.that_no_file_has(ost, &found).await?;
+        let Swept { unknown, surplus } = self.compare(ost, &found).await?;
+        if self.loss_accepted {
+            for ino in surplus {
+                self.recover_as_found(ino).await?;
+            }
+        }
+        let last = last.0;
         if !unknown.is_empty() {
             // What dropped them must not be undone by a power cut when they are gone.
             self.durable(Who::own("sweep"), self.kv.last_seq()).await?;
-            self.remove_unknown(ost, &unknown).await?;
-            self.sweeps.removed(unknown.len() as u64);
-            tracing::info!(%ost, objects = unknown.len(), "removed objects that a power cut left without a file");
+            let (lost, left): (Vec<_>, Vec<_>) = unknown
+                .into_iter()
+                .partition(|object| object.generation.window() < self.lost_before);
+            self.remove_unknown(ost, &left).await?;
+            self.set_aside(ost, &lost).await?;
+            self.sweeps.removed(left.len() as u64);
+            self.sweeps.set_aside(lost.len() as u64);
+            if !left.is_empty() {
+                tracing::info!(%ost, objects = left.len(), "removed objects that a power cut left without a file");
+            }
+            if !lost.is_empty() {
+                tracing::warn!(%ost, objects = lost.len(), "set aside objects of files that are lost");
+            }
         }
         Ok(Some(last))
     }
 
-    async fn list(&self, ost: OstId, after: Option<ObjectId>) -> Result<Vec<ObjectId>, Refusal> {
+    async fn list(
+        &self,
+        ost: OstId,
+        after: Option<ObjectId>,
+    ) -> Result<Vec<(ObjectId, ObjectStat)>, Refusal> {
         let op = Op::List {
             after,
             limit: SWEEP_STEP,
         };
         match self.targets.call(ost, op).await? {
-            Answer::Objects(found) => Ok(found.into_iter().map(|(object, _)| object).collect()),
+            Answer::Objects(found) => Ok(found),
             other => Err(unexpected(ost, &other)),
         }
     }
 
-    async fn that_no_file_has(
+    async fn compare(
         &self,
         ost: OstId,
-        found: &[ObjectId],
-    ) -> Result<Vec<ObjectId>, Refusal> {
-        let files: BTreeSet<InodeId> = found.iter().map(|object| object.ino).collect();
+        found: &[(ObjectId, ObjectStat)],
+    ) -> Result<Swept, Refusal> {
+        let files: BTreeSet<InodeId> = found.iter().map(|(object, _)| object.ino).collect();
         let keys = files.iter().map(|ino| Key::inode(*ino)).collect();
         let records = self.get_all_now(keys).await?;
-        let mut known: BTreeMap<InodeId, BTreeSet<ObjectId>> = BTreeMap::new();
+        // How far each object may reach.
+        let mut known: BTreeMap<ObjectId, u64> = BTreeMap::new();
         for (ino, record) in files.into_iter().zip(records) {
             let Some(record) = record else { continue };
             let inode = Inode::decode(&record).map_err(|error| damaged(&Key::inode(ino), error))?;
             if let Body::File(file) = inode.body {
-                let objects = file.layout.objects(ino);
-                let here = objects.filter(|(_, _, on, ..)| *on == ost);
-                known.insert(ino, here.map(|(.., object, _)| object).collect());
+                for (component, stripe, on, object, presence) in file.layout.objects(ino) {
+                    let reach = match presence {
+                        Presence::Never => 0,
+                        _ => file.layout.components[component].object_size(stripe, inode.size),
+                    };
+                    if on == ost {
+                        known.insert(object, reach);
+                    }
+                }
             }
         }
-        let has = |object: &ObjectId| {
-            known
-                .get(&object.ino)
-                .is_some_and(|objects| objects.contains(object))
-        };
-        Ok(found
-            .iter()
-            .copied()
-            .filter(|object| !has(object))
-            .collect())
+        let mut swept = Swept::default();
+        for (object, stat) in found {
+            match known.get(object) {
+                None => swept.unknown.push(*object),
+                Some(reach) if stat.size > *reach => drop(swept.surplus.insert(object.ino)),
+                Some(_) => {}
+            }
+        }
+        Ok(swept)
+    }
+
+    async fn set_aside(&self, ost: OstId, objects: &[ObjectId]) -> Result<(), Refusal> {
+        let moves = objects.iter().map(|object| async move {
+            let op = Op::SetAside { object: *object };
+            match self.targets.call(ost, op).await? {
+                Answer::DoneIn(_) => Ok(()),
+                other => Err(unexpected(ost, &other)),
+            }
+        });
+        let outcomes = together::all(moves.collect(), OST_CALLS).await;
+        outcomes.into_iter().collect()
     }
 
     async fn remove_unknown(&self, ost: OstId, objects: &[ObjectId]) -> Result<(), Refusal> {

@@ -13,6 +13,8 @@ pub struct SweepStatus {
     /// Targets that are still to be looked at.
     pub left: u64,
     pub objects_removed: u64,
+    /// Objects of files that were lost, moved to `lost+found` of their targets.
+    pub objects_set_aside: u64,
     pub last_error: Option<String>,
 }
 
@@ -29,6 +31,10 @@ impl Sweeps {
 
     pub fn removed(&self, objects: u64) {
         self.0.lock().objects_removed += objects;
+    }
+
+    pub fn set_aside(&self, objects: u64) {
+        self.0.lock().objects_set_aside += objects;
     }
 
     pub fn failed(&self, refusal: &Refusal) {

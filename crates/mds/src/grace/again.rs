@@ -4,8 +4,9 @@ use super::Place;
 use crate::core::Core;
 use crate::drive::{Asker, Before};
 use crate::waits::Who;
+use gupfs_names::rights::Opens;
 use gupfs_names::{Again, Op};
-use gupfs_proto::meta::Kept;
+use gupfs_proto::meta::{self, Kept};
 use gupfs_proto::{Refusal, SessionId, wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -45,6 +46,10 @@ impl Core {
     /// Whether it changed anything: mostly it was not lost.
     async fn make_one_again(&self, session: SessionId, change: Kept) -> Result<bool, Refusal> {
         let op = wire::op_of(&change.op).map_err(|error| Refusal::Malformed(error.to_string()))?;
+        let (op, opens) = match op {
+            meta::Op::Proven { proofs, op } => self.proven(session, &proofs, &op)?,
+            op => (op, Opens::default()),
+        };
         if !op.changes() {
             let why = format!("{} changes nothing that could be said again", op.name());
             return Err(Refusal::Malformed(why));
@@ -62,6 +67,7 @@ impl Core {
             own: false,
             lane: Some(change.lane),
             caller: &change.caller,
+            opens: &opens,
             before: Some(Before {
                 at: change.change.at,
                 again: &again,

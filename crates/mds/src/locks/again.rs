@@ -2,7 +2,9 @@
 
 use super::Locks;
 use crate::core::Core;
+use gupfs_names::rights::{self, Opens};
 use gupfs_proto::lock::Lock;
+use gupfs_proto::meta::Request;
 use gupfs_proto::{Refusal, SessionId};
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -36,15 +38,22 @@ impl Core {
     /// A part of what a session held, as it comes back. Nothing once it has said all: it may have freed some since.
     ///
     /// # Errors
-    /// `SessionEnded`: another holds what it counts on. It is ended.
+    /// `SessionEnded`: another holds what it counts on. It is ended. `Denied`: of a file that it does not prove to have open.
     pub async fn hear_locks(
         &self,
-        session: SessionId,
+        request: &Request,
+        opens: &Opens,
         locks: &[Lock],
         last: bool,
     ) -> Result<(), Refusal> {
+        let session = request.session;
         if !self.locks.missing.lock().contains(&session) {
             return Ok(());
+        }
+        for lock in locks {
+            let (ino, access) = (lock.holder.ino, rights::access_to_lock(lock));
+            self.must_be_open(&request.caller, opens, ino, access)
+                .await?;
         }
         let claimed = {
             let shard = self.shard.lock();

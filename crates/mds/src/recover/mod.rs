@@ -10,6 +10,7 @@ mod writer;
 use crate::core::Core;
 use crate::limits::SCAN_STEP;
 use crate::records::damaged;
+use crate::survey::Loss;
 use crate::waits::Who;
 use clear::Dead;
 use gupfs_names::{Key, KeyRange, Kind, Parsed, Purge, PurgeWhat, Record};
@@ -37,6 +38,8 @@ pub struct RecoveryReport {
     pub cuts_resumed: u64,
     pub cuts_left: u64,
     pub millis: u64,
+    /// The store was an older copy, and the operator went on with it.
+    pub loss: Option<Loss>,
 }
 
 /// What clearing up after sessions did.

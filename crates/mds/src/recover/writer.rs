@@ -34,7 +34,7 @@ impl Core {
             }
             // Inline bytes are the file: what its objects hold does not count.
             let found = if file.inline.is_empty() {
-                self.ask_objects(ino, session, &inode).await?
+                self.ask_objects(ino, Some(session), &inode).await?
             } else {
                 Found::new()
             };
@@ -56,6 +56,28 @@ impl Core {
         Err(Refusal::Busy)
     }
 
+    /// A file of an older copy of the store, of which objects know more than the record: it is as they say.
+    pub async fn recover_as_found(&self, ino: InodeId) -> Result<(), Refusal> {
+        let key = Key::inode(ino);
+        for _ in 0..TRIES {
+            let Some(value) = self.get_now(&key).await? else {
+                return Ok(());
+            };
+            let inode = Inode::decode(&value).map_err(|error| damaged(&key, error))?;
+            let found = self.ask_objects(ino, None, &inode).await?;
+            let op = ChoreOp::AsFound { ino, found };
+            let expected = (key.clone(), value);
+            let applied = self
+                .drive_if(self.own(), Op::Chore(&op), Some(&expected))
+                .await?;
+            if let Some(applied) = applied {
+                applied.answer?;
+                return self.committed(Who::own("recover file"), applied.seq).await;
+            }
+        }
+        Err(Refusal::Busy)
+    }
+
     async fn commit_recovery(
         &self,
         ino: InodeId,
@@ -71,11 +93,11 @@ impl Core {
         self.committed(Who::own("recover writer"), seq).await
     }
 
-    /// How each object stands.
+    /// How each object stands: with `session`, after all that it asked for; without, also those that are said not to be.
     async fn ask_objects(
         &self,
         ino: InodeId,
-        session: SessionId,
+        session: Option<SessionId>,
         inode: &Inode,
     ) -> Result<Found, Refusal> {
         let layout = &inode.file()?.layout;
@@ -83,13 +105,14 @@ impl Core {
             layout
                 .objects(ino)
                 .map(|(component, stripe, ost, object, presence)| async move {
-                    let stat = match presence {
-                        Presence::Never => None,
-                        Presence::Maybe | Presence::Present => {
+                    let stat = match (presence, session) {
+                        (Presence::Never, Some(_)) => None,
+                        (Presence::Maybe | Presence::Present, Some(session)) => {
                             // What is under way there would come after the answer.
                             self.fence_at(session, ost).await?;
                             self.stat_object(ost, object).await?
                         }
+                        (_, None) => self.stat_object(ost, object).await?,
                     };
                     Ok((component as u32, stripe as u32, stat))
                 });

@@ -2,25 +2,32 @@
 //!
 //! Owns   which targets there are, who each was when last seen, its space, and whether files may be laid out on it.
 //! Never  touches an object by itself, or forgets a target's incarnation.
-//! Enter  at `Targets::hear` (what a target says of itself), `Targets::call`, `Targets::placement`.
+//! Enter  at `Targets::near` and `Targets::report` (what a target says of itself), `Targets::call`, `Targets::placement`.
 
+mod admin;
 mod judge;
+mod near;
 mod remote;
 mod space;
 
-pub use judge::TargetInfo;
+pub use admin::{Admin, Told};
+pub use judge::Ground;
 pub use remote::Dial;
+
+pub(crate) use judge::knows_more;
+pub(crate) use near::Near;
+pub(crate) use remote::Heard;
 
 use crate::limits::{DEADLINE, NOT_HEARD_YET};
 use crate::permits::Permits;
 use gupfs_names::KnownTarget;
 use gupfs_proto::capability::{Fault, Warrant};
+use gupfs_proto::cluster::OwnerMark;
 use gupfs_proto::data::{self, Answer};
 use gupfs_proto::meta::TargetState;
-use gupfs_proto::{ClusterId, Incarnation, OstId, Refusal, SessionId};
+use gupfs_proto::{Incarnation, OstId, Refusal, SessionId};
 use gupfs_rpc::Peer;
 use gupfs_world::{BootTime, Clock};
-use judge::Verdict;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,15 +45,14 @@ pub type OstPeer = Peer<data::Request, data::Reply>;
 pub struct Target {
     pub ost: OstId,
     pub peer: OstPeer,
-    /// What its admin side says of it, or why it says nothing.
-    pub told: Result<TargetInfo, String>,
+    /// Its admin side, or why it has none.
+    pub admin: Result<Arc<dyn Admin>, String>,
 }
 
 pub struct Targets {
-    cluster: ClusterId,
+    ground: Ground,
     clock: Clock,
-    /// The first word of a target is believed, whatever was remembered.
-    accept_loss: bool,
+    started: BootTime,
     /// How servers elsewhere are reached; None when all targets are served in this process.
     dial: Option<Arc<dyn Dial>>,
     /// By what right we and others ask them; None where nobody asks for it.
@@ -65,8 +71,40 @@ struct State {
     /// Where it is served, and when its server was last heard of; None for one of this process.
     far: Option<Far>,
     remembered: Option<KnownTarget>,
+    /// What is remembered survives a power cut, as far as it tells who the target is.
+    is_kept: bool,
+    /// Which opening was believed last, of those served elsewhere.
+    speaker: Option<Speaker>,
     standing: Standing,
-    space: Result<data::Space, String>,
+    space: Result<data::Space, UnknownSpace>,
+}
+
+/// Why it is not known how much room a target has. Unknown is not full.
+#[derive(Clone, Debug)]
+enum UnknownSpace {
+    /// It may be told any moment.
+    NotYet(String),
+    Failed(String),
+}
+
+impl UnknownSpace {
+    fn untold() -> UnknownSpace {
+        UnknownSpace::NotYet("its space is not known yet".into())
+    }
+
+    fn why(&self) -> &str {
+        match self {
+            UnknownSpace::NotYet(why) | UnknownSpace::Failed(why) => why,
+        }
+    }
+}
+
+struct Speaker {
+    opening: u64,
+    address: String,
+    heard: BootTime,
+    /// Another opening of the target was heard of meanwhile.
+    is_contended: bool,
 }
 
 struct Far {
@@ -108,9 +146,8 @@ impl Targets {
     /// `remembered` is what the metadata store says of earlier times. A target in it that has no peer now is expected to be
     /// served elsewhere, if there is a way to reach others; else it is shown as absent.
     pub fn new(
-        cluster: ClusterId,
+        ground: Ground,
         clock: Clock,
-        accept_loss: bool,
         dial: Option<Arc<dyn Dial>>,
         peers: BTreeMap<OstId, OstPeer>,
         remembered: BTreeMap<OstId, KnownTarget>,
@@ -131,16 +168,18 @@ impl Targets {
                     peer,
                     far: None,
                     remembered: remembered.get(&ost).copied(),
+                    is_kept: false,
+                    speaker: None,
                     standing,
-                    space: Err("its space is not known yet".into()),
+                    space: Err(UnknownSpace::untold()),
                 };
                 (ost, state)
             })
             .collect();
         Targets {
-            cluster,
+            ground,
+            started: clock.boot(),
             clock,
-            accept_loss,
             dial,
             permits: None,
             list: Mutex::new(list),
@@ -164,39 +203,17 @@ impl Targets {
         self.listens.store(true, SeqCst);
     }
 
-    /// Takes a target's word. Returns what is to be remembered of it from now on, if that changed: the caller commits it.
-    ///
-    /// # Errors
-    /// `TargetDown` with the reason if the target is not who it was, or unknown.
-    pub fn hear(
-        &self,
-        ost: OstId,
-        told: Result<TargetInfo, String>,
-    ) -> Result<Option<KnownTarget>, Refusal> {
-        let mut list = self.list.lock();
-        let Some(state) = list.get_mut(&ost) else {
-            return Err(down(ost, "no target of this number belongs to this start"));
-        };
-        self.changed.notify_waiters();
-        let info = match told {
-            Ok(info) => info,
-            Err(why) => {
-                state.standing = Standing::Down(why.clone());
-                return Err(down(ost, why));
-            }
-        };
-        // Loss is accepted once: whoever goes back while we run was not restored by an operator who knew.
-        let accept = self.accept_loss && !matches!(state.standing, Standing::Good);
-        match judge::judge(self.cluster, state.remembered, &info, accept) {
-            Verdict::Good(remember) => {
-                state.standing = Standing::Good;
-                state.remembered = remember.or(state.remembered);
-                Ok(remember)
-            }
-            Verdict::Refused(why) => {
-                state.standing = Standing::Refused(why.clone());
-                Err(down(ost, why))
-            }
+    /// Who asks them: this start.
+    pub fn owner(&self) -> &OwnerMark {
+        &self.ground.ours
+    }
+
+    /// What was remembered of this target last is on disk.
+    pub fn is_kept(&self, ost: OstId, known: &KnownTarget) {
+        if let Some(state) = self.list.lock().get_mut(&ost)
+            && state.remembered.as_ref() == Some(known)
+        {
+            state.is_kept = true;
         }
     }
 
@@ -328,16 +345,36 @@ impl Targets {
 }
 
 impl State {
+    /// Takes over what is to be remembered; returns it, and whether that must survive a power cut, if it is not kept yet.
+    fn remember(&mut self, known: KnownTarget) -> Option<(KnownTarget, bool)> {
+        let before = self.remembered.replace(known);
+        // A stamp that is forgotten is told again by the same run.
+        let says = |known: KnownTarget| KnownTarget { stamp: 0, ..known };
+        self.is_kept &= before.map(says) == Some(says(known));
+        match self.is_kept {
+            true => (before != Some(known)).then_some((known, false)),
+            false => Some((known, true)),
+        }
+    }
+
     /// Why no new file is laid out here.
     fn why_not(&self) -> Option<String> {
         match (&self.standing, &self.space) {
             (Standing::Down(why) | Standing::Refused(why) | Standing::Expected(why), _) => {
                 Some(why.clone())
             }
-            (Standing::Good, Err(why)) => Some(why.clone()),
+            (Standing::Good, Err(unknown)) => Some(unknown.why().to_owned()),
             (Standing::Good, Ok(space)) if space.available == 0 => Some("it is full".into()),
             (Standing::Good, Ok(_)) => None,
         }
+    }
+
+    /// Whether new files may be laid out here any moment, though not now.
+    fn may_become_usable(&self) -> bool {
+        matches!(
+            (&self.standing, &self.space),
+            (Standing::Expected(_), _) | (Standing::Good, Err(UnknownSpace::NotYet(_)))
+        )
     }
 }
 

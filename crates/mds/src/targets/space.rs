@@ -1,6 +1,6 @@
 //! Asking targets how much room they have.
 
-use super::{Targets, unexpected};
+use super::{Targets, UnknownSpace, unexpected};
 use crate::limits::SPACE_ANSWER;
 use futures_util::future::join_all;
 use gupfs_proto::data::{Answer, Op, Space};
@@ -27,9 +27,13 @@ impl Targets {
         });
         for (ost, space) in join_all(asked).await {
             if let Some(state) = self.list.lock().get_mut(&ost) {
-                state.space = space.map_err(|why| why.to_string());
+                state.space = space.map_err(|refusal| match refusal {
+                    Refusal::TimedOut(_) => UnknownSpace::NotYet(refusal.to_string()),
+                    _ => UnknownSpace::Failed(refusal.to_string()),
+                });
             }
         }
+        self.changed.notify_waiters();
     }
 
     async fn space_of(&self, ost: OstId) -> Result<Space, Refusal> {

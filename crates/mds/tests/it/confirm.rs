@@ -14,15 +14,28 @@ async fn close_unsynced(house: &Simulated, client: &Client, name: &str) -> Inode
     close_unsynced_in(house, client, InodeId::ROOT, name).await
 }
 
+async fn close_unsynced_small(house: &Simulated, client: &Client, name: &str) -> InodeId {
+    close_unsynced_of(house, client, (InodeId::ROOT, name), MIB).await
+}
+
 async fn close_unsynced_in(
     house: &Simulated,
     client: &Client,
     dir: InodeId,
     name: &str,
 ) -> InodeId {
+    close_unsynced_of(house, client, (dir, name), 5 * MIB).await
+}
+
+async fn close_unsynced_of(
+    house: &Simulated,
+    client: &Client,
+    (dir, name): (InodeId, &str),
+    end: u64,
+) -> InodeId {
     let ino = client.create(0, dir, name).await.unwrap();
     let opened = client.begin_write(ino).await;
-    let mut written = write(&house.osts, &opened, 5 * MIB, 1);
+    let mut written = write(&house.osts, &opened, end, 1);
     written.unsynced = std::mem::take(&mut written.present);
     client.end_write(ino, written).await;
     ino
@@ -132,6 +145,50 @@ fn a_file_whose_ost_is_down_waits_and_the_others_do_not() {
         assert_eq!(mds.status().await.confirm.files_done, 1);
         assert!(!presence(&client, wide).await.contains(&Presence::Maybe));
         mds.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn an_ost_that_does_not_answer_keeps_only_its_own_files_in_doubt() {
+    simulate(async {
+        let house = Simulated::new(15);
+        let Life { mds, world } = house.start().await;
+        let client = Client::open(&mds).await;
+        // Of one object each, on either OST.
+        let mut files = Vec::new();
+        for i in 0..20 {
+            files.push(close_unsynced_small(&house, &client, &format!("f{i}")).await);
+        }
+        let of_one = house.osts[1].list().len() as u64;
+        assert!(of_one > 0 && of_one < 20);
+        house.osts[1].set_stuck(true);
+        tokio::time::sleep(Duration::from_secs(18)).await;
+        let status = mds.status().await.confirm;
+        assert_eq!(
+            (status.files_done, status.files_left),
+            (20 - of_one, of_one)
+        );
+        // New ones on the other are confirmed while that question is still open, and the silent one is asked nothing more.
+        for i in 20..30 {
+            files.push(close_unsynced_small(&house, &client, &format!("f{i}")).await);
+        }
+        let of_one = house.osts[1].list().len() as u64;
+        tokio::time::sleep(Duration::from_secs(18)).await;
+        let status = mds.status().await.confirm;
+        assert_eq!(
+            (status.files_done, status.files_left),
+            (30 - of_one, of_one)
+        );
+        assert!(status.last_error.unwrap().contains("ost1"));
+        house.osts[1].set_stuck(false);
+        tokio::time::sleep(Duration::from_secs(80)).await;
+        assert_eq!(mds.status().await.confirm.files_done, 30);
+        for ino in files {
+            assert!(!presence(&client, ino).await.contains(&Presence::Maybe));
+        }
+        mds.stop().await.unwrap();
+        house.kill(&world).await;
+        house.check().await;
     });
 }
 

@@ -2,8 +2,10 @@
 
 mod client;
 mod house;
+mod lives;
 mod ost;
 
+mod batches;
 mod cold;
 mod concurrency;
 mod confirm;
@@ -14,6 +16,8 @@ mod lanes;
 mod numbers;
 mod purge;
 mod restart;
+mod restored;
+mod rights;
 mod sharing;
 mod status;
 mod targets;

@@ -1,9 +1,12 @@
 //! An object server of the tests: a map of objects with their sizes, that can be down or slow.
 
 use crate::house::CLUSTER;
-use gupfs_mds::targets::{OstPeer, Target, TargetInfo};
+use gupfs_mds::targets::{Admin, OstPeer, Target, Told};
+use gupfs_proto::cluster::{Holdings, OwnerMark, TargetIdentity};
 use gupfs_proto::data::{Answer, ObjectStat, Op, Reply, Request, Space};
-use gupfs_proto::{Incarnation, ObjectId, OstId, OstLife, Refusal, Timestamp};
+use gupfs_proto::{
+    Incarnation, ObjectId, OstId, OstLife, OwnerEpoch, Refusal, Timestamp, VirtualShard,
+};
 use gupfs_rpc::{Peer, Service};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -20,7 +23,8 @@ struct Inner {
 
 struct State {
     objects: BTreeMap<ObjectId, ObjectStat>,
-    info: TargetInfo,
+    set_aside: Vec<ObjectId>,
+    info: TargetIdentity,
     down: bool,
     /// Never answers, but for its space.
     stuck: bool,
@@ -37,12 +41,15 @@ impl FakeOst {
             ost: OstId(ost),
             state: Mutex::new(State {
                 objects: BTreeMap::new(),
-                info: TargetInfo {
-                    ost: OstId(ost),
+                set_aside: Vec::new(),
+                info: TargetIdentity {
                     cluster: CLUSTER,
                     incarnation: Incarnation(0x100 + u64::from(ost)),
                     stamp: 10,
                     run: 1,
+                    opening: 1,
+                    stopped: false,
+                    owner: OwnerMark::default(),
                 },
                 down: false,
                 stuck: false,
@@ -63,24 +70,43 @@ impl FakeOst {
         Peer::local(self.0.clone())
     }
 
-    /// As it is handed to a start: opened anew, so its stamp is one higher and its run another.
+    /// As it is handed to a start: opened anew.
     pub fn target(&self) -> Target {
         let mut state = self.0.state.lock();
-        state.info.stamp += 1;
-        state.info.run += 1_000;
+        state.info.opening += 1_000;
         Target {
             ost: self.0.ost,
             peer: self.peer(),
-            told: Ok(state.info),
+            admin: Ok(self.admin()),
         }
     }
 
-    pub fn info(&self) -> TargetInfo {
+    pub fn admin(&self) -> Arc<dyn Admin> {
+        self.0.clone()
+    }
+
+    /// What its superblock says, and who opened it.
+    pub fn info(&self) -> TargetIdentity {
         self.0.state.lock().info
     }
 
-    pub fn set_info(&self, info: TargetInfo) {
+    pub fn set_info(&self, info: TargetIdentity) {
         self.0.state.lock().info = info;
+    }
+
+    /// All that lies there, as a copy of its directory has it.
+    pub fn copy(&self) -> (TargetIdentity, BTreeMap<ObjectId, ObjectStat>) {
+        let state = self.0.state.lock();
+        (state.info, state.objects.clone())
+    }
+
+    pub fn restore(&self, copy: (TargetIdentity, BTreeMap<ObjectId, ObjectStat>)) {
+        let mut state = self.0.state.lock();
+        (state.info, state.objects) = copy;
+    }
+
+    pub fn was_set_aside(&self) -> Vec<ObjectId> {
+        self.0.state.lock().set_aside.clone()
     }
 
     /// As a client writes it: the object exists, and ends at `size` or behind.
@@ -127,6 +153,40 @@ impl FakeOst {
     }
 }
 
+impl Admin for Inner {
+    fn identity(&self) -> TargetIdentity {
+        self.state.lock().info
+    }
+
+    fn adopt(&self, owner: OwnerMark) -> Told<'_, ()> {
+        let info = &mut self.state.lock().info;
+        if !info.is_adopted() {
+            (info.stamp, info.run) = (info.stamp + 1, info.opening);
+        }
+        info.owner = owner;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn holdings(&self, since: OwnerEpoch) -> Told<'_, Holdings> {
+        let state = self.state.lock();
+        let mut held = Holdings {
+            since,
+            ..Holdings::default()
+        };
+        let mut numbers: BTreeMap<VirtualShard, u64> = BTreeMap::new();
+        for (object, stat) in &state.objects {
+            let above = numbers.entry(object.ino.shard()).or_default();
+            *above = (*above).max(object.ino.counter() + 1);
+            if object.generation.window() > since {
+                held.newer += 1;
+                held.newest = held.newest.max(Some(stat.mtime));
+            }
+        }
+        held.numbers = numbers.into_iter().collect();
+        Box::pin(std::future::ready(Ok(held)))
+    }
+}
+
 impl Service<Request, Reply> for Inner {
     async fn answer(self: Arc<Self>, request: Request) -> Reply {
         tokio::task::yield_now().await;
@@ -153,7 +213,12 @@ impl Inner {
                 why: "the test took it away".into(),
             });
         }
-        let State { objects, asked, .. } = &mut *state;
+        let State {
+            objects,
+            asked,
+            set_aside,
+            ..
+        } = &mut *state;
         match op {
             Op::Stat { object } => {
                 asked.push(format!("stat {object}"));
@@ -172,6 +237,13 @@ impl Inner {
             Op::Remove { object } => {
                 asked.push(format!("remove {object}"));
                 objects.remove(&object);
+                Ok(Answer::DoneIn(OstLife(1)))
+            }
+            Op::SetAside { object } => {
+                asked.push(format!("set aside {object}"));
+                if objects.remove(&object).is_some() {
+                    set_aside.push(object);
+                }
                 Ok(Answer::DoneIn(OstLife(1)))
             }
             Op::Cut { object, to } => {

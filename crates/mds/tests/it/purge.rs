@@ -98,6 +98,50 @@ fn an_ost_that_is_down_delays_its_own_objects_only() {
 }
 
 #[test]
+fn an_ost_that_does_not_answer_holds_up_nobody_elses_objects() {
+    simulate(async {
+        let house = Simulated::new(5);
+        let life = house.start().await;
+        let client = Client::open(&life.mds).await;
+        // More than one job takes, of one object and of three on both.
+        let mut inodes = Vec::new();
+        for i in 0..1_300 {
+            let end = if i % 4 == 0 { 6 * MIB } else { MIB };
+            inodes.push(written(&house, &client, &format!("f{i}"), end).await);
+        }
+        assert!(house.osts[0].list().len() > 600 && house.osts[1].list().len() > 600);
+        house.osts[1].set_stuck(true);
+        for (i, ino) in inodes.into_iter().enumerate() {
+            client
+                .unlink(0, InodeId::ROOT, &format!("f{i}"))
+                .await
+                .unwrap();
+            client.forget(ino).await;
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(house.osts[0].list().len(), 0, "it answers");
+        let waiting = life.mds.status().await.purge.waiting;
+        assert!(
+            waiting >= house.osts[1].list().len() as u64 / 2,
+            "{waiting}"
+        );
+        house.osts[1].set_stuck(false);
+        // A question that it never answers is given up after a minute.
+        tokio::time::sleep(Duration::from_secs(70)).await;
+        assert_eq!(objects(&house), 0);
+        let status = life.mds.status().await;
+        assert_eq!(
+            (status.purging, status.purge.waiting, status.purge.delayed),
+            (Some(0), 0, 0)
+        );
+        assert_eq!(status.purge.files_done, 1_300);
+        life.mds.stop().await.unwrap();
+        house.kill(&life.world).await;
+        house.check().await;
+    });
+}
+
+#[test]
 fn a_purge_that_a_kill_broke_off_goes_on_after_the_start() {
     simulate(async {
         let house = Simulated::new(3);

@@ -141,6 +141,53 @@ fn whoever_wants_a_file_has_it_in_his_turn() {
     });
 }
 
+/// A client answers "give back" after what it has under way, so a copy of its request
+/// that waited behind the one who asks would keep both waiting until their deadline.
+#[test]
+fn a_request_that_is_sent_again_is_answered_when_its_first_copy_was_though_others_wait_by_then() {
+    simulate(async {
+        let house = Simulated::new(6);
+        let life = house.start().await;
+        let log = Arc::default();
+        let one = Asked::new(&life.mds, "one", &log).await.attached();
+        let two = Client::open(&life.mds).await;
+        let three = Asked::new(&life.mds, "three", &log).await.attached();
+        let ino = one.client.create(0, InodeId::ROOT, "f").await.unwrap();
+        one.begin_write(ino).await;
+        let lane = two.next_lane(0);
+        let begin = || Op::BeginWrite {
+            ino,
+            kill_privileges: false,
+        };
+        let first = two.ask(Some(lane), begin());
+        let next = async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            three.begin_write(ino).await;
+        };
+        // Its connection broke; the former copy goes on, and is answered to nobody.
+        let again = async {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            let reply = two.ask(Some(lane), begin()).await;
+            assert!(reply.result.is_ok(), "{reply:?}");
+            // Nothing of it is under way any more: it gives the file back, as it is asked to.
+            let op = Op::EndWrite {
+                ino,
+                written: Written::default(),
+                keep: false,
+            };
+            two.change(1, op).await.unwrap();
+        };
+        let all = async { tokio::join!(first, next, again) };
+        let ended = tokio::time::timeout(Duration::from_secs(5), all).await;
+        let (first, ..) = ended.expect("nobody waits for himself");
+        assert!(first.result.is_ok(), "{first:?}");
+        three.end_write(ino, false).await;
+        life.mds.stop().await.unwrap();
+        house.kill(&life.world).await;
+        house.check().await;
+    });
+}
+
 #[test]
 fn a_file_that_was_forgotten_before_it_was_said_to_be_open_goes() {
     simulate(async {

@@ -1,10 +1,14 @@
 //! Targets that are not who they were are refused, those that are full or down get no new files.
 
 use crate::client::Client;
+use crate::cuts::{Elsewhere, word};
 use crate::house::{CLUSTER, Simulated, simulate};
 use gupfs_mds::Mds;
-use gupfs_mds::targets::{TargetInfo, TargetStatus};
+use gupfs_mds::targets::{Target, TargetStatus};
+use gupfs_proto::cluster::{self, Answer, Report, TargetIdentity};
+use gupfs_proto::data::Space;
 use gupfs_proto::{ClusterId, Incarnation, InodeId, OstId, Refusal};
+use gupfs_rpc::Service;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,7 +85,7 @@ fn a_target_restored_from_an_older_copy_is_refused_until_its_loss_is_accepted() 
 fn a_target_initialised_anew_is_refused() {
     simulate(async {
         let house = remembered(2).await;
-        house.osts[0].set_info(TargetInfo {
+        house.osts[0].set_info(TargetIdentity {
             incarnation: Incarnation(0xbad),
             ..house.osts[0].info()
         });
@@ -97,7 +101,7 @@ fn another_clusters_target_is_refused() {
     simulate(async {
         let house = Simulated::new(3);
         assert_ne!(CLUSTER, ClusterId(7));
-        house.osts[0].set_info(TargetInfo {
+        house.osts[0].set_info(TargetIdentity {
             cluster: ClusterId(7),
             ..house.osts[0].info()
         });
@@ -112,13 +116,15 @@ fn a_stamp_heard_while_serving_is_remembered() {
         let house = remembered(4).await;
         let life = house.start().await;
         let opened = house.osts[0].info();
-        let risen = TargetInfo {
+        house.osts[0].set_info(TargetIdentity {
             stamp: opened.stamp + 50,
             ..opened
-        };
-        life.mds.hear(OstId(0), Ok(risen)).await.unwrap();
-        // A word that goes back is no word of the same target.
-        let back = life.mds.hear(OstId(0), Ok(opened)).await;
+        });
+        let admin = || Ok(house.osts[0].admin());
+        life.mds.hear(OstId(0), admin()).await.unwrap();
+        // A stamp that goes back is none of the same target.
+        house.osts[0].set_info(opened);
+        let back = life.mds.hear(OstId(0), admin()).await;
         assert!(matches!(back, Err(Refusal::TargetDown { .. })), "{back:?}");
         life.mds.stop().await.unwrap();
         house.kill(&life.world).await;
@@ -134,12 +140,12 @@ fn a_target_that_comes_late_is_used_from_then_on() {
         let house = Simulated::new(5);
         let world = house.world();
         let mut how = house.how(&world);
-        let told = how.targets[1].told.clone();
-        how.targets[1].told = Err("its disk is not mounted".into());
+        let admin = how.targets[1].admin.clone();
+        how.targets[1].admin = Err("its disk is not mounted".into());
         let mds = house.start_as(how).await.unwrap();
         let state = target(&mds, 1).await;
         assert_eq!(state.why_not.as_deref(), Some("its disk is not mounted"));
-        mds.hear(OstId(1), told).await.unwrap();
+        mds.hear(OstId(1), admin).await.unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert!(target(&mds, 1).await.usable);
         let heard = mds.hear(OstId(9), Err("who?".into())).await;
@@ -201,4 +207,91 @@ fn a_full_or_silent_target_gets_no_new_file_and_is_used_again_later() {
         );
         life.mds.stop().await.unwrap();
     });
+}
+
+/// A metadata server whose targets are elsewhere and new; they have written down their opening, and have not said so yet.
+async fn with_targets_elsewhere(house: &Simulated) -> (Arc<Mds>, Vec<Target>) {
+    for ost in &house.osts {
+        ost.set_info(TargetIdentity {
+            stamp: 0,
+            run: 0,
+            ..ost.info()
+        });
+    }
+    let mut how = house.how(&house.world());
+    let targets = std::mem::take(&mut how.targets);
+    how.dial = Some(Arc::new(Elsewhere(targets.clone())));
+    let mds = house.start_as(how).await.unwrap();
+    for ost in &house.osts {
+        let incarnation = ost.info().incarnation;
+        let question = cluster::Request::Admit { incarnation };
+        let admitted: cluster::Reply = mds.clone().answer(question).await;
+        admitted.unwrap();
+    }
+    let Answer::Reported { owner, .. } = report(&mds, &targets, None).await else {
+        unreachable!("a report is answered so")
+    };
+    for target in &targets {
+        target.admin.clone().unwrap().adopt(owner).await.unwrap();
+    }
+    (mds, targets)
+}
+
+async fn report(mds: &Arc<Mds>, targets: &[Target], space: Option<Space>) -> Answer {
+    let report = Report {
+        address: "elsewhere".into(),
+        targets: targets.iter().map(|target| word(target, space)).collect(),
+        leaves: false,
+    };
+    let reply: cluster::Reply = mds.clone().answer(cluster::Request::Report(report)).await;
+    reply.unwrap()
+}
+
+const ROOM: Option<Space> = Some(Space {
+    volume: 0,
+    total: 1 << 40,
+    free: 1 << 39,
+    available: 1 << 39,
+    objects: 0,
+});
+
+#[test]
+fn until_a_target_is_known_to_have_room_a_new_file_waits() {
+    simulate(async {
+        let house = Simulated::new(8);
+        let (mds, targets) = with_targets_elsewhere(&house).await;
+        let client = Client::open(&mds).await;
+        let ino = client.create(0, InodeId::ROOT, "file").await.unwrap();
+        let placed = tokio::spawn(async move { client.begin_write(ino).await });
+        // Their servers are there, and their disks do not answer.
+        for _ in 0..3 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            report(&mds, &targets, None).await;
+        }
+        assert!(!target(&mds, 0).await.usable && !placed.is_finished());
+        report(&mds, &targets, ROOM).await;
+        placed.await.unwrap();
+        mds.stop().await.unwrap();
+    });
+}
+
+/// Whenever it comes: also while what the first report brings is not durable yet.
+#[test]
+fn a_new_file_that_comes_with_the_first_report_is_placed() {
+    for polls in 0..100 {
+        simulate(async {
+            let house = Simulated::new(9);
+            let (mds, targets) = with_targets_elsewhere(&house).await;
+            let client = Client::open(&mds).await;
+            let ino = client.create(0, InodeId::ROOT, "file").await.unwrap();
+            let comes = async {
+                for _ in 0..polls {
+                    tokio::task::yield_now().await;
+                }
+                client.begin_write(ino).await
+            };
+            tokio::join!(report(&mds, &targets, ROOM), comes);
+            mds.stop().await.unwrap();
+        });
+    }
 }

@@ -7,22 +7,19 @@ use crate::kernel::Kernel;
 use gupfs_client::Listed;
 use gupfs_door::{Attr as DoorAttr, Call, Dirents, DirentsPlus, Entry, Opened, op};
 use gupfs_proto::limits::READDIR_ENTRIES_MAX;
-use gupfs_proto::meta::Access;
 use gupfs_proto::{Caller, FileKind, InodeId};
 use std::time::Duration;
 
 pub async fn opendir(kernel: &Kernel, call: Call, _: op::Open) -> Outcome<Opened> {
     asking(kernel, &call, async |who| {
-        kernel
-            .client
-            .access(&who, inode(call.node), Access::READ)
-            .await
+        kernel.client.open_dir(&who, inode(call.node)).await
     })
     .await?;
     Ok(Opened::default())
 }
 
-pub async fn releasedir(_: &Kernel, _: Call, _: op::Release) -> Outcome<()> {
+pub async fn releasedir(kernel: &Kernel, call: Call, _: op::Release) -> Outcome<()> {
+    kernel.client.close_dir(inode(call.node));
     Ok(())
 }
 
@@ -82,7 +79,8 @@ fn unknown(ino: InodeId, kind: FileKind) -> Entry {
 const LINE: usize = 32;
 const LINE_PLUS: usize = LINE + 128;
 
-/// Reading was allowed when the directory was opened; a later chmod does not end it. So the server is asked as root.
+/// Reading was allowed when the directory was opened; a later chmod does not end it. So the server is asked as the client that
+/// has it open.
 async fn entries(
     kernel: &Kernel,
     call: &Call,

@@ -20,8 +20,8 @@ use crate::hash::name_hash;
 use crate::held::NOT_ASKED;
 use crate::key::{Key, KeyRange, Kind, Parsed};
 use crate::record::{
-    BackLink, Body, Entry, Format, Inode, KnownTarget, Link, Numbers, Orphan, Purge, PurgeWhat,
-    Record, Reply, Session, Unconfirmed, Usage, Writer, Xattr,
+    AcceptedLoss, BackLink, Body, EndedLife, Entry, Format, Inode, KnownTarget, Link, Numbers,
+    Orphan, Purge, PurgeWhat, Record, Reply, Session, Unconfirmed, Usage, Writer, Xattr,
 };
 use brief::{Brief, Brieves};
 use bytes::Bytes;
@@ -184,6 +184,12 @@ impl Check {
             }
             Parsed::Target(_) => {
                 self.decodes::<KnownTarget>(key, value);
+            }
+            Parsed::EndedLife(_) => {
+                self.decodes::<EndedLife>(key, value);
+            }
+            Parsed::Owner => {
+                self.decodes::<AcceptedLoss>(key, value);
             }
         }
     }

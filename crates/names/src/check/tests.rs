@@ -105,6 +105,38 @@ fn an_inode_without_an_entry_is_found_and_gets_a_name_in_the_root() {
 }
 
 #[test]
+fn a_salvage_names_what_has_no_name_in_a_directory_that_is_roots_alone() {
+    for has_one in [false, true] {
+        let mut tree = tree();
+        if has_one {
+            let root = Caller::root();
+            tree.server.mkdir(&root, ROOT, "lost+found", 0o755).unwrap();
+        }
+        for (dir, text) in [(tree.dir, "file"), (tree.dir, "below")] {
+            let key = key_of_entry(&tree, dir, text);
+            tree.server.records.remove(&key);
+        }
+        let problems = tree.server.check().problems;
+        for problem in problems {
+            let chore = match problem {
+                Problem::InodeWithoutEntry { ino } => ChoreOp::NameInLostFound { ino },
+                other => ChoreOp::Repair(other),
+            };
+            tree.server.chore(&chore).unwrap();
+        }
+        tree.server.assert_clean();
+        let root = Caller::root();
+        let dir = tree.server.lookup(&root, ROOT, "lost+found").unwrap();
+        assert_eq!(dir.mode.0 & 0o777, if has_one { 0o755 } else { 0o700 });
+        for ino in [tree.file, tree.below] {
+            let name = format!("{:x}", ino.0);
+            let found = tree.server.lookup(&root, dir.ino, &name).unwrap();
+            assert_eq!(found.ino, ino);
+        }
+    }
+}
+
+#[test]
 fn an_entry_where_no_lookup_finds_it_is_moved_there() {
     let mut tree = check_damage(
         |tree| {

@@ -1,7 +1,7 @@
 use crate::key::{Key, KeyRange};
 use crate::step::Outcome;
 use crate::view::View;
-use gupfs_proto::limits::SLOTS;
+use gupfs_proto::limits::CHORE_BATCH;
 use gupfs_proto::{SessionId, VirtualShard};
 
 /// Nobody will ask this session's requests again. Its orphans and writers are forgotten before, one by one.
@@ -10,7 +10,8 @@ pub(crate) fn drop_session(
     session: SessionId,
     shard: VirtualShard,
 ) -> Outcome<()> {
-    for (key, _) in view.scan(KeyRange::replies(shard, session), usize::from(SLOTS))? {
+    // More than a session has slots: before that had a bound there could be some. What is left is found by the next start.
+    for (key, _) in view.scan(KeyRange::replies(shard, session), CHORE_BATCH)? {
         view.remove(key);
     }
     if shard == VirtualShard(0) {

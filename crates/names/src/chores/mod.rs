@@ -5,13 +5,14 @@ mod cut_done;
 mod drop_session;
 mod forget_orphan;
 mod hold_orphan;
+mod lost_found;
 mod purge_done;
 mod recover_writer;
 mod repair;
 mod reserve_numbers;
 
 pub(crate) use confirmed::expect as expect_confirmation;
-pub(crate) use forget_orphan::forget;
+pub(crate) use forget_orphan::{FORGET_RECORDS, forget};
 
 use crate::check::Problem;
 use crate::key::PurgeId;
@@ -39,6 +40,11 @@ pub enum ChoreOp {
         session: SessionId,
         found: Vec<(u32, u32, Option<ObjectStat>)>,
     },
+    /// The store is an older copy, and objects of this file reach further than its record says; `found` as above.
+    AsFound {
+        ino: InodeId,
+        found: Vec<(u32, u32, Option<ObjectStat>)>,
+    },
     /// Objects that may exist of a file with an `L` record: as (component, stripe), whether it is there and survives a
     /// power cut. The file is as it was when they were asked.
     Confirmed {
@@ -52,6 +58,8 @@ pub enum ChoreOp {
     },
     /// Mends what `Check` found, if that is safe.
     Repair(Problem),
+    /// Names what no name leads to in `/lost+found`, which is made if it is not there. For a salvage.
+    NameInLostFound { ino: InodeId },
 }
 
 pub(crate) fn apply(view: &mut View, chore: &ChoreOp) -> Outcome<()> {
@@ -66,10 +74,12 @@ pub(crate) fn apply(view: &mut View, chore: &ChoreOp) -> Outcome<()> {
             session,
             found,
         } => recover_writer::recover_writer(view, *ino, *session, found),
+        ChoreOp::AsFound { ino, found } => recover_writer::as_found(view, *ino, found),
         ChoreOp::Confirmed { ino, found } => confirmed::confirmed(view, *ino, found),
         ChoreOp::DropSession { session, shard } => {
             drop_session::drop_session(view, *session, *shard)
         }
         ChoreOp::Repair(problem) => repair::repair(view, problem),
+        ChoreOp::NameInLostFound { ino } => lost_found::name_in_lost_found(view, *ino),
     }
 }

@@ -37,9 +37,35 @@ pub(crate) fn recover_writer(
             inode.blocks = 0;
         });
     }
+    objects_say(view, ino, found, 1)
+}
+
+/// The record is of an older copy of the store, and the objects know more: the file is as they say. One that somebody writes is
+/// told of by its writer.
+pub(crate) fn as_found(
+    view: &mut View,
+    ino: InodeId,
+    found: &[(u32, u32, Option<ObjectStat>)],
+) -> Outcome<()> {
+    let Some(inode) = view.find_inode(ino)? else {
+        return Ok(());
+    };
+    let file = inode.file()?;
+    if file.writers > 0 || file.cutting.is_some() || !file.inline.is_empty() {
+        return Ok(());
+    }
+    objects_say(view, ino, found, 0)
+}
+
+fn objects_say(
+    view: &mut View,
+    ino: InodeId,
+    found: &[(u32, u32, Option<ObjectStat>)],
+    writers_gone: u32,
+) -> Outcome<()> {
     let mut in_doubt = false;
     view.change_file(ino, |inode, file| {
-        file.writers = file.writers.saturating_sub(1);
+        file.writers = file.writers.saturating_sub(writers_gone);
         for (component, stripe, stat) in found {
             let Some(component) = file.layout.components.get_mut(*component as usize) else {
                 continue;

@@ -63,7 +63,7 @@ pub(crate) fn begin_write(view: &mut View, ino: InodeId, kill_privileges: bool) 
             },
         );
     }
-    ops::kill_privileges::after_write(view, ino, kill_privileges)?;
+    ops::kill_privileges::after_write_by_client(view, ino, kill_privileges)?;
     let opened = ops::opened(&*view.inode(ino)?, false);
     Ok(Answer::Opened(opened))
 }

@@ -1,7 +1,7 @@
 use crate::chores;
 use crate::key::Key;
 use crate::ops::truncate;
-use crate::record::{File, Inode, Unconfirmed, Writer};
+use crate::record::{File, Inode, Unconfirmed};
 use crate::step::Outcome;
 use crate::view::View;
 use gupfs_proto::limits::FILE_SIZE_MAX;
@@ -22,7 +22,6 @@ pub(crate) fn end_write(
     let writer = Key::writer(ino, view.ctx.session);
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    must_be_writer(view, ino)?;
     truncate::must_not_be_cutting(file, ino)?;
     check(file, written)?;
     let last = file.writers <= 1;
@@ -45,17 +44,6 @@ pub(crate) fn end_write(
         }
     })?;
     Ok(Answer::Attr(view.inode(ino)?.attr()))
-}
-
-pub(crate) fn must_be_writer(view: &View, ino: InodeId) -> Outcome<()> {
-    match view.get::<Writer>(&Key::writer(ino, view.ctx.session))? {
-        Some(_) => Ok(()),
-        None => Err(Refusal::Malformed(format!(
-            "session {} does not write inode {:x}",
-            view.ctx.session, ino.0
-        ))
-        .into()),
-    }
 }
 
 pub(crate) fn check(file: &File, written: &Written) -> Result<(), Refusal> {

@@ -1,8 +1,8 @@
 use crate::step::Outcome;
 use crate::view::View;
 use crate::{held, may, protected};
-use gupfs_proto::InodeId;
 use gupfs_proto::meta::{Answer, XattrName};
+use gupfs_proto::{InodeId, Mode};
 
 /// Somebody unprivileged wrote: setuid and setgid go, so that nobody's bytes run with another's rights. ctime is updated if
 /// anything went.
@@ -15,13 +15,27 @@ pub(crate) fn kill_privileges(view: &mut View, ino: InodeId) -> Outcome<Answer> 
     Ok(Answer::Attr(view.inode(ino)?.attr()))
 }
 
-/// File capabilities go whoever wrote; the mode's bits only if the writer has no privilege (`kill`, the kernel's word).
+/// File capabilities go whoever wrote; the mode's bits if the writer has no privilege: by the kernel's word (`kill`), and always
+/// if it is not root here, whatever is said of it elsewhere.
 pub(crate) fn after_write(view: &mut View, ino: InodeId, kill: bool) -> Outcome<()> {
     let inode = view.inode(ino)?;
-    let mode = if kill {
-        may::without_privileges(&inode, view.ctx.caller)
-    } else {
-        inode.mode
+    let left = may::without_privileges(&inode, view.ctx.caller);
+    leave(view, ino, kill, left)
+}
+
+/// The same where a client writes on behalf of a file that is open: whose groups count is not known here, so setgid goes only
+/// where the group may execute the file.
+pub(crate) fn after_write_by_client(view: &mut View, ino: InodeId, kill: bool) -> Outcome<()> {
+    let inode = view.inode(ino)?;
+    let left = may::without_privileges_of_any_group(&inode);
+    leave(view, ino, kill, left)
+}
+
+fn leave(view: &mut View, ino: InodeId, kill: bool, left: Mode) -> Outcome<()> {
+    let inode = view.inode(ino)?;
+    let mode = match kill || !view.ctx.caller.is_root() {
+        true => left,
+        false => inode.mode,
     };
     let has_capability = inode
         .security

@@ -56,6 +56,21 @@ mod tests {
         server.assert_clean();
     }
 
+    /// A listing that was begun before goes on in it.
+    #[test]
+    fn a_directory_that_is_made_again_lists_in_the_order_it_had() {
+        let salt = |attempts: usize| {
+            let mut server = Server::new(1);
+            for _ in 0..attempts {
+                let refused = server.mkdir(&user(1000), ROOT, "d", 0o755);
+                assert_eq!(refused, Err(Refusal::Denied));
+            }
+            let made = server.mkdir(&Caller::root(), ROOT, "d", 0o755).unwrap();
+            server.directory(made.ino).salt
+        };
+        assert_eq!(salt(0), salt(1));
+    }
+
     #[test]
     fn a_setgid_directory_gives_its_group_and_the_bit() {
         let mut server = Server::new(2);

@@ -5,13 +5,14 @@
 //! | lookup, lookup_parent | `Entry` |
 //! | getattr | `Attr` |
 //! | access, set_layout_rule, close_session, forgotten, renew | `Done` |
-//! | create, open, truncate, begin_write | `Opened`: where the bytes are now |
+//! | create, open, open_tmpfile, truncate, begin_write | `Opened`: where the bytes are now |
 //! | mkdir, mknod, symlink, tmpfile, link | `Entry` |
 //! | unlink, rmdir, rename | `Removed` |
 //! | setattr, setxattr, removexattr, set_flags, spilled, end_write, kill_privileges | `Attr` |
 //! | write_inline | `Attr`, or `Outgrown` and nothing written |
 //!
-//! Reading, writing and readdir ask no permission here: it was given when the file or directory was opened, as POSIX wants.
+//! `rights` has the table of what each needs. What depends on the way an operation goes (directories that it passes, the owner
+//! of what it replaces) each checks itself, by `may`.
 
 mod access;
 mod begin_write;
@@ -45,12 +46,14 @@ mod xattr_remove;
 mod xattr_set;
 
 use crate::record::Inode;
+use crate::rights;
 use crate::step::Outcome;
 use crate::view::View;
 use gupfs_proto::InodeId;
 use gupfs_proto::meta::{Answer, Op, Opened};
 
 pub(crate) fn dispatch(view: &mut View, op: &Op) -> Outcome<Answer> {
+    rights::check(view, op)?;
     match op {
         Op::Lookup { dir, name } => lookup::lookup(view, *dir, name),
         Op::LookupParent { dir } => lookup::lookup_parent(view, *dir),
@@ -84,6 +87,7 @@ pub(crate) fn dispatch(view: &mut View, op: &Op) -> Outcome<Answer> {
         } => mknod::mknod(view, *dir, name, *kind, *rdev, *make),
         Op::Symlink { dir, name, target } => symlink::symlink(view, *dir, name, target),
         Op::TmpFile { dir, make } => tmpfile::tmpfile(view, *dir, *make),
+        Op::OpenTmpFile { dir, make, .. } => tmpfile::open_tmpfile(view, *dir, *make),
         Op::Link { ino, dir, name } => link::link(view, *ino, *dir, name),
         Op::Unlink { dir, name } => unlink::unlink(view, *dir, name),
         Op::Rmdir { dir, name } => rmdir::rmdir(view, *dir, name),
@@ -131,8 +135,8 @@ pub(crate) fn dispatch(view: &mut View, op: &Op) -> Outcome<Answer> {
         Op::Sync { .. } => Ok(Answer::Synced),
         // Coming back is the driver's affair.
         Op::Renew | Op::Return { .. } | Op::Permit { .. } => Ok(Answer::Done),
-        // Locks are in no record (`locks`).
-        Op::Lock(_) => Err(gupfs_proto::Refusal::NotSupported.into()),
+        // Locks are in no record (`locks`); and the driver takes an operation out of its proofs.
+        Op::Lock(_) | Op::Proven { .. } => Err(gupfs_proto::Refusal::NotSupported.into()),
     }
 }
 
@@ -147,6 +151,7 @@ pub(crate) fn home(op: &Op) -> InodeId {
         | Op::Mknod { dir, .. }
         | Op::Symlink { dir, .. }
         | Op::TmpFile { dir, .. }
+        | Op::OpenTmpFile { dir, .. }
         | Op::Link { dir, .. }
         | Op::Unlink { dir, .. }
         | Op::Rmdir { dir, .. }
@@ -177,6 +182,7 @@ pub(crate) fn home(op: &Op) -> InodeId {
         | Op::Sync { .. }
         | Op::Renew
         | Op::Return { .. }
+        | Op::Proven { .. }
         | Op::Lock(_) => InodeId::ROOT,
     }
 }

@@ -1,11 +1,12 @@
 use crate::step::Outcome;
 use crate::view::View;
-use crate::{held, may, ops, protected};
+use crate::{held, may, ops, protected, rights};
 use gupfs_proto::meta::{Access, Answer, OpenHow};
 use gupfs_proto::{FileKind, InodeId, Refusal};
 
 /// open(2) of a file that is there: read, write and execute as asked, decided now for the life of the handle. O_TRUNC needs
-/// write permission and cuts the file in the same change, with mtime and ctime updated even if it was empty.
+/// write permission and cuts the file in the same change, with mtime and ctime updated even if it was empty. Without any access it is
+/// a client that asks again for what it has open (`rights`).
 pub(crate) fn open(view: &mut View, ino: InodeId, how: OpenHow) -> Outcome<Answer> {
     let inode = view.inode(ino)?;
     let mut want = how.access - Access::APPEND;
@@ -18,6 +19,9 @@ pub(crate) fn open(view: &mut View, ino: InodeId, how: OpenHow) -> Outcome<Answe
         _ => {}
     }
     held::must_be_known(view, &inode, !want.is_empty())?;
+    if rights::asks_again(how) {
+        rights::may_use(&inode, view.ctx.caller, view.ctx.opens, Access::READ)?;
+    }
     may::access(&inode, view.ctx.caller, want)?;
     protected::open(&inode, how)?;
     if inode.kind == FileKind::Regular {

@@ -1,36 +1,35 @@
 use crate::ops::kill_privileges;
 use crate::record::Inode;
+use crate::rights::tells_reading;
 use crate::step::Outcome;
 use crate::view::View;
 use crate::{held, may, protected};
 use gupfs_proto::meta::{Access, Answer, SetAttr, SetTime};
-use gupfs_proto::{Caller, FileKind, InodeId, Mode, Refusal};
+use gupfs_proto::{Attr, Caller, FileKind, InodeId, Mode, Refusal, Timestamp};
 
-/// chmod(2), chown(2), utimensat(2), or several at once: all or none. ctime is updated even if every value stays,
-/// unless the asker tells it (no program can).
+/// chmod(2), chown(2), utimensat(2), or several at once: all or none. ctime is updated even if every value stays.
 ///
 /// The mode: owner or root; setgid is lost by who is not of the file's group. The owner: root; the group: also an owner who
 /// is of the new group; a file that is no directory loses setuid, setgid and capabilities, by whomever. Times: to a given
 /// value, or only one of them to now: owner or root; both to now: also who may write.
+///
+/// With a ctime it is a client's word that the inode was read, and nothing but the access time moves.
 pub(crate) fn setattr(view: &mut View, ino: InodeId, set: &SetAttr) -> Outcome<Answer> {
+    if tells_reading(set) {
+        return Ok(Answer::Attr(was_read(view, ino, set)?));
+    }
     let inode = view.inode(ino)?;
     let caller = view.ctx.caller;
     may_set(&inode, caller, set)?;
-    // Times and privileges are the holder's affair. But for what a reader says when it closes nobody is disturbed.
-    if !tells_reading(set) {
-        held::must_be_given_back(view, &inode)?;
-    }
+    // Times and privileges are the holder's affair.
+    held::must_be_given_back(view, &inode)?;
 
     let changes_owner = set.uid.is_some() || set.gid.is_some();
     kill_privileges_of_owner_change(view, &inode, changes_owner, set.kill_privileges)?;
     let now = view.ctx.now;
     let attr = view.change(ino, |inode| {
         let stamp = inode.stamp(now);
-        match set.ctime {
-            // Who tells the time of the change changed nothing now: a client's word on an access time, for one.
-            Some(ctime) => inode.ctime = inode.ctime.max(ctime),
-            None => inode.ctime = stamp,
-        }
+        inode.ctime = stamp;
         inode.uid = set.uid.unwrap_or(inode.uid);
         inode.gid = set.gid.unwrap_or(inode.gid);
         if let Some(mode) = set.mode {
@@ -47,14 +46,33 @@ pub(crate) fn setattr(view: &mut View, ino: InodeId, set: &SetAttr) -> Outcome<A
     Ok(Answer::Attr(attr))
 }
 
-/// A client's word that it has read: an access time, and a time of change that says that nothing was changed.
-fn tells_reading(set: &SetAttr) -> bool {
-    let reading = SetAttr {
+/// The access time moves towards now: not beyond this server's clock, and back only if it is ahead of that. Nobody who holds the
+/// file is disturbed.
+fn was_read(view: &mut View, ino: InodeId, set: &SetAttr) -> Outcome<Attr> {
+    let word = SetAttr {
         atime: set.atime,
         ctime: set.ctime,
         ..SetAttr::default()
     };
-    set.ctime.is_some() && *set == reading
+    let read_at = match set.atime {
+        Some(SetTime::To(at)) if *set == word => at,
+        _ => {
+            let why = "a client tells that it read, and wants something else changed";
+            return Err(Refusal::Malformed(why.into()).into());
+        }
+    };
+    let now = view.ctx.now;
+    view.change(ino, |inode| {
+        inode.atime = later_access(inode.atime, read_at, now);
+        inode.attr()
+    })
+}
+
+fn later_access(before: Timestamp, read_at: Timestamp, now: Timestamp) -> Timestamp {
+    match before > now {
+        true => read_at.min(now),
+        false => read_at.min(now).max(before),
+    }
 }
 
 /// The new permission bits, with the access list following. Shared with setting an access list.
@@ -74,9 +92,7 @@ fn may_set(inode: &Inode, caller: &Caller, set: &SetAttr) -> Result<(), Refusal>
     let touches = set.atime == Some(SetTime::Now) && set.mtime == Some(SetTime::Now);
     let sets_times = (set.atime.is_some() || set.mtime.is_some()) && !touches;
     let sets_owner = set.uid.is_some() || set.gid.is_some();
-    if !tells_reading(set) {
-        protected::status(inode, set)?;
-    }
+    protected::status(inode, set)?;
     // The id that means "leave it" is nobody's.
     if set.uid == Some(u32::MAX) || set.gid == Some(u32::MAX) {
         return Err(Refusal::Invalid);

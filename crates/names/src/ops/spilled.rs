@@ -16,7 +16,6 @@ use gupfs_proto::{InodeId, Refusal};
 pub(crate) fn spilled(view: &mut View, ino: InodeId, written: &Written) -> Outcome<Answer> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    end_write::must_be_writer(view, ino)?;
     truncate::must_not_be_cutting(file, ino)?;
     end_write::check(file, written)?;
     if file.layout.is_empty() {

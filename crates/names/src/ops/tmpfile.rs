@@ -1,14 +1,29 @@
 use crate::key::Key;
-use crate::record::Orphan;
+use crate::record::{Inode, Orphan};
 use crate::step::Outcome;
 use crate::view::View;
-use crate::{may, newborn};
+use crate::{may, newborn, ops};
 use gupfs_proto::meta::{Answer, Make};
 use gupfs_proto::{FileKind, InodeId};
 
 /// open(2) with O_TMPFILE: a file without a name in this directory's place; nothing of the directory changes. It goes when
 /// its last user goes, unless link(2) names it before.
 pub(crate) fn tmpfile(view: &mut View, dir: InodeId, make: Make) -> Outcome<Answer> {
+    let inode = nameless(view, dir, make)?;
+    let attr = inode.attr();
+    view.add_inode(inode);
+    Ok(Answer::Entry(attr))
+}
+
+/// The same, answered as any other open is.
+pub(crate) fn open_tmpfile(view: &mut View, dir: InodeId, make: Make) -> Outcome<Answer> {
+    let inode = nameless(view, dir, make)?;
+    let opened = ops::opened(&inode, true);
+    view.add_inode(inode);
+    Ok(Answer::Opened(opened))
+}
+
+fn nameless(view: &mut View, dir: InodeId, make: Make) -> Outcome<Inode> {
     let parent = view.inode(dir)?;
     let rule = parent
         .directory()?
@@ -29,7 +44,5 @@ pub(crate) fn tmpfile(view: &mut View, dir: InodeId, make: Make) -> Outcome<Answ
             since: view.ctx.now,
         },
     );
-    let attr = inode.attr();
-    view.add_inode(inode);
-    Ok(Answer::Entry(attr))
+    Ok(inode)
 }

@@ -1,5 +1,5 @@
 use crate::key::{Key, PurgeId};
-use crate::record::{Cutting, File, Writer};
+use crate::record::{Cutting, File, Inode, Writer};
 use crate::step::{Need, Outcome};
 use crate::view::View;
 use crate::{held, may, ops, protected, purge};
@@ -8,7 +8,7 @@ use gupfs_proto::meta::{Access, Answer};
 use gupfs_proto::{InodeId, Layout, Refusal};
 
 /// truncate(2), ftruncate(2): the file ends at `to`; what it grows by reads as zeros. mtime and ctime are updated even if the
-/// size stays. Needs write permission, unless a handle opened for writing gave it.
+/// size stays. Needs write permission; `by_handle` only that the session has the file open for writing (`rights`).
 pub(crate) fn truncate(
     view: &mut View,
     ino: InodeId,
@@ -56,7 +56,9 @@ pub(crate) fn cut(view: &mut View, ino: InodeId, to: u64) -> Outcome<()> {
     if to == 0 && view.ctx.alone && !file.layout.is_empty() {
         forgets_layout = true;
         purge::remove_objects(view, &inode, number, file.layout.clone());
-    } else if to < inode.size && purge::cut_objects(view, &inode, number, &file.layout, to) {
+    } else if is_to_be_cut(view, &inode, to)?
+        && purge::cut_objects(view, &inode, number, &file.layout, to)
+    {
         cutting = Some(Cutting { to, number });
     }
     let writer = Key::writer(ino, view.ctx.session);
@@ -91,10 +93,22 @@ pub(crate) fn cut(view: &mut View, ino: InodeId, to: u64) -> Outcome<()> {
     })
 }
 
+/// Whether objects may hold bytes behind `to`. Where the file's size stays they may, if its writer says so: an OST took what was
+/// written behind the end by a write that failed, and refused to cut it again.
+fn is_to_be_cut(view: &View, inode: &Inode, to: u64) -> Outcome<bool> {
+    if to != inode.size || inode.file()?.writers == 0 {
+        return Ok(to < inode.size);
+    }
+    let writer = Key::writer(inode.ino, view.ctx.session);
+    Ok(view.get::<Writer>(&writer)?.is_some())
+}
+
 #[cfg(test)]
 mod tests {
+    use crate::rights::Opens;
     use crate::testing::*;
     use crate::{ChoreOp, Kind, PurgeId, PurgeWhat, Work};
+    use gupfs_proto::capability::Rights;
     use gupfs_proto::limits::FILE_SIZE_MAX;
     use gupfs_proto::meta::{Access, Op, OpenHow};
     use gupfs_proto::{Caller, InodeId, Refusal};
@@ -240,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn by_path_it_needs_write_permission_and_by_handle_none() {
+    fn by_path_it_needs_write_permission_and_by_handle_an_open_file() {
         let mut server = Server::new(1);
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o644)
@@ -256,6 +270,12 @@ mod tests {
             server.ask(&user(1000), &truncate(false)),
             Err(Refusal::Denied)
         );
+        for rights in [Rights::empty(), Rights::READ] {
+            server.opens = Opens::new(vec![(file, rights), (ROOT, Rights::all())]);
+            let refused = server.ask(&user(1000), &truncate(true));
+            assert_eq!(refused, Err(Refusal::Denied));
+        }
+        server.opens = Opens::new(vec![(file, Rights::all())]);
         server.ask(&user(1000), &truncate(true)).unwrap();
         assert_eq!(server.truncate(ROOT, 5), Err(Refusal::IsDirectory));
     }

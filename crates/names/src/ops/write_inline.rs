@@ -49,7 +49,7 @@ pub(crate) fn write_inline(
         inode.data_version += 1;
         file.inline = inline;
     })?;
-    ops::kill_privileges::after_write(view, ino, kill_privileges)?;
+    ops::kill_privileges::after_write_by_client(view, ino, kill_privileges)?;
     Ok(Answer::Attr(view.inode(ino)?.attr()))
 }
 

@@ -8,7 +8,7 @@ use gupfs_proto::layout::{Component, ComponentKind, ComponentState, LayoutRule};
 use gupfs_proto::meta::XattrName;
 use gupfs_proto::{
     ByteCount, ClusterId, FileKind, FileOffset, Generation, Incarnation, InodeId, Layout, Mode,
-    OstId, Presence, PresenceMap, ProjectId, Seq, Timestamp, VirtualShards, VolumeId,
+    OstId, OwnerEpoch, Presence, PresenceMap, ProjectId, Seq, Timestamp, VirtualShards, VolumeId,
 };
 
 fn check_image<R: Record + PartialEq + std::fmt::Debug>(record: R, expected: Expect) {
@@ -202,13 +202,51 @@ fn small_records_of_version_1() {
         expect!["01010100ef9bafcdf8acd19181deb7de9af1d9a2a3020740"],
     );
     check_image(
+        AcceptedLoss {
+            from: OwnerEpoch(300),
+            epochs_skipped: 5,
+            sessions_skipped: 1 << 40,
+            when: Timestamp::new(1_700_000_000, 0),
+        },
+        expect!["01ac020580808080802080c49fd50c00"],
+    );
+}
+
+#[test]
+fn known_targets_of_version_2() {
+    check_image(
         KnownTarget {
             incarnation: Incarnation(7),
             stamp: 300,
             run: 1,
+            adopting: 2,
+            owner: OwnerEpoch(300),
+            owner_run: 3,
         },
-        expect!["0107ac0201"],
+        expect!["0207ac020102ac0203"],
     );
+    check_image(
+        EndedLife {
+            incarnation: Incarnation(7),
+            upto: gupfs_proto::OstLife(300),
+        },
+        expect!["0107ac02"],
+    );
+}
+
+#[test]
+fn a_known_target_of_version_1_was_told_of_no_owner() {
+    let first = [0x01, 0x07, 0xac, 0x02, 0x01];
+    let read = KnownTarget::decode(&Bytes::copy_from_slice(&first));
+    let expected = KnownTarget {
+        incarnation: Incarnation(7),
+        stamp: 300,
+        run: 1,
+        adopting: 0,
+        owner: OwnerEpoch(0),
+        owner_run: 0,
+    };
+    assert_eq!(read, Ok(expected));
 }
 
 #[test]

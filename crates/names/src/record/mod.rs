@@ -11,7 +11,7 @@ mod work;
 
 pub use inode::{Body, Cutting, Directory, File, Inode, Link, Ruled};
 pub use names::{BackLink, Entry, Xattr};
-pub use service::{Format, KnownTarget, Numbers, Usage};
+pub use service::{AcceptedLoss, EndedLife, Format, KnownTarget, Numbers, Usage};
 pub use sessions::{Essence, Orphan, Reply, Session, Unconfirmed, Writer};
 pub use work::{Purge, PurgeWhat};
 

@@ -2,11 +2,12 @@
 //! on machine and model.
 
 mod action;
+mod largest;
 mod model;
 mod pair;
 mod random;
 mod server;
 mod words;
 
-pub use server::Server;
+pub use server::{Server, batch_bytes};
 pub use words::*;

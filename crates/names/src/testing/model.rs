@@ -426,7 +426,11 @@ impl Model {
 
     pub fn open(&mut self, id: Id, want: u32, cut: bool, who: &Who) -> Try<()> {
         let kind = self.node(id)?.kind;
-        let want = want | if cut { WRITE } else { 0 };
+        let want = match want | if cut { WRITE } else { 0 } {
+            // Asked again, without access: for who may read it.
+            0 => READ,
+            want => want,
+        };
         match kind {
             FileKind::Symlink => return Err(Refusal::Loop),
             FileKind::Directory if want & WRITE != 0 => return Err(Refusal::IsDirectory),
@@ -435,6 +439,7 @@ impl Model {
         self.access(id, who, want)?;
         if cut && kind == FileKind::Regular {
             self.cut(id, 0);
+            self.kill(id, who, !who.has_group(self.nodes[id].gid));
         }
         Ok(())
     }
@@ -453,7 +458,22 @@ impl Model {
             self.access(id, who, WRITE)?;
         }
         self.cut(id, to);
+        self.kill(id, who, !who.has_group(self.nodes[id].gid));
         Ok(())
+    }
+
+    /// Setuid and setgid go when it was not root who wrote.
+    fn kill(&mut self, id: Id, who: &Who, group_is_another: bool) {
+        let mode = &mut self.nodes[id].mode;
+        if who.uid != 0 {
+            let runs_as_group = *mode & 0o10 != 0;
+            *mode &= !(0o4000
+                | if runs_as_group || group_is_another {
+                    0o2000
+                } else {
+                    0
+                });
+        }
     }
 
     fn cut(&mut self, id: Id, to: u64) {
@@ -468,7 +488,7 @@ impl Model {
     }
 
     /// Whether the bytes are in; if not they would not fit into an inode.
-    pub fn write(&mut self, id: Id, at: Option<u64>, bytes: &[u8]) -> Try<bool> {
+    pub fn write(&mut self, id: Id, at: Option<u64>, bytes: &[u8], who: &Who) -> Try<bool> {
         self.regular(id)?;
         let node = &self.nodes[id];
         let at = at.unwrap_or(node.size);
@@ -491,17 +511,19 @@ impl Model {
         data[at as usize..end as usize].copy_from_slice(bytes);
         node.size = node.size.max(end);
         self.touch(id);
+        self.kill(id, who, false);
         Ok(true)
     }
 
     /// A write that moves the file into objects.
-    pub fn write_objects(&mut self, id: Id, size: u64) -> Try<()> {
+    pub fn write_objects(&mut self, id: Id, size: u64, who: &Who) -> Try<()> {
         self.regular(id)?;
         self.room()?;
         let node = &mut self.nodes[id];
         node.data = None;
         node.size = node.size.max(size);
         self.touch(id);
+        self.kill(id, who, false);
         Ok(())
     }
 
@@ -521,6 +543,7 @@ impl Model {
     }
 
     pub fn chown(&mut self, id: Id, uid: Option<u32>, gid: Option<u32>, who: &Who) -> Try<()> {
+        self.set_nothing(id, uid.is_none() && gid.is_none(), who)?;
         let node = self.node(id)?;
         let uid_allowed = uid.is_none_or(|uid| who.uid == node.uid && uid == node.uid);
         let gid_allowed =
@@ -551,6 +574,7 @@ impl Model {
         mtime: Option<SetTime>,
         who: &Who,
     ) -> Try<()> {
+        self.set_nothing(id, atime.is_none() && mtime.is_none(), who)?;
         self.node(id)?;
         if atime.is_some() || mtime.is_some() {
             let both_now = atime == Some(SetTime::Now) && mtime == Some(SetTime::Now);
@@ -571,6 +595,15 @@ impl Model {
         (node.atime, node.mtime, node.ctime) =
             (time(atime, node.atime), time(mtime, node.mtime), now);
         Ok(())
+    }
+
+    /// Also where nothing is set ctime moves: for the owner, and who may write.
+    fn set_nothing(&self, id: Id, nothing: bool, who: &Who) -> Try<()> {
+        self.node(id)?;
+        match nothing && !self.owns(id, who) {
+            true => self.access(id, who, WRITE),
+            false => Ok(()),
+        }
     }
 
     fn user_attributes(&self, id: Id, want: u32, who: &Who) -> Try<()> {

@@ -3,8 +3,10 @@
 use super::action::{Action, NAMES};
 use super::model::{Id, Model, Try, Who};
 use super::*;
+use crate::rights::Opens;
 use crate::{ChoreOp, Work};
 use bytes::Bytes;
+use gupfs_proto::capability::Rights;
 use gupfs_proto::meta::{
     self, Access, Answer, Make, OpenHow, Removed, SetAttr, WriteAt, Written, XattrHow, XattrName,
 };
@@ -43,6 +45,14 @@ impl Pair {
     fn ask(&mut self, op: meta::Op) -> Result<Answer, Refusal> {
         let answer = self.server.ask(&self.caller(), &op);
         self.model.now = self.server.now;
+        answer
+    }
+
+    /// On behalf of an open file: whoever asks, it was opened for writing.
+    fn ask_open(&mut self, ino: InodeId, op: meta::Op) -> Result<Answer, Refusal> {
+        self.server.opens = Opens::new(vec![(ino, Rights::all())]);
+        let answer = self.ask(op);
+        self.server.opens = Opens::default();
         answer
     }
 
@@ -344,7 +354,10 @@ impl Pair {
                     by_handle,
                     kill_privileges: false,
                 };
-                let answer = opened(self.ask(op));
+                let answer = opened(match by_handle {
+                    true => self.ask_open(self.ino(node), op),
+                    false => self.ask(op),
+                });
                 let expected = self.model.truncate(node, to, by_handle, &who);
                 self.made(answer.map(|opened| opened.attr), expected.map(|()| node));
             }
@@ -358,8 +371,8 @@ impl Pair {
                     data: data.clone(),
                     kill_privileges: false,
                 };
-                let answer = self.ask(op);
-                let expected = self.model.write(node, at, &data);
+                let answer = self.ask_open(self.ino(node), op);
+                let expected = self.model.write(node, at, &data, &who);
                 match (answer, expected) {
                     (Ok(Answer::Outgrown), Ok(fits)) => assert!(!fits),
                     (Ok(Answer::Attr(attr)), Ok(fits)) => {
@@ -451,13 +464,17 @@ impl Pair {
     fn write_objects(&mut self, node: usize, size: u64, keep: bool) {
         let node = self.file(node);
         let ino = self.ino(node);
-        let answer = opened(self.ask(meta::Op::BeginWrite {
+        let who = self.who.clone();
+        let begin = meta::Op::BeginWrite {
             ino,
             kill_privileges: false,
-        }));
-        let begun = match answer {
+        };
+        let begun = match opened(self.ask_open(ino, begin)) {
             Ok(opened) => opened,
-            Err(refusal) => return assert_eq!(self.model.write_objects(node, size), Err(refusal)),
+            Err(refusal) => {
+                let expected = self.model.write_objects(node, size, &who);
+                return assert_eq!(expected, Err(refusal));
+            }
         };
         // Nothing changes for who writes already, so that needs no room.
         self.model.growth = true;
@@ -491,7 +508,7 @@ impl Pair {
             keep,
         }))
         .unwrap();
-        self.model.write_objects(node, size).unwrap();
+        self.model.write_objects(node, size, &who).unwrap();
         self.model.growth = self.server.growth_allowed;
         self.same_attr(node, &ended);
         if self.server.work.contains(&Work::Confirm(ino)) && size % 4 == 1 {

@@ -1,11 +1,13 @@
 //! A driver without a store: records in a map, numbers given at once, cuts and purges done by a pretended object server.
 
 use crate::check::{Check, Report};
+use crate::rights::Opens;
 use crate::{
     Batch, ChoreOp, Context, Directory, Effects, File, Inode, Key, KeyRange, Kind, Known, Machine,
     Need, Op, Parsed, Purge, PurgeId, Record, Records, Step, Words, Work, format,
 };
 use bytes::Bytes;
+use gupfs_proto::limits::BATCH_BYTES_MAX;
 use gupfs_proto::meta::{self, Answer, Lane, TargetState};
 use gupfs_proto::{
     Caller, ClusterId, Incarnation, InodeId, OstId, OwnerEpoch, Refusal, Seq, SessionId, Slot,
@@ -27,6 +29,8 @@ pub struct Server {
     pub queues: bool,
     /// What holders have told.
     pub words: Words,
+    /// What requests prove that the session has open.
+    pub opens: Opens,
     /// What an operation needed of holders last; it is refused as `Busy` then.
     pub wanted: Option<Need>,
     /// Every record must be asked for before it is known.
@@ -38,8 +42,9 @@ pub struct Server {
     pub cuts_at_once: bool,
     /// Work of the last operation.
     pub work: Vec<Work>,
-    /// The last operation's batch.
+    /// The last operation's batch; its last if it took several.
     pub batch: Batch,
+    pub batches: u32,
     /// How often the last operation was applied.
     pub attempts: u32,
     sequence: u64,
@@ -103,6 +108,7 @@ impl Server {
             unseen: true,
             queues: false,
             words: Words::default(),
+            opens: Opens::default(),
             wanted: None,
             forgetful: false,
             repeats: true,
@@ -110,6 +116,7 @@ impl Server {
             cuts_at_once: true,
             work: Vec::new(),
             batch: Vec::new(),
+            batches: 0,
             attempts: 0,
             sequence: 0,
             entropy: 0,
@@ -139,10 +146,7 @@ impl Server {
             slot: Slot(0),
             sequence: self.sequence,
         });
-        let effects = self.apply(caller, lane, Op::Client(op));
-        self.work = effects.work.clone();
-        self.batch = effects.batch.clone();
-        self.commit(effects.batch);
+        let effects = self.apply_all(caller, lane, Op::Client(op));
         self.do_cuts(&effects.work);
         // A cut's end changes the file after the answer was made.
         let is_last = !matches!(op, meta::Op::CloseSession)
@@ -169,11 +173,23 @@ impl Server {
 
     /// Runs a chore and commits it.
     pub fn chore(&mut self, chore: &ChoreOp) -> Result<Answer, Refusal> {
-        let effects = self.apply(&Caller::root(), None, Op::Chore(chore));
-        self.work = effects.work.clone();
-        self.batch = effects.batch.clone();
-        self.commit(effects.batch);
-        effects.answer
+        self.apply_all(&Caller::root(), None, Op::Chore(chore))
+            .answer
+    }
+
+    /// Applies an operation until it is finished, and commits its batches.
+    fn apply_all(&mut self, caller: &Caller, lane: Option<Lane>, op: Op) -> Effects {
+        self.batches = 0;
+        loop {
+            let effects = self.apply(caller, lane, op);
+            self.batches += 1;
+            self.work = effects.work.clone();
+            self.batch = effects.batch.clone();
+            self.commit(effects.batch.clone());
+            if !effects.unfinished {
+                return effects;
+            }
+        }
     }
 
     pub fn apply(&mut self, caller: &Caller, lane: Option<Lane>, op: Op) -> Effects {
@@ -223,6 +239,7 @@ impl Server {
                         repeats: None,
                         answer: Err(Refusal::Busy),
                         work: Vec::new(),
+                        unfinished: false,
                     };
                 }
             }
@@ -236,6 +253,7 @@ impl Server {
             session: self.session,
             lane,
             caller,
+            opens: &self.opens,
             entropy: self.entropy,
             shards: self.shards,
             owner_epoch: OwnerEpoch(1),
@@ -360,10 +378,21 @@ fn well_formed(effects: &Effects) {
         "keys ascend"
     );
     assert!(effects.batch.iter().all(|(key, _)| key.parse().is_some()));
+    let bytes = batch_bytes(&effects.batch) as u64;
+    assert!(bytes <= BATCH_BYTES_MAX.get(), "a batch of {bytes} bytes");
     if effects.answer.is_err() {
         assert!(
             effects.batch.is_empty() && effects.work.is_empty(),
             "a refusal changes nothing"
         );
     }
+}
+
+/// What a batch takes in the log, about.
+pub fn batch_bytes(batch: &Batch) -> usize {
+    let bytes = batch.iter().map(|(key, value)| {
+        let value = value.as_ref().map_or(0, |value| value.len());
+        8 + key.as_bytes().len() + value
+    });
+    bytes.sum()
 }

@@ -77,7 +77,7 @@ impl Gate {
             tracing::warn!(
                 told = seals.epoch.0,
                 known = newest.0,
-                "a former metadata server speaks, and is not believed; if its store was restored from a backup, restart this server"
+                "a former metadata server speaks, and is not believed"
             );
             return;
         }

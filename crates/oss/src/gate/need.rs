@@ -27,9 +27,11 @@ impl Need {
             }
             // They show nothing of a file and change nothing, and a sync goes to the objects of many.
             Op::Sync { .. } | Op::Space => Need::Pass,
-            Op::Remove { .. } | Op::Confirm { .. } | Op::List { .. } | Op::Fence { .. } => {
-                Need::Server
-            }
+            Op::Remove { .. }
+            | Op::SetAside { .. }
+            | Op::Confirm { .. }
+            | Op::List { .. }
+            | Op::Fence { .. } => Need::Server,
         }
     }
 }

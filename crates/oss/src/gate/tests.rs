@@ -1,10 +1,12 @@
 //! A metadata server's keys on one side, the gate on the other.
 
 use super::*;
+use crate::{Door, Oss, Target};
 use gupfs_proto::capability::{Rights, SealKey};
 use gupfs_proto::cluster::Share;
 use gupfs_proto::data::{BlockSums, Checked, Existing, Op, Owner};
 use gupfs_proto::{Generation, MapEpoch, ObjectId, ObjectOffset};
+use gupfs_world::fake::FakeWorld;
 use std::future::poll_fn;
 use std::task::Poll;
 
@@ -239,6 +241,29 @@ fn before_the_metadata_server_was_heard_nobody_is_believed() {
     assert_eq!(fault(&gate, may, read(), at(101)), Some(Fault::Expired));
     let server = fault(&gate, signer.server(), read(), at(101));
     assert_eq!(server, Some(Fault::Expired));
+}
+
+#[tokio::test]
+async fn a_request_for_a_target_that_was_not_heard_yet_waits_and_is_judged_then() {
+    let signer = Signer(OwnerEpoch(3));
+    let oss = Oss::of_host(0, Vec::<(OstId, Target)>::new());
+    let added = oss.add(OST, Target::Down("this test needs no disk".into()));
+    assert!(added.is_ok());
+    let clock = FakeWorld::new(1).world().clock;
+    let door = Door::of(&oss, &clock);
+    let now = clock.boot();
+    let pass = signer.pass(now + Duration::from_secs(20));
+    let may = client(pass, signer.grant(FILE, Rights::READ));
+    let forged = client(pass, signer.grant(InodeId(10), Rights::READ));
+    let (may, forged) = (request(may, read()), request(forged, read()));
+    let mut admitted = Box::pin(async { tokio::join!(door.admit(&may), door.admit(&forged)) });
+    let is_waiting = poll_fn(|cx| Poll::Ready(admitted.as_mut().poll(cx).is_pending())).await;
+    assert!(is_waiting, "the gate knows no keys");
+    oss.gate().hear(&signer.seals(now), now);
+    oss.heard([OST]);
+    let (may, forged) = admitted.await;
+    assert_eq!((may.err(), forged.err()), (None, Some(Fault::Forged)));
+    assert_eq!(oss.gate().status().expired, 0);
 }
 
 #[tokio::test]

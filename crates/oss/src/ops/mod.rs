@@ -8,6 +8,7 @@ pub mod list;
 pub mod read;
 pub mod remove;
 pub mod seek;
+pub mod set_aside;
 pub mod space;
 pub mod stat;
 pub mod sync;

@@ -4,8 +4,9 @@ use super::Shared;
 use super::table::Outcome;
 use crate::frame::{Flags, Frame, Head, Limits, pack};
 use crate::handshake::{GreetError, Met, Wish, greet};
+use crate::host::Asker;
 use crate::limits::{CONNECT, PING, RETRY_FIRST, RETRY_LAST};
-use crate::link::{Link, Reader};
+use crate::link::{LINK_VERSION, Link, LinkError, Reader};
 use crate::tls::{Pipe, TlsError};
 use bytes::Bytes;
 use gupfs_proto::Refusal;
@@ -82,8 +83,13 @@ struct Connection {
 /// Connects, and shows who we are.
 async fn dial(shared: &Shared) -> Result<Connection, ConnectError> {
     let options = &shared.options;
-    let stream = options.net.connect(&options.to).await;
+    // One that answered and did not become a connection has its turn after the others of the name.
+    let of_no_use = shared.state.lock().tried.take();
+    let stream = (options.net)
+        .connect_after(&options.to, of_no_use.as_deref())
+        .await;
     let stream = stream.map_err(ConnectError::Connect)?;
+    shared.state.lock().tried = Some(stream.peer().to_string());
     let pipe = match &options.tls {
         Some(tls) => Pipe::tls(stream, tls.connect(&options.to)?),
         None => Pipe::Plain(stream),
@@ -160,6 +166,7 @@ fn install(shared: &Arc<Shared>, link: &Arc<Link>, number: u64, met: Met) {
         state.link = Some((link.clone(), number));
         state.met = Some(met);
         state.failure = None;
+        state.tried = None;
         state.since = shared.options.world.clock.boot();
     }
     shared.send_open(link, number);
@@ -182,10 +189,16 @@ async fn read(shared: &Arc<Shared>, link: &Arc<Link>, reader: &mut Reader) -> St
     loop {
         let frame = match reader.next(Limits::AMONG_US).await {
             Ok(frame) => frame,
-            Err(error) => return error.to_string(),
+            Err(error) => {
+                if let LinkError::Frame(error) = &error {
+                    let (whom, to) = (shared.options.whom.as_str(), shared.options.to.as_str());
+                    tracing::warn!(whom, to, %error, "what came is no frame; connecting again");
+                }
+                return error.to_string();
+            }
         };
         let Head { kind, version, .. } = frame.head;
-        if version != kind.version() {
+        if !link.takes(kind, version) {
             return format!(
                 "a message of kind {} and version {version}, as nobody agreed",
                 kind.0
@@ -230,7 +243,12 @@ fn asked(shared: &Arc<Shared>, link: &Arc<Link>, frame: Frame) {
         return;
     };
     let (host, link) = (host.clone(), link.clone());
-    let answering = host.answer(None, frame.body, frame.payload);
+    let role = shared.state.lock().met.as_ref().map(|met| met.role);
+    let Some(role) = role else {
+        return; // nothing is read before the handshake is over
+    };
+    let asker = Asker { role, caller: None };
+    let answering = host.answer(asker, frame.body, frame.payload);
     shared
         .options
         .world
@@ -251,6 +269,7 @@ fn asked(shared: &Arc<Shared>, link: &Arc<Link>, frame: Frame) {
 /// A frame that says only that we are here.
 pub(crate) fn ping(link: &Link) {
     let nothing = Written {
+        since: LINK_VERSION,
         body: Vec::new(),
         payload: Bytes::new(),
     };

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::connect::{give_up, ping};
-use crate::limits::{PING, SILENCE, TICK};
+use crate::limits::{PING, TICK};
 use std::sync::Arc;
 
 pub(super) async fn look_at_the_clock(shared: Arc<Shared>) {
@@ -13,11 +13,12 @@ pub(super) async fn look_at_the_clock(shared: Arc<Shared>) {
         let now = clock.boot();
         let link = shared.state.lock().link.clone();
         if let Some((link, _)) = &link {
-            if now.since(link.heard()) >= SILENCE {
+            if let Some(why) = link.overdue() {
                 tracing::warn!(
                     whom = shared.options.whom,
                     to = shared.options.to,
-                    "nothing is heard any more; connecting again"
+                    why,
+                    "connecting again"
                 );
                 link.close();
             } else if now.since(pinged) >= PING {

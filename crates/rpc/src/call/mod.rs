@@ -14,10 +14,10 @@ pub use connect::ConnectError;
 pub(crate) use connect::ping;
 pub(crate) use table::{Outcome, Table};
 
+use crate::client_key::Key;
 use crate::frame::{Flags, pack};
 use crate::handshake::{Met, Myself};
 use crate::host::Hosts;
-use crate::key::ClusterKey;
 use crate::link::Link;
 use crate::peer::{Answering, Peer, Way};
 use crate::tls::Tls;
@@ -42,7 +42,7 @@ pub struct LineOptions {
     pub world: World,
     pub me: Myself,
     pub cluster: Option<ClusterId>,
-    pub key: Option<ClusterKey>,
+    pub key: Option<Key>,
     /// None: the connection is not encrypted.
     pub tls: Option<Tls>,
     /// How long a question may go unanswered; None: as long as the line is open.
@@ -76,6 +76,8 @@ pub(crate) struct State {
     /// Why the last attempt failed; None while connected.
     pub failure: Option<Arc<ConnectError>>,
     pub since: BootTime,
+    /// The address that was connected to last, as long as nobody there has welcomed us.
+    pub tried: Option<String>,
     pub closed: bool,
 }
 
@@ -109,6 +111,7 @@ impl Line {
                 met: None,
                 failure: None,
                 since,
+                tried: None,
                 closed: false,
             }),
             changed: Notify::new(),

@@ -1,30 +1,11 @@
 //! What is said in a handshake.
 
+use crate::client_key::{ClientName, KeyKind};
 use crate::key::Proof;
 use gupfs_proto::ClusterId;
+pub use gupfs_proto::Role;
 use gupfs_proto::wire::{Kind, SPOKEN};
 use serde::{Deserialize, Serialize};
-
-/// What somebody is in the cluster.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Role {
-    Client,
-    Mds,
-    Oss,
-    /// A command that looks and leaves.
-    Visitor,
-}
-
-impl Role {
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Client => "client",
-            Role::Mds => "mds",
-            Role::Oss => "oss",
-            Role::Visitor => "visitor",
-        }
-    }
-}
 
 /// Who connects: the same for all connections of one process.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,20 +21,16 @@ pub struct Myself {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Met {
     pub who: u128,
+    /// Proved with the key, but for a peer that has none.
     pub role: Role,
+    /// What it proved to have; on the side that connects, what both proved.
+    pub key: KeyKind,
     pub name: String,
     pub cluster: ClusterId,
     /// What this connection's predecessor still has under way is waited for before this one may ask.
     pub fenced: bool,
     /// The version of each kind that both speak; kinds that only one knows are missing.
     pub versions: Vec<(u16, u8)>,
-}
-
-impl Met {
-    pub fn version(&self, kind: Kind) -> Option<u8> {
-        let found = self.versions.iter().find(|(known, _)| *known == kind.0);
-        found.map(|(_, version)| *version)
-    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -70,6 +47,14 @@ pub(super) struct Hello {
     pub nonce: [u8; 32],
     /// (kind, oldest version, newest version)
     pub speaks: Vec<(u16, u8, u8)>,
+}
+
+/// What a hello has behind it since LINK 2: the key that will be proved.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) enum Shown {
+    Nothing,
+    Cluster,
+    Client(ClientName),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -110,14 +95,54 @@ pub(super) struct Refused {
     pub for_good: bool,
 }
 
-/// Domains of the two proofs, so that one can never stand for the other.
-pub(super) const SERVER_PROOF: &[u8] = b"gupfs handshake 1: server";
-pub(super) const CLIENT_PROOF: &[u8] = b"gupfs handshake 1: client";
+/// Domains of what is made with the key, so that one can never stand for another, nor that of one version for another's.
+pub(super) struct Domains {
+    pub server: &'static [u8],
+    pub client: &'static [u8],
+    /// Keys of the codes of frames, by direction.
+    pub to_server: &'static [u8],
+    pub to_client: &'static [u8],
+}
+
+/// Of LINK 1, whose frames have no code.
+pub(super) const FORMER: Domains = Domains {
+    server: b"gupfs handshake 1: server",
+    client: b"gupfs handshake 1: client",
+    to_server: b"",
+    to_client: b"",
+};
+
+pub(super) const NOW: Domains = Domains {
+    server: b"gupfs handshake 2: server",
+    client: b"gupfs handshake 2: client",
+    to_server: b"gupfs frames 2: to the server",
+    to_client: b"gupfs frames 2: to the client",
+};
+
+/// The version of LINK since which a role is proved and frames carry a code.
+pub(super) const PROVES_ROLES: u8 = 2;
+
+/// As both sides agreed; None if they speak no version of LINK.
+pub(super) fn domains(versions: &[(u16, u8)]) -> Option<&'static Domains> {
+    let link = versions.iter().find(|(kind, _)| *kind == Kind::LINK.0);
+    link.map(|(_, version)| match *version >= PROVES_ROLES {
+        true => &NOW,
+        false => &FORMER,
+    })
+}
 
 pub(super) fn spoken() -> Vec<(u16, u8, u8)> {
     let kinds = SPOKEN.iter();
     kinds
         .map(|(kind, oldest, newest)| (kind.0, *oldest, *newest))
+        .collect()
+}
+
+/// What a process offers when it connects: it makes messages of the newest version alone.
+pub(crate) fn offered() -> Vec<(u16, u8, u8)> {
+    let kinds = SPOKEN.iter();
+    kinds
+        .map(|(kind, _, newest)| (kind.0, *newest, *newest))
         .collect()
 }
 

@@ -1,6 +1,6 @@
 //! Somebody who is connected, and the way to ask him something back.
 
-use super::admit::Load;
+use super::admit::Loads;
 use super::{ConnectionStatus, age};
 use crate::call::{Outcome, Table};
 use crate::frame::{Flags, pack};
@@ -11,26 +11,33 @@ use gupfs_proto::Refusal;
 use gupfs_proto::wire::{Message, Reply};
 use gupfs_world::BootTime;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 pub struct Caller {
     met: Met,
     number: u64,
     since: BootTime,
     pub(super) link: Arc<Link>,
-    pub(super) load: Arc<Load>,
+    pub(super) loads: Loads,
     /// What we asked him.
     pub(super) asked: Table,
+    /// Questions of his that could not be read.
+    unreadable: AtomicU64,
+    /// It asked what its role may not.
+    asked_wrongly: AtomicBool,
 }
 
 impl Caller {
-    pub(super) fn new(guest: Guest, since: BootTime, link: Arc<Link>, load: Arc<Load>) -> Caller {
+    pub(super) fn new(guest: Guest, since: BootTime, link: Arc<Link>, loads: Loads) -> Caller {
         Caller {
             met: guest.met,
             number: guest.number,
             since,
             link,
-            load,
+            loads,
             asked: Table::default(),
+            unreadable: AtomicU64::new(0),
+            asked_wrongly: AtomicBool::new(false),
         }
     }
 
@@ -43,6 +50,15 @@ impl Caller {
         self.number
     }
 
+    pub(super) fn since(&self) -> BootTime {
+        self.since
+    }
+
+    /// One more question of his could not be read; how many are they.
+    pub(crate) fn sent_unreadable(&self) -> u64 {
+        self.unreadable.fetch_add(1, Relaxed) + 1
+    }
+
     /// "host:port" of his end.
     pub fn from(&self) -> &str {
         self.link.stream().peer()
@@ -53,8 +69,18 @@ impl Caller {
         self.link.stream().is_local()
     }
 
+    /// It asks what its role may not; whether for the first time: the log has one line for each connection.
+    pub(crate) fn asks_wrongly(&self) -> bool {
+        !self.asked_wrongly.swap(true, Relaxed)
+    }
+
     pub fn is_gone(&self) -> bool {
         self.link.is_closed()
+    }
+
+    /// Returns when the connection is over.
+    pub async fn gone(&self) {
+        self.link.ended().await;
     }
 
     /// Ends the connection; what is under way goes on, and its answers go nowhere.
@@ -75,7 +101,7 @@ impl Caller {
             name: self.met.name.clone(),
             from: self.from().to_string(),
             number: self.number,
-            questions: self.load.questions(),
+            questions: self.loads.one.questions(),
             for_ms: age(now, self.since),
             silent_ms: age(now, self.link.heard()),
         }

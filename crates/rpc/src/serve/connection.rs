@@ -1,12 +1,12 @@
 //! One connection, from the first byte to its end.
 
-use super::admit::{Load, Work};
-use super::{Caller, Inner};
+use super::admit::{Announced, Work};
+use super::{Caller, Inner, StrangerGuard};
 use crate::call::Outcome;
-use crate::frame::{Flags, Frame, FrameError, Limits, pack};
-use crate::handshake::{Role, Turned, refuse, refuse_manner, welcome};
-use crate::host::{Answered, Erased};
-use crate::limits::{ANSWERS_WAITING, BUSY_HINT, DRAIN, HANDSHAKE, PARTING, SILENCE, TICK};
+use crate::frame::{Flags, Frame, FrameError, Head, Limits, pack};
+use crate::handshake::{Guest, Role, Turned, refuse, refuse_manner, welcome};
+use crate::host::{Answered, Asker, Erased};
+use crate::limits::{ANSWERS_WAITING, BUSY_HINT, DRAIN, FIRST_WORD, HANDSHAKE, PARTING, TICK};
 use crate::link::{Link, LinkError, Reader};
 use crate::tls::{Pipe, Tls, TlsFault};
 use bytes::Bytes;
@@ -15,9 +15,8 @@ use gupfs_proto::wire::{Kind, Written};
 use gupfs_world::Stream;
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use tokio::sync::OwnedSemaphorePermit;
 
-pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemaphorePermit) {
+pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: StrangerGuard) {
     let clock = inner.world.clock.clone();
     let pipe = match inner.tls.as_ref().map(Tls::accept) {
         None => Pipe::Plain(stream),
@@ -32,8 +31,8 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemapho
         biased;
         guest = receiving => guest,
         () = link.flush() => return,
-        () = clock.sleep(HANDSHAKE) => {
-            inner.turn_away(&from, &"its handshake did not come to an end");
+        why = too_late(&inner, &link) => {
+            inner.turn_away(&from, &why);
             link.close();
             return;
         }
@@ -41,6 +40,13 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemapho
     let guest = match guest {
         Ok(guest) => guest,
         Err(turned) => {
+            if place.is_lost() {
+                inner.turn_away(
+                    &from,
+                    &"others that had proved nothing either needed its place",
+                );
+                return;
+            }
             // Somebody who connects and leaves (a port scan, a health check) is no trouble.
             if !matches!(turned, Turned::Link(LinkError::Ended)) {
                 inner.turn_away(&from, &turned);
@@ -54,22 +60,23 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemapho
             return;
         }
     };
-    drop(place);
+    let origin = place.origin().clone();
+    place.proved();
     let now = clock.boot();
-    let entered = inner.doors.enter(&guest.clone(), |load| {
-        Arc::new(Caller::new(guest, now, link.clone(), load))
+    let entered = inner.doors.enter(&guest, &origin, |loads| {
+        Arc::new(Caller::new(guest.clone(), now, link.clone(), loads))
     });
     match entered {
         Ok(caller) => {
             if drained(&inner, &caller).await {
-                converse(&inner, &caller, &mut reader).await;
+                converse(&inner, &caller, &guest, &mut reader).await;
             } else {
                 let why = "what the former connection asked is still under way";
                 part(&inner, &link, why).await;
             }
             caller.end();
             // Until its work is over the next connection of this process finds it here.
-            caller.load.below(1).await;
+            caller.loads.one.below(1).await;
             inner.doors.leave(&caller);
         }
         Err(why) => {
@@ -78,6 +85,16 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: OwnedSemapho
             link.close();
         }
     }
+}
+
+/// Returns when a stranger was given enough time; why it is turned away.
+async fn too_late(inner: &Inner, link: &Link) -> &'static str {
+    inner.world.clock.sleep(FIRST_WORD).await;
+    if !link.has_come() {
+        return "it said nothing";
+    }
+    inner.world.clock.sleep(HANDSHAKE - FIRST_WORD).await;
+    "its handshake did not come to an end"
 }
 
 /// What is told to who speaks TLS where nobody does, or does not where everybody must.
@@ -115,7 +132,7 @@ async fn drained(inner: &Inner, caller: &Caller) -> bool {
     }
     tokio::select! {
         biased;
-        () = caller.load.below(1) => !caller.is_gone(),
+        () = caller.loads.one.below(1) => !caller.is_gone(),
         () = inner.world.clock.sleep(DRAIN) => false,
     }
 }
@@ -128,19 +145,19 @@ enum End {
 }
 
 /// From the welcome to the end.
-async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) {
+async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, guest: &Guest, reader: &mut Reader) {
     let (met, from) = (caller.met(), caller.from());
     let is_visitor = met.role == Role::Visitor;
     if !is_visitor {
         tracing::info!(role = met.role.name(), name = met.name, from, "connected");
     }
-    welcome(&caller.link);
+    welcome(&caller.link, guest);
     inner.attend.arrived(caller);
     let why = tokio::select! {
         biased;
         why = read(inner, caller, reader) => why,
         () = caller.link.flush() => End::Left("the connection ended".to_string()),
-        () = silence(inner, &caller.link) => End::Left("nothing is heard any more".to_string()),
+        why = overdue(inner, &caller.link) => End::Left(why.to_string()),
     };
     caller.end();
     inner.attend.left(caller);
@@ -156,11 +173,12 @@ async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader)
     }
 }
 
-async fn silence(inner: &Inner, link: &Link) {
+/// Returns when the other side is given up; why.
+async fn overdue(inner: &Inner, link: &Link) -> &'static str {
     loop {
         inner.world.clock.sleep(TICK * 4).await;
-        if inner.world.clock.boot().since(link.heard()) >= SILENCE {
-            return;
+        if let Some(why) = link.overdue() {
+            return why;
         }
     }
 }
@@ -169,59 +187,102 @@ async fn silence(inner: &Inner, link: &Link) {
 /// whatever is under way.
 async fn read(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> End {
     loop {
-        let frame = match reader.next(Limits::AMONG_US).await {
-            Ok(frame) => frame,
-            Err(error @ LinkError::Frame(_)) => return End::Misspoke(error.to_string()),
-            Err(error) => return End::Left(error.to_string()),
-        };
-        if caller.link.waiting() > 2 * ANSWERS_WAITING {
-            return End::Left("it does not take its answers".into());
-        }
-        match (frame.head.kind, frame.head.is_answer()) {
-            // A sign of life is answered by one, so that both sides hear something.
-            (Kind::LINK, _) => crate::call::ping(&caller.link),
-            (_, true) => {
-                let outcome = Outcome::Answered {
-                    body: frame.body,
-                    payload: frame.payload,
-                };
-                caller.asked.complete(frame.head.id, outcome);
-            }
-            (_, false) => {
-                if let Err(end) = question(inner, caller, frame) {
-                    return end;
-                }
-            }
+        if let Err(end) = one(inner, caller, reader).await {
+            return end;
         }
     }
 }
 
-/// Works on a question as far as it goes without waiting; the rest is a task of its own.
-fn question(inner: &Arc<Inner>, caller: &Arc<Caller>, frame: Frame) -> Result<(), End> {
-    let (kind, id, version) = (frame.head.kind, frame.head.id, frame.head.version);
-    if caller.met().version(kind) != Some(version) {
+/// Takes one frame, or reads past it if there is no room for it now.
+async fn one(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> Result<(), End> {
+    let head = reader.head(Limits::AMONG_US).await?;
+    let is_question = head.kind != Kind::LINK && !head.is_answer();
+    let host = match is_question {
+        true => Some(host_of(inner, caller, &head)?),
+        false => None,
+    };
+    let Some(announced) = caller
+        .loads
+        .announce(head.body as usize + head.payload as usize)
+    else {
+        if !is_question {
+            return Err(End::Left(
+                "its answers are more than there is room for".into(),
+            ));
+        }
+        reader.skip(head).await?;
+        be_busy(caller, &head);
+        return Ok(());
+    };
+    let frame = reader.rest(head).await?;
+    if caller.link.waiting() > 2 * ANSWERS_WAITING {
+        return Err(End::Left("it does not take its answers".into()));
+    }
+    match host {
+        Some(host) => question(inner, caller, frame, host, announced)?,
+        // A sign of life is answered by one, so that both sides hear something.
+        None if head.kind == Kind::LINK => crate::call::ping(&caller.link),
+        None => {
+            let outcome = Outcome::Answered {
+                body: frame.body,
+                payload: frame.payload,
+            };
+            caller.asked.complete(head.id, outcome);
+        }
+    }
+    Ok(())
+}
+
+impl From<LinkError> for End {
+    fn from(error: LinkError) -> End {
+        match error {
+            LinkError::Frame(_) => End::Misspoke(error.to_string()),
+            _ => End::Left(error.to_string()),
+        }
+    }
+}
+
+/// Who answers questions of this kind, if it is said as was agreed.
+fn host_of(inner: &Inner, caller: &Caller, head: &Head) -> Result<Arc<dyn Erased>, End> {
+    let (kind, version) = (head.kind, head.version);
+    if !caller.link.takes(kind, version) {
         return Err(End::Misspoke(format!(
             "a message of kind {} and version {version}, as nobody agreed",
             kind.0
         )));
     }
-    let Some(host) = inner.hosts.get(kind).cloned() else {
-        return Err(End::Misspoke(format!(
+    inner.hosts.get(kind).cloned().ok_or_else(|| {
+        End::Misspoke(format!(
             "a message of kind {}, which nobody here answers",
             kind.0
-        )));
-    };
+        ))
+    })
+}
+
+/// Works on a question as far as it goes without waiting; the rest is a task of its own.
+fn question(
+    inner: &Arc<Inner>,
+    caller: &Arc<Caller>,
+    frame: Frame,
+    host: Arc<dyn Erased>,
+    announced: Announced,
+) -> Result<(), End> {
     let has_room = caller.link.waiting() <= ANSWERS_WAITING;
-    let work = Load::take(&inner.load, &caller.load, frame.payload.len()).filter(|_| has_room);
+    let work = caller.loads.take(announced).filter(|_| has_room);
     let Some(work) = work else {
-        let _ = send(&caller.link, kind, Flags::ANSWER | Flags::BUSY, id, busy());
+        be_busy(caller, &frame.head);
         return Ok(());
     };
     // Counted first, looked at then: whoever ends this connection and finds nothing counted knows that nothing will be.
     if caller.is_gone() {
         return Err(End::Left("the connection ended".into()));
     }
-    let answering = host.answer(Some(caller.clone()), frame.body, frame.payload);
+    let (kind, id) = (frame.head.kind, frame.head.id);
+    let asker = Asker {
+        role: caller.met().role,
+        caller: Some(caller.clone()),
+    };
+    let answering = host.answer(asker, frame.body, frame.payload);
     let link = caller.link.clone();
     let mut whole = Box::pin(finish(answering, host, link, kind, id, work));
     let mut here = Context::from_waker(Waker::noop());
@@ -261,9 +322,14 @@ fn send(
     pack(kind, flags, id, written).map(|packed| link.send(packed))
 }
 
-fn busy() -> Written {
-    Written {
+/// There is no room for this question now: when to ask it again.
+fn be_busy(caller: &Caller, head: &Head) {
+    caller.loads.was_refused();
+    let hint = Written {
+        since: head.version,
         body: (BUSY_HINT.as_millis() as u32).to_le_bytes().to_vec(),
         payload: Bytes::new(),
-    }
+    };
+    let flags = Flags::ANSWER | Flags::BUSY;
+    let _ = send(&caller.link, head.kind, flags, head.id, hint);
 }

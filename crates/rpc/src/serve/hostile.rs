@@ -1,8 +1,10 @@
 //! Tests with bytes that no program of ours sends, over the server as it is.
 
 use super::*;
+use crate::EveryClientKey;
+use crate::code::CODE;
 use crate::frame::{Flags, HEAD, pack};
-use crate::handshake::{Role, Wish, greet};
+use crate::handshake::{Role, Wish, greet_in, offered};
 use crate::limits::SILENCE;
 use crate::link::{Link, Reader};
 use crate::{Line, LineOptions};
@@ -71,10 +73,11 @@ impl House {
             me: me(1),
             cluster: ClusterId(7),
             key: Some(key()),
+            clients: Arc::new(EveryClientKey),
             tls: None,
             hosts: Hosts::none().with(Arc::new(Answering)),
             attend: Arc::new(Unattended),
-            most_clients: 64,
+            capacity: Capacity::of_clients(1_000),
         };
         let listener = net.host("server").listen(AT).await.unwrap();
         House {
@@ -87,6 +90,14 @@ impl House {
 
     /// Somebody with the key, up to the welcome.
     async fn enter(&mut self) -> (Arc<Link>, Reader) {
+        self.enter_as(5).await
+    }
+
+    async fn enter_as(&mut self, who: u128) -> (Arc<Link>, Reader) {
+        self.enter_in(who, offered()).await
+    }
+
+    async fn enter_in(&mut self, who: u128, offers: Vec<(u16, u8, u8)>) -> (Arc<Link>, Reader) {
         self.made += 1;
         let stream = self.net.connect(AT).await.unwrap();
         let link = Arc::new(Link::new(stream, self.world.clock.clone()));
@@ -94,11 +105,11 @@ impl House {
         let wish = Wish {
             number: self.made,
             cluster: None,
-            key: Some(&key()),
+            key: Some(&key().into()),
             fenced: false,
         };
         let dice = &self.world.dice;
-        greet(&link, &mut reader, dice, &me(5), wish).await.unwrap();
+        (greet_in(&link, &mut reader, dice, &me(who), wish, offers).await).unwrap();
         (link, reader)
     }
 
@@ -118,7 +129,7 @@ impl House {
             world: self.world.clone(),
             me: me(6),
             cluster: None,
-            key: Some(key()),
+            key: Some(key().into()),
             tls: None,
             patience: Some(Duration::from_secs(20)),
             fence: false,
@@ -129,17 +140,10 @@ impl House {
     }
 }
 
-fn send(link: &Link, bytes: Vec<u8>) {
-    link.send(crate::frame::Packed {
-        front: Bytes::from(bytes),
-        payload: Bytes::new(),
-    });
-}
-
-/// A right frame with these bytes of its head changed, and the head's checksum right again.
+/// A right frame with these bytes of its head changed, and the head's checksum right again. Its code is to be put behind it.
 fn frame(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let packed = pack(Kind::META, Flags::empty(), 1, question().write()).unwrap();
-    let mut bytes = packed.front.to_vec();
+    let mut bytes = packed.start(CODE).to_vec();
     change(&mut bytes);
     let sum = crc32c::crc32c(&bytes[..28]);
     bytes[28..HEAD].copy_from_slice(&sum.to_le_bytes());
@@ -160,10 +164,10 @@ fn frames_of_another_version_too_long_or_of_no_kind_end_the_connection_with_a_re
     run(async {
         let mut house = House::new().await;
         let longer = |max: u64| (max as u32 + 1).to_le_bytes();
-        let (body, payload) = (longer(BODY_MAX.0), longer(PAYLOAD_MAX.0));
-        let newer = format!("version {}, as nobody agreed", Kind::META.version() + 1);
+        let (body, payload) = (longer(BODY_MAX.0 + CODE as u64), longer(PAYLOAD_MAX.0));
+        let newer = format!("version {}, as nobody agreed", Kind::META.newest() + 1);
         let tried: [(Vec<u8>, &str); 7] = [
-            (frame(|it| it[4] += 1), &newer),
+            (frame(|it| it[4] = Kind::META.newest() + 1), &newer),
             (frame(|it| it[4] = 1), "version 1, as nobody agreed"),
             (frame(|it| it[6] = 99), "kind 99"),
             (frame(|it| it[5] = 0x80), "flags that are not known"),
@@ -179,7 +183,7 @@ fn frames_of_another_version_too_long_or_of_no_kind_end_the_connection_with_a_re
         ];
         for (number, (bytes, why)) in tried.into_iter().enumerate() {
             let (link, mut reader) = house.enter().await;
-            send(&link, bytes);
+            link.send_sealed(bytes);
             house.sees_the_end_of(&link, &mut reader).await;
             let status = house.server.status();
             let last = status.last_misspoken.unwrap_or_default();
@@ -196,6 +200,7 @@ fn a_body_that_is_no_message_is_refused_and_what_follows_is_answered() {
         let mut house = House::new().await;
         let (link, mut reader) = house.enter().await;
         let nonsense = Written {
+            since: 6,
             body: vec![0xff; 1_000],
             payload: Bytes::new(),
         };
@@ -210,6 +215,184 @@ fn a_body_that_is_no_message_is_refused_and_what_follows_is_answered() {
         let answered = reader.next(limits).await.unwrap();
         let reply = meta::Reply::read(&answered.body, answered.payload).unwrap();
         assert_eq!(reply.result, Ok(meta::Answer::Done));
+    });
+}
+
+#[test]
+fn a_peer_of_a_former_version_is_answered_in_it() {
+    run(async {
+        let mut house = House::new().await;
+        let former = |(kind, oldest, newest): (u16, u8, u8)| match Kind(kind) {
+            Kind::META => (kind, 6, 6),
+            _ => (kind, oldest, newest),
+        };
+        let offers = offered().into_iter().map(former).collect();
+        let (link, mut reader) = house.enter_in(5, offers).await;
+        link.send(pack(Kind::META, Flags::empty(), 1, question().write()).unwrap());
+        let answered = reader.next(crate::frame::Limits::AMONG_US).await.unwrap();
+        assert_eq!((answered.head.version, answered.head.id), (6, 1));
+        let reply = meta::Reply::read(&answered.body, answered.payload).unwrap();
+        assert_eq!(reply.result, Ok(meta::Answer::Done));
+        // Nor does the peer speak a newer version than it offered.
+        link.send_sealed(frame(|it| it[4] = 7));
+        house.sees_the_end_of(&link, &mut reader).await;
+        let last = house.server.status().last_misspoken.unwrap_or_default();
+        assert!(last.contains("version 7, as nobody agreed"), "{last}");
+    });
+}
+
+/// A frame of the greatest length without its end.
+fn unfinished() -> Vec<u8> {
+    let payload = PAYLOAD_MAX.0 as u32;
+    let mut bytes = frame(|it| {
+        it[20..24].copy_from_slice(&payload.to_le_bytes());
+    });
+    bytes.resize(bytes.len() + 1_000, 0);
+    bytes
+}
+
+#[test]
+fn bytes_count_when_they_are_announced_and_a_frame_without_an_end_is_given_up() {
+    run(async {
+        let mut house = House::new().await;
+        let mut links = Vec::new();
+        let announced = unfinished().len() - 1_000 - HEAD + CODE + PAYLOAD_MAX.0 as usize;
+        // More than one host may announce: whose frames have no room keeps its connection, and holds nothing.
+        let most = crate::limits::PAYLOAD_OF_HOST / announced;
+        for who in 0..most as u128 + 10 {
+            let (link, reader) = house.enter_as(100 + who).await;
+            link.send_raw(unfinished());
+            links.push((link, reader));
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(house.server.status().payload, most * announced);
+        house.serves_others().await;
+        // Signs of life do not keep such a connection: between the bytes of a frame there are none.
+        let more = async {
+            loop {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                links
+                    .iter()
+                    .for_each(|(link, _)| link.send_raw(vec![0; 10]));
+            }
+        };
+        let patience = crate::limits::FRAME + SILENCE;
+        let _ = tokio::time::timeout(patience, more).await;
+        let status = house.server.status();
+        assert_eq!((status.payload, status.connections.len()), (0, 0));
+    });
+}
+
+#[test]
+fn what_there_is_no_room_for_is_read_past_and_answered_busy() {
+    run(async {
+        let mut house = House::new().await;
+        let whole = |length: usize| {
+            let message = Written {
+                since: 6,
+                body: vec![0xff; length],
+                payload: Bytes::from(vec![7; PAYLOAD_MAX.0 as usize]),
+            };
+            pack(Kind::META, Flags::empty(), 9, message).unwrap()
+        };
+        let mut links = Vec::new();
+        let most = crate::limits::PAYLOAD_OF_HOST / PAYLOAD_MAX.0 as usize;
+        for who in 0..most as u128 {
+            let (link, reader) = house.enter_as(100 + who).await;
+            link.send_raw(unfinished());
+            links.push((link, reader));
+        }
+        let (link, mut reader) = house.enter_as(99).await;
+        link.send(whole(100));
+        let flushing = link.clone();
+        let flushing = tokio::spawn(async move { flushing.flush().await });
+        let limits = crate::frame::Limits::AMONG_US;
+        let busy = reader.next(limits).await.unwrap();
+        assert_eq!(
+            (busy.head.flags, busy.head.id),
+            (Flags::ANSWER | Flags::BUSY, 9)
+        );
+        link.send(pack(Kind::META, Flags::empty(), 10, question().write()).unwrap());
+        let answered = reader.next(limits).await.unwrap();
+        assert_eq!((answered.head.flags, answered.head.id), (Flags::ANSWER, 10));
+        flushing.abort();
+    });
+}
+
+#[test]
+fn a_peer_of_the_former_handshake_is_a_client_whose_root_is_nobody() {
+    run(async {
+        let mut house = House::new().await;
+        let former: Vec<_> = (offered().into_iter())
+            .map(|(kind, oldest, newest)| match Kind(kind) {
+                Kind::LINK => (kind, 1, 1),
+                _ => (kind, oldest, newest),
+            })
+            .collect();
+        let (link, mut reader) = house.enter_in(5, former.clone()).await;
+        link.send(pack(Kind::META, Flags::empty(), 1, question().write()).unwrap());
+        let answered = reader.next(crate::frame::Limits::AMONG_US).await.unwrap();
+        let reply = meta::Reply::read(&answered.body, answered.payload).unwrap();
+        assert_eq!(reply.result, Ok(meta::Answer::Done));
+        let met = house.server.callers()[0].met().clone();
+        assert_eq!(
+            (&met.key, met.key.root_counts()),
+            (&crate::KeyKind::Former, false)
+        );
+        for role in [Role::Mds, Role::Oss] {
+            let stream = house.net.connect(AT).await.unwrap();
+            let link = Arc::new(Link::new(stream, house.world.clock.clone()));
+            let key = key().into();
+            let wish = Wish {
+                number: 9,
+                cluster: None,
+                key: Some(&key),
+                fenced: false,
+            };
+            let (dice, me) = (&house.world.dice, Myself { role, ..me(5) });
+            let met = greet_in(&link, &mut link.reader(), dice, &me, wish, former.clone()).await;
+            let why = met.unwrap_err().to_string();
+            assert!(why.contains("a server proves the cluster's key"), "{why}");
+        }
+    });
+}
+
+#[test]
+fn frames_without_the_code_of_their_place_end_the_connection() {
+    run(async {
+        let mut house = House::new().await;
+        // Each with the numbers that its frames have codes of; None for one without a code.
+        let tried: [&[Option<u64>]; 5] = [
+            &[None],
+            &[Some(1)],
+            &[Some(0), Some(0)],
+            &[Some(0), Some(2)],
+            &[Some(0), None],
+        ];
+        for (at, numbers) in tried.into_iter().enumerate() {
+            let (link, mut reader) = house.enter().await;
+            let frames = numbers.iter().flat_map(|number| match number {
+                Some(number) => link.sealed(*number, frame(|_| {})),
+                None => pack(Kind::META, Flags::empty(), 1, question().write())
+                    .unwrap()
+                    .front()
+                    .to_vec(),
+            });
+            link.send_raw(frames.collect());
+            house.sees_the_end_of(&link, &mut reader).await;
+            let status = house.server.status();
+            let last = status.last_misspoken.unwrap_or_default();
+            assert!(last.contains("its code is wrong"), "{numbers:?}: {last}");
+            assert_eq!(status.misspoken, at as u64 + 1);
+        }
+        // The codes of one connection are not those of another.
+        let (first, _) = house.enter().await;
+        let theirs = first.sealed(0, frame(|_| {}));
+        let (link, mut reader) = house.enter().await;
+        link.send_raw(theirs);
+        house.sees_the_end_of(&link, &mut reader).await;
+        assert_eq!(house.server.status().misspoken, tried.len() as u64 + 1);
+        house.serves_others().await;
     });
 }
 
@@ -256,7 +439,7 @@ proptest! {
                     said.extend_from_slice(&bytes);
                 }
             }
-            send(&link, said);
+            link.send_raw(said);
             house.sees_the_end_of(&link, &mut reader).await;
             house.serves_others().await;
         });

@@ -13,10 +13,11 @@ mod hostile;
 
 pub use caller::Caller;
 
+use crate::client_key::ClientKeys;
 use crate::handshake::{Myself, Porter};
 use crate::host::Hosts;
 use crate::key::ClusterKey;
-use crate::limits::HANDSHAKES;
+use crate::strangers::{Bounds, Complaints, Origin, StrangerGuard, Strangers};
 use crate::tls::Tls;
 use admit::Load;
 use doors::Doors;
@@ -26,7 +27,6 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use tokio::sync::Semaphore;
 
 pub struct ServerOptions {
     pub world: World,
@@ -34,12 +34,46 @@ pub struct ServerOptions {
     pub cluster: ClusterId,
     /// None: whoever can reach the address is let in.
     pub key: Option<ClusterKey>,
+    /// Which hosts that only mount are let in, by their client keys.
+    pub clients: Arc<dyn ClientKeys>,
     /// None: connections are not encrypted. With it no other is let in; it must be one that can serve.
     pub tls: Option<Tls>,
     pub hosts: Hosts,
     pub attend: Arc<dyn Attend>,
-    /// Connections of clients that are kept at once. Servers and visitors come beside them: who sees to a full server must get in.
-    pub most_clients: usize,
+    pub capacity: Capacity,
+}
+
+/// Connections that are kept at once: each holds a descriptor, and together they must leave enough for what the process
+/// serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capacity {
+    pub clients: usize,
+    /// Of servers and of commands that look, beside them: who sees to a full server must get in. When there is no room the
+    /// command that came first is ended.
+    pub others: usize,
+    /// That have proved nothing yet. A quarter of them is kept for addresses that have.
+    pub strangers: usize,
+}
+
+impl Capacity {
+    /// For so many clients, with the least room for everybody else.
+    pub const fn of_clients(clients: usize) -> Capacity {
+        Capacity {
+            clients,
+            others: 32,
+            strangers: 24,
+        }
+    }
+
+    /// Connections that were let in, with those that were ended and have something under way.
+    pub const fn inside(self) -> usize {
+        self.clients + 2 * self.others
+    }
+
+    /// Descriptors for them: connections that were ended hold theirs for a moment, and others have come by then.
+    pub const fn descriptors(self) -> usize {
+        self.inside() + 2 * self.strangers
+    }
 }
 
 /// Who wants to know who comes and goes.
@@ -67,10 +101,11 @@ pub(crate) struct Inner {
     attend: Arc<dyn Attend>,
     doors: Doors,
     load: Arc<Load>,
-    strangers: Arc<Semaphore>,
+    strangers: Arc<Strangers>,
     turned: Turned,
     /// Those who were let in and then said what is no message.
     misspoken: Turned,
+    complaints: Mutex<Complaints>,
 }
 
 /// Those who were not let in.
@@ -85,7 +120,9 @@ struct Turned {
 pub struct ServerStatus {
     pub address: String,
     pub connections: Vec<ConnectionStatus>,
-    /// Questions under way, and bytes of payload they hold.
+    /// Connections that have proved nothing yet.
+    pub strangers: usize,
+    /// Questions under way, and bytes that they and what is being read hold.
     pub questions: usize,
     pub payload: usize,
     /// Questions answered with "busy" since the start.
@@ -113,21 +150,29 @@ pub struct ConnectionStatus {
 impl Server {
     pub fn start(listener: Listener, options: ServerOptions) -> Server {
         let address = listener.address();
+        let load = Arc::<Load>::default();
+        let capacity = options.capacity;
+        let bounds = Bounds {
+            all: capacity.strangers,
+            for_known: capacity.strangers / 4,
+        };
         let inner = Arc::new(Inner {
             world: options.world.clone(),
             porter: Porter {
                 me: options.me,
                 cluster: options.cluster,
                 key: options.key,
+                clients: options.clients,
             },
             tls: options.tls,
             hosts: options.hosts,
             attend: options.attend,
-            doors: Doors::new(options.most_clients),
-            load: Arc::default(),
-            strangers: Arc::new(Semaphore::new(HANDSHAKES)),
+            doors: Doors::new(capacity, load.clone()),
+            load,
+            strangers: Strangers::new(options.world.clock.clone(), bounds),
             turned: Turned::default(),
             misspoken: Turned::default(),
+            complaints: Mutex::default(),
         });
         let accepting = options
             .world
@@ -158,8 +203,9 @@ impl Server {
                 .iter()
                 .map(|caller| caller.status(now))
                 .collect(),
+            strangers: self.inner.strangers.count(),
             questions: self.inner.load.questions(),
-            payload: self.inner.load.payload(),
+            payload: self.inner.load.bytes(),
             busy: self.inner.load.refused(),
             turned_away: self.inner.turned.count.load(Relaxed),
             last_turned_away: self.inner.turned.last.lock().clone(),
@@ -185,12 +231,11 @@ impl Drop for Server {
 
 async fn accept(inner: Arc<Inner>, listener: Listener) {
     loop {
-        // As many strangers as we have places for; others wait in the kernel.
-        let Ok(place) = inner.strangers.clone().acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
             Ok(stream) => {
+                let (origin, other_end) = (Origin::of(stream.peer()), stream.clone());
+                let end = move || other_end.close();
+                let place = inner.strangers.enter(origin, end).await;
                 let serving = connection::serve(inner.clone(), stream, place);
                 inner.world.tasks.spawn("connection", serving);
             }
@@ -205,15 +250,28 @@ async fn accept(inner: Arc<Inner>, listener: Listener) {
 
 impl Inner {
     fn misspoke(&self, from: &str, why: &str) {
-        self.misspoken.count.fetch_add(1, Relaxed);
-        tracing::warn!(from, why, "a connection was ended: what came is no message");
-        *self.misspoken.last.lock() = Some(format!("{from}: {why}"));
+        let what = "a connection was ended: what came is no message";
+        self.complain(&self.misspoken, from, why, what);
     }
 
     fn turn_away(&self, from: &str, why: &dyn std::fmt::Display) {
-        self.turned.count.fetch_add(1, Relaxed);
-        tracing::warn!(from, %why, "a connection was turned away");
-        *self.turned.last.lock() = Some(format!("{from}: {why}"));
+        let what = "a connection was turned away";
+        self.complain(&self.turned, from, &why.to_string(), what);
+    }
+
+    /// All are counted; an address gets one line a minute.
+    fn complain(&self, those: &Turned, from: &str, why: &str, what: &str) {
+        those.count.fetch_add(1, Relaxed);
+        let now = self.world.clock.boot();
+        let unsaid = self.complaints.lock().about(&Origin::of(from), now);
+        match unsaid {
+            Some(0) => tracing::warn!(from, why, "{what}"),
+            Some(unsaid) => {
+                tracing::warn!(from, why, "{what}, and {unsaid} from there before it");
+            }
+            None => tracing::debug!(from, why, "{what}"),
+        }
+        *those.last.lock() = Some(format!("{from}: {why}"));
     }
 }
 

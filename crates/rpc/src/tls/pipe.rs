@@ -37,6 +37,14 @@ impl Pipe {
         }
     }
 
+    /// The other side has begun its TLS handshake.
+    pub fn has_begun(&self) -> bool {
+        match self {
+            Pipe::Plain(_) => false,
+            Pipe::Tls(tls) => tls.has_begun(),
+        }
+    }
+
     /// As `Stream::try_write`. What was taken may wait still: `try_flush`.
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         match self {

@@ -70,6 +70,10 @@ impl TlsStream {
         &self.wire
     }
 
+    pub fn has_begun(&self) -> bool {
+        self.state.lock().begun
+    }
+
     pub async fn read(&self, into: &mut BytesMut) -> Result<usize> {
         loop {
             let (had, waits) = {

@@ -40,7 +40,7 @@ fn me(who: u128, role: Role) -> Myself {
 async fn client(net: Net, world: World, tls: Tls, to: &str) -> Result<(), GreetError> {
     let pipe = Pipe::tls(net.connect(to).await.unwrap(), tls.connect(to).unwrap());
     let link = Arc::new(Link::new(pipe, world.clock.clone()));
-    let key = ClusterKey::new([9; 32]);
+    let key = ClusterKey::new([9; 32]).into();
     let wish = Wish {
         number: 1,
         cluster: None,
@@ -67,10 +67,11 @@ async fn server(net: Net, world: World, tls: Tls) -> Result<(), Turned> {
         me: me(1, Role::Mds),
         cluster: ClusterId(7),
         key: Some(ClusterKey::new([9; 32])),
+        clients: Arc::new(crate::EveryClientKey),
     };
     let guest = porter.receive(&link, &mut link.reader(), &world.dice).await;
-    if guest.is_ok() {
-        crate::handshake::welcome(&link);
+    if let Ok(guest) = &guest {
+        crate::handshake::welcome(&link, guest);
     }
     guest.map(drop)
 }

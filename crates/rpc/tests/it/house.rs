@@ -100,10 +100,11 @@ pub async fn server(
             me: me(1, Role::Mds),
             cluster: CLUSTER,
             key,
+            clients: Arc::new(EveryClientKey),
             tls: None,
             hosts: Hosts::none().with_host(counting.clone()),
             attend: Arc::new(Unattended),
-            most_clients: MOST_CLIENTS,
+            capacity: Capacity::of_clients(MOST_CLIENTS),
         },
     )
 }
@@ -116,7 +117,7 @@ pub fn line_options(net: &Net, world: &World, who: u128, key: Option<ClusterKey>
         world: world.clone(),
         me: me(who, Role::Client),
         cluster: Some(CLUSTER),
-        key,
+        key: key.map(Key::from),
         tls: None,
         patience: None,
         fence: false,

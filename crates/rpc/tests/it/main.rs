@@ -1,6 +1,7 @@
 //! Lines and servers over faked nets, and over TCP.
 
 mod house;
+mod keys;
 mod lines;
 mod replayed;
 mod servers;

@@ -56,10 +56,11 @@ async fn large_payloads_arrive_whole() {
             me: me(1, Role::Oss),
             cluster: CLUSTER,
             key: key(9),
+            clients: Arc::new(EveryClientKey),
             tls: None,
             hosts: Hosts::none().with(Arc::new(Echo)),
             attend: Arc::new(Unattended),
-            most_clients: 64,
+            capacity: Capacity::of_clients(64),
         },
     );
     let mut options = line_options(&Net::real(), &World::real(), 70, key(9));

@@ -76,10 +76,11 @@ async fn echoing(net: &Net, tls: Option<Tls>) -> Server {
             me: me(1, Role::Oss),
             cluster: CLUSTER,
             key: key(9),
+            clients: Arc::new(EveryClientKey),
             tls,
             hosts: Hosts::none().with(Arc::new(Echo)),
             attend: Arc::new(Unattended),
-            most_clients: 64,
+            capacity: Capacity::of_clients(64),
         },
     )
 }

@@ -1,8 +1,10 @@
 //! What befalls hosts, disks and connections, by chance.
 
 use super::host::Store;
+use super::machine::Machine;
+use super::plan::Kind;
 use super::site::Site;
-use super::troubles::Trouble;
+use super::troubles::{SYNCED, Trouble};
 use gupfs_world::fake::{CallKind, FakeDice, FakeDisk};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,21 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// A start of a server that nothing keeps from it takes no longer.
 const START: u64 = 5_000;
+
+/// How long it is waited for that all clients live and reach the metadata server, before its power is cut.
+const ALL_THERE: u64 = 20_000;
+
+/// How long clients are left in peace after the metadata server has started: by then all are back that will be.
+const ALL_BACK: u64 = 40_000;
+
+/// A cut as short as this ends no session, whatever else comes with it.
+const SHORT_CUT: u64 = 6_000;
+
+/// In this time a client knows whether its session lives, and has another if not.
+const FINDS_BACK: Duration = Duration::from_secs(10);
+
+/// A cut as long as this ends a session.
+const LONG_CUT: Duration = Duration::from_secs(27);
 
 fn millis(dice: &FakeDice, most: u64) -> Duration {
     Duration::from_micros(1 + dice.below(most * 1000))
@@ -23,27 +40,39 @@ fn span(dice: &FakeDice, most: u64) -> Duration {
     Duration::from_millis(100) + millis(dice, scale.min(most))
 }
 
+/// Until the next fault: where there is one kind alone the story is shorter, too.
+async fn pause(site: &Site, dice: &FakeDice, most: u64) {
+    let most = match site.troubles.plan().only() {
+        Some(_) => most / 2,
+        None => most,
+    };
+    site.sleep(millis(dice, most)).await;
+}
+
 /// Begins them all, each on a task of its own, until the site ends.
 pub fn start(site: &Arc<Site>, dice: &FakeDice) -> Vec<gupfs_world::Task<()>> {
-    let calm = dice.below(4);
+    let plan = site.troubles.plan();
+    site.say(format_args!("{plan:?}"));
     let mut tasks = Vec::new();
     let (one, throws) = (site.clone(), dice.fork());
-    if calm != 0 {
+    if plan.has_metadata_faults() {
         tasks.push(site.spawn(
             "metadata faults",
             async move { metadata(one, throws).await },
         ));
     }
     let (one, throws) = (site.clone(), dice.fork());
-    if calm != 1 {
+    if plan.has_object_faults() {
         tasks.push(site.spawn("object faults", async move {
-            objects(one, throws, calm != 2).await
+            objects(one, throws, plan.has_client_faults()).await
         }));
     }
     let (one, throws) = (site.clone(), dice.fork());
-    tasks.push(site.spawn("net faults", async move { net(one, throws).await }));
+    if plan.has_net_faults() {
+        tasks.push(site.spawn("net faults", async move { net(one, throws).await }));
+    }
     let (one, throws) = (site.clone(), dice.fork());
-    if calm != 2 {
+    if plan.has_client_faults() {
         tasks.push(site.spawn("client faults", async move { clients(one, throws).await }));
     }
     tasks
@@ -53,58 +82,109 @@ async fn metadata(site: Arc<Site>, dice: FakeDice) {
     // Half of the seeds never cut this server's power: there what is promised after kills is judged without excuse.
     let cuts_power = dice.one_in(2);
     loop {
-        site.sleep(millis(&dice, 16_000)).await;
+        pause(&site, &dice, 16_000).await;
         if site.ends() {
             return;
         }
         let store = &site.metadata.store;
-        match dice.below(5) {
+        let what = match site.troubles.plan().only() {
+            Some(Kind::MetadataPower) => 1,
+            Some(_) => 2,
+            None => dice.below(5),
+        };
+        match what {
             0 if cuts_power => {
-                site.troubles.is_there(Trouble::MetadataDisk, site.millis());
+                let all_stay = all_there(&site, &dice).await;
+                site.troubles.begins(Trouble::MetadataDisk, site.millis());
                 store.disk.fail_sync(1 + dice.below(20));
                 let before = store.disk.counters().failed_syncs;
                 let failed = || store.disk.counters().failed_syncs > before;
                 wait_until(&site, 3_000, failed).await;
                 site.say("the metadata server's disk fails its sync");
-                site.troubles.is_there(Trouble::MetadataDisk, site.millis());
                 site.watch.saw("failing sync of the metadata server");
                 site.sleep(millis(&dice, 1_000)).await;
-                restart_metadata(&site, &dice, true).await;
+                restart_metadata(&site, &dice, Some(all_stay)).await;
+                site.troubles.is_over(Trouble::MetadataDisk, site.millis());
+                all_back(&site).await;
             }
-            1 if cuts_power => {
+            1 if cuts_power || site.troubles.plan().only().is_some() => {
+                let all_stay = all_there(&site, &dice).await;
                 die(&site, &[store], &dice).await;
-                restart_metadata(&site, &dice, true).await;
+                restart_metadata(&site, &dice, Some(all_stay)).await;
+                all_back(&site).await;
             }
             _ => {
                 die(&site, &[store], &dice).await;
-                restart_metadata(&site, &dice, false).await;
+                restart_metadata(&site, &dice, None).await;
             }
         }
     }
 }
 
+/// Before the metadata server's power is cut: in most cases all clients live and reach it, and do so until `all_back`, so that
+/// whatever it answered is to be there afterwards. False if not.
+async fn all_there(site: &Site, dice: &FakeDice) -> bool {
+    if site.troubles.plan().only().is_none() && dice.one_in(4) {
+        return false;
+    }
+    let until = site.millis() + ALL_THERE;
+    while !site.troubles.all_stay() {
+        if site.millis() >= until || site.ends() {
+            return false;
+        }
+        site.sleep(Duration::from_millis(50)).await;
+    }
+    // What dead clients did last is on the disk.
+    site.sleep(Duration::from_millis(SYNCED)).await;
+    true
+}
+
+/// Returns when the metadata server has heard all whom it waits for.
+async fn all_back(site: &Site) {
+    let until = site.millis() + ALL_BACK;
+    while site.millis() < until {
+        site.sleep(Duration::from_millis(200)).await;
+        let Some(mds) = site.metadata.mds() else {
+            continue;
+        };
+        if mds.status().await.missing.is_empty() {
+            break;
+        }
+    }
+    // What they said again is made again, and answered.
+    site.sleep(Duration::from_secs(1)).await;
+    site.troubles.may_be_disturbed();
+}
+
 async fn objects(site: Arc<Site>, dice: FakeDice, ends_clients: bool) {
     let cuts_power = dice.one_in(2);
     loop {
-        site.sleep(millis(&dice, 12_000)).await;
+        pause(&site, &dice, 12_000).await;
         if site.ends() {
             return;
         }
         let which = dice.below(site.osses.len() as u64) as usize;
         let oss = &site.osses[which];
         let target = &oss.targets[dice.below(oss.targets.len() as u64) as usize];
-        match dice.below(6) {
+        let what = match site.troubles.plan().only() {
+            Some(Kind::ObjectPower) => 1,
+            Some(Kind::FullDisk) => 2,
+            Some(_) => 3,
+            None => dice.below(6),
+        };
+        let cuts_power = cuts_power || site.troubles.plan().only().is_some();
+        match what {
             0 if cuts_power => {
-                site.troubles.is_there(Trouble::ObjectDisk, site.millis());
+                site.troubles.begins(Trouble::ObjectDisk, site.millis());
                 target.store.disk.fail_sync(1 + dice.below(5));
                 let before = target.store.disk.counters().failed_syncs;
                 let failed = || target.store.disk.counters().failed_syncs > before;
                 wait_until(&site, 3_000, failed).await;
                 site.say(format_args!("a disk of oss{which} fails its sync"));
-                site.troubles.is_there(Trouble::ObjectDisk, site.millis());
                 site.watch.saw("failing sync of an object server");
                 site.sleep(millis(&dice, 1_000)).await;
                 restart_objects(&site, which, &dice, true).await;
+                site.troubles.is_over(Trouble::ObjectDisk, site.millis());
             }
             1 if cuts_power => {
                 let stores: Vec<&Store> = oss.targets.iter().map(|target| &target.store).collect();
@@ -112,7 +192,11 @@ async fn objects(site: Arc<Site>, dice: FakeDice, ends_clients: bool) {
                 // A client of the same room, in half of the cases: what it held and had not synced is lost with it.
                 let client = dice.below(2 * site.machines.len() as u64) as usize;
                 let machine = site.machines.get(client);
-                let machine = machine.filter(|machine| ends_clients && machine.take());
+                let may_end = ends_clients && machine.is_some() && site.troubles.disturbs();
+                let machine = machine.filter(|machine| may_end && machine.take());
+                if may_end && machine.is_none() {
+                    site.troubles.is_undisturbed();
+                }
                 if let Some(machine) = machine {
                     site.say(format_args!("c{client} loses power"));
                     site.watch.saw("power cut of a client and an object server");
@@ -120,17 +204,17 @@ async fn objects(site: Arc<Site>, dice: FakeDice, ends_clients: bool) {
                 }
                 restart_objects(&site, which, &dice, true).await;
                 if let Some(machine) = machine {
-                    machine.start();
+                    start_client(&site, machine);
                 }
             }
             2 => {
                 site.say(format_args!("a disk of oss{which} is nearly full"));
                 site.watch.saw("full disk");
-                site.troubles.is_there(Trouble::Full, site.millis());
+                site.troubles.begins(Trouble::Full, site.millis());
                 target.store.fill(dice.below(200_000)).await;
                 site.sleep(millis(&dice, 6_000)).await;
                 target.store.make_room();
-                site.troubles.is_there(Trouble::Full, site.millis());
+                site.troubles.is_over(Trouble::Full, site.millis());
             }
             _ => {
                 let stores: Vec<&Store> = oss.targets.iter().map(|target| &target.store).collect();
@@ -160,11 +244,18 @@ async fn wait_until(site: &Site, most: u64, there: impl Fn() -> bool) {
     }
 }
 
-async fn restart_metadata(site: &Site, dice: &FakeDice, mut power_cut: bool) {
+/// `power_cut`: whether all clients stay.
+async fn restart_metadata(site: &Site, dice: &FakeDice, power_cut: Option<bool>) {
+    let undoes = power_cut == Some(false);
+    let mut power_cut = power_cut.is_some();
     loop {
         if power_cut {
-            site.troubles.metadata_cut(site.millis());
-            site.cut_names();
+            site.troubles.metadata_cut(site.millis(), undoes);
+            site.cut_names(undoes);
+            site.watch.saw(match undoes {
+                true => "power cut of the metadata server beside others",
+                false => "power cut of the metadata server alone",
+            });
         }
         site.say(match power_cut {
             true => "the metadata server loses power",
@@ -219,18 +310,20 @@ async fn restart_objects(site: &Site, which: usize, dice: &FakeDice, power_cut: 
 /// Connections break, and hosts cannot be reached for a while.
 async fn net(site: Arc<Site>, dice: FakeDice) {
     loop {
-        site.sleep(millis(&dice, 8_000)).await;
+        pause(&site, &dice, 8_000).await;
         if site.ends() {
             return;
         }
+        let only = site.troubles.plan().only();
         let client = dice.below(site.machines.len() as u64) as usize;
         let oss = dice.below(site.osses.len() as u64);
         let (one, other) = match dice.below(5) {
+            _ if only == Some(Kind::LongCuts) => (format!("c{client}"), "mds".to_string()),
             0 | 1 => (format!("c{client}"), "mds".to_string()),
             2 | 3 => (format!("c{client}"), format!("oss{oss}")),
             _ => (format!("oss{oss}"), "mds".to_string()),
         };
-        if dice.one_in(2) {
+        if only != Some(Kind::LongCuts) && dice.one_in(2) {
             // Again and again: some break while an answer is on its way.
             let times = 1 + dice.below(25);
             site.say(format_args!("{times} resets between {one} and {other}"));
@@ -240,8 +333,16 @@ async fn net(site: Arc<Site>, dice: FakeDice) {
             }
             continue;
         }
+        let concerns_metadata = other == "mds" && one.starts_with('c');
+        if concerns_metadata && !site.troubles.disturbs() {
+            continue; // not now
+        }
         let way = dice.below(3);
-        let time = span(&dice, 60_000);
+        let time = match only {
+            Some(Kind::LongCuts) => LONG_CUT + millis(&dice, 10_000),
+            Some(_) => millis(&dice, SHORT_CUT),
+            None => span(&dice, 60_000),
+        };
         site.say(format_args!(
             "a cut between {one} and {other}, way {way}, {time:?}"
         ));
@@ -254,27 +355,55 @@ async fn net(site: Arc<Site>, dice: FakeDice) {
             1 => site.net.cut_way(&one, &other),
             _ => site.net.cut_way(&other, &one),
         }
-        let concerns_metadata = other == "mds" && one.starts_with('c');
         if concerns_metadata {
             site.troubles.cut_off(client, site.millis());
         }
+        // A client that hears nobody: what it asks of object servers arrives when its session is over.
+        let alone = concerns_metadata && dice.one_in(2);
+        let ways = || (0..site.osses.len()).map(|oss| format!("oss{oss}"));
+        if alone {
+            site.watch.saw("client cut off from all servers");
+            ways().for_each(|oss| site.net.cut_way(&one, &oss));
+        }
         site.sleep(time).await;
+        if alone {
+            ways().for_each(|oss| site.net.heal(&one, &oss));
+        }
         site.net.heal(&one, &other);
         if concerns_metadata {
             site.troubles.back(client, site.millis());
+            let there = site.clone();
+            site.spawn("a client finds back", async move {
+                there.sleep(FINDS_BACK).await;
+                there.troubles.is_undisturbed();
+            });
         }
     }
 }
 
+/// The client is dead no more when it has a session.
+fn start_client(site: &Arc<Site>, machine: &Arc<Machine>) {
+    machine.start();
+    let (there, machine) = (site.clone(), machine.clone());
+    site.spawn("a client starts", async move {
+        machine.alive().await;
+        there.troubles.is_undisturbed();
+    });
+}
+
 async fn clients(site: Arc<Site>, dice: FakeDice) {
     loop {
-        site.sleep(millis(&dice, 30_000)).await;
+        pause(&site, &dice, 30_000).await;
         if site.ends() {
             return;
         }
         let which = dice.below(site.machines.len() as u64) as usize;
         let machine = &site.machines[which];
-        if dice.one_in(3) {
+        let sets_clock = match site.troubles.plan().only() {
+            Some(kind) => kind == Kind::Clocks,
+            None => dice.one_in(3),
+        };
+        if sets_clock {
             let hosts = site.machines.iter().map(|machine| &machine.host);
             let hosts = hosts.chain(site.osses.iter().map(|oss| &oss.host));
             let hosts: Vec<_> = hosts.chain([&site.metadata.host]).collect();
@@ -285,14 +414,18 @@ async fn clients(site: Arc<Site>, dice: FakeDice) {
             host.jump(seconds);
             continue;
         }
+        if !site.troubles.disturbs() {
+            continue; // not now
+        }
         if !machine.take() {
+            site.troubles.is_undisturbed();
             continue; // it is down
         }
         site.say(format_args!("c{which} is killed"));
         site.watch.saw("kill of a client");
         machine.end().await;
         site.sleep(span(&dice, 30_000)).await;
-        machine.start();
+        start_client(&site, machine);
     }
 }
 

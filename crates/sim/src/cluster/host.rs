@@ -42,7 +42,7 @@ impl Host {
     pub fn identity(&self, world: &FakeWorld) -> Identity {
         let key = ClusterKey::new([7; 32]);
         let net = self.net.host(&self.name);
-        Identity::new(&world.world(), net, self.name.clone(), Some(key))
+        Identity::new(&world.world(), net, self.name.clone(), Some(key.into()))
     }
 
     pub fn store(&self) -> Store {
@@ -51,6 +51,7 @@ impl Host {
             yields: true,
             clock: Some(self.clock.clone()),
             capacity: PLENTY,
+            sync_everything_tells: true,
             // What a process says that has died nobody hears.
             on_death: Some(Arc::new(move || net.kill(&name))),
         };

@@ -171,6 +171,7 @@ impl Machine {
     pub async fn end(&self) {
         let process = self.process.lock().take();
         self.now.lock().client = None;
+        self.watch.client_dies(&self.host.name);
         self.changed.notify_waiters();
         if let Some(world) = process {
             self.host.end(&world).await;

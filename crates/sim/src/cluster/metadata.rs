@@ -5,8 +5,9 @@ use super::watch::{Watch, WatchedMeta};
 use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_cluster::{ClusterDoor, Lines, MetaDoor};
 use gupfs_mds::{Mds, Options};
-use gupfs_proto::{Incarnation, Refusal, VirtualShards};
-use gupfs_rpc::{Hosts, Role, Server, ServerOptions};
+use gupfs_proto::meta::{self, Answer, Lane, Op, SetAttr};
+use gupfs_proto::{Caller, Incarnation, InodeId, Refusal, Seq, SessionId, Slot, VirtualShards};
+use gupfs_rpc::{Capacity, EveryClientKey, Hosts, Role, Server, ServerOptions, Service};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
 use gupfs_world::fake::{FakeDice, FakeNet, FakeWorld};
@@ -82,10 +83,12 @@ impl Metadata {
         options.shards = VirtualShards(4);
         options.dial = Some(lines);
         options.keep_sessions = true;
+        options.key = identity.cluster_key();
         let mds = Mds::start(options)
             .await
             .map_err(|error| error.to_string())?;
-        let door = MetaDoor::new(mds.clone(), false);
+        // Root of other hosts is nobody: what clients do on behalf of open files they prove to have opened.
+        let door = MetaDoor::new(mds.clone(), true);
         let watched = Arc::new(WatchedMeta {
             door: door.clone(),
             watch: self.watch.clone(),
@@ -99,12 +102,46 @@ impl Metadata {
             world,
             me,
             cluster: CLUSTER,
-            key: identity.key.clone(),
+            key: identity.cluster_key(),
+            clients: Arc::new(EveryClientKey),
             hosts: Hosts::none().with_host(watched).with(about),
             attend: door,
-            most_clients: 64,
+            capacity: Capacity::of_clients(64),
         };
         Ok((mds, Server::start(listener, options)))
+    }
+
+    /// The root directory becomes this user's, as an operator would see to beside the server.
+    pub async fn give_root_directory_to(&self, user: &Caller) {
+        let mds = self.mds().expect("nothing is faulty yet");
+        let mut request = meta::Request {
+            session: SessionId(0),
+            lane: None,
+            caller: Caller::root(),
+            job: 0,
+            life: mds.owner_epoch(),
+            seen: Seq(0),
+            op: Op::OpenSession {
+                client: "an operator".into(),
+            },
+        };
+        let opened = mds.clone().answer(request.clone()).await.result;
+        let Ok(Answer::Session { session, .. }) = opened else {
+            panic!("{opened:?}");
+        };
+        request.session = session;
+        let set = SetAttr {
+            uid: Some(user.uid),
+            gid: Some(user.gid),
+            ..SetAttr::default()
+        };
+        let ino = InodeId::ROOT;
+        for (sequence, op) in (1..).zip([Op::SetAttr { ino, set }, Op::CloseSession]) {
+            let slot = Slot(0);
+            (request.lane, request.op) = (Some(Lane { slot, sequence }), op);
+            let done = mds.clone().answer(request.clone()).await.result;
+            done.expect("nothing is faulty yet");
+        }
     }
 
     /// None while it does not serve.

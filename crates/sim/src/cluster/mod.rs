@@ -7,12 +7,15 @@
 
 mod faults;
 mod host;
+mod intruder;
 mod judged;
 mod machine;
 mod metadata;
 mod objects;
 mod own;
+mod plan;
 mod possible;
+mod rights;
 mod shared;
 mod site;
 mod story;

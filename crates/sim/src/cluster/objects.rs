@@ -3,12 +3,14 @@
 use super::host::{Host, Store};
 use super::watch::{Watch, WatchedData};
 use super::{CLUSTER, MDS_ADDRESS};
-use gupfs_cluster::{Announced, announce};
-use gupfs_oss::{Oss, Target};
+use gupfs_cluster::{Announced, Lives, announce};
+use gupfs_oss::{Door, Oss, Target};
 use gupfs_proto::{Incarnation, OstId};
-use gupfs_rpc::{Hosts, Line, LineOptions, Role, Server, ServerOptions, Unattended};
+use gupfs_rpc::{
+    Capacity, EveryClientKey, Hosts, Line, LineOptions, Role, Server, ServerOptions, Unattended,
+};
 use gupfs_store::object::{Engine, Objects, OpenFiles, Whose};
-use gupfs_world::fake::{FakeDice, FakeDisk, FakeNet, FakeWorld};
+use gupfs_world::fake::{FakeClock, FakeDice, FakeDisk, FakeNet, FakeWorld};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,8 @@ pub struct ObjectHost {
     pub host: Host,
     pub targets: Vec<OneTarget>,
     number: u64,
+    /// The metadata server's, by which passes end.
+    clock: FakeClock,
     watch: Arc<Watch>,
     process: Mutex<Option<FakeWorld>>,
 }
@@ -31,11 +35,18 @@ pub struct OneTarget {
 }
 
 impl ObjectHost {
-    pub fn new(number: u64, net: &FakeNet, dice: &FakeDice, watch: &Arc<Watch>) -> ObjectHost {
+    pub fn new(
+        number: u64,
+        net: &FakeNet,
+        dice: &FakeDice,
+        clock: &FakeClock,
+        watch: &Arc<Watch>,
+    ) -> ObjectHost {
         ObjectHost {
             host: Host::new(&format!("oss{number}"), net, dice),
             targets: Vec::new(),
             number,
+            clock: clock.clone(),
             watch: watch.clone(),
             process: Mutex::new(None),
         }
@@ -51,6 +62,10 @@ impl ObjectHost {
         self.targets.push(OneTarget { ost, store });
     }
 
+    pub fn address(&self) -> String {
+        format!("{}:7701", self.host.name)
+    }
+
     pub fn disks(&self) -> Vec<FakeDisk> {
         let disk = |target: &OneTarget| target.store.disk.clone();
         self.targets.iter().map(disk).collect()
@@ -62,6 +77,7 @@ impl ObjectHost {
     /// When a disk does something to it meanwhile.
     pub async fn start(&self) -> Result<(), String> {
         let world = self.host.world();
+        self.watch.objects_begin_again(self.number);
         *self.process.lock() = Some(world.clone());
         let oss = Oss::of_host(self.number, Vec::<(OstId, Target)>::new());
         for target in &self.targets {
@@ -83,7 +99,8 @@ impl ObjectHost {
 
     async fn serve(&self, world: &FakeWorld, oss: Arc<Oss>) -> std::io::Result<()> {
         let identity = self.host.identity(world);
-        let address = format!("{}:7701", self.host.name);
+        oss.gate().belongs_to(identity.cluster_key());
+        let address = self.address();
         let listener = identity.net.listen(&address).await?;
         let me = identity.myself(Role::Oss, "targets");
         let world = world.world();
@@ -94,15 +111,16 @@ impl ObjectHost {
         let (heard, mut is_heard) = watch::channel(false); // one waits: there is no order
         let announced = Announced {
             oss: oss.clone(),
-            cluster: CLUSTER,
-            run: world.dice.u64(),
             address,
             mds: line.peer(),
+            lives: Lives::new(oss.clone(), line.peer()),
             world: world.clone(),
         };
         world.tasks.spawn("announce", announce(announced, heard));
         let watched = WatchedData {
-            oss,
+            door: Door::of(&oss, &world.clock),
+            number: self.number,
+            clock: self.clock.clone(),
             watch: self.watch.clone(),
         };
         let options = ServerOptions {
@@ -110,15 +128,20 @@ impl ObjectHost {
             world: world.clone(),
             me,
             cluster: CLUSTER,
-            key: identity.key.clone(),
-            hosts: Hosts::none().with(Arc::new(watched)),
+            key: identity.cluster_key(),
+            clients: Arc::new(EveryClientKey),
+            hosts: Hosts::none().with_host(Arc::new(watched)),
             attend: Arc::new(Unattended),
-            most_clients: 64,
+            capacity: Capacity::of_clients(64),
         };
         // Before the metadata server has heard of these targets nobody knows whether they are who they were.
+        let watch = self.watch.clone();
         world.tasks.spawn("serve", async move {
             let _line = line;
             if is_heard.wait_for(|heard| *heard).await.is_ok() {
+                if oss.gate().status().sessions > 0 {
+                    watch.saw("object server learnt who was ended before it served");
+                }
                 let _server = Server::start(listener, options);
                 std::future::pending::<()>().await;
             }

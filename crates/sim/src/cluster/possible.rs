@@ -139,6 +139,11 @@ impl<M: Model> Possible<M> {
         self.remember(now, &now_is);
     }
 
+    /// Whether it may be that nothing was done yet of what was asked and not answered.
+    pub fn may_be_without_asked(&self) -> bool {
+        self.may_be.iter().any(|may| may.done.is_empty())
+    }
+
     /// What was done before this moment survives a power cut.
     pub fn synced(&mut self, before: u64) {
         let may_be = &self.may_be;
@@ -318,6 +323,17 @@ mod tests {
         states.sort_unstable();
         assert_eq!(states, [2, 3, 4]);
         assert!(number.answered(6, lost, |was| *was == 99), "anything");
+    }
+
+    #[test]
+    fn a_look_shows_that_what_nobody_was_answered_for_is_done() {
+        let mut number = Possible::<Number>::new(0);
+        let one = number.ask(1);
+        assert!(number.may_be_without_asked());
+        assert!(number.looked(1, 1, |is| *is == 1));
+        assert!(!number.may_be_without_asked());
+        assert!(number.answered(2, one, |was| *was == 0));
+        assert!(number.may_be_without_asked());
     }
 
     #[test]

@@ -1,23 +1,25 @@
 //! All hosts of one cluster, and what everybody who works there has in common.
 
 use super::judged::History;
-use super::machine::Machine;
+use super::machine::{Failure, Machine, With};
 use super::metadata::Metadata;
 use super::objects::ObjectHost;
+use super::own;
+use super::plan::Plan;
 use super::shared::Commons;
-use super::troubles::Troubles;
-use super::watch::Watch;
+use super::troubles::{Asked, SYNCED, Troubles};
+use super::watch::{Watch, millis};
 use crate::events::Events;
 use gupfs_client::{Client, OpenFile};
 use gupfs_proto::cluster::{Answer, Request};
 use gupfs_proto::layout::{ComponentRule, LayoutRule};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
-use gupfs_proto::{Caller, FileOffset, Incarnation, InodeId};
+use gupfs_proto::{FileOffset, Incarnation, InodeId, SessionId};
 use gupfs_rpc::Service;
 use gupfs_world::Task;
 use gupfs_world::fake::{FakeDice, FakeNet, FakeWorld};
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -31,6 +33,8 @@ pub struct Site {
     pub metadata: Metadata,
     pub osses: Vec<ObjectHost>,
     pub machines: Vec<Arc<Machine>>,
+    /// A host of somebody who is to get nothing.
+    pub intruder: Arc<Machine>,
     pub watch: Arc<Watch>,
     pub troubles: Troubles,
     /// What all programs change.
@@ -41,6 +45,8 @@ pub struct Site {
     pub ends: AtomicBool,
     events: Mutex<Events>,
     moment: AtomicU64,
+    /// The last moment of each millisecond that had one.
+    moments: Mutex<BTreeMap<u64, u64>>,
     value: AtomicU64,
     /// Every number that a file or directory ever had.
     given: Mutex<BTreeSet<InodeId>>,
@@ -57,13 +63,14 @@ impl Site {
             _ => (Duration::from_millis(1), Duration::from_millis(60)),
         };
         let net = FakeNet::new(dice.u64(), delay);
-        let watch = Arc::new(Watch::default());
+        let lab = FakeWorld::new(seed);
+        let watch = Arc::new(Watch::new(&lab.clock));
         let metadata = Metadata::new(&net, &dice, &watch);
         metadata.start().await.expect("nothing is faulty yet");
         let mds = metadata.mds().expect("it was started");
         let mut osses = Vec::new();
         for number in 0..2 + dice.below(2) {
-            let mut host = ObjectHost::new(number, &net, &dice, &watch);
+            let mut host = ObjectHost::new(number, &net, &dice, &metadata.host.clock, &watch);
             for _ in 0..1 + dice.below(2) {
                 let incarnation = Incarnation(dice.u64());
                 let admitted = mds.clone().answer(Request::Admit { incarnation }).await;
@@ -79,7 +86,8 @@ impl Site {
         let machines: Vec<Arc<Machine>> = (0..3 + dice.below(2) as usize).map(machine).collect();
         machines.iter().for_each(Machine::start);
         Arc::new(Site {
-            troubles: Troubles::new(machines.len()),
+            troubles: Troubles::new(machines.len(), Plan::of(seed)),
+            intruder: machine(machines.len()),
             commons: Mutex::default(),
             judged: Mutex::default(),
             net,
@@ -90,9 +98,10 @@ impl Site {
             ends: AtomicBool::new(false),
             events: Mutex::new(events),
             moment: AtomicU64::new(1),
+            moments: Mutex::default(),
             value: AtomicU64::new(1),
             given: Mutex::default(),
-            lab: FakeWorld::new(seed),
+            lab,
         })
     }
 
@@ -112,7 +121,8 @@ impl Site {
             ],
         };
         let root = client.root();
-        let caller = Caller::root();
+        let caller = own::me();
+        self.metadata.give_root_directory_to(&caller).await;
         let ruled = client.set_layout_rule(&caller, root, Some(rule));
         ruled.await.expect("nothing is faulty yet");
     }
@@ -126,27 +136,37 @@ impl Site {
         self.lab.world().tasks.spawn(name, work)
     }
 
-    /// Closes a file of another life or session, some time: it may be stale already.
-    pub fn close_late(&self, client: &Arc<Client>, file: &Arc<OpenFile>) {
-        let (client, id) = (client.clone(), file.id());
+    /// Closes a file of another session, some time: it may be stale already.
+    pub fn close_late(&self, machine: usize, with: With<'_>, file: &Arc<OpenFile>) {
+        let (client, life, id) = (with.client.clone(), with.life, file.id());
+        let machine = self.machines[machine].clone();
         self.spawn("close a stale file", async move {
-            let _ = client.release(id).await; // it may be stale already
+            let _ = machine.run(life, client.release(id)).await; // it may be stale already
         });
     }
 
     pub fn say(&self, what: impl fmt::Display) {
-        let now = self.lab.clock.boot().0 / 1_000_000;
+        let now = self.millis();
         self.events.lock().say(format_args!("{now:6} {what}"));
     }
 
     /// Milliseconds since the beginning.
     pub fn millis(&self) -> u64 {
-        self.lab.clock.boot().0 / 1_000_000
+        millis(&self.lab.clock)
     }
 
     /// Rises with each use: what has the lower one came first.
     pub fn moment(&self) -> u64 {
-        self.moment.fetch_add(1, SeqCst)
+        let moment = self.moment.fetch_add(1, SeqCst);
+        self.moments.lock().insert(self.millis(), moment);
+        moment
+    }
+
+    /// What has a lower one came before this millisecond.
+    fn moment_of(&self, millis: u64) -> u64 {
+        let moments = self.moments.lock();
+        let before = moments.range(..millis).next_back();
+        before.map_or(0, |(_, moment)| moment + 1)
     }
 
     /// That nobody ever wrote.
@@ -168,10 +188,59 @@ impl Site {
         assert!(self.given.lock().insert(ino), "{ino} was given twice");
     }
 
-    /// The metadata server loses power now.
-    pub fn cut_names(&self) {
+    /// Whether what happened excuses that a call of this client failed, which began at `since` in a session; `late` if it may
+    /// tell of something that failed before (fsync).
+    pub fn excuses(
+        &self,
+        failure: &Failure,
+        (client, session): (usize, SessionId),
+        since: u64,
+        late: bool,
+    ) -> bool {
+        let asked = Asked {
+            client,
+            ended: self.watch.ended(session),
+            since,
+            now: self.millis(),
+            late,
+        };
+        self.troubles.excuse(failure, asked)
+    }
+
+    /// The metadata server loses power now. `undoes`: not all clients can say again what it had answered.
+    pub fn cut_names(&self, undoes: bool) {
         let now = self.moment();
-        self.commons.lock().cut_names(now);
+        self.judged.lock().cut_names();
+        let mut commons = self.commons.lock();
+        if !undoes && commons.names_are_replayed() {
+            return;
+        }
+        if !undoes {
+            self.watch.saw("unanswered change seen before a power cut");
+        }
+        let synced = self.moment_of(self.millis().saturating_sub(SYNCED));
+        commons.cut_names(now, synced, undoes);
+    }
+
+    /// No session ended but those that something ended, and nothing was done that may not be.
+    ///
+    /// # Panics
+    /// Else.
+    pub fn judge_rights(&self) {
+        let broken = self.watch.broken();
+        assert!(broken.is_empty(), "object servers: {broken:#?}");
+        for (session, asked, when) in self.watch.all_ended() {
+            let host = asked
+                .split(' ')
+                .next()
+                .and_then(|host| host.strip_prefix('c'));
+            let client = host.and_then(|number| number.parse().ok());
+            assert!(
+                self.troubles
+                    .may_have_ended(client.unwrap_or(usize::MAX), when),
+                "session {session} had ended at {when} ms, as was told to {asked}, and nothing ended it"
+            );
+        }
     }
 
     /// An object server loses power now.

@@ -2,9 +2,10 @@
 
 use super::judged::Judge;
 use super::own::{Own, both_ways, flags, make, me};
+use super::plan::Kind;
 use super::shared::{Commons, FILE_BLOCKS, RECORDS_OF_BLOCK, Sharer, fill_of};
 use super::site::Site;
-use super::{faults, own};
+use super::{faults, intruder, own};
 use crate::events::Events;
 use crate::seeds::Ran;
 use gupfs_client::{Client, WriteHow};
@@ -15,8 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// How long things fail.
-const TROUBLE: Duration = Duration::from_secs(75);
+/// How long things fail, in milliseconds; with one kind of fault programs come to do twice as much in a second.
+const TROUBLE: u64 = 75_000;
+const TROUBLE_OF_ONE_KIND: u64 = 25_000;
+
+/// So long that sessions end, some of them twice.
+const TROUBLE_OF_LONG_CUTS: u64 = 60_000;
 
 /// Files that all write.
 const SHARED: usize = 2;
@@ -33,7 +38,21 @@ pub fn run(seed: u64, aloud: bool) -> Ran {
         let dice = FakeDice::new(seed ^ 0xc1_5eed);
         let mut programs = begin(&site, &client, &dice).await;
         programs.extend(faults::start(&site, &dice));
-        site.sleep(TROUBLE).await;
+        let (one, throws) = (site.clone(), dice.fork());
+        let intruder = site.intruder.clone();
+        programs.push(site.spawn("intruder", async move {
+            intruder::work(one, intruder, throws).await;
+        }));
+        let trouble = match site.troubles.plan().only() {
+            None => TROUBLE,
+            Some(Kind::LongCuts) => TROUBLE_OF_LONG_CUTS,
+            Some(_) => TROUBLE_OF_ONE_KIND,
+        };
+        let until = site.millis() + trouble;
+        while site.millis() < until {
+            site.sleep(Duration::from_secs(1)).await;
+            site.judge_rights();
+        }
         site.ends.store(true, SeqCst);
         for program in programs {
             let ended = program.await;
@@ -43,7 +62,9 @@ pub fn run(seed: u64, aloud: bool) -> Ran {
             );
         }
         site.judged.lock().judge(&site);
+        site.judge_rights();
         settle(&site).await;
+        site.judge_rights();
         let rare = site.watch.rare();
         Ran {
             events: site.take_events(),

@@ -1,34 +1,32 @@
 //! What happened to the cluster, and which failures of a program that excuses.
 //!
-//! An error without an excuse is a broken promise: servers may come and go, and connections, and no program notices.
+//! An error without an excuse is a broken promise: servers may come and go, and connections, and no program notices. What is
+//! excused is what SEMANTICS says of the fault, and in its time alone; where a seed has one kind of fault, of that kind alone.
 
 use super::machine::Failure;
+use super::plan::{Kind, Plan};
 use gupfs_proto::Refusal;
+use gupfs_proto::capability::Fault;
 use gupfs_proto::refusal::ObjectDamage;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// A client is ended that was not heard of for 22 seconds; it speaks every 5, and finds its way back within some.
 const CUT_ENDS: u64 = 8_000;
 
-/// What a cut or a lost session leads to has shown by then: others wait for it as long as 60 seconds.
-const LONG: u64 = 200_000;
+/// A session that was ended is told so when its client reaches the metadata server again; that may be starting just then, and
+/// waits for others who do not come back.
+const TOLD_LATE: u64 = 60_000;
 
 /// What waits is told so after 60 seconds.
 const PATIENCE: u64 = 55_000;
 
-/// What a metadata server's power cut does to the sessions that had seen more than it kept. With the replay of what was
-/// answered they would live on: then this is to be `Replayed`.
-const AFTER_POWER_CUT: AfterPowerCut = AfterPowerCut::Ended;
+/// When a disk has room again, or is replaced, the metadata server hears of it within some seconds, or when it hears the
+/// object server again.
+const HEARD_LATE: u64 = 65_000;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code)] // one of them is what is promised now
-enum AfterPowerCut {
-    /// They are ended: what was open is stale, and answered names that were not synced are gone.
-    Ended,
-    /// They live on.
-    Replayed,
-}
+/// What was answered so long before a power cut of the metadata server is on its disk: it syncs every 20 ms, and is cut off
+/// its power at the latest two seconds after its disk has died or failed.
+pub const SYNCED: u64 = 4_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trouble {
@@ -38,60 +36,106 @@ pub enum Trouble {
 }
 
 pub struct Troubles {
-    /// Power cuts so far: of the metadata server, of object servers.
-    metadata_cuts: AtomicU64,
-    object_cuts: AtomicU64,
+    plan: Plan,
     seen: Mutex<Seen>,
 }
 
+/// From when until when; without an end it is there now.
+type Span = (u64, Option<u64>);
+
 struct Seen {
-    /// When each was there last.
-    last: [Option<u64>; 3],
-    last_metadata_cut: Option<u64>,
+    cuts: Cuts,
+    spans: [Vec<Span>; 3],
+    /// Power cuts of the metadata server, and those of them that may undo something.
+    metadata_cuts: Vec<u64>,
+    undoing: Vec<u64>,
     /// For each client, from when until when something kept it from the metadata server.
-    cut_off: Vec<Vec<(u64, Option<u64>)>>,
+    cut_off: Vec<Vec<Span>>,
+    /// How many clients are dead, or cut off from the metadata server, and whether none may become so.
+    disturbed: u64,
+    clients_stay: bool,
 }
 
 /// How many power cuts there were.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cuts {
     pub metadata: u64,
+    /// Those of the metadata server at which not all clients lived and reached it.
+    pub undoing: u64,
     pub objects: u64,
 }
 
+impl Cuts {
+    /// Whether something that was answered may have been undone since.
+    pub fn undo_nothing_since(self, before: Cuts) -> bool {
+        (self.undoing, self.objects) == (before.undoing, before.objects)
+    }
+}
+
+/// A program's call: whose, in which session it began, and when; `late` if it may tell of something that failed before (fsync).
+#[derive(Clone, Copy)]
+pub struct Asked {
+    pub client: usize,
+    /// When its session was found to have ended, if it was.
+    pub ended: Option<u64>,
+    pub since: u64,
+    pub now: u64,
+    pub late: bool,
+}
+
 impl Troubles {
-    pub fn new(clients: usize) -> Troubles {
+    pub fn new(clients: usize, plan: Plan) -> Troubles {
         Troubles {
-            metadata_cuts: AtomicU64::new(0),
-            object_cuts: AtomicU64::new(0),
+            plan,
             seen: Mutex::new(Seen {
-                last: [None; 3],
-                last_metadata_cut: None,
+                cuts: Cuts::default(),
+                spans: Default::default(),
+                metadata_cuts: Vec::new(),
+                undoing: Vec::new(),
                 cut_off: vec![Vec::new(); clients],
+                disturbed: 0,
+                clients_stay: false,
             }),
         }
     }
 
+    pub fn plan(&self) -> Plan {
+        self.plan
+    }
+
     pub fn cuts(&self) -> Cuts {
-        Cuts {
-            metadata: self.metadata_cuts.load(SeqCst),
-            objects: self.object_cuts.load(SeqCst),
+        self.seen.lock().cuts
+    }
+
+    /// `undoes`: not all clients live and reach the server, or may not until it has started.
+    pub fn metadata_cut(&self, now: u64, undoes: bool) {
+        let mut seen = self.seen.lock();
+        seen.cuts.metadata += 1;
+        seen.metadata_cuts.push(now);
+        if undoes {
+            seen.cuts.undoing += 1;
+            seen.undoing.push(now);
         }
     }
 
-    pub fn metadata_cut(&self, now: u64) {
-        self.metadata_cuts.fetch_add(1, SeqCst);
-        self.seen.lock().last_metadata_cut = Some(now);
-    }
-
     pub fn object_cut(&self) {
-        self.object_cuts.fetch_add(1, SeqCst);
+        self.seen.lock().cuts.objects += 1;
     }
 
-    pub fn is_there(&self, what: Trouble, now: u64) {
+    /// When the first power cut of the metadata server was after so many.
+    pub fn metadata_cut_after(&self, count: u64) -> Option<u64> {
+        self.seen.lock().metadata_cuts.get(count as usize).copied()
+    }
+
+    pub fn begins(&self, what: Trouble, now: u64) {
+        self.seen.lock().spans[what as usize].push((now, None));
+    }
+
+    pub fn is_over(&self, what: Trouble, now: u64) {
         let mut seen = self.seen.lock();
-        let last = &mut seen.last[what as usize];
-        *last = Some(last.unwrap_or(0).max(now));
+        for (_, until) in &mut seen.spans[what as usize] {
+            until.get_or_insert(now);
+        }
     }
 
     pub fn cut_off(&self, client: usize, now: u64) {
@@ -105,44 +149,81 @@ impl Troubles {
         }
     }
 
-    /// Whether this client's session may have been ended a short while ago.
-    pub fn may_have_ended(&self, client: usize, now: u64) -> bool {
-        let seen = self.seen.lock();
-        let after_cut = AFTER_POWER_CUT == AfterPowerCut::Ended
-            && seen.last_metadata_cut.is_some_and(|at| at + LONG >= now);
-        let recently = seen.cut_off[client]
-            .iter()
-            .filter(|(_, until)| until.is_none_or(|until| until + LONG >= now));
-        let cut_off: u64 = recently
-            .map(|(from, until)| until.unwrap_or(now) - from)
-            .sum();
-        after_cut || cut_off >= CUT_ENDS
+    /// A client is to die, or to be cut off from the metadata server. False while all must stay; else `is_undisturbed` is to
+    /// follow when it is back.
+    #[must_use]
+    pub fn disturbs(&self) -> bool {
+        let mut seen = self.seen.lock();
+        if seen.clients_stay {
+            return false;
+        }
+        seen.disturbed += 1;
+        true
     }
 
-    /// Whether what happened excuses that a call failed which began at `since`. `late`: the call may tell of something that
-    /// failed before (fsync).
-    pub fn excuse(
-        &self,
-        client: usize,
-        failure: &Failure,
-        (since, now): (u64, u64),
-        late: bool,
-    ) -> bool {
-        let recent = |what: Trouble| {
-            let last = self.seen.lock().last[what as usize];
-            last.is_some_and(|last| last + LONG >= now)
-        };
+    pub fn is_undisturbed(&self) {
+        self.seen.lock().disturbed -= 1;
+    }
+
+    /// Whether all clients live and reach the metadata server: then they do until `may_be_disturbed`.
+    #[must_use]
+    pub fn all_stay(&self) -> bool {
+        let mut seen = self.seen.lock();
+        seen.clients_stay = seen.disturbed == 0;
+        seen.clients_stay
+    }
+
+    pub fn may_be_disturbed(&self) {
+        self.seen.lock().clients_stay = false;
+    }
+
+    /// Whether something explains that a session of this client was found at `when` to have ended.
+    pub fn may_have_ended(&self, client: usize, when: u64) -> bool {
+        if !matches!(self.plan, Plan::Mixed { .. } | Plan::Only(Kind::LongCuts)) {
+            return false;
+        }
+        let seen = self.seen.lock();
+        let mut undoing = seen.undoing.iter();
+        let after_cut = undoing.any(|at| (*at..at + TOLD_LATE).contains(&when));
+        let cut_off = seen.cut_off.get(client).into_iter().flatten();
+        let silent: u64 = cut_off
+            .filter(|(from, until)| {
+                *from <= when && until.is_none_or(|until| until + TOLD_LATE >= when)
+            })
+            .map(|(from, until)| until.unwrap_or(when).min(when) - from)
+            .sum();
+        after_cut || silent >= CUT_ENDS
+    }
+
+    /// Whether what happened excuses that a call failed.
+    pub fn excuse(&self, failure: &Failure, asked: Asked) -> bool {
         let refusal = match failure {
             Failure::Killed => return true,
             Failure::Refused(refusal) => refusal,
         };
+        let was = |what: Trouble, heard: u64| {
+            let seen = self.seen.lock();
+            let (since, now) = (asked.since.saturating_sub(heard), asked.now);
+            let mut spans = seen.spans[what as usize].iter();
+            spans.any(|(from, until)| *from <= now && until.is_none_or(|until| until >= since))
+        };
         match refusal {
-            Refusal::SessionEnded | Refusal::Stale => self.may_have_ended(client, now),
-            Refusal::TimedOut(_) => now - since >= PATIENCE || late,
-            Refusal::StoreFailed(_) => recent(Trouble::MetadataDisk) || recent(Trouble::ObjectDisk),
-            Refusal::TargetDown { .. } => recent(Trouble::ObjectDisk),
-            Refusal::NoSpace => recent(Trouble::Full),
-            _ => late && self.cuts().objects > 0 && is_loss(failure),
+            // All three are ESTALE.
+            Refusal::SessionEnded | Refusal::Stale | Refusal::Capability(Fault::Fenced) => {
+                let ended = asked.ended.filter(|when| *when <= asked.now);
+                ended.is_some_and(|when| self.may_have_ended(asked.client, when))
+            }
+            Refusal::TimedOut(_) => {
+                let waits = matches!(self.plan, Plan::Mixed { .. } | Plan::Only(Kind::LongCuts));
+                waits && (asked.now - asked.since >= PATIENCE || asked.late)
+            }
+            Refusal::StoreFailed(_) => {
+                let late = if asked.late { HEARD_LATE } else { 0 };
+                was(Trouble::MetadataDisk, late) || was(Trouble::ObjectDisk, late)
+            }
+            Refusal::TargetDown { .. } => was(Trouble::ObjectDisk, HEARD_LATE),
+            Refusal::NoSpace => was(Trouble::Full, HEARD_LATE),
+            _ => asked.late && self.cuts().objects > 0 && is_loss(failure),
         }
     }
 }

@@ -1,16 +1,25 @@
-//! At the doors: what comes twice, and what is answered from store.
+//! At the doors: what comes twice, what is answered from store, what is let in.
 
+use super::rights::{Rights, Shown};
 use crate::rare::Rare;
 use gupfs_cluster::{MetaDoor, Recalled};
-use gupfs_oss::Oss;
+use gupfs_oss::Door;
 use gupfs_proto::{Refusal, SessionId, Slot, data, meta, recall};
 use gupfs_rpc::{Caller, Host, Service};
+use gupfs_world::fake::FakeClock;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-#[derive(Default)]
-pub struct Watch(Mutex<Seen>);
+/// Milliseconds since the clock's beginning.
+pub fn millis(clock: &FakeClock) -> u64 {
+    clock.boot().0 / 1_000_000
+}
+
+pub struct Watch {
+    seen: Mutex<Seen>,
+    clock: FakeClock,
+}
 
 #[derive(Default)]
 struct Seen {
@@ -21,28 +30,101 @@ struct Seen {
     answered: BTreeMap<(SessionId, Slot), (u64, u64)>,
     /// Writes of objects that were heard: by whom, where, and how they begin.
     written: BTreeSet<(u64, u64, u64, u64, Vec<u8>)>,
+    rights: Rights,
+    /// Sessions of which somebody was told that they have ended: which host asked for what, and when that was told first.
+    ended: BTreeMap<SessionId, (String, u64)>,
+    /// Sessions whose clients have said goodbye, or are dead: a request of theirs that waited may be answered later.
+    closed: BTreeSet<SessionId>,
+    /// Sessions of which each host has asked something since its process began.
+    sessions: BTreeMap<String, BTreeSet<SessionId>>,
+    /// Promises that were found broken where nobody can be told.
+    broken: Vec<String>,
 }
 
 impl Watch {
+    /// By this clock it says when something was.
+    pub fn new(clock: &FakeClock) -> Watch {
+        Watch {
+            seen: Mutex::default(),
+            clock: clock.clone(),
+        }
+    }
+
     pub fn saw(&self, what: &'static str) {
-        self.0.lock().rare.saw(what);
+        self.seen.lock().rare.saw(what);
     }
 
     pub fn rare(&self) -> Rare {
-        self.0.lock().rare.clone()
+        self.seen.lock().rare.clone()
     }
 
     pub fn metadata_begins_again(&self) {
-        self.0.lock().life += 1;
+        self.seen.lock().life += 1;
+    }
+
+    /// The process of an object server begins.
+    pub fn objects_begin_again(&self, host: u64) {
+        self.seen.lock().rights.begins(host);
+    }
+
+    /// What clients were let in with by object servers, the newest last.
+    pub fn shown(&self) -> Vec<Shown> {
+        self.seen.lock().rights.shown().copied().collect()
+    }
+
+    pub fn breaks(&self, promise: String) {
+        self.seen.lock().broken.push(promise);
+    }
+
+    /// Promises that were broken.
+    pub fn broken(&self) -> Vec<String> {
+        self.seen.lock().broken.clone()
+    }
+
+    /// When it was first told that a session had ended.
+    pub fn ended(&self, session: SessionId) -> Option<u64> {
+        let seen = self.seen.lock();
+        seen.ended.get(&session).map(|(_, when)| *when)
+    }
+
+    /// All of which that was told: which host asked for what, and when it was told first.
+    pub fn all_ended(&self) -> Vec<(SessionId, String, u64)> {
+        let seen = self.seen.lock();
+        let ended = seen.ended.iter();
+        ended
+            .map(|(session, (host, when))| (*session, host.clone(), *when))
+            .collect()
     }
 
     fn life(&self) -> u64 {
-        self.0.lock().life
+        self.seen.lock().life
     }
 
-    fn asked(&self, request: &meta::Request) {
+    /// The process of a client is gone, and nobody there hears that its sessions have ended.
+    pub fn client_dies(&self, host: &str) {
+        let mut seen = self.seen.lock();
+        let sessions = seen.sessions.remove(host).unwrap_or_default();
+        seen.closed.extend(sessions);
+    }
+
+    fn asked(&self, host: &str, request: &meta::Request) {
+        let mut seen = self.seen.lock();
+        let sessions = seen.sessions.entry(host.to_string()).or_default();
+        sessions.insert(request.session);
+        drop(seen);
+        if let meta::Op::EndWrite {
+            ino, keep: false, ..
+        } = request.op
+        {
+            let mut seen = self.seen.lock();
+            seen.rights.gives_back(ino, request.session);
+        }
+        if matches!(request.op, meta::Op::CloseSession) {
+            // It may be done, and its answer lost.
+            self.seen.lock().closed.insert(request.session);
+        }
         let Some(lane) = request.lane else { return };
-        let mut seen = self.0.lock();
+        let mut seen = self.seen.lock();
         let life = seen.life;
         let Some((sequence, of)) = seen.answered.get(&(request.session, lane.slot)).copied() else {
             return;
@@ -55,10 +137,22 @@ impl Watch {
         }
     }
 
-    fn answered(&self, request: &meta::Request, reply: &meta::Reply) {
-        let mut seen = self.0.lock();
-        if reply.result == Err(Refusal::SessionEnded) {
+    fn answered(&self, host: &str, request: &meta::Request, reply: &meta::Reply) {
+        let now = millis(&self.clock);
+        let mut seen = self.seen.lock();
+        let session = request.session;
+        let closes = matches!(request.op, meta::Op::CloseSession);
+        let is_told = reply.result == Err(Refusal::SessionEnded);
+        if is_told || (closes && reply.result.is_ok()) {
+            seen.rights.ended(session);
+        }
+        if is_told && !seen.closed.contains(&session) {
             seen.rare.saw("session ended");
+            let told = (format!("{host} {}", request.op.name()), now);
+            seen.ended.entry(session).or_insert(told);
+        }
+        if let (meta::Op::BeginWrite { ino, .. }, Ok(_)) = (&request.op, &reply.result) {
+            seen.rights.holds(*ino, session);
         }
         let Some(lane) = request.lane.filter(|_| reply.result.is_ok()) else {
             return;
@@ -77,7 +171,7 @@ impl Watch {
         };
         let begins = data[..data.len().min(16)].to_vec();
         let (ino, stripe) = (object.ino.0, u64::from(object.stripe));
-        let mut seen = self.0.lock();
+        let mut seen = self.seen.lock();
         let new = (seen.written).insert((request.session.0, ino, stripe, at.0, begins));
         seen.rare.saw_if(!new, "object write delivered twice");
     }
@@ -91,23 +185,41 @@ pub struct WatchedMeta {
 
 impl Host<meta::Request, meta::Reply> for WatchedMeta {
     async fn answer(self: Arc<Self>, from: Arc<Caller>, request: meta::Request) -> meta::Reply {
-        self.watch.asked(&request);
+        let host = from.from().to_string();
+        self.watch.asked(&host, &request);
         let reply = self.door.clone().answer(from, request.clone()).await;
-        self.watch.answered(&request, &reply);
+        self.watch.answered(&host, &request, &reply);
         reply
     }
 }
 
 /// An object server's door.
 pub struct WatchedData {
-    pub oss: Arc<Oss>,
+    pub door: Arc<Door>,
+    pub number: u64,
+    /// The metadata server's.
+    pub clock: FakeClock,
     pub watch: Arc<Watch>,
 }
 
-impl Service<data::Request, data::Reply> for WatchedData {
-    async fn answer(self: Arc<Self>, request: data::Request) -> data::Reply {
+impl Host<data::Request, data::Reply> for WatchedData {
+    async fn answer(self: Arc<Self>, from: Arc<Caller>, request: data::Request) -> data::Reply {
         self.watch.wrote(&request);
-        self.oss.clone().answer(request).await
+        let arrived = {
+            let mut seen = self.watch.seen.lock();
+            let now = millis(&self.clock);
+            seen.rights.arrives(self.number, &request, now)
+        };
+        let reply = self.door.clone().answer(from, request).await;
+        let mut guard = self.watch.seen.lock();
+        let seen = &mut *guard;
+        match seen.rights.answered(&arrived, &reply) {
+            Ok(Some(rare)) => seen.rare.saw(rare),
+            Ok(None) => {}
+            Err(wrong) => seen.broken.push(wrong),
+        }
+        drop(guard);
+        reply
     }
 }
 

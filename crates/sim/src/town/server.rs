@@ -2,6 +2,7 @@
 
 use super::store::Store;
 use gupfs_names::check::Check;
+use gupfs_names::rights::Opens;
 use gupfs_names::{ChoreOp, Context, Effects, Key, Machine, Need, Op, Parsed, Step, Words, Work};
 use gupfs_proto::meta::{self, Lane};
 use gupfs_proto::{
@@ -66,6 +67,7 @@ impl Server {
             session,
             lane,
             caller: &self.root,
+            opens: Opens::NONE,
             entropy: self.dice.u64(),
             shards: self.shards,
             owner_epoch: self.epoch,
@@ -85,6 +87,7 @@ impl Server {
         match self.step(SessionId(0), None, Op::Chore(chore)) {
             Step::Done(effects) => {
                 assert!(effects.answer.is_ok(), "{chore:?}: {:?}", effects.answer);
+                assert!(!effects.unfinished, "no file of a town has so much");
                 self.store.stage(effects.batch);
                 effects.work
             }

@@ -3,7 +3,7 @@
 use super::records::{self, Records};
 use crate::rare::Rare;
 use gupfs_client::{Client, Options};
-use gupfs_mds::targets::{Target, TargetInfo};
+use gupfs_mds::targets::Target;
 use gupfs_mds::{Mds, Options as MdsOptions, RecoveryReport};
 use gupfs_oss::Oss;
 use gupfs_proto::layout::{ComponentRule, LayoutRule};
@@ -135,21 +135,12 @@ impl House {
             let opened = Objects::open_with(disk, world.world(), whose(ost), engine).await;
             objects.push(opened.map_err(|error| error.to_string())?);
         }
-        let infos: Vec<TargetInfo> = objects
-            .iter()
-            .map(|objects| TargetInfo {
-                ost: objects.ost(),
-                cluster: CLUSTER,
-                incarnation: objects.incarnation(),
-                stamp: objects.stamp(),
-                run: world.dice.u64(),
-            })
-            .collect();
+        let admins: Vec<Objects> = objects.clone();
         let oss = Oss::new(objects.into_iter().map(|objects| (objects.ost(), objects)));
-        let targets = infos.into_iter().map(|info| Target {
-            ost: info.ost,
+        let targets = admins.into_iter().map(|objects| Target {
+            ost: objects.ost(),
             peer: Peer::local(oss.clone()),
-            told: Ok(info),
+            admin: Ok(Arc::new(objects)),
         });
         let objects = objects_on(&oss)
             .await

@@ -10,7 +10,7 @@ const RARE: [(&str, u64); 13] = [
     ("torn log record", 30),
     ("index behind the log at recovery", 700),
     ("failing sync", 40),
-    ("full disk", 30),
+    ("full disk", 20),
     ("orphan removed at recovery", 1_000),
     ("purge or cut interrupted by a crash", 120),
     ("cut resumed at recovery", 30),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 pub struct FakeIndex(Arc<Mutex<State>>);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     store: Option<StoreId>,
     /// Shared with views: copied when it changes while one is open.
@@ -30,6 +30,11 @@ struct State {
 impl FakeIndex {
     pub fn new() -> FakeIndex {
         FakeIndex::default()
+    }
+
+    /// What it holds now, for another process.
+    pub fn copy(&self) -> FakeIndex {
+        FakeIndex(Arc::new(Mutex::new(self.0.lock().clone())))
     }
 
     /// Power is cut: any prefix of the groups behind the last `persist` may be kept.

@@ -4,14 +4,17 @@
 //! Never  decides an order; is ahead of its log, or knows what a value means.
 //! Enter  at `Index::open_fjall`; simulations at `Index::fake`.
 //!
-//! The index may lose what it was given last: `applied` says after a start how far it got, and the log gives the rest again.
-//! So it need not sync with each group, only before the log drops what the index has (`persist`).
+//! The index loses what it was given after the last `persist`, or some of it, whenever its process ends: `applied` says after
+//! a start how far it got, and the log gives the rest again. So it need not sync with each group, only before the log drops
+//! what the index has.
 
 mod error;
 #[cfg(feature = "fake")]
 mod fake;
 mod fjall;
+mod journal;
 pub mod limits;
+mod verify;
 
 pub use error::IndexError;
 #[cfg(feature = "fake")]
@@ -29,6 +32,16 @@ use std::sync::Arc;
 
 /// Changes of several batches as one: the last word on each key, None to remove.
 pub type Changes = BTreeMap<Bytes, Option<Bytes>>;
+
+/// Where a scan of a range begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    First,
+    Last,
+}
+
+/// Records, and why there are not more of them.
+pub type ReadableRecords = (Vec<(Bytes, Bytes)>, Option<IndexError>);
 
 /// From where to where; the start says whether it is itself part of it.
 pub type Range = (Bound<Bytes>, Bound<Bytes>);
@@ -67,6 +80,25 @@ impl IndexView {
     }
 }
 
+impl IndexView {
+    /// The first `limit` records of a range, or the last ones, descending: those that can be read before the first failure, and it.
+    pub fn scan_readable(&self, range: Range, limit: usize, from: End) -> ReadableRecords {
+        match &self.0 {
+            ViewKind::Fjall(view) => view.scan_readable(range, limit, from),
+            #[cfg(feature = "fake")]
+            ViewKind::Fake(records) => {
+                let records = records.range(range);
+                let own = |(key, value): (&Bytes, &Bytes)| (key.clone(), value.clone());
+                let found = match from {
+                    End::First => records.take(limit).map(own).collect(),
+                    End::Last => records.rev().take(limit).map(own).collect(),
+                };
+                (found, None)
+            }
+        }
+    }
+}
+
 macro_rules! on {
     ($self:ident, $it:ident => $call:expr) => {
         match &$self.0 {
@@ -80,11 +112,20 @@ macro_rules! on {
 /// All calls may wait for the disk, as fjall does: `get` and `scan` seldom, `apply` sometimes, `persist` always.
 impl Index {
     /// # Errors
-    /// `Version` for an index that a newer program made; `Engine` for what fjall cannot open.
+    /// `Version` for an index that a newer program made; `Damaged` for files that are not what was written; `Engine` for what fjall
+    /// cannot open.
     ///
     /// `files`: how many tables may stay open, between `FILES_LEAST` and `FILES_MOST`.
     pub fn open_fjall(dir: &Path, files: usize) -> Result<Index, IndexError> {
         Ok(Index(Kind::Fjall(Arc::new(FjallIndex::open(dir, files)?))))
+    }
+
+    /// Reads the tables of an index that nobody has open, whole: some damage in them is met by neither `open_fjall` nor a scan.
+    ///
+    /// # Errors
+    /// `Damaged` names the first file that is not what was written.
+    pub fn verify_tables(dir: &Path) -> Result<(), IndexError> {
+        verify::verify_tables(dir)
     }
 
     #[cfg(feature = "fake")]
@@ -122,6 +163,15 @@ impl Index {
     /// All batches behind `applied()` up to `seq`, as one.
     pub fn apply(&self, seq: Seq, changes: &Changes) -> Result<(), IndexError> {
         on!(self, it => it.apply(seq, changes))
+    }
+
+    /// Writes what is in memory alone into tables, as it happens by itself when there is enough.
+    #[cfg(test)]
+    fn flush_to_tables(&self) {
+        match &self.0 {
+            Kind::Fjall(it) => it.flush_to_tables(),
+            Kind::Fake(_) => {}
+        }
     }
 
     /// What was applied before survives a power cut when this returns.

@@ -72,6 +72,114 @@ fn fjall_keeps_the_contract_and_opens_again() {
     assert_eq!(index.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
+fn put(index: &Index, seq: u64, key: &str, value: &str) {
+    index
+        .apply(Seq(seq), &changes(&[(key, Some(value))]))
+        .unwrap();
+}
+
+fn get(index: &Index, key: &str) -> Option<String> {
+    let found = index.get(key.as_bytes()).unwrap();
+    found.map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+fn all(index: &Index) -> usize {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    index.scan(all, 1000).unwrap().len()
+}
+
+#[test]
+fn what_was_not_persisted_is_not_believed_after_a_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+    let index = open();
+    put(&index, 3, "a", "1");
+    index.persist().unwrap();
+    put(&index, 5, "b", "2");
+    drop(index);
+    // The journal has it, and the page cache would show it, whether or not any disk took it.
+    let index = open();
+    assert_eq!(index.applied(), Seq(3));
+    assert_eq!(
+        (get(&index, "a"), get(&index, "b")),
+        (Some("1".into()), None)
+    );
+    assert_eq!(all(&index), 1);
+    put(&index, 6, "b", "2");
+    index.persist().unwrap();
+    drop(index);
+    assert_eq!(open().applied(), Seq(6));
+}
+
+#[test]
+fn a_journal_with_holes_keeps_no_index_from_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+    put(&index, 1, "a", "1");
+    index.persist().unwrap();
+    for seq in 2..50 {
+        put(&index, seq, "large", &"v".repeat(20_000));
+    }
+    drop(index);
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "jnl") {
+            // Pages that a failed write-back lost, within a value and over several.
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            for page in [1, 20, 21, 22, 23, 24, 25, 26, 27, 60] {
+                std::os::unix::fs::FileExt::write_all_at(&file, &[0; 4096], page * 4096).unwrap();
+            }
+        }
+    }
+    let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+    assert_eq!(
+        (index.applied(), get(&index, "a")),
+        (Seq(1), Some("1".into()))
+    );
+}
+
+#[test]
+fn the_newest_value_wins_over_many_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    for start in 1..=5u64 {
+        let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+        assert_eq!(index.applied(), Seq(start - 1));
+        if start > 1 {
+            assert_eq!(get(&index, "a"), Some((start - 1).to_string()));
+        }
+        put(&index, start, "a", &start.to_string());
+        index.persist().unwrap();
+        put(&index, start + 100, "lost", "in each start");
+    }
+}
+
+#[test]
+fn an_index_of_version_1_is_brought_up_to_date_with_what_its_journal_has() {
+    use ::fjall::{Database, KeyspaceCreateOptions};
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let database = Database::builder(dir.path()).open().unwrap();
+        let keyspace = |name| {
+            database
+                .keyspace(name, KeyspaceCreateOptions::default)
+                .unwrap()
+        };
+        keyspace("records").insert("a", "1").unwrap();
+        let own = keyspace("own");
+        own.insert("version", 1u64.to_le_bytes()).unwrap();
+        own.insert("applied", 7u64.to_le_bytes()).unwrap();
+        database.persist(::fjall::PersistMode::SyncAll).unwrap();
+    }
+    for _ in 0..2 {
+        let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+        assert_eq!(
+            (index.applied(), get(&index, "a")),
+            (Seq(7), Some("1".into()))
+        );
+        assert_eq!(all(&index), 1);
+    }
+}
+
 #[test]
 fn the_fake_keeps_the_contract_and_what_was_persisted() {
     let fake = FakeIndex::new();
@@ -84,3 +192,116 @@ fn the_fake_keeps_the_contract_and_what_was_persisted() {
     assert_eq!(index.get(b"d").unwrap().is_some(), kept == Seq(6));
     assert!(index.get(b"a").unwrap().is_some());
 }
+
+/// An index with tables, manifests and a journal, closed.
+fn written(dir: &std::path::Path) {
+    for round in 0..3u64 {
+        let index = Index::open_fjall(dir, FILES_LEAST).unwrap();
+        for step in 0..20 {
+            let seq = Seq(round * 20 + step + 1);
+            let key = format!("key {:04}", seq.0 * 7 % 50);
+            let value = format!("value {}", seq.0);
+            index.apply(seq, &changes(&[(&key, Some(&value))])).unwrap();
+        }
+        index.persist().unwrap();
+        index.flush_to_tables();
+    }
+}
+
+fn everything(dir: &std::path::Path) -> Result<(Seq, Vec<(Bytes, Bytes)>), IndexError> {
+    let index = Index::open_fjall(dir, FILES_LEAST)?;
+    let records = index.scan((Bound::Unbounded, Bound::Unbounded), 1_000)?;
+    for (key, value) in &records {
+        assert_eq!(index.get(key)?.as_ref(), Some(value));
+    }
+    Ok((index.applied(), records))
+}
+
+fn files_below(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files_below(&path)),
+            false => found.push(path),
+        }
+    }
+    found.sort();
+    found
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    for path in files_below(from) {
+        let place = to.join(path.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::copy(path, place).unwrap();
+    }
+    // Directories without a file belong to it too.
+    for keyspace in std::fs::read_dir(from.join("keyspaces")).unwrap() {
+        let name = keyspace.unwrap().file_name();
+        std::fs::create_dir_all(to.join("keyspaces").join(name).join("tables")).unwrap();
+    }
+}
+
+/// What is lost at the journal's end is no damage: the index says how far it got, and the log gives it again.
+#[test]
+fn a_flipped_bit_is_an_error_or_changes_nothing_that_the_log_does_not_give_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = dir.path().join("whole");
+    written(&whole);
+    let (applied, right) = everything(&whole).unwrap();
+    assert_eq!(applied, Seq(60));
+    let mut told = 0;
+    for path in files_below(&whole) {
+        let len = std::fs::metadata(&path).unwrap().len();
+        let name = path.strip_prefix(&whole).unwrap();
+        // Small files at every byte, larger ones at some.
+        let step = (len / FLIPS).max(1) as usize;
+        for offset in (0..len).step_by(step) {
+            let flipped = dir.path().join("flipped");
+            copy(&whole, &flipped);
+            let place = flipped.join(name);
+            let mut bytes = std::fs::read(&place).unwrap();
+            bytes[offset as usize] ^= 1 << (offset % 8);
+            std::fs::write(&place, bytes).unwrap();
+            match everything(&flipped) {
+                Ok((Seq(60), records)) => assert!(records == right, "{name:?} at {offset}"),
+                Ok((applied, _)) => assert!(applied < Seq(60), "{name:?} at {offset}"),
+                Err(IndexError::Damaged(_) | IndexError::Engine(_)) => told += 1,
+                Err(other) => panic!("{name:?} at {offset}: {other}"),
+            }
+            std::fs::remove_dir_all(&flipped).unwrap();
+        }
+    }
+    assert!(told > 100, "{told} were told");
+}
+
+#[test]
+fn every_flipped_bit_of_a_table_is_told_when_tables_are_read_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = dir.path().join("whole");
+    written(&whole);
+    Index::verify_tables(&whole).unwrap();
+    let tables = files_below(&whole).into_iter();
+    let tables: Vec<_> = tables
+        .filter(|path| path.parent().unwrap().ends_with("tables"))
+        .collect();
+    assert!(tables.len() > 1);
+    // Of the ones that a later table took the place of, a few lie there still.
+    let mut told = 0;
+    for path in &tables {
+        let right = std::fs::read(path).unwrap();
+        for offset in (0..right.len()).step_by(right.len() / 40 + 1) {
+            let mut bytes = right.clone();
+            bytes[offset] ^= 1 << (offset % 8);
+            std::fs::write(path, bytes).unwrap();
+            told += usize::from(Index::verify_tables(&whole).is_err());
+        }
+        std::fs::write(path, right).unwrap();
+    }
+    assert!(told >= 40, "{told}");
+    Index::verify_tables(&whole).unwrap();
+}
+
+/// Flips in one file: enough to hit each of its parts.
+const FLIPS: u64 = 40;

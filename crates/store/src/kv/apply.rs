@@ -135,7 +135,7 @@ impl Shared {
 }
 
 /// Copies, kept apart from whatever larger buffers keys and values were cut from: the cache must not keep those.
-fn own_memory(changes: Changes) -> Vec<(Bytes, Option<Bytes>)> {
+pub(super) fn own_memory(changes: Changes) -> Vec<(Bytes, Option<Bytes>)> {
     let own = |bytes: Bytes| Bytes::copy_from_slice(&bytes);
     let changes = changes.into_iter();
     changes

@@ -14,6 +14,15 @@ use bytes::{Buf, Bytes};
 
 const REMOVED: u32 = u32::MAX;
 
+/// How many bytes `encode` writes.
+pub fn encoded_len(batch: &Batch) -> usize {
+    let changes = batch.iter().map(|(key, value)| {
+        let value = value.as_ref().map_or(0, |value| value.len());
+        8 + key.len() + value
+    });
+    4 + changes.sum::<usize>()
+}
+
 pub fn encode(batch: &Batch, body: &mut Vec<u8>) {
     let mut put = |number: usize| body.extend_from_slice(&(number as u32).to_le_bytes());
     put(batch.len());

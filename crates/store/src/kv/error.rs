@@ -1,7 +1,7 @@
 //! Why the store does not serve.
 
 use crate::index::IndexError;
-use crate::log::LogError;
+use crate::log::{BatchTooLarge, LogError};
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum KvError {
@@ -10,6 +10,9 @@ pub enum KvError {
 
     #[error(transparent)]
     Index(#[from] IndexError),
+
+    #[error(transparent)]
+    TooLarge(#[from] BatchTooLarge),
 
     /// The log's checksum is right, so this is a mistake of ours, not of the disk.
     #[error("batch {seq} in the log is not a batch of this format")]

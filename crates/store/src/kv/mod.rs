@@ -13,7 +13,7 @@
 //! # async fn tour(disk: Disk, store: StoreId) -> Result<(), KvError> {
 //! let index = Index::open_fjall(std::path::Path::new("/srv/gupfs/mds/index"), FILES_MOST)?;
 //! let (kv, recovery) = Kv::open(disk, index, KvOptions::new(LogOptions::new(store)), World::real()).await?;
-//! let ticket = kv.stage(0, vec![("key".into(), Some("value".into()))]);
+//! let ticket = kv.stage(0, vec![("key".into(), Some("value".into()))])?;
 //! kv.committed(ticket).await?; // answer now
 //! kv.durable(ticket).await?; // fsync says yes
 //! assert_eq!(kv.get(b"key")?.as_deref(), Some(&b"value"[..]));
@@ -26,15 +26,17 @@ mod cache;
 mod error;
 pub mod limits;
 mod memory;
+mod salvage;
 mod scan;
 #[cfg(test)]
 mod tests;
 
 pub use error::KvError;
 pub use memory::Peek;
+pub use salvage::{copy_records, replay_survey};
 
 use crate::index::Index;
-use crate::log::{Headroom, Log, LogError, LogOptions, LogRecovery, LogStats, Stop};
+use crate::log::{BatchTooLarge, Headroom, Log, LogError, LogOptions, LogRecovery, LogStats, Stop};
 use bytes::Bytes;
 use gupfs_proto::Seq;
 use gupfs_world::{Disk, Task, World};
@@ -183,15 +185,22 @@ impl Kv {
 
     /// Gives a batch its place. Everybody sees it from here on; it is not committed yet. No I/O.
     ///
-    /// # Panics
-    /// When the batch is larger than the log's largest record.
-    pub fn stage(&self, shard: u16, batch: Batch) -> Seq {
+    /// # Errors
+    /// When the batch is larger than the log's largest record: then log and memory are as they were, and the store goes on.
+    pub fn stage(&self, shard: u16, batch: Batch) -> Result<Seq, BatchTooLarge> {
+        let (bytes, most) = (
+            body::encoded_len(&batch),
+            self.shared.options.log.record_max(),
+        );
+        if bytes > most {
+            return Err(BatchTooLarge { bytes, most }); // before megabytes are copied under the lock
+        }
         let mut memory = self.shared.memory.lock();
         // Under the lock, so that the order in the log is the order in the overlay.
         let seq = self
             .shared
             .log
-            .stage(shard, |body| body::encode(&batch, body));
+            .stage(shard, |body| body::encode(&batch, body))?;
         let waiting = memory.stage(seq, batch);
         drop(memory);
         // The applier is woken for a group, not for each batch.
@@ -200,7 +209,7 @@ impl Kv {
         } else if waiting == limits::GROUP_BATCHES {
             self.shared.hurry.notify_one();
         }
-        seq
+        Ok(seq)
     }
 
     /// Returns when the batch survives this process.

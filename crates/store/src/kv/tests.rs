@@ -160,7 +160,7 @@ async fn lives(seed: u64, seen: &mut Seen) {
                     let mut model = models.last().unwrap().clone();
                     put(&mut model, &batch);
                     models.push(model);
-                    let seq = kv.stage(0, batch);
+                    let seq = kv.stage(0, batch).unwrap();
                     assert_eq!(seq.0 as usize, models.len() - 1);
                     if dice.one_in(4) {
                         check(&kv, models.last().unwrap(), &dice);
@@ -271,7 +271,9 @@ fn a_peek_says_which_batch_it_rests_on_until_that_is_committed() {
         )
         .await
         .unwrap();
-        let seq = kv.stage(0, vec![(key(1), Some(Bytes::from_static(b"x")))]);
+        let seq = kv
+            .stage(0, vec![(key(1), Some(Bytes::from_static(b"x")))])
+            .unwrap();
         let peek = |uncommitted| Peek::Known {
             value: Some(Bytes::from_static(b"x")),
             uncommitted,
@@ -291,6 +293,31 @@ fn a_peek_says_which_batch_it_rests_on_until_that_is_committed() {
     });
 }
 
+#[test]
+fn a_batch_beyond_the_limit_leaves_log_and_memory_as_they_were() {
+    let value = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
+    simulate(async {
+        let disk = FakeDisk::new(FakeOptions::default(), 1);
+        let world = FakeWorld::new(1);
+        let index = || Index::fake(FakeIndex::new());
+        let (kv, _) = Kv::open(disk.disk(), index(), options(), world.world())
+            .await
+            .unwrap();
+        let first = kv.stage(0, vec![(key(1), value("1"))]).unwrap();
+        let before = kv.stats();
+        let most = options().log.record_max();
+        let large = vec![(key(1), Some(Bytes::from(vec![7; most]))), (key(2), None)];
+        let refused = kv.stage(0, large).unwrap_err();
+        assert!(refused.bytes > most, "{refused:?}");
+        assert_eq!(kv.stats(), before);
+        assert_eq!(kv.get(&key(1)).unwrap(), value("1"));
+        let second = kv.stage(0, vec![(key(2), value("2"))]).unwrap();
+        assert_eq!(second.0, first.0 + 1);
+        kv.durable(second).await.unwrap();
+        assert_eq!(kv.get(&key(2)).unwrap(), value("2"));
+    });
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_store_opens_again_after_its_process_just_ended() {
     let dir = tempfile::tempdir().unwrap();
@@ -303,7 +330,7 @@ async fn a_real_store_opens_again_after_its_process_just_ended() {
         for n in 0..500 {
             let batch = batch(&dice);
             put(&mut model, &batch);
-            let seq = kv.stage(0, batch);
+            let seq = kv.stage(0, batch).unwrap();
             kv.committed(seq).await.unwrap();
             if n == 250 {
                 // Some of it reaches the index.
@@ -337,7 +364,7 @@ async fn whatever_fjall_kept_the_log_makes_it_whole() {
             for _ in 0..300 {
                 let batch = batch(&dice);
                 put(&mut model, &batch);
-                kv.stage(0, batch);
+                kv.stage(0, batch).unwrap();
             }
             kv.durable(kv.last_seq()).await.unwrap();
             tokio::time::sleep(limits::GROUP_WAIT * 2).await;

@@ -3,6 +3,16 @@
 use gupfs_proto::{OwnerEpoch, Seq};
 use gupfs_world::DiskError;
 
+/// A batch was refused because no record could hold it; nothing of it was staged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "a batch of {bytes} bytes exceeds what one record may hold, {most} bytes: whoever makes batches has a limit below; this is a bug"
+)]
+pub struct BatchTooLarge {
+    pub bytes: usize,
+    pub most: usize,
+}
+
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LogError {
     /// The disk failed; the log closed itself and stays closed: what is on it is unknown until it is opened again.

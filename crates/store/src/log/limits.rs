@@ -12,8 +12,9 @@ pub const HEADER_BYTES: u64 = 4096;
 /// disk is full (the owner refuses growth at the first sign of it, `Headroom`).
 pub const SPARES: usize = 2;
 
-/// Largest record: sixteen of the largest extended attributes in one batch, and room to spare.
+/// Largest record: the largest batch of the metadata server twice.
 pub const RECORD_MAX: usize = 4 << 20;
+const _: () = assert!(RECORD_MAX as u64 >= 2 * gupfs_proto::limits::BATCH_BYTES_MAX.get());
 const _: () = assert!((RECORD_MAX as u64) < SEGMENT_BYTES - HEADER_BYTES);
 
 /// What was answered and not synced is at most this old: what a power cut may take from a program that did not ask

@@ -16,12 +16,14 @@ mod recover;
 mod replay;
 mod segment;
 mod state;
+mod survey;
 mod sync;
 
-pub use error::LogError;
+pub use error::{BatchTooLarge, LogError};
 pub use format::StoreId;
 pub use recover::Torn;
 pub use replay::{Record, Replay};
+pub use survey::{Survey, Surveyed};
 
 use gupfs_proto::{OwnerEpoch, Seq};
 use gupfs_world::{Disk, Task, World};
@@ -43,6 +45,9 @@ pub struct LogOptions {
     pub segment_bytes: u64,
     pub sync_every: Duration,
     pub sync_records: u64,
+    /// There is no log yet, and an index that is not empty: the log begins behind what the index knows. For a store that was made
+    /// from what could be read of another.
+    pub begin_behind_index: bool,
 }
 
 impl LogOptions {
@@ -53,6 +58,7 @@ impl LogOptions {
             segment_bytes: limits::SEGMENT_BYTES,
             sync_every: limits::SYNC_EVERY,
             sync_records: limits::SYNC_RECORDS,
+            begin_behind_index: false,
         }
     }
 
@@ -137,11 +143,11 @@ impl Log {
         applied: Seq,
         world: World,
     ) -> Result<(Log, LogRecovery, Replay), LogError> {
-        let found = recover::recover(&disk, options.store, applied, options.segment_bytes).await?;
+        let found = recover::recover(&disk, &options, applied).await?;
         let fresh = found.is_none();
         let found = match found {
             Some(found) => found,
-            None => begin(&disk, &options).await?,
+            None => begin(&disk, &options, applied).await?,
         };
         let epoch = options.epoch.unwrap_or(OwnerEpoch(found.epoch.0 + 1));
         if epoch < found.epoch {
@@ -175,9 +181,9 @@ impl Log {
     /// Gives a batch the next seq; `body` writes its bytes. No I/O; the order of calls is the order of the log. After
     /// the log has closed, seqs go on and nothing is ever committed.
     ///
-    /// # Panics
-    /// When the record is larger than `LogOptions::record_max`.
-    pub fn stage(&self, shard: u16, body: impl FnOnce(&mut Vec<u8>)) -> Seq {
+    /// # Errors
+    /// When the record would be larger than `LogOptions::record_max`; nothing was staged then.
+    pub fn stage(&self, shard: u16, body: impl FnOnce(&mut Vec<u8>)) -> Result<Seq, BatchTooLarge> {
         self.shared.stage(shard, body)
     }
 
@@ -258,13 +264,14 @@ impl Log {
     }
 }
 
-/// The first segment of a new log.
-async fn begin(disk: &Disk, options: &LogOptions) -> Result<Found, LogError> {
+/// The first segment of a new log, whose first batch is the one behind `last`.
+async fn begin(disk: &Disk, options: &LogOptions, last: Seq) -> Result<Found, LogError> {
     let segment = Segment::make(disk, 1, options.segment_bytes).await?;
+    let first = Seq(last.0 + 1);
     let header = format::SegmentHeader {
         store: options.store,
         number: 1,
-        first: Seq(1),
+        first,
         previous: 0,
         segment_bytes: options.segment_bytes,
     };
@@ -272,13 +279,13 @@ async fn begin(disk: &Disk, options: &LogOptions) -> Result<Found, LogError> {
     segment.file.sync_data().await?;
     let live = Live {
         segment: Arc::new(segment),
-        first: Seq(1),
+        first,
         end: limits::HEADER_BYTES,
     };
     Ok(Found {
         live: vec![live],
         spares: Vec::new(),
-        last: Seq(0),
+        last,
         chain: 0,
         epoch: OwnerEpoch(0),
         torn: None,

@@ -5,6 +5,7 @@
 //! record had been durable: every record says what was durable when it was staged, the log writes a mark when it falls
 //! idle, and the index holds nothing that was not durable. If any of them covers the missing record, it is damage.
 
+use super::LogOptions;
 use super::error::LogError;
 use super::format::{
     ALIGN, HeaderFound, Kind, RecordHeader, SegmentHeader, StoreId, decode_record, segment_number,
@@ -64,15 +65,15 @@ struct Walk {
 /// None if there is no log yet. `applied` is the last batch the index knows.
 pub async fn recover(
     disk: &Disk,
-    store: StoreId,
+    options: &LogOptions,
     applied: Seq,
-    segment_bytes: u64,
 ) -> Result<Option<Found>, LogError> {
+    let store = options.store;
     // A name that is there may not survive a power cut yet: whoever made it died before it was durable.
     disk.sync_dir(".").await?;
     let mut files = headers(disk, store).await?;
     let Some(first) = files.iter().find_map(|(_, header)| *header) else {
-        return no_log(disk, files, applied).await;
+        return no_log(disk, files, applied, options.begin_behind_index).await;
     };
     // The walk begins in the last segment that begins at or before the next batch. Those below it are not looked at:
     // they may be half emptied for their next use. They stay until the index, which may not be durable as far as it
@@ -146,7 +147,7 @@ pub async fn recover(
     let torn = !touched.is_empty() || rest.iter().any(|byte| *byte != 0);
     erase(disk, &end, &rest, &touched).await?;
     // Spares of an owner that was killed are made anew: one whose sync had failed looks the same as any other.
-    let keep = (walk.stopped && !torn).then_some(segment_bytes);
+    let keep = (walk.stopped && !torn).then_some(options.segment_bytes);
     let spares = keep_spares(disk, end.segment.number, untouched, keep).await?;
     harden(&live[below..], walk.durable, walk.seed).await?;
     Ok(Some(Found {
@@ -202,7 +203,11 @@ async fn no_log(
     disk: &Disk,
     files: Vec<(Segment, Option<SegmentHeader>)>,
     applied: Seq,
+    begin_behind: bool,
 ) -> Result<Option<Found>, LogError> {
+    if begin_behind && files.is_empty() {
+        return Ok(None);
+    }
     for (segment, _) in &files {
         let untouched = segment.is_untouched().await?;
         if applied > Seq(0) || !untouched {

@@ -40,8 +40,16 @@ impl Segment {
     }
 
     pub async fn open(disk: &Disk, number: u64) -> Result<Segment, DiskError> {
+        Segment::open_as(disk, number, OpenHow::write()).await
+    }
+
+    pub async fn open_to_read(disk: &Disk, number: u64) -> Result<Segment, DiskError> {
+        Segment::open_as(disk, number, OpenHow::read()).await
+    }
+
+    async fn open_as(disk: &Disk, number: u64, how: OpenHow) -> Result<Segment, DiskError> {
         let name = segment_name(number);
-        let file = disk.open(&name, OpenHow::write()).await?;
+        let file = disk.open(&name, how).await?;
         let bytes = file.len().await?;
         Ok(Segment {
             number,
@@ -90,6 +98,18 @@ impl Segment {
         let all = BytesMut::with_capacity(len);
         let all = self.file.read_append(all, len, 0, ReadHow::MayWait).await?;
         Ok(all.freeze())
+    }
+
+    /// Leaves the buffer as it is if the disk cannot read there.
+    pub async fn read_piece(&self, piece: &mut [u8], at: u64) -> Result<(), DiskError> {
+        let empty = BytesMut::with_capacity(piece.len());
+        let read = self
+            .file
+            .read_append(empty, piece.len(), at, ReadHow::MayWait);
+        let read = read.await?;
+        let len = read.len().min(piece.len());
+        piece[..len].copy_from_slice(&read[..len]);
+        Ok(())
     }
 
     /// Whether nothing was ever written to it: records begin right behind the header, so a look there tells.

@@ -1,6 +1,6 @@
 //! What all callers share, and staging: giving a batch its place in the order.
 
-use super::error::LogError;
+use super::error::{BatchTooLarge, LogError};
 use super::format::{Kind, RecordHeader, append_record};
 use super::recover::Live;
 use super::segment::Segment;
@@ -96,10 +96,11 @@ impl Shared {
         Seq(self.durable.load(Ordering::Acquire))
     }
 
-    pub fn stage(&self, shard: u16, body: impl FnOnce(&mut Vec<u8>)) -> Seq {
+    pub fn stage(&self, shard: u16, body: impl FnOnce(&mut Vec<u8>)) -> Result<Seq, BatchTooLarge> {
         let mut state = self.state.lock();
-        state.last.0 += 1;
-        self.append(&mut state, Kind::Batch, shard, false, body);
+        let next = Seq(state.last.0 + 1);
+        self.append(&mut state, next, (Kind::Batch, shard), false, body)?;
+        state.last = next;
         state.stats.batches += 1;
         if state.dirty_since.is_none() {
             state.dirty_since = Some(self.world.clock.boot());
@@ -108,48 +109,53 @@ impl Shared {
         if state.last.0 - state.sync_covers.0 >= self.options.sync_records {
             self.hurry_syncer.notify_one();
         }
-        state.last
+        Ok(state.last)
     }
 
     /// A mark says what is durable and whose log this is. It is no batch: nobody waits for it, and it alone is no
     /// reason to sync.
     pub fn stage_mark(&self, state: &mut State, stopped: bool) {
-        self.append(state, Kind::Mark, 0, stopped, |_| {});
+        let last = state.last;
+        let mark = self.append(state, last, (Kind::Mark, 0), stopped, |_| {});
+        mark.expect("a mark has no body");
         state.stats.marks += 1;
     }
 
+    /// Either the whole record is pending afterwards, or the state is as it was.
     fn append(
         &self,
         state: &mut State,
-        kind: Kind,
-        shard: u16,
+        seq: Seq,
+        (kind, shard): (Kind, u16),
         stopped: bool,
         body: impl FnOnce(&mut Vec<u8>),
-    ) {
+    ) -> Result<(), BatchTooLarge> {
         let header = RecordHeader {
             crc: 0,
             len: 0,
             previous: state.chain,
             kind,
             shard,
-            seq: state.last,
+            seq,
             epoch: state.epoch,
             durable: self.durable(),
             body_len: 0,
             stopped,
         };
         if state.closed.is_some() {
-            return; // nobody will ever write it
+            return Ok(()); // nobody will ever write it
         }
         let before = state.pending.len();
-        state.chain = append_record(&mut state.pending, self.seed, &header, body);
+        let chain = append_record(&mut state.pending, self.seed, &header, body);
+        let (bytes, most) = (state.pending.len() - before, self.options.record_max());
+        if bytes > most {
+            state.pending.truncate(before);
+            return Err(BatchTooLarge { bytes, most });
+        }
+        state.chain = chain;
         state.durable_said = header.durable;
-        let len = state.pending.len() - before;
-        assert!(
-            len <= self.options.record_max(),
-            "a batch of {len} bytes exceeds what a record may hold; its maker has a limit below"
-        );
-        state.stats.bytes += len as u64;
+        state.stats.bytes += bytes as u64;
+        Ok(())
     }
 
     /// Ends the log for good. Whoever waits learns why.

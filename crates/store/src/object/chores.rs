@@ -1,6 +1,6 @@
-//! What a target does by itself: settling, and raising its stamp.
+//! What a target does by itself: settling, raising its stamp, removing what was set aside long ago.
 
-use super::limits::{SETTLE_EVERY, STAMP_EVERY};
+use super::limits::{LOST_FOUND_EVERY, SETTLE_EVERY, STAMP_EVERY};
 use super::scrub::{Scrub, Verify};
 use super::settle::Due;
 use super::target::Target;
@@ -15,6 +15,10 @@ pub(super) fn start(target: &Arc<Target>, world: &World, sum_marked: bool) -> Ve
         world
             .tasks
             .spawn("object settler", keep_settled(weak.clone(), world.clone())),
+        world.tasks.spawn(
+            "lost and found",
+            tidy_lost_found(weak.clone(), world.clone()),
+        ),
     ];
     if sum_marked {
         tasks.push(world.tasks.spawn("object summer", sum_marked_regions(weak)));
@@ -36,6 +40,22 @@ async fn keep_settled(target: Weak<Target>, world: World) {
         if work(&target, raise).await.is_err() {
             return; // the target is closed, and whoever closed it has told why
         }
+    }
+}
+
+async fn tidy_lost_found(target: Weak<Target>, world: World) {
+    loop {
+        let Some(target) = target.upgrade() else {
+            return;
+        };
+        if target.check().is_err() {
+            return;
+        }
+        if let Err(error) = target.tidy_lost_found().await {
+            tracing::warn!(ost = target.ost.0, %error, "lost+found could not be tidied");
+        }
+        drop(target);
+        world.clock.sleep(LOST_FOUND_EVERY).await;
     }
 }
 

@@ -35,28 +35,13 @@ impl Dirs {
         Ok(())
     }
 
-    /// Makes the names in an object directory durable, and its own.
-    pub async fn sync(&self, dir: &str) -> Result<(), DiskError> {
-        self.sync_one(dir).await?;
-        self.sync_one(TOP).await
-    }
-
-    /// All names and all data of the file system.
-    pub async fn sync_everything(&self) -> Result<(), DiskError> {
-        self.disk.sync_everything().await
-    }
-
     /// Those of an object directory's name and of the names in it.
     pub fn points(&self, dir: &str) -> [Arc<SyncPoint>; 2] {
         [self.point(dir), self.point(TOP)]
     }
 
-    async fn sync_one(&self, dir: &str) -> Result<(), DiskError> {
-        let point = self.point(dir);
-        point.reach(|| self.disk.sync_dir(dir)).await
-    }
-
-    fn point(&self, dir: &str) -> Arc<SyncPoint> {
+    /// What of a directory's names is durable.
+    pub fn point(&self, dir: &str) -> Arc<SyncPoint> {
         let mut known = self.known.lock();
         if let Some(point) = known.get(dir) {
             return Arc::clone(point);

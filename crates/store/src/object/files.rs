@@ -123,7 +123,11 @@ impl Target {
         };
         if let Some(known) = object.state().segments.get_mut(&segment) {
             known.used = true;
-            known.file = Some(file.clone());
+            match &known.file {
+                // Opened by another meanwhile: all write through one descriptor, which is told what failed.
+                Some(theirs) => return Ok(Some(theirs.clone())),
+                None => known.file = Some(file.clone()),
+            }
         }
         self.table.opened(object.id, segment);
         Ok(Some(file))
@@ -166,7 +170,10 @@ impl Target {
                 self.disk.remove_file(&file_of(object.id, number)).await?;
             }
             self.dirs.changed(&dir_of(object.id));
-            self.dirs.sync(&dir_of(object.id)).await?;
+            if let Err(error) = self.disk.sync_dir(&dir_of(object.id)).await {
+                self.sync_failed(&error);
+                return Err(error);
+            }
         }
         let first = self.file(object, 0).await?;
         let first = first.ok_or_else(|| vanished(object.id, 0))?;

@@ -118,3 +118,10 @@ pub const AHEAD_NEAR: u64 = 1 << 20;
 /// What is written in order goes to the device in stretches of this: a few of its largest transfers, and more than small files
 /// have, which may be removed or written again before anybody needs them to be durable.
 pub const BEHIND_STEP: u64 = 8 << 20;
+
+/// How long objects are kept that were set aside: time to notice that a backup of the metadata was the wrong one, and to bring
+/// the right one.
+pub const SET_ASIDE_DAYS: u32 = 30;
+
+/// How often it is looked for those whose time is over.
+pub const LOST_FOUND_EVERY: Duration = Duration::from_secs(3600);

@@ -1,12 +1,14 @@
 //! list: the objects there are, in ascending order.
 
 use super::Objects;
-use super::limits::{LIST_MAX, SEGMENT};
+use super::limits::{INODES_PER_DIR, LIST_MAX, SEGMENT};
 use super::place::{TOP, dir_of, file_of, first_of_dir, parse};
 use super::target::Target;
+use gupfs_proto::cluster::Holdings;
 use gupfs_proto::data::ObjectStat;
-use gupfs_proto::{ObjectId, Refusal};
+use gupfs_proto::{ObjectId, OwnerEpoch, Refusal};
 use gupfs_world::{Disk, DiskError, DiskErrorKind};
+use std::collections::BTreeMap;
 
 impl Objects {
     /// At most `limit` objects after one of them; fewer than asked (and than `LIST_MAX`) only at the end.
@@ -15,7 +17,7 @@ impl Objects {
         after: Option<ObjectId>,
         limit: u32,
     ) -> Result<Vec<(ObjectId, ObjectStat)>, Refusal> {
-        let target = self.serving()?;
+        let target = self.looking()?;
         let _under_way = target.counters.enter(&target.counters.looks);
         let limit = (limit as usize).min(LIST_MAX);
         let ids = ids_after(&target.disk, after, limit).await;
@@ -29,6 +31,41 @@ impl Objects {
         }
         Ok(found)
     }
+}
+
+impl Objects {
+    /// What owners after `since` have made, and how far inode numbers reach.
+    pub async fn holdings(&self, since: OwnerEpoch) -> Result<Holdings, Refusal> {
+        let target = self.looking()?;
+        let held = holdings(&target.disk, since).await;
+        held.map_err(|error| Refusal::StoreFailed(super::error::told(&error)))
+    }
+}
+
+async fn holdings(disk: &Disk, since: OwnerEpoch) -> Result<Holdings, DiskError> {
+    let mut held = Holdings {
+        since,
+        ..Holdings::default()
+    };
+    let mut numbers = BTreeMap::new();
+    for dir in object_dirs(disk).await? {
+        if let Some(first) = first_of_dir(&dir) {
+            let above = first.counter() + INODES_PER_DIR;
+            let highest = numbers.entry(first.shard()).or_insert(above);
+            *highest = above.max(*highest);
+        }
+        for id in objects_in(disk, &dir).await? {
+            if id.generation.window() <= since {
+                continue;
+            }
+            held.newer += 1;
+            if let Some(stat) = disk.stat(&file_of(id, 0)).await? {
+                held.newest = held.newest.max(Some(stat.mtime));
+            }
+        }
+    }
+    held.numbers = numbers.into_iter().collect();
+    Ok(held)
 }
 
 impl Target {

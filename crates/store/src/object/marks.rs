@@ -58,6 +58,8 @@ impl State {
                 Some(Standing::Dirty { mark, .. }) => wait = wait.max(*mark),
                 Some(Standing::Clean { .. }) => unreachable!("clean ones are marked first"),
                 None => {
+                    // Of an object that was removed and is made anew: the records of the former one might come back.
+                    wait = wait.max(self.forgotten);
                     let region = self.unrecorded(number);
                     self.regions.insert(number, region);
                 }
@@ -253,6 +255,18 @@ mod tests {
         );
         assert_eq!(state.before_change(&recorded, Seq(9)), Before::Nothing);
         assert_eq!(state.sum(0), Some(7), "a mark forgets no sum");
+    }
+
+    #[test]
+    fn an_object_made_anew_is_written_when_the_removal_of_the_former_ones_records_is_durable() {
+        let object = object(0);
+        let mut state = object.state();
+        state.record = None;
+        state.forgotten = Seq(7);
+        let first = 0..1;
+        assert_eq!(state.before_change(&first, Seq(6)), Before::Await(Seq(7)));
+        assert_eq!(state.before_change(&first, Seq(6)), Before::Await(Seq(7)));
+        assert_eq!(state.before_change(&first, Seq(7)), Before::Nothing);
     }
 
     #[test]

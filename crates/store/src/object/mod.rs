@@ -2,10 +2,11 @@
 //!
 //! Owns   one target: a directory of object files, its superblock, which regions are clean and their checksums.
 //! Never  opens a socket, knows a file's name or a user's rights, picks a replica.
-//! Enter  at `Objects::open`, then `Objects::write`.
+//! Enter  at `Objects::open` and `Objects::adopt`, then `Objects::write`.
 //!
 //! Everything here survives the end of the process once it was answered, and a power cut once it was synced.
 
+mod adopt;
 mod ahead;
 mod allocate;
 mod behind;
@@ -20,6 +21,7 @@ mod files;
 mod flight;
 pub mod limits;
 mod list;
+mod lost_found;
 mod marking;
 mod marks;
 #[expect(
@@ -28,6 +30,7 @@ mod marks;
 )]
 mod object;
 mod objects;
+mod owner;
 mod place;
 mod read;
 mod record;
@@ -38,6 +41,7 @@ mod room;
 mod scrub;
 mod second_chance;
 mod seek;
+mod set_aside;
 mod settle;
 mod stat;
 mod status;
@@ -54,6 +58,7 @@ mod zero;
 pub use allocate::Allocate;
 pub use counters::Served;
 pub use error::{OpenError, OpenErrorKind};
+pub use lost_found::LostFound;
 pub use objects::{Engine, Objects, OpenFiles, Whose};
 pub use read::Got;
 pub use scrub::{Scrub, Scrubbed, Verify};

@@ -1,5 +1,6 @@
 //! `Objects`: one target, made, opened, stopped.
 
+use super::adopt;
 use super::error::{OpenError, OpenErrorKind};
 use super::limits::{LOG_SEGMENT, OPEN_FILES_LEAST, OPEN_FILES_MOST};
 use super::place::TOP;
@@ -7,6 +8,7 @@ use super::records::Records;
 use super::superblock::Superblock;
 use super::target::Target;
 use crate::index::Index;
+use gupfs_proto::cluster::{OwnerMark, TargetIdentity};
 use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, OstLife, Refusal};
 use gupfs_world::{Disk, DiskLock, World};
 use std::sync::Arc;
@@ -104,13 +106,16 @@ impl Objects {
             memory: 0,
             required: 0,
             optional: 0,
+            run: 0,
+            owner: OwnerMark::default(),
         };
         // Last, and it syncs the directory that holds all: a directory with a superblock is a whole target.
         superblock.write(disk).await?;
         Ok(())
     }
 
-    /// Opens the target on a real disk, for this process alone.
+    /// Opens the target on a real disk, for this process alone. It can be looked at; nothing of it is changed before it is
+    /// adopted (`adopt`).
     pub async fn open(
         disk: Disk,
         world: World,
@@ -165,10 +170,8 @@ impl Objects {
         found: Superblock,
         engine: Engine,
     ) -> Result<Objects, OpenError> {
-        let target = Target::start(disk, world.clone(), lock, found, engine).await?;
-        let target = Arc::new(target);
-        *target.chores.lock() = super::chores::start(&target, &world, !found.clean_stop);
-        Ok(Objects(target))
+        let target = Target::start(disk, world, lock, found, engine).await?;
+        Ok(Objects(Arc::new(target)))
     }
 
     pub fn ost(&self) -> OstId {
@@ -177,28 +180,79 @@ impl Objects {
 
     /// What is answered in one life and synced in the next may be lost.
     pub fn life(&self) -> OstLife {
-        self.0.life
+        self.0.life()
     }
 
     pub fn incarnation(&self) -> Incarnation {
         self.0.incarnation
     }
 
-    /// The stamp that is durable: it rises at each start, each clean stop, and now and then.
+    /// The stamp that is durable: it rises when it is adopted, at a clean stop, and now and then.
     pub fn stamp(&self) -> u64 {
-        self.0.stamp()
+        self.0.identity().stamp
     }
 
-    /// Refuses a directory that was initialised anew, or is a copy from before the stamp somebody remembers; it serves
-    /// nothing then.
-    pub fn admit(&self, incarnation: Incarnation, at_least_stamp: u64) -> Result<(), Refusal> {
-        let target = &self.0;
-        if target.incarnation != incarnation {
-            target.refuse("the directory was initialised anew: what it held is gone");
-        } else if target.stamp() < at_least_stamp {
-            target.refuse("the directory is an older copy: what was written since is missing");
+    /// Who it is: what the metadata server compares with what it remembers.
+    pub fn identity(&self) -> TargetIdentity {
+        self.0.identity()
+    }
+
+    /// Whoever knows has said that it is who it was, as this owner of the metadata: this opening is written into the
+    /// superblock, and from then on the target serves. Of an owner after the one that adopted it, it remembers that.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target has heard of a later owner, or cannot write it down.
+    pub async fn adopt(&self, owner: OwnerMark) -> Result<(), Refusal> {
+        adopt::adopt(&self.0, owner).await
+    }
+
+    /// Serves on as what it was found, without a trace in its identity: for tools, while no server runs.
+    pub async fn go_on(&self) -> Result<(), Refusal> {
+        adopt::go_on(&self.0).await
+    }
+
+    /// How far the owner's log is durable, as it said just now; written down with the next stamp.
+    pub fn hear_durable(&self, owner: &OwnerMark) {
+        self.0.hear_durable(owner);
+    }
+
+    /// Raises the stamp although nothing may have changed: a copy with the one before was opened elsewhere.
+    pub async fn raise_stamp_now(&self) -> Result<(), Refusal> {
+        self.serving()?.raise_stamp_now().await
+    }
+
+    /// Whether it is known to be who it was (`adopt`).
+    pub fn is_adopted(&self) -> bool {
+        self.0.is_adopted()
+    }
+
+    /// Why it serves no more until it is opened again, if something failed.
+    pub fn failure(&self) -> Option<&str> {
+        match self.0.is_refused() {
+            true => None,
+            false => self.0.down(),
         }
-        self.serving().map(|_| ())
+    }
+
+    /// Whether a failed sync has ended its life.
+    pub fn is_life_over(&self) -> bool {
+        self.0.is_life_over()
+    }
+
+    /// Begins another life if this one, or a later one, is known to be over. Before anything is served: answers name the life they
+    /// were done in.
+    pub async fn begin_life_after(&self, over: OstLife) -> Result<(), Refusal> {
+        self.serving()?.begin_life_after(over).await
+    }
+
+    /// Returns when it is written down that a failed sync has ended the life, or could not be; at once if none has.
+    pub async fn life_is_noted(&self) {
+        self.0.life_is_noted().await;
+    }
+
+    /// Its bytes must not be believed.
+    pub fn is_refused(&self) -> bool {
+        self.0.is_refused()
     }
 
     /// Closes the target: somebody knows that its bytes must not be believed.
@@ -216,10 +270,10 @@ impl Objects {
         self.serving()?.raise_stamp().await
     }
 
-    /// Syncs everything and says so in the superblock; nothing is served afterwards. A target that was refused is let
-    /// alone: it is no part of the store, and stays as it was found.
+    /// Syncs everything and says so in the superblock; nothing is served afterwards. A target that was refused or never
+    /// adopted is let alone: it stays as it was found.
     pub async fn stop(&self) -> Result<(), Refusal> {
-        if self.0.is_refused() {
+        if self.0.is_refused() || !self.0.is_adopted() {
             return Ok(());
         }
         self.serving()?.stop().await
@@ -227,6 +281,13 @@ impl Objects {
 
     /// The target, if it can serve.
     pub(super) fn serving(&self) -> Result<&Target, Refusal> {
+        self.0.check()?;
+        self.0.check_adopted()?;
+        Ok(&self.0)
+    }
+
+    /// The target, if it can be looked at.
+    pub(super) fn looking(&self) -> Result<&Target, Refusal> {
         self.0.check()?;
         Ok(&self.0)
     }

@@ -53,7 +53,7 @@ impl Objects {
         existing: Existing,
         checked: Checked,
     ) -> Result<Got, Refusal> {
-        let target = self.serving()?;
+        let target = self.looking()?;
         let _under_way = target.counters.enter(&target.counters.reads);
         if len > PAYLOAD_MAX.get() {
             return Err(Refusal::Malformed(format!("a read of {len} bytes")));

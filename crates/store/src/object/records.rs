@@ -52,6 +52,18 @@ pub(super) enum RecordsError {
     Unreadable(#[from] Unreadable),
 }
 
+impl RecordsError {
+    /// Whether the disk failed, or may have: what the index says of itself does not tell.
+    pub fn is_of_the_disk(&self) -> bool {
+        matches!(
+            self,
+            RecordsError::Store(
+                KvError::Index(_) | KvError::Log(LogError::Disk(_) | LogError::Abandoned(_))
+            )
+        )
+    }
+}
+
 impl Records {
     /// Makes the directories that `open` needs; the caller syncs the target's.
     pub async fn init(disk: &Disk) -> Result<(), DiskError> {
@@ -129,7 +141,9 @@ impl Records {
         }
         match self.0.headroom() {
             Headroom::None => Err(RecordsError::Full),
-            Headroom::Plenty | Headroom::Low(_) => Ok(self.0.stage(SHARD, batch.0)),
+            Headroom::Plenty | Headroom::Low(_) => {
+                Ok(self.0.stage(SHARD, batch.0).map_err(KvError::from)?)
+            }
         }
     }
 

@@ -37,7 +37,7 @@ impl Objects {
 
 impl Target {
     /// A record without a file says that the object was lost: it must not outlive the process that removed the file.
-    async fn remove_records(&self, object: &Object) -> Result<(), Refusal> {
+    pub async fn remove_records(&self, object: &Object) -> Result<(), Refusal> {
         self.forget_records(object, 0..u64::MAX).await?;
         if object.state().record.is_none() {
             return Ok(());

@@ -17,7 +17,7 @@ impl Objects {
         at: ObjectOffset,
         what: Seek,
     ) -> Result<Option<ObjectOffset>, Refusal> {
-        let target = self.serving()?;
+        let target = self.looking()?;
         let _under_way = target.counters.enter(&target.counters.looks);
         let object = target.object(id).await?;
         let size = object.state().size();

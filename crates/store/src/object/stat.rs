@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 impl Objects {
     /// None if there is no such object, and never was as far as records tell. The space is the file system's word: answers to writes count what they wrote.
     pub async fn stat(&self, id: ObjectId) -> Result<Option<ObjectStat>, Refusal> {
-        let target = self.serving()?;
+        let target = self.looking()?;
         let _under_way = target.counters.enter(&target.counters.looks);
         let object = target.expect(id, Existing::Perhaps).await?;
         let segments: Vec<u32> = object.state().segments.keys().copied().collect();
@@ -23,7 +23,7 @@ impl Objects {
     }
 
     pub async fn space(&self) -> Result<Space, Refusal> {
-        let target = self.serving()?;
+        let target = self.looking()?;
         let _under_way = target.counters.enter(&target.counters.looks);
         let space = target.room.space().await;
         let mut space = space.map_err(|error| Refusal::StoreFailed(super::error::told(&error)))?;

@@ -2,6 +2,7 @@
 
 use super::Objects;
 use super::counters::Served;
+use super::lost_found::LostFound;
 use gupfs_proto::OstId;
 use serde::Serialize;
 use std::sync::atomic::Ordering;
@@ -17,8 +18,9 @@ pub enum TargetState {
 pub struct TargetStatus {
     pub ost: OstId,
     pub state: TargetState,
-    pub incarnation: u64,
-    pub stamp: u64,
+    /// Of its making and its opening; None where they are not told.
+    pub incarnation: Option<u64>,
+    pub stamp: Option<u64>,
     pub total: u64,
     pub free: u64,
     /// What writers may still take.
@@ -37,6 +39,8 @@ pub struct TargetStatus {
     /// How often damage was met.
     pub damage_met: u64,
     pub served: Served,
+    /// Objects whose files an older metadata store did not know, kept for a while.
+    pub lost_found: LostFound,
 }
 
 impl TargetStatus {
@@ -45,8 +49,8 @@ impl TargetStatus {
         TargetStatus {
             ost,
             state: TargetState::Down(why.into()),
-            incarnation: 0,
-            stamp: 0,
+            incarnation: None,
+            stamp: None,
             total: 0,
             free: 0,
             available: 0,
@@ -58,6 +62,7 @@ impl TargetStatus {
             damaged: Vec::new(),
             damage_met: 0,
             served: Served::default(),
+            lost_found: LostFound::default(),
         }
     }
 }
@@ -74,8 +79,8 @@ impl Objects {
         TargetStatus {
             ost: target.ost,
             state,
-            incarnation: target.incarnation.0,
-            stamp: target.stamp(),
+            incarnation: Some(target.incarnation.0),
+            stamp: Some(target.identity().stamp),
             total: space.total,
             free: space.free,
             available: space.available,
@@ -89,6 +94,7 @@ impl Objects {
                 .collect(),
             damage_met: target.damage.times(),
             served: target.counters.served(),
+            lost_found: *target.lost_found.lock(),
         }
     }
 }

@@ -3,17 +3,22 @@
 //! It is replaced as a whole: written beside, synced, renamed, and the directory synced.
 
 use super::error::{OpenError, OpenErrorKind};
-use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, OstLife, Timestamp};
+use gupfs_proto::cluster::OwnerMark;
+use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, OstLife, OwnerEpoch, Seq, Timestamp};
 use gupfs_world::{Disk, DiskErrorKind, OpenHow, ReadHow};
 
 const FILE: &str = "superblock";
 const BESIDE: &str = "superblock.new";
 
 const MAGIC: &[u8; 8] = b"gupfsost";
-const VERSION: u32 = 1;
-pub(super) const LENGTH: usize = 128;
+const VERSION: u32 = 2;
+pub(super) const LENGTH: usize = 192;
 
-/// Features without which a program must not touch the directory. Version 1 has none.
+/// Version 1 knew neither its opening nor an owner.
+const V1: u32 = 1;
+const V1_LENGTH: usize = 128;
+
+/// Features without which a program must not touch the directory. There are none yet.
 const REQUIRED_KNOWN: &[(u64, &str)] = &[];
 
 /// Room for one more record: longer files are read no further.
@@ -25,7 +30,7 @@ pub(super) struct Superblock {
     pub ost: OstId,
     pub incarnation: Incarnation,
     pub created: Timestamp,
-    /// Rises with each writing of the superblock.
+    /// Rises when it is adopted, stopped in order, and now and then while it serves.
     pub stamp: u64,
     pub map_epoch: MapEpoch,
     /// Set by a stop that had synced everything, taken away by the next start.
@@ -38,6 +43,10 @@ pub(super) struct Superblock {
     pub memory: u64,
     pub required: u64,
     pub optional: u64,
+    /// The opening that wrote it; 0: none that was adopted.
+    pub run: u64,
+    /// The newest owner of the metadata that was heard.
+    pub owner: OwnerMark,
 }
 
 impl Superblock {
@@ -59,6 +68,10 @@ impl Superblock {
         put(88, &self.objects.to_le_bytes());
         put(96, &self.life.0.to_le_bytes());
         put(104, &self.memory.to_le_bytes());
+        put(112, &self.run.to_le_bytes());
+        put(120, &self.owner.epoch.0.to_le_bytes());
+        put(128, &self.owner.run.to_le_bytes());
+        put(136, &self.owner.durable.0.to_le_bytes());
         let sum = crc32c::crc32c(&out[..LENGTH - 4]);
         out[LENGTH - 4..].copy_from_slice(&sum.to_le_bytes());
         out
@@ -86,15 +99,28 @@ impl Superblock {
                 ),
             ));
         }
-        if version != VERSION
-            || bytes.len() != LENGTH
-            || u32::from_le_bytes(field(bytes, 12)) != LENGTH as u32
-        {
+        let length = match version {
+            V1 => V1_LENGTH,
+            VERSION => LENGTH,
+            _ => return Err(damaged("has a version that never was")),
+        };
+        if bytes.len() != length || u32::from_le_bytes(field(bytes, 12)) != length as u32 {
             return Err(damaged("has a wrong length"));
         }
-        if crc32c::crc32c(&bytes[..LENGTH - 4]) != u32::from_le_bytes(field(bytes, LENGTH - 4)) {
+        if crc32c::crc32c(&bytes[..length - 4]) != u32::from_le_bytes(field(bytes, length - 4)) {
             return Err(damaged("does not match its checksum"));
         }
+        let (run, owner) = match version {
+            V1 => (0, OwnerMark::default()),
+            _ => (
+                u64::from_le_bytes(field(bytes, 112)),
+                OwnerMark {
+                    epoch: OwnerEpoch(u64::from_le_bytes(field(bytes, 120))),
+                    run: u64::from_le_bytes(field(bytes, 128)),
+                    durable: Seq(u64::from_le_bytes(field(bytes, 136))),
+                },
+            ),
+        };
         let found = Superblock {
             required: u64::from_le_bytes(field(bytes, 16)),
             optional: u64::from_le_bytes(field(bytes, 24)),
@@ -108,6 +134,8 @@ impl Superblock {
             objects: u64::from_le_bytes(field(bytes, 88)),
             life: OstLife(u64::from_le_bytes(field(bytes, 96))),
             memory: u64::from_le_bytes(field(bytes, 104)),
+            run,
+            owner,
         };
         found.check_features()?;
         Ok(found)
@@ -182,6 +210,12 @@ mod tests {
             memory: 0xfeed,
             required: 0,
             optional: 1 << 40,
+            run: 0x1234,
+            owner: OwnerMark {
+                epoch: OwnerEpoch(6),
+                run: 0x5678,
+                durable: Seq(900),
+            },
         }
     }
 
@@ -204,6 +238,22 @@ mod tests {
     }
 
     #[test]
+    fn a_superblock_of_version_1_was_written_by_no_opening_and_knows_no_owner() {
+        let mut first = sample().encode()[..V1_LENGTH].to_vec();
+        first[8] = 1;
+        first[12] = V1_LENGTH as u8;
+        first[112..].fill(0);
+        let sum = crc32c::crc32c(&first[..V1_LENGTH - 4]);
+        first[V1_LENGTH - 4..].copy_from_slice(&sum.to_le_bytes());
+        let expected = Superblock {
+            run: 0,
+            owner: OwnerMark::default(),
+            ..sample()
+        };
+        assert_eq!(Superblock::decode(&first).unwrap(), expected);
+    }
+
+    #[test]
     fn a_flipped_bit_anywhere_is_noticed() {
         let bytes = sample().encode();
         for bit in 0..bytes.len() * 8 {
@@ -216,12 +266,12 @@ mod tests {
     #[test]
     fn a_newer_format_and_an_unknown_feature_are_refused_by_name() {
         let mut newer = sample().encode();
-        newer[8] = 2;
+        newer[8] = 3;
         let error = Superblock::decode(&newer).unwrap_err();
         assert_eq!(error.kind, OpenErrorKind::Newer);
         assert_eq!(
             error.to_string(),
-            "the target has format 2, this gupfs knows up to 1: use the newer one"
+            "the target has format 3, this gupfs knows up to 2: use the newer one"
         );
 
         let needs = Superblock {

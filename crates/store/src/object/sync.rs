@@ -3,12 +3,12 @@
 use super::Objects;
 use super::limits::{SYNC_WHOLE_FROM, SYNCS_AT_ONCE};
 use super::object::Object;
-use super::place::dir_of;
+use super::place::{TOP, dir_of};
 use super::sync_point::SyncPoint;
 use super::target::Target;
 use super::together::all;
 use gupfs_proto::{ObjectId, Refusal};
-use gupfs_world::DiskError;
+use gupfs_world::{DiskError, DiskErrorKind};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Target {
             self.records_durable(gone).await?;
         }
         let (data, names) = tokio::join!(all(data, SYNCS_AT_ONCE), all(names, SYNCS_AT_ONCE));
-        data.and(names).map_err(|error| self.sync_failed(&error))
+        data.and(names)
     }
 
     /// The same for so many objects that one sync of the whole file system is cheaper; a few are left for later.
@@ -75,15 +75,20 @@ impl Target {
         if unsynced.count() < SYNC_WHOLE_FROM {
             return Ok(());
         }
+        if !self.disk.sync_everything_tells() {
+            return self.sync_objects(objects.to_vec()).await;
+        }
         let dirs: BTreeSet<String> = objects.iter().map(|object| dir_of(object.id)).collect();
         let dirs: Vec<_> = dirs.iter().flat_map(|dir| self.dirs.points(dir)).collect();
         let points = || {
             let data = objects.iter().map(|object| &object.data);
             data.chain(dirs.iter().map(|dir| &**dir))
         };
+        // An error is told to one of two calls that are under way together: the other must not take that for success.
+        let _alone = self.syncing_whole.lock().await;
         let covered: Vec<u64> = points().map(SyncPoint::covered_from_now).collect();
-        let synced = self.dirs.sync_everything().await;
-        synced.map_err(|error| self.sync_failed(&error))?;
+        self.synced(async || self.disk.sync_everything().await)
+            .await?;
         points()
             .zip(covered)
             .for_each(|(point, covered)| point.reached(covered));
@@ -112,26 +117,45 @@ impl Target {
         self.sync_objects(objects).await
     }
 
-    async fn sync_names(&self, dir: &str) -> Result<(), DiskError> {
-        match self.dirs.sync(dir).await {
+    /// Makes the names in an object directory durable, and its own.
+    pub async fn sync_names(&self, dir: &str) -> Result<(), Refusal> {
+        let sync = async |dir: &str| match self.disk.sync_dir(dir).await {
             // No object of this directory was ever made.
-            Err(error) if error.kind == gupfs_world::DiskErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind == DiskErrorKind::NotFound => Ok(()),
             other => other,
+        };
+        for point in [dir, TOP] {
+            self.dirs
+                .point(point)
+                .reach(|| self.synced(async || sync(point).await))
+                .await?;
         }
+        Ok(())
     }
 
-    async fn sync_data(&self, object: &Object) -> Result<(), DiskError> {
-        object
-            .data
-            .reach(|| async {
-                let segments: Vec<u32> = object.state().segments.keys().copied().collect();
-                for segment in segments {
-                    if let Some(file) = self.file(object, segment).await? {
-                        file.sync_data().await?;
-                    }
+    async fn sync_data(&self, object: &Object) -> Result<(), Refusal> {
+        let sync = async || {
+            let segments: Vec<u32> = object.state().segments.keys().copied().collect();
+            for segment in segments {
+                if let Some(file) = self.file(object, segment).await? {
+                    file.sync_data().await?;
                 }
-                Ok(())
-            })
-            .await
+            }
+            Ok(())
+        };
+        object.data.reach(|| self.synced(sync)).await
+    }
+
+    /// Runs a sync unless one has failed, and closes the target before anybody else can begin one if this fails. The kernel
+    /// tells of an error once: the next sync of the same descriptor succeeds over the bytes that were lost.
+    async fn synced(
+        &self,
+        sync: impl AsyncFnOnce() -> Result<(), DiskError>,
+    ) -> Result<(), Refusal> {
+        self.check()?;
+        match sync().await {
+            Ok(()) => self.check(),
+            Err(error) => Err(self.sync_failed(&error)),
+        }
     }
 }

@@ -96,14 +96,15 @@ impl Table {
         open.evict(half, |(id, segment)| self.close_unused(*id, *segment));
     }
 
-    /// A file with unsynced bytes stays open if there is another to close: a write-back that fails is told to those
-    /// who have the file open.
+    /// A file with unsynced bytes stays open, and so does one that is being changed: a write-back that fails is told for sure
+    /// only to a descriptor that was open when it did.
     fn close_unused(&self, id: ObjectId, segment: u32) -> Verdict {
         let Some(object) = self.peek(id) else {
             return Verdict::Gone;
         };
-        let synced = object.data.is_synced();
         let mut state = object.state();
+        // In this order: a change that ended before is unsynced by now, unless it was synced since.
+        let synced = state.flight.is_idle() && object.data.is_synced();
         match state.segments.get_mut(&segment) {
             Some(segment) if segment.used || !synced => {
                 segment.used = false;

@@ -84,6 +84,29 @@ async fn allocation_takes_space_and_grows_the_object_only_if_wanted() {
     assert!(bytes.len() == 1 << 20 && bytes.iter().all(|byte| *byte == 0));
 }
 
+/// The file's time of change is recovered from its objects: also of a change that keeps the length.
+#[tokio::test]
+async fn an_allocation_that_keeps_the_length_moves_the_time_of_change() {
+    let (dir, objects) = real().await;
+    write(&objects, object(5), 0, b"x").await.unwrap();
+    sync(&objects, object(5)).await;
+    let before = objects.stat(object(5)).await.unwrap().unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    let allocate = Allocate {
+        object: object(5),
+        at: ObjectOffset(0),
+        len: 1 << 20,
+        keep_size: true,
+        existing: Existing::Certain,
+        owner: Default::default(),
+    };
+    let stat = objects.allocate(allocate).await.unwrap();
+    assert_eq!(stat.size, before.size);
+    assert!(stat.mtime > before.mtime, "{stat:?}, {before:?}");
+    sync(&objects, object(5)).await;
+    drop((objects, dir));
+}
+
 #[tokio::test]
 async fn a_zeroed_range_reads_zeros_and_a_punched_one_gives_its_space_back() {
     let (_dir, objects) = real().await;
@@ -244,4 +267,31 @@ async fn a_power_cut_and_a_failed_sync_end_a_life_and_nothing_else_does() {
         objects.life() > second,
         "a failed sync may have dropped bytes"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_life_is_over_when_somebody_else_remembers_so() {
+    let house = House::new(12, false);
+    let objects = house.fresh().await;
+    let first = objects.life();
+    write(&objects, object(1), 0, &[1; 5000]).await.unwrap();
+    // The disk fails, and takes no note of it.
+    house.disk.fail_write_back();
+    assert!(!objects.is_life_over());
+    assert!(objects.sync(&[object(1)]).await.is_err());
+    assert!(objects.is_life_over() && objects.failure().is_some());
+    house.disk.kill();
+    drop(objects);
+    house.kill();
+    let objects = house.open().await;
+    let found = objects.life();
+    objects.begin_life_after(first).await.unwrap();
+    let second = objects.life();
+    assert!(found >= first && second > first);
+    objects.begin_life_after(first).await.unwrap();
+    assert_eq!(objects.life(), second, "it is over once");
+    // Also for the next start.
+    drop(objects);
+    house.kill();
+    assert_eq!(house.open().await.life(), second);
 }

@@ -2,6 +2,7 @@
 
 mod basics;
 mod crashes;
+mod failing;
 mod model;
 mod place;
 mod regions;

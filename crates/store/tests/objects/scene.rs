@@ -1,14 +1,16 @@
 //! What the tests share: a target somewhere, and short ways to ask it.
 
 use gupfs_proto::checksum;
+use gupfs_proto::cluster::OwnerMark;
 use gupfs_proto::data::{BlockSums, Checked, Existing, ObjectStat, Owner};
 use gupfs_proto::limits::CHECKSUM_BLOCK;
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{ClusterId, Generation, InodeId, ObjectId, ObjectOffset, OstId, Refusal};
 use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::object::{Engine, Objects, OpenError, OpenFiles, Whose, Write};
-use gupfs_world::fake::{FakeDisk, FakeOptions, FakeWorld};
+use gupfs_world::fake::{FakeDisk, FakeOptions, FakeTasks, FakeWorld};
 use gupfs_world::{Disk, Tasks, World};
+use std::sync::Mutex;
 use std::time::Duration;
 
 pub const WHOSE: Whose = Whose {
@@ -38,6 +40,12 @@ pub async fn fresh(disk: &Disk, world: &World) -> Objects {
 }
 
 pub async fn open(disk: &Disk, world: &World) -> Objects {
+    let objects = open_unadopted(disk, world).await;
+    objects.adopt(OwnerMark::default()).await.unwrap();
+    objects
+}
+
+pub async fn open_unadopted(disk: &Disk, world: &World) -> Objects {
     Objects::open(disk.clone(), world.clone(), WHOSE, OpenFiles::LEAST)
         .await
         .unwrap()
@@ -48,13 +56,21 @@ pub struct House {
     pub disk: FakeDisk,
     pub index: FakeIndex,
     pub world: FakeWorld,
+    /// Of the process that runs now.
+    tasks: Mutex<FakeTasks>,
 }
 
 impl House {
     pub fn new(seed: u64, yields: bool) -> House {
+        House::with(seed, yields, true)
+    }
+
+    /// `sync_everything_tells`: whether syncfs(2) says that a write failed.
+    pub fn with(seed: u64, yields: bool, sync_everything_tells: bool) -> House {
         let world = FakeWorld::new(seed);
         let options = FakeOptions {
             yields,
+            sync_everything_tells,
             clock: Some(world.clock.clone()),
             ..FakeOptions::default()
         };
@@ -62,15 +78,32 @@ impl House {
             disk: FakeDisk::new(options, seed),
             index: FakeIndex::new(),
             world,
+            tasks: Mutex::default(),
         }
     }
 
     pub async fn fresh(&self) -> Objects {
-        let world = self.world.world();
+        let world = self.world();
         Objects::init(&self.disk.disk(), &world, WHOSE)
             .await
             .unwrap();
         self.open().await
+    }
+
+    /// One of several targets on the disk, in a directory that is there.
+    pub async fn fresh_below(&self, dir: &str) -> Objects {
+        let (disk, world) = (self.disk.disk().under(dir).await.unwrap(), self.world());
+        Objects::init(&disk, &world, WHOSE).await.unwrap();
+        let engine = Engine {
+            index: Index::fake(FakeIndex::new()),
+            open_files: OpenFiles::MOST.objects,
+            log_segment: 512 << 10,
+        };
+        let objects = Objects::open_with(disk, world, WHOSE, engine)
+            .await
+            .unwrap();
+        objects.adopt(OwnerMark::default()).await.unwrap();
+        objects
     }
 
     pub async fn try_open(&self) -> Result<Objects, OpenError> {
@@ -79,7 +112,10 @@ impl House {
             open_files: OpenFiles::MOST.objects,
             log_segment: 512 << 10, // zeroing larger ones is most of what a simulated start costs
         };
-        Objects::open_with(self.disk.disk(), self.world.world(), WHOSE, engine).await
+        let objects = Objects::open_with(self.disk.disk(), self.world(), WHOSE, engine).await?;
+        // A disk that dies meanwhile closes the target: the next call says so.
+        let _ = objects.adopt(OwnerMark::default()).await;
+        Ok(objects)
     }
 
     pub async fn open(&self) -> Objects {
@@ -93,14 +129,27 @@ impl House {
         self.open().await
     }
 
+    fn world(&self) -> World {
+        let tasks = self.tasks.lock().unwrap().clone();
+        FakeWorld {
+            tasks,
+            ..self.world.clone()
+        }
+        .world()
+    }
+
+    fn end_process(&self) {
+        std::mem::take(&mut *self.tasks.lock().unwrap()).kill();
+    }
+
     pub fn cut_power(&self) {
-        self.world.tasks.kill();
+        self.end_process();
         self.disk.crash();
         self.index.crash(&self.world.world().dice);
     }
 
     pub fn kill(&self) {
-        self.world.tasks.kill();
+        self.end_process();
         self.disk.restart();
     }
 
@@ -109,7 +158,7 @@ impl House {
     }
 
     pub fn tasks(&self) -> Tasks {
-        Tasks::fake(self.world.tasks.clone())
+        Tasks::fake(self.tasks.lock().unwrap().clone())
     }
 }
 

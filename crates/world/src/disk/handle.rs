@@ -93,8 +93,16 @@ impl Disk {
 
     /// Everything that was written, made, renamed or removed survives a power cut, and so does what others did on the same
     /// file system. One journal commit for any number of files; a few files are synced faster one by one.
+    ///
+    /// An error since the handle was made is told once, whoever else was told of it: one call at a time, and what an error
+    /// means is known to all before the next. Only where `sync_everything_tells`.
     pub async fn sync_everything(&self) -> Result<()> {
         on!(self, it => it.sync_everything().await)
+    }
+
+    /// Whether `sync_everything` tells that a write failed; if not, what was written is synced file by file.
+    pub fn sync_everything_tells(&self) -> bool {
+        on!(self, it => it.sync_everything_tells())
     }
 
     /// None if there is nothing of that name.
@@ -111,7 +119,8 @@ impl Disk {
     }
 
     /// Another number when what was written and not synced may be gone: since then the host started anew, or the file
-    /// system was mounted anew. Never zero. The end of a process alone changes nothing: the page cache outlives it.
+    /// system was mounted anew. Never zero. The end of a process alone changes nothing: the page cache outlives it. Where the
+    /// kernel does not tell when the host started, each process has another.
     pub fn memory(&self) -> Result<u64> {
         on!(self, it => it.memory())
     }

@@ -4,6 +4,7 @@
 //! Never  knows what is said.
 //! Enter  at `Net::real`, `Net::connect`, `Net::listen`; simulations at `fake::FakeNet::host`.
 
+mod addresses;
 mod real;
 
 use bytes::BytesMut;
@@ -39,10 +40,17 @@ impl Net {
         }))
     }
 
-    /// Connects to "host:port", trying each address that the name has.
+    /// Connects to "host:port": to the first address of the name that answers. All are tried, each a moment after the one
+    /// before, so that one which swallows packets keeps nobody from the others.
     pub async fn connect(&self, to: &str) -> Result<Stream> {
+        self.connect_after(to, None).await
+    }
+
+    /// The same, beginning behind the address `after` ("ip:port", as `Stream::peer` has it), if the name has that: it answered
+    /// before, and was of no use.
+    pub async fn connect_after(&self, to: &str, after: Option<&str>) -> Result<Stream> {
         Ok(Stream(match &self.0 {
-            Source::Real => Wire::Real(real::connect(to).await?),
+            Source::Real => Wire::Real(real::connect(to, after).await?),
             #[cfg(feature = "fake")]
             Source::Fake(host) => Wire::Fake(host.connect(to).await?),
         }))

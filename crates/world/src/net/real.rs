@@ -1,5 +1,6 @@
 //! TCP.
 
+use super::addresses;
 use crate::busy_poll;
 use bytes::BytesMut;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -11,8 +12,10 @@ pub async fn listen(address: &str) -> Result<Listener> {
     Ok(Listener(TcpListener::bind(address).await?))
 }
 
-pub async fn connect(to: &str) -> Result<Stream> {
-    Stream::new(TcpStream::connect(to).await?)
+pub async fn connect(to: &str, after: Option<&str>) -> Result<Stream> {
+    let found = tokio::net::lookup_host(to).await?;
+    let addresses = addresses::in_turn(found.collect(), after);
+    Stream::new(addresses::first_of(addresses).await?)
 }
 
 pub struct Listener(TcpListener);

@@ -224,11 +224,11 @@ impl FakeMds {
                 state.entries.insert((*dir, name.clone()), ino);
                 Ok(Answer::Entry(state.inodes[&ino].attr))
             }
-            Op::TmpFile { .. } => {
+            Op::OpenTmpFile { .. } => {
                 let ino = self.new_inode(&mut state, FileKind::Regular);
                 state.get(ino)?.attr.nlink = 0;
                 state.orphans.insert(ino);
-                Ok(Answer::Entry(state.inodes[&ino].attr))
+                Ok(opened(&state.inodes[&ino], true))
             }
             Op::Link { ino, dir, name } => {
                 state.entries.insert((*dir, name.clone()), *ino);
@@ -397,7 +397,7 @@ impl FakeMds {
             inode.layout = Layout::default();
             inode.writers.remove(&session);
             inode.attr.blocks = 0;
-        } else if to < inode.attr.size {
+        } else if to < inode.attr.size || inode.writers.contains(&session) {
             // As far as the server knows: a size it was not told of is not cut.
             for component in &inode.layout.components {
                 for stripe in 0..component.targets.len() {

@@ -212,7 +212,7 @@ impl FakeOst {
                 Ok(Answer::Found(found.map(gupfs_proto::ObjectOffset)))
             }
             Op::Stat { object } => Ok(Answer::Stat(state.objects.get(&object).map(Object::stat))),
-            Op::Remove { object } => {
+            Op::Remove { object } | Op::SetAside { object } => {
                 state.objects.remove(&object);
                 Ok(Answer::DoneIn(life))
             }
@@ -389,7 +389,9 @@ fn describe(op: &Op) -> String {
             object, at, len, ..
         } => format!("{name} {object} {at}+{len}"),
         Op::Seek { object, at, .. } => format!("{name} {object} {at}"),
-        Op::Stat { object } | Op::Remove { object } => format!("{name} {object}"),
+        Op::Stat { object } | Op::Remove { object } | Op::SetAside { object } => {
+            format!("{name} {object}")
+        }
         Op::List { .. } | Op::Space | Op::Fence { .. } => name.to_string(),
     }
 }

@@ -45,18 +45,19 @@ impl Judge {
         let asked = self.site.judged.lock().ask(files, begins, call);
         let Some((asked, call)) = asked else { return };
         let answer = self.one(with, files, &file, call).await;
+        self.site.judged.lock().ended();
         let end = self.site.moment();
         match answer {
             Ok(answer) => {
                 self.site
                     .say(format_args!("c{worker} judged {}", call.name()));
                 // With a power cut meanwhile it is not sure that it stays done.
-                if files.cuts == self.site.troubles.cuts() {
+                if self.are_there(files) {
                     self.site.judged.lock().answered(&asked, answer, end);
                 }
             }
             // A power cut took the files, and the next history has others.
-            Err(_) if files.cuts != self.site.troubles.cuts() => {}
+            Err(_) if !self.are_there(files) => {}
             Err(failure) => {
                 if matches!(failure, Failure::Refused(Refusal::Stale)) {
                     self.let_go(with);
@@ -121,7 +122,7 @@ impl Judge {
                 Some(opened.file)
             }
             // A power cut took it.
-            Err(_) if files.cuts != self.site.troubles.cuts() => None,
+            Err(_) if !self.are_there(files) => None,
             Err(failure) => {
                 self.excuse("open", &failure, since);
                 None

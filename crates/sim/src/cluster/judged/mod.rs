@@ -5,7 +5,8 @@
 //! Enter  at `History::judge` (the verdict), `Judge::work` (a program).
 //!
 //! A power cut may take what nobody synced, of which the checker knows nothing: each ends the history, and the next has new
-//! files.
+//! files. One of the metadata server takes nothing while all clients live, but for what nobody was answered for yet: only then it
+//! ends the history.
 
 mod act;
 
@@ -36,6 +37,8 @@ pub struct History {
     /// Somebody makes them.
     making: bool,
     records: Vec<Record>,
+    /// Of these, under way.
+    open: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +88,14 @@ impl History {
         panic!("no order explains {}:\n{shown}", finding.about);
     }
 
-    /// A call begins. What a write writes names it: the call is returned with its tag. None if this history is over.
+    /// The metadata server loses power.
+    pub fn cut_names(&mut self) {
+        if self.open > 0 {
+            self.files = None;
+        }
+    }
+
+    /// A call begins; `ended` is to follow. What a write writes names it: the call is returned with its tag. None if this history is over.
     fn ask(
         &mut self,
         files: Files,
@@ -115,7 +125,13 @@ impl History {
             end: None,
             answer: Answer::None,
         });
+        self.open += 1;
         Some((Asked { of: files, at }, call))
+    }
+
+    /// However it ended.
+    fn ended(&mut self) {
+        self.open -= 1;
     }
 
     /// Unless its history is over.
@@ -174,7 +190,7 @@ impl Judge {
             self.meet(with);
             let files = self.site.judged.lock().files;
             match files {
-                Some(files) if files.cuts == self.site.troubles.cuts() => {
+                Some(files) if self.are_there(files) => {
                     self.act(with, files).await;
                 }
                 _ => self.begin(with).await,
@@ -184,6 +200,11 @@ impl Judge {
             let (life, client) = machine.alive().await;
             let _ = machine.run(life, client.release(file.id())).await; // it may be stale
         }
+    }
+
+    /// No power cut may have taken them.
+    fn are_there(&self, files: Files) -> bool {
+        self.site.troubles.cuts().undo_nothing_since(files.cuts)
     }
 
     /// What was open in another life or session is stale.
@@ -202,7 +223,7 @@ impl Judge {
     /// Closes what is open, some time.
     fn let_go(&mut self, with: With<'_>) {
         if let Some(file) = self.open.take() {
-            self.site.close_late(with.client, &file);
+            self.site.close_late(self.machine, with, &file);
         }
     }
 
@@ -226,7 +247,7 @@ impl Judge {
         history.making = false;
         match made {
             // A power cut may have taken them already.
-            _ if cuts != site.troubles.cuts() => {}
+            _ if !site.troubles.cuts().undo_nothing_since(cuts) => {}
             Ok(files) => history.files = Some(files),
             Err(failure) => {
                 drop(history);
@@ -278,8 +299,8 @@ impl Judge {
         let machine = self.machine;
         self.site
             .say(format_args!("c{machine} judged {what}: {failure:?}"));
-        let time = (since, self.site.millis());
-        let excused = self.site.troubles.excuse(machine, failure, time, false);
+        let who = (machine, self.session);
+        let excused = self.site.excuses(failure, who, since, false);
         assert!(excused, "c{machine} {what}: {failure:?} without an excuse");
     }
 }

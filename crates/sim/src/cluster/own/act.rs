@@ -110,11 +110,12 @@ impl Own {
         }
         let answer = self.call(with, call).await;
         self.say(format_args!("{what}: {:?}", answer.as_ref().map(drop)));
-        let crossed = cuts.metadata != self.site.troubles.cuts().metadata;
+        let now = self.site.troubles.cuts();
+        let cut = cuts.metadata != now.metadata && !self.lives();
         match answer {
-            _ if crossed => self.not_answered(expected, after),
+            _ if cut => self.not_answered(expected, after),
             Ok(made) if expected.is_ok() => {
-                self.names.push(after);
+                self.names.push(self.site.millis(), after);
                 let now = self.site.moment();
                 self.shown.lock().names.answered(now);
                 return Some(made);
@@ -135,7 +136,7 @@ impl Own {
 
     fn not_answered(&mut self, expected: Expected, after: Tree) {
         if expected.is_ok() {
-            self.names.tear(after);
+            self.names.tear(self.site.millis(), after);
         }
         self.must_look = true;
         self.shown.lock().unsure = true;
@@ -449,7 +450,7 @@ impl Own {
                 if let Some(eras) = self.shown.lock().bytes.get_mut(&ino) {
                     eras.answered(now);
                 }
-                match cuts == self.site.troubles.cuts() {
+                match self.is_as_told_since(cuts) {
                     true => return Some(answer),
                     // In time for the power cut, or after it: both may be.
                     false => self.must_look = true,
@@ -587,7 +588,7 @@ impl Own {
         };
         let call = with.client.read(&file, at, len, ReadHow::default());
         match self.call(with, call).await {
-            Ok(found) if cuts == self.site.troubles.cuts() => {
+            Ok(found) if self.is_as_told_since(cuts) => {
                 let found = found.concat();
                 self.say(format_args!("read {ino} {at}+{len}: {}", found.len()));
                 let Some(known) = self.contents.get(&ino) else {
@@ -616,7 +617,7 @@ impl Own {
         let (since, cuts) = (self.site.millis(), self.site.troubles.cuts());
         let call = with.client.readdir(&me, dir, 0, 1000, false);
         match self.call(with, call).await {
-            Ok(listing) if cuts == self.site.troubles.cuts() => {
+            Ok(listing) if self.is_as_told_since(cuts) => {
                 let entries = listing.entries.iter();
                 let mut found: Vec<(u8, InodeId)> = entries
                     .filter_map(|entry| match &entry.name {
@@ -641,7 +642,7 @@ impl Own {
         let text = name(place.1);
         let call = with.client.lookup(&me, place.0, &text);
         let found = self.call(with, call).await;
-        if cuts != self.site.troubles.cuts() {
+        if !self.is_as_told_since(cuts) {
             self.must_look = true;
             return;
         }

@@ -4,6 +4,7 @@ use super::eras::Eras;
 use super::names::{Entry, Tree};
 use super::{LONGEST, Own, With, both_ways, flags, me};
 use crate::cluster::machine::Failure;
+use crate::cluster::troubles::SYNCED;
 use gupfs_client::{EntryName, ReadHow};
 use gupfs_proto::{Attr, FileKind, InodeId};
 use std::collections::BTreeMap;
@@ -30,20 +31,35 @@ impl Own {
         if self.site.troubles.cuts() != cuts || with.client.session() != self.session {
             return; // again
         }
-        let (names_cut, bytes_cut) = (cuts.metadata != self.cuts.metadata, cuts != self.cuts);
+        // While the client lives, and its session, a power cut of the metadata server takes nothing.
+        let cut = match self.begins_anew {
+            true => self.site.troubles.metadata_cut_after(self.cuts.metadata),
+            false => None,
+        };
+        let (names_cut, bytes_cut) = (
+            cut.map(|at| at.saturating_sub(SYNCED)),
+            cut.is_some() || cuts.objects != self.cuts.objects,
+        );
+        if cuts.metadata != self.cuts.metadata && !self.begins_anew {
+            self.site
+                .watch
+                .saw("power cut of the metadata server that took nothing of a program");
+        }
         self.say(format_args!(
-            "looks: names cut {names_cut}, bytes cut {bytes_cut}, {} names",
+            "looks: names cut since {names_cut:?}, bytes cut {bytes_cut}, {} names",
             found.tree.len()
         ));
         self.judge(found, names_cut, bytes_cut);
         self.cuts = cuts;
         self.must_look = false;
+        self.begins_anew = false;
         self.holds_no_more = false;
         self.publish_all();
     }
 
-    fn judge(&mut self, found: Found, names_cut: bool, bytes_cut: bool) {
-        if names_cut && self.names.depth() > 1 {
+    /// `names_cut`: since when names may have been undone, in milliseconds.
+    fn judge(&mut self, found: Found, names_cut: Option<u64>, bytes_cut: bool) {
+        if names_cut.is_some() && self.names.depth() > 1 {
             self.site.watch.saw("unsynced names at a power cut");
         }
         let tree = found.tree.clone();
@@ -150,5 +166,6 @@ impl Own {
         shown.unsure = false;
         shown.cuts = self.cuts;
         shown.looks += 1;
+        shown.session = self.session;
     }
 }

@@ -42,6 +42,8 @@ pub struct Published {
     pub unsure: bool,
     /// Rises with each look of the program itself.
     pub looks: u64,
+    /// Its client's, at the last of them.
+    pub session: SessionId,
     /// Power cuts that it has judged.
     pub cuts: Cuts,
 }
@@ -60,6 +62,8 @@ pub struct Own {
     /// Power cuts that it has judged.
     cuts: Cuts,
     must_look: bool,
+    /// Another life, or another session, than at the last look: what it had not synced nobody says again.
+    begins_anew: bool,
     /// Files that another program synced since this one did so last: its client does not know of it.
     synced_by_others: BTreeSet<InodeId>,
     /// What was held is another session's, or nobody's, since the last look, and an object server lost power some time.
@@ -68,7 +72,7 @@ pub struct Own {
 }
 
 pub fn me() -> Caller {
-    Caller::root()
+    Caller::new(1000, 1000, [])
 }
 
 pub fn name(number: u8) -> Name {
@@ -103,6 +107,7 @@ impl Own {
             synced: Vec::new(),
             unsure: false,
             looks: 0,
+            session: SessionId(0),
             cuts: site.troubles.cuts(),
         };
         Own {
@@ -117,6 +122,7 @@ impl Own {
             session: SessionId(0),
             cuts: site.troubles.cuts(),
             must_look: false,
+            begins_anew: false,
             synced_by_others: BTreeSet::new(),
             holds_no_more: false,
             shown: Arc::new(Mutex::new(shown)),
@@ -171,7 +177,7 @@ impl Own {
             let new_life = with.life != self.life;
             self.open.retain(|_, file| {
                 if !new_life {
-                    self.site.close_late(with.client, file);
+                    self.site.close_late(self.machine, *with, file);
                 }
                 false
             });
@@ -183,6 +189,7 @@ impl Own {
             self.life = with.life;
             self.session = with.client.session();
             self.holds_no_more = cuts.objects > 0;
+            self.begins_anew = true;
             self.must_look = true;
         }
         if cuts != self.cuts {
@@ -227,13 +234,25 @@ impl Own {
     /// # Panics
     /// When nothing excuses it.
     fn excuse(&self, what: &str, failure: &Failure, since: u64, late: bool) {
-        let time = (since, self.site.millis());
-        let excused = (self.site.troubles).excuse(self.machine, failure, time, late);
+        let who = (self.machine, self.session);
+        let excused = self.site.excuses(failure, who, since, late);
         assert!(
             excused,
             "c{} {what}: {failure:?} without an excuse",
             self.machine
         );
+    }
+
+    /// No power cut since can have taken anything that this program was answered: no object server's; the metadata server's
+    /// take nothing while the client lives, and its session.
+    fn is_as_told_since(&self, cuts: Cuts) -> bool {
+        let now = self.site.troubles.cuts();
+        now.objects == cuts.objects && (now.metadata == cuts.metadata || self.lives())
+    }
+
+    /// The session that it counts on was not found to have ended.
+    fn lives(&self) -> bool {
+        self.site.watch.ended(self.session).is_none()
     }
 
     fn is_otherwise(&self, ino: InodeId, what: impl std::fmt::Display) -> ! {

@@ -15,9 +15,9 @@ pub struct Entry {
 /// (directory, name) of each.
 pub type Tree = BTreeMap<(InodeId, u8), Entry>;
 
-/// In the order of the log; the last is what everybody sees.
+/// In the order of the log, each with the millisecond of its answer; the last is what everybody sees.
 pub struct Names {
-    states: Vec<Tree>,
+    states: Vec<(u64, Tree)>,
     /// The last change was not answered: it was made or not.
     torn: bool,
 }
@@ -25,33 +25,33 @@ pub struct Names {
 impl Names {
     pub fn new() -> Names {
         Names {
-            states: vec![Tree::new()],
+            states: vec![(0, Tree::new())],
             torn: false,
         }
     }
 
     pub fn now(&self) -> &Tree {
-        self.states.last().expect("there is a state")
+        &self.states.last().expect("there is a state").1
     }
 
     pub fn is_torn(&self) -> bool {
         self.torn
     }
 
-    pub fn push(&mut self, tree: Tree) {
-        self.states.push(tree);
+    pub fn push(&mut self, now: u64, tree: Tree) {
+        self.states.push((now, tree));
         self.torn = false;
     }
 
     /// The newest state, with a number that was told.
     pub fn tell(&mut self, tree: Tree) {
         if let Some(last) = self.states.last_mut() {
-            *last = tree;
+            last.1 = tree;
         }
     }
 
-    pub fn tear(&mut self, tree: Tree) {
-        self.states.push(tree);
+    pub fn tear(&mut self, now: u64, tree: Tree) {
+        self.states.push((now, tree));
         self.torn = true;
     }
 
@@ -66,26 +66,33 @@ impl Names {
         self.states.len()
     }
 
-    /// What is there now. It becomes the newest state.
+    /// What is there now. It becomes the newest state. `undone`: a power cut may have undone what was answered since then.
     ///
     /// # Errors
     /// What keeps it from being any state that is possible.
-    pub fn found(&mut self, found: Tree, power_cut: bool) -> Result<(), String> {
-        let last = self.states.len() - 1;
-        let certain = match power_cut {
-            true => 0,
-            false => last - usize::from(self.torn),
+    pub fn found(&mut self, found: Tree, undone: Option<u64>) -> Result<(), String> {
+        let answered = self.states.len() - 1 - usize::from(self.torn);
+        let certain = match undone {
+            Some(since) => {
+                let states = self.states[..=answered].iter();
+                let synced = states.filter(|(at, _)| *at < since).count();
+                synced.saturating_sub(1)
+            }
+            None => answered,
         };
+        let last = self.states.len() - 1;
         let possible = &self.states[certain..];
-        let Some(age) = possible.iter().rev().position(|state| is(state, &found)) else {
+        let mut newest_first = possible.iter().rev();
+        let Some(age) = newest_first.position(|(_, state)| is(state, &found)) else {
             return Err(format!("{found:?}\nis none of\n{possible:?}"));
         };
-        if power_cut {
+        let (at, _) = self.states[last - age];
+        if undone.is_some() {
             self.states.clear(); // what survived it is durable
         } else {
             self.states.truncate(last - age);
         }
-        self.push(found);
+        self.push(at, found);
         Ok(())
     }
 }

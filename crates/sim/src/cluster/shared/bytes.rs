@@ -98,7 +98,10 @@ impl Sharer {
         let read = with
             .client
             .read(&open, at, BLOCK as u64, ReadHow::default());
-        let found = match self.call(with, read).await {
+        self.commons().looks.insert(self.machine, begun);
+        let read = self.call(with, read).await;
+        self.commons().looks.remove(&self.machine);
+        let found = match read {
             Ok(found) => found.concat(),
             Err(failure) => return self.excuse("read of a block", &failure, since, false),
         };
@@ -138,11 +141,12 @@ impl Sharer {
             Ok(()) if cuts == self.site.troubles.cuts() => {
                 self.say(format_args!("fsync of {ino}"));
                 let mut commons = self.site.commons.lock();
+                let before = commons.looks.values().copied().fold(begun, u64::min);
                 match is_log {
-                    true => commons.log().synced(begun),
+                    true => commons.log().synced(before),
                     false => {
                         let blocks = commons.files[file].blocks.values_mut();
-                        blocks.for_each(|block| block.synced(begun));
+                        blocks.for_each(|block| block.synced(before));
                     }
                 }
             }
@@ -211,7 +215,10 @@ impl Sharer {
         let (since, begun) = (self.site.millis(), self.site.moment());
         let all = (2 * RECORDS * SECTOR) as u64;
         let read = with.client.read(&open, 0, all, ReadHow::default());
-        let found = match self.call(with, read).await {
+        self.commons().looks.insert(self.machine, begun);
+        let read = self.call(with, read).await;
+        self.commons().looks.remove(&self.machine);
+        let found = match read {
             Ok(found) => found.concat(),
             Err(failure) => return self.excuse("read of the log", &failure, since, false),
         };

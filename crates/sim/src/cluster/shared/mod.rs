@@ -51,6 +51,8 @@ pub struct Commons {
     log: Option<(InodeId, Possible<Log>)>,
     /// Files of one writer who is done with them: their bytes, as long as no power cut takes them.
     kept: BTreeMap<InodeId, Arc<Vec<u8>>>,
+    /// By machine, when the look at bytes began that is under way: a sync beside it rules nothing out for it.
+    looks: BTreeMap<usize, u64>,
 }
 
 struct Shared {
@@ -80,14 +82,28 @@ impl Commons {
             things: BTreeMap::new(),
             files: files.iter().map(shared).collect(),
             log: Some((log, Possible::new(Records::of(value, records)))),
+            looks: BTreeMap::new(),
             kept: BTreeMap::new(),
         }
     }
 
-    /// The metadata server lost power: names since the last sync may be gone, and how long a file was.
-    pub fn cut_names(&mut self, now: u64) {
+    /// The metadata server loses power, and all clients live: what they were answered they say again. False if somebody has
+    /// seen a change that nobody was answered for: that may be undone, until it is asked again.
+    pub fn names_are_replayed(&self) -> bool {
+        self.names
+            .as_ref()
+            .is_none_or(Possible::may_be_without_asked)
+    }
+
+    /// The metadata server lost power: of what was done since `synced` any may be undone; how long a file was only if its
+    /// holder may be gone (`undoes`).
+    pub fn cut_names(&mut self, now: u64, synced: u64, undoes: bool) {
         if let Some(names) = &mut self.names {
+            names.synced(synced);
             names.cut(now);
+        }
+        if !undoes {
+            return;
         }
         if let Some((_, log)) = &mut self.log {
             log.cut(now);
@@ -221,7 +237,7 @@ impl Sharer {
         let same_life = with.life == self.life;
         for (_, file) in std::mem::take(&mut self.open) {
             if same_life {
-                self.site.close_late(with.client, &file);
+                self.site.close_late(self.machine, with, &file);
             }
         }
         (self.life, self.session) = (with.life, session);
@@ -240,8 +256,8 @@ impl Sharer {
     /// When nothing excuses it.
     fn excuse(&self, what: &str, failure: &Failure, since: u64, late: bool) {
         self.say(format_args!("{what}: {failure:?}"));
-        let time = (since, self.site.millis());
-        let excused = (self.site.troubles).excuse(self.machine, failure, time, late);
+        let who = (self.machine, self.session);
+        let excused = self.site.excuses(failure, who, since, late);
         assert!(
             excused,
             "c{} {what}: {failure:?} without an excuse",

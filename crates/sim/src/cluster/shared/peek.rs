@@ -31,7 +31,13 @@ impl Sharer {
     /// The looks of the other program so far, if what it knows is sure.
     fn is_sure(&self, number: usize) -> Option<Sure> {
         let (shown, cuts) = (self.others[number].lock(), self.site.troubles.cuts());
-        (!shown.unsure && shown.cuts == cuts).then_some((shown.looks, cuts))
+        // What it holds is its own word, also of bytes that an object server has lost; once its session has ended the objects'.
+        let lives = |session| {
+            let mds = self.site.metadata.mds();
+            mds.is_some_and(|mds| mds.has_session(session))
+        };
+        let counts = cuts.objects == 0 || lives(shown.session);
+        (!shown.unsure && shown.cuts == cuts && counts).then_some((shown.looks, cuts))
     }
 
     async fn peek_at_names(&mut self, with: With<'_>, number: usize) {

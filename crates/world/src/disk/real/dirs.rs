@@ -107,8 +107,21 @@ impl RealDisk {
 
     pub async fn sync_everything(&self) -> Result<()> {
         let sync = |errno| failed("sync the file system of", ".", errno);
-        let fd = self.open_dir(".").map_err(sync)?;
-        on_pool(move || rustix::fs::syncfs(fd)).await.map_err(sync)
+        // The root's own descriptor, which was opened before anything was written through this handle: a write error is told
+        // once to each descriptor that was open when it happened, and to one that was opened later only if nobody was told yet.
+        // A duplicate is the same descriptor to the kernel.
+        let root = self.duplicate()?;
+        on_pool(move || rustix::fs::syncfs(root))
+            .await
+            .map_err(sync)
+    }
+
+    pub fn sync_everything_tells(&self) -> bool {
+        static TELLS: LazyLock<bool> = LazyLock::new(|| {
+            let uname = rustix::system::uname();
+            tells_of_errors(&uname.release().to_string_lossy())
+        });
+        *TELLS
     }
 
     pub async fn stat(&self, path: &str) -> Result<Option<Stat>> {
@@ -175,14 +188,71 @@ impl RealDisk {
 /// A device number means something on one host, until it starts again.
 fn volume(device: u64) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
-    // Without a boot id (no /proc) hosts are told apart by their device numbers alone.
     (boot_id(), device).hash(&mut hasher);
     hasher.finish()
 }
 
-/// Another with each start of the host; empty without /proc.
+/// Another with each start of the host, and where the kernel tells none (no /proc) with each start of this process: nothing
+/// says then that the host has not started anew in between.
 fn boot_id() -> &'static [u8] {
-    static ID: LazyLock<Vec<u8>> =
-        LazyLock::new(|| std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default());
+    static ID: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let told = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        or_of_this_process(told)
+    });
     &ID
+}
+
+fn or_of_this_process(told: Vec<u8>) -> Vec<u8> {
+    if !told.trim_ascii().is_empty() {
+        return told;
+    }
+    let mut own = vec![0; 16];
+    getrandom::fill(&mut own).expect("the kernel gives random bytes");
+    own
+}
+
+/// Whether syncfs(2) of this kernel says that a write failed; before Linux 5.8 it says that all is well.
+fn tells_of_errors(release: &str) -> bool {
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|part| part.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor) >= (5, 8),
+        // A name that is none: not relied on.
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syncfs_is_relied_on_since_linux_5_8() {
+        for release in ["5.8.0", "5.15.0-91-generic", "6.18.44-fc", "10.0", "5.10"] {
+            assert!(tells_of_errors(release), "{release}");
+        }
+        for release in [
+            "5.7.19",
+            "4.18.0-553.el8.x86_64",
+            "5",
+            "",
+            "unknown",
+            "3.10.0",
+        ] {
+            assert!(!tells_of_errors(release), "{release}");
+        }
+    }
+
+    #[test]
+    fn without_a_boot_id_each_process_is_one_boot() {
+        let told = b"b3f5b1d6-8ad1-4f0c-93a7-57cf6ac8d2a1\n".to_vec();
+        assert_eq!(or_of_this_process(told.clone()), told);
+        let (one, other) = (
+            or_of_this_process(Vec::new()),
+            or_of_this_process(b"\n".to_vec()),
+        );
+        assert_eq!((one.len(), other.len()), (16, 16));
+        assert_ne!(one, other);
+    }
 }

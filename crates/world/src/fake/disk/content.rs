@@ -26,9 +26,10 @@ struct Image {
 }
 
 /// What happened to one thing (a sector, the length) since it was last durable, oldest first.
+#[derive(Clone)]
 struct Versions<T>(Vec<(Stamp, T)>);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Content {
     live: Image,
     durable: Image,
@@ -69,6 +70,10 @@ impl<T> Default for Versions<T> {
 }
 
 impl<T> Versions<T> {
+    fn begins_by(&self, stamp: Stamp) -> bool {
+        self.0.first().is_some_and(|(at, _)| *at <= stamp)
+    }
+
     /// Takes out all up to `stamp` and returns the newest of them.
     fn settle(&mut self, stamp: Stamp) -> Option<T> {
         let count = self.0.partition_point(|(at, _)| *at <= stamp);
@@ -228,6 +233,11 @@ impl Content {
             at = (at / BLOCK + 1) * BLOCK;
         }
         (!data).then_some(self.live.len)
+    }
+
+    /// Whether something that was done up to `stamp` is not durable.
+    pub fn is_dirty(&self, stamp: Stamp) -> bool {
+        self.lens.begins_by(stamp) || self.sectors.values().any(|sector| sector.begins_by(stamp))
     }
 
     /// What was done up to `stamp` survives from now on.

@@ -3,17 +3,20 @@
 use super::content::Content;
 use super::handles::FakeTree;
 use super::names::{Node, ROOT, Tree};
-use super::state::State;
+use super::state::{Failures, State};
 use crate::Disk;
 use crate::fake::{FakeClock, FakeDice};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 #[derive(Clone)]
 pub struct FakeOptions {
     /// Bytes of space.
     pub capacity: u64,
+    /// Whether the kernel's syncfs(2) says that a write failed.
+    pub sync_everything_tells: bool,
     /// Whether calls give other tasks a turn, at the dice's whim, before and within them. Needs no timer.
     pub yields: bool,
     /// Where mtimes come from; without it they count calls.
@@ -26,6 +29,7 @@ impl Default for FakeOptions {
     fn default() -> Self {
         FakeOptions {
             capacity: 1 << 40,
+            sync_everything_tells: true,
             yields: false,
             clock: None,
             on_death: None,
@@ -104,7 +108,19 @@ impl FakeDisk {
             die_at: None,
             died: None,
             fail_sync_at: None,
+            failures: Failures::default(),
         })))
+    }
+
+    /// What it holds now, on a disk of its own, that no process uses.
+    pub fn copy(&self) -> FakeDisk {
+        let state = self.0.lock();
+        let mut copy = state.clone();
+        copy.dice = state.dice.fork();
+        copy.locks.clear();
+        copy.life += 1;
+        copy.dead = false;
+        FakeDisk(Arc::new(Mutex::new(copy)))
     }
 
     /// A handle of the process that lives now.
@@ -117,7 +133,8 @@ impl FakeDisk {
             !state.dead,
             "the process is dead: crash or restart it first"
         );
-        Disk::fake(FakeTree::root(Arc::clone(&self.0), state.life))
+        let known = state.failures.known_to_new();
+        Disk::fake(FakeTree::root(Arc::clone(&self.0), state.life, known))
     }
 
     /// The power goes and comes back: what was not synced survives in part; all handles are dead.
@@ -125,11 +142,12 @@ impl FakeDisk {
         let mut state = self.0.lock();
         state.crash();
         state.crashes += 1;
+        state.failures = Failures::default();
         state.life += 1;
         state.dead = false;
     }
 
-    /// The process is killed and another may start: handles are dead, the page cache is not.
+    /// The process is killed and another may start: handles are dead, the page cache is not, and the kernel knows what failed.
     pub fn restart(&self) {
         let mut state = self.0.lock();
         state.locks.clear();
@@ -167,6 +185,26 @@ impl FakeDisk {
     pub fn fail_sync(&self, n: u64) {
         let mut state = self.0.lock();
         state.fail_sync_at = Some(state.counters.syncs + n);
+    }
+
+    /// The kernel writes everything back by itself, and fails: of what was unsynced a part reaches the platter and the rest
+    /// never will, though it can be read until a crash. Each descriptor that is open is told once, at its next sync.
+    pub fn fail_write_back(&self) {
+        let mut state = self.0.lock();
+        let stamp = state.stamp;
+        state.fail_write_back(stamp);
+    }
+
+    /// Another process syncs the whole disk, and is told of what failed: descriptors opened from now on are not.
+    pub fn another_syncs_everything(&self) {
+        let mut state = self.0.lock();
+        let stamp = state.stamp;
+        for file in state.files.values_mut() {
+            file.content.settle(stamp);
+        }
+        state.tree.settle_all(stamp);
+        let new = AtomicU64::new(state.failures.known_to_new());
+        state.failures.tell(&new);
     }
 
     pub fn set_capacity(&self, bytes: u64) {

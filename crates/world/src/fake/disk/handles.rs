@@ -11,6 +11,7 @@ use crate::disk::{
 use bytes::BytesMut;
 use parking_lot::Mutex;
 use std::io::IoSlice;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 #[derive(Clone)]
@@ -19,6 +20,8 @@ pub(crate) struct FakeTree {
     life: Life,
     /// From the disk's root; empty for the root itself.
     base: Arc<str>,
+    /// Failed write-backs of the disk that this descriptor knows of.
+    known: Arc<AtomicU64>,
 }
 
 #[derive(Clone)]
@@ -28,6 +31,8 @@ pub(crate) struct FakeFile {
     id: u64,
     path: Arc<str>,
     write: bool,
+    /// Failed write-backs of the file that this descriptor knows of.
+    known: Arc<AtomicU64>,
     _open: Arc<()>,
 }
 
@@ -58,11 +63,12 @@ async fn pause(state: &Mutex<State>) {
 }
 
 impl FakeTree {
-    pub fn root(state: Arc<Mutex<State>>, life: Life) -> FakeTree {
+    pub fn root(state: Arc<Mutex<State>>, life: Life, known: u64) -> FakeTree {
         FakeTree {
             state,
             life,
             base: "".into(),
+            known: Arc::new(AtomicU64::new(known)),
         }
     }
 
@@ -84,7 +90,11 @@ impl FakeTree {
 
     pub async fn under(&self, dir: &str) -> Result<FakeTree> {
         let op = "open the directory";
-        self.call(op, dir, |state, base| state.dir(base, dir, op))
+        let known = self
+            .call(op, dir, |state, base| {
+                state.dir(base, dir, op)?;
+                Ok(state.failures.known_to_new())
+            })
             .await?;
         let base = match (&*self.base, dir) {
             (base, ".") => base.into(),
@@ -93,13 +103,14 @@ impl FakeTree {
         };
         Ok(FakeTree {
             base,
+            known: Arc::new(AtomicU64::new(known)),
             ..self.clone()
         })
     }
 
     pub async fn open(&self, path: &str, how: OpenHow) -> Result<DiskFile> {
         let op = "open";
-        let (id, open) = self
+        let (id, open, known) = self
             .call(op, path, |state, base| {
                 let (dir, name) = state.parent(base, path, op)?;
                 let id = match state.tree.get(dir, name) {
@@ -113,6 +124,7 @@ impl FakeTree {
                         let stamp = state.stamp;
                         let id = state.tree.add_file((dir, name.into()), stamp);
                         let file = FileState {
+                            failures: Default::default(),
                             content: Default::default(),
                             mtime: state.now(),
                             open: Weak::new(),
@@ -121,7 +133,8 @@ impl FakeTree {
                         id
                     }
                 };
-                Ok((id, state.opened(id)))
+                let known = state.files[&id].failures.known_to_new();
+                Ok((id, state.opened(id), known))
             })
             .await?;
         Ok(DiskFile::new(FileSource::Fake(FakeFile {
@@ -130,6 +143,7 @@ impl FakeTree {
             id,
             path: path.into(),
             write: how.write,
+            known: Arc::new(AtomicU64::new(known)),
             _open: open,
         })))
     }
@@ -268,7 +282,14 @@ impl FakeTree {
         }
         state.tree.settle_all(stamp);
         state.forget_unused();
+        if state.failures.tell(&self.known) && state.options.sync_everything_tells {
+            return Err(errno(op, ".", libc::EIO));
+        }
         state.leave(fate, op, ".", ())
+    }
+
+    pub fn sync_everything_tells(&self) -> bool {
+        self.state.lock().options.sync_everything_tells
     }
 
     pub async fn stat(&self, path: &str) -> Result<Option<Stat>> {
@@ -466,6 +487,14 @@ impl FakeFile {
             return Err(errno(op, &self.path, libc::EIO));
         }
         content.settle(stamp);
+        let failures = &mut state
+            .files
+            .get_mut(&self.id)
+            .expect("an open file")
+            .failures;
+        if failures.tell(&self.known) {
+            return Err(errno(op, &self.path, libc::EIO));
+        }
         state.leave(fate, op, &self.path, ())
     }
 

@@ -15,12 +15,14 @@ type Names = BTreeMap<u64, BTreeMap<String, Node>>;
 
 pub const ROOT: u64 = 0;
 
+#[derive(Clone)]
 enum Change {
     Set(Place, Node),
     Unset(Place),
     Move(Place, Place, Node),
 }
 
+#[derive(Clone)]
 pub struct Tree {
     live: Names,
     durable: Names,

@@ -8,18 +8,49 @@ use crate::fake::FakeDice;
 use gupfs_proto::Timestamp;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Which process: rises with each crash and each kill, so that handles of the dead are told from those of the living.
 pub type Life = u64;
 
+/// Failed write-backs of a file or of the whole disk, as Linux counts them (errseq).
+#[derive(Clone, Copy, Default)]
+pub struct Failures {
+    count: u64,
+    /// Some descriptor was told of the last one.
+    told: bool,
+}
+
+impl Failures {
+    pub fn happened(&mut self) {
+        self.count += 1;
+        self.told = false;
+    }
+
+    /// What a descriptor that is opened now takes for known: nothing as long as nobody was told of the last one.
+    pub fn known_to_new(&self) -> u64 {
+        self.count - u64::from(!self.told && self.count > 0)
+    }
+
+    /// Whether a descriptor that knows so many is to be told now.
+    pub fn tell(&mut self, known: &AtomicU64) -> bool {
+        let news = known.swap(self.count, Ordering::Relaxed) != self.count;
+        self.told |= news;
+        news
+    }
+}
+
+#[derive(Clone)]
 pub struct FileState {
+    pub failures: Failures,
     pub content: Content,
     pub mtime: Timestamp,
     /// Who has it open; the bytes of a removed file go when nobody has.
     pub open: Weak<()>,
 }
 
+#[derive(Clone)]
 pub struct State {
     pub options: FakeOptions,
     pub volume: u64,
@@ -38,6 +69,8 @@ pub struct State {
     pub die_at: Option<(CallKind, u64)>,
     pub died: Option<Death>,
     pub fail_sync_at: Option<u64>,
+    /// Of the whole disk.
+    pub failures: Failures,
 }
 
 /// How a call that passed the gate goes on.
@@ -90,6 +123,22 @@ impl State {
         let fails = self.fail_sync_at == Some(self.counters.syncs);
         self.counters.failed_syncs += u64::from(fails);
         fails
+    }
+
+    /// The kernel writes back by itself, and fails: of what is unsynced a part reaches the platter, and the rest never will.
+    pub fn fail_write_back(&mut self, stamp: Stamp) {
+        let dice = self.dice.clone();
+        let mut lost = false;
+        for file in self.files.values_mut() {
+            if file.content.is_dirty(stamp) {
+                file.content.lose(stamp, Mercy::throw(&dice), &dice);
+                file.failures.happened();
+                lost = true;
+            }
+        }
+        if lost {
+            self.failures.happened();
+        }
     }
 
     /// The second half of a call that gave others a turn in between: its process may have died there.
@@ -181,6 +230,7 @@ impl State {
         for file in self.files.values_mut() {
             let mercy = Mercy::throw(&self.dice);
             file.content.crash(mercy, &self.dice);
+            file.failures = Failures::default();
         }
         self.count_used();
     }

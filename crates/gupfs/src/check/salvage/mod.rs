@@ -1,0 +1,260 @@
+//! # salvage: a metadata store made again from what can be read of a damaged one
+//!
+//! Owns   the order (read, make anew beside it, mend, look, exchange), and the report of what was lost.
+//! Never  changes a file of the damaged store: its log and its index are moved aside as they are.
+//! Enter  at `run`, for `gupfs check --salvage`; at `before_start`, for a start with `--accept-loss`.
+//!
+//! Interrupted at any moment, it can be begun again: until the exchange the damaged store is where it was, and the exchange
+//! itself is finished by whoever comes next.
+
+mod mend;
+mod names;
+mod place;
+mod rebuild;
+mod sources;
+
+pub use place::show_date;
+
+use super::progress::Progress;
+use super::{Seen, Store, Wish, targets};
+use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
+use crate::home::{Home, Lock, Marker};
+use crate::node::{Share, open_metadata};
+use gupfs_names::format;
+use gupfs_proto::{OstId, OwnerEpoch, Timestamp, VirtualShards};
+use gupfs_store::kv::{Kv, KvOptions};
+use gupfs_store::log::{LogOptions, Stop, StoreId};
+use gupfs_world::{Disk, World};
+use place::Place;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// One thing that was lost, or kept in another way than it was.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Loss {
+    /// For scripts.
+    pub kind: &'static str,
+    pub text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inode: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+impl Loss {
+    fn new(kind: &'static str, text: impl Into<String>) -> Loss {
+        Loss {
+            kind,
+            text: text.into(),
+            inode: None,
+            path: None,
+        }
+    }
+
+    fn of(mut self, ino: gupfs_proto::InodeId) -> Loss {
+        self.inode = Some(format!("{:x}", ino.0));
+        self
+    }
+
+    fn at(mut self, path: String) -> Loss {
+        self.path = Some(path);
+        self
+    }
+}
+
+/// What a salvage did.
+#[derive(Default, Serialize)]
+pub struct Salvaged {
+    pub lost: Vec<Loss>,
+    /// What has its name in /lost+found now, and files that were made again from their objects.
+    pub found: Vec<Loss>,
+    /// Counts, links and records that were set right.
+    pub mended: u64,
+    /// When the newest change was made that is kept, in seconds since 1970.
+    pub newest_kept: Option<i64>,
+    /// Where the damaged log and index are now; none: nothing was wrong, and the store is as it was.
+    pub aside: Option<PathBuf>,
+    /// What is there now.
+    pub seen: Seen,
+}
+
+impl Salvaged {
+    pub fn exit(&self) -> Exit {
+        match (&self.aside, self.seen.faults.is_empty()) {
+            (_, false) => Exit::Failed,
+            (None, true) => Exit::Fine,
+            (Some(_), true) => Exit::Repaired,
+        }
+    }
+}
+
+/// Salvages a store that nothing serves.
+pub async fn run(home: &Home, wish: &Wish, world: &World) -> Outcome<Salvaged> {
+    let unusable = |trouble: Trouble| trouble.exit(Exit::Unusable);
+    let marker = home.read_marker().map_err(unusable)?;
+    let _lock = Lock::take(home).map_err(unusable)?;
+    let places = targets::find(home, &marker, &wish.osts)
+        .await
+        .map_err(unusable)?;
+    salvage(home, &marker, places, world).await
+}
+
+/// For a start with `--accept-loss`, in the process that will serve the store: salvages the metadata if it does not open. Objects are
+/// not looked at: those that no inode names any more are the object servers' to keep.
+pub async fn before_start(
+    home: &Home,
+    marker: &Marker,
+    world: &World,
+) -> Outcome<Option<Salvaged>> {
+    let fresh = std::fs::read_dir(home.mds_log())
+        .map_or(true, |mut entries| entries.next().is_none())
+        && !home.mds_index().join("version").exists();
+    if fresh {
+        return Ok(None);
+    }
+    let share = Share::of_this_process(0)?;
+    match open_metadata(home, marker, share, world).await {
+        Ok((kv, _)) => {
+            let closed = kv.stop(Stop::WorkLeft).await;
+            closed.or_trouble(|| "the metadata store could not be closed cleanly".into())?;
+            Ok(None)
+        }
+        Err(trouble) => {
+            tracing::error!(%trouble, "the metadata store does not open: what can be read of it is kept");
+            let done = salvage(home, marker, Vec::new(), world).await?;
+            for loss in done.lost.iter().chain(&done.found) {
+                tracing::warn!(
+                    kind = loss.kind,
+                    path = loss.path,
+                    inode = loss.inode,
+                    "{}",
+                    loss.text
+                );
+            }
+            Ok(Some(done))
+        }
+    }
+}
+
+async fn salvage(
+    home: &Home,
+    marker: &Marker,
+    places: Vec<(OstId, PathBuf)>,
+    world: &World,
+) -> Outcome<Salvaged> {
+    refuse_nothing(home)?;
+    let place = Place::prepare(home)?;
+    let share = Share::of_this_process(places.len())?;
+    let mut progress = Progress::new(&world.clock);
+    let mut done = Salvaged::default();
+    let read = sources::read(home, marker, &place, share, world, &mut progress, &mut done).await?;
+    done.newest_kept = read.newest.map(|time| time.secs);
+    let damaged = !done.lost.is_empty();
+    let kv = open_new(marker, &place, read, world).await?;
+    let mut store = Store {
+        world: world.clone(),
+        // Objects without inodes are looked at, too.
+        crashed: false,
+        owner_epoch: kv.1,
+        kv: kv.0,
+        targets: targets::open(marker.cluster(), places, share, world).await,
+    };
+    let mended = mend::mend(&store, marker, damaged, &mut done).await;
+    progress.finish();
+    // Whatever the last owner left, the next one has to do what is done after a crash.
+    store.crashed = true;
+    let seen = match mended {
+        Ok(()) => store.look(false).await,
+        Err(trouble) => Err(trouble),
+    };
+    let closed = store.close_new().await;
+    done.seen = seen?;
+    closed?;
+    if done.lost.is_empty() && done.found.is_empty() && done.mended == 0 {
+        place.discard()?;
+        return Ok(done);
+    }
+    done.aside = Some(place.exchange(world.clock.now())?);
+    Ok(done)
+}
+
+/// Metadata that is not there at all is more likely on a disk that is not mounted than lost.
+fn refuse_nothing(home: &Home) -> Outcome<()> {
+    if home.mds_swap().exists() {
+        return Ok(());
+    }
+    let lost = home.mds().join("lost");
+    let is_empty =
+        |dir: PathBuf| std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none());
+    if !is_empty(home.mds_log()) || !is_empty(home.mds_index()) || lost.exists() {
+        return Ok(());
+    }
+    let text = format!("there is no metadata in '{}'", home.mds().display());
+    Err(Trouble::new(text)
+        .exit(Exit::Unusable)
+        .todo("if it lies on a disk of its own, mount that; else restore the directory from a backup")
+        .todo(format!(
+            "if it is lost for good: `mkdir -p {0}/log {0}/index && touch {1}`, and salvage again; files come back from their objects, without names",
+            home.mds().display(),
+            lost.display()
+        )))
+}
+
+/// The new store, with a log that begins behind everything the damaged one may have said.
+async fn open_new(
+    marker: &Marker,
+    place: &Place,
+    read: sources::Read,
+    world: &World,
+) -> Outcome<(Kv, OwnerEpoch)> {
+    let failed = || "cannot make the new metadata store".to_string();
+    let mut log = LogOptions::new(store_id(marker));
+    log.begin_behind_index = true;
+    log.epoch = Some(read.next_epoch);
+    let disk = Disk::real(place.log()).or_trouble(failed)?;
+    let opened = Kv::open(disk, read.index, KvOptions::new(log), world.clone()).await;
+    let (kv, recovery) = opened.or_trouble(failed)?;
+    put_what_must_be_there(&kv, marker, world).await?;
+    Ok((kv, recovery.log.epoch))
+}
+
+/// Records without which a store holds no names: the format, the root, the counters of each shard.
+async fn put_what_must_be_there(kv: &Kv, marker: &Marker, world: &World) -> Outcome<()> {
+    let failed = || "cannot read the new metadata store".to_string();
+    let (now, entropy): (Timestamp, u64) = (world.clock.now(), world.dice.u64());
+    let shards = VirtualShards(marker.virtual_shards);
+    let batch = format(marker.cluster(), marker.metadata(), shards, now, entropy);
+    let mut missing = Vec::new();
+    for (key, value) in batch {
+        if kv.get(key.as_bytes()).or_trouble(failed)?.is_none() {
+            missing.push((super::records::bytes(&key), value));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let seq = kv.stage(0, missing).or_trouble(failed)?;
+    kv.committed(seq).await.or_trouble(failed)
+}
+
+fn store_id(marker: &Marker) -> StoreId {
+    StoreId {
+        cluster: marker.cluster(),
+        incarnation: marker.metadata(),
+    }
+}
+
+impl Store {
+    /// Closes what is going to be the store: unlike a look's, a failure counts.
+    async fn close_new(self) -> Outcome<()> {
+        let closed = self.kv.stop(Stop::WorkLeft).await;
+        for (ost, target) in self.targets {
+            if let Ok(objects) = target
+                && let Err(error) = objects.stop().await
+            {
+                tracing::error!(%ost, %error, "the target could not be closed cleanly");
+            }
+        }
+        closed.or_trouble(|| "the new metadata store could not be closed".into())
+    }
+}

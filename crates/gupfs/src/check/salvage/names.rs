@@ -1,0 +1,90 @@
+//! Names: all that some inodes have, and how people call them.
+
+use super::mend::Editor;
+use crate::exit::Outcome;
+use gupfs_names::{Entry, Inode, Key, KeyRange, Kind, Parsed, Record};
+use gupfs_proto::{InodeId, Name, VirtualShard};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Directories above a name that are looked up for its path.
+const DEPTH: usize = 64;
+
+/// One entry of a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named {
+    pub dir: InodeId,
+    pub hash: u64,
+    pub name: Name,
+}
+
+impl Named {
+    pub fn key(&self) -> Key {
+        Key::entry(self.dir, self.hash, &self.name)
+    }
+}
+
+/// All names of these inodes, in the order of their keys: one look at every entry there is.
+pub fn names_of(
+    editor: &Editor,
+    wanted: &BTreeSet<InodeId>,
+    shards: u16,
+) -> Outcome<BTreeMap<InodeId, Vec<Named>>> {
+    let mut found: BTreeMap<InodeId, Vec<Named>> = BTreeMap::new();
+    for shard in (0..shards).map(VirtualShard) {
+        editor.each(&KeyRange::of_kind(shard, Kind::Entry), |key, value| {
+            let (Some(Parsed::Entry { dir, hash, name }), Ok(entry)) =
+                (key.parse(), Entry::decode(value))
+            else {
+                return;
+            };
+            if wanted.contains(&entry.ino) {
+                found
+                    .entry(entry.ino)
+                    .or_default()
+                    .push(Named { dir, hash, name });
+            }
+        })?;
+    }
+    Ok(found)
+}
+
+/// The path of a name, from the root on where the way up is whole, else from where it breaks.
+pub fn path(editor: &Editor, named: &Named) -> Outcome<String> {
+    let mut parts = vec![show(&named.name)];
+    let mut dir = named.dir;
+    for _ in 0..DEPTH {
+        if dir == InodeId::ROOT {
+            parts.push(String::new());
+            parts.reverse();
+            return Ok(parts.join("/"));
+        }
+        let Some(inode) = editor.get::<Inode>(&Key::inode(dir))? else {
+            break;
+        };
+        let Some(link) = inode.parent else {
+            break;
+        };
+        let range = KeyRange::entries_with(link.dir, link.hash);
+        let mut above = None;
+        editor.each(&range, |key, value| {
+            if let (Some(Parsed::Entry { name, .. }), Ok(entry)) =
+                (key.parse(), Entry::decode(value))
+                && entry.ino == dir
+            {
+                above = Some(name);
+            }
+        })?;
+        let Some(name) = above else {
+            break;
+        };
+        parts.push(show(&name));
+        dir = link.dir;
+    }
+    parts.push(format!("(inode {:x})", dir.0));
+    parts.reverse();
+    Ok(parts.join("/"))
+}
+
+fn show(name: &Name) -> String {
+    String::from_utf8_lossy(name.as_bytes()).into_owned()
+}

@@ -1,0 +1,232 @@
+//! Where the new store is made, and how it takes the damaged one's place.
+//!
+//! ```text
+//! mds/salvage.new/        the new log and index while they are made, and a copy of the damaged index
+//! mds/salvage.swap        while they are exchanged: names the directory that the damaged ones go to
+//! mds/salvaged-DATE/      the damaged log and index
+//! ```
+
+use crate::exit::{OrTrouble, Outcome, Trouble};
+use crate::home::Home;
+use gupfs_proto::Timestamp;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+const WORK: &str = "salvage.new";
+const PARTS: [&str; 2] = ["log", "index"];
+
+pub struct Place {
+    mds: PathBuf,
+    swap: PathBuf,
+}
+
+impl Place {
+    /// Finishes an exchange that was interrupted, and begins a new store in an empty directory.
+    pub fn prepare(home: &Home) -> Outcome<Place> {
+        let place = Place {
+            mds: home.mds(),
+            swap: home.mds_swap(),
+        };
+        let at = place.work();
+        let prepared = || -> io::Result<()> {
+            if let Ok(aside) = fs::read_to_string(&place.swap) {
+                place.finish_exchange(&place.mds.join(aside))?;
+            }
+            remove(&at)?;
+            fs::create_dir_all(place.log())?;
+            fs::create_dir_all(place.index())
+        };
+        prepared().or_trouble(|| format!("cannot prepare '{}'", at.display()))?;
+        Ok(place)
+    }
+
+    fn work(&self) -> PathBuf {
+        self.mds.join(WORK)
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.work().join("log")
+    }
+
+    pub fn index(&self) -> PathBuf {
+        self.work().join("index")
+    }
+
+    /// A copy of the damaged index: opening one changes it.
+    pub fn copy_of_index(&self, index: &Path) -> io::Result<PathBuf> {
+        let copy = self.work().join("copy");
+        copy_tree(index, &copy)?;
+        Ok(copy)
+    }
+
+    pub fn discard(&self) -> Outcome<()> {
+        remove(&self.work()).or_trouble(|| format!("cannot remove '{}'", self.work().display()))
+    }
+
+    /// The new log and index take the place of the damaged ones. Returns where those are.
+    pub fn exchange(&self, now: Timestamp) -> Outcome<PathBuf> {
+        let aside = self.free_name(now);
+        let exchanged = || -> io::Result<()> {
+            fs::create_dir(&aside)?;
+            for dir in [self.log(), self.index(), self.work()] {
+                sync(&dir)?;
+            }
+            // The word comes before the first move, so that whoever finds one finds the word.
+            let mut swap = File::create(&self.swap)?;
+            let name = aside.file_name().expect("it was joined").as_encoded_bytes();
+            swap.write_all(name)?;
+            swap.sync_all()?;
+            sync(&self.mds)?;
+            self.finish_exchange(&aside)
+        };
+        exchanged().map_err(|error| {
+            Trouble::new(format!(
+                "cannot exchange the metadata in '{}'",
+                self.mds.display()
+            ))
+            .because(&error)
+            .todo("run the same command again: what was made is kept")
+        })?;
+        Ok(aside)
+    }
+
+    /// Each step is done once, however often it is begun.
+    fn finish_exchange(&self, aside: &Path) -> io::Result<()> {
+        for part in PARTS {
+            let (new, old, moved) = (
+                self.work().join(part),
+                self.mds.join(part),
+                aside.join(part),
+            );
+            if !new.exists() {
+                continue; // it was moved before
+            }
+            if old.exists() {
+                fs::rename(&old, &moved)?;
+            }
+            fs::rename(&new, &old)?;
+        }
+        for dir in [aside, &self.mds] {
+            sync(dir)?;
+        }
+        fs::remove_file(&self.swap)?;
+        sync(&self.mds)?;
+        remove(&self.work())
+    }
+
+    fn free_name(&self, now: Timestamp) -> PathBuf {
+        let date = show_date(now.secs);
+        let first = self.mds.join(format!("salvaged-{date}"));
+        let further = (2..).map(|n| self.mds.join(format!("salvaged-{date}-{n}")));
+        let mut names = std::iter::once(first).chain(further);
+        let free = names.find(|name| !name.exists());
+        free.expect("numbers do not end")
+    }
+}
+
+fn remove(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let place = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_tree(&entry.path(), &place)?,
+            false => drop(fs::copy(entry.path(), place)?),
+        }
+    }
+    Ok(())
+}
+
+/// `2026-11-24T130501Z`: in the order of time, and without what some programs do not take in names.
+pub fn show_date(secs: i64) -> String {
+    let (days, rest) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}{minute:02}{second:02}Z")
+}
+
+/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar (Howard Hinnant, "chrono-compatible low-level date
+/// algorithms"): the year begins in March, so that the leap day is its last.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (secs, date) in [
+            (0, "1970-01-01T000000Z"),
+            (951_782_400, "2000-02-29T000000Z"),
+            (1_795_525_501, "2026-11-24T130501Z"),
+            (-1, "1969-12-31T235959Z"),
+        ] {
+            assert_eq!(show_date(secs), date);
+        }
+    }
+
+    /// A part of the store, with something in it to know it by.
+    fn part(dir: PathBuf, text: &str) {
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("what"), text).unwrap();
+    }
+
+    #[test]
+    fn an_exchange_that_is_interrupted_anywhere_is_finished() {
+        // Renames that were done before the interruption.
+        for done in 0..=4 {
+            let dir = tempfile::tempdir().unwrap();
+            let place = Place {
+                mds: dir.path().to_path_buf(),
+                swap: dir.path().join("salvage.swap"),
+            };
+            for name in PARTS {
+                part(place.mds.join(name), "damaged");
+                part(place.work().join(name), "new");
+            }
+            let aside = place.mds.join("salvaged-then");
+            fs::create_dir(&aside).unwrap();
+            fs::write(&place.swap, "salvaged-then").unwrap();
+            let moves = PARTS.iter().flat_map(|name| {
+                let old = place.mds.join(name);
+                [
+                    (old.clone(), aside.join(name)),
+                    (place.work().join(name), old),
+                ]
+            });
+            for (from, to) in moves.take(done) {
+                fs::rename(from, to).unwrap();
+            }
+            place.finish_exchange(&aside).unwrap();
+            for name in PARTS {
+                let read = |dir: &Path| fs::read_to_string(dir.join(name).join("what")).unwrap();
+                assert_eq!(read(&place.mds), "new", "after {done}");
+                assert_eq!(read(&aside), "damaged", "after {done}");
+            }
+            assert!(!place.swap.exists() && !place.work().exists());
+        }
+    }
+}

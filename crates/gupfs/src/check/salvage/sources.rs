@@ -1,0 +1,314 @@
+//! What can be read: the index, the log, and which of both is believed.
+//!
+//! A whole index is believed, with the log's batches behind it. Where the index cannot be read whole, a log that reaches back to
+//! the first batch is everything, up to its damage; else what can be read of both. Nothing is made up: every record was written by the
+//! store once.
+
+use super::place::Place;
+use super::{Loss, Salvaged, store_id};
+use crate::check::progress::Progress;
+use crate::exit::{OrTrouble, Outcome, Trouble};
+use crate::home::{Home, Marker};
+use crate::node::Share;
+use bytes::Bytes;
+use gupfs_names::{Inode, Key, KeyRange, Kind, Record};
+use gupfs_proto::{OwnerEpoch, Seq, Timestamp, VirtualShard};
+use gupfs_store::index::{Changes, Index, IndexError, Range};
+use gupfs_store::kv::{KvError, copy_records, replay_survey};
+use gupfs_store::log::{LogError, StoreId, Survey, Surveyed};
+use gupfs_world::{Disk, World};
+use std::ops::Bound;
+
+/// Starts that the damaged part of a log may hide: the new owner's epoch lies above all of theirs.
+const STARTS_HIDDEN: u64 = 1 << 16;
+
+/// Records looked at in one step.
+const STEP: usize = 1_024;
+
+pub struct Read {
+    /// The new index, with everything that was read.
+    pub index: Index,
+    pub next_epoch: OwnerEpoch,
+    /// The newest change of an inode that is kept.
+    pub newest: Option<Timestamp>,
+}
+
+pub async fn read(
+    home: &Home,
+    marker: &Marker,
+    place: &Place,
+    share: Share,
+    world: &World,
+    progress: &mut Progress,
+    done: &mut Salvaged,
+) -> Outcome<Read> {
+    let failed = || "cannot make the new index".to_string();
+    let store = store_id(marker);
+    let index = Index::open_fjall(&place.index(), share.metadata).or_trouble(failed)?;
+    index.claim(store).or_trouble(failed)?;
+    let reading = Reading {
+        store,
+        log: Disk::real(home.mds_log()).ok(),
+        index,
+        shards: marker.virtual_shards,
+    };
+    progress.part("records of the index".into());
+    let old = open_old(home, place, share, store, done)?;
+    let surveyed = reading.read_both(old.as_ref(), progress, done).await?;
+    drop(old);
+    reading.forget_sessions().or_trouble(failed)?;
+    let applied = reading.index.applied().max(surveyed.highest);
+    reading
+        .index
+        .apply(applied, &Changes::new())
+        .or_trouble(failed)?;
+    reading.index.persist().or_trouble(failed)?;
+    let newest = reading.newest().or_trouble(failed)?;
+    // Where the log says nothing of owners, time does: there is less than a start a second.
+    let known = match surveyed.epoch {
+        OwnerEpoch(0) => world.clock.now().secs.max(0) as u64,
+        OwnerEpoch(known) => known,
+    };
+    Ok(Read {
+        index: reading.index,
+        next_epoch: OwnerEpoch(known + STARTS_HIDDEN),
+        newest,
+    })
+}
+
+/// A copy of the damaged index, opened. None if that cannot be; why is a loss.
+fn open_old(
+    home: &Home,
+    place: &Place,
+    share: Share,
+    store: StoreId,
+    done: &mut Salvaged,
+) -> Outcome<Option<Index>> {
+    let dir = home.mds_index();
+    let lost = |why: String| {
+        Loss::new(
+            "IndexUnreadable",
+            format!("the index cannot be read: {why}"),
+        )
+    };
+    if !dir.join("version").exists() {
+        done.lost
+            .push(lost(format!("'{}' holds none", dir.display())));
+        return Ok(None);
+    }
+    let copy = match place.copy_of_index(&dir) {
+        Ok(copy) => copy,
+        Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+            let what = format!("cannot copy '{}'", dir.display());
+            return Err(Trouble::new(what).because(&error).todo(
+                "a salvage needs twice the index's space in the metadata's directory: free some",
+            ));
+        }
+        Err(error) => {
+            done.lost.push(lost(error.to_string()));
+            return Ok(None);
+        }
+    };
+    // What no scan meets, a lookup of a name does.
+    let tables = Index::verify_tables(&copy);
+    let opened = Index::open_fjall(&copy, share.metadata)
+        .and_then(|index| index.claim(store).map(|()| index));
+    match opened {
+        Ok(index) => {
+            if let Err(error) = tables {
+                tracing::warn!(%error, "the index is made again from its records");
+                done.mended += 1;
+            }
+            Ok(Some(index))
+        }
+        Err(error @ (IndexError::Version { .. } | IndexError::Foreign)) => {
+            Err(Trouble::new("the index is not this store's to salvage").because(&error))
+        }
+        Err(error) => {
+            done.lost.push(lost(error.to_string()));
+            Ok(None)
+        }
+    }
+}
+
+struct Reading {
+    store: StoreId,
+    log: Option<Disk>,
+    index: Index,
+    shards: u16,
+}
+
+impl Reading {
+    async fn read_both(
+        &self,
+        old: Option<&Index>,
+        progress: &mut Progress,
+        done: &mut Salvaged,
+    ) -> Outcome<Surveyed> {
+        let applied = old.map_or(Seq(0), Index::applied);
+        let begins = self.look_at_log().await?;
+        if let Some(old) = old {
+            let failure = self.copy(old, progress)?;
+            match failure {
+                None => return self.replay(Some(applied), progress, done).await,
+                Some(error) => done.lost.push(Loss::new(
+                    "IndexDamaged",
+                    format!("some records of the index cannot be read: {error}"),
+                )),
+            }
+        }
+        if begins.first == Some(Seq(1)) {
+            // Its batches from the first one on; then, where it ends before the index does, what the index has above them.
+            let surveyed = self.replay(Some(Seq(0)), progress, done).await?;
+            if let Some(old) = old
+                && applied > surveyed.proven
+            {
+                self.copy(old, progress)?;
+            }
+            return Ok(surveyed);
+        }
+        match old {
+            Some(_) => self.replay(Some(applied), progress, done).await,
+            None => self.replay(None, progress, done).await,
+        }
+    }
+
+    fn copy(&self, old: &Index, progress: &mut Progress) -> Outcome<Option<IndexError>> {
+        let ranges = ranges(self.shards);
+        let each = |_: &Bytes, _: &Bytes| progress.step();
+        copy_records(old, &self.index, old.applied(), &ranges, each)
+            .or_trouble(|| "cannot fill the new index".into())
+    }
+
+    /// How far back the log reaches.
+    async fn look_at_log(&self) -> Outcome<Surveyed> {
+        let Some(disk) = &self.log else {
+            return Ok(Surveyed::default());
+        };
+        let mut survey = Survey::begin_with_first(disk, self.store)
+            .await
+            .map_err(unreadable)?;
+        survey.next().await.map_err(unreadable)?;
+        Ok(survey.found().clone())
+    }
+
+    /// The log's batches behind `after`, or from whatever it has first.
+    async fn replay(
+        &self,
+        after: Option<Seq>,
+        progress: &mut Progress,
+        done: &mut Salvaged,
+    ) -> Outcome<Surveyed> {
+        progress.part("batches of the log".into());
+        let Some(disk) = &self.log else {
+            done.lost.push(Loss::new("LogMissing", "there is no log"));
+            return Ok(Surveyed::default());
+        };
+        let begun = match after {
+            Some(after) => Survey::begin(disk, self.store, after).await,
+            None => Survey::begin_with_first(disk, self.store).await,
+        };
+        let mut survey = begun.map_err(unreadable)?;
+        match replay_survey(&self.index, &mut survey).await {
+            Ok(_) => {}
+            Err(KvError::Log(error)) => return Err(unreadable(error)),
+            Err(error) => return Err(Trouble::new("cannot fill the new index").because(&error)),
+        }
+        let found = survey.found().clone();
+        tell_losses(after, &found, done);
+        Ok(found)
+    }
+
+    /// Whoever was connected is told that its session is over; what sessions held is settled by the next start.
+    fn forget_sessions(&self) -> Result<(), IndexError> {
+        for kind in [Kind::Session, Kind::Reply] {
+            self.each_of(kind, |records| {
+                let gone: Changes = records.iter().map(|(key, _)| (key.clone(), None)).collect();
+                self.index.apply(self.index.applied(), &gone)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// When the newest change of an inode was made that is kept.
+    fn newest(&self) -> Result<Option<Timestamp>, IndexError> {
+        let mut newest = None;
+        self.each_of(Kind::Inode, |records| {
+            let inodes = records
+                .iter()
+                .filter_map(|(_, value)| Inode::decode(value).ok());
+            newest = newest.max(inodes.map(|inode| inode.ctime).max());
+            Ok(())
+        })?;
+        Ok(newest)
+    }
+
+    fn each_of(
+        &self,
+        kind: Kind,
+        mut take: impl FnMut(&[(Bytes, Bytes)]) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        for shard in (0..self.shards).map(VirtualShard) {
+            let mut range = range(KeyRange::of_kind(shard, kind));
+            loop {
+                let records = self.index.scan(range.clone(), STEP)?;
+                take(&records)?;
+                match records.last() {
+                    Some((last, _)) if records.len() == STEP => {
+                        range.0 = Bound::Excluded(last.clone());
+                    }
+                    _ => break,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn tell_losses(after: Option<Seq>, found: &Surveyed, done: &mut Salvaged) {
+    if after.is_none()
+        && let Some(first) = found.first
+    {
+        done.lost.push(Loss::new(
+            "LogBegins",
+            format!("the log has no batch before {first}: what is older is taken from objects"),
+        ));
+    }
+    for (segment, offset) in &found.damage {
+        done.lost.push(Loss::new(
+            "LogDamaged",
+            format!(
+                "bytes of the log are not what was written: segment {segment}, offset {offset}"
+            ),
+        ));
+    }
+    if let Some((from, to)) = found.lost() {
+        done.lost.push(Loss::new(
+            "BatchesLost",
+            format!(
+                "batches {from} to {to} of the log are lost ({} of them can be read, and rest on lost ones)",
+                found.unproven
+            ),
+        ));
+    }
+}
+
+/// Each kind of record in each shard.
+fn ranges(shards: u16) -> Vec<Range> {
+    (0..shards)
+        .map(VirtualShard)
+        .flat_map(|shard| Kind::ALL.map(|kind| range(KeyRange::of_kind(shard, kind))))
+        .collect()
+}
+
+fn range(range: KeyRange) -> Range {
+    let bytes = |key: &Key| Bytes::copy_from_slice(key.as_bytes());
+    (
+        Bound::Included(bytes(&range.from)),
+        Bound::Excluded(bytes(&range.to)),
+    )
+}
+
+fn unreadable(error: LogError) -> Trouble {
+    Trouble::new("cannot read the log").because(&error)
+}

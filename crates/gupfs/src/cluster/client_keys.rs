@@ -1,0 +1,238 @@
+//! The list of client keys, beside the marker of a metadata store: which hosts that only mount are let in. The keys are not in
+//! it: each is derived from the cluster's key.
+
+use crate::exit::{Outcome, Trouble};
+use crate::home::Home;
+use gupfs_proto::Timestamp;
+use gupfs_rpc::{ClientKeys, ClientName, ClientOptions};
+use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const FORMAT: &str = "gupfs client keys";
+const VERSION: u32 = 1;
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyList {
+    format: String,
+    version: u32,
+    #[serde(default, rename = "key")]
+    pub keys: Vec<Listed>,
+}
+
+/// One key. A revoked one stays, so that the list tells what became of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listed {
+    pub name: String,
+    number: String,
+    /// Seconds since 1970.
+    pub made: i64,
+    /// Root of this host is root of the file system.
+    pub root: bool,
+    pub revoked: Option<i64>,
+}
+
+impl Listed {
+    fn is(&self, key: &ClientName) -> bool {
+        self.name == key.name && u64::from_str_radix(&self.number, 16) == Ok(key.number)
+    }
+}
+
+impl KeyList {
+    fn empty() -> KeyList {
+        KeyList {
+            format: FORMAT.into(),
+            version: VERSION,
+            keys: Vec::new(),
+        }
+    }
+
+    fn parse(text: &str) -> Result<KeyList, String> {
+        let list: KeyList = toml::from_str(text).map_err(|error| error.message().to_string())?;
+        if list.format != FORMAT {
+            return Err(format!("its format is '{}'", list.format));
+        }
+        match list.version {
+            VERSION => Ok(list),
+            other => Err(format!(
+                "it has version {other}, and this program reads version {VERSION}"
+            )),
+        }
+    }
+
+    /// # Errors
+    /// When the file is there and cannot be read: nobody is let in by guesses.
+    pub fn read(path: &Path) -> Result<KeyList, String> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => KeyList::parse(&text),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(KeyList::empty()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn find(&self, key: &ClientName) -> Result<ClientOptions, String> {
+        match self.keys.iter().find(|listed| listed.is(key)) {
+            None => Err("it is not in the list of this cluster's client keys (`gupfs key list`); make another with `gupfs key client`".into()),
+            Some(listed) if listed.revoked.is_some() => Err("it was revoked".into()),
+            Some(listed) => Ok(ClientOptions { root: listed.root }),
+        }
+    }
+
+    /// The key of this name that counts; there is at most one.
+    pub fn living(&mut self, name: &str) -> Option<&mut Listed> {
+        let mut living = self.keys.iter_mut().filter(|key| key.revoked.is_none());
+        living.find(|key| key.name == name)
+    }
+
+    pub fn add(&mut self, of: &ClientName, options: ClientOptions, now: Timestamp) {
+        self.keys.push(Listed {
+            name: of.name.clone(),
+            number: format!("{:016x}", of.number),
+            made: now.secs,
+            root: options.root,
+            revoked: None,
+        });
+    }
+}
+
+/// Reads the list, has it changed, writes it; one process at a time. A running server sees the change within a second.
+///
+/// # Errors
+/// When the list cannot be read or written, or `change` refuses.
+pub fn change_list<T>(home: &Home, change: impl FnOnce(&mut KeyList) -> Outcome<T>) -> Outcome<T> {
+    let path = home.client_keys();
+    let failed = |what: &str, error: &dyn std::fmt::Display| {
+        Trouble::new(format!("cannot {what} the list of client keys '{}': {error}", path.display()))
+            .todo("run as the user that owns the store, or as root; a damaged list is restored from a backup of the store")
+    };
+    let secret = |path: &Path| {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        options.open(path)
+    };
+    // Only its owner can open the file that is locked, so only its owner can keep others waiting.
+    let lock = secret(&path.with_extension("lock")).map_err(|error| failed("lock", &error))?;
+    flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed("lock", &error))?;
+    let mut list = KeyList::read(&path).map_err(|why| failed("read", &why))?;
+    let changed = change(&mut list)?;
+    let aside = path.with_extension("new");
+    let write = || -> std::io::Result<()> {
+        let text = toml::to_string(&list).expect("a list has only values that TOML has");
+        let mut file = secret(&aside)?;
+        file.set_len(0)?;
+        write!(
+            file,
+            "# Hosts that may mount, by their client keys. It is written by `gupfs key`: do not edit.\n\n{text}"
+        )?;
+        file.sync_all()?;
+        std::fs::rename(&aside, &path)?;
+        File::open(home.root())?.sync_all()
+    };
+    write().map_err(|error| failed("write", &error))?;
+    Ok(changed)
+}
+
+/// The list as a running server sees it: read again whenever the file is another.
+pub struct ListFile {
+    path: PathBuf,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    /// (inode, size, time of change in seconds and nanoseconds); None for no file.
+    version: Option<(u64, u64, i64, i64)>,
+    list: Result<KeyList, String>,
+}
+
+impl ListFile {
+    pub fn of(home: &Home) -> ListFile {
+        let path = home.client_keys();
+        // Its version first: a change in between is seen at the next look.
+        let version = version(&path);
+        let list = KeyList::read(&path);
+        ListFile {
+            path,
+            known: Mutex::new(Known { version, list }),
+        }
+    }
+}
+
+fn version(path: &Path) -> Option<(u64, u64, i64, i64)> {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.ino(), found.size(), found.ctime(), found.ctime_nsec()))
+}
+
+impl ClientKeys for ListFile {
+    fn find(&self, key: &ClientName) -> Result<ClientOptions, String> {
+        let mut known = self.known.lock();
+        let now = version(&self.path);
+        if now != known.version {
+            *known = Known {
+                version: now,
+                list: KeyList::read(&self.path),
+            };
+            if let Err(why) = &known.list {
+                tracing::error!(path = %self.path.display(), why, "the list of client keys cannot be read; no client key is let in");
+            }
+        }
+        match &known.list {
+            Ok(list) => list.find(key),
+            Err(_) => Err("the server cannot read its list of client keys".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_changes_is_seen_and_a_damaged_one_lets_nobody_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path()).unwrap();
+        let file = ListFile::of(&home);
+        let of = ClientName {
+            name: "node7".into(),
+            number: 5,
+        };
+        assert!(file.find(&of).unwrap_err().contains("not in the list"));
+        let now = Timestamp::new(7, 0);
+        let root = ClientOptions { root: true };
+        change_list(&home, |list| {
+            list.add(&of, root, now);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(file.find(&of), Ok(root));
+        change_list(&home, |list| {
+            list.living("node7").unwrap().revoked = Some(8);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(file.find(&of).unwrap_err(), "it was revoked");
+        // The same name again is another key.
+        let again = ClientName {
+            number: 6,
+            ..of.clone()
+        };
+        change_list(&home, |list| {
+            list.add(&again, root, now);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(file.find(&again), Ok(root));
+        assert!(file.find(&of).is_err());
+        std::fs::write(
+            home.client_keys(),
+            "format = \"gupfs client keys\"\nversion = 9\n",
+        )
+        .unwrap();
+        assert!(file.find(&again).unwrap_err().contains("cannot read"));
+    }
+}

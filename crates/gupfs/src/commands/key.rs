@@ -1,0 +1,206 @@
+//! `gupfs key`: keys of hosts that only mount.
+
+use crate::cluster::{KeyList, change_list, read_cluster_key, write_client_key};
+use crate::control::Place;
+use crate::exit::{Exit, Outcome, Trouble};
+use crate::home::Home;
+use clap::{Args, Subcommand};
+use gupfs_rpc::{CLIENT_NAME_MAX, ClientName, ClientOptions};
+use gupfs_world::World;
+use std::path::{Path, PathBuf};
+
+/// Keys of hosts that mount: make, list, revoke
+#[derive(Subcommand)]
+pub enum Key {
+    Client(Client),
+    List(List),
+    Revoke(Revoke),
+}
+
+/// Make a key for a host that mounts
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs key client node7 /srv/gupfs
+  gupfs key client backup /srv/gupfs --root --out /root/backup.key
+
+Run it where the metadata store is. Copy the file to that host as /etc/gupfs/client.key (0600): with it the host mounts, and can do what its users may; it cannot speak as a server or as another host. The metadata server knows the key at once.
+
+Exit codes: 0 made · 1 it could not be made · 2 wrong name, or not a metadata store")]
+pub struct Client {
+    /// A name for people: letters, digits, '.', '-', '_'
+    name: String,
+    /// The metadata server's directory; without it, the only one mounted here
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Root of this host is root of the file system; otherwise it counts as nobody
+    #[arg(long)]
+    root: bool,
+    /// The file to make [default: NAME.key]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// List the keys of hosts that mount
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs key list /srv/gupfs
+  gupfs key list /srv/gupfs --json
+
+Exit codes: 0 listed · 1 the list cannot be read · 2 not a metadata store")]
+pub struct List {
+    /// The metadata server's directory; without it, the only one mounted here
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Let a host in no more: its connections and sessions end within a few seconds
+#[derive(Args)]
+#[command(after_help = "Examples:
+  gupfs key revoke node7 /srv/gupfs
+
+What the host had not sent to the servers is lost to it. The name can be given again: it gets another key.
+
+Exit codes: 0 revoked · 1 there is no such key, or the list cannot be written · 2 not a metadata store")]
+pub struct Revoke {
+    /// The key's name
+    name: String,
+    /// The metadata server's directory; without it, the only one mounted here
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl Key {
+    pub fn run(self) -> Outcome<Exit> {
+        match self {
+            Key::Client(client) => client.run(),
+            Key::List(list) => list.run(),
+            Key::Revoke(revoke) => revoke.run(),
+        }
+    }
+}
+
+impl Client {
+    fn run(self) -> Outcome<Exit> {
+        if !ClientName::is_good(&self.name) {
+            return Err(Trouble::new(format!(
+                "'{}' cannot be the name of a key: it has 1 to {CLIENT_NAME_MAX} letters, digits, '.', '-', '_'",
+                self.name
+            ))
+            .exit(Exit::Unusable));
+        }
+        let home = home(self.dir.as_deref())?;
+        let Some(cluster) = read_cluster_key(Some(&home.key()))? else {
+            return Err(Trouble::new("this store has no cluster's key"));
+        };
+        let world = World::real();
+        let of = ClientName {
+            name: self.name.clone(),
+            number: world.dice.u64(),
+        };
+        let out = self
+            .out
+            .unwrap_or_else(|| format!("{}.key", self.name).into());
+        let options = ClientOptions { root: self.root };
+        change_list(&home, |list| {
+            if list.living(&of.name).is_some() {
+                return Err(
+                    Trouble::new(format!("there is a key '{}' already", of.name)).todo(
+                        "give another name, or revoke that one first with `gupfs key revoke`",
+                    ),
+                );
+            }
+            write_client_key(&out, &cluster, &of).map_err(|error| {
+                Trouble::new(format!("cannot make the key's file '{}'", out.display()))
+                    .because(&error)
+            })?;
+            list.add(&of, options, world.clock.now());
+            Ok(())
+        })
+        // A file whose key nobody lets in would only confuse.
+        .inspect_err(|_| {
+            if is_ours(&out, &of) {
+                let _ = std::fs::remove_file(&out);
+            }
+        })?;
+        println!(
+            "'{}' is the key of '{}'. Copy it to that host as /etc/gupfs/client.key, mode 0600, and remove it here.",
+            out.display(),
+            self.name
+        );
+        Ok(Exit::Fine)
+    }
+}
+
+/// Whether the file was made by this very run: its number is of chance.
+fn is_ours(path: &Path, of: &ClientName) -> bool {
+    let number = format!("{:016x}", of.number);
+    std::fs::read_to_string(path).is_ok_and(|text| text.contains(&number))
+}
+
+impl List {
+    fn run(self) -> Outcome<Exit> {
+        let home = home(self.dir.as_deref())?;
+        let path = home.client_keys();
+        let list = KeyList::read(&path).map_err(|why| {
+            Trouble::new(format!(
+                "cannot read the list of client keys '{}': {why}",
+                path.display()
+            ))
+            .todo("run as the user that owns the store, or as root")
+        })?;
+        if self.json {
+            println!("{}", serde_json::json!({ "keys": list.keys }));
+            return Ok(Exit::Fine);
+        }
+        if list.keys.is_empty() {
+            println!("No client key was made: `gupfs key client NAME` makes one.");
+        }
+        for key in &list.keys {
+            let root = if key.root {
+                "root counts"
+            } else {
+                "root is nobody"
+            };
+            let revoked = if key.revoked.is_some() {
+                " · revoked"
+            } else {
+                ""
+            };
+            println!("{} · {root}{revoked}", key.name);
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+impl Revoke {
+    fn run(self) -> Outcome<Exit> {
+        let home = home(self.dir.as_deref())?;
+        change_list(&home, |list| {
+            let Some(key) = list.living(&self.name) else {
+                return Err(Trouble::new(format!("there is no key '{}'", self.name))
+                    .todo("`gupfs key list` shows the keys that there are"));
+            };
+            key.revoked = Some(World::real().clock.now().secs);
+            Ok(())
+        })?;
+        println!("The key of '{}' is revoked.", self.name);
+        Ok(Exit::Fine)
+    }
+}
+
+/// A metadata store of this host.
+fn home(dir: Option<&Path>) -> Outcome<Home> {
+    let place = Place::find(dir)?;
+    let Some(home) = place.home() else {
+        return Err(Trouble::new(format!(
+            "'{}' is a mount of servers elsewhere: client keys are made where the metadata store is",
+            place.name()
+        ))
+        .exit(Exit::Unusable));
+    };
+    home.read_marker()?;
+    Ok(home.clone())
+}

@@ -1,0 +1,204 @@
+//! A mount that is told to end does so: at every point of its life, whatever else has a copy of it, whoever is away.
+
+use crate::running::{PATIENCE, can_mount, is_mounted};
+use crate::town::{Town, text};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that is gone when the test ends.
+struct Other(Child);
+
+impl Other {
+    fn start(command: &mut Command) -> Other {
+        Other(command.spawn().unwrap())
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// Whether `path` is a mount in its namespace.
+    fn has_mount(&self, path: &Path) -> bool {
+        let table = fs::read_to_string(format!("/proc/{}/mountinfo", self.0.id())).unwrap();
+        table
+            .lines()
+            .any(|line| line.split(' ').nth(4) == path.to_str())
+    }
+
+    fn namespace(&self) -> Option<std::path::PathBuf> {
+        fs::read_link(format!("/proc/{}/ns/mnt", self.0.id())).ok()
+    }
+
+    /// Waits until it has a mount namespace of its own.
+    fn has_left(&self) {
+        let ours = fs::read_link("/proc/self/ns/mnt").unwrap();
+        let begun = Instant::now();
+        while self.namespace().is_none_or(|its| its == ours) {
+            assert!(begun.elapsed() < PATIENCE, "it has no mounts of its own");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A container or a service with mounts of its own begins with a copy of all mounts, and keeps them alive.
+#[test]
+fn a_copy_in_another_mount_namespace_keeps_no_mount_from_ending() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 2);
+    let mounts: Vec<_> = town.mounts.iter().map(|mount| mount.at.clone()).collect();
+    fs::write(mounts[0].join("f"), vec![7; 300_000]).unwrap();
+    let container = Other::start(
+        Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sleep", "600"])
+            .stdin(Stdio::null()),
+    );
+    container.has_left();
+    assert!(container.has_mount(&mounts[0]));
+    let begun = Instant::now();
+    assert_eq!(town.mounts[0].daemon.stop(), 0);
+    assert!(
+        begun.elapsed() < Duration::from_secs(40),
+        "{:?}",
+        begun.elapsed()
+    );
+    // A further signal does not wait for the copy at all.
+    town.mounts[1].daemon.signal(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(town.mounts[1].daemon.stop(), 0);
+    drop(container);
+    for mount in &mut town.mounts {
+        mount.daemon.start_again();
+        assert!(fs::read(mount.at.join("f")).unwrap() == vec![7; 300_000]);
+    }
+    town.stop();
+}
+
+/// Every start of a mount tries the kernel in a process with mounts of its own.
+#[test]
+fn a_start_beside_keeps_no_copies_of_others_mounts() {
+    if !can_mount() {
+        return;
+    }
+    let town = Town::new(1, 1);
+    let mount = town.mounts[0].at.clone();
+    let place = tempfile::tempdir().unwrap();
+    let mut trial = Other::start(
+        crate::running::command()
+            .args(["kernel-facts", "--all", "--device"])
+            .arg(place.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
+    trial.has_left();
+    let begun = Instant::now();
+    while trial.has_mount(&mount) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "it keeps its copy"
+        );
+        assert!(
+            trial.0.try_wait().unwrap().is_none(),
+            "it kept its copy to the end"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let mut findings = String::new();
+    let mut said = trial.0.stdout.take().unwrap();
+    said.read_to_string(&mut findings).unwrap();
+    assert!(findings.starts_with('['), "{findings}");
+    assert!(fs::read_dir(&mount).is_ok(), "ours is still there");
+    town.stop();
+}
+
+/// One start of `gupfs mount`, told to end after a while; how long it took to do so.
+fn ends_after(town: &Town, point: &Path, delay: Duration) -> Duration {
+    let store = text(&town.store());
+    let key = format!("{store}/cluster.key");
+    let mut mount = Other::start(
+        crate::running::command()
+            .args(["mount", &town.at, &text(point), "--key", &key])
+            .stdout(Stdio::null()),
+    );
+    std::thread::sleep(delay);
+    let begun = Instant::now();
+    mount.signal(Signal::TERM);
+    while mount.0.try_wait().unwrap().is_none() {
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "told after {delay:?}, it does not end"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(
+        !is_mounted(point),
+        "told after {delay:?}, it left its mount"
+    );
+    begun.elapsed()
+}
+
+#[test]
+fn a_mount_that_is_told_to_end_does_so_at_every_point_of_its_life() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 1);
+    let point = town.root().join("told");
+    fs::create_dir(&point).unwrap();
+    // Through its start, in steps that wander over it; and behind it.
+    for step in 0..14 {
+        ends_after(&town, &point, Duration::from_millis(step * 97));
+    }
+    // Under load, with what programs changed through mappings not written yet.
+    let busy = town.mounts[0].at.clone();
+    let writer = std::thread::spawn(move || {
+        for round in 0.. {
+            if fs::write(
+                busy.join(format!("w{}", round % 7)),
+                vec![round as u8; 3 << 20],
+            )
+            .is_err()
+            {
+                return;
+            }
+        }
+    });
+    std::thread::sleep(Duration::from_millis(700));
+    town.mounts[0].daemon.signal(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(300));
+    // In use: the second signal does not wait.
+    assert_eq!(town.mounts[0].daemon.stop(), 0);
+    writer.join().unwrap();
+    // Servers are away: before it has met them, and after.
+    town.osses[0].kill();
+    ends_after(&town, &point, Duration::from_millis(1_500));
+    town.mds.kill();
+    ends_after(&town, &point, Duration::from_millis(700));
+    town.mds.start_again();
+    town.osses[0].start_again();
+    town.mounts[0].daemon.start_again();
+    let mount = town.mounts[0].at.clone();
+    fs::write(mount.join("last"), vec![1; 100_000]).unwrap();
+    town.mds.kill();
+    town.osses[0].kill();
+    // Its last words find nobody: that is told, and it ends.
+    let code = town.mounts[0].daemon.stop();
+    assert!([0, 1].contains(&code), "{code}");
+    assert!(!is_mounted(&mount));
+    town.mounts.clear();
+    town.mds.start_again();
+    town.osses[0].start_again();
+    town.stop();
+}

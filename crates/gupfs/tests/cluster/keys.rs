@@ -1,0 +1,186 @@
+//! Keys of hosts that only mount: what they are good for, and what not.
+
+use crate::running::{PATIENCE, can_mount, gupfs};
+use crate::town::{Daemon, Mounted, Town, text};
+use gupfs_proto::cluster::{Answer, Reply, Request};
+use gupfs_proto::{Incarnation, Refusal};
+use gupfs_rpc::{ClientKey, ClientName, Hosts, Key, Line, LineOptions, Myself, Role};
+use gupfs_world::{Net, World};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Makes a client key; its file.
+pub fn make(town: &Town, name: &str) -> PathBuf {
+    make_with(town, name, &[])
+}
+
+/// The same, with more arguments.
+pub fn make_with(town: &Town, name: &str, more: &[&str]) -> PathBuf {
+    let file = town.root().join(format!("{name}.key"));
+    let (store, out) = (text(&town.store()), text(&file));
+    let args = ["key", "client", name, &store, "--out", &out];
+    let made = gupfs([&args[..], more].concat());
+    assert!(made.status.success(), "{made:?}");
+    file
+}
+
+/// Mounts with it; why not, if it is refused.
+pub fn mount(town: &mut Town, key: &str, deadline: &str) -> Result<PathBuf, String> {
+    let at = town.root().join(format!("mnt{}", town.mounts.len()));
+    if !at.exists() {
+        fs::create_dir(&at).unwrap();
+    }
+    let point = text(&at);
+    let args = [
+        "mount",
+        &town.at,
+        &point,
+        "--key",
+        key,
+        "--deadline",
+        deadline,
+    ];
+    let daemon = Daemon::try_start(&args)?;
+    town.mounts.push(Mounted {
+        at: at.clone(),
+        daemon,
+    });
+    Ok(at)
+}
+
+/// What the file says, as another program than ours reads it.
+fn read(file: &PathBuf) -> Key {
+    let file: toml::Table = fs::read_to_string(file).unwrap().parse().unwrap();
+    let text = |name: &str| file[name].as_str().unwrap().to_string();
+    let of = ClientName {
+        name: text("name"),
+        number: u64::from_str_radix(&text("number"), 16).unwrap(),
+    };
+    let hex = text("key");
+    let mut secret = [0; 32];
+    for (at, byte) in secret.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap();
+    }
+    ClientKey::new(of, secret).into()
+}
+
+fn line(town: &Town, key: &Key, role: Role) -> Arc<Line> {
+    let world = World::real();
+    Line::open(LineOptions {
+        to: town.at.clone(),
+        whom: "the metadata server".into(),
+        net: Net::real(),
+        me: Myself {
+            who: u128::from(world.dice.u64()),
+            role,
+            name: "a host that only mounts".into(),
+        },
+        world,
+        cluster: None,
+        key: Some(key.clone()),
+        tls: None,
+        patience: Some(Duration::from_secs(30)),
+        fence: false,
+        hosts: Hosts::none(),
+    })
+}
+
+/// An object server, and a root directory in which everybody may make files: root of hosts with a client key is nobody.
+fn town_open_to_all() -> Town {
+    let mut town = Town::new(1, 1);
+    fs::set_permissions(&town.mounts[0].at, Permissions::from_mode(0o1777)).unwrap();
+    assert_eq!(town.mounts.remove(0).daemon.stop(), 0);
+    town
+}
+
+#[test]
+fn a_host_with_a_client_key_mounts_and_cannot_speak_as_a_server() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = town_open_to_all();
+    let file = make(&town, "node7");
+    let at = mount(&mut town, &text(&file), "5s").unwrap();
+    fs::write(at.join("f"), vec![7; 1 << 20]).unwrap();
+    assert_eq!(fs::read(at.join("f")).unwrap(), vec![7; 1 << 20]);
+    let key = read(&file);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        for role in [Role::Oss, Role::Mds] {
+            let met = line(&town, &key, role).ready(PATIENCE).await;
+            let why = met.unwrap_err().to_string();
+            assert!(why.contains("a server proves the cluster's key"), "{why}");
+        }
+        for role in [Role::Client, Role::Visitor] {
+            let line = line(&town, &key, role);
+            let here = Request::Here {
+                address: "127.0.0.1:1".into(),
+                targets: Vec::new(),
+            };
+            let incarnation = Incarnation(7);
+            for question in [here, Request::Admit { incarnation }] {
+                let reply: Reply = line.peer().call(question).await;
+                assert_eq!(reply, Err(Refusal::NotPermitted));
+            }
+            let reply: Reply = line.peer().call(Request::Status).await;
+            let Ok(Answer::Status { json, .. }) = reply else {
+                panic!("{reply:?}");
+            };
+            let status: serde_json::Value = serde_json::from_str(&json).unwrap();
+            for target in status["mds"]["targets"].as_array().unwrap() {
+                assert!(target["incarnation"].is_null() && target["stamp"].is_null());
+            }
+        }
+    });
+    // The admin of the server's host sees them.
+    assert!(town.status()["mds"]["targets"][0]["incarnation"].is_u64());
+    let (dir, file) = (text(&town.root().join("new")), text(&file));
+    let added = gupfs(["ost", "add", &dir, "--mds", &town.at, "--key", &file]);
+    assert_eq!(added.status.code(), Some(2), "{added:?}");
+    let said = String::from_utf8_lossy(&added.stderr);
+    assert!(said.contains("is the client key of 'node7'"), "{said}");
+    town.stop();
+}
+
+#[test]
+fn a_revoked_key_ends_the_mount_and_lets_nobody_in() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = town_open_to_all();
+    let (gone, stays) = (make(&town, "node7"), make(&town, "node8"));
+    let at = mount(&mut town, &text(&gone), "5s").unwrap();
+    let other = mount(&mut town, &text(&stays), "5s").unwrap();
+    fs::write(at.join("f"), "before").unwrap();
+    let store = text(&town.store());
+    let sessions =
+        |status: &serde_json::Value| status["mds"]["sessions"].as_object().unwrap().len();
+    assert_eq!(sessions(&town.status()), 2);
+    assert!(gupfs(["key", "revoke", "node7", &store]).status.success());
+    town.wait_until("one session", |status| sessions(status) == 1);
+    assert!(fs::write(at.join("f"), "after").is_err());
+    let why = mount(&mut town, &text(&gone), "5s").unwrap_err();
+    assert!(why.contains("client key 'node7': it was revoked"), "{why}");
+    // Others notice nothing; the name can be given again.
+    fs::write(other.join("g"), "x").unwrap();
+    let begun = Instant::now();
+    while fs::read(other.join("f")).unwrap() != b"before" {
+        assert!(begun.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let list = gupfs(["key", "list", &store]);
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    assert_eq!(
+        list,
+        "node7 · root is nobody · revoked\nnode8 · root is nobody\n"
+    );
+    fs::remove_file(&gone).unwrap();
+    let again = make(&town, "node7");
+    let _ = mount(&mut town, &text(&again), "5s").unwrap();
+    // Its last words reach nobody.
+    drop(town.mounts.remove(0));
+    town.stop();
+}

@@ -1,0 +1,215 @@
+//! A store that is restored from a copy is refused, never believed, however often its daemon is started; and what `--accept-loss`
+//! promises.
+
+use crate::running::{can_mount, gupfs};
+use crate::town::{Daemon, Town, text};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const MIB: usize = 1 << 20;
+
+fn copy(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    let copied = Command::new("cp").arg("-a").args([from, to]).status();
+    assert!(copied.unwrap().success());
+}
+
+/// As `cp -a` restores it.
+fn restore(copy_of: &Path, to: &Path) {
+    copy(copy_of, to);
+}
+
+fn start_mds(town: &Town, more: &[&str]) -> Result<Daemon, String> {
+    let store = text(&town.store());
+    let args = ["mds", &store, "--listen", &town.at];
+    Daemon::try_start(&[&args[..], more].concat())
+}
+
+/// It serves nothing: it ends by itself, as soon as it has heard of what it does not know.
+fn is_refused(town: &Town) {
+    if let Ok(mut mds) = start_mds(town, &[]) {
+        assert_eq!(mds.ends(), 1);
+    }
+}
+
+fn end_mounts(town: &mut Town) {
+    for mut mount in town.mounts.drain(..) {
+        assert_eq!(mount.daemon.stop(), 0);
+        let point = mount.at.clone();
+        drop(mount);
+        fs::remove_dir(point).unwrap();
+    }
+}
+
+fn lost_found(town: &Town) -> usize {
+    let find = Command::new("find")
+        .arg(town.osts(0))
+        .args(["-path", "*/lost+found/*", "-type", "f"])
+        .output();
+    find.unwrap()
+        .stdout
+        .iter()
+        .filter(|byte| **byte == b'\n')
+        .count()
+}
+
+#[test]
+fn a_restored_metadata_store_is_refused_and_with_accept_loss_shows_no_bytes_of_lost_files() {
+    if !can_mount() {
+        return;
+    }
+    for kills in [false, true] {
+        let mut town = Town::new(1, 1);
+        fs::write(town.mounts[0].at.join("first"), vec![b'F'; MIB]).unwrap();
+        end_mounts(&mut town);
+        match kills {
+            false => assert_eq!(town.mds.stop(), 0),
+            true => town.mds.kill(),
+        }
+        let backup = town.root().join("backup");
+        copy(&town.store(), &backup);
+        town.mds = start_mds(&town, &[]).unwrap();
+        let point = town.mount();
+        for number in 0..4 {
+            fs::write(point.join(format!("later{number}")), vec![b'S'; 4 * MIB]).unwrap();
+        }
+        end_mounts(&mut town);
+        assert_eq!(town.mds.stop(), 0);
+        let newest = town.root().join("newest");
+        copy(&town.store(), &newest);
+
+        restore(&backup, &town.store());
+        for _ in 0..3 {
+            is_refused(&town);
+        }
+        assert_eq!(lost_found(&town), 0);
+        // The right one is what it was.
+        restore(&newest, &town.store());
+        town.mds = start_mds(&town, &[]).unwrap();
+        let point = town.mount();
+        for number in 0..4 {
+            let bytes = fs::read(point.join(format!("later{number}"))).unwrap();
+            assert!(bytes == vec![b'S'; 4 * MIB]);
+        }
+        end_mounts(&mut town);
+        assert_eq!(town.mds.stop(), 0);
+
+        restore(&backup, &town.store());
+        town.mds = start_mds(&town, &["--accept-loss"]).unwrap();
+        let point = town.mount();
+        assert!(fs::read(point.join("first")).unwrap() == vec![b'F'; MIB]);
+        for number in 0..12 {
+            // One hole, and one byte.
+            let file = fs::File::create_new(point.join(format!("new{number}"))).unwrap();
+            file.write_all_at(b".", 4 * MIB as u64 - 1).unwrap();
+            drop(file);
+            let bytes = fs::read(point.join(format!("new{number}"))).unwrap();
+            assert!(bytes[..4 * MIB - 1].iter().all(|byte| *byte == 0));
+        }
+        town.wait_until("searched", |status| status["mds"]["sweep"]["left"] == 0);
+        assert_eq!(lost_found(&town), 4);
+        let loss = &town.status()["mds"]["recovery"]["loss"]["targets"];
+        let counted: u64 = loss
+            .as_object()
+            .unwrap()
+            .values()
+            .filter_map(|n| n.as_u64())
+            .sum();
+        assert_eq!(counted, 4);
+        end_mounts(&mut town);
+        assert_eq!(town.mds.stop(), 0);
+        // Accepted once, it is the store.
+        town.mds = start_mds(&town, &[]).unwrap();
+        let point = town.mount();
+        assert_eq!(fs::read(point.join("new3")).unwrap().len(), 4 * MIB);
+        town.end_all();
+        let osts = text(&town.osts(0));
+        let checked = gupfs(["check", &text(&town.store()), "--ost", &osts]);
+        let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+        assert!(said.contains("4 objects of lost files"), "{said}");
+        assert!(checked.status.success(), "{said}");
+    }
+}
+
+fn start_oss(town: &Town, dir: &Path, at: &str) -> Daemon {
+    let (dir, key) = (text(dir), town.key());
+    let args = [
+        "oss", &dir, "--mds", &town.at, "--key", &key, "--listen", at,
+    ];
+    Daemon::try_start(&args).unwrap()
+}
+
+/// What a program reads of a file that holds `right`, asked until something is said.
+fn reads(point: &Path, name: &str, right: u8) -> Option<bool> {
+    let read = fs::read(point.join(name));
+    read.ok().map(|bytes| bytes == vec![right; MIB])
+}
+
+#[test]
+fn an_older_copy_of_an_ost_is_refused_however_often_it_is_started() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 0);
+    let point = town.mount_with(&["--deadline", "3s"]);
+    fs::write(point.join("a"), vec![b'A'; MIB]).unwrap();
+    assert_eq!(town.osses[0].stop(), 0);
+    let (dir, backup) = (town.osts(0), town.root().join("older"));
+    copy(&dir, &backup);
+    town.osses[0].start_again();
+    fs::write(point.join("a"), vec![b'N'; MIB]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(town.osses[0].stop(), 0);
+        town.osses[0].start_again();
+    }
+    assert_eq!(reads(&point, "a", b'N'), Some(true));
+    assert_eq!(town.osses[0].stop(), 0);
+    let newest = town.root().join("newest");
+    copy(&dir, &newest);
+    restore(&backup, &dir);
+    for start in 0..6 {
+        town.osses[0].start_again();
+        let whole = reads(&point, "a", b'N');
+        assert_eq!(whole, None, "start {start} of the older copy is believed");
+        assert_eq!(town.osses[0].stop(), 0);
+    }
+    restore(&newest, &dir);
+    town.osses[0].start_again();
+    let begun = Instant::now();
+    while reads(&point, "a", b'N') != Some(true) {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+    town.stop();
+}
+
+#[test]
+fn a_twin_of_an_ost_is_refused_and_the_original_serves_on() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 0);
+    let point = town.mount_with(&["--deadline", "20s"]);
+    fs::write(point.join("a"), vec![b'A'; MIB]).unwrap();
+    let twin = town.root().join("twin");
+    copy(&town.osts(0), &twin);
+    fs::write(point.join("b"), vec![b'B'; MIB]).unwrap();
+    fs::write(point.join("a"), vec![b'N'; MIB]).unwrap();
+    let mut twin = start_oss(&town, &twin, "127.0.0.1:0");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(8) {
+        assert_eq!(reads(&point, "a", b'N'), Some(true));
+        assert_eq!(reads(&point, "b", b'B'), Some(true));
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    // Neither when the original is away for longer than its term.
+    town.osses[0].kill();
+    std::thread::sleep(Duration::from_secs(8));
+    town.osses[0].start_again();
+    assert_eq!(reads(&point, "a", b'N'), Some(true));
+    assert_eq!(reads(&point, "b", b'B'), Some(true));
+    twin.stop();
+    town.stop();
+}

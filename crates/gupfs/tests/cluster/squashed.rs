@@ -1,0 +1,163 @@
+//! A host whose root is nobody: its programs do all that POSIX lets them through what they have open, its root what anybody may.
+
+use crate::keys;
+use crate::running::can_mount;
+use crate::town::{Town, text};
+use std::fs::{self, File, Permissions};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const USER: u32 = 1000;
+
+/// An ordinary user's program: it goes on through what it has open whatever becomes of modes and names, also when the metadata
+/// server was killed half way.
+const PROGRAM: &str = r"
+import fcntl, os, sys
+home = sys.argv[1]
+big = bytes(range(256)) * 1024
+def path(name):
+    return os.path.join(home, name)
+def pread_all(fd, size):
+    data = os.pread(fd, size, 0)
+    while len(data) < size:
+        more = os.pread(fd, size - len(data), len(data))
+        assert more, (len(data), size)
+        data += more
+    return data
+def make(name, mode):
+    return os.open(path(name), os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+# Made so that nobody may write it, and written.
+small, large = make('small', 0o400), make('large', 0)
+os.write(small, b'small')
+os.write(large, big)
+# Its mode goes while it is open.
+changed = make('changed', 0o600)
+os.write(changed, b'before')
+os.fchmod(changed, 0)
+os.write(changed, b' after')
+# Its name goes.
+nameless = make('nameless', 0o600)
+os.write(nameless, b'x')
+os.unlink(path('nameless'))
+os.write(nameless, big)
+never_named = os.open(home, os.O_TMPFILE | os.O_RDWR, 0)
+os.write(never_named, b'tmp')
+# A directory that is listed while its mode goes.
+os.mkdir(path('dir'), 0o700)
+for i in range(1200):
+    os.close(os.open(path('dir/%d' % i), os.O_CREAT | os.O_WRONLY, 0o600))
+listing = os.scandir(path('dir'))
+next(listing)
+os.chmod(path('dir'), 0)
+assert len(list(listing)) == 1199
+fcntl.lockf(small, fcntl.LOCK_EX)
+fcntl.flock(large, fcntl.LOCK_EX)
+print('half', flush=True)
+sys.stdin.readline()
+os.pwrite(small, b'SMALL', 0)
+os.pwrite(large, b'LARGE', 0)
+os.write(changed, b' again')
+os.write(never_named, big)
+os.ftruncate(nameless, 100)
+os.ftruncate(large, 100_000)
+os.fsync(large)
+assert os.pread(small, 10, 0) == b'SMALL'
+assert pread_all(large, 100_000) == b'LARGE' + big[5:100_000]
+assert os.pread(changed, 100, 0) == b'before after again'
+assert os.pread(nameless, 200, 0) == b'x' + big[:99]
+assert os.pread(never_named, 10, 0) == b'tmp' + big[:7]
+for fd in small, large, changed, nameless, never_named:
+    os.close(fd)
+# Opened anew it is as its mode says.
+for name in 'large', 'changed':
+    try:
+        os.open(path(name), os.O_RDONLY)
+        sys.exit(name + ' was opened')
+    except PermissionError:
+        pass
+assert open(path('small'), 'rb').read() == b'SMALL'
+print('done', flush=True)
+";
+
+fn is_denied<T>(what: std::io::Result<T>) -> bool {
+    what.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
+#[test]
+fn programs_of_a_host_whose_root_is_nobody_do_what_posix_lets_them() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 1);
+    fs::set_permissions(town.root(), Permissions::from_mode(0o755)).unwrap();
+    let with_roots = town.mounts[0].at.clone();
+    fs::create_dir(with_roots.join("home")).unwrap();
+    chown(with_roots.join("home"), Some(USER), Some(USER)).unwrap();
+    make_of_root(&with_roots);
+    // With a key that does not say that its root counts.
+    let key = keys::make(&town, "node7");
+    let mount = keys::mount(&mut town, &text(&key), "60s").unwrap();
+    let (home, roots) = (mount.join("home"), mount.join("of root"));
+
+    assert!(is_denied(fs::read(&roots)));
+    assert!(is_denied(fs::write(mount.join("new"), "x")));
+    assert!(is_denied(File::options().append(true).open(&roots)));
+    runs_while_the_server_is_killed(&mut town, &home);
+    assert!(is_denied(fs::read(home.join("small"))));
+    town.stop();
+}
+
+/// A file for root alone, made on a host that has the cluster's key: there root counts.
+fn make_of_root(mount: &Path) {
+    fs::write(mount.join("of root"), "root only").unwrap();
+    fs::set_permissions(mount.join("of root"), Permissions::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn root_of_a_host_counts_where_its_key_or_the_metadata_server_says_so() {
+    if !can_mount() {
+        return;
+    }
+    let mut town = Town::new(1, 1);
+    make_of_root(&town.mounts[0].at);
+    let (trusted, squashed) = (
+        keys::make_with(&town, "backup", &["--root"]),
+        keys::make(&town, "node7"),
+    );
+    let trusted = keys::mount(&mut town, &text(&trusted), "60s").unwrap();
+    let squashed = keys::mount(&mut town, &text(&squashed), "60s").unwrap();
+    let read = |mount: &Path| fs::read_to_string(mount.join("of root"));
+
+    assert_eq!(read(&trusted).unwrap(), "root only");
+    assert!(is_denied(read(&squashed)));
+    town.mds.kill();
+    town.mds.start_again_with(&["--root-squash", "false"]);
+    assert_eq!(read(&squashed).unwrap(), "root only");
+    // What the mount remembers of that gives no right.
+    town.mds.kill();
+    town.mds.start_again();
+    assert!(is_denied(read(&squashed)));
+    assert_eq!(read(&trusted).unwrap(), "root only");
+    town.stop();
+}
+
+fn runs_while_the_server_is_killed(town: &mut Town, home: &Path) {
+    let mut program = Command::new("python3");
+    program
+        .args(["-c", PROGRAM, &text(home)])
+        .uid(USER)
+        .gid(USER);
+    let mut program = (program.stdin(Stdio::piped()).stdout(Stdio::piped()))
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(program.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "half");
+    town.mds.kill();
+    town.mds.start_again();
+    writeln!(program.stdin.take().unwrap(), "go on").unwrap();
+    assert_eq!(said.next().map(Result::unwrap).as_deref(), Some("done"));
+    assert!(program.wait().unwrap().success());
+}

@@ -1,0 +1,54 @@
+#!/bin/sh
+# Stands in for systemctl(1) in the test: starts the ExecStart of a unit in /etc/systemd/system, and again when it ends, as
+# Restart= and RestartSec= say. As with Type=simple, `start` does not wait until the daemon serves.
+set -eu
+run=/run/units
+
+setting() { sed -n "s/^$1=//p" "/etc/systemd/system/$2.service"; }
+
+supervise() {
+	while :; do
+		# The daemon leads a session of its own: what signals the supervisor does not reach it.
+		setsid $(setting ExecStart "$1") &
+		echo $! >"$run/$1.main"
+		code=0
+		wait $! || code=$?
+		rm "$run/$1.main"
+		[ ! -e "$run/$1.stopping" ] || break
+		[ "$code" != 0 ] || [ "$(setting Restart "$1")" = always ] || break
+		sleep "$(setting RestartSec "$1")"
+		[ ! -e "$run/$1.stopping" ] || break
+	done
+	rm -f "$run/$1.supervisor" "$run/$1.stopping"
+}
+
+start() {
+	[ ! -e "$run/$1.supervisor" ] || return 0
+	"$0" supervise "$1" </dev/null >>"/var/log/$1.log" 2>&1 &
+	echo $! >"$run/$1.supervisor"
+	while [ -e "$run/$1.supervisor" ] && [ ! -e "$run/$1.main" ]; do sleep 0.01; done
+}
+
+# With this signal; it is not started again.
+stop() {
+	[ -e "$run/$1.supervisor" ] || return 0
+	touch "$run/$1.stopping"
+	[ ! -e "$run/$1.main" ] || kill "$2" "$(cat "$run/$1.main")"
+	while [ -e "$run/$1.supervisor" ]; do sleep 0.01; done
+}
+
+command=$1
+shift
+[ "$command" != kill ] || shift 2 # -s KILL
+for unit; do
+	case $command in
+	supervise) supervise "$unit" ;;
+	start) start "$unit" ;;
+	stop) stop "$unit" -TERM ;;
+	kill) [ ! -e "$run/$unit.main" ] || kill -KILL "$(cat "$run/$unit.main")" ;;
+	restart) stop "$unit" -TERM && start "$unit" ;;
+	# A power cut, as the test sees it.
+	cut) stop "$unit" -KILL ;;
+	*) echo "systemctl: the test knows no '$command'" >&2 && exit 1 ;;
+	esac
+done

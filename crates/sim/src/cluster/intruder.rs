@@ -1,0 +1,243 @@
+//! Somebody on a host of the cluster who shows object servers what was not given to it: what it made up, what others showed,
+//! what its own session showed before it ended.
+//!
+//! What is made up must be refused. What was shown is shown again to read a byte: whether that may be done is for `rights` to
+//! say, at the object server's door.
+
+use super::machine::Machine;
+use super::objects::OneTarget;
+use super::own::{both_ways, flags, make, me};
+use super::rights::Shown;
+use super::site::Site;
+use super::{CLUSTER, MDS_ADDRESS};
+use bytes::Bytes;
+use gupfs_client::{Client, Dial as _, WriteHow};
+use gupfs_cluster::Lines;
+use gupfs_proto::capability::{Grant, Pass, Rights, Warrant};
+use gupfs_proto::data::{self, BlockSums, Checked, Existing, Op, Owner};
+use gupfs_proto::meta::WriteAt;
+use gupfs_proto::{MapEpoch, Name, ObjectOffset, Refusal, SessionId};
+use gupfs_rpc::{Peer, Role};
+use gupfs_world::fake::FakeDice;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two requests, at most, in microseconds.
+const THINK: u64 = 1_200_000;
+
+/// How long an object server may take to answer: after that it is taken to be away.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long its own session lives, and how long it shows what that showed when it has ended, in milliseconds.
+const LIVES: u64 = 4_000;
+const SHOWS: u64 = 15_000;
+
+type Ost = Peer<data::Request, data::Reply>;
+
+pub async fn work(site: Arc<Site>, machine: Arc<Machine>, dice: FakeDice) {
+    let identity = machine.host.identity(&machine.host.world());
+    let lines_as = |role| {
+        let me = identity.myself(role, "intruder");
+        Lines::new(&identity, me, CLUSTER, MDS_ADDRESS)
+    };
+    let intruder = Intruder {
+        site,
+        as_client: lines_as(Role::Client),
+        as_server: lines_as(Role::Mds),
+        known: Mutex::default(),
+        dice,
+    };
+    while !intruder.site.ends() {
+        machine.start();
+        let (_, client) = machine.alive().await;
+        let session = client.session();
+        intruder.use_session(&client).await;
+        intruder.shows_until(LIVES, None).await;
+        let stopped = client.stop().await;
+        (intruder.site).say(format_args!("the intruder's {session} ends: {stopped:?}"));
+        drop(client);
+        machine.end().await;
+        intruder.shows_until(SHOWS, Some(session)).await;
+    }
+}
+
+/// What it asks an object server, as a client or as a metadata server.
+struct Ask {
+    as_server: bool,
+    session: SessionId,
+    warrant: Warrant,
+    op: Op,
+}
+
+struct Intruder {
+    site: Arc<Site>,
+    as_client: Arc<Lines>,
+    /// Its host has the cluster's key: what a server may ask gets as far as the check of the warrant.
+    as_server: Arc<Lines>,
+    /// So that their lines stay open: as a server or not, and to which address.
+    known: Mutex<BTreeMap<(bool, String), Ost>>,
+    dice: FakeDice,
+}
+
+impl Intruder {
+    /// So that there is a file that it may write.
+    async fn use_session(&self, client: &Arc<Client>) {
+        let name = format!("intruder{}", self.site.moment());
+        let name = Name::new(name.as_bytes()).expect("a short name");
+        let (me, root) = (me(), client.root());
+        let made = client.create(&me, root, &name, make(), true, both_ways(), flags());
+        let Ok(made) = made.await else { return };
+        let bytes = Bytes::from(vec![7; 20_000]);
+        // Whatever comes of it: a capability was shown, or there is none to show again.
+        let at = WriteAt::Offset(0);
+        let _ = client
+            .write(&made.file, at, bytes, WriteHow::default())
+            .await;
+        let _ = client.release(made.file.id()).await;
+    }
+
+    /// Shows this and that, for so many milliseconds at most; mostly what the session showed that has ended.
+    async fn shows_until(&self, most: u64, ended: Option<SessionId>) {
+        let until = self.site.millis() + most / 2 + self.dice.below(most / 2);
+        while self.site.millis() < until && !self.site.ends() {
+            let think = Duration::from_micros(self.dice.below(THINK));
+            self.site.sleep(think).await;
+            let shown = self.site.watch.shown();
+            let own: Vec<&Shown> = (shown.iter())
+                .filter(|shown| Some(shown.session) == ended)
+                .collect();
+            let any = self.dice.below(shown.len().max(1) as u64) as usize;
+            let own_one = self.dice.below(own.len().max(1) as u64) as usize;
+            match (own.get(own_one), shown.get(any)) {
+                (Some(own), _) if !self.dice.one_in(4) => self.show_again(own).await,
+                (_, Some(other)) if self.dice.one_in(2) => self.show_again(other).await,
+                (_, Some(other)) => self.forge(other).await,
+                (_, None) => {}
+            }
+        }
+    }
+
+    async fn show_again(&self, shown: &Shown) {
+        let warrant = Warrant::Client {
+            pass: shown.pass,
+            grant: Some(shown.grant),
+        };
+        let ask = Ask {
+            as_server: false,
+            session: shown.session,
+            warrant,
+            op: read(shown),
+        };
+        self.ask(shown, ask).await;
+    }
+
+    async fn forge(&self, shown: &Shown) {
+        let (session, pass, grant) = (shown.session, shown.pass, shown.grant);
+        let client = |pass, grant| Warrant::Client {
+            pass,
+            grant: Some(grant),
+        };
+        let longer = Pass {
+            until: pass.until + 100_000,
+            ..pass
+        };
+        let more = Grant {
+            rights: Rights::all(),
+            ..grant
+        };
+        let may_write = grant.rights.contains(Rights::WRITE);
+        let server = Warrant::Server {
+            epoch: grant.epoch,
+            tag: grant.tag,
+        };
+        let fence = Op::Fence { session };
+        let (as_server, session, warrant, op) = match self.dice.below(7) {
+            0 => (
+                false,
+                SessionId(session.0 + 1),
+                client(pass, grant),
+                read(shown),
+            ),
+            1 => (false, session, client(longer, grant), write(shown)),
+            2 if !may_write => (false, session, client(pass, more), write(shown)),
+            3 => (true, session, server, fence),
+            4 => (false, session, client(pass, grant), fence),
+            5 => (false, session, server, fence),
+            _ => (false, session, Warrant::None, write(shown)),
+        };
+        let name = op.name();
+        let is_of_another_role = !as_server && matches!(warrant, Warrant::Server { .. });
+        let ask = Ask {
+            as_server,
+            session,
+            warrant,
+            op,
+        };
+        let Some(reply) = self.ask(shown, ask).await else {
+            return;
+        };
+        match reply {
+            Err(Refusal::Capability(_)) => self.site.watch.saw("forged request refused"),
+            Err(Refusal::NotPermitted) if is_of_another_role => {
+                self.site.watch.saw("request of another role refused")
+            }
+            other => {
+                let wrong = format!("a {name} with {warrant:?} was answered with {other:?}");
+                self.site.watch.breaks(wrong);
+            }
+        }
+    }
+
+    /// None if the object server is away, or does not talk to it.
+    async fn ask(&self, shown: &Shown, ask: Ask) -> Option<data::Reply> {
+        let has_it = |target: &OneTarget| target.ost == shown.ost;
+        let mut hosts = self.site.osses.iter();
+        let host = hosts.find(|host| host.targets.iter().any(has_it))?;
+        let request = data::Request {
+            session: ask.session,
+            map_epoch: MapEpoch(0),
+            job: 0,
+            ost: shown.ost,
+            warrant: ask.warrant,
+            op: ask.op,
+        };
+        let peer = {
+            let mut known = self.known.lock();
+            let address = host.address();
+            let lines = match ask.as_server {
+                true => &self.as_server,
+                false => &self.as_client,
+            };
+            let peer = known.entry((ask.as_server, address.clone()));
+            peer.or_insert_with(|| lines.dial(&address)).clone()
+        };
+        tokio::select! {
+            biased;
+            reply = peer.call(request) => Some(reply),
+            () = self.site.sleep(PATIENCE) => None,
+        }
+    }
+}
+
+fn read(shown: &Shown) -> Op {
+    Op::Read {
+        object: shown.object,
+        at: ObjectOffset(0),
+        len: 1,
+        existing: Existing::Perhaps,
+        checked: Checked::ByAsker,
+    }
+}
+
+fn write(shown: &Shown) -> Op {
+    Op::Write {
+        object: shown.object,
+        at: ObjectOffset(0),
+        data: Bytes::from_static(b"an intruder's"),
+        sums: BlockSums::default(),
+        existing: Existing::Perhaps,
+        owner: Owner::default(),
+    }
+}

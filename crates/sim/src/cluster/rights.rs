@@ -1,0 +1,206 @@
+//! # rights: what object servers let in, beside what they may
+//!
+//! Owns   whose sessions were ended, whose passes are over, who holds which file; what was shown lately.
+//! Never  verifies a tag: that a forged one is refused is tried by the intruder.
+//! Enter  at `Rights::arrives` and `Arrived::answered` for a request, `Rights::ended`, `Rights::holds` for what the metadata
+//!        server did.
+
+use gupfs_proto::capability::{Fault, Grant, Pass, Warrant};
+use gupfs_proto::data::{Op, Reply, Request};
+use gupfs_proto::{InodeId, ObjectId, OstId, Refusal, SessionId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What was shown lately is kept to be shown again: so much of it.
+const SHOWN: usize = 256;
+
+#[derive(Default)]
+pub struct Rights {
+    /// Rises with each event.
+    now: u64,
+    /// Object servers that have said that nothing of a session is done there any more.
+    fenced: BTreeMap<(u64, SessionId), u64>,
+    /// Sessions that have ended, since the event after which nobody may believe them who asks.
+    ended: BTreeMap<SessionId, u64>,
+    /// When the process of each object server began.
+    lives: BTreeMap<u64, u64>,
+    passes: BTreeMap<(u64, SessionId), Pass>,
+    /// Who holds a file alone, and since when.
+    holders: BTreeMap<InodeId, (SessionId, u64)>,
+    shown: VecDeque<Shown>,
+}
+
+/// What a client showed for a file, and was let in with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shown {
+    pub ost: OstId,
+    pub session: SessionId,
+    pub object: ObjectId,
+    pub pass: Pass,
+    pub grant: Grant,
+}
+
+/// A request at the door of an object server.
+pub struct Arrived {
+    host: u64,
+    event: u64,
+    session: SessionId,
+    ost: OstId,
+    warrant: Warrant,
+    /// The metadata server's clock, by which a pass ends.
+    millis: u64,
+    object: Option<ObjectId>,
+    changes: bool,
+    fences: Option<SessionId>,
+    op: &'static str,
+}
+
+impl Rights {
+    fn event(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
+    /// An object server's process begins: all that it knows of sessions is still to be heard.
+    pub fn begins(&mut self, host: u64) {
+        let now = self.event();
+        self.lives.insert(host, now);
+    }
+
+    pub fn ended(&mut self, session: SessionId) {
+        let now = self.event();
+        self.ended.entry(session).or_insert(now);
+    }
+
+    pub fn holds(&mut self, ino: InodeId, session: SessionId) {
+        let now = self.event();
+        let (holder, since) = self.holders.entry(ino).or_insert((session, now));
+        if *holder != session {
+            (*holder, *since) = (session, now);
+        }
+    }
+
+    pub fn gives_back(&mut self, ino: InodeId, session: SessionId) {
+        if self
+            .holders
+            .get(&ino)
+            .is_some_and(|(holder, _)| *holder == session)
+        {
+            self.holders.remove(&ino);
+        }
+    }
+
+    /// The newest last.
+    pub fn shown(&self) -> impl DoubleEndedIterator<Item = &Shown> + ExactSizeIterator {
+        self.shown.iter()
+    }
+
+    pub fn arrives(&mut self, host: u64, request: &Request, millis: u64) -> Arrived {
+        Arrived {
+            host,
+            event: self.event(),
+            session: request.session,
+            ost: request.ost,
+            warrant: request.warrant,
+            millis,
+            object: object_of(&request.op),
+            changes: request.op.changes(),
+            fences: match request.op {
+                Op::Fence { session } => Some(session),
+                _ => None,
+            },
+            op: request.op.name(),
+        }
+    }
+
+    /// What was rare about it.
+    ///
+    /// # Errors
+    /// What was done that may not be.
+    pub fn answered(
+        &mut self,
+        arrived: &Arrived,
+        reply: &Reply,
+    ) -> Result<Option<&'static str>, String> {
+        if let (Some(session), Ok(_)) = (arrived.fences, reply) {
+            let now = self.event();
+            self.fenced.insert((arrived.host, session), now);
+            self.ended.entry(session).or_insert(now);
+        }
+        let Warrant::Client { pass, grant } = arrived.warrant else {
+            return Ok(None);
+        };
+        if let Err(Refusal::Capability(fault)) = reply {
+            return Ok(match fault {
+                Fault::Expired if pass.until <= arrived.millis => Some("expired pass refused"),
+                Fault::Expired => Some("capability of a former owner refused"),
+                Fault::Fenced => Some("request of an ended session refused"),
+                Fault::Forged | Fault::Rights | Fault::Missing => None,
+            });
+        }
+        // The door's own word: the connection ended before the request was let in.
+        if let Err(Refusal::TimedOut(_)) = reply {
+            return Ok(None);
+        }
+        self.may_be_done(arrived, &pass)?;
+        let known = self.passes.insert((arrived.host, arrived.session), pass);
+        let renewed =
+            known.is_some_and(|known| known.epoch == pass.epoch && known.until < pass.until);
+        if let (Some(object), Some(grant)) = (arrived.object, grant) {
+            self.keep(Shown {
+                ost: arrived.ost,
+                session: arrived.session,
+                object,
+                pass,
+                grant,
+            });
+        }
+        Ok(renewed.then_some("renewed pass"))
+    }
+
+    fn may_be_done(&self, arrived: &Arrived, pass: &Pass) -> Result<(), String> {
+        let (host, session, op) = (arrived.host, arrived.session, arrived.op);
+        let wrong = |why: &str| Err(format!("oss{host} did a {op} of session {session}: {why}"));
+        if pass.until < arrived.millis {
+            return wrong("its pass was over");
+        }
+        // Also what arrived before: a fence waits for what is under way.
+        if self.fenced.contains_key(&(host, session)) {
+            return wrong("it had said that it does nothing of it any more");
+        }
+        let begun = self.lives.get(&host).copied().unwrap_or(0);
+        if self.ended.get(&session).is_some_and(|ended| *ended < begun) {
+            return wrong("it had ended before the server began");
+        }
+        if let Some(object) = arrived.object.filter(|_| arrived.changes)
+            && let Some((holder, since)) = self.holders.get(&object.ino)
+            && (*holder != session && *since < arrived.event)
+        {
+            return wrong("another session holds the file alone");
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, shown: Shown) {
+        if self.shown.back() == Some(&shown) {
+            return;
+        }
+        if self.shown.len() == SHOWN {
+            self.shown.pop_front();
+        }
+        self.shown.push_back(shown);
+    }
+}
+
+fn object_of(op: &Op) -> Option<ObjectId> {
+    match op {
+        Op::Write { object, .. }
+        | Op::Read { object, .. }
+        | Op::Cut { object, .. }
+        | Op::Allocate { object, .. }
+        | Op::Zero { object, .. }
+        | Op::Seek { object, .. }
+        | Op::Stat { object }
+        | Op::Remove { object } => Some(*object),
+        _ => None,
+    }
+}
