@@ -255,3 +255,22 @@ fn pass_share(secret: &ClusterKey) -> Share {
 fn millis(time: BootTime) -> u64 {
     time.0 / 1_000_000
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gupfs_world::fake::FakeWorld;
+
+    /// A power cut of this server may bring the session back, and an OST never forgets an end.
+    #[tokio::test(start_paused = true)]
+    async fn an_ost_hears_of_no_end_that_a_power_cut_could_undo() {
+        let world = FakeWorld::new(1).world();
+        let permits = Permits::new(&world, OwnerEpoch(3), None, Incarnation(7));
+        let session = SessionId(5);
+        permits.pass(session);
+        permits.ends(session);
+        assert_eq!(permits.seals(&[]).ended, []);
+        permits.may_tell_end(session);
+        assert_eq!(permits.seals(&[]).ended, [session]);
+    }
+}
