@@ -59,7 +59,7 @@ impl Lives {
 
     fn now(&self) -> Vec<TargetLife> {
         let life = |ost: OstId| {
-            // Of one that is not adopted nobody knows yet whether it is who it was, unless its disk failed when it was to be.
+            // The metadata server has not judged a target that is not adopted. One whose disk failed during adoption is told of.
             let objects = self
                 .oss
                 .objects(ost)

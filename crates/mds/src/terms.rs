@@ -97,7 +97,7 @@ impl Core {
         };
         match recorded {
             Ok(_) => self.may_tell_end(session),
-            // This store has failed, and its next owner may find the session alive: what it holds is given to nobody here.
+            // The next start may find the session alive, so this server gives what the session holds to no other.
             Err(refusal) => {
                 tracing::warn!(%session, %refusal, "the end of a session could not be recorded");
                 return;

@@ -83,7 +83,7 @@ pub async fn run(
     );
     let _ = parts.server.set(server);
     let _revoking = world.tasks.spawn("revoked keys", revoking);
-    // Whoever waits for the loss to be accepted waits for this, too.
+    // The daemon is not ready before that: the administrator who accepts a loss stops it when it is.
     mds.surveyed_serve().await;
     let answers = Arc::new(Answers {
         parts: parts.clone(),
