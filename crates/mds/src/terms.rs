@@ -97,9 +97,11 @@ impl Core {
         };
         match recorded {
             Ok(_) => self.may_tell_end(session),
-            // The next start may find the session alive, so this server gives what the session holds to no other.
+            // The next start may find the session alive, so this server gives what the session holds to no other before a
+            // later try records its end.
             Err(refusal) => {
-                tracing::warn!(%session, %refusal, "the end of a session could not be recorded");
+                tracing::warn!(%session, %refusal, "the end of a session could not be recorded; it is tried again");
+                self.unfinished.add(session, &refusal);
                 return;
             }
         }

@@ -83,17 +83,21 @@ pub async fn run(
     );
     let _ = parts.server.set(server);
     let _revoking = world.tasks.spawn("revoked keys", revoking);
-    // The daemon is not ready before that: the administrator who accepts a loss stops it when it is.
-    mds.surveyed_serve().await;
     let answers = Arc::new(Answers {
         parts: parts.clone(),
         stop: ask_stop,
     });
     let _control = control::serve(&entered.home.run(), &world.tasks, answers)?;
     let metrics = start_metrics(config, world, &parts).await?;
-    say(settings.json, "ready", &ready);
+    // An administrator who accepts a loss stops the daemon when it is ready, which it is not before the surveyed OSTs serve.
+    let announce = async {
+        mds.surveyed_serve().await;
+        say(settings.json, "ready", &ready);
+        std::future::pending().await
+    };
     let why = tokio::select! {
         why = told.wait() => why,
+        why = announce => why,
         trouble = nothing_left_to_serve(Some(&mds), None, &world.clock) => {
             tracing::error!(%trouble, "ending");
             let _ = std::fs::remove_file(entered.home.pid());
