@@ -90,7 +90,7 @@ xfstests:
 	$(CARGO) build --release -p gupfs
 	scripts/xfstests.sh "$(TARGET)/release/gupfs" "$(XFSTESTS)" $(XFSTESTS_ARGS)
 
-# FUZZ: one of crates/door/fuzz/fuzz_targets or fuzz/fuzz_targets, or all, seconds, flags of libFuzzer, for example FUZZ="ring 600"; or "wire", for
+# FUZZ: one of crates/fuse/fuzz/fuzz_targets or fuzz/fuzz_targets, or all, seconds, flags of libFuzzer, for example FUZZ="ring 600"; or "wire", for
 # connections to a server.
 fuzz:
 	@scripts/need.sh fuzz
@@ -109,7 +109,7 @@ verify-peers:
 bench:
 	@scripts/need.sh test
 	$(CARGO) build --release -p gupfs -p gupfs-bench
-	$(CARGO) build --release -p gupfs-door --example nullfs
+	$(CARGO) build --release -p gupfs-fuse --example nullfs
 	scripts/with_io_uring.sh --anyway "$(TARGET)/release/gupfs-bench" --gupfs "$(TARGET)/release/gupfs" \
 		--nullfs "$(TARGET)/release/examples/nullfs" --out bench/results $(BENCH)
 	@$(MAKE) --no-print-directory bench-door

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Bytes of chance into whatever reads bytes of others, with cargo-fuzz and the address sanitizer: the kernel's messages
-# (crates/door/fuzz), messages and frames of other processes, the log, records, superblocks and targets (fuzz). What was found goes
+# (crates/fuse/fuzz), messages and frames of other processes, the log, records, superblocks and targets (fuzz). What was found goes
 # on from run to run in corpus/ there; an input that fails is written to artifacts/, and the command to run it again is printed.
 #
 #   scripts/fuzz.sh wire [CONNECTIONS]     bytes of chance over connections to a server (crates/rpc/src/serve/hostile.rs), 200,000
@@ -24,7 +24,7 @@ export RUSTC_BOOTSTRAP=1
 targets="${CARGO_TARGET_DIR:-}"
 
 found=
-for dir in crates/door/fuzz fuzz; do
+for dir in crates/fuse/fuzz fuzz; do
     cd "$dir"
     export CARGO_TARGET_DIR="${targets:-$PWD/target}/fuzz"
     all=$(cargo fuzz list --fuzz-dir .)

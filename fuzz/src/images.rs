@@ -10,7 +10,7 @@ use gupfs_proto::{
 };
 use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::object::{Engine, Objects, OpenError, OpenFiles, Whose, Write};
-use gupfs_world::fake::{FakeDisk, FakeOptions, FakeWorld};
+use gupfs_platform::fake::{FakeDisk, FakeOptions, FakeWorld};
 
 const WHOSE: Whose = Whose {
     cluster: ClusterId(77),
@@ -30,13 +30,13 @@ fn content(ino: u64) -> Vec<u8> {
     (0..LENGTH).map(|at| (at as u64 * 31 + ino) as u8).collect()
 }
 
-async fn open(disk: &FakeDisk, index: &FakeIndex, world: &FakeWorld) -> Result<Objects, OpenError> {
+async fn open(disk: &FakeDisk, index: &FakeIndex, platform: &FakeWorld) -> Result<Objects, OpenError> {
     let engine = Engine {
         index: Index::fake(index.clone()),
         open_files: OpenFiles::MOST.objects,
         log_segment: 512 << 10,
     };
-    let objects = Objects::open_with(disk.disk(), world.world(), WHOSE, engine).await?;
+    let objects = Objects::open_with(disk.disk(), platform.platform(), WHOSE, engine).await?;
     // One that cannot be written down serves nothing: what is asked of it says so.
     let _ = objects.adopt(OwnerMark::default()).await;
     Ok(objects)
@@ -49,12 +49,12 @@ pub fn image(input: &[u8]) {
     };
     let only_objects = how & 1 == 1;
     crate::simulate(async {
-        let (world, index) = (FakeWorld::new(1), FakeIndex::new());
+        let (platform, index) = (FakeWorld::new(1), FakeIndex::new());
         let disk = FakeDisk::new(FakeOptions::default(), 1);
-        Objects::init(&disk.disk(), &world.world(), WHOSE)
+        Objects::init(&disk.disk(), &platform.platform(), WHOSE)
             .await
             .expect("an empty disk takes a target");
-        let objects = open(&disk, &index, &world).await.expect("it is new");
+        let objects = open(&disk, &index, &platform).await.expect("it is new");
         for ino in [1, 2] {
             write(&objects, ino).await.expect("the disk works");
         }
@@ -64,13 +64,13 @@ pub fn image(input: &[u8]) {
             .expect("the disk works");
         objects.stop().await.expect("the disk works");
         drop(objects);
-        world.tasks.kill();
+        platform.tasks.kill();
         disk.restart();
         lay(&disk, changes, |path| {
             path != "lock" && (!only_objects || path.starts_with("objects/"))
         });
-        let world = FakeWorld::new(2);
-        let Ok(objects) = open(&disk, &index, &world).await else {
+        let platform = FakeWorld::new(2);
+        let Ok(objects) = open(&disk, &index, &platform).await else {
             assert!(!only_objects, "no object keeps a target from being opened");
             return;
         };

@@ -4,7 +4,7 @@
 //! Never  a part of a build that is not made by cargo-fuzz.
 //! Enter  at the functions here; each panics if something is wrong.
 //!
-//! What reads the kernel's messages has programs of its own in crates/door/fuzz.
+//! What reads the kernel's messages has programs of its own in crates/fuse/fuzz.
 
 mod frames;
 mod images;

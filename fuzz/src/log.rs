@@ -3,7 +3,7 @@
 use crate::patches::lay;
 use gupfs_proto::{ClusterId, Incarnation, Seq};
 use gupfs_store::log::{Log, LogOptions, StoreId};
-use gupfs_world::fake::{FakeDisk, FakeOptions, FakeWorld};
+use gupfs_platform::fake::{FakeDisk, FakeOptions, FakeWorld};
 
 const BATCHES: [&[u8]; 6] = [b"one", b"two", &[3; 3_000], b"", &[5; 9_000], b"six"];
 
@@ -19,9 +19,9 @@ fn options() -> LogOptions {
 
 pub fn log(input: &[u8]) {
     crate::simulate(async {
-        let world = FakeWorld::new(1);
+        let platform = FakeWorld::new(1);
         let disk = FakeDisk::new(FakeOptions::default(), 1);
-        let (log, ..) = Log::open(disk.disk(), options(), Seq(0), world.world())
+        let (log, ..) = Log::open(disk.disk(), options(), Seq(0), platform.platform())
             .await
             .expect("an empty disk takes a log");
         for batch in BATCHES {
@@ -29,10 +29,10 @@ pub fn log(input: &[u8]) {
         }
         log.make_durable(log.last()).await.expect("the disk works");
         drop(log);
-        world.tasks.kill();
+        platform.tasks.kill();
         disk.restart();
         lay(&disk, input, |_| true);
-        let opened = Log::open(disk.disk(), options(), Seq(0), FakeWorld::new(2).world()).await;
+        let opened = Log::open(disk.disk(), options(), Seq(0), FakeWorld::new(2).platform()).await;
         let Ok((_log, recovery, mut replay)) = opened else {
             return;
         };

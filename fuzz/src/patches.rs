@@ -1,6 +1,6 @@
 //! An input as changes of a disk's files: each has a file, a place and its bytes.
 
-use gupfs_world::fake::FakeDisk;
+use gupfs_platform::fake::FakeDisk;
 
 /// Lays the changes over the files whose path `which` takes. A change is: number of the file, place (u32, little-endian), length,
 /// bytes.

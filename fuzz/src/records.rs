@@ -1,8 +1,8 @@
 //! A record of the metadata: what is decoded is what would be encoded.
 
 use bytes::Bytes;
-use gupfs_names as names;
-use gupfs_names::{Key, Record};
+use gupfs_namespace as names;
+use gupfs_namespace::{Key, Record};
 
 /// The first byte says of which kind.
 pub fn record(input: &[u8]) {

@@ -2,7 +2,7 @@
 
 use gupfs_proto::{ClusterId, OstId};
 use gupfs_store::object::{Objects, Whose};
-use gupfs_world::fake::{FakeDisk, FakeOptions, FakeWorld};
+use gupfs_platform::fake::{FakeDisk, FakeOptions, FakeWorld};
 
 const FILE: &str = "superblock";
 /// Where the checksum of version 1 lies.
@@ -14,13 +14,13 @@ pub fn superblock(input: &[u8]) {
         return;
     };
     crate::simulate(async {
-        let world = FakeWorld::new(1);
+        let platform = FakeWorld::new(1);
         let disk = FakeDisk::new(FakeOptions::default(), 1);
         let whose = Whose {
             cluster: ClusterId(1),
             ost: OstId(2),
         };
-        Objects::init(&disk.disk(), &world.world(), whose)
+        Objects::init(&disk.disk(), &platform.platform(), whose)
             .await
             .expect("an empty disk takes a target");
         let fits = bytes.len().min(SUM + 4);

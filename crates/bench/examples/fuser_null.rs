@@ -1,6 +1,6 @@
 //! An empty file system on the crate `fuser`, to stand beside ours: `gupfs bench door --beside fuser=fuser_null`.
 //!
-//! `fuser_null MOUNTPOINT` mounts it until it is unmounted. The same names, sizes and lifetimes as `gupfs_door::nullfs`, the
+//! `fuser_null MOUNTPOINT` mounts it until it is unmounted. The same names, sizes and lifetimes as `gupfs_fuse::nullfs`, the
 //! same flags, as many threads as there are CPUs, each with its own descriptor.
 
 // A measuring tool stands outside the simulated world.

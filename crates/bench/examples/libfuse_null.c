@@ -1,7 +1,7 @@
 // An empty file system on libfuse's low-level interface, to stand beside ours: `gupfs bench door --beside libfuse=…`.
 //
 // `libfuse_null [-o io_uring] MOUNTPOINT` mounts it until it is unmounted. The same names, sizes and lifetimes as
-// `gupfs_door::nullfs`, the same flags, libfuse's own loop with as many threads as it likes, each with its own descriptor.
+// `gupfs_fuse::nullfs`, the same flags, libfuse's own loop with as many threads as it likes, each with its own descriptor.
 // Built by scripts/libfuse_null.sh. Link counts and refused memory are not looked at: it lives for a measurement.
 
 #define FUSE_USE_VERSION 314

@@ -6,7 +6,7 @@ use crate::limits::{DEADLINE, KEPT_MOST, PERMIT_PAUSE};
 use crate::service::Client;
 use crate::view::Sight;
 use crate::warrants::needed;
-use gupfs_names::rights::{Rule, rule};
+use gupfs_namespace::rights::{Rule, rule};
 use gupfs_proto::capability::{Fault, OpenProof, Rights, Warrant};
 use gupfs_proto::limits::CLIENT_TERM;
 use gupfs_proto::lock::Ask;
@@ -182,7 +182,7 @@ impl Client {
             let peer = self.route.ost(ost, request.map_epoch).await?;
             return peer.call(request).await;
         }
-        let clock = &self.world.clock;
+        let clock = &self.platform.clock;
         let mut given_up = clock.boot() + DEADLINE;
         loop {
             request.warrant = self.warrant(ost, &request.op).await?;
@@ -270,13 +270,13 @@ impl Client {
             whom,
             what,
             ino,
-            since: self.world.clock.boot(),
+            since: self.platform.clock.boot(),
         }
     }
 
     fn observe(&self, call: &Call, succeeded: bool) {
         if let Some(observer) = &self.options.observer {
-            let took = self.world.clock.boot().since(call.since);
+            let took = self.platform.clock.boot().since(call.since);
             observer.called(call, took, succeeded);
         }
     }

@@ -25,7 +25,7 @@ impl Client {
         }
         loop {
             let ((of, kept), locks) = (self.view.leave(), self.locks.leave());
-            let sent = self.world.clock.boot();
+            let sent = self.platform.clock.boot();
             let reply = self.say_again(life, of, &kept, &locks).await;
             match reply.result {
                 Ok(_) => {

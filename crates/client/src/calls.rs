@@ -1,8 +1,8 @@
 //! Calls under way: what each waits for and since when. An operation that hangs can so be asked why.
 
 use crate::status::Waiting;
+use gupfs_platform::BootTime;
 use gupfs_proto::{InodeId, OstId};
-use gupfs_world::BootTime;
 use parking_lot::Mutex;
 
 /// Whom a call went to.

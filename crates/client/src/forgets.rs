@@ -56,8 +56,8 @@ impl Client {
         };
         if start {
             let client = self.clone();
-            self.world.tasks.spawn("tell forgotten inodes", async move {
-                client.world.clock.sleep(FORGET_DELAY).await;
+            self.platform.tasks.spawn("tell forgotten inodes", async move {
+                client.platform.clock.sleep(FORGET_DELAY).await;
                 client.forgets.0.lock().awaited = false;
                 if let Err(refusal) = client.send_gone().await {
                     tracing::warn!(%refusal, "removed files could not be given up; tried again with the next");

@@ -6,8 +6,8 @@
 //! Where another client took the name, this kernel knows nothing of it and may remember the inode for ever: then only what
 //! is open counts.
 
+use gupfs_platform::hash::Map;
 use gupfs_proto::InodeId;
-use gupfs_world::hash::Map;
 
 #[derive(Default)]
 pub struct Ledger {

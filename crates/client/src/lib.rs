@@ -12,7 +12,7 @@
 //! ```no_run
 //! # use gupfs_client::*; use gupfs_proto::{Caller, Name}; use gupfs_proto::meta::*; use bytes::Bytes;
 //! # async fn tour(mds: Mds, osts: Vec<(gupfs_proto::OstId, Ost)>) -> Result<(), gupfs_proto::Refusal> {
-//! let client = Client::connect(mds, osts, gupfs_world::World::real(), Options::default()).await?;
+//! let client = Client::connect(mds, osts, gupfs_platform::Platform::real(), Options::default()).await?;
 //! let (me, name) = (Caller::root(), Name::new(b"greeting")?);
 //! let how = OpenHow { access: Access::READ | Access::WRITE, truncate: false, kill_privileges: false };
 //! let make = Make { mode: 0o644, umask: 0o022 };

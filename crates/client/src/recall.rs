@@ -12,7 +12,7 @@ impl Service<Request, Reply> for Client {
     async fn answer(self: Arc<Self>, question: Request) -> Reply {
         let client = self.clone();
         let said = self
-            .world
+            .platform
             .tasks
             .spawn("answer the metadata server", async move {
                 client.say(question).await

@@ -1,9 +1,9 @@
 //! Which peer answers.
 
+use gupfs_platform::Clock;
 use gupfs_proto::cluster::{self, Map};
 use gupfs_proto::{MapEpoch, OstId, Refusal, data, meta};
 use gupfs_rpc::Peer;
-use gupfs_world::Clock;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::pin::pin;

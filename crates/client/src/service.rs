@@ -18,16 +18,16 @@ use crate::session::{self, Session};
 use crate::status::{FileStatus, Status};
 use crate::view::View;
 use crate::warrants::Warrants;
+use gupfs_platform::Platform;
 use gupfs_proto::meta::Op;
 use gupfs_proto::{Caller, InodeId, OstId, Refusal, SessionId};
-use gupfs_world::World;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// A session with one file system. All functions may be called from any task, beside each other.
 pub struct Client {
     pub(crate) route: Route,
-    pub(crate) world: World,
+    pub(crate) platform: Platform,
     pub(crate) options: Options,
     pub(crate) session: Session,
     pub(crate) view: View,
@@ -57,10 +57,10 @@ impl Client {
     pub async fn connect(
         mds: Mds,
         osts: Vec<(OstId, Ost)>,
-        world: World,
+        platform: Platform,
         options: Options,
     ) -> Result<Arc<Client>, Refusal> {
-        Client::begin(Route::new(mds, osts), world, options).await
+        Client::begin(Route::new(mds, osts), platform, options).await
     }
 
     /// The same over a route whose targets are found as they are needed.
@@ -69,11 +69,11 @@ impl Client {
     /// What the metadata server refuses it with.
     pub async fn begin(
         route: Route,
-        world: World,
+        platform: Platform,
         options: Options,
     ) -> Result<Arc<Client>, Refusal> {
         let view = View::default();
-        let sent = world.clock.boot();
+        let sent = platform.clock.boot();
         let reply = route
             .mds
             .call(session::opening(&options.name, options.job))
@@ -86,7 +86,7 @@ impl Client {
         let shared = options.shared;
         let client = Arc::new(Client {
             route,
-            world,
+            platform,
             options,
             session,
             view,
@@ -177,7 +177,7 @@ impl Client {
             lanes_in_use: self.lanes.in_use(),
             left_unsynced: self.table.left.lock().len(),
             files: described.collect(),
-            waiting: self.calls.waiting(self.world.clock.boot()),
+            waiting: self.calls.waiting(self.platform.clock.boot()),
             counted: self.counted(),
         }
     }

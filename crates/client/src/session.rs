@@ -6,11 +6,11 @@
 use crate::answer;
 use crate::limits::{DEADLINE, REOPEN_PAUSE};
 use crate::service::Client;
+use gupfs_platform::BootTime;
 use gupfs_proto::capability::Pass;
 use gupfs_proto::limits::{CLIENT_TERM, RENEW_EVERY, SESSION_NAME_MAX};
 use gupfs_proto::meta::{self, Answer, Op};
 use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq, SessionId};
-use gupfs_world::BootTime;
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -79,8 +79,8 @@ impl Client {
     pub(crate) fn keep_session(self: &Arc<Self>) {
         *self.session.client.lock() = Arc::downgrade(self);
         let client = Arc::downgrade(self);
-        let clock = self.world.clock.clone();
-        self.world.tasks.spawn("renew the session", async move {
+        let clock = self.platform.clock.clone();
+        self.platform.tasks.spawn("renew the session", async move {
             loop {
                 clock.sleep(RENEW_EVERY).await;
                 match client.upgrade() {
@@ -103,9 +103,9 @@ impl Client {
         if self.session.is_lost() {
             return;
         }
-        let tasks = self.world.tasks.clone();
+        let tasks = self.platform.tasks.clone();
         tasks.spawn("say that the client lives", async move {
-            let sent = self.world.clock.boot();
+            let sent = self.platform.clock.boot();
             let session = self.session.current();
             match self.ask(&Caller::root(), Op::Renew).await {
                 Ok(Answer::Renewed { pass }) if self.session.current() == session => {
@@ -123,7 +123,7 @@ impl Client {
     /// # Errors
     /// `TimedOut` after the deadline of an operation; `Stale` if the session was lost.
     pub(crate) async fn within_term(&self) -> Result<(), Refusal> {
-        if !self.options.shared || self.world.clock.boot() < self.session.counts_until() {
+        if !self.options.shared || self.platform.clock.boot() < self.session.counts_until() {
             return Ok(());
         }
         let session = self.session.current();
@@ -134,7 +134,7 @@ impl Client {
                 if self.session.is_lost() || self.session.current() != session {
                     return Err(Refusal::Stale);
                 }
-                if self.world.clock.boot() < self.session.counts_until() {
+                if self.platform.clock.boot() < self.session.counts_until() {
                     return Ok(());
                 }
                 changed.await;
@@ -143,7 +143,7 @@ impl Client {
         tokio::select! {
             biased;
             renewed = renewed => renewed,
-            () = self.world.clock.sleep(DEADLINE) => {
+            () = self.platform.clock.sleep(DEADLINE) => {
                 let what = format!("the metadata server to renew session {session}");
                 Err(Refusal::TimedOut(what))
             }
@@ -168,7 +168,7 @@ impl Client {
         tokio::select! {
             biased;
             () = opened => Ok(()),
-            () = self.world.clock.sleep(DEADLINE) => {
+            () = self.platform.clock.sleep(DEADLINE) => {
                 Err(Refusal::TimedOut("a new session".to_string()))
             }
         }
@@ -184,7 +184,7 @@ impl Client {
         self.locks.lose();
         self.session.changed.notify_waiters();
         if let Some(client) = self.session.client.lock().upgrade() {
-            self.world.tasks.spawn("open a new session", async move {
+            self.platform.tasks.spawn("open a new session", async move {
                 client.begin_anew().await;
             });
         }
@@ -200,7 +200,7 @@ impl Client {
         self.ledger.lock().lose();
         self.forgets.lose();
         while !self.session.has_ended() {
-            let sent = self.world.clock.boot();
+            let sent = self.platform.clock.boot();
             match self.open_session().await {
                 Ok(NewSession { session, pass }) => {
                     self.warrants.begin_anew();
@@ -212,7 +212,7 @@ impl Client {
                 }
                 Err(refusal) => tracing::info!(%refusal, "no new session yet"),
             }
-            self.world.clock.sleep(REOPEN_PAUSE).await;
+            self.platform.clock.sleep(REOPEN_PAUSE).await;
         }
     }
 

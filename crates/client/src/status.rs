@@ -2,7 +2,7 @@
 
 use crate::calls::{Call, Whom};
 use crate::metrics::Counted;
-use gupfs_world::BootTime;
+use gupfs_platform::BootTime;
 use serde::Serialize;
 
 /// The client's part of `gupfs status`.

@@ -2,10 +2,10 @@
 //!
 //! Both come with answers of the metadata server. What is forgotten, or not believed any more, is asked for anew.
 
+use gupfs_platform::hash::Map;
 use gupfs_proto::capability::{Capability, Pass, Rights, Warrant};
 use gupfs_proto::data::Op;
 use gupfs_proto::{InodeId, OstId};
-use gupfs_world::hash::Map;
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 

@@ -3,12 +3,12 @@
 use crate::Lives;
 use futures_util::future::join_all;
 use gupfs_oss::Oss;
+use gupfs_platform::Platform;
 use gupfs_proto::cluster::{
     Answer, Holdings, OpenReport, OwnerMark, Reply, Report, Request, TargetReport, TargetVerdict,
 };
 use gupfs_proto::{OstId, OwnerEpoch, Refusal};
 use gupfs_rpc::Peer;
-use gupfs_world::World;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct Announced {
     pub address: String,
     pub mds: Peer<Request, Reply>,
     pub lives: Arc<Lives>,
-    pub world: World,
+    pub platform: Platform,
 }
 
 /// What targets were told, and what the metadata server wants to know of them.
@@ -55,7 +55,7 @@ pub async fn announce(announced: Announced, heard: watch::Sender<bool>) {
                 tracing::warn!(%refusal, "the metadata server did not take our report");
             }
         }
-        announced.world.clock.sleep(EVERY).await;
+        announced.platform.clock.sleep(EVERY).await;
     }
 }
 
@@ -91,7 +91,7 @@ impl Announced {
     }
 
     async fn say(&self, notes: &Notes) -> Result<Next, Refusal> {
-        let asked = self.world.clock.boot();
+        let asked = self.platform.clock.boot();
         let answer = self.report(notes, false).await?;
         let Answer::Reported {
             verdicts,
@@ -203,7 +203,7 @@ impl Announced {
                 biased;
                 space = objects.space() => Some(space.map_err(told)?),
                 // Its disk does not answer now, and the report on the other targets does not wait for it.
-                () = self.world.clock.sleep(SPACE_ANSWER) => None,
+                () = self.platform.clock.sleep(SPACE_ANSWER) => None,
             },
         };
         Ok(OpenReport {

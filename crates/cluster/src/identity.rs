@@ -1,12 +1,12 @@
 //! Who this process is among the others.
 
+use gupfs_platform::{Net, Platform};
 use gupfs_rpc::{ClusterKey, Hosts, Key, LineOptions, Myself, Role, Tls};
-use gupfs_world::{Net, World};
 
 /// What every connection of this process has in common.
 #[derive(Clone)]
 pub struct Identity {
-    pub world: World,
+    pub platform: Platform,
     pub net: Net,
     /// What it proves to servers: the cluster's key, or a client key.
     pub key: Option<Key>,
@@ -18,11 +18,11 @@ pub struct Identity {
 }
 
 impl Identity {
-    pub fn new(world: &World, net: Net, host: String, key: Option<Key>) -> Identity {
+    pub fn new(platform: &Platform, net: Net, host: String, key: Option<Key>) -> Identity {
         let mut who = [0; 16];
-        world.dice.fill(&mut who);
+        platform.dice.fill(&mut who);
         Identity {
-            world: world.clone(),
+            platform: platform.clone(),
             net,
             key,
             tls: None,
@@ -39,7 +39,7 @@ impl Identity {
     /// With the same key, and a name of its own among connections.
     pub fn another(&self) -> Identity {
         Identity::new(
-            &self.world,
+            &self.platform,
             self.net.clone(),
             self.host.clone(),
             self.key.clone(),
@@ -68,7 +68,7 @@ impl Identity {
             to: to.into(),
             whom: "the metadata server".into(),
             net: self.net.clone(),
-            world: self.world.clone(),
+            platform: self.platform.clone(),
             me: me.clone(),
             cluster: None,
             key: self.key.clone(),

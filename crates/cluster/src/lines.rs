@@ -44,7 +44,7 @@ impl Lines {
             to: address.to_string(),
             whom: "an object server".into(),
             net: self.identity.net.clone(),
-            world: self.identity.world.clone(),
+            platform: self.identity.platform.clone(),
             me: self.me.clone(),
             cluster: Some(self.cluster),
             key: self.identity.key.clone(),

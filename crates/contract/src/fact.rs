@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use gupfs_door::{Errno, NotifyError};
+use gupfs_fuse::{Errno, NotifyError};
 use serde::{Deserialize, Serialize};
 
 /// What a fact is about. A kernel that fails one is refused by this name.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gupfs_door::{Errno, InitFlags, NodeId, NotifyError};
+use gupfs_fuse::{Errno, InitFlags, NodeId, NotifyError};
 
 use crate::Otherwise;
 use crate::probe::Probe;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use gupfs_door::{
+use gupfs_fuse::{
     Attr, Attributes, Call, Created, Data, DirentsPlus, Entry, Errno, FileSystem, Handle, NodeId,
     Opened, OpenedFlags, Result, Timestamp, op,
 };

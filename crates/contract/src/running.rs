@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gupfs_door::connection::Control;
-use gupfs_door::{Config, Errno, Notifier, NotifyError, Session, Spawner, Transport, mount};
+use gupfs_fuse::connection::Control;
+use gupfs_fuse::{Config, Errno, Notifier, NotifyError, Session, Spawner, Transport, mount};
 use rustix::fs::FlockOperation;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
@@ -195,7 +195,7 @@ impl Tree for Mounted {
         let noticed = self.size(name).await;
         tracing::trace!(?noticed, "looked at what may be covered");
         let path = self.path(name);
-        matches!(gupfs_door::mountinfo::at(&path), Ok(Some(_)))
+        matches!(gupfs_fuse::mountinfo::at(&path), Ok(Some(_)))
     }
 
     async fn tell(&self, word: Word) -> Result<(), NotifyError> {

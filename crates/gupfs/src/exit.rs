@@ -17,7 +17,7 @@ pub enum Exit {
     NotRunning = 3,
     /// `check --repair` found problems and mended all of them.
     Repaired = 4,
-    /// The program itself is wrong: it panicked, and ended at once (`gupfs_world::panics`). sysexits.h's EX_SOFTWARE.
+    /// The program itself is wrong: it panicked, and ended at once (`gupfs_platform::panics`). sysexits.h's EX_SOFTWARE.
     Panicked = 70,
 }
 

@@ -39,7 +39,7 @@ fn raise_open_files() {
 
 fn main() -> ExitCode {
     // First, so that it holds for every task and thread of every role, the guardian's too.
-    gupfs_world::panics::end_the_process(Exit::Panicked as i32);
+    gupfs_platform::panics::end_the_process(Exit::Panicked as i32);
     raise_open_files();
     let (name, outcome) = if let Some(guardian) = Guardian::asked() {
         (guardian::NAME, guardian.run())

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods)] // a measurement stands outside the simulated world
 
 use gupfs_mds::{Mds, Options};
+use gupfs_platform::{Disk, Platform};
 use gupfs_proto::meta::{Access, Answer, Lane, Make, Op, OpenHow, Request};
 use gupfs_proto::{
     Caller, ClusterId, Incarnation, InodeId, Name, OwnerEpoch, Seq, SessionId, Slot,
@@ -10,7 +11,6 @@ use gupfs_rpc::Peer;
 use gupfs_store::index::{FILES_MOST, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
-use gupfs_world::{Disk, World};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,10 +26,10 @@ async fn main() {
         cluster,
         incarnation,
     }));
-    let kv = Kv::open(disk.clone(), index, how, World::real())
+    let kv = Kv::open(disk.clone(), index, how, Platform::real())
         .await
         .expect("a store");
-    let options = Options::new(kv, disk, World::real(), cluster, incarnation);
+    let options = Options::new(kv, disk, Platform::real(), cluster, incarnation);
     let mds = Mds::start(options).await.expect("a server");
     let peer = Peer::local(mds.clone());
     let client = Arc::new(Client::open(peer).await);

@@ -9,8 +9,8 @@ use crate::limits::{
 use crate::records::to_store;
 use crate::survey::Loss;
 use bytes::Bytes;
-use gupfs_names::salvage::count_in_doubt_as_present;
-use gupfs_names::{
+use gupfs_namespace::salvage::count_in_doubt_as_present;
+use gupfs_namespace::{
     AcceptedLoss, Batch, Format, Inode, Key, KeyRange, Kind, Numbers, Parsed, Record,
 };
 use gupfs_proto::limits::{BATCH_BYTES, CHORE_BATCH};

@@ -6,7 +6,7 @@ use crate::limits::OST_CALLS;
 use crate::targets::unexpected;
 use crate::together;
 use crate::waits::{Awaited, Who};
-use gupfs_names::ChoreOp;
+use gupfs_namespace::ChoreOp;
 use gupfs_proto::data::{Answer, ObjectStat, Op};
 use gupfs_proto::{ObjectId, OstId, OstLife, Refusal};
 use std::collections::BTreeMap;

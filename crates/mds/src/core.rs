@@ -10,9 +10,9 @@ use crate::stats::Stats;
 use crate::targets::Targets;
 use crate::turns::Turns;
 use crate::waits::{Awaited, Waits, Who};
+use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq, VirtualShard, VirtualShards};
 use gupfs_store::kv::{Kv, KvError};
-use gupfs_world::{Disk, World};
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
 pub struct Core {
-    pub world: World,
+    pub platform: Platform,
     pub kv: Arc<Kv>,
     /// Where the store lies: asked for its free space only.
     pub disk: Disk,
@@ -70,7 +70,7 @@ pub struct Core {
 }
 
 pub struct Parts {
-    pub world: World,
+    pub platform: Platform,
     pub kv: Arc<Kv>,
     pub disk: Disk,
     pub shards: VirtualShards,
@@ -85,13 +85,13 @@ pub struct Parts {
 impl Core {
     pub fn new(parts: Parts) -> Core {
         Core {
-            shard: Mutex::new(Shard::new(&parts.world)),
-            waits: Waits::new(parts.world.clock.clone()),
+            shard: Mutex::new(Shard::new(&parts.platform)),
+            waits: Waits::new(parts.platform.clock.clone()),
             owner_epoch: parts.owner_epoch,
             lost_before: parts.lost_before,
             loss_accepted: parts.loss_accepted,
             sessions_skipped: parts.sessions_skipped,
-            world: parts.world,
+            platform: parts.platform,
             kv: parts.kv,
             disk: parts.disk,
             shards: parts.shards,

@@ -3,7 +3,7 @@
 //! A cut is listed under the shard's lock in the moment its batch is staged, and leaves the list when `CutDone` is staged,
 //! so whoever finds an inode cutting finds the cut here. One at a time carries it out, the others wait and then look.
 
-use gupfs_names::PurgeId;
+use gupfs_namespace::PurgeId;
 use gupfs_proto::{InodeId, ObjectId, OstId, Seq};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -8,8 +8,8 @@ use crate::records::{Scanned, View, to_store};
 use crate::shard::{SessionInfo, Shard};
 use crate::waits::{Awaited, Who};
 use bytes::Bytes;
-use gupfs_names::rights::Opens;
-use gupfs_names::{
+use gupfs_namespace::rights::Opens;
+use gupfs_namespace::{
     Again, Batch, ChoreOp, Context, Effects, Key, Known, Need, Op, PurgeId, Records, Step, Work,
 };
 use gupfs_proto::meta::{self, Answer, Change, Lane};
@@ -316,7 +316,7 @@ impl Core {
                         client: client.clone(),
                         since: now,
                     };
-                    shard.register(*session, info, self.world.clock.boot());
+                    shard.register(*session, info, self.platform.clock.boot());
                 }
             }
             _ => {}

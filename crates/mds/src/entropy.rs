@@ -1,7 +1,7 @@
 //! One fresh random number an operation, taken from the kernel many at a time.
 
 use crate::limits::ENTROPY_BYTES;
-use gupfs_world::Dice;
+use gupfs_platform::Dice;
 
 pub struct Entropy {
     dice: Dice,
@@ -36,12 +36,12 @@ impl Entropy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_world::fake::FakeWorld;
+    use gupfs_platform::fake::FakeWorld;
     use std::collections::BTreeSet;
 
     #[test]
     fn numbers_differ_beyond_one_pool_and_leave_nothing_behind() {
-        let mut entropy = Entropy::new(FakeWorld::new(1).world().dice);
+        let mut entropy = Entropy::new(FakeWorld::new(1).platform().dice);
         let numbers: BTreeSet<u64> = (0..ENTROPY_BYTES / 4).map(|_| entropy.next()).collect();
         assert_eq!(numbers.len(), ENTROPY_BYTES / 4);
         assert!(entropy.pool.iter().all(|byte| *byte == 0));

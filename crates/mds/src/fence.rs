@@ -7,9 +7,9 @@
 use crate::core::Core;
 use crate::limits::{FENCE_AGAIN, FENCE_ANSWER, OST_CALLS};
 use crate::together;
+use gupfs_platform::BootTime;
 use gupfs_proto::data::Op;
 use gupfs_proto::{OstId, Refusal, SessionId};
-use gupfs_world::BootTime;
 
 impl Core {
     /// Returns when no OST begins anything in the name of a session that has ended.
@@ -33,12 +33,12 @@ impl Core {
             let fenced = tokio::select! {
                 biased;
                 fenced = self.fence_at_now(session, ost) => fenced.is_ok(),
-                () = self.world.clock.sleep(FENCE_ANSWER) => false,
+                () = self.platform.clock.sleep(FENCE_ANSWER) => false,
             };
-            if fenced || self.world.clock.boot() >= until {
+            if fenced || self.platform.clock.boot() >= until {
                 return fenced;
             }
-            self.world.clock.sleep(FENCE_AGAIN).await;
+            self.platform.clock.sleep(FENCE_AGAIN).await;
         }
     }
 

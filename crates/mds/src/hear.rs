@@ -6,7 +6,7 @@ use crate::holders::Word;
 use crate::limits::{GIVEN_BACK_AGAIN, GIVEN_BACK_TRIES, SCAN_STEP};
 use crate::turns::Turn;
 use crate::waits::{Awaited, Who};
-use gupfs_names::{Key, KeyRange, Parsed, Words};
+use gupfs_namespace::{Key, KeyRange, Parsed, Words};
 use gupfs_proto::recall::Request;
 use gupfs_proto::{InodeId, Refusal, SessionId};
 use std::pin::{Pin, pin};
@@ -65,7 +65,7 @@ impl Core {
         hearing.asked += 1;
         if give_back && hearing.asked > 1 {
             // Who says that it gave the file back and did not is not asked in a tight loop.
-            self.world.clock.sleep(GIVEN_BACK_AGAIN).await;
+            self.platform.clock.sleep(GIVEN_BACK_AGAIN).await;
         }
         for session in self.holders_of(ino).await? {
             if session == asker.who.session {

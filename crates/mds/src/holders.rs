@@ -130,7 +130,7 @@ impl Core {
                     tokio::select! {
                         biased;
                         () = &mut changed => {}
-                        () = self.world.clock.sleep(RETRY) => {}
+                        () = self.platform.clock.sleep(RETRY) => {}
                     }
                 }
             }

@@ -3,7 +3,7 @@
 
 use crate::core::Core;
 use crate::waits::Who;
-use gupfs_names::{EndedLife, Key, Record};
+use gupfs_namespace::{EndedLife, Key, Record};
 use gupfs_proto::cluster::{Answer, Reply, TargetLife};
 use gupfs_proto::{OstId, OstLife, Refusal};
 

@@ -14,7 +14,8 @@ use crate::targets::{Admin, Dial, Ground, Near, Target, Targets};
 use crate::waits::Who;
 use bytes::Bytes;
 use futures_util::future::join_all;
-use gupfs_names::{AcceptedLoss, Format, Key, KeyRange, Kind, KnownTarget, Parsed, Record};
+use gupfs_namespace::{AcceptedLoss, Format, Key, KeyRange, Kind, KnownTarget, Parsed, Record};
+use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::cluster::{OwnerMark, Seals};
 use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
 use gupfs_proto::{
@@ -24,7 +25,6 @@ use gupfs_proto::{
 use gupfs_rpc::ClusterKey;
 use gupfs_store::kv::{Kv, KvError, KvRecovery};
 use gupfs_store::log::Stop;
-use gupfs_world::{Disk, Task, World};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct Options {
     pub found: KvRecovery,
     /// Where the store lies; asked for its free space.
     pub disk: Disk,
-    pub world: World,
+    pub platform: Platform,
     pub cluster: ClusterId,
     /// What an empty store is made: its incarnation, and how many virtual shards it has.
     pub incarnation: Incarnation,
@@ -61,7 +61,7 @@ impl Options {
     pub fn new(
         (kv, found): (Kv, KvRecovery),
         disk: Disk,
-        world: World,
+        platform: Platform,
         cluster: ClusterId,
         incarnation: Incarnation,
     ) -> Options {
@@ -69,7 +69,7 @@ impl Options {
             kv,
             found,
             disk,
-            world,
+            platform,
             cluster,
             incarnation,
             shards: VirtualShards(VIRTUAL_SHARDS_DEFAULT),
@@ -103,7 +103,7 @@ impl Drop for Mds {
 impl Mds {
     /// Formats an empty store, hears the targets, settles what dead sessions left, and serves.
     pub async fn start(options: Options) -> Result<Arc<Mds>, StartError> {
-        let Options { disk, world, .. } = options;
+        let Options { disk, platform, .. } = options;
         let kv = Arc::new(options.kv);
         let mut formatted = false;
         let format = match read_format(&kv)? {
@@ -112,7 +112,7 @@ impl Mds {
                 formatted = true;
                 write_format(
                     &kv,
-                    &world,
+                    &platform,
                     options.cluster,
                     options.incarnation,
                     options.shards,
@@ -142,15 +142,15 @@ impl Mds {
         }
         if let Some(loss) = &loss {
             tracing::warn!(%loss, "a loss is accepted");
-            lost =
-                accept::accept(&kv, &format, &lost, loss, (log_epoch, world.clock.now())).await?;
+            lost = accept::accept(&kv, &format, &lost, loss, (log_epoch, platform.clock.now()))
+                .await?;
         }
         let epoch = OwnerEpoch(log_epoch.0 + lost.epochs_skipped);
         let ground = Ground {
             cluster: options.cluster,
             ours: OwnerMark {
                 epoch,
-                run: world.dice.u64(),
+                run: platform.dice.u64(),
                 durable: kv.durable_seq(),
             },
             found,
@@ -164,17 +164,22 @@ impl Mds {
         let elsewhere = options.dial.is_some();
         let mut targets = Targets::new(
             ground,
-            world.clock.clone(),
+            platform.clock.clone(),
             options.dial,
             peers.collect(),
             remembered,
         );
         targets.begin_epochs(epoch);
         if elsewhere {
-            targets.ask_by(Permits::new(&world, epoch, options.key, format.incarnation));
+            targets.ask_by(Permits::new(
+                &platform,
+                epoch,
+                options.key,
+                format.incarnation,
+            ));
         }
         let core = Arc::new(Core::new(Parts {
-            world,
+            platform,
             kv,
             disk,
             shards: format.shards,
@@ -227,7 +232,7 @@ impl Mds {
     /// Returns when the targets that were heard before this start serve, or after a while: a later start that accepts no loss
     /// believes of those that know more than the store only the ones that have served it since.
     pub async fn surveyed_serve(&self) {
-        let clock = &self.core.world.clock;
+        let clock = &self.core.platform.clock;
         let begun = clock.boot();
         let not_yet = |ost: &&OstId| !self.core.targets.is_up(**ost);
         while let Some(ost) = self.surveyed.iter().find(not_yet) {
@@ -328,7 +333,7 @@ impl Mds {
             tokio::select! {
                 biased;
                 () = self.core.confirm_all() => {}
-                () = self.core.world.clock.sleep(STOP_CONFIRMS) => {}
+                () = self.core.platform.clock.sleep(STOP_CONFIRMS) => {}
             }
         }
         let how = match self.core.sweeps.status().left {
@@ -353,7 +358,7 @@ impl Mds {
         tokio::select! {
             biased;
             () = all_answered => {}
-            () = core.world.clock.sleep(STOP_WAIT) => {
+            () = core.platform.clock.sleep(STOP_WAIT) => {
                 tracing::warn!(waits = ?core.waits.status(), "requests are cut off by the stop");
             }
         }
@@ -431,13 +436,13 @@ fn read_format(kv: &Kv) -> Result<Option<Format>, StartError> {
 /// The first batch; durable before anything rests on it.
 async fn write_format(
     kv: &Kv,
-    world: &World,
+    platform: &Platform,
     cluster: ClusterId,
     incarnation: Incarnation,
     shards: VirtualShards,
 ) -> Result<Format, StartError> {
-    let now = world.clock.now();
-    let batch = gupfs_names::format(cluster, incarnation, shards, now, world.dice.u64());
+    let now = platform.clock.now();
+    let batch = gupfs_namespace::format(cluster, incarnation, shards, now, platform.dice.u64());
     let staged = kv.stage(0, to_store(batch));
     let seq = staged.map_err(KvError::from)?;
     kv.durable(seq).await?;

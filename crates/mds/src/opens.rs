@@ -3,8 +3,8 @@
 
 use crate::core::Core;
 use crate::records::damaged;
-use gupfs_names::rights::{self, Opens, Rule};
-use gupfs_names::{Inode, Key, Record};
+use gupfs_namespace::rights::{self, Opens, Rule};
+use gupfs_namespace::{Inode, Key, Record};
 use gupfs_proto::capability::{Fault, OpenProof, Rights, SealKey, Statement, Tag};
 use gupfs_proto::limits::PROOFS_MAX;
 use gupfs_proto::meta::{Access, Op, Request};

@@ -2,8 +2,8 @@
 
 use crate::core::Core;
 use crate::records::damaged;
-use gupfs_names::rights::Opens;
-use gupfs_names::{Inode, Key, Record};
+use gupfs_namespace::rights::Opens;
+use gupfs_namespace::{Inode, Key, Record};
 use gupfs_proto::capability::Rights;
 use gupfs_proto::meta::{Answer, Op, Request};
 use gupfs_proto::{InodeId, Refusal};

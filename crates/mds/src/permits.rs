@@ -4,12 +4,12 @@
 //! the share of another.
 
 use crate::opens::OpenSeal;
+use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::capability::{Capability, Pass, Rights, SealKey, Statement, Tag, Warrant};
 use gupfs_proto::cluster::{Seals, Share};
 use gupfs_proto::limits::{PASS_TERM, SERVER_TERM};
 use gupfs_proto::{Incarnation, InodeId, Layout, OstId, OwnerEpoch, SessionId};
 use gupfs_rpc::ClusterKey;
-use gupfs_world::{BootTime, World};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::time::Duration;
 const TOLD: Duration = SERVER_TERM.saturating_mul(2);
 
 pub struct Permits {
-    world: World,
+    platform: Platform,
     epoch: OwnerEpoch,
     cluster: Option<ClusterKey>,
     secret: ClusterKey,
@@ -56,24 +56,24 @@ struct Ended {
 impl Permits {
     /// Of this owner of this store. The cluster's key is the half of every key that is never told.
     pub fn new(
-        world: &World,
+        platform: &Platform,
         epoch: OwnerEpoch,
         cluster: Option<ClusterKey>,
         store: Incarnation,
     ) -> Permits {
         let mut secret = [0; 32];
-        world.dice.fill(&mut secret);
+        platform.dice.fill(&mut secret);
         let secret = ClusterKey::new(secret);
         let pass = ClusterKey::sealing(cluster.as_ref(), &pass_share(&secret));
         Permits {
-            world: world.clone(),
+            platform: platform.clone(),
             epoch,
             pass,
             opens: OpenSeal::new(cluster.as_ref(), store),
             state: Mutex::new(State {
                 keys: BTreeMap::new(),
                 passes: BTreeMap::new(),
-                before: world.clock.boot() + PASS_TERM,
+                before: platform.clock.boot() + PASS_TERM,
                 ended: BTreeMap::new(),
             }),
             cluster,
@@ -156,7 +156,7 @@ impl Permits {
 
     /// What shows that this session lives. Called when it is known to, in the moment of the answer.
     pub fn pass(&self, session: SessionId) -> Pass {
-        let until = self.world.clock.boot() + PASS_TERM;
+        let until = self.platform.clock.boot() + PASS_TERM;
         self.state.lock().passes.insert(session, until);
         let (epoch, until) = (self.epoch, millis(until));
         let what = Statement::Pass {
@@ -183,7 +183,7 @@ impl Permits {
     pub fn seals(&self, osts: &[OstId]) -> Seals {
         Seals {
             epoch: self.epoch,
-            now: millis(self.world.clock.boot()),
+            now: millis(self.platform.clock.boot()),
             pass: pass_share(&self.secret),
             osts: osts.iter().map(|ost| (*ost, self.share(*ost))).collect(),
             ended: self.ended_for_good(),
@@ -199,7 +199,7 @@ impl Permits {
 
     /// The session is registered no more: no pass is given to it from here on.
     pub fn ends(&self, session: SessionId) {
-        let now = self.world.clock.boot();
+        let now = self.platform.clock.boot();
         let mut state = self.state.lock();
         let until = state.passes.remove(&session).unwrap_or(state.before);
         state.ended.entry(session).or_insert_with(|| Ended {
@@ -234,7 +234,7 @@ impl Permits {
     }
 
     pub fn was_fenced(&self, session: SessionId, ost: OstId) {
-        let now = self.world.clock.boot();
+        let now = self.platform.clock.boot();
         let mut state = self.state.lock();
         let before = state.before;
         // One that the owner before us has ended is told of from here on.
@@ -259,13 +259,13 @@ fn millis(time: BootTime) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_world::fake::FakeWorld;
+    use gupfs_platform::fake::FakeWorld;
 
     /// A power cut of this server may bring the session back, and an OST never forgets an end.
     #[tokio::test(start_paused = true)]
     async fn an_ost_hears_of_no_end_that_a_power_cut_could_undo() {
-        let world = FakeWorld::new(1).world();
-        let permits = Permits::new(&world, OwnerEpoch(3), None, Incarnation(7));
+        let platform = FakeWorld::new(1).platform();
+        let permits = Permits::new(&platform, OwnerEpoch(3), None, Incarnation(7));
         let session = SessionId(5);
         permits.pass(session);
         permits.ends(session);

@@ -7,10 +7,10 @@ use crate::core::Core;
 use crate::limits::{READ_AWAY, READ_SLOW, READS_HERE};
 use crate::waits::{Awaited, Who};
 use bytes::Bytes;
-use gupfs_names::{Batch, Key, KeyRange, Known, Records};
+use gupfs_namespace::{Batch, Key, KeyRange, Known, Records};
+use gupfs_platform::BootTime;
 use gupfs_proto::{Refusal, Seq};
 use gupfs_store::kv::{KvError, Peek};
-use gupfs_world::BootTime;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,7 +34,7 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     pub fn new(core: &'a Core, scanned: &'a Scanned<'a>, recent: &'a Recent) -> View<'a> {
-        let quick = core.world.clock.boot() >= BootTime(core.reads_slow_until.load(Relaxed));
+        let quick = core.platform.clock.boot() >= BootTime(core.reads_slow_until.load(Relaxed));
         View {
             core,
             scanned,
@@ -69,9 +69,9 @@ impl<'a> View<'a> {
             return Known::Unknown;
         }
         self.reads_left.set(left - 1);
-        let begun = self.core.world.clock.boot();
+        let begun = self.core.platform.clock.boot();
         let read = self.core.kv.get(key.as_bytes());
-        let ended = self.core.world.clock.boot();
+        let ended = self.core.platform.clock.boot();
         if ended.since(begun) > READ_SLOW {
             self.core
                 .reads_slow_until
@@ -259,7 +259,7 @@ impl Core {
         self.stats.fetch_rounds.fetch_add(1, Relaxed);
         let kv = self.kv.clone();
         let count = keys.len();
-        let read = self.world.tasks.blocking(move || {
+        let read = self.platform.tasks.blocking(move || {
             let mut reads = keys.iter().map(|key| kv.get(key.as_bytes()));
             reads.try_for_each(|read| read.map(|_| ()))
         });
@@ -270,7 +270,7 @@ impl Core {
     /// The newest states of records, read away from the reactor with one hand-off for all.
     pub async fn get_all_now(&self, keys: Vec<Key>) -> Result<Vec<Option<Bytes>>, Refusal> {
         let kv = self.kv.clone();
-        let read = self.world.tasks.blocking(move || {
+        let read = self.platform.tasks.blocking(move || {
             let reads = keys.iter().map(|key| kv.get(key.as_bytes()));
             reads.collect::<Result<Vec<_>, _>>()
         });
@@ -280,7 +280,7 @@ impl Core {
     /// The newest state of a record.
     pub async fn get_now(&self, key: &Key) -> Result<Option<Bytes>, Refusal> {
         let (kv, key) = (self.kv.clone(), key.clone());
-        let read = self.world.tasks.blocking(move || kv.get(key.as_bytes()));
+        let read = self.platform.tasks.blocking(move || kv.get(key.as_bytes()));
         read.await.map_err(|error| self.fail(&error))
     }
 
@@ -292,7 +292,10 @@ impl Core {
     ) -> Result<Vec<(Key, Bytes)>, Refusal> {
         let kv = self.kv.clone();
         let [from, to] = [&range.from, &range.to].map(|key| Bytes::copy_from_slice(key.as_bytes()));
-        let read = self.world.tasks.blocking(move || kv.scan(from, to, limit));
+        let read = self
+            .platform
+            .tasks
+            .blocking(move || kv.scan(from, to, limit));
         let records = read.await.map_err(|error| self.fail(&error))?;
         let keyed = records
             .into_iter()
@@ -315,18 +318,18 @@ mod tests {
     use super::*;
     use crate::core::Parts;
     use crate::targets::{Ground, Targets};
-    use gupfs_names::Known;
+    use gupfs_namespace::Known;
+    use gupfs_platform::fake::{FakeDisk, FakeOptions, FakeWorld};
     use gupfs_proto::cluster::OwnerMark;
     use gupfs_proto::{ClusterId, Incarnation, InodeId, Name, OwnerEpoch, VirtualShards};
     use gupfs_store::index::{FakeIndex, Index};
     use gupfs_store::kv::{Kv, KvOptions};
     use gupfs_store::log::{LogOptions, StoreId};
-    use gupfs_world::fake::{FakeDisk, FakeOptions, FakeWorld};
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
     async fn core() -> Core {
-        let world = FakeWorld::new(1).world();
+        let platform = FakeWorld::new(1).platform();
         let disk = FakeDisk::new(FakeOptions::default(), 1).disk();
         let (cluster, incarnation) = (ClusterId(1), Incarnation(2));
         let log = LogOptions {
@@ -338,10 +341,10 @@ mod tests {
         };
         let index = Index::fake(FakeIndex::new());
         let how = KvOptions::new(log);
-        let (kv, _) = Kv::open(disk.clone(), index, how, world.clone())
+        let (kv, _) = Kv::open(disk.clone(), index, how, platform.clone())
             .await
             .unwrap();
-        let (clock, none, nobody) = (world.clock.clone(), BTreeMap::new(), BTreeMap::new());
+        let (clock, none, nobody) = (platform.clock.clone(), BTreeMap::new(), BTreeMap::new());
         let ground = Ground {
             cluster,
             ours: OwnerMark::default(),
@@ -359,7 +362,7 @@ mod tests {
             sessions_skipped: 0,
             targets: Targets::new(ground, clock, None, none, nobody),
             keeps_sessions: false,
-            world,
+            platform,
         })
     }
 

@@ -4,8 +4,8 @@ use crate::core::Core;
 use crate::drive::{Applied, Asker};
 use crate::stats::Kind;
 use crate::waits::{Awaited, Who};
-use gupfs_names::Op;
-use gupfs_names::rights::Opens;
+use gupfs_namespace::Op;
+use gupfs_namespace::rights::Opens;
 use gupfs_proto::meta::{self, Answer, Change, Reply, Request};
 use gupfs_proto::{Refusal, Seq, SessionId};
 use std::sync::atomic::Ordering::SeqCst;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::SeqCst;
 impl Core {
     pub async fn answer(&self, request: Request) -> Reply {
         let _under_way = UnderWay::enter(self);
-        let begun = self.world.clock.boot();
+        let begun = self.platform.clock.boot();
         let (mut seq, mut change) = (self.kv.committed_seq(), None);
         let asked = Kind::of(&request.op);
         let (kind, result) = match self.take_proofs(request) {
@@ -26,7 +26,7 @@ impl Core {
             }
             Err(refusal) => (asked, Err(refusal)),
         };
-        let took = self.world.clock.boot().since(begun);
+        let took = self.platform.clock.boot().since(begun);
         self.stats.finished(kind, took, result.is_err());
         Reply {
             seq,

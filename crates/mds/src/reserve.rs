@@ -1,7 +1,7 @@
 //! Free space of the metadata disk that only removal may use, so that a full disk does not kill `rm`.
 
 use crate::limits::{RESERVE_MAX, RESERVE_MIN, RESERVE_SHARE};
-use gupfs_world::Space;
+use gupfs_platform::Space;
 
 /// Whether growth leaves the reserve untouched.
 pub fn allows_growth(space: &Space) -> bool {

@@ -5,10 +5,10 @@
 use crate::entropy::Entropy;
 use crate::newborn::Newborn;
 use crate::records::Recent;
-use gupfs_names::Machine;
+use gupfs_namespace::Machine;
+use gupfs_platform::{BootTime, Clock, Platform};
 use gupfs_proto::meta::TargetState;
 use gupfs_proto::{SessionId, Timestamp, VirtualShard};
-use gupfs_world::{BootTime, Clock, World};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -41,17 +41,17 @@ pub struct SessionInfo {
 }
 
 impl Shard {
-    pub fn new(world: &World) -> Shard {
+    pub fn new(platform: &Platform) -> Shard {
         Shard {
             machine: Machine::new(),
-            entropy: Entropy::new(world.dice.clone()),
+            entropy: Entropy::new(platform.dice.clone()),
             targets: Arc::from([]),
             sessions: BTreeMap::new(),
             heard: BTreeMap::new(),
             recent: Recent::default(),
             newborn: Newborn::default(),
             blocks_given: BTreeMap::new(),
-            clock: world.clock.clone(),
+            clock: platform.clock.clone(),
             last_now: Timestamp::default(),
         }
     }

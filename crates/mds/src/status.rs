@@ -9,7 +9,7 @@ use crate::shard::SessionInfo;
 use crate::stats::OpSnapshot;
 use crate::targets::TargetStatus;
 use crate::waits::{WaitStatus, Who};
-use gupfs_names::Op;
+use gupfs_namespace::Op;
 use gupfs_proto::meta::{self, Answer, StatFs};
 use gupfs_proto::{OwnerEpoch, Seq, SessionId};
 use gupfs_store::kv::Kv;
@@ -171,7 +171,7 @@ impl Core {
     /// Longest first.
     fn all_waits(&self) -> Vec<WaitStatus> {
         let mut waits = self.waits.status();
-        waits.extend(self.locks.waits(self.world.clock.boot()));
+        waits.extend(self.locks.waits(self.platform.clock.boot()));
         waits.sort_by_key(|wait| std::cmp::Reverse(wait.millis));
         waits
     }

@@ -8,7 +8,8 @@ use crate::error::StartError;
 use crate::limits::{SURVEY_HOLDINGS, SURVEY_WAIT};
 use crate::mds::remembered_targets;
 use crate::targets::{Target, knows_more};
-use gupfs_names::KnownTarget;
+use gupfs_namespace::KnownTarget;
+use gupfs_platform::Clock;
 use gupfs_proto::cluster::{
     Answer, Holdings, OwnerMark, Reply, Report, Request, TargetIdentity, TargetReport,
     TargetVerdict,
@@ -16,7 +17,6 @@ use gupfs_proto::cluster::{
 use gupfs_proto::{ClusterId, MapEpoch, OstId, OwnerEpoch, Refusal, Seq, Timestamp, VirtualShard};
 use gupfs_rpc::Service;
 use gupfs_store::kv::Kv;
-use gupfs_world::Clock;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::BTreeMap;

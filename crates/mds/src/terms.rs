@@ -10,7 +10,7 @@ use crate::shard::{SessionInfo, Shard};
 use crate::waits::Who;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use gupfs_names::{Key, KeyRange, Kind, Parsed, Record, Session};
+use gupfs_namespace::{Key, KeyRange, Kind, Parsed, Record, Session};
 use gupfs_proto::capability::Pass;
 use gupfs_proto::limits::SERVER_TERM;
 use gupfs_proto::{Refusal, SessionId, VirtualShard};
@@ -22,7 +22,7 @@ use std::time::Duration;
 impl Core {
     /// Sessions of the time before this start stay registered.
     pub async fn register_recorded(&self) -> Result<BTreeSet<SessionId>, Refusal> {
-        let now = self.world.clock.boot();
+        let now = self.platform.clock.boot();
         let mut found = Vec::new();
         let range = KeyRange::of_kind(VirtualShard(0), Kind::Session);
         self.each_record(range, |key, value| {
@@ -49,7 +49,7 @@ impl Core {
     /// # Errors
     /// `SessionEnded`.
     pub fn renew(&self, session: SessionId) -> Result<Option<Pass>, Refusal> {
-        let now = self.world.clock.boot();
+        let now = self.platform.clock.boot();
         let mut shard = self.shard.lock();
         let heard = shard.heard.get_mut(&session);
         *heard.ok_or(Refusal::SessionEnded)? = now;
@@ -115,8 +115,8 @@ impl Core {
         let mut ended = VecDeque::new();
         let mut clearing = FuturesUnordered::new();
         while self.failure().is_none() {
-            let due = self.world.clock.boot() + TERMS_EVERY;
-            let mut pause = pin!(self.world.clock.sleep_until(due));
+            let due = self.platform.clock.boot() + TERMS_EVERY;
+            let mut pause = pin!(self.platform.clock.sleep_until(due));
             loop {
                 while clearing.len() < OST_CALLS
                     && let Some(session) = ended.pop_front()
@@ -129,7 +129,7 @@ impl Core {
                     Some(()) = clearing.next() => {}
                 }
             }
-            let late = self.world.clock.boot().since(due);
+            let late = self.platform.clock.boot().since(due);
             if late > FROZEN {
                 tracing::warn!(
                     ?late,
@@ -153,7 +153,7 @@ impl Core {
     }
 
     fn take_overdue(&self) -> Vec<SessionId> {
-        let now = self.world.clock.boot();
+        let now = self.platform.clock.boot();
         let mut shard = self.shard.lock();
         let overdue = |heard| now.since(heard) > SERVER_TERM;
         let sessions: Vec<SessionId> = (shard.heard.iter())

@@ -4,8 +4,8 @@
 
 use crate::limits::DEADLINE;
 use crate::targets::MDS_SESSION;
+use gupfs_platform::{BootTime, Clock};
 use gupfs_proto::{InodeId, Refusal, Seq, SessionId, VirtualShard};
-use gupfs_world::{BootTime, Clock};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -178,7 +178,7 @@ impl Drop for Listed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_world::fake::FakeWorld;
+    use gupfs_platform::fake::FakeWorld;
     use std::future::{pending, ready};
 
     const WHO: Who = Who {
@@ -188,7 +188,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_is_listed_while_it_lasts_and_ends_at_its_deadline() {
-        let waits = Waits::new(FakeWorld::new(1).world().clock);
+        let waits = Waits::new(FakeWorld::new(1).platform().clock);
         let stuck = waits.wait(WHO, Awaited::Commit(Seq(7)), pending::<()>());
         let look = async {
             tokio::time::sleep(std::time::Duration::from_secs(2)).await;
@@ -213,7 +213,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_done_at_once_is_not_listed() {
-        let waits = Waits::new(FakeWorld::new(1).world().clock);
+        let waits = Waits::new(FakeWorld::new(1).platform().clock);
         assert_eq!(waits.wait(WHO, Awaited::Records(1), ready(5)).await, Ok(5));
         assert_eq!(waits.open.lock().next, 0);
     }

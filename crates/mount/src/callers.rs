@@ -6,7 +6,7 @@
 //! is told all groups at once: a mode may give a group less than others.
 
 use crate::kernel::Kernel;
-use gupfs_door::Call;
+use gupfs_fuse::Call;
 use gupfs_proto::{Caller, Refusal};
 use std::future::Future;
 

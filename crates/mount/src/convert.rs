@@ -1,6 +1,6 @@
 //! Between the words of the kernel and ours.
 
-use gupfs_door::{Attr as DoorAttr, Entry, NodeId, Timestamp as DoorTime};
+use gupfs_fuse::{Attr as DoorAttr, Entry, NodeId, Timestamp as DoorTime};
 use gupfs_proto::{Attr, InodeId, Timestamp};
 use std::time::Duration;
 

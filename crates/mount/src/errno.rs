@@ -1,6 +1,6 @@
 //! The only table that turns refusals into errno, with a reason where the standard leaves a choice.
 
-use gupfs_door::Errno;
+use gupfs_fuse::Errno;
 use gupfs_proto::Refusal;
 use gupfs_proto::capability::Fault;
 

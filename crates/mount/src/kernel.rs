@@ -6,12 +6,12 @@ use crate::meter::Meter;
 use crate::privileged::Privileged;
 use crate::{convert, ops};
 use gupfs_client::Client;
-use gupfs_door::{
+use gupfs_fuse::{
     Attributes, Call, Created, Data, Dirents, DirentsPlus, Entry, FileSystem, Ioctled, Mounted,
     Notifier, NotifyError, Opened, Result, Statfs, Statxed, Xattr, op, op::FileLock,
 };
+use gupfs_platform::Clock;
 use gupfs_proto::{Attr, InodeId, Refusal};
-use gupfs_world::Clock;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

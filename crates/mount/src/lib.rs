@@ -21,9 +21,9 @@ pub use lifetimes::Lifetimes;
 pub use meter::{Meter, MountStats, OpStats};
 
 use gupfs_client::Client;
-use gupfs_door::{Config, InitFlags, MountError, Session, Spawner, Transport, pages_limit};
+use gupfs_fuse::{Config, InitFlags, MountError, Session, Spawner, Transport, pages_limit};
+use gupfs_platform::Clock;
 use gupfs_proto::Refusal;
-use gupfs_world::Clock;
 use kernel::Kernel;
 use privileged::Privileged;
 use std::path::{Path, PathBuf};
@@ -157,7 +157,7 @@ impl Mount {
         if let Some(reactors) = options.reactors {
             config.reactors = reactors;
         }
-        config.in_time = options.in_time.map(|in_time| gupfs_door::InTime {
+        config.in_time = options.in_time.map(|in_time| gupfs_fuse::InTime {
             deadline: in_time.deadline,
             overdue: errno::OVERDUE,
             killed: errno(&Refusal::Interrupted),
@@ -199,7 +199,7 @@ impl Mount {
                 tracing::info!(%error, "fs.fuse.max_pages_limit stays: a MiB of a buffer that does not begin on a page is two requests");
             }
         }
-        let session = gupfs_door::mount(at, &config, kernel, spawner)?;
+        let session = gupfs_fuse::mount(at, &config, kernel, spawner)?;
         if let Some(kib) = options.read_ahead_kib
             && let Err(error) = session.set_read_ahead(kib)
         {

@@ -10,8 +10,8 @@
 //! would cost a system call and the question for new attributes.
 
 use crate::limits::PRIVILEGED_MAX;
+use gupfs_platform::BootTime;
 use gupfs_proto::{Attr, FileKind, InodeId, Mode};
-use gupfs_world::BootTime;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

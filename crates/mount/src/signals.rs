@@ -1,14 +1,14 @@
 //! Whether a program that waits for us got a signal.
 
-use gupfs_door::Call;
-use gupfs_world::Clock;
+use gupfs_fuse::Call;
+use gupfs_platform::Clock;
 use std::time::Duration;
 
 /// How often it is looked for a signal that the kernel did not tell us of.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Ready when the program that waits for the answer got a signal. Over io_uring the kernel forgets to tell of one that comes
-/// while the request is on its way (`gupfs_door::Interrupted`); such a signal stays pending, which can be seen.
+/// while the request is on its way (`gupfs_fuse::Interrupted`); such a signal stays pending, which can be seen.
 pub async fn signalled(call: &Call, clock: &Clock) {
     let pending = async {
         loop {

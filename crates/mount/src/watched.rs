@@ -2,8 +2,8 @@
 //! program.
 #![allow(unsafe_code)] // registering a descriptor, below
 
-use gupfs_door::{Reader, Turn};
-use gupfs_world::busy_poll;
+use gupfs_fuse::{Reader, Turn};
+use gupfs_platform::busy_poll;
 use std::io;
 use std::os::fd::OwnedFd;
 use tokio::io::Interest;

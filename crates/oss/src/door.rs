@@ -2,11 +2,11 @@
 
 use crate::Oss;
 use crate::gate::Admitted;
+use gupfs_platform::Clock;
 use gupfs_proto::Refusal;
 use gupfs_proto::capability::{Fault, Warrant};
 use gupfs_proto::data::{Reply, Request};
 use gupfs_rpc::{Caller, Host, Service};
-use gupfs_world::Clock;
 use std::sync::Arc;
 
 /// Calls within a process go past it, straight to `Oss`.

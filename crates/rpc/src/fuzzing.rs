@@ -12,11 +12,11 @@ use crate::{
     Capacity, ClusterKey, EveryClientKey, Hosts, Line, LineOptions, Peer, Server, ServerOptions,
     Service, Unattended,
 };
+use gupfs_platform::Platform;
+use gupfs_platform::fake::{FakeNet, FakeWorld};
 use gupfs_proto::meta::{self, Op};
 use gupfs_proto::wire::{Kind, Message};
 use gupfs_proto::{Caller, ClusterId, MapEpoch, OwnerEpoch, Seq, SessionId, data};
-use gupfs_world::World;
-use gupfs_world::fake::{FakeNet, FakeWorld};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,11 +94,11 @@ pub fn mend(bytes: &[u8]) -> Vec<u8> {
 /// When the server does not serve any more, or holds what was announced after the connection is over.
 pub async fn after_handshake(bytes: &[u8]) {
     let net = FakeNet::new(3, (Duration::from_micros(50), Duration::from_micros(300)));
-    let world = FakeWorld::new(1).world();
+    let platform = FakeWorld::new(1).platform();
     let listener = net.host("server").listen(AT).await;
     let anything = Arc::new(Anything);
     let options = ServerOptions {
-        world: world.clone(),
+        platform: platform.clone(),
         me: me(1),
         cluster: ClusterId(7),
         key: Some(key()),
@@ -113,7 +113,7 @@ pub async fn after_handshake(bytes: &[u8]) {
     let server = Server::start(listener.expect("nobody has this address"), options);
     let net = net.host("a");
     let stream = net.connect(AT).await.expect("the server listens");
-    let link = Arc::new(Link::new(stream, world.clock.clone()));
+    let link = Arc::new(Link::new(stream, platform.clock.clone()));
     let mut reader = link.reader();
     let wish = Wish {
         number: 1,
@@ -127,11 +127,11 @@ pub async fn after_handshake(bytes: &[u8]) {
         _ => (kind, oldest, newest),
     };
     let offers = offered().into_iter().map(former).collect();
-    greet_in(&link, &mut reader, &world.dice, &me(5), wish, offers)
+    greet_in(&link, &mut reader, &platform.dice, &me(5), wish, offers)
         .await
         .expect("somebody with the key is welcome");
     link.send_raw(bytes.to_vec());
-    let beside = serves(&net, &world, 6);
+    let beside = serves(&net, &platform, 6);
     let hear = async { while reader.next(crate::frame::Limits::AMONG_US).await.is_ok() {} };
     let all = tokio::time::timeout(FRAME + SILENCE, hear);
     tokio::join!(beside, async {
@@ -141,8 +141,8 @@ pub async fn after_handshake(bytes: &[u8]) {
         }
     });
     link.close();
-    serves(&net, &world, 7).await;
-    world.clock.sleep(SILENCE * 2).await;
+    serves(&net, &platform, 7).await;
+    platform.clock.sleep(SILENCE * 2).await;
     let status = server.status();
     assert_eq!(
         (status.payload, status.questions, status.connections.len()),
@@ -150,12 +150,12 @@ pub async fn after_handshake(bytes: &[u8]) {
     );
 }
 
-async fn serves(net: &gupfs_world::Net, world: &World, who: u128) {
+async fn serves(net: &gupfs_platform::Net, platform: &Platform, who: u128) {
     let line = Line::open(LineOptions {
         to: AT.into(),
         whom: "the server".into(),
         net: net.clone(),
-        world: world.clone(),
+        platform: platform.clone(),
         me: me(who),
         cluster: None,
         key: Some(key().into()),

@@ -3,7 +3,7 @@
 
 use crate::events::Events;
 use crate::rare::Rare;
-use gupfs_world::{BootTime, Clock};
+use gupfs_platform::{BootTime, Clock};
 use std::env;
 use std::time::Duration;
 

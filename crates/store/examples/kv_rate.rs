@@ -3,11 +3,11 @@
 #![allow(clippy::disallowed_methods)] // a benchmark lives in real time
 
 use bytes::Bytes;
+use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{ClusterId, Incarnation};
 use gupfs_store::index::{FILES_MOST, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, Stop, StoreId};
-use gupfs_world::{Disk, World};
 use std::path::Path;
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let index = Index::open_fjall(&Path::new(&dir).join("index"), FILES_MOST)?;
     let options = KvOptions::new(LogOptions::new(store));
-    let (kv, _) = Kv::open(Disk::real(&dir)?, index, options, World::real()).await?;
+    let (kv, _) = Kv::open(Disk::real(&dir)?, index, options, Platform::real()).await?;
     // On a worker thread, as a reactor would.
     tokio::spawn(async move { measure(&kv).await }).await??;
     Ok(())

@@ -1,10 +1,10 @@
 //! The log on a disk that crashes: what was durable is there, what is there was staged, and damage is told from tears.
 
+use gupfs_platform::fake::{CallKind, FakeDice, FakeDisk, FakeOptions, FakeWorld};
 use gupfs_proto::{ClusterId, Incarnation, OwnerEpoch, Seq};
 use gupfs_store::log::{
     Headroom, Log, LogError, LogOptions, LogRecovery, Replay, Stop, StoreId, Survey, Surveyed,
 };
-use gupfs_world::fake::{CallKind, FakeDice, FakeDisk, FakeOptions, FakeWorld};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
@@ -42,8 +42,8 @@ fn disk(seed: u64) -> FakeDisk {
 
 type Opened = Result<(Log, LogRecovery, Replay), LogError>;
 
-async fn open(disk: &FakeDisk, world: &FakeWorld, applied: Seq) -> Opened {
-    Log::open(disk.disk(), options(), applied, world.world()).await
+async fn open(disk: &FakeDisk, platform: &FakeWorld, applied: Seq) -> Opened {
+    Log::open(disk.disk(), options(), applied, platform.platform()).await
 }
 
 async fn all(mut replay: Replay) -> Vec<(u64, Vec<u8>)> {
@@ -64,8 +64,8 @@ async fn stage_and_sync(log: &Log, bodies: &[&[u8]]) {
 #[test]
 fn batches_come_back_in_order_with_their_shard_and_owner() {
     simulate(async {
-        let (disk, world) = (disk(1), FakeWorld::new(1));
-        let (log, recovery, _) = open(&disk, &world, Seq(0)).await.unwrap();
+        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (log, recovery, _) = open(&disk, &platform, Seq(0)).await.unwrap();
         assert!(recovery.fresh);
         assert_eq!(
             log.stage(7, |out| out.extend_from_slice(b"one")),
@@ -85,7 +85,7 @@ fn batches_come_back_in_order_with_their_shard_and_owner() {
         );
         log.stop(Stop::InOrder).await.unwrap();
         drop(log);
-        let (_log, recovery, mut replay) = open(&disk, &world, Seq(0)).await.unwrap();
+        let (_log, recovery, mut replay) = open(&disk, &platform, Seq(0)).await.unwrap();
         assert_eq!((recovery.last, recovery.torn), (Seq(2), None));
         assert_eq!(
             (recovery.last_epoch, recovery.epoch),
@@ -105,8 +105,8 @@ fn batches_come_back_in_order_with_their_shard_and_owner() {
 #[test]
 fn what_nobody_asked_for_is_synced_in_the_background() {
     simulate(async {
-        let (disk, world) = (disk(1), FakeWorld::new(1));
-        let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
         log.stage(0, |_| {}).unwrap();
         tokio::time::sleep(Duration::from_millis(19)).await;
         assert_eq!(log.durable(), Seq(0));
@@ -129,8 +129,8 @@ fn what_nobody_asked_for_is_synced_in_the_background() {
 #[test]
 fn many_who_wait_share_one_write_and_one_sync() {
     simulate(async {
-        let (disk, world) = (disk(1), FakeWorld::new(1));
-        let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await; // the spare segments are made
         let (log, before) = (std::sync::Arc::new(log), log_stats(&disk));
         let mut waits = tokio::task::JoinSet::new();
@@ -160,8 +160,8 @@ fn log_stats(disk: &FakeDisk) -> (u64, u64) {
 #[test]
 fn a_failed_sync_ends_the_log_and_everybody_learns_it() {
     simulate(async {
-        let (disk, world) = (disk(1), FakeWorld::new(1));
-        let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
         log.stage(0, |_| {}).unwrap();
         disk.fail_sync(1);
         let (one, two) = tokio::join!(log.make_durable(Seq(1)), log.make_durable(Seq(1)));
@@ -185,8 +185,8 @@ fn a_failed_sync_ends_the_log_and_everybody_learns_it() {
 fn a_caller_who_gives_up_leaves_its_write_to_the_others() {
     for seed in 0..50 {
         simulate(async {
-            let (disk, world) = (disk(seed), FakeWorld::new(seed));
-            let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+            let (disk, platform) = (disk(seed), FakeWorld::new(seed));
+            let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
             for n in 1..=20u64 {
                 let seq = log
                     .stage(0, |out| out.extend_from_slice(&[n as u8; 3000]))
@@ -201,7 +201,7 @@ fn a_caller_who_gives_up_leaves_its_write_to_the_others() {
             log.commit(Seq(20)).await.unwrap();
             drop(log);
             disk.restart();
-            let (_log, recovery, replay) = open(&disk, &world, Seq(0)).await.unwrap();
+            let (_log, recovery, replay) = open(&disk, &platform, Seq(0)).await.unwrap();
             assert_eq!(
                 (recovery.last, recovery.torn),
                 (Seq(20), None),
@@ -238,7 +238,7 @@ struct Seen {
 
 /// One life of a log: opens it, checks what is there, does something, dies.
 async fn live(disk: &FakeDisk, dice: &FakeDice, model: &mut Model, seen: &mut Seen) {
-    let world = FakeWorld::new(dice.u64());
+    let platform = FakeWorld::new(dice.u64());
     let kinds = [
         CallKind::Any,
         CallKind::Sync,
@@ -252,12 +252,12 @@ async fn live(disk: &FakeDisk, dice: &FakeDice, model: &mut Model, seen: &mut Se
     } else if dice.one_in(4) {
         disk.fail_sync(dice.below(20) + 5);
     }
-    let opened = open(disk, &world, Seq(model.applied)).await;
+    let opened = open(disk, &platform, Seq(model.applied)).await;
     let (log, recovery, replay) = match opened {
         Ok(opened) => opened,
         Err(LogError::Disk(_)) => {
             seen.deaths_in_opening += 1;
-            world.tasks.kill();
+            platform.tasks.kill();
             return;
         }
         Err(error) => panic!("an ordinary crash was taken for damage: {error}"),
@@ -284,7 +284,7 @@ async fn live(disk: &FakeDisk, dice: &FakeDice, model: &mut Model, seen: &mut Se
                 assert_eq!(record.body, model.bodies[expected as usize - 1]);
             }
             Ok(None) => break,
-            Err(LogError::Disk(_)) => return world.tasks.kill(),
+            Err(LogError::Disk(_)) => return platform.tasks.kill(),
             Err(error) => panic!("{error}"),
         }
     }
@@ -300,7 +300,7 @@ async fn live(disk: &FakeDisk, dice: &FakeDice, model: &mut Model, seen: &mut Se
     seen.rolled += log.stats().segments;
     seen.removed += (before.live + log.stats().segments).saturating_sub(log.stats().live);
     seen.failed_syncs += u64::from(log.closed().is_some() && !disk.is_dead());
-    world.tasks.kill();
+    platform.tasks.kill();
 }
 
 async fn work(log: &Log, dice: &FakeDice, model: &mut Model) -> Result<(), LogError> {
@@ -394,8 +394,8 @@ fn the_same_seed_is_the_same_history() {
 }
 
 /// A log with batches of 100 bytes, and where their records begin.
-async fn some_log(disk: &FakeDisk, world: &FakeWorld, batches: u64) -> Vec<u64> {
-    let (log, ..) = open(disk, world, Seq(0)).await.unwrap();
+async fn some_log(disk: &FakeDisk, platform: &FakeWorld, batches: u64) -> Vec<u64> {
+    let (log, ..) = open(disk, platform, Seq(0)).await.unwrap();
     let begin = 4096 + 48; // behind the header and the owner's mark
     for n in 0..batches {
         log.stage(0, |out| out.extend_from_slice(&[n as u8; 104]))
@@ -412,10 +412,10 @@ async fn some_log(disk: &FakeDisk, world: &FakeWorld, batches: u64) -> Vec<u64> 
 fn a_rotten_bit_in_what_was_durable_is_damage() {
     simulate(async {
         for (n, bit) in [(0, 3), (3, 400), (9, 1200)] {
-            let (disk, world) = (disk(1), FakeWorld::new(1));
-            let starts = some_log(&disk, &world, 10).await;
+            let (disk, platform) = (disk(1), FakeWorld::new(1));
+            let starts = some_log(&disk, &platform, 10).await;
             disk.rot("0000000000000001.log", starts[n] + bit / 8, (bit % 8) as u8);
-            match open(&disk, &world, Seq(0)).await.err() {
+            match open(&disk, &platform, Seq(0)).await.err() {
                 Some(LogError::Damage {
                     segment,
                     offset,
@@ -428,7 +428,7 @@ fn a_rotten_bit_in_what_was_durable_is_damage() {
                 other => panic!("batch {n}: {other:?}"),
             }
             // Refused every time, and nothing was "repaired".
-            assert!(open(&disk, &world, Seq(0)).await.is_err());
+            assert!(open(&disk, &platform, Seq(0)).await.is_err());
         }
     });
 }
@@ -448,8 +448,8 @@ async fn survey(disk: &FakeDisk, after: u64) -> (Vec<u64>, Surveyed) {
 #[test]
 fn a_survey_gives_out_what_nothing_is_missing_before() {
     simulate(async {
-        let (disk, world) = (disk(1), FakeWorld::new(1));
-        let starts = some_log(&disk, &world, 10).await;
+        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let starts = some_log(&disk, &platform, 10).await;
         disk.rot("0000000000000001.log", starts[3] + 50, 3);
         let (seqs, found) = survey(&disk, 0).await;
         assert_eq!(seqs, [1, 2, 3]);
@@ -469,13 +469,13 @@ fn a_survey_gives_out_what_nothing_is_missing_before() {
 #[test]
 fn a_survey_of_a_whole_log_finds_all_of_it_and_changes_nothing() {
     simulate(async {
-        let (disk, world) = (disk(1), FakeWorld::new(1));
-        some_log(&disk, &world, 300).await;
+        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        some_log(&disk, &platform, 300).await;
         let (seqs, found) = survey(&disk, 0).await;
         assert_eq!(seqs, (1..=300).collect::<Vec<_>>());
         assert_eq!((found.proven, found.highest), (Seq(300), Seq(300)));
         assert_eq!((found.lost(), found.damage), (None, vec![]));
-        let (_log, recovery, _) = open(&disk, &world, Seq(0)).await.unwrap();
+        let (_log, recovery, _) = open(&disk, &platform, Seq(0)).await.unwrap();
         assert_eq!(recovery.last, Seq(300));
     });
 }
@@ -483,8 +483,8 @@ fn a_survey_of_a_whole_log_finds_all_of_it_and_changes_nothing() {
 #[test]
 fn a_survey_goes_on_behind_a_rotten_header_and_stops_at_a_missing_segment() {
     simulate(async {
-        let (disk, world) = (disk(1), FakeWorld::new(1));
-        some_log(&disk, &world, 300).await;
+        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        some_log(&disk, &platform, 300).await;
         let second = "0000000000000002.log";
         disk.rot(second, 20, 1);
         assert_eq!(survey(&disk, 0).await.0.len(), 300);
@@ -499,17 +499,17 @@ fn a_survey_goes_on_behind_a_rotten_header_and_stops_at_a_missing_segment() {
 #[test]
 fn a_log_may_begin_behind_an_index_that_was_made_for_it() {
     simulate(async {
-        let (disk, world) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakeWorld::new(1));
         let mut behind = options();
         behind.begin_behind_index = true;
         behind.epoch = Some(OwnerEpoch(70));
-        let opened = Log::open(disk.disk(), behind, Seq(1_000), world.world()).await;
+        let opened = Log::open(disk.disk(), behind, Seq(1_000), platform.platform()).await;
         let (log, recovery, _) = opened.unwrap();
         assert!(recovery.fresh && recovery.last == Seq(1_000));
         stage_and_sync(&log, &[b"one"]).await;
         log.stop(Stop::InOrder).await.unwrap();
         drop(log);
-        let (_log, recovery, replay) = open(&disk, &world, Seq(1_000)).await.unwrap();
+        let (_log, recovery, replay) = open(&disk, &platform, Seq(1_000)).await.unwrap();
         assert_eq!(
             (recovery.last, recovery.last_epoch),
             (Seq(1_001), OwnerEpoch(70))
@@ -521,18 +521,18 @@ fn a_log_may_begin_behind_an_index_that_was_made_for_it() {
 #[test]
 fn what_the_index_knows_must_be_in_the_log() {
     simulate(async {
-        let (disk, world) = (disk(1), FakeWorld::new(1));
-        some_log(&disk, &world, 10).await;
+        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        some_log(&disk, &platform, 10).await;
         assert!(matches!(
-            open(&disk, &world, Seq(11)).await.err(),
+            open(&disk, &platform, Seq(11)).await.err(),
             Some(LogError::Damage { seq: Seq(11), .. })
         ));
         let empty = crate::disk(2);
         assert!(matches!(
-            open(&empty, &world, Seq(11)).await.err(),
+            open(&empty, &platform, Seq(11)).await.err(),
             Some(LogError::Missing { .. })
         ));
-        assert!(open(&disk, &world, Seq(10)).await.is_ok());
+        assert!(open(&disk, &platform, Seq(10)).await.is_ok());
     });
 }
 
@@ -540,8 +540,8 @@ fn what_the_index_knows_must_be_in_the_log() {
 fn a_rotten_header_or_a_missing_segment_is_not_the_end() {
     simulate(async {
         for lose in [false, true] {
-            let (disk, world) = (disk(1), FakeWorld::new(1));
-            some_log(&disk, &world, 300).await;
+            let (disk, platform) = (disk(1), FakeWorld::new(1));
+            some_log(&disk, &platform, 300).await;
             let second = "0000000000000002.log";
             if lose {
                 disk.disk().remove_file(second).await.unwrap();
@@ -549,7 +549,7 @@ fn a_rotten_header_or_a_missing_segment_is_not_the_end() {
             } else {
                 disk.rot(second, 20, 1);
             }
-            let refused = open(&disk, &world, Seq(0)).await.err();
+            let refused = open(&disk, &platform, Seq(0)).await.err();
             assert!(
                 matches!(refused, Some(LogError::Damage { .. })),
                 "{refused:?}"
@@ -561,13 +561,13 @@ fn a_rotten_header_or_a_missing_segment_is_not_the_end() {
 #[test]
 fn segments_missing_before_the_index_are_told() {
     simulate(async {
-        let (disk, world) = (disk(1), FakeWorld::new(1));
-        some_log(&disk, &world, 300).await;
+        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        some_log(&disk, &platform, 300).await;
         disk.disk()
             .remove_file("0000000000000001.log")
             .await
             .unwrap();
-        let refused = open(&disk, &world, Seq(3)).await.err();
+        let refused = open(&disk, &platform, Seq(3)).await.err();
         assert!(
             matches!(
                 refused,
@@ -584,22 +584,22 @@ fn segments_missing_before_the_index_are_told() {
 #[test]
 fn another_stores_log_and_an_older_owner_are_refused() {
     simulate(async {
-        let (disk, world) = (disk(1), FakeWorld::new(1));
-        some_log(&disk, &world, 1).await;
+        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        some_log(&disk, &platform, 1).await;
         let mut other = options();
         other.store.incarnation = Incarnation(3);
-        let opened = Log::open(disk.disk(), other, Seq(0), world.world()).await;
+        let opened = Log::open(disk.disk(), other, Seq(0), platform.platform()).await;
         assert!(matches!(opened.err(), Some(LogError::Foreign { .. })));
         let mut newer = options();
         newer.epoch = Some(OwnerEpoch(9));
         drop(
-            Log::open(disk.disk(), newer, Seq(0), world.world())
+            Log::open(disk.disk(), newer, Seq(0), platform.platform())
                 .await
                 .unwrap(),
         );
         let mut older = options();
         older.epoch = Some(OwnerEpoch(8));
-        let opened = Log::open(disk.disk(), older, Seq(0), world.world()).await;
+        let opened = Log::open(disk.disk(), older, Seq(0), platform.platform()).await;
         assert!(matches!(
             opened.err(),
             Some(LogError::Deposed {
@@ -619,8 +619,8 @@ fn stale_records_behind_a_tear_never_come_back() {
     for seed in 0..300 {
         simulate(async {
             let disk = disk(seed);
-            let world = FakeWorld::new(seed);
-            let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+            let platform = FakeWorld::new(seed);
+            let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
             stage_and_sync(&log, &[b"kept"]).await;
             // Records of exactly one sector each: any subset of them may survive.
             for n in 0..12u8 {
@@ -631,7 +631,7 @@ fn stale_records_behind_a_tear_never_come_back() {
             }
             drop(log);
             disk.crash();
-            let (log, recovery, replay) = open(&disk, &world, Seq(0)).await.unwrap();
+            let (log, recovery, replay) = open(&disk, &platform, Seq(0)).await.unwrap();
             let kept = all(replay).await.len() as u64;
             let Some(torn) = recovery.torn else { return };
             tears_with_records_behind += u64::from(torn.dropped > 0);
@@ -643,7 +643,7 @@ fn stale_records_behind_a_tear_never_come_back() {
             assert_eq!(seq.0, kept + 1);
             drop(log);
             disk.crash();
-            let (_log, recovery, replay) = open(&disk, &world, Seq(0)).await.unwrap();
+            let (_log, recovery, replay) = open(&disk, &platform, Seq(0)).await.unwrap();
             assert_eq!((recovery.last, recovery.torn), (seq, None), "seed {seed}");
             assert_eq!(all(replay).await.last().unwrap().1, [99; 464]);
             seqs.insert(seq);
@@ -661,14 +661,14 @@ fn stale_records_behind_a_tear_never_come_back() {
 #[test]
 fn an_old_record_at_the_right_place_does_not_continue_a_new_one() {
     simulate(async {
-        let (disk, world) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakeWorld::new(1));
         let name = "0000000000000001.log";
-        let open = async |disk: &FakeDisk, world: &FakeWorld, applied| {
+        let open = async |disk: &FakeDisk, platform: &FakeWorld, applied| {
             let mut same_owner = options();
             same_owner.epoch = Some(OwnerEpoch(1));
-            Log::open(disk.disk(), same_owner, applied, world.world()).await
+            Log::open(disk.disk(), same_owner, applied, platform.platform()).await
         };
-        let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+        let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
         stage_and_sync(&log, &[b"one"]).await;
         let begin = 4096 + 48 + 56;
         log.stage(0, |out| out.extend_from_slice(&[2; 464]))
@@ -680,7 +680,7 @@ fn an_old_record_at_the_right_place_does_not_continue_a_new_one() {
         drop(log);
         disk.crash(); // whatever survived of 2 and 3:
         disk.vandalize(name, begin, &vec![0; SEGMENT as usize - begin as usize]);
-        let (log, recovery, _) = open(&disk, &world, Seq(0)).await.unwrap();
+        let (log, recovery, _) = open(&disk, &platform, Seq(0)).await.unwrap();
         assert_eq!(recovery.last, Seq(1));
         log.stage(0, |out| out.extend_from_slice(&[22; 464 - 48]))
             .unwrap(); // behind the new owner's mark
@@ -690,7 +690,7 @@ fn an_old_record_at_the_right_place_does_not_continue_a_new_one() {
         // The old batch 3 shines through right behind the new batch 2.
         let third = begin as usize + 512;
         disk.vandalize(name, third as u64, &old[third..third + 512]);
-        let (_log, recovery, replay) = open(&disk, &world, Seq(0)).await.unwrap();
+        let (_log, recovery, replay) = open(&disk, &platform, Seq(0)).await.unwrap();
         assert_eq!(recovery.last, Seq(2));
         assert_eq!(recovery.torn.unwrap().dropped, 1);
         assert_eq!(all(replay).await.len(), 2);
@@ -707,8 +707,8 @@ fn a_full_disk_is_seen_before_it_hurts_and_space_comes_back() {
             },
             1,
         );
-        let world = FakeWorld::new(1);
-        let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+        let platform = FakeWorld::new(1);
+        let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
         let fill = async |n: u64| {
             for _ in 0..n {
                 let seq = log
@@ -739,7 +739,7 @@ fn a_full_disk_is_seen_before_it_hurts_and_space_comes_back() {
         let durable = log.durable();
         drop(log);
         disk.crash();
-        let (_log, recovery, _) = open(&disk, &world, Seq(25)).await.unwrap();
+        let (_log, recovery, _) = open(&disk, &platform, Seq(25)).await.unwrap();
         assert!(recovery.last >= durable);
     });
 }
@@ -747,8 +747,8 @@ fn a_full_disk_is_seen_before_it_hurts_and_space_comes_back() {
 #[test]
 fn a_batch_beyond_the_limit_is_refused_and_the_log_goes_on_as_if_it_had_not_been() {
     simulate(async {
-        let (disk, world) = (disk(31), FakeWorld::new(31));
-        let (log, ..) = open(&disk, &world, Seq(0)).await.unwrap();
+        let (disk, platform) = (disk(31), FakeWorld::new(31));
+        let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
         assert_eq!(
             log.stage(0, |out| out.extend_from_slice(b"one")),
             Ok(Seq(1))
@@ -765,11 +765,11 @@ fn a_batch_beyond_the_limit_is_refused_and_the_log_goes_on_as_if_it_had_not_been
         );
         log.make_durable(Seq(2)).await.unwrap();
         drop(log);
-        world.tasks.kill();
+        platform.tasks.kill();
         tokio::task::yield_now().await;
         disk.restart();
-        let world = FakeWorld::new(32);
-        let (_log, recovery, replay) = open(&disk, &world, Seq(0)).await.unwrap();
+        let platform = FakeWorld::new(32);
+        let (_log, recovery, replay) = open(&disk, &platform, Seq(0)).await.unwrap();
         assert_eq!((recovery.last, recovery.torn), (Seq(2), None));
         let found = all(replay).await;
         assert_eq!(found, [(1, b"one".to_vec()), (2, b"two".to_vec())]);

@@ -3,9 +3,9 @@
 use super::kind::FILES;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use gupfs_door::nullfs::{self, NullFs};
-use gupfs_door::over_io_uring::{self, Support};
-use gupfs_door::{Spawner, Transport, mount, mountinfo};
+use gupfs_fuse::nullfs::{self, NullFs};
+use gupfs_fuse::over_io_uring::{self, Support};
+use gupfs_fuse::{Spawner, Transport, mount, mountinfo};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ops::Sub;
 use std::path::{Path, PathBuf};
@@ -155,7 +155,7 @@ impl Serving {
 
     fn unmount(&self) -> Result<()> {
         if mountinfo::at(&self.mount)?.is_some() {
-            gupfs_door::mountpoint::detach(&self.mount)?;
+            gupfs_fuse::mountpoint::detach(&self.mount)?;
         }
         Ok(())
     }

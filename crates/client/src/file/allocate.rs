@@ -128,7 +128,7 @@ impl Client {
             self.allocate_spans(inode, how.grows(), offset, end).await?;
         }
         let end = if how.grows() { end } else { 0 };
-        inode.state().wrote(end, self.world.clock.now());
+        inode.state().wrote(end, self.platform.clock.now());
         if !has_touched {
             // A hole where there was one: no object has the new time, and our end would lose it.
             let _telling = inode.telling.lock().await;

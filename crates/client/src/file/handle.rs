@@ -1,9 +1,9 @@
 //! Open files: what open(2) gave, until `release`.
 
 use super::table::Pin;
+use gupfs_platform::hash::Map;
 use gupfs_proto::meta::Access;
 use gupfs_proto::{InodeId, SessionId};
-use gupfs_world::hash::Map;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

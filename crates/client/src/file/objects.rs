@@ -111,7 +111,7 @@ impl Client {
         let outcomes = join::all(cut.collect()).await;
         let mut state = inode.state();
         if state.marked {
-            state.wrote(0, self.world.clock.now());
+            state.wrote(0, self.platform.clock.now());
         }
         outcomes.into_iter().collect::<Result<(), Refusal>>()?;
         state.beyond = state.size;
@@ -152,6 +152,6 @@ impl Client {
                 "what a failed write left behind the file's end cannot be cut now; the metadata server was asked to see to it"
             );
         }
-        inode.state().wrote(0, self.world.clock.now());
+        inode.state().wrote(0, self.platform.clock.now());
     }
 }

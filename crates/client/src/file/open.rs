@@ -33,7 +33,7 @@ impl Client {
             match self.open_once(caller, &inode, op.clone(), how).await {
                 // Somebody took its last name, and has not heard yet that it is open here.
                 Err(Refusal::Stale) if self.is_open_here(&inode) => {
-                    self.world.clock.sleep(REMOVED_PAUSE).await;
+                    self.platform.clock.sleep(REMOVED_PAUSE).await;
                 }
                 other => {
                     let _opening = other?;

@@ -50,7 +50,7 @@ impl Read {
 impl Client {
     /// Whether a read of a file with these attributes moves its access time now, so that it must come here.
     pub fn reading_shows(&self, attr: &Attr) -> bool {
-        self.options.atime.moves(attr, self.world.clock.now())
+        self.options.atime.moves(attr, self.platform.clock.now())
     }
 
     /// Whether every read moves it.
@@ -80,7 +80,7 @@ impl Client {
                 && !how.leaves_atime
                 && let Some(base) = state.base()
             {
-                let now = self.world.clock.now();
+                let now = self.platform.clock.now();
                 if self.options.atime.moves(&state.overlay(*base), now) {
                     state.atime = Some(now);
                 }

@@ -182,7 +182,7 @@ impl Client {
             return;
         }
         let client = self.clone();
-        self.world.tasks.spawn("sync closed files", async move {
+        self.platform.tasks.spawn("sync closed files", async move {
             if let Err(refusal) = client.sync_left().await {
                 tracing::warn!(%refusal, "objects of closed files could not be synced");
                 // What cannot be synced is still on the list; what is lost is not.

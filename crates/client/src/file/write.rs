@@ -161,7 +161,7 @@ impl Client {
     ) -> Result<WriteDone, Refusal> {
         if put.written > 0 {
             let end = offset + put.written;
-            inode.state().wrote(end, self.world.clock.now());
+            inode.state().wrote(end, self.platform.clock.now());
         }
         if put.refusal.is_some() {
             self.after_failure(inode, moves_end).await;

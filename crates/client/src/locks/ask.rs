@@ -19,7 +19,7 @@ impl Client {
         let (number, ask) = self.locks.number(ask).await;
         let client = self.clone();
         let (tell, told) = oneshot::channel();
-        self.world.tasks.spawn("ask about a lock", async move {
+        self.platform.tasks.spawn("ask about a lock", async move {
             let op = Op::Lock(ask);
             let answer = client.ask(&Caller::root(), op.clone()).await;
             let is_freed = is_over(&op, &answer);
@@ -45,7 +45,7 @@ impl Client {
 
     async fn free_later(&self, number: u64, op: &Op) {
         loop {
-            self.world.clock.sleep(FREE_AGAIN).await;
+            self.platform.clock.sleep(FREE_AGAIN).await;
             if !self.locks.is_open(number) {
                 // It was asked in a session that is no more.
                 return;

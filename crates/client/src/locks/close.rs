@@ -34,15 +34,17 @@ impl Client {
         tokio::select! {
             biased;
             freed = &mut freed => return freed,
-            () = self.world.clock.sleep(patience) => {}
+            () = self.platform.clock.sleep(patience) => {}
         }
         // It is freed all the same. A program that has many files open waits once, not for each.
         self.locks.are_slow();
-        self.world.tasks.spawn("free what was closed", async move {
-            if let Err(refusal) = freed.await {
-                tracing::info!(%refusal, "locks of a closed file are not free yet");
-            }
-        });
+        self.platform
+            .tasks
+            .spawn("free what was closed", async move {
+                if let Err(refusal) = freed.await {
+                    tracing::info!(%refusal, "locks of a closed file are not free yet");
+                }
+            });
         Ok(())
     }
 

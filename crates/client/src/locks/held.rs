@@ -4,7 +4,7 @@
 //! here in the order of their turns, by the same rules, so that both sides have the same. What is held is said again to a server
 //! that was started again, and tells what a close has to free.
 
-use gupfs_names::locks::FileLocks;
+use gupfs_namespace::locks::FileLocks;
 use gupfs_proto::lock::{Ask, Extent, Holder, Lock, Order, Said, Word};
 use gupfs_proto::meta::{Answer, Op};
 use gupfs_proto::{InodeId, OwnerEpoch, Refusal, SessionId};
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// Numbers that may be open beside each other: the server keeps the answers to so many, and twice as many.
 const NUMBERS_OPEN: u64 = 512;
-const _: () = assert!(NUMBERS_OPEN < gupfs_names::locks::limits::ANSWERS_KEPT as u64);
+const _: () = assert!(NUMBERS_OPEN < gupfs_namespace::locks::limits::ANSWERS_KEPT as u64);
 
 #[derive(Default)]
 pub(crate) struct Locks {

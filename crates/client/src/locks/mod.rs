@@ -63,7 +63,7 @@ impl Client {
             return taken;
         }
         // The file that has it may be closed already: the kernel lets nobody wait for us to hear of that.
-        self.world.clock.sleep(RELEASE_COMES).await;
+        self.platform.clock.sleep(RELEASE_COMES).await;
         self.take_lock(file, lock).await
     }
 

@@ -136,7 +136,7 @@ impl Drop for Place<'_> {
             client.locks.waits_no_more(take);
             return;
         }
-        let tasks = client.world.tasks.clone();
+        let tasks = client.platform.tasks.clone();
         tasks.spawn("give up waiting for a lock", async move {
             let cancelled = cancel(&client, take).await;
             let was_granted = client.locks.is_granted(take);

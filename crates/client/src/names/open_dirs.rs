@@ -3,10 +3,10 @@
 
 use crate::answer;
 use crate::service::Client;
+use gupfs_platform::hash::Map;
 use gupfs_proto::capability::OpenProof;
 use gupfs_proto::meta::{Access, Op, OpenHow};
 use gupfs_proto::{Caller, InodeId, Refusal, SessionId};
-use gupfs_world::hash::Map;
 use parking_lot::Mutex;
 
 /// By directory, how often it is open here.

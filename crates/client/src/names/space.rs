@@ -76,7 +76,7 @@ impl Client {
         let answer = tokio::select! {
             biased;
             answer = self.ask_ost(ost, data::Op::Space) => answer?,
-            () = self.world.clock.sleep(SPACE_WAIT) => {
+            () = self.platform.clock.sleep(SPACE_WAIT) => {
                 return Err(Refusal::TimedOut(format!("the space of ost{ost}")));
             }
         };

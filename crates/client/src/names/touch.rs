@@ -18,7 +18,7 @@ impl Client {
 
     async fn try_touch(&self, ino: InodeId) -> Result<(), Refusal> {
         let attr = self.getattr(&Caller::root(), ino).await?;
-        let now = self.world.clock.now();
+        let now = self.platform.clock.now();
         if !self.options.atime.moves(&attr, now) {
             return Ok(());
         }

@@ -5,12 +5,12 @@ use crate::fake::ost::FakeOst;
 use crate::fake::{Shape, TARGETS};
 use crate::user::User;
 use gupfs_client::{Client, Dial, Options, Ost, Route};
+use gupfs_platform::BootTime;
+use gupfs_platform::fake::{FakeClock, FakeWorld};
 use gupfs_proto::capability::Fault;
 use gupfs_proto::meta::{self, Answer, Op};
 use gupfs_proto::{MapEpoch, OstId, Refusal, cluster, data};
 use gupfs_rpc::{Peer, Service};
-use gupfs_world::BootTime;
-use gupfs_world::fake::{FakeClock, FakeWorld};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,8 +76,8 @@ impl Service<cluster::Request, cluster::Reply> for Nobody {
 
 #[tokio::test(start_paused = true)]
 async fn what_expired_while_a_target_was_away_is_got_anew_however_long_that_was() {
-    let world = FakeWorld::new(1);
-    let (clock, dice) = (world.clock.clone(), &world.dice);
+    let platform = FakeWorld::new(1);
+    let (clock, dice) = (platform.clock.clone(), &platform.dice);
     let ost = FakeOst::new(clock.clone(), dice.fork());
     let mds = FakeMds::new(clock.clone(), dice.fork(), ost.clone(), Shape::Small);
     let giving = Arc::new(Giving {
@@ -95,11 +95,11 @@ async fn what_expired_while_a_target_was_away_is_got_anew_however_long_that_was(
         near.collect(),
         Peer::local(Arc::new(Nobody)),
         Arc::new(Nobody),
-        world.world().clock,
+        platform.platform().clock,
     );
-    let client = Client::begin(route, world.world(), Options::default());
+    let client = Client::begin(route, platform.platform(), Options::default());
     let client = client.await.unwrap();
-    let user = User { world, client };
+    let user = User { platform, client };
     let file = user.create("file").await;
     user.write(&file, 0, &[1; 100_000]).await;
     assert_eq!(user.read(&file, 0, 100_000).await, [1; 100_000]);

@@ -85,7 +85,7 @@ async fn neighbours_in_one_file_keep_their_bytes() {
         let mut tasks = Vec::new();
         for number in 0..5u64 {
             let site = site.clone();
-            let dice = site.world.dice.fork();
+            let dice = site.platform.dice.fork();
             tasks.push(tokio::spawn(async move {
                 let mut mine = vec![0u8; RANGE as usize];
                 let mut written = 0;

@@ -82,7 +82,7 @@ impl Run {
     }
 
     fn below(&self, bound: u64) -> u64 {
-        self.user.world.dice.below(bound)
+        self.user.platform.dice.below(bound)
     }
 
     /// Near a border, mostly.
@@ -108,7 +108,7 @@ impl Run {
 
     fn data(&self, len: u64) -> Bytes {
         let mut data = vec![0; len as usize];
-        self.user.world.dice.fill(&mut data);
+        self.user.platform.dice.fill(&mut data);
         data.into()
     }
 
@@ -118,7 +118,7 @@ impl Run {
 
     pub async fn step(&mut self) -> String {
         self.user
-            .world
+            .platform
             .clock
             .advance(std::time::Duration::from_millis(1));
         let (at, len) = (self.offset(), self.len());

@@ -151,7 +151,7 @@ async fn a_size_is_seen_while_another_writes() {
     let file = one.create("file").await;
     let ino = file.ino();
     for step in 1..20u64 {
-        one.world.clock.advance(Duration::from_millis(1));
+        one.platform.clock.advance(Duration::from_millis(1));
         one.write(&file, (step - 1) * 9_000, &[1; 9_000]).await;
         let (mine, his) = (one.attr(ino).await, two.attr(ino).await);
         assert_eq!(his.size, step * 9_000);
@@ -575,7 +575,7 @@ async fn what_was_written_is_read_by_all_from_then_on() {
             let written = written.clone();
             tasks.push(tokio::spawn(async move {
                 let file = user.open(ino).await;
-                let dice = user.world.dice.fork();
+                let dice = user.platform.dice.fork();
                 for round in 1..40u64 {
                     let slot = if task < SLOTS {
                         task
@@ -643,7 +643,7 @@ async fn a_stat_is_no_older_than_what_was_written_before_it() {
 }
 
 /// Hears the server's questions late.
-struct HardOfHearing(Arc<gupfs_client::Client>, gupfs_world::Clock);
+struct HardOfHearing(Arc<gupfs_client::Client>, gupfs_platform::Clock);
 
 impl Service<gupfs_proto::recall::Request, gupfs_proto::recall::Reply> for HardOfHearing {
     async fn answer(
@@ -661,7 +661,7 @@ impl Service<gupfs_proto::recall::Request, gupfs_proto::recall::Reply> for HardO
 async fn a_question_to_who_holds_the_file_no_more_keeps_nobody_waiting() {
     let site = Site::new(9, 2).await;
     let (one, two) = site.two();
-    let clock = gupfs_world::Clock::real();
+    let clock = gupfs_platform::Clock::real();
     let late = HardOfHearing(one.client.clone(), clock);
     let back = Peer::local(Arc::new(late));
     site.servers.mds.attach(one.client.session(), back);

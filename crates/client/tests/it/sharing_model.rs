@@ -45,7 +45,7 @@ impl Run {
     }
 
     fn below(&self, bound: u64) -> u64 {
-        self.site.servers.world.dice.below(bound)
+        self.site.servers.platform.dice.below(bound)
     }
 
     fn user(&self, number: usize) -> User {
@@ -76,7 +76,7 @@ impl Run {
             _ => 1 + self.below(300),
         };
         let mut data = vec![0; len as usize];
-        self.site.servers.world.dice.fill(&mut data);
+        self.site.servers.platform.dice.fill(&mut data);
         data.into()
     }
 
@@ -97,7 +97,7 @@ impl Run {
     async fn step(&mut self) -> String {
         self.site
             .servers
-            .world
+            .platform
             .clock
             .advance(Duration::from_millis(1));
         match self.below(100) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 async fn pass(site: &Site) {
-    site.world.clock.advance(Duration::from_secs(10));
+    site.platform.clock.advance(Duration::from_secs(10));
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +98,7 @@ async fn reading_moves_atime_as_the_rule_says_and_no_other_time() {
         };
         for (round, moves) in moves.into_iter().enumerate() {
             // The third is a day later.
-            site.world
+            site.platform
                 .clock
                 .advance(Duration::from_secs(10 + (round as u64 / 2) * 100_000));
             let before = site.attr(ino).await;
@@ -126,7 +126,7 @@ async fn a_read_that_leaves_the_access_time_leaves_it() {
     let site = Site::new(5).await;
     let file = site.create("file").await;
     site.write(&file, 0, b"bytes").await;
-    site.world.clock.advance(Duration::from_secs(10));
+    site.platform.clock.advance(Duration::from_secs(10));
     let before = site.attr(file.ino()).await.atime;
     let how = ReadHow { leaves_atime: true };
     site.client.read(&file, 0, 5, how).await.unwrap();

@@ -8,6 +8,8 @@ use gupfs_client::{Client, Options};
 use gupfs_mds::targets::Target;
 use gupfs_mds::{Mds, Options as MdsOptions};
 use gupfs_oss::Oss;
+use gupfs_platform::Dice;
+use gupfs_platform::fake::{FakeClock, FakeDice, FakeDisk, FakeOptions, FakeTasks, FakeWorld};
 use gupfs_proto::layout::{ComponentRule, LayoutRule};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
 use gupfs_proto::{ByteCount, Caller, ClusterId, FileOffset, Incarnation, OstId};
@@ -16,8 +18,6 @@ use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
 use gupfs_store::object::{Engine, Objects, OpenFiles, Whose};
-use gupfs_world::Dice;
-use gupfs_world::fake::{FakeClock, FakeDice, FakeDisk, FakeOptions, FakeTasks, FakeWorld};
 use std::sync::Arc;
 
 const CLUSTER: ClusterId = ClusterId(0xc1);
@@ -48,7 +48,7 @@ impl Cellar {
 
 /// The servers of one life, and what happens in it.
 pub struct Servers {
-    pub world: FakeWorld,
+    pub platform: FakeWorld,
     pub mds: Arc<Mds>,
     pub oss: Arc<Oss>,
     /// The metadata server's own part of the world: it can die alone.
@@ -57,7 +57,7 @@ pub struct Servers {
 
 /// One process: all servers and a client.
 struct Life {
-    world: FakeWorld,
+    platform: FakeWorld,
     mds_world: FakeWorld,
     user: User,
     mds: Arc<Mds>,
@@ -82,20 +82,20 @@ impl Town {
             clock,
             dice: dice.clone(),
         };
-        let world = town.world();
+        let platform = town.platform();
         for (ost, cellar) in (0..TARGETS).zip(&town.targets) {
             let whose = Whose {
                 cluster: CLUSTER,
                 ost: OstId(ost),
             };
-            Objects::init(&cellar.disk.disk(), &world.world(), whose)
+            Objects::init(&cellar.disk.disk(), &platform.platform(), whose)
                 .await
                 .unwrap();
         }
         town
     }
 
-    fn world(&self) -> FakeWorld {
+    fn platform(&self) -> FakeWorld {
         FakeWorld {
             clock: self.clock.clone(),
             dice: self.dice.fork(),
@@ -107,14 +107,14 @@ impl Town {
         let servers = self.servers(|_| {}).await;
         let user = servers.connect(Options::default()).await;
         let Servers {
-            world,
+            platform,
             mds_world,
             mds,
             oss,
             ..
         } = servers;
         Life {
-            world,
+            platform,
             mds_world,
             user,
             mds,
@@ -123,7 +123,7 @@ impl Town {
     }
 
     pub async fn servers(&self, how: impl FnOnce(&mut MdsOptions)) -> Servers {
-        let world = self.world();
+        let platform = self.platform();
         let mut objects = Vec::new();
         for (ost, cellar) in (0..TARGETS).zip(&self.targets) {
             let whose = Whose {
@@ -135,18 +135,18 @@ impl Town {
                 log_segment: LOG_SEGMENT,
                 open_files: OpenFiles::LEAST.objects,
             };
-            let opened = Objects::open_with(cellar.disk.disk(), world.world(), whose, engine);
+            let opened = Objects::open_with(cellar.disk.disk(), platform.platform(), whose, engine);
             objects.push(opened.await.unwrap());
         }
         let oss = Oss::new(objects.into_iter().map(|objects| (objects.ost(), objects)));
         let targets = targets(&oss);
         let mds_world = FakeWorld {
             tasks: FakeTasks::new(),
-            ..world.clone()
+            ..platform.clone()
         };
         let mds = self.metadata(&mds_world, targets, how).await;
         Servers {
-            world,
+            platform,
             mds,
             oss,
             mds_world,
@@ -171,13 +171,13 @@ impl Town {
     }
 
     pub async fn start_metadata(&self, servers: &mut Servers, how: impl FnOnce(&mut MdsOptions)) {
-        servers.mds_world = self.world();
+        servers.mds_world = self.platform();
         let targets = targets(&servers.oss);
         servers.mds = self.metadata(&servers.mds_world, targets, how).await;
     }
     async fn metadata(
         &self,
-        world: &FakeWorld,
+        platform: &FakeWorld,
         targets: Vec<Target>,
         how: impl FnOnce(&mut MdsOptions),
     ) -> Arc<Mds> {
@@ -190,10 +190,15 @@ impl Town {
             ..LogOptions::new(store)
         };
         let (disk, index) = (self.metadata.disk.disk(), self.metadata.index());
-        let kv = Kv::open(disk.clone(), index, KvOptions::new(log), world.world())
-            .await
-            .unwrap();
-        let mut options = MdsOptions::new(kv, disk, world.world(), CLUSTER, INCARNATION);
+        let kv = Kv::open(
+            disk.clone(),
+            index,
+            KvOptions::new(log),
+            platform.platform(),
+        )
+        .await
+        .unwrap();
+        let mut options = MdsOptions::new(kv, disk, platform.platform(), CLUSTER, INCARNATION);
         options.targets = targets;
         how(&mut options);
         Mds::start(options).await.unwrap()
@@ -211,19 +216,19 @@ impl Town {
 
     async fn end(&self, life: Life) {
         life.mds_world.tasks.kill();
-        self.end_of(&life.world).await;
+        self.end_of(&life.platform).await;
     }
 
-    async fn end_of(&self, world: &FakeWorld) {
+    async fn end_of(&self, platform: &FakeWorld) {
         self.cellars().for_each(|cellar| cellar.disk.kill());
-        world.tasks.kill();
+        platform.tasks.kill();
         tokio::task::yield_now().await;
     }
 
     /// The servers and all their clients end, and the disks forget what a power cut forgets.
     pub async fn cut_power_of(&self, servers: Servers) {
         servers.mds_world.tasks.kill();
-        self.end_of(&servers.world).await;
+        self.end_of(&servers.platform).await;
         self.forget_unsynced();
     }
 
@@ -265,9 +270,9 @@ impl Servers {
 
     pub async fn connect_by(&self, mds: gupfs_client::Mds, options: Options) -> User {
         let osts = (0..TARGETS).map(|ost| (OstId(ost), Peer::local(self.oss.clone())));
-        let client = Client::connect(mds, osts.collect(), self.world.world(), options);
+        let client = Client::connect(mds, osts.collect(), self.platform.platform(), options);
         User {
-            world: self.world.clone(),
+            platform: self.platform.clone(),
             client: client.await.unwrap(),
         }
     }

@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use gupfs_client::{Client, OpenFile, OpenFlags, ReadHow, WriteHow};
+use gupfs_platform::fake::FakeWorld;
 use gupfs_proto::meta::{Access, Make, OpenHow, WriteAt};
 use gupfs_proto::{Attr, Caller, InodeId, Name, Refusal};
-use gupfs_world::fake::FakeWorld;
 use std::sync::Arc;
 
 #[derive(Clone)]
 pub struct User {
-    pub world: FakeWorld,
+    pub platform: FakeWorld,
     pub client: Arc<Client>,
 }
 

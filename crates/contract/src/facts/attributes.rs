@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gupfs_door::InitFlags;
+use gupfs_fuse::InitFlags;
 
 use super::{CACHED, FILE, both, one_file};
 use crate::fact::{Tried, given, is};

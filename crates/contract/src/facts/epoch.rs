@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gupfs_door::InitFlags;
+use gupfs_fuse::InitFlags;
 
 use super::{ALL_OF_THEM, CACHED, FILE, both, one_file};
 use crate::fact::{Tried, given, is};

@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::fact::{Fact, Finding, Otherwise, Rule, Tried, Weight, is};
 use crate::linux::{Linux, Tree, Word};
 use crate::probe::{Gate, Probe};
-use gupfs_door::OpenedFlags;
+use gupfs_fuse::OpenedFlags;
 
 /// No fact needs so long, unless something waits for ever.
 const TOO_LONG: Duration = Duration::from_secs(10);

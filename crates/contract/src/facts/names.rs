@@ -1,6 +1,6 @@
 //! Names: what is on its way, and what waits for a directory's lock.
 
-use gupfs_door::{Errno, NotifyError};
+use gupfs_fuse::{Errno, NotifyError};
 
 use super::{CACHED, FILE, both, one_file, word_waits};
 use crate::fact::{Tried, given, is};

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gupfs_door::InitFlags;
+use gupfs_fuse::InitFlags;
 
 use super::{A_WHILE, ALL_OF_THEM, CACHED, DIRECT, FILE, both, one_file, word_waits};
 use crate::fact::{Otherwise, Tried, given, is};

@@ -1,6 +1,6 @@
 //! Writes past the page cache, appends, locks.
 
-use gupfs_door::OpenedFlags;
+use gupfs_fuse::OpenedFlags;
 
 use super::{A_WHILE, CACHED, DIRECT, FILE, both, one_file};
 use crate::fact::{Otherwise, Tried, given, is};

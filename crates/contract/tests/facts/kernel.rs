@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use gupfs_contract::{ALL, Running, Verdict, try_all};
-use gupfs_door::Transport;
-use gupfs_door::over_io_uring::{self, Support};
+use gupfs_fuse::Transport;
+use gupfs_fuse::over_io_uring::{self, Support};
 
 fn can_try() -> bool {
     let ring = matches!(over_io_uring::support(), Support::Ready);

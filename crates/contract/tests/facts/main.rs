@@ -3,4 +3,4 @@
 mod kernel;
 
 /// The way requests come in this run of the tests.
-const TRANSPORT: gupfs_door::Transport = gupfs_door::Transport::Device;
+const TRANSPORT: gupfs_fuse::Transport = gupfs_fuse::Transport::Device;

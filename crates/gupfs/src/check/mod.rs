@@ -1,7 +1,7 @@
 //! # check: do names, objects and counts of a stopped store fit together
 //!
 //! Owns   reading a whole store, the comparison of objects with inodes, the report, repairs.
-//! Never  judges records by itself: those rules are `gupfs_names::check`.
+//! Never  judges records by itself: those rules are `gupfs_namespace::check`.
 //! Enter  at `run`.
 
 mod objects;
@@ -16,12 +16,12 @@ pub use objects::ObjectProblem;
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::home::{Home, Lock, Marker};
 use crate::node::{Share, open_metadata};
-use gupfs_names::check::Problem;
+use gupfs_namespace::check::Problem;
+use gupfs_platform::Platform;
 use gupfs_proto::{OstId, OwnerEpoch};
 use gupfs_store::kv::Kv;
 use gupfs_store::log::Stop;
 use gupfs_store::object::LostFound;
-use gupfs_world::World;
 use progress::Progress;
 use records::Records;
 use serde::Serialize;
@@ -133,14 +133,14 @@ impl Report {
 }
 
 /// Looks at a store that nothing serves; with `repair`, mends what loses nothing.
-pub async fn run(home: &Home, wish: Wish, world: &World) -> Outcome<Report> {
+pub async fn run(home: &Home, wish: Wish, platform: &Platform) -> Outcome<Report> {
     let unusable = |trouble: Trouble| trouble.exit(Exit::Unusable);
     let marker = home.read_marker().map_err(unusable)?;
     let _lock = Lock::take(home).map_err(unusable)?;
     let places = targets::find(home, &marker, &wish.osts)
         .await
         .map_err(unusable)?;
-    let store = Store::open(home, &marker, places, world).await?;
+    let store = Store::open(home, &marker, places, platform).await?;
     let outcome = store.check_and_repair(&wish).await;
     store.close().await;
     outcome
@@ -148,7 +148,7 @@ pub async fn run(home: &Home, wish: Wish, world: &World) -> Outcome<Report> {
 
 /// The opened parts of a store.
 struct Store {
-    world: World,
+    platform: Platform,
     /// Read without hand-offs: this process has nothing else to do.
     kv: Kv,
     /// Its last owner did not stop in order: the next start clears up.
@@ -162,17 +162,17 @@ impl Store {
         home: &Home,
         marker: &Marker,
         places: Vec<(OstId, PathBuf)>,
-        world: &World,
+        platform: &Platform,
     ) -> Outcome<Store> {
         let share =
             Share::of_this_process(places.len()).map_err(|trouble| trouble.exit(Exit::Unusable))?;
-        let (kv, found) = open_metadata(home, marker, share, world).await?;
+        let (kv, found) = open_metadata(home, marker, share, platform).await?;
         Ok(Store {
-            world: world.clone(),
+            platform: platform.clone(),
             kv,
             crashed: !found.log.stopped,
             owner_epoch: found.log.epoch,
-            targets: targets::open(marker.cluster(), places, share, world).await,
+            targets: targets::open(marker.cluster(), places, share, platform).await,
         })
     }
 
@@ -202,7 +202,7 @@ impl Store {
 
     /// One look at everything.
     async fn look(&self, data: bool) -> Outcome<Seen> {
-        let mut progress = Progress::new(&self.world.clock);
+        let mut progress = Progress::new(&self.platform.clock);
         let mut records = Records::read(&self.kv, &mut progress)?;
         let mut seen = records.seen;
         let looked = targets::look(&self.targets, &mut records.expected, data, &mut progress).await;

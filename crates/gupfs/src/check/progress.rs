@@ -1,6 +1,6 @@
 //! How far a check is: on a terminal, and only when it takes longer than a person waits gladly.
 
-use gupfs_world::{BootTime, Clock};
+use gupfs_platform::{BootTime, Clock};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 

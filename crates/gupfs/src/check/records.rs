@@ -5,8 +5,8 @@ use super::progress::Progress;
 use super::{Fault, Seen};
 use crate::exit::{OrTrouble, Outcome, Trouble};
 use bytes::Bytes;
-use gupfs_names::check::Check;
-use gupfs_names::{Format, Inode, Key, KeyRange, Parsed, Purge, Record};
+use gupfs_namespace::check::Check;
+use gupfs_namespace::{Format, Inode, Key, KeyRange, Parsed, Purge, Record};
 use gupfs_proto::VirtualShards;
 use gupfs_store::kv::Kv;
 

@@ -5,9 +5,9 @@ use super::records::{bytes, shards};
 use super::{Fault, Store};
 use crate::exit::{OrTrouble, Outcome, Trouble};
 use bytes::Bytes;
-use gupfs_names::check::Problem;
-use gupfs_names::rights::Opens;
-use gupfs_names::{
+use gupfs_namespace::check::Problem;
+use gupfs_namespace::rights::Opens;
+use gupfs_namespace::{
     ChoreOp, Context, Effects, Key, KeyRange, Known, Machine, Need, Op, Records, Step, Words,
 };
 use gupfs_proto::{Caller, Seq, SessionId};
@@ -73,10 +73,10 @@ impl Store {
         let mut machine = Machine::new();
         let mut known = Fetched::default();
         // One for all attempts: what a chore makes must ask for the same records in each.
-        let entropy = self.world.dice.u64();
+        let entropy = self.platform.dice.u64();
         for _ in 0..ROUNDS {
             let context = Context {
-                now: self.world.clock.now(),
+                now: self.platform.clock.now(),
                 session: SessionId(0),
                 lane: None,
                 caller: &root,

@@ -6,9 +6,9 @@ use super::progress::Progress;
 use crate::exit::{OrTrouble, Outcome, Trouble};
 use crate::home::{Home, Marker};
 use crate::node::{Share, open_target, own_and_below, peek_target};
+use gupfs_platform::Platform;
 use gupfs_proto::{ClusterId, ObjectId, OstId, Refusal};
 use gupfs_store::object::{LostFound, Objects, Scrub, Verify, Whose};
-use gupfs_world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -84,12 +84,12 @@ pub async fn open(
     cluster: ClusterId,
     places: Vec<(OstId, PathBuf)>,
     share: Share,
-    world: &World,
+    platform: &Platform,
 ) -> Vec<Opened> {
     let mut opened = Vec::new();
     for (ost, dir) in places {
         let whose = Whose { cluster, ost };
-        let target = match open_target(&dir, whose, share, world).await {
+        let target = match open_target(&dir, whose, share, platform).await {
             Ok(objects) => match objects.go_on().await {
                 Ok(()) => Ok(objects),
                 Err(refusal) => Err(refusal.to_string()),

@@ -1,12 +1,12 @@
 //! Which machine this is.
 
 use gupfs_cluster::Identity;
+use gupfs_platform::{Net, Platform};
 use gupfs_rpc::{Key, Tls};
-use gupfs_world::{Net, World};
 
 /// This process of this machine.
-pub fn identity(world: &World, key: Option<Key>, tls: Option<Tls>) -> Identity {
-    Identity::new(world, Net::real(), host_name(), key).with_tls(tls)
+pub fn identity(platform: &Platform, key: Option<Key>, tls: Option<Tls>) -> Identity {
+    Identity::new(platform, Net::real(), host_name(), key).with_tls(tls)
 }
 
 pub fn host_name() -> String {

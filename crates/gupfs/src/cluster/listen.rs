@@ -2,9 +2,9 @@
 
 use super::Identity;
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
+use gupfs_platform::Listener;
 use gupfs_proto::ClusterId;
 use gupfs_rpc::{Attend, Capacity, ClientKeys, Hosts, Myself, Server, ServerOptions};
-use gupfs_world::Listener;
 use rustix::process::Resource;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Listening {
         Server::start(
             self.0,
             ServerOptions {
-                world: identity.world.clone(),
+                platform: identity.platform.clone(),
                 me,
                 cluster,
                 key: identity.cluster_key(),

@@ -1,8 +1,8 @@
 //! Client keys that were revoked while their hosts are connected.
 
 use super::MetaDoor;
+use gupfs_platform::Platform;
 use gupfs_rpc::{Caller, ClientKeys, ClientName, KeyKind};
-use gupfs_world::World;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// Runs for ever: ends the connections and sessions of hosts whose keys are let in no more.
 pub async fn watch_revoked(
-    world: World,
+    platform: Platform,
     callers: impl Fn() -> Vec<Arc<Caller>> + Send + Sync + 'static,
     meta: Arc<MetaDoor>,
     keys: Arc<dyn ClientKeys>,
 ) {
     loop {
-        world.clock.sleep(EVERY).await;
+        platform.clock.sleep(EVERY).await;
         let is_revoked = |of: &ClientName| keys.find(of).is_err();
         // The connections first: no session begins again meanwhile.
         for caller in callers() {

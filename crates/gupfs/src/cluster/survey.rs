@@ -4,10 +4,10 @@ use super::{Identity, ListFile, Listening, capacity, listen, open_files};
 use crate::exit::{OrTrouble, Outcome};
 use crate::node::say;
 use gupfs_mds::{Survey, Surveyed};
+use gupfs_platform::Platform;
 use gupfs_proto::{ClusterId, OstId};
 use gupfs_rpc::{Hosts, Myself, Unattended};
 use gupfs_store::kv::Kv;
-use gupfs_world::World;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,10 +32,10 @@ pub async fn survey(
     listening: Listening,
     kv: &Kv,
     by: Surveying<'_>,
-    world: &World,
+    platform: &Platform,
 ) -> Outcome<(Vec<Surveyed>, Listening)> {
     let unreadable = || "the metadata store cannot be read".into();
-    let survey = Survey::new(kv, by.cluster, world.clock.clone()).or_trouble(unreadable)?;
+    let survey = Survey::new(kv, by.cluster, platform.clock.clone()).or_trouble(unreadable)?;
     if !survey.expects(by.here) {
         return Ok((Vec::new(), listening));
     }
@@ -56,12 +56,14 @@ pub async fn survey(
     );
     let heard = survey.heard(by.here).await;
     drop(server);
-    let begun = world.clock.boot();
+    let begun = platform.clock.boot();
     loop {
         match listen(by.identity, &address).await {
             Ok(listening) => return Ok((heard, listening)),
-            Err(trouble) if world.clock.boot().since(begun) >= FREE_AGAIN => return Err(trouble),
-            Err(_) => world.clock.sleep(LOOK_AGAIN).await,
+            Err(trouble) if platform.clock.boot().since(begun) >= FREE_AGAIN => {
+                return Err(trouble);
+            }
+            Err(_) => platform.clock.sleep(LOOK_AGAIN).await,
         }
     }
 }

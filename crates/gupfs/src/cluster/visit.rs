@@ -21,7 +21,7 @@ pub async fn visit(
         to: address.to_string(),
         whom: "the server".into(),
         net: identity.net.clone(),
-        world: identity.world.clone(),
+        platform: identity.platform.clone(),
         me: identity.myself(role, "command"),
         cluster: None,
         key: identity.key.clone(),

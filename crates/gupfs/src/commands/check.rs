@@ -6,7 +6,7 @@ use crate::check::{self, Report, Wish};
 use crate::exit::{Exit, OrTrouble, Outcome};
 use crate::home::Home;
 use clap::Args;
-use gupfs_world::World;
+use gupfs_platform::Platform;
 use std::path::PathBuf;
 
 /// Problems that the text lists; the JSON has all.
@@ -66,9 +66,9 @@ impl Check {
             data: self.data,
             repair: self.repair,
         };
-        let world = World::real();
+        let platform = Platform::real();
         if self.salvage {
-            let done = runtime.block_on(salvage::run(&home, &wish, &world))?;
+            let done = runtime.block_on(salvage::run(&home, &wish, &platform))?;
             if self.json {
                 println!("{}", salvage_json(&done));
             } else {
@@ -76,7 +76,7 @@ impl Check {
             }
             return Ok(done.exit());
         }
-        let report = runtime.block_on(check::run(&home, wish, &world))?;
+        let report = runtime.block_on(check::run(&home, wish, &platform))?;
         if self.json {
             println!("{}", json(&report));
         } else {

@@ -7,8 +7,8 @@ use crate::kernel::{self, Trial, Which};
 use crate::node::Share;
 use clap::Args;
 use gupfs_contract::{Finding as Tried, Verdict, Weight};
-use gupfs_door::over_io_uring::{self, Support};
-use gupfs_door::pages_limit;
+use gupfs_fuse::over_io_uring::{self, Support};
+use gupfs_fuse::pages_limit;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -249,7 +249,7 @@ fn requests() -> Finding {
 
 /// Every fact about the kernel, tried now.
 fn tried() -> Result<Vec<Tried>, String> {
-    let trial = Trial::begin(Which::All, gupfs_door::Transport::Auto);
+    let trial = Trial::begin(Which::All, gupfs_fuse::Transport::Auto);
     trial.map_err(|error| error.to_string())?.findings()
 }
 

@@ -1,12 +1,12 @@
 //! `gupfs guardian`: the small process beside a mount that cuts it when the serving process dies or freezes.
 //!
-//! `gupfs up` starts it with a pipe as standard input and the connection's `abort` file as standard output; what it waits for stands in `gupfs_door::guardian`. It is no
+//! `gupfs up` starts it with a pipe as standard input and the connection's `abort` file as standard output; what it waits for stands in `gupfs_fuse::guardian`. It is no
 //! command for people: neither help nor completions tell of it.
 
 use crate::exit::{Exit, OrTrouble, Outcome};
 use clap::Parser;
-use gupfs_door::connection::{ConnectionId, Control};
-use gupfs_door::guardian::{Orders, watch};
+use gupfs_fuse::connection::{ConnectionId, Control};
+use gupfs_fuse::guardian::{Orders, watch};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -5,8 +5,8 @@ use crate::control::Place;
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::home::Home;
 use clap::{Args, Subcommand};
+use gupfs_platform::Platform;
 use gupfs_rpc::{CLIENT_NAME_MAX, ClientName, ClientOptions};
-use gupfs_world::World;
 use std::path::{Path, PathBuf};
 
 /// Keys of hosts that mount: make, list, revoke
@@ -95,10 +95,10 @@ impl Client {
         let Some(cluster) = read_cluster_key(Some(&home.key()))? else {
             return Err(Trouble::new("this store has no cluster's key"));
         };
-        let world = World::real();
+        let platform = Platform::real();
         let of = ClientName {
             name: self.name.clone(),
-            number: world.dice.u64(),
+            number: platform.dice.u64(),
         };
         let out = self
             .out
@@ -116,7 +116,7 @@ impl Client {
                 Trouble::new(format!("cannot make the key's file '{}'", out.display()))
                     .because(&error)
             })?;
-            list.add(&of, options, world.clock.now());
+            list.add(&of, options, platform.clock.now());
             Ok(())
         })
         // A file whose key nobody lets in would only confuse.
@@ -183,7 +183,7 @@ impl Revoke {
                 return Err(Trouble::new(format!("there is no key '{}'", self.name))
                     .todo("`gupfs key list` shows the keys that there are"));
             };
-            key.revoked = Some(World::real().clock.now().secs);
+            key.revoked = Some(Platform::real().clock.now().secs);
             Ok(())
         })?;
         println!("The key of '{}' is revoked.", self.name);

@@ -8,7 +8,7 @@ use crate::daemon;
 use crate::exit::{Exit, Outcome};
 use crate::logging;
 use clap::Args;
-use gupfs_world::World;
+use gupfs_platform::Platform;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -59,9 +59,9 @@ impl Mds {
         self.tls.over(&mut config.cluster);
         self.logging.over(&mut config)?;
         logging::start(&config.log);
-        let world = World::real();
-        let began = world.clock.boot();
-        let entered = take_home(&self.dir, Some(0), &config, &world)?;
+        let platform = Platform::real();
+        let began = platform.clock.boot();
+        let entered = take_home(&self.dir, Some(0), &config, &platform)?;
         let settings = daemon::mds::Settings {
             config,
             accept_loss: self.accept_loss,
@@ -70,9 +70,9 @@ impl Mds {
         let threads = settings.config.threads.clone();
         let run = async {
             if settings.accept_loss {
-                salvage::before_start(&entered.home, &entered.marker, &world).await?;
+                salvage::before_start(&entered.home, &entered.marker, &platform).await?;
             }
-            daemon::mds::run(entered, settings, &world, began).await
+            daemon::mds::run(entered, settings, &platform, began).await
         };
         daemon::serve(&threads, run).map(|()| Exit::Fine)
     }

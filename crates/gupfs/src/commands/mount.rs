@@ -9,7 +9,7 @@ use crate::daemon;
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::{logging, mountpoint};
 use clap::Args;
-use gupfs_world::World;
+use gupfs_platform::Platform;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -103,8 +103,8 @@ impl Mount {
             )
         })?;
         logging::start(&config.log);
-        let world = World::real();
-        let began = world.clock.boot();
+        let platform = Platform::real();
+        let began = platform.clock.boot();
         let point = mountpoint::prepare(&point, None)?;
         let settings = daemon::mount::Settings {
             mds,
@@ -113,6 +113,6 @@ impl Mount {
             json: self.json,
         };
         let threads = settings.config.threads.clone();
-        daemon::serve(&threads, daemon::mount::run(settings, &world, began)).map(|()| Exit::Fine)
+        daemon::serve(&threads, daemon::mount::run(settings, &platform, began)).map(|()| Exit::Fine)
     }
 }

@@ -7,7 +7,7 @@ use crate::daemon;
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::logging;
 use clap::Args;
-use gupfs_world::World;
+use gupfs_platform::Platform;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -81,14 +81,14 @@ impl Oss {
             }
         }
         logging::start(&config.log);
-        let world = World::real();
-        let began = world.clock.boot();
+        let platform = Platform::real();
+        let began = platform.clock.boot();
         let settings = daemon::oss::Settings {
             config,
             dirs,
             json: self.json,
         };
         let threads = settings.config.threads.clone();
-        daemon::serve(&threads, daemon::oss::run(settings, &world, began)).map(|()| Exit::Fine)
+        daemon::serve(&threads, daemon::oss::run(settings, &platform, began)).map(|()| Exit::Fine)
     }
 }

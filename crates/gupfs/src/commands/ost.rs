@@ -5,11 +5,11 @@ use crate::daemon::block_on;
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::home::make_dir;
 use clap::{Args, Subcommand};
+use gupfs_platform::{Disk, Platform};
 use gupfs_proto::cluster::{Answer, Request};
 use gupfs_proto::{Incarnation, OstId};
 use gupfs_rpc::{Key, Role};
 use gupfs_store::object::{Objects, Whose};
-use gupfs_world::{Disk, World};
 use std::path::{Path, PathBuf};
 
 /// Make targets for a cluster
@@ -56,15 +56,15 @@ impl Ost {
 impl Add {
     fn run(self) -> Outcome<Exit> {
         crate::logging::start_quiet();
-        let world = World::real();
+        let platform = Platform::real();
         let identity = identity(
-            &world,
+            &platform,
             read_cluster_key(self.key.as_deref())?.map(Key::from),
             self.tls.read()?,
         );
         let mds = with_port(self.mds.as_deref().unwrap_or("127.0.0.1"), MDS_PORT);
         prepare(&self.dir)?;
-        let ost = block_on(self.make(&identity, &mds, &world))?;
+        let ost = block_on(self.make(&identity, &mds, &platform))?;
         match self.json {
             true => println!("{}", serde_json::json!({ "ost": ost.0, "dir": self.dir })),
             false => println!("'{}' is ost{ost} now.", self.dir.display()),
@@ -72,13 +72,13 @@ impl Add {
         Ok(Exit::Fine)
     }
 
-    async fn make(&self, identity: &Identity, mds: &str, world: &World) -> Outcome<OstId> {
+    async fn make(&self, identity: &Identity, mds: &str, platform: &Platform) -> Outcome<OstId> {
         let failed = |error: &(dyn std::error::Error + 'static)| {
             Trouble::new(format!("cannot make the target '{}'", self.dir.display())).because(error)
         };
         let disk = Disk::real(&self.dir).map_err(|error| failed(&error))?;
         // A number first: a target without one could not be made, a number without a target is a gap.
-        let incarnation = Incarnation(world.dice.u64());
+        let incarnation = Incarnation(platform.dice.u64());
         // As an object server: only these add targets.
         let question = Request::Admit { incarnation };
         let (answer, cluster) = visit(identity, mds, Role::Oss, question).await?;
@@ -88,7 +88,7 @@ impl Add {
             )));
         };
         let whose = Whose { cluster, ost };
-        Objects::init_as(&disk, world, whose, incarnation)
+        Objects::init_as(&disk, platform, whose, incarnation)
             .await
             .map_err(|error| failed(&error))?;
         Ok(ost)

@@ -6,9 +6,9 @@ use crate::daemon::block_on;
 use crate::exit::{Exit, Outcome, Trouble};
 use crate::node::{Offline, StatusAnswer};
 use clap::Args;
+use gupfs_platform::Platform;
 use gupfs_proto::cluster::{Answer, Request};
 use gupfs_rpc::Role;
-use gupfs_world::World;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl Status {
     fn of_server(&self, address: &str) -> Outcome<Exit> {
         crate::logging::start_quiet();
         let identity = identity(
-            &World::real(),
+            &Platform::real(),
             read_key(self.key.as_deref())?,
             self.tls.read()?,
         );

@@ -4,7 +4,7 @@ use crate::amount::show_time;
 use crate::control::{Ask, Place};
 use crate::exit::{Exit, Outcome};
 use clap::Args;
-use gupfs_world::World;
+use gupfs_platform::Platform;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct Synced {
 impl Sync {
     pub fn run(self) -> Outcome<Exit> {
         let place = Place::find(self.path.as_deref())?;
-        let clock = World::real().clock;
+        let clock = Platform::real().clock;
         let begun = clock.boot();
         let synced: Synced = place.ask(&Ask::Sync)?;
         let took: Duration = clock.boot().since(begun);

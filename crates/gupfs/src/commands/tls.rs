@@ -2,7 +2,7 @@
 
 use crate::exit::{Exit, Outcome, Trouble};
 use clap::{Args, Subcommand};
-use gupfs_world::World;
+use gupfs_platform::Platform;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
@@ -62,7 +62,7 @@ impl Tls {
 
 impl Init {
     fn run(self) -> Outcome<Exit> {
-        let now = Duration::from_secs(World::real().clock.now().secs.max(0).unsigned_abs());
+        let now = Duration::from_secs(Platform::real().clock.now().secs.max(0).unsigned_abs());
         let made = self.make(now)?;
         let dir = self.dir.display();
         if made {

@@ -10,9 +10,9 @@ use crate::home::{Entered, Home, Lock, Wish, close_to_others, make_dir};
 use crate::node::{self, Node};
 use crate::{logging, mountpoint};
 use clap::Args;
+use gupfs_platform::Platform;
 use gupfs_proto::VirtualShards;
 use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
-use gupfs_world::World;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -103,8 +103,8 @@ impl Up {
     pub fn run(self) -> Outcome<Exit> {
         let config = self.configuration()?;
         logging::start(&config.log);
-        let world = World::real();
-        let began = world.clock.boot();
+        let platform = Platform::real();
+        let began = platform.clock.boot();
         let point = config.mount.point.clone().ok_or_else(|| {
             Trouble::new("no mount point is given")
                 .todo(
@@ -112,7 +112,7 @@ impl Up {
                 )
                 .exit(Exit::Unusable)
         })?;
-        let (entered, point) = enter(&self.dir, &point, &config, &world)?;
+        let (entered, point) = enter(&self.dir, &point, &config, &platform)?;
         let settings = node::Settings {
             point,
             listen: config.cluster.listen.clone(),
@@ -122,9 +122,9 @@ impl Up {
         };
         let outcome = block_on(async {
             if settings.accept_loss {
-                salvage::before_start(&entered.home, &entered.marker, &world).await?;
+                salvage::before_start(&entered.home, &entered.marker, &platform).await?;
             }
-            let node = Node::start(entered, settings, &world, began).await?;
+            let node = Node::start(entered, settings, &platform, began).await?;
             match node {
                 Some(node) => node.serve_until_told().await,
                 None => Ok(()),
@@ -180,7 +180,7 @@ pub fn take_home(
     dir: &Path,
     osts: Option<u16>,
     config: &Config,
-    world: &World,
+    platform: &Platform,
 ) -> Outcome<Entered> {
     close_to_others();
     refuse_on_gupfs(dir)?;
@@ -189,7 +189,7 @@ pub fn take_home(
     }
     let home = Home::at(dir)?;
     let lock = Lock::take(&home)?;
-    home.enter(lock, &wish(osts, config), &world.dice)
+    home.enter(lock, &wish(osts, config), &platform.dice)
 }
 
 fn wish(osts: Option<u16>, config: &Config) -> Wish {
@@ -205,7 +205,12 @@ fn wish(osts: Option<u16>, config: &Config) -> Wish {
 }
 
 /// The store, ours and locked, and the mount point, empty and absolute. Nothing is written before both are known to do.
-fn enter(dir: &Path, point: &Path, config: &Config, world: &World) -> Outcome<(Entered, PathBuf)> {
+fn enter(
+    dir: &Path,
+    point: &Path,
+    config: &Config,
+    platform: &Platform,
+) -> Outcome<(Entered, PathBuf)> {
     close_to_others();
     let wish = wish(config.store.osts, config);
     // Before the directory is made: a wrong mount point should leave nothing behind.
@@ -217,6 +222,6 @@ fn enter(dir: &Path, point: &Path, config: &Config, world: &World) -> Outcome<(E
     let home = Home::at(dir)?;
     let lock = Lock::take(&home)?;
     let point = mountpoint::prepare(point, Some(&home))?;
-    let entered = home.enter(lock, &wish, &world.dice)?;
+    let entered = home.enter(lock, &wish, &platform.dice)?;
     Ok((entered, point))
 }

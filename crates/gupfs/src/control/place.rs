@@ -4,7 +4,7 @@ use super::{Ask, Reply, address, run_of_mount};
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
 use crate::home::{Home, MARKER};
 use crate::mountpoint::{self, FSTYPE};
-use gupfs_door::mountinfo;
+use gupfs_fuse::mountinfo;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

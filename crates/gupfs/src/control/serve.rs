@@ -2,7 +2,7 @@
 
 use super::{Ask, Reply, address};
 use crate::exit::{OrTrouble, Outcome};
-use gupfs_world::{Task, Tasks};
+use gupfs_platform::{Task, Tasks};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -14,9 +14,9 @@ use crate::node::{
     Answers, Parts, Share, Told, cluster_door, nothing_left_to_serve, open_metadata, say, say_loss,
 };
 use gupfs_mds::Mds;
+use gupfs_platform::{BootTime, Disk, Platform};
 use gupfs_proto::VirtualShards;
 use gupfs_rpc::{Hosts, Key, Role};
-use gupfs_world::{BootTime, Disk, World};
 use std::sync::Arc;
 
 pub struct Settings {
@@ -29,13 +29,13 @@ pub struct Settings {
 pub async fn run(
     entered: Entered,
     settings: Settings,
-    world: &World,
+    platform: &Platform,
     began: BootTime,
 ) -> Outcome<()> {
     let (mut told, ask_stop) = Told::listen()?;
     let config = &settings.config;
     let key = read_cluster_key(Some(&entered.home.key()))?;
-    let identity = identity(world, key.map(Key::from), read_tls(&config.cluster)?);
+    let identity = identity(platform, key.map(Key::from), read_tls(&config.cluster)?);
     let usual = format!("127.0.0.1:{MDS_PORT}");
     let address = config.cluster.listen.as_deref().unwrap_or(&usual);
     let listening = listen(&identity, address).await?;
@@ -52,7 +52,8 @@ pub async fn run(
         json: settings.json,
     };
     let dial = lines.clone();
-    let (mds, listening) = start(&entered, &settings, dial, (surveying, listening), world).await?;
+    let (mds, listening) =
+        start(&entered, &settings, dial, (surveying, listening), platform).await?;
     say_loss(&mds, settings.json);
     entered.finish()?;
     if entered.fresh {
@@ -63,7 +64,7 @@ pub async fn run(
         );
         say(settings.json, "made", &text);
     }
-    let mut parts = Parts::new(name, cluster, world, began);
+    let mut parts = Parts::new(name, cluster, platform, began);
     parts.home = Some(entered.home.clone());
     parts.mds = Some(mds.clone());
     parts.lines.push(lines);
@@ -73,22 +74,27 @@ pub async fn run(
         .with_host(meta.clone())
         .with(cluster_door(&parts));
     let keys = Arc::new(ListFile::of(&entered.home));
-    let revoking = watch_revoked(world.clone(), parts.callers(), meta.clone(), keys.clone());
+    let revoking = watch_revoked(
+        platform.clone(),
+        parts.callers(),
+        meta.clone(),
+        keys.clone(),
+    );
     let capacity = Share::of_this_process(0)?.capacity;
     let server = listening.open(&identity, me, cluster, keys, (hosts, meta), capacity);
     let ready = format!(
         "metadata served at {}, ready in {}; Ctrl-C to stop",
         server.address(),
-        show_time(world.clock.boot().since(began))
+        show_time(platform.clock.boot().since(began))
     );
     let _ = parts.server.set(server);
-    let _revoking = world.tasks.spawn("revoked keys", revoking);
+    let _revoking = platform.tasks.spawn("revoked keys", revoking);
     let answers = Arc::new(Answers {
         parts: parts.clone(),
         stop: ask_stop,
     });
-    let _control = control::serve(&entered.home.run(), &world.tasks, answers)?;
-    let metrics = start_metrics(config, world, &parts).await?;
+    let _control = control::serve(&entered.home.run(), &platform.tasks, answers)?;
+    let metrics = start_metrics(config, platform, &parts).await?;
     // An administrator who accepts a loss stops the daemon when it is ready, which it is not before the surveyed OSTs serve.
     let announce = async {
         mds.surveyed_serve().await;
@@ -98,7 +104,7 @@ pub async fn run(
     let why = tokio::select! {
         why = told.wait() => why,
         why = announce => why,
-        trouble = nothing_left_to_serve(Some(&mds), None, &world.clock) => {
+        trouble = nothing_left_to_serve(Some(&mds), None, &platform.clock) => {
             tracing::error!(%trouble, "ending");
             let _ = std::fs::remove_file(entered.home.pid());
             return Err(trouble);
@@ -127,7 +133,7 @@ async fn start(
     settings: &Settings,
     lines: Arc<Lines>,
     (surveying, mut listening): (Surveying<'_>, Listening),
-    world: &World,
+    platform: &Platform,
 ) -> Outcome<(Arc<Mds>, Listening)> {
     let dir = entered.home.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
@@ -136,14 +142,14 @@ async fn start(
     crate::node::refuse_lost_metadata(entered)?;
     let share = Share::of_this_process(0)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-    let opened = open_metadata(&entered.home, &entered.marker, share, world).await?;
+    let opened = open_metadata(&entered.home, &entered.marker, share, platform).await?;
     let key = surveying.identity.cluster_key();
     let mut surveyed = Vec::new();
     if settings.accept_loss {
-        (surveyed, listening) = survey(listening, &opened.0, surveying, world).await?;
+        (surveyed, listening) = survey(listening, &opened.0, surveying, platform).await?;
     }
     let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
-    let mut options = gupfs_mds::Options::new(opened, disk, world.clone(), cluster, incarnation);
+    let mut options = gupfs_mds::Options::new(opened, disk, platform.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.dial = Some(lines);

@@ -14,7 +14,7 @@ use crate::exit::{OrTrouble, Outcome};
 use crate::home::close_to_others;
 use crate::metrics;
 use crate::node::Parts;
-use gupfs_world::{Task, World};
+use gupfs_platform::{Platform, Task};
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::future::Future;
 use std::sync::Arc;
@@ -71,10 +71,10 @@ fn block_on_workers<T>(
         .build()
         .or_trouble(|| "cannot start the runtime".into())?;
     if let Some(window) = busy_poll {
-        runtime.spawn(gupfs_world::busy_poll::keep_awake(window));
+        runtime.spawn(gupfs_platform::busy_poll::keep_awake(window));
     }
     runtime.spawn(async {
-        let why = gupfs_reads::serve().await;
+        let why = gupfs_uring::serve().await;
         tracing::debug!(%why, "files are read by the pool of threads");
     });
     let outcome = runtime.block_on(run);
@@ -85,11 +85,11 @@ fn block_on_workers<T>(
 
 async fn start_metrics(
     config: &Config,
-    world: &World,
+    platform: &Platform,
     parts: &Arc<Parts>,
 ) -> Outcome<Option<Task<()>>> {
     Ok(match config.metrics.listen {
-        Some(listen) => Some(metrics::start(listen, world, parts.clone()).await?),
+        Some(listen) => Some(metrics::start(listen, platform, parts.clone()).await?),
         None => None,
     })
 }

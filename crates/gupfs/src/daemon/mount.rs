@@ -14,9 +14,9 @@ use crate::node::{
 };
 use gupfs_client::{Client, Route};
 use gupfs_mount::InTime;
+use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::Refusal;
 use gupfs_rpc::{Hosts, Line, Role};
-use gupfs_world::{BootTime, World};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,14 +35,14 @@ pub struct Settings {
 }
 
 /// Serves until it is told to end, or unmounted.
-pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<()> {
+pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Outcome<()> {
     let (mut told, ask_stop) = Told::listen()?;
     let config = &settings.config;
     // Where it can be asked, before anything is mounted.
     make_base_of_mounts()?;
     let trial = try_kernel(&config.mount);
     let identity = identity(
-        world,
+        platform,
         read_key(config.cluster.key.as_deref())?,
         read_tls(&config.cluster)?,
     );
@@ -77,12 +77,12 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         Vec::new(),
         line.peer(),
         lines.clone(),
-        world.clock.clone(),
+        platform.clock.clone(),
     );
     let mut options = client_options(&settings.point, &config.mount, calls.clone());
     options.shared = true;
     let client = tokio::select! {
-        client = Client::begin(route, world.clone(), options) => client,
+        client = Client::begin(route, platform.clone(), options) => client,
         why = told.wait() => {
             say(settings.json, "stopped", &why);
             return Ok(());
@@ -92,10 +92,10 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         Trouble::new(format!("the metadata server at '{to}' refused us")).because(&refusal)
     })?;
     recalled.answered_by(&client);
-    let greeting = world
+    let greeting = platform
         .tasks
         .spawn("greet", greet_again(line.clone(), client.clone()));
-    let mut parts = Parts::new(name, met.cluster, world, began);
+    let mut parts = Parts::new(name, met.cluster, platform, began);
     parts.client = Some(client.clone());
     parts.calls = calls;
     parts.line = Some(line);
@@ -112,28 +112,28 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         json: settings.json,
     };
     let judgement = tokio::select! {
-        judgement = judge_kernel(trial, world) => judgement?,
+        judgement = judge_kernel(trial, platform) => judgement?,
         why = told.wait() => {
             say(settings.json, "stopping", &why);
             greeting.stop();
-            part(&settings, &parts, &client, world).await?;
+            part(&settings, &parts, &client, platform).await?;
             say(settings.json, "stopped", "stopped before anything was mounted");
             return Ok(());
         }
     };
-    let mut mounted = Mounted::start(wish, judgement, world, &client, told).await?;
+    let mut mounted = Mounted::start(wish, judgement, platform, &client, told).await?;
     let _ = parts.mount.set(mounted.mount().clone());
     let run = make_run_of_mount(mounted.mount().at())?;
     let answers = Arc::new(Answers {
         parts: parts.clone(),
         stop: ask_stop,
     });
-    let control = control::serve(&run, &world.tasks, answers)?;
-    let metrics = start_metrics(config, world, &parts).await?;
+    let control = control::serve(&run, &platform.tasks, answers)?;
+    let metrics = start_metrics(config, platform, &parts).await?;
     let ready = format!(
         "{to} mounted at {}, ready in {}; Ctrl-C to stop",
         mounted.mount().at().display(),
-        show_time(world.clock.boot().since(began))
+        show_time(platform.clock.boot().since(began))
     );
     say(settings.json, "ready", &ready);
     let why = mounted.wait_for_the_end().await;
@@ -143,7 +143,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         metrics.stop();
     }
     greeting.stop();
-    let parted = part(&settings, &parts, &client, world).await;
+    let parted = part(&settings, &parts, &client, platform).await;
     drop(control);
     let _ = std::fs::remove_dir(&run);
     parted?;
@@ -156,11 +156,11 @@ async fn part(
     settings: &Settings,
     parts: &Parts,
     client: &Arc<Client>,
-    world: &World,
+    platform: &Platform,
 ) -> Outcome<()> {
     let parted = tokio::select! {
         parted = client.stop() => parted,
-        () = world.clock.sleep(PARTING) => Err(Refusal::TimedOut(last_words(parts))),
+        () = platform.clock.sleep(PARTING) => Err(Refusal::TimedOut(last_words(parts))),
     };
     parted.map_err(|refusal| {
         Trouble::new(format!("'{}' is unmounted, but not everything could be told to the servers", settings.point.display()))

@@ -13,10 +13,10 @@ use crate::node::{
     peek_target, say,
 };
 use gupfs_oss::{Door, Oss, Target};
+use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::{ClusterId, OstId};
 use gupfs_rpc::{EveryClientKey, Hosts, Key, Line, LineOptions, Role, Unattended};
 use gupfs_store::object::Whose;
-use gupfs_world::{BootTime, World};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,12 +46,12 @@ pub struct Settings {
 }
 
 /// Serves until it is told to end.
-pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<()> {
+pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Outcome<()> {
     let (mut told, ask_stop) = Told::listen()?;
     drop(ask_stop);
     let config = &settings.config;
     let identity = identity(
-        world,
+        platform,
         read_cluster_key(config.cluster.key.as_deref())?.map(Key::from),
         read_tls(&config.cluster)?,
     );
@@ -79,12 +79,12 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         oss: oss.clone(),
         cluster,
         share: Share::of_this_process(TARGETS_LEAST)?,
-        world: world.clone(),
+        platform: platform.clone(),
         known: BTreeSet::new(),
         complained: BTreeSet::new(),
     };
     search.look().await;
-    let mut parts = Parts::new(name, cluster, world, began);
+    let mut parts = Parts::new(name, cluster, platform, began);
     parts.oss = Some(oss.clone());
     parts.line = Some(line.clone());
     let parts = Arc::new(parts);
@@ -99,17 +99,17 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
         address: advertised.clone(),
         mds: line.peer(),
         lives: lives.clone(),
-        world: world.clone(),
+        platform: platform.clone(),
     };
     let last_report = announced.clone();
-    let announcing = world.tasks.spawn("announce", announce(announced, heard));
+    let announcing = platform.tasks.spawn("announce", announce(announced, heard));
     // Before the metadata server has heard of these targets nobody knows whether they are who they were.
     let why = tokio::select! {
         _ = is_heard.wait_for(|heard| *heard) => None,
         why = told.wait() => Some(why),
     };
     let hosts = Hosts::none()
-        .with_host(Door::of(&oss, &world.clock))
+        .with_host(Door::of(&oss, &platform.clock))
         .with(cluster_door(&parts));
     let why = match why {
         Some(why) => why,
@@ -122,17 +122,17 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
                 "{} OSTs served at {}, told to others as {advertised}, ready in {}; Ctrl-C to stop",
                 oss.osts().len(),
                 server.address(),
-                show_time(world.clock.boot().since(began))
+                show_time(platform.clock.boot().since(began))
             );
             let _ = parts.server.set(server);
-            let metrics = start_metrics(config, world, &parts).await?;
+            let metrics = start_metrics(config, platform, &parts).await?;
             say(settings.json, "ready", &ready);
             let why = tokio::select! {
                 why = told.wait() => why,
                 () = search.for_ever() => "the search for targets ended".into(),
-                trouble = nothing_left_to_serve(None, Some(&oss), &world.clock) => {
+                trouble = nothing_left_to_serve(None, Some(&oss), &platform.clock) => {
                     tracing::error!(%trouble, "ending");
-                    last_words(&oss, &lives, world).await;
+                    last_words(&oss, &lives, platform).await;
                     return Err(trouble);
                 }
             };
@@ -149,7 +149,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     }
     let _ = announcing.await; // that it was stopped
     if let Err(refusal) = oss.stop().await {
-        last_words(&oss, &lives, world).await;
+        last_words(&oss, &lives, platform).await;
         return Err(Trouble::new("an OST did not stop cleanly")
             .because(&refusal)
             .todo("the next start recovers"));
@@ -157,7 +157,7 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
     // Without it the metadata server finds out by itself.
     tokio::select! {
         _ = last_report.leave() => {}
-        () = world.clock.sleep(LEAVING) => {}
+        () = platform.clock.sleep(LEAVING) => {}
     }
     say(settings.json, "stopped", "stopped; everything is kept");
     Ok(())
@@ -165,16 +165,16 @@ pub async fn run(settings: Settings, world: &World, began: BootTime) -> Outcome<
 
 /// Returns when it is known that the lives of targets whose disk failed are over: at the metadata server, and on their disks
 /// if these take it.
-async fn last_words(oss: &Oss, lives: &Lives, world: &World) {
+async fn last_words(oss: &Oss, lives: &Lives, platform: &Platform) {
     let told = async {
         while let Err(refusal) = lives.tell().await {
             tracing::warn!(%refusal, "the metadata server has not heard which lives of OSTs are over");
-            world.clock.sleep(TOLD_AGAIN).await;
+            platform.clock.sleep(TOLD_AGAIN).await;
         }
     };
     tokio::select! {
         _ = async { tokio::join!(oss.lives_are_noted(), told) } => {}
-        () = world.clock.sleep(LIVES_TOLD) => {
+        () = platform.clock.sleep(LIVES_TOLD) => {
             tracing::error!("it may be unknown that lives of OSTs are over");
         }
     }
@@ -229,7 +229,7 @@ struct Search {
     oss: Arc<Oss>,
     cluster: ClusterId,
     share: Share,
-    world: World,
+    platform: Platform,
     /// Directories that are served.
     known: BTreeSet<PathBuf>,
     /// Those of which it was said that they are not.
@@ -239,7 +239,7 @@ struct Search {
 impl Search {
     async fn for_ever(&mut self) {
         loop {
-            self.world.clock.sleep(SEARCH_EVERY).await;
+            self.platform.clock.sleep(SEARCH_EVERY).await;
             self.look().await;
         }
     }
@@ -284,7 +284,7 @@ impl Search {
                 self.cluster
             )));
         }
-        let target = match open_target(dir, whose, self.share, &self.world).await {
+        let target = match open_target(dir, whose, self.share, &self.platform).await {
             Ok(objects) => Target::Serving(objects),
             Err(why) => {
                 let _ = self.oss.add(ost, Target::Down(why.clone()));

@@ -3,7 +3,7 @@
 use crate::exit::{Exit, OrTrouble, Outcome};
 use clap::Parser;
 use gupfs_contract::{Running, Weight, try_all};
-use gupfs_door::Transport;
+use gupfs_fuse::Transport;
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,7 +36,7 @@ impl Facts {
         // A session of its own, as the guardian has: Ctrl-C is meant for who started us, and we leave no mount behind.
         let _ = rustix::process::setsid();
         if rustix::process::geteuid().is_root()
-            && let Err(error) = gupfs_door::mountpoint::keep_mounts_private(&self.place)
+            && let Err(error) = gupfs_fuse::mountpoint::keep_mounts_private(&self.place)
         {
             // A container may forbid it. The mounts are seen then, for a moment.
             tracing::debug!(%error, "mounts are not private");

@@ -10,7 +10,7 @@ pub use child::{Facts, NAME};
 
 use crate::exit::{Exit, Outcome, Trouble};
 use gupfs_contract::{Finding, Rule, Verdict, Weight};
-use gupfs_door::Transport;
+use gupfs_fuse::Transport;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -92,7 +92,7 @@ impl Drop for Trial {
         }
         let left = std::fs::read_dir(self.place.path());
         for entry in left.into_iter().flatten().flatten() {
-            if let Err(error) = gupfs_door::mountpoint::detach(&entry.path()) {
+            if let Err(error) = gupfs_fuse::mountpoint::detach(&entry.path()) {
                 tracing::debug!(%error, path = %entry.path().display(), "a mount of a try stays");
             }
         }

@@ -5,8 +5,8 @@
 
 use super::Text;
 use crate::exit::{OrTrouble, Outcome};
+use gupfs_platform::{Platform, Task};
 use gupfs_rpc::strangers::{Bounds, Origin, Strangers};
-use gupfs_world::{Task, World};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::CONTENT_TYPE;
@@ -42,25 +42,25 @@ pub trait Source: Send + Sync + 'static {
 /// Serves until the returned task is stopped.
 pub async fn start<S: Source>(
     listen: SocketAddr,
-    world: &World,
+    platform: &Platform,
     source: Arc<S>,
 ) -> Outcome<Task<()>> {
     let failed = || format!("cannot serve metrics at {listen}");
     let listener = TcpListener::bind(listen).await.or_trouble(failed)?;
     let address = listener.local_addr().or_trouble(failed)?;
-    let task = world
+    let task = platform
         .tasks
-        .spawn("metrics", accept(listener, world.clone(), source));
+        .spawn("metrics", accept(listener, platform.clone(), source));
     tracing::info!("metrics at http://{address}/metrics");
     Ok(task)
 }
 
-async fn accept<S: Source>(listener: TcpListener, world: World, source: Arc<S>) {
+async fn accept<S: Source>(listener: TcpListener, platform: Platform, source: Arc<S>) {
     let bounds = Bounds {
         all: CONNECTIONS,
         for_known: 0,
     };
-    let places = Strangers::new(world.clock.clone(), bounds);
+    let places = Strangers::new(platform.clock.clone(), bounds);
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
@@ -68,8 +68,8 @@ async fn accept<S: Source>(listener: TcpListener, world: World, source: Arc<S>) 
                 let told = leave.clone();
                 let origin = Origin::of(&from.to_string());
                 let place = places.enter(origin, move || told.notify_one()).await;
-                let (clock, source) = (world.clock.clone(), source.clone());
-                world.tasks.spawn("metrics connection", async move {
+                let (clock, source) = (platform.clock.clone(), source.clone());
+                platform.tasks.spawn("metrics connection", async move {
                     tokio::select! {
                         biased;
                         () = leave.notified() => {}
@@ -82,7 +82,7 @@ async fn accept<S: Source>(listener: TcpListener, world: World, source: Arc<S>) 
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection for metrics could not be accepted");
-                world.clock.sleep(AGAIN).await;
+                platform.clock.sleep(AGAIN).await;
             }
         }
     }
@@ -145,12 +145,12 @@ mod tests {
 
     #[tokio::test]
     async fn idle_connections_are_few_and_short_and_keep_nobody_out() {
-        let world = World::real();
+        let platform = Platform::real();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let serving = world.tasks.spawn(
+        let serving = platform.tasks.spawn(
             "metrics",
-            accept(listener, world.clone(), Arc::new(Numbers)),
+            accept(listener, platform.clone(), Arc::new(Numbers)),
         );
         let mut idle = Vec::new();
         for _ in 0..5 * CONNECTIONS {

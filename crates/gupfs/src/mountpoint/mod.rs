@@ -10,8 +10,8 @@ pub use holders::holders;
 
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
 use crate::home::{Home, Lock};
-use gupfs_door::mountinfo::{self, MountEntry};
-use gupfs_door::mountpoint::detach;
+use gupfs_fuse::mountinfo::{self, MountEntry};
+use gupfs_fuse::mountpoint::detach;
 use std::path::{Path, PathBuf};
 
 /// What the kernel calls our mounts; `findmnt -t fuse.gupfs` lists them. Their source is the store's directory.

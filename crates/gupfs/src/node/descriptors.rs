@@ -3,7 +3,7 @@
 use crate::cluster::{CAPACITY_LEAST, capacity, open_files};
 use crate::exit::{Outcome, Trouble};
 use crate::{control, metrics};
-use gupfs_door::over_io_uring;
+use gupfs_fuse::over_io_uring;
 use gupfs_rpc::Capacity;
 use gupfs_store::index::{FILES_BESIDE, FILES_LEAST, FILES_MOST};
 use gupfs_store::object::OpenFiles;

@@ -3,7 +3,7 @@
 use crate::exit::Trouble;
 use gupfs_mds::Mds;
 use gupfs_oss::Oss;
-use gupfs_world::Clock;
+use gupfs_platform::Clock;
 use std::time::Duration;
 
 /// A look costs a few locks, and clients wait meanwhile.

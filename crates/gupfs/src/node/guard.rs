@@ -1,9 +1,9 @@
 //! The guardian beside the mount: started, told that we live, told farewell.
 
 use crate::exit::{OrTrouble, Outcome};
-use gupfs_door::connection::Control;
-use gupfs_door::guardian::{ALIVE, FAREWELL};
-use gupfs_world::{Clock, Task, Tasks};
+use gupfs_fuse::connection::Control;
+use gupfs_fuse::guardian::{ALIVE, FAREWELL};
+use gupfs_platform::{Clock, Task, Tasks};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -3,17 +3,17 @@
 use super::descriptors::Share;
 use crate::exit::{Outcome, Trouble};
 use crate::home::{Home, Marker};
+use gupfs_platform::{Disk, Platform};
 use gupfs_store::index::Index;
 use gupfs_store::kv::{Kv, KvOptions, KvRecovery};
 use gupfs_store::log::{LogOptions, StoreId};
-use gupfs_world::{Disk, World};
 
 /// Opens log and index; the log gives the index what it lacks.
 pub async fn open_metadata(
     home: &Home,
     marker: &Marker,
     share: Share,
-    world: &World,
+    platform: &Platform,
 ) -> Outcome<(Kv, KvRecovery)> {
     let failed = |error: &(dyn std::error::Error + 'static)| {
         Trouble::new(format!(
@@ -30,7 +30,7 @@ pub async fn open_metadata(
     let disk = Disk::real(home.mds_log()).map_err(|error| failed(&error))?;
     let dir = home.mds_index();
     // fjall does its own I/O.
-    let index = world
+    let index = platform
         .tasks
         .blocking(move || Index::open_fjall(&dir, share.metadata))
         .await
@@ -40,7 +40,7 @@ pub async fn open_metadata(
         incarnation: marker.metadata(),
     };
     let options = KvOptions::new(LogOptions::new(store));
-    let (kv, recovery) = Kv::open(disk, index, options, world.clone())
+    let (kv, recovery) = Kv::open(disk, index, options, platform.clone())
         .await
         .map_err(|error| failed(&error))?;
     tracing::info!(

@@ -40,9 +40,9 @@ use crate::exit::{Outcome, Trouble};
 use crate::home::Entered;
 use crate::metrics::{self, Calls};
 use gupfs_mds::Mds;
+use gupfs_platform::{BootTime, Platform, Task};
 use gupfs_proto::cluster;
 use gupfs_rpc::{Capacity, Hosts, Key, Role};
-use gupfs_world::{BootTime, Task, World};
 use roles::Roles;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub struct Settings {
 pub struct Node {
     entered: Entered,
     json: bool,
-    world: World,
+    platform: Platform,
     roles: Arc<Roles>,
     parts: Arc<Parts>,
     mounted: Mounted,
@@ -75,22 +75,22 @@ impl Node {
     pub async fn start(
         mut entered: Entered,
         settings: Settings,
-        world: &World,
+        platform: &Platform,
         began: BootTime,
     ) -> Outcome<Option<Node>> {
         // Before anything is started: a signal from here on ends us cleanly.
         let (mut told, ask_stop) = Told::listen()?;
         let trial = try_kernel(&settings.config.mount);
         let calls = Arc::new(Calls::default());
-        let door = Door::take(&entered, &settings, world).await?;
+        let door = Door::take(&entered, &settings, platform).await?;
         let (roles, door) =
-            Roles::start(&mut entered, &settings, world, calls.clone(), door).await?;
+            Roles::start(&mut entered, &settings, platform, calls.clone(), door).await?;
         say_loss(&roles.mds, settings.json);
         let roles = Arc::new(roles);
         let mut parts = Parts::new(
             entered.home.root().display().to_string(),
             entered.marker.cluster(),
-            world,
+            platform,
             began,
         );
         parts.home = Some(entered.home.clone());
@@ -115,7 +115,7 @@ impl Node {
         };
         let judging = async {
             roles.mds.surveyed_serve().await;
-            judge_kernel(trial, world).await
+            judge_kernel(trial, platform).await
         };
         let judged = tokio::select! {
             judged = judging => judged,
@@ -128,7 +128,7 @@ impl Node {
             }
         };
         let mounted = match judged {
-            Ok(judgement) => Mounted::start(wish, judgement, world, &roles.client, told).await,
+            Ok(judgement) => Mounted::start(wish, judgement, platform, &roles.client, told).await,
             Err(trouble) => Err(trouble),
         };
         let mounted = match mounted {
@@ -143,15 +143,15 @@ impl Node {
             parts: parts.clone(),
             stop: ask_stop,
         });
-        let control = control::serve(&entered.home.run(), &world.tasks, answers)?;
+        let control = control::serve(&entered.home.run(), &platform.tasks, answers)?;
         let metrics = match settings.config.metrics.listen {
-            Some(listen) => Some(metrics::start(listen, world, parts.clone()).await?),
+            Some(listen) => Some(metrics::start(listen, platform, parts.clone()).await?),
             None => None,
         };
         let node = Node {
             entered,
             json: settings.json,
-            world: world.clone(),
+            platform: platform.clone(),
             roles,
             parts,
             mounted,
@@ -167,7 +167,7 @@ impl Node {
         let (mds, oss) = (self.roles.mds.clone(), self.roles.oss.clone());
         let why = tokio::select! {
             why = self.mounted.wait_for_the_end() => why,
-            trouble = nothing_left_to_serve(Some(&mds), Some(&oss), &self.world.clock) => {
+            trouble = nothing_left_to_serve(Some(&mds), Some(&oss), &self.platform.clock) => {
                 return Err(self.end_without_a_store(trouble).await);
             }
         };
@@ -204,7 +204,7 @@ impl Node {
     }
 
     async fn say_ready(&self, began: BootTime) {
-        let took = show_time(self.world.clock.boot().since(began));
+        let took = show_time(self.platform.clock.boot().since(began));
         let osts = self.entered.marker.osts().len();
         let down = match self.roles.down().await {
             0 => String::new(),
@@ -249,13 +249,17 @@ struct Door {
 }
 
 impl Door {
-    async fn take(entered: &Entered, settings: &Settings, world: &World) -> Outcome<Option<Door>> {
+    async fn take(
+        entered: &Entered,
+        settings: &Settings,
+        platform: &Platform,
+    ) -> Outcome<Option<Door>> {
         let Some(address) = &settings.listen else {
             return Ok(None);
         };
         let key = crate::cluster::read_cluster_key(Some(&entered.home.key()))?;
         let identity = identity(
-            world,
+            platform,
             key.map(Key::from),
             read_tls(&settings.config.cluster)?,
         );
@@ -279,11 +283,22 @@ impl Door {
         let meta = MetaDoor::new(roles.mds.clone(), squash);
         let hosts = Hosts::none()
             .with_host(meta.clone())
-            .with_host(gupfs_oss::Door::of(&roles.oss, &self.identity.world.clock))
+            .with_host(gupfs_oss::Door::of(
+                &roles.oss,
+                &self.identity.platform.clock,
+            ))
             .with(cluster_door(parts));
-        let (world, keys) = (&self.identity.world, Arc::new(ListFile::of(&entered.home)));
-        let revoking = watch_revoked(world.clone(), parts.callers(), meta.clone(), keys.clone());
-        world.tasks.spawn("revoked keys", revoking);
+        let (platform, keys) = (
+            &self.identity.platform,
+            Arc::new(ListFile::of(&entered.home)),
+        );
+        let revoking = watch_revoked(
+            platform.clone(),
+            parts.callers(),
+            meta.clone(),
+            keys.clone(),
+        );
+        platform.tasks.spawn("revoked keys", revoking);
         let cluster = entered.marker.cluster();
         let server =
             (self.listening).open(&self.identity, me, cluster, keys, (hosts, meta), capacity);

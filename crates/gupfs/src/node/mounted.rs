@@ -6,9 +6,9 @@ use crate::config::{self, Atime, Permissions, Transport};
 use crate::exit::{Outcome, Trouble};
 use crate::kernel::{self, Judgement, Trial, Which};
 use gupfs_client::Client;
-use gupfs_door::over_io_uring::{self, Support};
+use gupfs_fuse::over_io_uring::{self, Support};
 use gupfs_mount::{InTime, Mount, ShownAtime};
-use gupfs_world::World;
+use gupfs_platform::Platform;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct MountWish<'a> {
 
 /// What is mounted until it is finished.
 pub struct Mounted {
-    pub(super) world: World,
+    pub(super) platform: Platform,
     pub(super) mount: Arc<Mount>,
     /// None where the kernel gives no means to abort a mount, and when it has said farewell.
     guard: Option<Guard>,
@@ -52,7 +52,7 @@ impl Mounted {
     pub async fn start(
         wish: MountWish<'_>,
         judgement: Judgement,
-        world: &World,
+        platform: &Platform,
         client: &Arc<Client>,
         told: Told,
     ) -> Outcome<Mounted> {
@@ -86,7 +86,7 @@ impl Mounted {
         let runtime = tokio::runtime::Handle::current();
         let (client, point) = (client.clone(), wish.point.to_path_buf());
         // It mounts, and exchanges the first messages with the kernel: both wait.
-        let started = world
+        let started = platform
             .tasks
             .blocking(move || Mount::start(client, &point, &options, &runtime))
             .await;
@@ -100,13 +100,13 @@ impl Mounted {
             Some(control) => Some(Guard::start(
                 control,
                 mount.at(),
-                &world.clock,
-                &world.tasks,
+                &platform.clock,
+                &platform.tasks,
             )?),
             None => None,
         };
         Ok(Mounted {
-            world: world.clone(),
+            platform: platform.clone(),
             mount,
             guard,
             told,
@@ -132,10 +132,10 @@ impl Mounted {
                 tokio::select! {
                     biased;
                     () = &mut ended => None,
-                    () = self.world.clock.sleep(LAST_REQUESTS) => Some(format!("{signal} came again")),
+                    () = self.platform.clock.sleep(LAST_REQUESTS) => Some(format!("{signal} came again")),
                 }
             }
-            () = self.world.clock.sleep(COPIES) => Some(format!("it was still alive {} s later", COPIES.as_secs())),
+            () = self.platform.clock.sleep(COPIES) => Some(format!("it was still alive {} s later", COPIES.as_secs())),
         };
         if let Some(why) = why {
             tracing::warn!(
@@ -146,21 +146,21 @@ impl Mounted {
             self.abort().await;
             tokio::select! {
                 () = &mut ended => {}
-                () = self.world.clock.sleep(ABORTED) => {
+                () = self.platform.clock.sleep(ABORTED) => {
                     tracing::warn!("the kernel's requests do not end although their connection was cut");
                 }
             }
         }
         if let Some(guard) = self.guard.take() {
-            guard.farewell(&self.world.clock).await;
+            guard.farewell(&self.platform.clock).await;
         }
     }
 
     /// Returns when the kernel's connection has ended and no request is under way.
     pub(super) fn ended(&self) -> impl Future<Output = ()> + use<> {
         let mount = self.mount.clone();
-        let tasks = self.world.tasks.clone();
-        let waiting = self.world.tasks.spawn("end of the session", async move {
+        let tasks = self.platform.tasks.clone();
+        let waiting = self.platform.tasks.spawn("end of the session", async move {
             tasks.blocking(move || mount.session().wait()).await
         });
         async move {
@@ -173,7 +173,7 @@ impl Mounted {
     pub(super) async fn abort(&self) {
         let mount = self.mount.clone();
         let aborting = move || mount.session().abort();
-        if let Err(error) = self.world.tasks.blocking(aborting).await {
+        if let Err(error) = self.platform.tasks.blocking(aborting).await {
             tracing::warn!(%error, "the kernel's connection cannot be cut");
         }
     }
@@ -182,17 +182,20 @@ impl Mounted {
 /// The kernel is tried while the stores are opened.
 pub fn try_kernel(config: &config::Mount) -> std::io::Result<Trial> {
     let transport = match config.transport {
-        Some(Transport::Device) => gupfs_door::Transport::Device,
-        Some(Transport::IoUring | Transport::Auto) | None => gupfs_door::Transport::Auto,
+        Some(Transport::Device) => gupfs_fuse::Transport::Device,
+        Some(Transport::IoUring | Transport::Auto) | None => gupfs_fuse::Transport::Auto,
     };
     Trial::begin(Which::Deciding, transport)
 }
 
 /// # Errors
 /// When it breaks what every mount counts on. A kernel that could not be tried is believed.
-pub async fn judge_kernel(trial: std::io::Result<Trial>, world: &World) -> Outcome<Judgement> {
+pub async fn judge_kernel(
+    trial: std::io::Result<Trial>,
+    platform: &Platform,
+) -> Outcome<Judgement> {
     let trial = trial.map_err(|error| error.to_string());
-    let found = world
+    let found = platform
         .tasks
         .blocking(move || trial.and_then(Trial::findings))
         .await;
@@ -209,10 +212,10 @@ pub async fn judge_kernel(trial: std::io::Result<Trial>, world: &World) -> Outco
 }
 
 /// Who asks for io_uring by name, and may, gets it switched on.
-fn transport(wish: Option<Transport>) -> Outcome<gupfs_door::Transport> {
+fn transport(wish: Option<Transport>) -> Outcome<gupfs_fuse::Transport> {
     Ok(match wish.unwrap_or(Transport::Auto) {
-        Transport::Auto => gupfs_door::Transport::Auto,
-        Transport::Device => gupfs_door::Transport::Device,
+        Transport::Auto => gupfs_fuse::Transport::Auto,
+        Transport::Device => gupfs_fuse::Transport::Device,
         Transport::IoUring => {
             if matches!(over_io_uring::support(), Support::SwitchedOff) {
                 over_io_uring::switch_on().map_err(|error| {
@@ -225,7 +228,7 @@ fn transport(wish: Option<Transport>) -> Outcome<gupfs_door::Transport> {
                     "switched FUSE over io_uring on"
                 );
             }
-            gupfs_door::Transport::IoUring
+            gupfs_fuse::Transport::IoUring
         }
     })
 }

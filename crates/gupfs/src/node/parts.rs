@@ -7,9 +7,9 @@ use gupfs_client::Client;
 use gupfs_mds::Mds;
 use gupfs_mount::Mount;
 use gupfs_oss::Oss;
+use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::ClusterId;
 use gupfs_rpc::{Caller, Line, Server};
-use gupfs_world::{BootTime, World};
 use std::sync::{Arc, OnceLock};
 
 /// Everything that an answer about this process may need.
@@ -17,7 +17,7 @@ pub struct Parts {
     /// What people know it by: a directory, a mount point.
     pub name: String,
     pub cluster: ClusterId,
-    pub world: World,
+    pub platform: Platform,
     pub started: BootTime,
     /// The store in whose directory the roles live, if they do.
     pub home: Option<Home>,
@@ -36,11 +36,11 @@ pub struct Parts {
 }
 
 impl Parts {
-    pub fn new(name: String, cluster: ClusterId, world: &World, started: BootTime) -> Parts {
+    pub fn new(name: String, cluster: ClusterId, platform: &Platform, started: BootTime) -> Parts {
         Parts {
             name,
             cluster,
-            world: world.clone(),
+            platform: platform.clone(),
             started,
             home: None,
             mds: None,

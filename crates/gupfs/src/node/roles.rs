@@ -13,10 +13,10 @@ use gupfs_client::{AtimeRule, Client, Route};
 use gupfs_mds::Mds;
 use gupfs_mds::targets::{Admin, Dial, Target};
 use gupfs_oss::Oss;
+use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::{ClusterId, OstId, VirtualShards, data};
 use gupfs_rpc::{ClusterKey, Peer, Role};
 use gupfs_store::object::{Objects, TargetState, TargetStatus, Whose};
-use gupfs_world::{Disk, Task, World};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Roles {
     pub async fn start(
         entered: &mut Entered,
         settings: &Settings,
-        world: &World,
+        platform: &Platform,
         calls: Arc<Calls>,
         door: Option<Door>,
     ) -> Outcome<(Roles, Option<Door>)> {
@@ -52,8 +52,8 @@ impl Roles {
         let identity = identity.as_ref();
         let cluster = entered.marker.cluster();
         let share = Share::of_this_process(entered.marker.osts().count())?;
-        make_targets(entered, cluster, world).await?;
-        let opened = open_targets(entered, share, cluster, world).await;
+        make_targets(entered, cluster, platform).await?;
+        let opened = open_targets(entered, share, cluster, platform).await;
         let oss = Oss::new(opened);
         let peer = Peer::local(oss.clone());
         let osts: Vec<(OstId, OstPeer)> = (oss.osts().into_iter())
@@ -68,8 +68,8 @@ impl Roles {
         let key = identity.and_then(Identity::cluster_key);
         oss.gate().belongs_to(key.clone());
         let (mds, door) =
-            start_mds(entered, settings, share, world, local, (dial, key), door).await?;
-        tell_seals(&mds, &oss, world);
+            start_mds(entered, settings, share, platform, local, (dial, key), door).await?;
+        tell_seals(&mds, &oss, platform);
         disown_refused(&mds, &oss);
         let lives = Lives::new(oss.clone(), Peer::local(mds.clone()));
         // Before anything is served.
@@ -87,10 +87,10 @@ impl Roles {
                 osts.clone(),
                 Peer::local(mds.clone()),
                 lines.clone(),
-                world.clock.clone(),
+                platform.clock.clone(),
             ),
         };
-        let client = Client::begin(route, world.clone(), options)
+        let client = Client::begin(route, platform.clone(), options)
             .await
             .map_err(|refusal| {
                 Trouble::new("the metadata server refused our own client").because(&refusal)
@@ -98,21 +98,21 @@ impl Roles {
         if identity.is_some() {
             mds.attach(client.session(), Peer::local(client.clone()));
         }
-        let stamps = world.tasks.spawn("stamps", {
-            let (mds, oss, world) = (mds.clone(), oss.clone(), world.clone());
+        let stamps = platform.tasks.spawn("stamps", {
+            let (mds, oss, platform) = (mds.clone(), oss.clone(), platform.clone());
             async move {
                 loop {
-                    world.clock.sleep(STAMP_EVERY).await;
+                    platform.clock.sleep(STAMP_EVERY).await;
                     tell_stamps(&mds, &oss).await;
-                    tell_seals(&mds, &oss, &world);
+                    tell_seals(&mds, &oss, &platform);
                 }
             }
         });
-        let told = world.tasks.spawn("lives", {
-            let (lives, world) = (lives.clone(), world.clone());
+        let told = platform.tasks.spawn("lives", {
+            let (lives, platform) = (lives.clone(), platform.clone());
             async move {
                 loop {
-                    world.clock.sleep(LIVES_EVERY).await;
+                    platform.clock.sleep(LIVES_EVERY).await;
                     if let Err(refusal) = lives.tell().await {
                         tracing::warn!(%refusal, "the end of an OST's life is not remembered yet");
                     }
@@ -160,7 +160,7 @@ impl Roles {
 }
 
 /// Superblocks for targets that are new. In a new store all must succeed; so must those that --osts adds.
-async fn make_targets(entered: &Entered, cluster: ClusterId, world: &World) -> Outcome<()> {
+async fn make_targets(entered: &Entered, cluster: ClusterId, platform: &Platform) -> Outcome<()> {
     for ost in &entered.new_osts {
         let dir = entered.home.ost(*ost);
         let failed = |error: &(dyn std::error::Error + 'static)| {
@@ -168,7 +168,7 @@ async fn make_targets(entered: &Entered, cluster: ClusterId, world: &World) -> O
         };
         let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
         let whose = Whose { cluster, ost: *ost };
-        Objects::init(&disk, world, whose)
+        Objects::init(&disk, platform, whose)
             .await
             .map_err(|error| failed(&error))?;
     }
@@ -180,12 +180,12 @@ async fn open_targets(
     entered: &Entered,
     share: Share,
     cluster: ClusterId,
-    world: &World,
+    platform: &Platform,
 ) -> Vec<(OstId, gupfs_oss::Target)> {
     // Beside each other: each waits for its own disk.
     let opening = entered.marker.osts().map(|ost| async move {
         let dir = entered.home.ost(ost);
-        let target = match open_target(&dir, Whose { cluster, ost }, share, world).await {
+        let target = match open_target(&dir, Whose { cluster, ost }, share, platform).await {
             Ok(objects) => gupfs_oss::Target::Serving(objects),
             Err(why) => {
                 tracing::error!(%ost, why, "an OST is down; files with bytes on it give EIO");
@@ -225,11 +225,11 @@ pub async fn open_target(
     dir: &Path,
     whose: Whose,
     share: Share,
-    world: &World,
+    platform: &Platform,
 ) -> Result<Objects, String> {
     let at = |why: String| format!("'{}': {why}", dir.display());
     let disk = Disk::real(dir).map_err(|error| at(told(&error)))?;
-    Objects::open(disk, world.clone(), whose, share.target)
+    Objects::open(disk, platform.clone(), whose, share.target)
         .await
         .map_err(|error| at(told(&error)))
 }
@@ -238,7 +238,7 @@ async fn start_mds(
     entered: &Entered,
     settings: &Settings,
     share: Share,
-    world: &World,
+    platform: &Platform,
     local: Local<'_>,
     (dial, key): (Option<Arc<dyn Dial>>, Option<ClusterKey>),
     mut door: Option<Door>,
@@ -249,7 +249,7 @@ async fn start_mds(
     };
     refuse_lost_metadata(entered)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-    let opened = open_metadata(&entered.home, &entered.marker, share, world).await?;
+    let opened = open_metadata(&entered.home, &entered.marker, share, platform).await?;
     let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
     let mut surveyed = Vec::new();
     if settings.accept_loss
@@ -266,14 +266,14 @@ async fn start_mds(
             here: &local.oss.osts(),
             json: settings.json,
         };
-        let listening = survey(listening, &opened.0, surveying, world).await?;
+        let listening = survey(listening, &opened.0, surveying, platform).await?;
         surveyed = listening.0;
         door = Some(Door {
             listening: listening.1,
             identity,
         });
     }
-    let mut options = gupfs_mds::Options::new(opened, disk, world.clone(), cluster, incarnation);
+    let mut options = gupfs_mds::Options::new(opened, disk, platform.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.keep_sessions = dial.is_some();
@@ -369,8 +369,8 @@ async fn tell_stamps(mds: &Mds, oss: &Oss) {
 }
 
 /// By what other hosts' requests for our targets are believed.
-fn tell_seals(mds: &Mds, oss: &Oss, world: &World) {
-    let asked = world.clock.boot();
+fn tell_seals(mds: &Mds, oss: &Oss, platform: &Platform) {
+    let asked = platform.clock.boot();
     if let Some(seals) = mds.seals(&oss.osts()) {
         oss.gate().hear(&seals, asked);
     }

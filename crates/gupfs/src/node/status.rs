@@ -3,7 +3,7 @@
 use super::Parts;
 use crate::amount::{show_count, show_size, show_time};
 use crate::home::Marker;
-use gupfs_door::Transport;
+use gupfs_fuse::Transport;
 use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
 use gupfs_mount::Mount;
 use gupfs_oss::GateStatus;
@@ -89,7 +89,7 @@ pub async fn of(parts: &Parts, audience: Audience) -> StatusAnswer {
         pid: std::process::id(),
         dir: parts.name.clone(),
         cluster: parts.cluster.to_string(),
-        uptime_seconds: parts.world.clock.boot().since(parts.started).as_secs(),
+        uptime_seconds: parts.platform.clock.boot().since(parts.started).as_secs(),
         mount: parts.mount.get().map(|mount| mount_status(mount)),
         mds: match &parts.mds {
             Some(mds) => Some(mds.status().await),

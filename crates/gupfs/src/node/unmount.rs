@@ -4,7 +4,7 @@ use super::told::StopRequest;
 use super::{Mounted, say};
 use crate::mountpoint::holders;
 use gupfs_mount::Mount;
-use gupfs_world::World;
+use gupfs_platform::Platform;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,7 @@ impl Mounted {
                         return "asked to stop: unmounted; stopping".into();
                     }
                 }
-                () = self.world.clock.sleep(AGAIN), if busy => {
+                () = self.platform.clock.sleep(AGAIN), if busy => {
                     if self.unmount_unless_told(false).await.is_ok() {
                         return "the mount is free now: unmounted; stopping".into();
                     }
@@ -73,7 +73,7 @@ impl Mounted {
         };
         tokio::select! {
             () = taken => {}
-            () = self.world.clock.sleep(TAKE_AWAY) => {}
+            () = self.platform.clock.sleep(TAKE_AWAY) => {}
         }
     }
 
@@ -86,12 +86,12 @@ impl Mounted {
             biased;
             unmounted = &mut unmounting => return unmounted,
             signal = self.told.signals.next() => signal.to_owned(),
-            () = self.world.clock.sleep(UNMOUNTING) => format!("{} s have passed", UNMOUNTING.as_secs()),
+            () = self.platform.clock.sleep(UNMOUNTING) => format!("{} s have passed", UNMOUNTING.as_secs()),
         };
         // Who is told twice within a moment has nothing to lose by that.
         tokio::select! {
             unmounted = &mut unmounting => return unmounted,
-            () = self.world.clock.sleep(WRITE_BACK) => {}
+            () = self.platform.clock.sleep(WRITE_BACK) => {}
         }
         tracing::warn!(
             why,
@@ -101,7 +101,7 @@ impl Mounted {
         tokio::select! {
             unmounted = &mut unmounting => unmounted,
             // `finish` waits for the rest.
-            () = self.world.clock.sleep(WRITE_BACK) => Ok(()),
+            () = self.platform.clock.sleep(WRITE_BACK) => Ok(()),
         }
     }
 
@@ -110,7 +110,7 @@ impl Mounted {
             if self.leaving().unmount(force).await.is_ok() {
                 return Ok(());
             }
-            self.world.clock.sleep(AGAIN).await;
+            self.platform.clock.sleep(AGAIN).await;
         }
         self.leaving().unmount(force).await
     }
@@ -118,7 +118,7 @@ impl Mounted {
     fn leaving(&self) -> Leaving {
         Leaving {
             mount: self.mount.clone(),
-            world: self.world.clone(),
+            platform: self.platform.clone(),
         }
     }
 }
@@ -126,7 +126,7 @@ impl Mounted {
 /// One try to take the mount out of the tree, while signals are listened for.
 struct Leaving {
     mount: Arc<Mount>,
-    world: World,
+    platform: Platform,
 }
 
 impl Leaving {
@@ -143,12 +143,12 @@ impl Leaving {
             }
             let outcome = session.unmount();
             // Out of the tree, but who uses it would keep it, and us, alive: their calls fail from here on.
-            if let Ok(gupfs_door::Unmounted::Detached) = outcome {
+            if let Ok(gupfs_fuse::Unmounted::Detached) = outcome {
                 session.abort()?;
             }
             outcome
         };
-        match self.world.tasks.blocking(unmounted).await {
+        match self.platform.tasks.blocking(unmounted).await {
             Ok(_) => Ok(()),
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
                 Err(in_use(self.mount.at()))
@@ -170,8 +170,8 @@ impl Leaving {
             Ok::<(), std::io::Error>(rustix::fs::syncfs(root)?)
         };
         let why = tokio::select! {
-            synced = self.world.tasks.blocking(sync) => synced.err().map(|error| error.to_string()),
-            () = self.world.clock.sleep(WRITE_BACK) => Some("servers do not answer".into()),
+            synced = self.platform.tasks.blocking(sync) => synced.err().map(|error| error.to_string()),
+            () = self.platform.clock.sleep(WRITE_BACK) => Some("servers do not answer".into()),
         };
         if let Some(why) = why {
             tracing::warn!(why, "what was written through mappings may be lost");

@@ -4,7 +4,7 @@ mod plant;
 #[path = "../running/mod.rs"]
 mod running;
 
-use gupfs_names::{Body, Entry, Key, Kind, Link, Parsed, Usage, Xattr};
+use gupfs_namespace::{Body, Entry, Key, Kind, Link, Parsed, Usage, Xattr};
 use gupfs_proto::data::{BlockSums, Existing, Owner};
 use gupfs_proto::{InodeId, ObjectOffset, Presence};
 use gupfs_store::object::Write;

@@ -2,13 +2,13 @@
 
 use crate::running::Place;
 use bytes::Bytes;
-use gupfs_names::{Inode, Key, KeyRange, Kind, Parsed, Record};
+use gupfs_namespace::{Inode, Key, KeyRange, Kind, Parsed, Record};
+use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{ClusterId, Incarnation, InodeId, ObjectId, OstId, VirtualShard};
 use gupfs_store::index::{FILES_LEAST, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, Stop, StoreId};
 use gupfs_store::object::{Objects, OpenFiles, Whose};
-use gupfs_world::{Disk, World};
 use std::path::PathBuf;
 
 /// What the marker says.
@@ -103,7 +103,9 @@ pub fn in_records(place: &Place, plant: impl FnOnce(&Records)) {
         };
         let options = KvOptions::new(LogOptions::new(store));
         let disk = Disk::real(mds.join("log")).unwrap();
-        let (kv, _) = Kv::open(disk, index, options, World::real()).await.unwrap();
+        let (kv, _) = Kv::open(disk, index, options, Platform::real())
+            .await
+            .unwrap();
         let records = Records {
             kv,
             shards: marker.shards,
@@ -125,7 +127,7 @@ pub fn in_objects<F: Future<Output = ()>>(
             cluster,
             ost: OstId(ost),
         };
-        let objects = Objects::open(disk, World::real(), whose, OpenFiles::LEAST)
+        let objects = Objects::open(disk, Platform::real(), whose, OpenFiles::LEAST)
             .await
             .unwrap();
         objects.go_on().await.unwrap();

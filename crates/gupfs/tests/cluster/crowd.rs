@@ -6,10 +6,10 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use gupfs_client::{Client, OpenFile, OpenFlags, Options, ReadHow, Route, WriteHow};
 use gupfs_cluster::{Identity, Lines, Recalled, greet_again};
+use gupfs_platform::{Net, Platform, Task};
 use gupfs_proto::meta::{Access, Make, OpenHow, WriteAt};
 use gupfs_proto::{Caller, FileKind, InodeId, Name, SessionId};
 use gupfs_rpc::{ClusterKey, Hosts, Line, Role};
-use gupfs_world::{Net, Task, World};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ struct Member {
 
 impl Member {
     async fn enter(identity: Identity, at: &str, number: usize) -> Member {
-        let world = identity.world.clone();
+        let platform = identity.platform.clone();
         let me = identity.myself(Role::Client, &format!("member{number}"));
         let recalled = Arc::new(Recalled::default());
         let line = Line::open(identity.line_to_mds(at, &me, Hosts::none().with(recalled.clone())));
@@ -60,14 +60,16 @@ impl Member {
             Vec::new(),
             line.peer(),
             lines,
-            world.clock.clone(),
+            platform.clock.clone(),
         );
         let options = Options {
             name: format!("member{number}"),
             shared: true,
             ..Options::default()
         };
-        let client = Client::begin(route, world.clone(), options).await.unwrap();
+        let client = Client::begin(route, platform.clone(), options)
+            .await
+            .unwrap();
         recalled.answered_by(&client);
         let greet = greet_again(line, client.clone());
         let (session, root) = (client.session(), client.root());
@@ -82,7 +84,7 @@ impl Member {
             dir,
             held,
             _recalled: recalled,
-            _greeting: world.tasks.spawn("greet", greet),
+            _greeting: platform.tasks.spawn("greet", greet),
         }
     }
 
@@ -155,9 +157,9 @@ fn a_thousand_sessions_come_back_to_a_metadata_server_that_was_killed() {
     ground.before.insert("mds".into(), before);
     let mut town = Town::on(ground, 1, 0);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let world = World::real();
+    let platform = Platform::real();
     let key = ClusterKey::new(fs::read(town.key()).unwrap().try_into().unwrap());
-    let base = Identity::new(&world, Net::real(), "crowd".into(), Some(key.into()));
+    let base = Identity::new(&platform, Net::real(), "crowd".into(), Some(key.into()));
     let at = town.at.clone();
     let begun = Instant::now();
     let members = runtime.block_on(async {

@@ -2,10 +2,10 @@
 
 use crate::running::{PATIENCE, can_mount, gupfs};
 use crate::town::{Daemon, Mounted, Town, text};
+use gupfs_platform::{Net, Platform};
 use gupfs_proto::cluster::{Answer, Reply, Request};
 use gupfs_proto::{Incarnation, Refusal};
 use gupfs_rpc::{ClientKey, ClientName, Hosts, Key, Line, LineOptions, Myself, Role};
-use gupfs_world::{Net, World};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -68,17 +68,17 @@ fn read(file: &PathBuf) -> Key {
 }
 
 fn line(town: &Town, key: &Key, role: Role) -> Arc<Line> {
-    let world = World::real();
+    let platform = Platform::real();
     Line::open(LineOptions {
         to: town.at.clone(),
         whom: "the metadata server".into(),
         net: Net::real(),
         me: Myself {
-            who: u128::from(world.dice.u64()),
+            who: u128::from(platform.dice.u64()),
             role,
             name: "a host that only mounts".into(),
         },
-        world,
+        platform,
         cluster: None,
         key: Some(key.clone()),
         tls: None,

@@ -2,6 +2,7 @@
 
 use crate::running::{can_mount, gupfs};
 use crate::town::Town;
+use gupfs_platform::{Net, Platform};
 use gupfs_proto::capability::{Capability, Fault, Grant, Pass, Rights, Tag, Warrant};
 use gupfs_proto::cluster;
 use gupfs_proto::data::{self, BlockSums, Checked, Existing, Owner};
@@ -11,7 +12,6 @@ use gupfs_proto::{
     SessionId, Slot, Timestamp,
 };
 use gupfs_rpc::{ClusterKey, Hosts, Line, LineOptions, Myself, Role};
-use gupfs_world::{Net, World};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// A program that speaks to the servers without being a client as it should be.
 struct Stranger {
-    world: World,
+    platform: Platform,
     key: ClusterKey,
     mds: Arc<Line>,
     session: SessionId,
@@ -45,11 +45,11 @@ impl Found {
 
 impl Stranger {
     async fn enter(town: &Town) -> Stranger {
-        let world = World::real();
+        let platform = Platform::real();
         let key = ClusterKey::new(fs::read(town.key()).unwrap().try_into().unwrap());
-        let mds = line(&world, &key, Role::Client, &town.at);
+        let mds = line(&platform, &key, Role::Client, &town.at);
         let mut stranger = Stranger {
-            world,
+            platform,
             key,
             mds,
             session: SessionId(0),
@@ -155,7 +155,7 @@ impl Stranger {
         };
         let place = map.targets.into_iter().find(|place| place.ost == ost);
         let at = place.unwrap().address.unwrap();
-        line(&self.world, &self.key, Role::Client, &at)
+        line(&self.platform, &self.key, Role::Client, &at)
     }
 
     async fn try_at(
@@ -184,14 +184,14 @@ impl Stranger {
     }
 }
 
-fn line(world: &World, key: &ClusterKey, role: Role, to: &str) -> Arc<Line> {
+fn line(platform: &Platform, key: &ClusterKey, role: Role, to: &str) -> Arc<Line> {
     Line::open(LineOptions {
         to: to.to_string(),
         whom: "a server".into(),
         net: Net::real(),
-        world: world.clone(),
+        platform: platform.clone(),
         me: Myself {
-            who: u128::from(world.dice.u64()),
+            who: u128::from(platform.dice.u64()),
             role,
             name: "stranger".into(),
         },
@@ -291,7 +291,12 @@ fn what_was_not_given_is_refused_counted_and_shown() {
         // In a client's role nobody speaks as a server. In a server's, which the cluster's key proves, the tag decides.
         let told = stranger.try_at(&oss, ost, server, list.clone()).await;
         assert_eq!(told, Err(Refusal::NotPermitted));
-        let as_mds = line(&stranger.world, &stranger.key, Role::Mds, &oss.status().to);
+        let as_mds = line(
+            &stranger.platform,
+            &stranger.key,
+            Role::Mds,
+            &oss.status().to,
+        );
         let told = stranger.try_at(&as_mds, ost, server, list.clone()).await;
         assert_eq!(fault(told), Err(Fault::Forged));
         let told = stranger.try_at(&as_mds, ost, mine, list).await;

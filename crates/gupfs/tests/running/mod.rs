@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test program uses the part it needs
 #![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
 
-use gupfs_door::over_io_uring::Support;
+use gupfs_fuse::over_io_uring::Support;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -21,7 +21,7 @@ pub fn can_mount() -> bool {
         rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists(),
         "this test mounts: run it as root on a machine with /dev/fuse, or set GUPFS_TEST_NO_MOUNT=1 to leave it out"
     );
-    let support = gupfs_door::over_io_uring::support();
+    let support = gupfs_fuse::over_io_uring::support();
     if transport() == "io-uring"
         && matches!(support, Support::KernelLacks | Support::RingsRefused(_))
     {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use gupfs_names::{Body, ChoreOp, File, Inode, Key, KeyRange, Kind, Op, Parsed, Record};
+use gupfs_namespace::{Body, ChoreOp, File, Inode, Key, KeyRange, Kind, Op, Parsed, Record};
 use gupfs_proto::data::{self, Answer};
 use gupfs_proto::{InodeId, ObjectId, OstId, Presence, Refusal, Seq};
 use parking_lot::Mutex;
@@ -151,7 +151,7 @@ impl Core {
     pub(super) async fn confirm_for_ever(self: Arc<Self>) {
         let mut asking = Asking::default();
         while self.failure().is_none() {
-            let next = self.world.clock.sleep(CONFIRM_EVERY);
+            let next = self.platform.clock.sleep(CONFIRM_EVERY);
             tokio::pin!(next);
             loop {
                 let heard = tokio::select! {
@@ -246,7 +246,7 @@ impl Core {
             asking.calls.push(Box::pin(call));
         }
         self.confirm_answered(asking, round).await?;
-        let patience = self.world.clock.sleep(SILENT);
+        let patience = self.platform.clock.sleep(SILENT);
         tokio::pin!(patience);
         while !asking.silent.is_disjoint(&asked) {
             let heard = tokio::select! {

@@ -21,14 +21,14 @@ pub use sweeps::{SweepStatus, Sweeps};
 pub use unfinished::{Unfinished, UnfinishedStatus};
 
 use crate::core::Core;
-use gupfs_world::Task;
+use gupfs_platform::Task;
 use std::sync::Arc;
 
 /// Starts all chores. They end with their tasks, at any await: each picks up from the records what another left.
 /// `sweep`: the last owner did not stop in order.
 /// `terms`: sessions that are not heard of are ended.
 pub fn start(core: &Arc<Core>, sweep: bool, terms: bool) -> Vec<Task<()>> {
-    let tasks = &core.world.tasks;
+    let tasks = &core.platform.tasks;
     let mut started = vec![
         tasks.spawn("purge", after_grace(core, Core::purge_for_ever)),
         tasks.spawn("removed", after_grace(core, Core::ask_everybody_for_ever)),

@@ -12,11 +12,11 @@ use crate::waits::Who;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use gupfs_names::{ChoreOp, Key, KeyRange, Kind, Parsed, Purge, PurgeId, PurgeWhat, Record};
+use gupfs_namespace::{ChoreOp, Key, KeyRange, Kind, Parsed, Purge, PurgeId, PurgeWhat, Record};
+use gupfs_platform::BootTime;
 use gupfs_proto::data::{Answer, Op};
 use gupfs_proto::limits::CHORE_BATCH;
 use gupfs_proto::{ObjectId, OstId, OstLife, Refusal, Seq};
-use gupfs_world::BootTime;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -252,14 +252,14 @@ impl Core {
     pub(super) async fn purge_for_ever(self: Arc<Self>) {
         let mut jobs = FuturesUnordered::new();
         while self.failure().is_none() {
-            for (ost, batch) in self.purges.take(self.world.clock.boot()) {
+            for (ost, batch) in self.purges.take(self.platform.clock.boot()) {
                 jobs.push(self.purge(ost, batch));
             }
             if let Some(known) = self.purges.must_load() {
                 if let Err(refusal) = self.load_purges(&known).await {
                     tracing::warn!(%refusal, "the purge waits");
                     self.purges.must_load_again();
-                    self.world.clock.sleep(RETRY).await;
+                    self.platform.clock.sleep(RETRY).await;
                 }
                 continue;
             }
@@ -268,10 +268,10 @@ impl Core {
                 Some(outcome) = jobs.next() => if let Err(refusal) = outcome {
                     tracing::warn!(%refusal, "the purge waits");
                     self.purges.must_load_again();
-                    self.world.clock.sleep(RETRY).await;
+                    self.platform.clock.sleep(RETRY).await;
                 },
                 () = self.purges.wake.notified() => {}
-                () = self.world.clock.sleep(RETRY) => {}
+                () = self.platform.clock.sleep(RETRY) => {}
             }
         }
     }
@@ -310,7 +310,7 @@ impl Core {
         let newest = batch.iter().map(|removal| removal.seq).max();
         // Promise before deed: a power cut that undoes the removal must find the objects.
         if let Err(refusal) = self.durable(who, newest.unwrap_or(Seq(0))).await {
-            let now = self.world.clock.boot();
+            let now = self.platform.clock.boot();
             self.purges.ended(ost, &[], batch, (None, now));
             return Err(refusal);
         }
@@ -319,7 +319,7 @@ impl Core {
         let (left, gone): (Vec<_>, Vec<_>) = batch
             .into_iter()
             .partition(|removal| failed.contains_key(&removal.object));
-        let now = self.world.clock.boot();
+        let now = self.platform.clock.boot();
         let finished = self.purges.ended(ost, &gone, left, (why, now));
         // Deed before its record: the other way a power cut leaves objects that no record knows.
         let mut finished = finished.into_iter();

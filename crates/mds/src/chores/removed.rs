@@ -8,7 +8,7 @@ use crate::holders::Word;
 use crate::limits::{OST_CALLS, REMOVALS_KNOWN, RETRY, SCAN_STEP};
 use crate::together;
 use crate::waits::{Awaited, Who};
-use gupfs_names::{ChoreOp, Key, KeyRange, Kind, NOT_ASKED, Parsed};
+use gupfs_namespace::{ChoreOp, Key, KeyRange, Kind, NOT_ASKED, Parsed};
 use gupfs_proto::limits::CHORE_BATCH;
 use gupfs_proto::recall::{Answer, Request};
 use gupfs_proto::{InodeId, Refusal, Seq, SessionId};
@@ -123,7 +123,7 @@ impl Core {
             };
             if let Err(refusal) = outcome {
                 tracing::warn!(%refusal, "removed files wait for those who may have them open");
-                self.world.clock.sleep(RETRY).await;
+                self.platform.clock.sleep(RETRY).await;
                 self.removals.expect();
             }
         }
@@ -213,7 +213,7 @@ impl Core {
                 // Kept for it until it forgets them or ends: an answer to another question frees nothing.
                 Ok(Ok(Word::Said(_))) => return inodes.to_vec(),
                 // It is waited for, however long: what it has open stays.
-                Ok(Err(_)) => self.world.clock.sleep(RETRY).await,
+                Ok(Err(_)) => self.platform.clock.sleep(RETRY).await,
                 Err(_) => {}
             }
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 impl Core {
     pub(super) async fn watch_space_for_ever(self: Arc<Self>) {
         loop {
-            self.world.clock.sleep(SPACE_EVERY).await;
+            self.platform.clock.sleep(SPACE_EVERY).await;
             self.look_at_space().await;
         }
     }

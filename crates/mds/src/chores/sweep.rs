@@ -1,6 +1,6 @@
 //! Objects that no file has: what a power cut made the records forget after an OST had made it.
 //!
-//! A new file's layout is used before it is durable (`gupfs_names::generations`). If a power cut comes between, the objects
+//! A new file's layout is used before it is durable (`gupfs_namespace::generations`). If a power cut comes between, the objects
 //! are there and no record names them. Nobody ever will, since their generation is not given again; so they are looked
 //! for once after a start that followed no orderly stop, and removed.
 //!
@@ -14,7 +14,7 @@ use crate::records::damaged;
 use crate::targets::unexpected;
 use crate::together;
 use crate::waits::Who;
-use gupfs_names::{Body, Inode, Key, Record};
+use gupfs_namespace::{Body, Inode, Key, Record};
 use gupfs_proto::data::{Answer, ObjectStat, Op};
 use gupfs_proto::{InodeId, ObjectId, OstId, Presence, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,11 +39,11 @@ impl Core {
                     Ok(None) => break,
                     Ok(Some(last)) => {
                         after = Some(last);
-                        self.world.clock.sleep(SWEEP_PAUSE).await;
+                        self.platform.clock.sleep(SWEEP_PAUSE).await;
                     }
                     Err(refusal) => {
                         self.sweeps.failed(&refusal);
-                        self.world.clock.sleep(RETRY).await;
+                        self.platform.clock.sleep(RETRY).await;
                     }
                 }
             }

@@ -8,7 +8,7 @@ use crate::waits::Who;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use gupfs_names::PurgeId;
+use gupfs_namespace::PurgeId;
 use gupfs_proto::{OstId, Refusal, SessionId};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -100,7 +100,7 @@ impl Core {
     pub(super) async fn finish_for_ever(self: Arc<Self>) {
         let mut jobs = Jobs::default();
         while self.failure().is_none() {
-            let next = self.world.clock.sleep(RETRY);
+            let next = self.platform.clock.sleep(RETRY);
             tokio::pin!(next);
             loop {
                 tokio::select! {

@@ -2,7 +2,7 @@
 
 use super::Locks;
 use crate::core::Core;
-use gupfs_names::rights::{self, Opens};
+use gupfs_namespace::rights::{self, Opens};
 use gupfs_proto::lock::Lock;
 use gupfs_proto::meta::Request;
 use gupfs_proto::{Refusal, SessionId};

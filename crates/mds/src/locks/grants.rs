@@ -3,7 +3,7 @@
 use super::Locks;
 use crate::core::Core;
 use crate::limits::DEADLINE;
-use gupfs_names::locks::Grant;
+use gupfs_namespace::locks::Grant;
 use gupfs_proto::recall::Request;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -24,7 +24,7 @@ impl Core {
             let grants = std::mem::take(&mut *self.locks.granted.lock());
             for grant in grants {
                 let telling = self.clone().tell_grant(grant);
-                self.world.tasks.spawn("tell of a lock", telling);
+                self.platform.tasks.spawn("tell of a lock", telling);
             }
             self.locks.some_granted.notified().await;
         }
@@ -47,7 +47,7 @@ impl Core {
                         return;
                     }
                 }
-                () = self.world.clock.sleep(DEADLINE) => {}
+                () = self.platform.clock.sleep(DEADLINE) => {}
             }
         }
     }

@@ -1,6 +1,6 @@
 //! # locks: flock, fcntl and OFD locks over all mounts
 //!
-//! Owns   the table of locks (`gupfs_names::locks`) while the server lives; who has not said his again after a start; telling
+//! Owns   the table of locks (`gupfs_namespace::locks`) while the server lives; who has not said his again after a start; telling
 //!        who waited that he has it.
 //! Never  keeps a request waiting for a lock: it is answered that it is in the queue. Has anything on the disk.
 //! Enter  at `Core::lock`; at `Locks::ends` and `Locks::ended` when a session ends.
@@ -11,7 +11,7 @@ mod status;
 
 use crate::core::Core;
 use crate::waits::{Awaited, Who};
-use gupfs_names::locks::{Grant, Table};
+use gupfs_namespace::locks::{Grant, Table};
 use gupfs_proto::lock::Ask;
 use gupfs_proto::meta::Answer;
 use gupfs_proto::{Refusal, SessionId};
@@ -38,7 +38,7 @@ impl Core {
         if matches!(ask, Ask::Take { .. } | Ask::Test { .. }) {
             self.all_locks_said(who).await?;
         }
-        let now = self.world.clock.boot();
+        let now = self.platform.clock.boot();
         let asked = {
             // A session that ends now leaves no lock behind: who is registered is cleared up after later than this.
             let shard = self.shard.lock();

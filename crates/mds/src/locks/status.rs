@@ -2,9 +2,9 @@
 
 use super::Locks;
 use crate::waits::WaitStatus;
-use gupfs_names::locks::{Table, Waiter};
+use gupfs_namespace::locks::{Table, Waiter};
+use gupfs_platform::BootTime;
 use gupfs_proto::lock::{Extent, Kind, Mode};
-use gupfs_world::BootTime;
 
 impl Locks {
     /// How many there are.

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::limits::{OST_CALLS, SCAN_STEP};
 use crate::together;
 use crate::waits::Who;
-use gupfs_names::{ChoreOp, Key, KeyRange, Kind, NOT_ASKED, Parsed};
+use gupfs_namespace::{ChoreOp, Key, KeyRange, Kind, NOT_ASKED, Parsed};
 use gupfs_proto::limits::CHORE_BATCH;
 use gupfs_proto::{InodeId, Refusal, Seq, SessionId, VirtualShard};
 use std::collections::{BTreeMap, BTreeSet};

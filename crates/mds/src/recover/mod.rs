@@ -13,7 +13,7 @@ use crate::records::damaged;
 use crate::survey::Loss;
 use crate::waits::Who;
 use clear::Dead;
-use gupfs_names::{Key, KeyRange, Kind, Parsed, Purge, PurgeWhat, Record};
+use gupfs_namespace::{Key, KeyRange, Kind, Parsed, Purge, PurgeWhat, Record};
 use gupfs_proto::{Refusal, SessionId, VirtualShard};
 use serde::Serialize;
 
@@ -60,7 +60,7 @@ impl Core {
         keep_sessions: bool,
         in_order: bool,
     ) -> Result<RecoveryReport, Refusal> {
-        let begun = self.world.clock.boot();
+        let begun = self.platform.clock.boot();
         let mut report = RecoveryReport::default();
         // Cuts first: what lies behind a file's end must not count when its writer is recovered.
         (report.cuts_resumed, report.cuts_left) = self.resume_cuts().await?;
@@ -84,7 +84,7 @@ impl Core {
         let shards: Vec<VirtualShard> = self.all_shards().collect();
         // One sync now instead of one at the first file in each shard. What was left of the former blocks is a gap.
         self.give_numbers(Who::own("start"), &shards).await?;
-        report.millis = self.world.clock.boot().since(begun).as_millis() as u64;
+        report.millis = self.platform.clock.boot().since(begun).as_millis() as u64;
         Ok(report)
     }
 

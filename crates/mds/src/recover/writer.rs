@@ -6,7 +6,7 @@ use crate::records::damaged;
 use crate::targets::unexpected;
 use crate::together;
 use crate::waits::Who;
-use gupfs_names::{ChoreOp, Cutting, Inode, Key, Op, PurgeId, Record};
+use gupfs_namespace::{ChoreOp, Cutting, Inode, Key, Op, PurgeId, Record};
 use gupfs_proto::data::{self, Answer, ObjectStat};
 use gupfs_proto::{InodeId, ObjectId, OstId, Presence, Refusal, SessionId};
 

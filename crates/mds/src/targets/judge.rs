@@ -13,7 +13,7 @@
 //!
 //! A copy made before an opening so is an older one as soon as that opening serves.
 
-use gupfs_names::KnownTarget;
+use gupfs_namespace::KnownTarget;
 use gupfs_proto::cluster::{OwnerMark, TargetIdentity};
 use gupfs_proto::{ClusterId, OstId, OwnerEpoch, Seq};
 

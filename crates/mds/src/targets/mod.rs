@@ -20,14 +20,14 @@ pub(crate) use remote::Heard;
 
 use crate::limits::{DEADLINE, NOT_HEARD_YET};
 use crate::permits::Permits;
-use gupfs_names::KnownTarget;
+use gupfs_namespace::KnownTarget;
+use gupfs_platform::{BootTime, Clock};
 use gupfs_proto::capability::{Fault, Warrant};
 use gupfs_proto::cluster::OwnerMark;
 use gupfs_proto::data::{self, Answer};
 use gupfs_proto::meta::TargetState;
 use gupfs_proto::{Incarnation, OstId, Refusal, SessionId};
 use gupfs_rpc::Peer;
-use gupfs_world::{BootTime, Clock};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,7 @@
 
 use super::judge::{Verdict, judge};
 use super::{Standing, Targets, down};
-use gupfs_names::KnownTarget;
+use gupfs_namespace::KnownTarget;
 use gupfs_proto::cluster::TargetIdentity;
 use gupfs_proto::{OstId, Refusal};
 

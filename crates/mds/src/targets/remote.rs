@@ -3,7 +3,7 @@
 use super::judge::{Verdict, judge};
 use super::{Far, OstPeer, Speaker, Standing, State, Targets, UnknownSpace};
 use crate::limits::HEARD_OF;
-use gupfs_names::KnownTarget;
+use gupfs_namespace::KnownTarget;
 use gupfs_proto::capability::Capability;
 use gupfs_proto::cluster::{Map, Place, TargetIdentity, TargetReport, TargetVerdict};
 use gupfs_proto::{Incarnation, MapEpoch, OstId, OwnerEpoch, Refusal};
@@ -281,11 +281,11 @@ impl State {
 mod tests {
     use super::super::Ground;
     use super::*;
+    use gupfs_platform::fake::FakeWorld;
     use gupfs_proto::cluster::{OpenReport, OwnerMark};
     use gupfs_proto::data::{self, Space};
     use gupfs_proto::{ClusterId, Incarnation, Seq};
     use gupfs_rpc::{Peer, Service};
-    use gupfs_world::fake::FakeWorld;
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::time::Duration;
@@ -309,7 +309,7 @@ mod tests {
     }
 
     fn targets() -> Targets {
-        let clock = FakeWorld::new(1).world().clock;
+        let clock = FakeWorld::new(1).platform().clock;
         let dial: Arc<dyn Dial> = Arc::new(Nobody);
         let ground = Ground {
             cluster: ClusterId(7),
@@ -450,7 +450,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn after_a_start_an_original_that_lives_is_heard_before_its_copy_is_believed() {
-        let clock = FakeWorld::new(1).world().clock;
+        let clock = FakeWorld::new(1).platform().clock;
         let dial: Arc<dyn Dial> = Arc::new(Nobody);
         let known = KnownTarget {
             incarnation: Incarnation(5),

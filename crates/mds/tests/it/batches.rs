@@ -9,10 +9,10 @@ use gupfs_proto::meta::{Answer, Op, XattrHow, XattrName};
 const FILES: usize = 70;
 const ATTRIBUTES: usize = 250;
 
-fn how(house: &Simulated, world: &gupfs_world::fake::FakeWorld) -> Start {
+fn how(house: &Simulated, platform: &gupfs_platform::fake::FakeWorld) -> Start {
     Start {
         segment_bytes: 8 << 20,
-        ..house.how(world)
+        ..house.how(platform)
     }
 }
 
@@ -21,8 +21,8 @@ fn how(house: &Simulated, world: &gupfs_world::fake::FakeWorld) -> Start {
 fn files_with_many_attributes_are_forgotten_at_once_and_the_server_goes_on() {
     simulate(async {
         let house = Simulated::new(41);
-        let world = house.world();
-        let mds = house.start_as(how(&house, &world)).await.unwrap();
+        let platform = house.platform();
+        let mds = house.start_as(how(&house, &platform)).await.unwrap();
         let client = Client::open(&mds).await;
         let mut inodes = Vec::new();
         for file in 0..FILES {
@@ -54,14 +54,14 @@ fn files_with_many_attributes_are_forgotten_at_once_and_the_server_goes_on() {
         let status = mds.status().await;
         assert_eq!(status.inodes, Some(2));
         // What was answered is there after a crash, and all counts are right.
-        house.cut_power(&world).await;
-        let world = house.world();
-        let mds = house.start_as(how(&house, &world)).await.unwrap();
+        house.cut_power(&platform).await;
+        let platform = house.platform();
+        let mds = house.start_as(how(&house, &platform)).await.unwrap();
         let client = Client::open(&mds).await;
         client.lookup(InodeId::ROOT, "after").await.unwrap();
         assert_eq!(mds.status().await.inodes, Some(2));
         mds.stop().await.unwrap();
-        house.kill(&world).await;
+        house.kill(&platform).await;
         house.check().await;
     });
 }

@@ -60,7 +60,7 @@ fn confirms(house: &Simulated) -> usize {
 fn a_while_after_the_close_its_objects_are_present_and_the_others_never_were() {
     simulate(async {
         let house = Simulated::new(11);
-        let Life { mds, world } = house.start().await;
+        let Life { mds, platform } = house.start().await;
         let client = Client::open(&mds).await;
         let files = [
             close_unsynced(&house, &client, "a").await,
@@ -83,7 +83,7 @@ fn a_while_after_the_close_its_objects_are_present_and_the_others_never_were() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(confirms(&house), 0);
         mds.stop().await.unwrap();
-        house.kill(&world).await;
+        house.kill(&platform).await;
         house.check().await;
     });
 }
@@ -96,7 +96,7 @@ fn a_stop_leaves_nothing_in_doubt() {
         let client = Client::open(&life.mds).await;
         let ino = close_unsynced(&house, &client, "a").await;
         life.mds.stop().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         let Life { mds, .. } = house.start().await;
         let client = Client::open(&mds).await;
         assert!(!presence(&client, ino).await.contains(&Presence::Maybe));
@@ -112,7 +112,7 @@ fn what_a_power_cut_took_before_is_a_hole_and_no_loss() {
         let life = house.start().await;
         let client = Client::open(&life.mds).await;
         let ino = close_unsynced(&house, &client, "a").await;
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         for ost in &house.osts {
             let there: Vec<ObjectId> = ost.list();
             there.into_iter().for_each(|object| ost.lose(object));
@@ -152,7 +152,7 @@ fn a_file_whose_ost_is_down_waits_and_the_others_do_not() {
 fn an_ost_that_does_not_answer_keeps_only_its_own_files_in_doubt() {
     simulate(async {
         let house = Simulated::new(15);
-        let Life { mds, world } = house.start().await;
+        let Life { mds, platform } = house.start().await;
         let client = Client::open(&mds).await;
         // Of one object each, on either OST.
         let mut files = Vec::new();
@@ -187,7 +187,7 @@ fn an_ost_that_does_not_answer_keeps_only_its_own_files_in_doubt() {
             assert!(!presence(&client, ino).await.contains(&Presence::Maybe));
         }
         mds.stop().await.unwrap();
-        house.kill(&world).await;
+        house.kill(&platform).await;
         house.check().await;
     });
 }

@@ -4,10 +4,10 @@
 use crate::client::Client;
 use crate::house::{Life, Simulated, simulate};
 use crate::ost::FakeOst;
-use gupfs_names::{Body, Inode, Key, Parsed, Purge, Record};
+use gupfs_namespace::{Body, Inode, Key, Parsed, Purge, Record};
+use gupfs_platform::fake::{CallKind, FakeDice};
 use gupfs_proto::meta::{Answer, Op, OpenHow, RenameHow, Written};
 use gupfs_proto::{InodeId, Name, ObjectId, Presence, Refusal, Seq, Timestamp};
-use gupfs_world::fake::{CallKind, FakeDice};
 use std::collections::{BTreeMap, BTreeSet};
 
 const ACTORS: usize = 3;
@@ -69,13 +69,13 @@ async fn lives(seed: u64, seen: &mut Seen) {
     let mut given = BTreeSet::new();
     let mut only_killed = true; // since the last life that served
     for _ in 0..5 {
-        let world = house.world();
+        let platform = house.platform();
         if dice.one_in(3) {
             // Perhaps during the recovery.
             house.disk.die_at(call(&dice), 1 + dice.below(40));
         }
         let mut durable = None;
-        if let Ok(mds) = house.start_as(house.how(&world)).await {
+        if let Ok(mds) = house.start_as(house.how(&platform)).await {
             let report = mds.recovery();
             seen.orphans += report.orphans_forgotten;
             seen.writers += report.writers;
@@ -88,7 +88,7 @@ async fn lives(seed: u64, seen: &mut Seen) {
                 actors.iter_mut().for_each(Actor::forget_before_answered);
             }
             let life = Life {
-                world: world.clone(),
+                platform: platform.clone(),
                 mds,
             };
             durable = serve(&life, &mut actors, &dice, &mut given, seen).await;
@@ -98,7 +98,7 @@ async fn lives(seed: u64, seen: &mut Seen) {
         match dice.one_in(3) {
             true => {
                 seen.kills += 1;
-                house.kill(&world).await;
+                house.kill(&platform).await;
             }
             false => {
                 seen.cuts += 1;
@@ -108,7 +108,7 @@ async fn lives(seed: u64, seen: &mut Seen) {
                         actor.forget_before(durable);
                     }
                 }
-                house.cut_power(&world).await;
+                house.cut_power(&platform).await;
             }
         }
     }
@@ -135,7 +135,7 @@ async fn first_life(house: &Simulated) -> Vec<Actor> {
         });
     }
     life.mds.stop().await.unwrap();
-    house.kill(&life.world).await;
+    house.kill(&life.platform).await;
     actors
 }
 
@@ -502,14 +502,14 @@ async fn last_life(house: &Simulated, actors: &mut [Actor], seen: &mut Seen) {
         status.purging == Some(0) && status.sweep.left == 0
     };
     while !is_over().await {
-        life.world
-            .world()
+        life.platform
+            .platform()
             .clock
             .sleep(std::time::Duration::from_millis(100))
             .await;
     }
     life.mds.stop().await.unwrap();
-    house.kill(&life.world).await;
+    house.kill(&life.platform).await;
 
     let (mut known, mut certain) = (BTreeSet::new(), BTreeSet::new());
     for (key, value) in house.check().await {

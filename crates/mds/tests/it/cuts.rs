@@ -118,9 +118,9 @@ fn a_cut_that_a_kill_broke_off_is_done_before_the_next_start_serves() {
         let ino = file(&house, &client, 8 * MIB).await;
         house.osts[1].set_down(true);
         client.truncate(ino, MIB).await.unwrap_err();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         house.osts[1].set_down(false);
-        let Life { mds, world } = house.start().await;
+        let Life { mds, platform } = house.start().await;
         assert_eq!(
             (mds.recovery().cuts_resumed, mds.recovery().cuts_left),
             (1, 0)
@@ -130,7 +130,7 @@ fn a_cut_that_a_kill_broke_off_is_done_before_the_next_start_serves() {
         assert_eq!(client.attr(ino).await.unwrap().size, MIB);
         client.change(0, Op::CloseSession).await.unwrap();
         mds.stop().await.unwrap();
-        house.kill(&world).await;
+        house.kill(&platform).await;
         house.check().await;
     });
 }
@@ -145,10 +145,10 @@ fn a_start_waits_for_no_server_elsewhere_and_the_cut_is_done_when_that_is_heard(
         let ino = file(&house, &client, 8 * MIB).await;
         house.osts[1].set_down(true);
         client.truncate(ino, MIB).await.unwrap_err();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         house.osts[1].set_down(false);
-        let world = house.world();
-        let mut how = house.how(&world);
+        let platform = house.platform();
+        let mut how = house.how(&platform);
         let targets = std::mem::take(&mut how.targets);
         let words = || targets.iter().map(|target| word(target, None)).collect();
         let report = || {
@@ -220,7 +220,7 @@ fn what_a_client_has_seen_of_a_truncate_covers_its_end() {
         client.begin_write(ino).await;
         client.truncate(ino, MIB).await.unwrap();
         client.sync().await.unwrap();
-        house.cut_power(&life.world).await;
+        house.cut_power(&life.platform).await;
         let life = house.start().await;
         assert_eq!(life.mds.recovery().cuts_resumed, 0);
         life.mds.stop().await.unwrap();
@@ -251,7 +251,7 @@ fn is_forgotten_and_swept_away(seed: u64) -> bool {
         let opened = client.begin_write(forgotten).await;
         write(&house.osts, &opened, 8 * MIB, 1);
         assert!(sizes(&house).len() > there.len());
-        house.cut_power(&life.world).await;
+        house.cut_power(&life.platform).await;
         let life = house.start().await;
         tokio::time::sleep(Duration::from_secs(10)).await;
         let sweep = life.mds.status().await.sweep;
@@ -301,7 +301,7 @@ fn a_writer_that_died_over_a_cut_is_recovered_after_it() {
         client.change(0, op).await.unwrap();
         house.osts[1].set_down(true);
         client.truncate(ino, MIB).await.unwrap_err();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         // At the start neither can be done; then the cut must come first, or the file would have its old size again.
         let Life { mds, .. } = house.start().await;
         assert_eq!(
@@ -343,9 +343,9 @@ fn a_file_ends_where_its_writer_said_although_an_ost_refused_to_cut_what_it_took
             matches!(refused, Err(Refusal::TargetDown { .. })),
             "{refused:?}"
         );
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         // Its writer does not come back, nor does the OST for a while.
-        let Life { mds, world } = house.start().await;
+        let Life { mds, platform } = house.start().await;
         let other = Client::open(&mds).await;
         assert_eq!(other.attr(ino).await.unwrap().size, 5 * MIB);
         house.osts[1].set_down(false);
@@ -360,7 +360,7 @@ fn a_file_ends_where_its_writer_said_although_an_ost_refused_to_cut_what_it_took
             assert!(size <= most, "{object}: {size}, at most {most}");
         }
         mds.stop().await.unwrap();
-        house.kill(&world).await;
+        house.kill(&platform).await;
         house.check().await;
     });
 }

@@ -3,8 +3,8 @@
 use crate::client::Client;
 use crate::house::{Simulated, simulate};
 use gupfs_mds::MdsState;
+use gupfs_platform::fake::CallKind;
 use gupfs_proto::{InodeId, Refusal};
-use gupfs_world::fake::CallKind;
 use std::time::Duration;
 
 #[test]
@@ -31,7 +31,7 @@ fn a_failed_sync_stops_the_server_and_status_says_so() {
         );
         assert!(life.mds.stop().await.is_err());
 
-        house.cut_power(&life.world).await;
+        house.cut_power(&life.platform).await;
         let life = house.start().await;
         let client = Client::open(&life.mds).await;
         client.lookup(InodeId::ROOT, "before").await.unwrap();

@@ -4,14 +4,14 @@ use crate::ost::FakeOst;
 use bytes::Bytes;
 use gupfs_mds::targets::{Dial, Target};
 use gupfs_mds::{Mds, Options, StartError};
-use gupfs_names::check::Check;
-use gupfs_names::{Key, KeyRange};
+use gupfs_namespace::check::Check;
+use gupfs_namespace::{Key, KeyRange};
+use gupfs_platform::fake::{FakeDice, FakeDisk, FakeOptions, FakeWorld};
+use gupfs_platform::{Dice, Disk, Platform};
 use gupfs_proto::{ClusterId, Incarnation, VirtualShards};
 use gupfs_store::index::{FILES_LEAST, FakeIndex, Index, IndexError};
 use gupfs_store::kv::{Kv, KvError, KvOptions, KvRecovery};
 use gupfs_store::log::{LogOptions, Stop, StoreId};
-use gupfs_world::fake::{FakeDice, FakeDisk, FakeOptions, FakeWorld};
-use gupfs_world::{Dice, Disk, World};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -30,11 +30,11 @@ pub struct Start {
     pub cache_bytes: usize,
     pub segment_bytes: u64,
     pub shards: VirtualShards,
-    pub world: World,
+    pub platform: Platform,
 }
 
 impl Start {
-    pub fn new(world: World, osts: &[FakeOst]) -> Start {
+    pub fn new(platform: Platform, osts: &[FakeOst]) -> Start {
         Start {
             targets: osts.iter().map(FakeOst::target).collect(),
             dial: None,
@@ -43,7 +43,7 @@ impl Start {
             cache_bytes: 8 << 20,
             segment_bytes: 4 << 20,
             shards: VirtualShards(64),
-            world,
+            platform,
         }
     }
 
@@ -60,12 +60,12 @@ impl Start {
             cache_bytes: self.cache_bytes,
             ..KvOptions::new(log)
         };
-        Kv::open(disk, index, how, self.world.clone()).await
+        Kv::open(disk, index, how, self.platform.clone()).await
     }
 
     pub async fn on(self, disk: Disk, index: Index) -> Result<Arc<Mds>, StartError> {
         let kv = self.open_kv(disk.clone(), index).await?;
-        let mut options = Options::new(kv, disk, self.world, CLUSTER, INCARNATION);
+        let mut options = Options::new(kv, disk, self.platform, CLUSTER, INCARNATION);
         options.targets = self.targets;
         options.dial = self.dial;
         options.accept_loss = self.accept_loss;
@@ -90,7 +90,7 @@ impl House {
     }
 
     pub fn how(&self) -> Start {
-        Start::new(World::real(), &self.osts)
+        Start::new(Platform::real(), &self.osts)
     }
 
     pub async fn start(&self) -> Arc<Mds> {
@@ -128,7 +128,7 @@ pub struct Simulated {
 
 /// One life of a simulated server.
 pub struct Life {
-    pub world: FakeWorld,
+    pub platform: FakeWorld,
     pub mds: Arc<Mds>,
 }
 
@@ -146,23 +146,23 @@ impl Simulated {
         }
     }
 
-    pub fn how(&self, world: &FakeWorld) -> Start {
+    pub fn how(&self, platform: &FakeWorld) -> Start {
         Start {
             segment_bytes: 64 << 10,
             shards: VirtualShards(4),
-            ..Start::new(world.world(), &self.osts)
+            ..Start::new(platform.platform(), &self.osts)
         }
     }
 
-    pub fn world(&self) -> FakeWorld {
+    pub fn platform(&self) -> FakeWorld {
         FakeWorld::new(self.dice.u64())
     }
 
     pub async fn start(&self) -> Life {
-        let world = self.world();
-        let how = self.how(&world);
+        let platform = self.platform();
+        let how = self.how(&platform);
         let mds = self.start_as(how).await.unwrap();
-        Life { world, mds }
+        Life { platform, mds }
     }
 
     pub async fn start_as(&self, how: Start) -> Result<Arc<Mds>, StartError> {
@@ -171,28 +171,28 @@ impl Simulated {
     }
 
     /// Ends the process, if it did not end by itself, and forgets what a power cut forgets.
-    pub async fn cut_power(&self, world: &FakeWorld) {
-        self.end(world).await;
+    pub async fn cut_power(&self, platform: &FakeWorld) {
+        self.end(platform).await;
         self.disk.crash();
         self.index.crash(&Dice::fake(self.dice.fork()));
     }
 
     /// Ends the process; what it had written stays.
-    pub async fn kill(&self, world: &FakeWorld) {
-        self.end(world).await;
+    pub async fn kill(&self, platform: &FakeWorld) {
+        self.end(platform).await;
         self.disk.restart();
     }
 
-    async fn end(&self, world: &FakeWorld) {
+    async fn end(&self, platform: &FakeWorld) {
         self.disk.kill();
-        world.tasks.kill();
+        platform.tasks.kill();
         tokio::task::yield_now().await;
     }
 
     /// Every record of the stopped server, and whether they fit together.
     pub async fn check(&self) -> Vec<(Key, Bytes)> {
-        let world = self.world();
-        let how = self.how(&world);
+        let platform = self.platform();
+        let how = self.how(&platform);
         let (kv, _) = how
             .open_kv(self.disk.disk(), Index::fake(self.index.clone()))
             .await
@@ -210,7 +210,7 @@ impl Simulated {
         assert_eq!(check.finish().problems, []);
         kv.stop(Stop::InOrder).await.unwrap();
         drop(kv);
-        self.kill(&world).await;
+        self.kill(&platform).await;
         all
     }
 }

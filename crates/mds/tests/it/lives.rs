@@ -35,7 +35,7 @@ fn the_end_of_a_life_is_remembered_through_a_power_cut() {
         assert_eq!(tell(&life.mds, 5, 3, false).await, None);
         assert_eq!(tell(&life.mds, 5, 3, true).await, Some(OstLife(3)));
         drop(life.mds);
-        house.cut_power(&life.world).await;
+        house.cut_power(&life.platform).await;
 
         let life = house.start().await;
         // It lost its own note, and says that its life goes on.

@@ -55,7 +55,7 @@ fn the_objects_of_a_removed_file_go_at_once_and_durably() {
             (1, 3)
         );
         life.mds.stop().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
     });
 }
 
@@ -136,7 +136,7 @@ fn an_ost_that_does_not_answer_holds_up_nobody_elses_objects() {
         );
         assert_eq!(status.purge.files_done, 1_300);
         life.mds.stop().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         house.check().await;
     });
 }
@@ -157,15 +157,15 @@ fn a_purge_that_a_kill_broke_off_goes_on_after_the_start() {
             client.forget(ino).await;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         assert!(objects(&house) > 200);
         house.osts[0].set_down(false);
-        let Life { mds, world } = house.start().await;
+        let Life { mds, platform } = house.start().await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(objects(&house), 0);
         assert_eq!(mds.status().await.purging, Some(0));
         mds.stop().await.unwrap();
-        house.kill(&world).await;
+        house.kill(&platform).await;
         house.check().await;
     });
 }

@@ -5,10 +5,10 @@ use crate::client::Client;
 use crate::house::{Simulated, simulate};
 use crate::writers::write;
 use gupfs_mds::{Mds, StartError};
+use gupfs_platform::fake::FakeDisk;
 use gupfs_proto::meta::Op;
 use gupfs_proto::{InodeId, ObjectId, OstId, OwnerEpoch, Presence, Timestamp};
 use gupfs_store::index::FakeIndex;
-use gupfs_world::fake::FakeDisk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,17 +48,17 @@ async fn live(house: &Simulated, name: &str, stops: bool) -> (OstId, ObjectId) {
     if stops {
         life.mds.stop().await.unwrap();
     }
-    house.kill(&life.world).await;
+    house.kill(&life.platform).await;
     made
 }
 
 async fn try_start(house: &Simulated, accept_loss: bool) -> Result<Arc<Mds>, StartError> {
-    let world = house.world();
-    let mut how = house.how(&world);
+    let platform = house.platform();
+    let mut how = house.how(&platform);
     how.accept_loss = accept_loss;
     let started = house.start_as(how).await;
     if started.is_err() {
-        house.kill(&world).await;
+        house.kill(&platform).await;
     }
     started
 }
@@ -112,14 +112,14 @@ fn starts_without_targets_do_not_make_a_restored_store_believed() {
         }
         restore(&mut house, &older);
         for _ in 0..8 {
-            let world = house.world();
-            let mut how = house.how(&world);
+            let platform = house.platform();
+            let mut how = house.how(&platform);
             for target in &mut how.targets {
                 target.admin = Err("its disk is not mounted".into());
             }
             let mds = house.start_as(how).await.unwrap();
             mds.stop().await.unwrap();
-            house.kill(&world).await;
+            house.kill(&platform).await;
         }
         is_refused(&house).await;
     });
@@ -133,8 +133,8 @@ fn a_target_that_comes_late_and_knows_more_ends_the_server() {
         let older = copy(&house);
         let (ost, object) = live(&house, "second", true).await;
         restore(&mut house, &older);
-        let world = house.world();
-        let mut how = house.how(&world);
+        let platform = house.platform();
+        let mut how = house.how(&platform);
         let admins: Vec<_> = how.targets.iter().map(|it| it.admin.clone()).collect();
         for target in &mut how.targets {
             target.admin = Err("its disk is not mounted".into());
@@ -149,7 +149,7 @@ fn a_target_that_comes_late_and_knows_more_ends_the_server() {
         client.create(0, InodeId::ROOT, "late").await.unwrap_err();
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(house.osts[usize::from(ost.0)].list().contains(&object));
-        house.kill(&world).await;
+        house.kill(&platform).await;
     });
 }
 
@@ -208,7 +208,7 @@ fn an_accepted_loss_repeats_no_number_and_removes_nothing() {
             assert!(life.mds.owner_epoch() > epoch);
             assert_eq!(life.mds.recovery().loss, None);
             life.mds.stop().await.unwrap();
-            house.kill(&life.world).await;
+            house.kill(&life.platform).await;
             house.check().await;
         });
     }
@@ -225,7 +225,7 @@ fn a_file_that_grew_after_the_copy_is_as_its_objects_say() {
         let short = write(&house.osts, &opened, 1000, 1);
         client.end_write(ino, short).await;
         life.mds.stop().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         let older = copy(&house);
 
         let life = house.start().await;
@@ -234,7 +234,7 @@ fn a_file_that_grew_after_the_copy_is_as_its_objects_say() {
         let long = write(&house.osts, &opened, 8 << 20, 2);
         client.end_write(ino, long).await;
         life.mds.stop().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
 
         restore(&mut house, &older);
         let mds = try_start(&house, true).await.unwrap();
@@ -263,7 +263,7 @@ fn objects_in_doubt_that_were_removed_after_the_copy_are_missing_and_no_holes() 
             files.push((name, ino));
         }
         client.sync().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         let older = copy(&house);
 
         let life = house.start().await;
@@ -276,7 +276,7 @@ fn objects_in_doubt_that_were_removed_after_the_copy_are_missing_and_no_holes() 
         let left: usize = house.osts.iter().map(|ost| ost.list().len()).sum();
         assert_eq!(left, 0, "it was purged");
         life.mds.stop().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
 
         restore(&mut house, &older);
         let mds = try_start(&house, true).await.unwrap();
@@ -311,14 +311,14 @@ fn a_target_that_was_away_when_a_loss_was_accepted_is_refused_by_name() {
         }
         let objects = house.osts[1].list();
         restore(&mut house, &older);
-        let world = house.world();
-        let mut how = house.how(&world);
+        let platform = house.platform();
+        let mut how = house.how(&platform);
         how.accept_loss = true;
         how.targets[1].admin = Err("its disk is not mounted".into());
         let mds = house.start_as(how).await.unwrap();
         assert!(mds.recovery().loss.is_some());
         mds.stop().await.unwrap();
-        house.kill(&world).await;
+        house.kill(&platform).await;
 
         let life = house.start().await;
         let refused = life.mds.refused_targets();
@@ -328,7 +328,7 @@ fn a_target_that_was_away_when_a_loss_was_accepted_is_refused_by_name() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(house.osts[1].list(), objects);
         life.mds.stop().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
 
         let mds = try_start(&house, true).await.unwrap();
         assert_eq!(mds.refused_targets(), []);
@@ -355,7 +355,7 @@ fn a_target_restored_to_any_earlier_point_is_refused_however_often_it_is_opened(
                 }
                 file(&house, &served.mds, &format!("f{life}")).await;
                 served.mds.stop().await.unwrap();
-                house.kill(&served.world).await;
+                house.kill(&served.platform).await;
                 if !serves_first {
                     copies.push(house.osts[1].copy());
                 }
@@ -369,7 +369,7 @@ fn a_target_restored_to_any_earlier_point_is_refused_however_often_it_is_opened(
                     let refused = life.mds.refused_targets();
                     assert_eq!(refused.len(), 1, "believed");
                     life.mds.stop().await.unwrap();
-                    house.kill(&life.world).await;
+                    house.kill(&life.platform).await;
                 }
             }
             house.osts[1].restore(newest);

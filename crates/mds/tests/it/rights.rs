@@ -39,12 +39,12 @@ impl Dial for Elsewhere {
 }
 
 async fn start(house: &Simulated) -> Life {
-    let world = house.world();
-    let mut how = house.how(&world);
+    let platform = house.platform();
+    let mut how = house.how(&platform);
     how.dial = Some(Arc::new(Elsewhere));
     how.keep_sessions = true;
     let mds = house.start_as(how).await.unwrap();
-    Life { world, mds }
+    Life { platform, mds }
 }
 
 impl Host {
@@ -324,7 +324,7 @@ fn a_proof_outlives_the_server_and_makes_a_change_that_is_said_again() {
             let op = proven(proof, &write(ino, b"kept"));
             let (lane, wrote) = host.reply(&nobody(), op.clone()).await;
             let writing = kept(nobody(), &op, lane, &wrote);
-            house.cut_power(&life.world).await;
+            house.cut_power(&life.platform).await;
 
             let life = start(&house).await;
             host.mds = life.mds.clone();
@@ -335,7 +335,7 @@ fn a_proof_outlives_the_server_and_makes_a_change_that_is_said_again() {
             host.ask(&nobody(), more).await.unwrap();
             assert_eq!(host.bytes(ino).await, b"more");
             life.mds.stop().await.unwrap();
-            house.kill(&life.world).await;
+            house.kill(&life.platform).await;
         }
     });
 }
@@ -356,7 +356,7 @@ fn what_is_said_again_is_judged_like_what_is_said_first() {
             liars.push(Host::enter(&life.mds).await);
         }
         let of = life.mds.owner_epoch();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         let life = start(&house).await;
 
         // Changes that were never made, by the sessions that say so: of a file that is not theirs, by a proof that is not, and

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::house::{Simulated, simulate};
 use gupfs_mds::Mds;
-use gupfs_names::Parsed;
+use gupfs_namespace::Parsed;
 use gupfs_proto::limits::SERVER_TERM;
 use gupfs_proto::meta::{Op, Written};
 use gupfs_proto::recall::{Answer, Reply, Request};
@@ -136,7 +136,7 @@ fn whoever_wants_a_file_has_it_in_his_turn() {
         assert_eq!(log.lock().last().unwrap(), "one is asked to tell");
         one.end_write(ino, false).await;
         life.mds.stop().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         house.check().await;
     });
 }
@@ -183,7 +183,7 @@ fn a_request_that_is_sent_again_is_answered_when_its_first_copy_was_though_other
         assert!(first.result.is_ok(), "{first:?}");
         three.end_write(ino, false).await;
         life.mds.stop().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         house.check().await;
     });
 }
@@ -211,7 +211,7 @@ fn a_file_that_was_forgotten_before_it_was_said_to_be_open_goes() {
             assert_eq!(two.client.attr(ino).await, Err(Refusal::Stale));
             assert_eq!(*log.lock(), ["two is asked to removed"]);
             life.mds.stop().await.unwrap();
-            house.kill(&life.world).await;
+            house.kill(&life.platform).await;
             let orphans = house.check().await;
             let orphans = orphans
                 .iter()
@@ -244,7 +244,7 @@ fn a_removed_file_waits_for_who_is_cut_off_and_not_for_who_has_ended() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(one.attr(ino).await, Err(Refusal::Stale));
         life.mds.stop().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         house.check().await;
     });
 }
@@ -275,13 +275,13 @@ fn a_client_that_is_gone_before_its_goodbye_is_answered_holds_nobody_up() {
 fn a_server_that_did_not_run_for_a_minute_ends_nobody_for_it() {
     simulate(async {
         let house = Simulated::new(5);
-        let world = house.world();
-        let mut how = house.how(&world);
+        let platform = house.platform();
+        let mut how = house.how(&platform);
         how.keep_sessions = true;
         let mds = house.start_as(how).await.unwrap();
         let one = Client::open(&mds).await;
         tokio::time::sleep(Duration::from_secs(10)).await;
-        world.clock.advance(Duration::from_secs(60));
+        platform.clock.advance(Duration::from_secs(60));
         tokio::time::sleep(Duration::from_secs(5)).await;
         one.create(0, InodeId::ROOT, "f").await.unwrap();
         // It has the rest of its term, and no more.

@@ -82,7 +82,7 @@ fn a_stopped_server_answers_nothing_and_its_stop_waits_for_what_is_under_way() {
         made.unwrap();
         stopped.unwrap();
         assert!(client.attr(InodeId::ROOT).await.is_err());
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         let life = house.start().await;
         assert_eq!(life.mds.recovery().replayed, 0);
         life.mds.stop().await.unwrap();

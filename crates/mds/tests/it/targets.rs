@@ -26,7 +26,7 @@ async fn remembered(seed: u64) -> Simulated {
     let life = house.start().await;
     assert!(target(&life.mds, 1).await.usable);
     life.mds.stop().await.unwrap();
-    house.kill(&life.world).await;
+    house.kill(&life.platform).await;
     house
 }
 
@@ -38,7 +38,7 @@ fn a_target_restored_from_an_older_copy_is_refused_until_its_loss_is_accepted() 
         for _ in 0..2 {
             let life = house.start().await;
             life.mds.stop().await.unwrap();
-            house.kill(&life.world).await;
+            house.kill(&life.platform).await;
         }
         house.osts[1].set_info(copy);
 
@@ -64,16 +64,16 @@ fn a_target_restored_from_an_older_copy_is_refused_until_its_loss_is_accepted() 
             );
         }
         life.mds.stop().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         assert_eq!(house.osts[1].asked(), [""; 0]);
 
-        let world = house.world();
-        let mut how = house.how(&world);
+        let platform = house.platform();
+        let mut how = house.how(&platform);
         how.accept_loss = true;
         let mds = house.start_as(how).await.unwrap();
         assert!(target(&mds, 1).await.usable);
         mds.stop().await.unwrap();
-        house.kill(&world).await;
+        house.kill(&platform).await;
         // It is known as it is now.
         let life = house.start().await;
         assert!(target(&life.mds, 1).await.usable);
@@ -127,7 +127,7 @@ fn a_stamp_heard_while_serving_is_remembered() {
         let back = life.mds.hear(OstId(0), admin()).await;
         assert!(matches!(back, Err(Refusal::TargetDown { .. })), "{back:?}");
         life.mds.stop().await.unwrap();
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         // The directory is as it was when it was opened: fifty stamps are missing.
         let life = house.start().await;
         assert!(target(&life.mds, 0).await.refused);
@@ -138,8 +138,8 @@ fn a_stamp_heard_while_serving_is_remembered() {
 fn a_target_that_comes_late_is_used_from_then_on() {
     simulate(async {
         let house = Simulated::new(5);
-        let world = house.world();
-        let mut how = house.how(&world);
+        let platform = house.platform();
+        let mut how = house.how(&platform);
         let admin = how.targets[1].admin.clone();
         how.targets[1].admin = Err("its disk is not mounted".into());
         let mds = house.start_as(how).await.unwrap();
@@ -157,8 +157,8 @@ fn a_target_that_comes_late_is_used_from_then_on() {
 fn a_target_that_is_not_part_of_this_start_is_shown_as_absent() {
     simulate(async {
         let house = remembered(6).await;
-        let world = house.world();
-        let mut how = house.how(&world);
+        let platform = house.platform();
+        let mut how = house.how(&platform);
         how.targets.truncate(1);
         let mds = house.start_as(how).await.unwrap();
         let state = target(&mds, 1).await;
@@ -218,7 +218,7 @@ async fn with_targets_elsewhere(house: &Simulated) -> (Arc<Mds>, Vec<Target>) {
             ..ost.info()
         });
     }
-    let mut how = house.how(&house.world());
+    let mut how = house.how(&house.platform());
     let targets = std::mem::take(&mut how.targets);
     how.dial = Some(Arc::new(Elsewhere(targets.clone())));
     let mds = house.start_as(how).await.unwrap();

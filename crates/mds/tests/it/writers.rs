@@ -36,7 +36,7 @@ async fn killed_while_writing(house: &Simulated, end: u64) -> InodeId {
     let ino = client.create(0, InodeId::ROOT, "file").await.unwrap();
     let opened = client.begin_write(ino).await;
     write(&house.osts, &opened, end, LATER);
-    house.kill(&life.world).await;
+    house.kill(&life.platform).await;
     ino
 }
 
@@ -45,7 +45,7 @@ fn a_recovered_file_has_the_size_time_and_space_of_its_objects() {
     simulate(async {
         let house = Simulated::new(1);
         let ino = killed_while_writing(&house, 9 * MIB + 5).await;
-        let Life { mds, world } = house.start().await;
+        let Life { mds, platform } = house.start().await;
         let report = mds.recovery();
         assert_eq!(
             (report.dead_sessions, report.writers, report.sessions_left),
@@ -62,7 +62,7 @@ fn a_recovered_file_has_the_size_time_and_space_of_its_objects() {
         tokio::time::sleep(Duration::from_secs(15)).await;
         assert_eq!(mds.status().await.confirm.files_done, 1);
         mds.stop().await.unwrap();
-        house.kill(&world).await;
+        house.kill(&platform).await;
         house.check().await;
     });
 }
@@ -73,7 +73,7 @@ fn a_file_whose_ost_is_down_is_recovered_when_it_is_back() {
         let house = Simulated::new(2);
         let ino = killed_while_writing(&house, 9 * MIB).await;
         house.osts[1].set_down(true);
-        let Life { mds, world } = house.start().await;
+        let Life { mds, platform } = house.start().await;
         assert_eq!(mds.recovery().sessions_left, 1);
         let client = Client::open(&mds).await;
         assert_eq!(client.attr(ino).await.unwrap().size, 0);
@@ -85,7 +85,7 @@ fn a_file_whose_ost_is_down_is_recovered_when_it_is_back() {
         assert_eq!(client.attr(ino).await.unwrap().size, 9 * MIB);
         client.change(0, Op::CloseSession).await.unwrap();
         mds.stop().await.unwrap();
-        house.kill(&world).await;
+        house.kill(&platform).await;
         house.check().await;
     });
 }
@@ -158,7 +158,7 @@ fn a_file_that_was_moving_out_of_its_inode_stays_there_and_its_objects_go() {
         client.change(0, op).await.unwrap();
         let opened = client.begin_write(ino).await;
         write(&house.osts, &opened, 6_000, LATER);
-        house.kill(&life.world).await;
+        house.kill(&life.platform).await;
         let Life { mds, .. } = house.start().await;
         let client = Client::open(&mds).await;
         assert_eq!(client.attr(ino).await.unwrap().size, 5);

@@ -4,7 +4,7 @@ use super::Outcome;
 use crate::callers::{asking, plain, with_groups};
 use crate::convert::{attr, inode, time, timestamp};
 use crate::kernel::Kernel;
-use gupfs_door::{Attributes, Call, Statx, Statxed, op};
+use gupfs_fuse::{Attributes, Call, Statx, Statxed, op};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::meta::{Access, SetAttr, SetTime};
 

@@ -3,7 +3,7 @@
 use super::Outcome;
 use crate::kernel::Kernel;
 use gupfs_client::{Durability, ReadHow, WriteHow};
-use gupfs_door::{Call, Data, FsyncFlags, WriteFlags, op};
+use gupfs_fuse::{Call, Data, FsyncFlags, WriteFlags, op};
 use gupfs_proto::meta::WriteAt;
 use std::sync::atomic::Ordering;
 

@@ -5,7 +5,7 @@ use crate::callers::asking;
 use crate::convert::{entry, inode};
 use crate::kernel::Kernel;
 use gupfs_client::Listed;
-use gupfs_door::{Attr as DoorAttr, Call, Dirents, DirentsPlus, Entry, Opened, op};
+use gupfs_fuse::{Attr as DoorAttr, Call, Dirents, DirentsPlus, Entry, Opened, op};
 use gupfs_proto::limits::READDIR_ENTRIES_MAX;
 use gupfs_proto::{Caller, FileKind, InodeId};
 use std::time::Duration;
@@ -105,7 +105,7 @@ mod tests {
         let line = unknown(InodeId(7), FileKind::Fifo);
         assert_eq!(
             (line.node, line.attr.ino, line.attr.mode),
-            (gupfs_door::NodeId::NONE, 7, 0o010000)
+            (gupfs_fuse::NodeId::NONE, 7, 0o010000)
         );
     }
 }

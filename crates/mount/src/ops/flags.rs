@@ -7,7 +7,7 @@ use super::Outcome;
 use crate::callers::asking;
 use crate::convert::inode;
 use crate::kernel::Kernel;
-use gupfs_door::{Call, Errno, Ioctled, op};
+use gupfs_fuse::{Call, Errno, Ioctled, op};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::{Attr, Refusal};
 

@@ -4,8 +4,8 @@ use super::Outcome;
 use crate::kernel::Kernel;
 use crate::signals::signalled;
 use gupfs_client::LockWish;
-use gupfs_door::op::{self, FileLock, LockKind};
-use gupfs_door::{Call, LockOwner};
+use gupfs_fuse::op::{self, FileLock, LockKind};
+use gupfs_fuse::{Call, LockOwner};
 use gupfs_proto::Refusal;
 use gupfs_proto::lock::{Extent, Kind, Lock, Mode};
 

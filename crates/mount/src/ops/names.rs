@@ -4,7 +4,7 @@ use super::Outcome;
 use crate::callers::asking;
 use crate::convert::{entry, inode};
 use crate::kernel::Kernel;
-use gupfs_door::{Call, Entry, op};
+use gupfs_fuse::{Call, Entry, op};
 use gupfs_proto::meta::{Make, RenameHow};
 use gupfs_proto::{Attr, FileKind, Name, Refusal};
 use std::time::Duration;

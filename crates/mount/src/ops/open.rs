@@ -5,7 +5,7 @@ use crate::callers::asking;
 use crate::convert::{entry, inode};
 use crate::kernel::Kernel;
 use gupfs_client::{OpenFlags as FileFlags, OpenedFile};
-use gupfs_door::{Call, Created, Handle, OpenFlags, Opened, OpenedFlags, op};
+use gupfs_fuse::{Call, Created, Handle, OpenFlags, Opened, OpenedFlags, op};
 use gupfs_proto::Name;
 use gupfs_proto::meta::{Access, Make, OpenHow};
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::Outcome;
 use crate::callers::{plain, with_groups};
 use crate::kernel::Kernel;
 use gupfs_client::{AllocateHow, SeekTo, WriteHow};
-use gupfs_door::{Call, Statfs, op};
+use gupfs_fuse::{Call, Statfs, op};
 use gupfs_proto::{Refusal, limits::NAME_MAX};
 
 /// Unit of the block counts.

@@ -5,7 +5,7 @@ use crate::callers::{asking, plain, with_groups};
 use crate::convert::inode;
 use crate::kernel::Kernel;
 use bytes::Bytes;
-use gupfs_door::{Call, Xattr, op};
+use gupfs_fuse::{Call, Xattr, op};
 use gupfs_proto::meta::{XattrHow, XattrName};
 use gupfs_proto::{Refusal, limits::XATTR_VALUE_MAX};
 

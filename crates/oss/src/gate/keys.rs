@@ -1,11 +1,11 @@
 //! Keys of the metadata server's epochs, and what its clock says: told every second, and reckoned on by our own.
 
+use gupfs_platform::BootTime;
 use gupfs_proto::capability::{SealKey, Statement, Tag};
 use gupfs_proto::cluster::{Seals, Share};
 use gupfs_proto::limits::PASS_TERM;
 use gupfs_proto::{OstId, OwnerEpoch};
 use gupfs_rpc::ClusterKey;
-use gupfs_world::BootTime;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -15,14 +15,14 @@ mod session;
 pub use counts::GateStatus;
 
 use counts::Counts;
+use gupfs_platform::BootTime;
+use gupfs_platform::hash::Map;
 use gupfs_proto::capability::{Fault, Grant, Pass, Statement, Tag, Warrant};
 use gupfs_proto::cluster::Seals;
 use gupfs_proto::data::Request;
 use gupfs_proto::limits::SERVER_TERM;
 use gupfs_proto::{InodeId, OstId, OwnerEpoch, SessionId};
 use gupfs_rpc::ClusterKey;
-use gupfs_world::BootTime;
-use gupfs_world::hash::Map;
 use keys::Keys;
 use need::Need;
 use parking_lot::RwLock;

@@ -1,9 +1,9 @@
 //! One session at this server: what it showed that was right, what it has under way, and that it was ended.
 
+use gupfs_platform::BootTime;
+use gupfs_platform::hash::Map;
 use gupfs_proto::capability::{Grant, Pass};
 use gupfs_proto::{InodeId, OstId};
-use gupfs_world::BootTime;
-use gupfs_world::hash::Map;
 use parking_lot::{Mutex, RwLock};
 use std::pin::pin;
 use std::sync::atomic::AtomicUsize;

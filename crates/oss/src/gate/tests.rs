@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::{Door, Oss, Target};
+use gupfs_platform::fake::FakeWorld;
 use gupfs_proto::capability::{Rights, SealKey};
 use gupfs_proto::cluster::Share;
 use gupfs_proto::data::{BlockSums, Checked, Existing, Op, Owner};
 use gupfs_proto::{Generation, MapEpoch, ObjectId, ObjectOffset};
-use gupfs_world::fake::FakeWorld;
 use std::future::poll_fn;
 use std::task::Poll;
 
@@ -249,7 +249,7 @@ async fn a_request_for_a_target_that_was_not_heard_yet_waits_and_is_judged_then(
     let oss = Oss::of_host(0, Vec::<(OstId, Target)>::new());
     let added = oss.add(OST, Target::Down("this test needs no disk".into()));
     assert!(added.is_ok());
-    let clock = FakeWorld::new(1).world().clock;
+    let clock = FakeWorld::new(1).platform().clock;
     let door = Door::of(&oss, &clock);
     let now = clock.boot();
     let pass = signer.pass(now + Duration::from_secs(20));

@@ -42,20 +42,20 @@ impl ConnectError {
 }
 
 pub(super) async fn keep_connected(shared: Arc<Shared>) {
-    let world = shared.options.world.clone();
+    let platform = shared.options.platform.clone();
     let mut pause = RETRY_FIRST;
     loop {
         let dialled = tokio::select! {
             biased;
             dialled = dial(&shared) => dialled,
-            () = world.clock.sleep(CONNECT) => Err(ConnectError::Slow),
+            () = platform.clock.sleep(CONNECT) => Err(ConnectError::Slow),
         };
         let failure = match dialled {
             Ok(connection) => {
-                let begun = world.clock.boot();
+                let begun = platform.clock.boot();
                 let lost = talk(&shared, connection).await;
                 // One that breaks as soon as it is used is not made again fifty times a second.
-                if world.clock.boot().since(begun) >= PING {
+                if platform.clock.boot().since(begun) >= PING {
                     pause = RETRY_FIRST;
                 }
                 ConnectError::Lost(lost)
@@ -68,7 +68,7 @@ pub(super) async fn keep_connected(shared: Arc<Shared>) {
         if for_good {
             shared.table.fail_all(&shared.excuse());
         }
-        world.clock.sleep(pause).await;
+        platform.clock.sleep(pause).await;
         pause = (pause * 2).min(RETRY_LAST);
     }
 }
@@ -94,7 +94,7 @@ async fn dial(shared: &Shared) -> Result<Connection, ConnectError> {
         Some(tls) => Pipe::tls(stream, tls.connect(&options.to)?),
         None => Pipe::Plain(stream),
     };
-    let link = Ends(Arc::new(Link::new(pipe, options.world.clock.clone())));
+    let link = Ends(Arc::new(Link::new(pipe, options.platform.clock.clone())));
     let number = {
         let mut state = shared.state.lock();
         state.number += 1;
@@ -104,7 +104,7 @@ async fn dial(shared: &Shared) -> Result<Connection, ConnectError> {
     let greeting = greet(
         &link.0,
         &mut reader,
-        &options.world.dice,
+        &options.platform.dice,
         &options.me,
         Wish {
             number,
@@ -167,7 +167,7 @@ fn install(shared: &Arc<Shared>, link: &Arc<Link>, number: u64, met: Met) {
         state.met = Some(met);
         state.failure = None;
         state.tried = None;
-        state.since = shared.options.world.clock.boot();
+        state.since = shared.options.platform.clock.boot();
     }
     shared.send_open(link, number);
     shared.changed.notify_waiters();
@@ -177,7 +177,7 @@ fn note(shared: &Shared, failure: ConnectError) {
     let mut state = shared.state.lock();
     state.link = None;
     if state.failure.is_none() {
-        state.since = shared.options.world.clock.boot();
+        state.since = shared.options.platform.clock.boot();
     }
     state.failure = Some(Arc::new(failure));
     drop(state);
@@ -218,7 +218,7 @@ fn answered(shared: &Shared, frame: Frame) {
         let have = frame.body.len().min(4);
         hint[..have].copy_from_slice(&frame.body[..have]);
         let by = Duration::from_millis(u64::from(u32::from_le_bytes(hint)));
-        let now = shared.options.world.clock.boot();
+        let now = shared.options.platform.clock.boot();
         shared
             .table
             .postpone(frame.head.id, now, by.min(RETRY_LAST));
@@ -251,7 +251,7 @@ fn asked(shared: &Arc<Shared>, link: &Arc<Link>, frame: Frame) {
     let answering = host.answer(asker, frame.body, frame.payload);
     shared
         .options
-        .world
+        .platform
         .tasks
         .spawn("answer the server", async move {
             let answer = answering.await;

@@ -6,7 +6,7 @@ use crate::limits::{PING, TICK};
 use std::sync::Arc;
 
 pub(super) async fn look_at_the_clock(shared: Arc<Shared>) {
-    let clock = shared.options.world.clock.clone();
+    let clock = shared.options.platform.clock.clone();
     let mut pinged = clock.boot();
     loop {
         clock.sleep(TICK).await;

@@ -22,9 +22,9 @@ use crate::link::Link;
 use crate::peer::{Answering, Peer, Way};
 use crate::tls::Tls;
 use awaiting::Awaiting;
+use gupfs_platform::{BootTime, Net, Platform, Task};
 use gupfs_proto::wire::{Message, Reply};
 use gupfs_proto::{ClusterId, Refusal};
-use gupfs_world::{BootTime, Net, Task, World};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct LineOptions {
     /// What is at the other end, for messages: "the metadata server", "ost3".
     pub whom: String,
     pub net: Net,
-    pub world: World,
+    pub platform: Platform,
     pub me: Myself,
     pub cluster: Option<ClusterId>,
     pub key: Option<Key>,
@@ -100,8 +100,8 @@ pub struct LineStatus {
 impl Line {
     /// Begins to connect, and goes on trying as long as the line is there.
     pub fn open(options: LineOptions) -> Arc<Line> {
-        let tasks = options.world.tasks.clone();
-        let since = options.world.clock.boot();
+        let tasks = options.platform.tasks.clone();
+        let since = options.platform.clock.boot();
         let shared = Arc::new(Shared {
             options,
             table: Table::default(),
@@ -130,7 +130,7 @@ impl Line {
     /// When the server refuses us for good, or there is no connection after `patience`.
     pub async fn ready(&self, patience: Duration) -> Result<Met, Arc<ConnectError>> {
         let shared = &self.shared;
-        let until = shared.options.world.clock.boot() + patience;
+        let until = shared.options.platform.clock.boot() + patience;
         loop {
             let mut changed = std::pin::pin!(shared.changed.notified());
             changed.as_mut().enable();
@@ -140,7 +140,7 @@ impl Line {
                     return Ok(met.clone());
                 }
                 if let Some(failure) = &state.failure
-                    && (failure.is_for_good() || shared.options.world.clock.boot() >= until)
+                    && (failure.is_for_good() || shared.options.platform.clock.boot() >= until)
                 {
                     return Err(failure.clone());
                 }
@@ -148,7 +148,7 @@ impl Line {
             tokio::select! {
                 biased;
                 () = changed => {}
-                () = shared.options.world.clock.sleep_until(until) => {
+                () = shared.options.platform.clock.sleep_until(until) => {
                     let mut state = shared.state.lock();
                     state.failure.get_or_insert_with(|| Arc::new(ConnectError::Slow));
                 }
@@ -170,7 +170,7 @@ impl Line {
             connected: state.link.is_some(),
             for_ms: shared
                 .options
-                .world
+                .platform
                 .clock
                 .boot()
                 .since(state.since)
@@ -240,7 +240,7 @@ impl Shared {
         let options = &self.options;
         let deadline = options
             .patience
-            .map(|patience| options.world.clock.boot() + patience);
+            .map(|patience| options.platform.clock.boot() + patience);
         let number = self.table.number();
         let fenced = question.must_be_fenced();
         let packed = pack(Q::KIND, Flags::empty(), number, question.write()).map_err(|error| {

@@ -2,9 +2,9 @@
 
 use crate::frame::Packed;
 use bytes::Bytes;
+use gupfs_platform::BootTime;
 use gupfs_proto::Refusal;
 use gupfs_proto::wire::Reply;
-use gupfs_world::BootTime;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, Waker};

@@ -4,8 +4,8 @@ use super::words::{Answer, Challenge, Hello, NOW, Shown, Terms, Verdict, agree, 
 use super::{Met, Myself, Said, hear, say};
 use crate::client_key::{ClientOptions, Key, KeyKind};
 use crate::link::{Agreed, Link, LinkError, Reader};
+use gupfs_platform::Dice;
 use gupfs_proto::ClusterId;
-use gupfs_world::Dice;
 
 /// Why a server was not met.
 #[derive(Debug, thiserror::Error)]

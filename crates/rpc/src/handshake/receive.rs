@@ -9,9 +9,9 @@ use crate::client_key::{CLIENT_NAME_MAX, ClientKey, ClientKeys, ClientName, Key,
 use crate::code::Codes;
 use crate::key::ClusterKey;
 use crate::link::{Agreed, Link, LinkError, Reader};
+use gupfs_platform::Dice;
 use gupfs_proto::ClusterId;
 use gupfs_proto::wire::Kind;
-use gupfs_world::Dice;
 use std::sync::Arc;
 
 /// Longest name of a peer: it goes into lists and logs.

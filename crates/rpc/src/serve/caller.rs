@@ -7,9 +7,9 @@ use crate::frame::{Flags, pack};
 use crate::handshake::{Guest, Met};
 use crate::link::Link;
 use crate::peer::{Answering, Peer, Way};
+use gupfs_platform::BootTime;
 use gupfs_proto::Refusal;
 use gupfs_proto::wire::{Message, Reply};
-use gupfs_world::BootTime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 

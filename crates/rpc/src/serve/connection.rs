@@ -10,14 +10,14 @@ use crate::limits::{ANSWERS_WAITING, BUSY_HINT, DRAIN, FIRST_WORD, HANDSHAKE, PA
 use crate::link::{Link, LinkError, Reader};
 use crate::tls::{Pipe, Tls, TlsFault};
 use bytes::Bytes;
+use gupfs_platform::Stream;
 use gupfs_proto::Refusal;
 use gupfs_proto::wire::{Kind, Written};
-use gupfs_world::Stream;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
 pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: StrangerGuard) {
-    let clock = inner.world.clock.clone();
+    let clock = inner.platform.clock.clone();
     let pipe = match inner.tls.as_ref().map(Tls::accept) {
         None => Pipe::Plain(stream),
         Some(Ok(connection)) => Pipe::tls(stream, connection),
@@ -26,7 +26,9 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: StrangerGuar
     let link = Arc::new(Link::new(pipe, clock.clone()));
     let mut reader = link.reader();
     let from = link.stream().peer().to_string();
-    let receiving = inner.porter.receive(&link, &mut reader, &inner.world.dice);
+    let receiving = inner
+        .porter
+        .receive(&link, &mut reader, &inner.platform.dice);
     let guest = tokio::select! {
         biased;
         guest = receiving => guest,
@@ -89,11 +91,11 @@ pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: StrangerGuar
 
 /// Returns when a stranger was given enough time; why it is turned away.
 async fn too_late(inner: &Inner, link: &Link) -> &'static str {
-    inner.world.clock.sleep(FIRST_WORD).await;
+    inner.platform.clock.sleep(FIRST_WORD).await;
     if !link.has_come() {
         return "it said nothing";
     }
-    inner.world.clock.sleep(HANDSHAKE - FIRST_WORD).await;
+    inner.platform.clock.sleep(HANDSHAKE - FIRST_WORD).await;
     "its handshake did not come to an end"
 }
 
@@ -120,7 +122,7 @@ async fn sent(inner: &Inner, link: &Link) {
         biased;
         () = link.room(0) => {}
         () = link.flush() => {}
-        () = inner.world.clock.sleep(PARTING) => {}
+        () = inner.platform.clock.sleep(PARTING) => {}
     }
 }
 
@@ -133,7 +135,7 @@ async fn drained(inner: &Inner, caller: &Caller) -> bool {
     tokio::select! {
         biased;
         () = caller.loads.one.below(1) => !caller.is_gone(),
-        () = inner.world.clock.sleep(DRAIN) => false,
+        () = inner.platform.clock.sleep(DRAIN) => false,
     }
 }
 
@@ -176,7 +178,7 @@ async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, guest: &Guest, reade
 /// Returns when the other side is given up; why.
 async fn overdue(inner: &Inner, link: &Link) -> &'static str {
     loop {
-        inner.world.clock.sleep(TICK * 4).await;
+        inner.platform.clock.sleep(TICK * 4).await;
         if let Some(why) = link.overdue() {
             return why;
         }
@@ -287,7 +289,7 @@ fn question(
     let mut whole = Box::pin(finish(answering, host, link, kind, id, work));
     let mut here = Context::from_waker(Waker::noop());
     if whole.as_mut().poll(&mut here).is_pending() {
-        inner.world.tasks.spawn("question", whole);
+        inner.platform.tasks.spawn("question", whole);
     }
     Ok(())
 }

@@ -9,12 +9,12 @@ use crate::limits::SILENCE;
 use crate::link::{Link, Reader};
 use crate::{Line, LineOptions};
 use bytes::Bytes;
+use gupfs_platform::Net;
+use gupfs_platform::fake::{FakeNet, FakeWorld};
 use gupfs_proto::limits::{BODY_MAX, PAYLOAD_MAX};
 use gupfs_proto::meta::{self, Op};
 use gupfs_proto::wire::{Kind, Message, Written};
 use gupfs_proto::{MapEpoch, Seq, SessionId};
-use gupfs_world::Net;
-use gupfs_world::fake::{FakeNet, FakeWorld};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn question() -> meta::Request {
 
 /// A server, and a host that is not as it should be.
 struct House {
-    world: World,
+    platform: Platform,
     net: Net,
     server: Server,
     /// Connections that the host has made.
@@ -67,9 +67,9 @@ struct House {
 impl House {
     async fn new() -> House {
         let net = FakeNet::new(3, (Duration::from_micros(50), Duration::from_micros(300)));
-        let world = FakeWorld::new(1).world();
+        let platform = FakeWorld::new(1).platform();
         let options = ServerOptions {
-            world: world.clone(),
+            platform: platform.clone(),
             me: me(1),
             cluster: ClusterId(7),
             key: Some(key()),
@@ -81,7 +81,7 @@ impl House {
         };
         let listener = net.host("server").listen(AT).await.unwrap();
         House {
-            world,
+            platform,
             net: net.host("a"),
             server: Server::start(listener, options),
             made: 0,
@@ -100,7 +100,7 @@ impl House {
     async fn enter_in(&mut self, who: u128, offers: Vec<(u16, u8, u8)>) -> (Arc<Link>, Reader) {
         self.made += 1;
         let stream = self.net.connect(AT).await.unwrap();
-        let link = Arc::new(Link::new(stream, self.world.clock.clone()));
+        let link = Arc::new(Link::new(stream, self.platform.clock.clone()));
         let mut reader = link.reader();
         let wish = Wish {
             number: self.made,
@@ -108,7 +108,7 @@ impl House {
             key: Some(&key().into()),
             fenced: false,
         };
-        let dice = &self.world.dice;
+        let dice = &self.platform.dice;
         (greet_in(&link, &mut reader, dice, &me(who), wish, offers).await).unwrap();
         (link, reader)
     }
@@ -126,7 +126,7 @@ impl House {
             to: AT.into(),
             whom: "the server".into(),
             net: self.net.clone(),
-            world: self.world.clone(),
+            platform: self.platform.clone(),
             me: me(6),
             cluster: None,
             key: Some(key().into()),
@@ -341,7 +341,7 @@ fn a_peer_of_the_former_handshake_is_a_client_whose_root_is_nobody() {
         );
         for role in [Role::Mds, Role::Oss] {
             let stream = house.net.connect(AT).await.unwrap();
-            let link = Arc::new(Link::new(stream, house.world.clock.clone()));
+            let link = Arc::new(Link::new(stream, house.platform.clock.clone()));
             let key = key().into();
             let wish = Wish {
                 number: 9,
@@ -349,7 +349,7 @@ fn a_peer_of_the_former_handshake_is_a_client_whose_root_is_nobody() {
                 key: Some(&key),
                 fenced: false,
             };
-            let (dice, me) = (&house.world.dice, Myself { role, ..me(5) });
+            let (dice, me) = (&house.platform.dice, Myself { role, ..me(5) });
             let met = greet_in(&link, &mut link.reader(), dice, &me, wish, former.clone()).await;
             let why = met.unwrap_err().to_string();
             assert!(why.contains("a server proves the cluster's key"), "{why}");
@@ -414,7 +414,7 @@ proptest! {
                 true => house.enter().await,
                 false => {
                     let stream = house.net.connect(AT).await.unwrap();
-                    let link = Arc::new(Link::new(stream, house.world.clock.clone()));
+                    let link = Arc::new(Link::new(stream, house.platform.clock.clone()));
                     let reader = link.reader();
                     (link, reader)
                 }

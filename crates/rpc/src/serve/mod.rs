@@ -21,15 +21,15 @@ use crate::strangers::{Bounds, Complaints, Origin, StrangerGuard, Strangers};
 use crate::tls::Tls;
 use admit::Load;
 use doors::Doors;
+use gupfs_platform::{BootTime, Listener, Platform, Task};
 use gupfs_proto::ClusterId;
-use gupfs_world::{BootTime, Listener, Task, World};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub struct ServerOptions {
-    pub world: World,
+    pub platform: Platform,
     pub me: Myself,
     pub cluster: ClusterId,
     /// None: whoever can reach the address is let in.
@@ -94,7 +94,7 @@ pub struct Server {
 }
 
 pub(crate) struct Inner {
-    world: World,
+    platform: Platform,
     porter: Porter,
     tls: Option<Tls>,
     hosts: Hosts,
@@ -157,7 +157,7 @@ impl Server {
             for_known: capacity.strangers / 4,
         };
         let inner = Arc::new(Inner {
-            world: options.world.clone(),
+            platform: options.platform.clone(),
             porter: Porter {
                 me: options.me,
                 cluster: options.cluster,
@@ -169,13 +169,13 @@ impl Server {
             attend: options.attend,
             doors: Doors::new(capacity, load.clone()),
             load,
-            strangers: Strangers::new(options.world.clock.clone(), bounds),
+            strangers: Strangers::new(options.platform.clock.clone(), bounds),
             turned: Turned::default(),
             misspoken: Turned::default(),
             complaints: Mutex::default(),
         });
         let accepting = options
-            .world
+            .platform
             .tasks
             .spawn("accept", accept(inner.clone(), listener));
         Server {
@@ -195,7 +195,7 @@ impl Server {
     }
 
     pub fn status(&self) -> ServerStatus {
-        let now = self.inner.world.clock.boot();
+        let now = self.inner.platform.clock.boot();
         let connections = self.inner.doors.all();
         ServerStatus {
             address: self.address.clone(),
@@ -237,12 +237,12 @@ async fn accept(inner: Arc<Inner>, listener: Listener) {
                 let end = move || other_end.close();
                 let place = inner.strangers.enter(origin, end).await;
                 let serving = connection::serve(inner.clone(), stream, place);
-                inner.world.tasks.spawn("connection", serving);
+                inner.platform.tasks.spawn("connection", serving);
             }
             Err(error) => {
                 // Too many open files, mostly: it gets better when somebody leaves.
                 tracing::warn!(%error, "a connection could not be accepted");
-                inner.world.clock.sleep(crate::limits::RETRY_LAST).await;
+                inner.platform.clock.sleep(crate::limits::RETRY_LAST).await;
             }
         }
     }
@@ -262,7 +262,7 @@ impl Inner {
     /// All are counted; an address gets one line a minute.
     fn complain(&self, those: &Turned, from: &str, why: &str, what: &str) {
         those.count.fetch_add(1, Relaxed);
-        let now = self.world.clock.boot();
+        let now = self.platform.clock.boot();
         let unsaid = self.complaints.lock().about(&Origin::of(from), now);
         match unsaid {
             Some(0) => tracing::warn!(from, why, "{what}"),

@@ -2,7 +2,7 @@
 
 use super::Origin;
 use crate::limits::{COMPLAIN_EVERY, COMPLAIN_ORIGINS};
-use gupfs_world::BootTime;
+use gupfs_platform::BootTime;
 use std::collections::BTreeMap;
 
 /// None is everybody for whom there is no room in the table.

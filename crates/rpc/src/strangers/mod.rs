@@ -12,7 +12,7 @@ pub(crate) use complaints::Complaints;
 pub use origin::Origin;
 pub use places::Bounds;
 
-use gupfs_world::Clock;
+use gupfs_platform::Clock;
 use parking_lot::Mutex;
 use places::{Arrival, StrangerId, StrangerTable};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::Origin;
 use super::origin::Network;
 use crate::limits::{KNOWN_ORIGINS, PLACE_LEAST};
-use gupfs_world::BootTime;
+use gupfs_platform::BootTime;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

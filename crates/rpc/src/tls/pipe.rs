@@ -2,7 +2,7 @@
 
 use super::stream::TlsStream;
 use bytes::BytesMut;
-use gupfs_world::Stream;
+use gupfs_platform::Stream;
 use std::io::{IoSlice, Result};
 
 pub enum Pipe {

@@ -3,7 +3,7 @@
 
 use super::TlsFault;
 use bytes::{Buf, BytesMut};
-use gupfs_world::Stream;
+use gupfs_platform::Stream;
 use parking_lot::Mutex;
 use rustls::Connection;
 use std::io::{BufRead, Error, ErrorKind, IoSlice, Result, Write};

@@ -5,9 +5,9 @@ use crate::handshake::{GreetError, Myself, Porter, Role, Turned, Wish, greet};
 use crate::key::ClusterKey;
 use crate::link::Link;
 use bytes::BytesMut;
+use gupfs_platform::fake::{FakeNet, FakeWorld};
+use gupfs_platform::{Net, Platform};
 use gupfs_proto::ClusterId;
-use gupfs_world::fake::{FakeNet, FakeWorld};
-use gupfs_world::{Net, World};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::io::IoSlice;
 use std::time::Duration;
@@ -37,9 +37,9 @@ fn me(who: u128, role: Role) -> Myself {
     Myself { who, role, name }
 }
 
-async fn client(net: Net, world: World, tls: Tls, to: &str) -> Result<(), GreetError> {
+async fn client(net: Net, platform: Platform, tls: Tls, to: &str) -> Result<(), GreetError> {
     let pipe = Pipe::tls(net.connect(to).await.unwrap(), tls.connect(to).unwrap());
-    let link = Arc::new(Link::new(pipe, world.clock.clone()));
+    let link = Arc::new(Link::new(pipe, platform.clock.clone()));
     let key = ClusterKey::new([9; 32]).into();
     let wish = Wish {
         number: 1,
@@ -48,12 +48,12 @@ async fn client(net: Net, world: World, tls: Tls, to: &str) -> Result<(), GreetE
         fenced: false,
     };
     let me = me(2, Role::Client);
-    let met = greet(&link, &mut link.reader(), &world.dice, &me, wish).await;
+    let met = greet(&link, &mut link.reader(), &platform.dice, &me, wish).await;
     link.close();
     met.map(drop)
 }
 
-async fn server(net: Net, world: World, tls: Tls) -> Result<(), Turned> {
+async fn server(net: Net, platform: Platform, tls: Tls) -> Result<(), Turned> {
     let stream = net
         .listen("server:1")
         .await
@@ -62,14 +62,16 @@ async fn server(net: Net, world: World, tls: Tls) -> Result<(), Turned> {
         .await
         .unwrap();
     let pipe = Pipe::tls(stream, tls.accept().unwrap());
-    let link = Arc::new(Link::new(pipe, world.clock.clone()));
+    let link = Arc::new(Link::new(pipe, platform.clock.clone()));
     let porter = Porter {
         me: me(1, Role::Mds),
         cluster: ClusterId(7),
         key: Some(ClusterKey::new([9; 32])),
         clients: Arc::new(crate::EveryClientKey),
     };
-    let guest = porter.receive(&link, &mut link.reader(), &world.dice).await;
+    let guest = porter
+        .receive(&link, &mut link.reader(), &platform.dice)
+        .await;
     if let Ok(guest) = &guest {
         crate::handshake::welcome(&link, guest);
     }
@@ -105,21 +107,27 @@ async fn pass(from: &Pipe, to: &Pipe) {
 #[tokio::test(start_paused = true)]
 async fn who_sits_between_two_with_a_right_certificate_cannot_pass_on_their_proofs() {
     let net = || FakeNet::new(3, (Duration::from_micros(50), Duration::from_micros(300)));
-    let (world, tls) = (FakeWorld::new(1).world(), tls());
+    let (platform, tls) = (FakeWorld::new(1).platform(), tls());
     // Straight, they meet.
     let straight = net();
-    let serving = server(straight.host("server"), world.clone(), tls.clone());
+    let serving = server(straight.host("server"), platform.clone(), tls.clone());
     let serving = tokio::spawn(serving);
     tokio::task::yield_now().await;
-    let met = client(straight.host("a"), world.clone(), tls.clone(), "server:1").await;
+    let met = client(
+        straight.host("a"),
+        platform.clone(),
+        tls.clone(),
+        "server:1",
+    )
+    .await;
     assert!(met.is_ok(), "{met:?}");
     assert!(serving.await.unwrap().is_ok());
     // Through somebody else, they do not.
     let bent = net();
-    let serving = tokio::spawn(server(bent.host("server"), world.clone(), tls.clone()));
+    let serving = tokio::spawn(server(bent.host("server"), platform.clone(), tls.clone()));
     let between = tokio::spawn(between(bent.host("between"), tls.clone()));
     tokio::task::yield_now().await;
-    let met = client(bent.host("a"), world, tls, "between:1").await;
+    let met = client(bent.host("a"), platform, tls, "between:1").await;
     assert!(matches!(met, Err(GreetError::Impostor)), "{met:?}");
     assert!(serving.await.unwrap().is_err());
     between.abort();

@@ -1,11 +1,11 @@
 //! A server that counts, and lines to it.
 
+use gupfs_platform::fake::{FakeNet, FakeWorld};
+use gupfs_platform::{Net, Platform};
 use gupfs_proto::meta::{self, Op};
 use gupfs_proto::recall;
 use gupfs_proto::{Caller, ClusterId, MapEpoch, OwnerEpoch, Seq, SessionId};
 use gupfs_rpc::*;
-use gupfs_world::fake::{FakeNet, FakeWorld};
-use gupfs_world::{Net, World};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ pub fn net() -> FakeNet {
     FakeNet::new(3, (Duration::from_micros(50), Duration::from_micros(300)))
 }
 
-pub fn world(seed: u64) -> World {
-    FakeWorld::new(seed).world()
+pub fn platform(seed: u64) -> Platform {
+    FakeWorld::new(seed).platform()
 }
 
 pub fn me(who: u128, role: Role) -> Myself {
@@ -36,16 +36,16 @@ pub fn key(byte: u8) -> Option<ClusterKey> {
 
 /// Answers each request with how many it has had; `Sync { upto }` waits so many milliseconds before.
 pub struct Counting {
-    pub world: World,
+    pub platform: Platform,
     /// (session, sequence) as they took effect.
     pub had: Mutex<Vec<u64>>,
     pub callers: Mutex<Vec<Arc<gupfs_rpc::Caller>>>,
 }
 
 impl Counting {
-    pub fn new(world: World) -> Arc<Counting> {
+    pub fn new(platform: Platform) -> Arc<Counting> {
         Arc::new(Counting {
-            world,
+            platform,
             had: Mutex::default(),
             callers: Mutex::default(),
         })
@@ -60,7 +60,10 @@ impl Host<meta::Request, meta::Reply> for Counting {
     ) -> meta::Reply {
         self.callers.lock().push(from);
         if let Op::Sync { upto } = question.op {
-            self.world.clock.sleep(Duration::from_millis(upto.0)).await;
+            self.platform
+                .clock
+                .sleep(Duration::from_millis(upto.0))
+                .await;
         }
         let mut had = self.had.lock();
         had.push(question.job);
@@ -96,7 +99,7 @@ pub async fn server(
     Server::start(
         listener,
         ServerOptions {
-            world: counting.world.clone(),
+            platform: counting.platform.clone(),
             me: me(1, Role::Mds),
             cluster: CLUSTER,
             key,
@@ -109,12 +112,17 @@ pub async fn server(
     )
 }
 
-pub fn line_options(net: &Net, world: &World, who: u128, key: Option<ClusterKey>) -> LineOptions {
+pub fn line_options(
+    net: &Net,
+    platform: &Platform,
+    who: u128,
+    key: Option<ClusterKey>,
+) -> LineOptions {
     LineOptions {
         to: AT.into(),
         whom: "the metadata server".into(),
         net: net.clone(),
-        world: world.clone(),
+        platform: platform.clone(),
         me: me(who, Role::Client),
         cluster: Some(CLUSTER),
         key: key.map(Key::from),

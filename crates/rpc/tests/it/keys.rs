@@ -1,8 +1,8 @@
 //! Which key lets in whom, and as what.
 
 use crate::house::*;
+use gupfs_platform::Net;
 use gupfs_rpc::*;
-use gupfs_world::Net;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,14 +33,14 @@ fn derived(of: ClientName) -> Key {
 }
 
 async fn server(net: &Net) -> Server {
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let root = ClientOptions { root: true };
     let listed = [
         (name("node7", 1), ClientOptions::default()),
         (name("admin", 2), root),
     ];
     let options = ServerOptions {
-        world: counting.world.clone(),
+        platform: counting.platform.clone(),
         me: me(1, Role::Mds),
         cluster: CLUSTER,
         key: Some(cluster_key()),
@@ -54,7 +54,7 @@ async fn server(net: &Net) -> Server {
 }
 
 fn line(net: &Net, who: u128, role: Role, key: Option<Key>) -> Arc<Line> {
-    let mut options = line_options(net, &world(2), who, None);
+    let mut options = line_options(net, &platform(2), who, None);
     options.me = me(who, role);
     options.key = key;
     Line::open(options)

@@ -9,9 +9,9 @@ use std::time::Duration;
 #[tokio::test(start_paused = true)]
 async fn questions_are_answered_beside_each_other() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
-    let line = Line::open(line_options(&net.host("a"), &world(2), 20, key(9)));
+    let line = Line::open(line_options(&net.host("a"), &platform(2), 20, key(9)));
     assert_eq!(
         line.ready(Duration::from_secs(5)).await.unwrap().role,
         Role::Mds
@@ -26,9 +26,9 @@ async fn questions_are_answered_beside_each_other() {
 #[tokio::test(start_paused = true)]
 async fn a_question_is_asked_again_after_a_connection_broke() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
-    let line = Line::open(line_options(&net.host("a"), &world(2), 20, key(9)));
+    let line = Line::open(line_options(&net.host("a"), &platform(2), 20, key(9)));
     let peer: Mds = line.peer();
     let asking = tokio::spawn(async move { peer.call(request(5, 300)).await });
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -44,12 +44,12 @@ async fn a_question_is_asked_again_after_a_connection_broke() {
 #[tokio::test(start_paused = true)]
 async fn a_question_waits_for_a_server_that_starts_later() {
     let net = net();
-    let line = Line::open(line_options(&net.host("a"), &world(2), 20, key(9)));
+    let line = Line::open(line_options(&net.host("a"), &platform(2), 20, key(9)));
     let peer: Mds = line.peer();
     let asking = tokio::spawn(async move { peer.call(request(5, 0)).await });
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert!(line.status().why_not.unwrap().contains("refused"));
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
     assert!(asking.await.unwrap().result.is_ok());
 }
@@ -57,7 +57,7 @@ async fn a_question_waits_for_a_server_that_starts_later() {
 #[tokio::test(start_paused = true)]
 async fn patience_ends_with_what_was_waited_for() {
     let net = net();
-    let mut options = line_options(&net.host("a"), &world(2), 20, key(9));
+    let mut options = line_options(&net.host("a"), &platform(2), 20, key(9));
     options.patience = Some(Duration::from_secs(3));
     let line = Line::open(options);
     let peer: Mds = line.peer();
@@ -74,9 +74,9 @@ async fn patience_ends_with_what_was_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_cut_that_nobody_tells_of_is_noticed_and_healed() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
-    let line = Line::open(line_options(&net.host("a"), &world(2), 20, key(9)));
+    let line = Line::open(line_options(&net.host("a"), &platform(2), 20, key(9)));
     line.ready(Duration::from_secs(5)).await.unwrap();
     net.cut("a", "mds");
     let peer: Mds = line.peer();
@@ -96,10 +96,10 @@ async fn a_cut_that_nobody_tells_of_is_noticed_and_healed() {
 #[tokio::test(start_paused = true)]
 async fn a_server_asks_back_over_the_same_connection() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let holder = Arc::new(Holder(Default::default()));
-    let mut options = line_options(&net.host("a"), &world(2), 20, key(9));
+    let mut options = line_options(&net.host("a"), &platform(2), 20, key(9));
     options.hosts = Hosts::none().with(holder.clone());
     let line = Line::open(options);
     let peer: Mds = line.peer();
@@ -119,9 +119,9 @@ async fn a_server_asks_back_over_the_same_connection() {
 #[tokio::test(start_paused = true)]
 async fn an_open_question_to_somebody_who_vanishes_ends() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
-    let line = Line::open(line_options(&net.host("a"), &world(2), 20, key(9)));
+    let line = Line::open(line_options(&net.host("a"), &platform(2), 20, key(9)));
     let peer: Mds = line.peer();
     assert!(peer.call(request(1, 0)).await.result.is_ok());
     let caller = counting.callers.lock()[0].clone();

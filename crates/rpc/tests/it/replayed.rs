@@ -2,8 +2,8 @@
 
 use crate::house::*;
 use bytes::BytesMut;
+use gupfs_platform::{Net, Stream};
 use gupfs_rpc::*;
-use gupfs_world::{Net, Stream};
 use parking_lot::Mutex;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -41,11 +41,11 @@ async fn pass(from: Stream, to: Stream, heard: Option<Heard>) {
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_is_played_again_lets_nobody_in() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let heard = Heard::default();
     let between = tokio::spawn(listen_in(net.host("between"), heard.clone()));
-    let mut options = line_options(&net.host("a"), &world(2), 20, key(9));
+    let mut options = line_options(&net.host("a"), &platform(2), 20, key(9));
     options.to = "between:1".into();
     let line = Line::open(options);
     line.ready(Duration::from_secs(5)).await.unwrap();
@@ -145,10 +145,10 @@ async fn a_frame_that_is_changed_repeated_or_left_out_ends_the_connection_and_th
 {
     for how in [Meddling::Change, Meddling::Repeat, Meddling::LeaveOut] {
         let net = net();
-        let counting = Counting::new(world(1));
+        let counting = Counting::new(platform(1));
         let server = server(&net.host("mds"), AT, &counting, key(9)).await;
         let between = tokio::spawn(meddle(net.host("between"), how));
-        let mut options = line_options(&net.host("a"), &world(2), 20, key(9));
+        let mut options = line_options(&net.host("a"), &platform(2), 20, key(9));
         options.to = "between:1".into();
         let line = Line::open(options);
         let mds: Mds = line.peer();

@@ -7,9 +7,9 @@ use std::time::Duration;
 #[tokio::test(start_paused = true)]
 async fn a_new_connection_waits_for_the_work_of_the_former() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let _server = server(&net.host("oss"), "oss:1", &counting, key(9)).await;
-    let mut options = line_options(&net.host("a"), &world(2), 20, key(9));
+    let mut options = line_options(&net.host("a"), &platform(2), 20, key(9));
     (options.to, options.fence) = ("oss:1".into(), true);
     let line = Line::open(options);
     let peer: Mds = line.peer();
@@ -25,9 +25,9 @@ async fn a_new_connection_waits_for_the_work_of_the_former() {
 #[tokio::test(start_paused = true)]
 async fn without_drain_a_new_connection_asks_at_once() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let _server = server(&net.host("mds"), AT, &counting, key(9)).await;
-    let line = Line::open(line_options(&net.host("a"), &world(2), 20, key(9)));
+    let line = Line::open(line_options(&net.host("a"), &platform(2), 20, key(9)));
     let peer: Mds = line.peer();
     let slow = tokio::spawn({
         let peer = peer.clone();
@@ -43,9 +43,9 @@ async fn without_drain_a_new_connection_asks_at_once() {
 #[tokio::test(start_paused = true)]
 async fn work_that_does_not_end_keeps_the_next_connection_out_until_it_does() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let server = server(&net.host("oss"), "oss:1", &counting, key(9)).await;
-    let mut options = line_options(&net.host("a"), &world(2), 20, key(9));
+    let mut options = line_options(&net.host("a"), &platform(2), 20, key(9));
     (options.to, options.fence) = ("oss:1".into(), true);
     let line = Line::open(options);
     let peer: Mds = line.peer();
@@ -65,12 +65,17 @@ async fn work_that_does_not_end_keeps_the_next_connection_out_until_it_does() {
 #[tokio::test(start_paused = true)]
 async fn what_is_too_much_for_all_is_asked_again_and_answered() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let mut lines = Vec::new();
     let mut asking = Vec::new();
     for who in 0..40 {
-        let line = Line::open(line_options(&net.host("a"), &world(2), 100 + who, key(9)));
+        let line = Line::open(line_options(
+            &net.host("a"),
+            &platform(2),
+            100 + who,
+            key(9),
+        ));
         for job in 0..300 {
             let peer: Mds = line.peer();
             asking.push(tokio::spawn(
@@ -92,9 +97,9 @@ async fn what_is_too_much_for_all_is_asked_again_and_answered() {
 #[tokio::test(start_paused = true)]
 async fn whoever_comes_waits_for_the_work_of_all_before_him() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let _server = server(&net.host("oss"), "oss:1", &counting, key(9)).await;
-    let mut options = line_options(&net.host("a"), &world(2), 20, key(9));
+    let mut options = line_options(&net.host("a"), &platform(2), 20, key(9));
     (options.to, options.fence) = ("oss:1".into(), true);
     let line = Line::open(options);
     let peer: Mds = line.peer();

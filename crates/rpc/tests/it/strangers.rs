@@ -2,9 +2,9 @@
 
 use crate::house::*;
 use bytes::BytesMut;
+use gupfs_platform::Net;
 use gupfs_proto::ClusterId;
 use gupfs_rpc::*;
-use gupfs_world::Net;
 use std::io::IoSlice;
 use std::time::Duration;
 
@@ -18,20 +18,20 @@ async fn refused(options: LineOptions) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_wrong_key_no_key_and_another_cluster_are_refused_at_once() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let host = net.host("a");
-    let wrong = refused(line_options(&host, &world(2), 20, key(8))).await;
+    let wrong = refused(line_options(&host, &platform(2), 20, key(8))).await;
     assert_eq!(
         wrong,
         "it did not prove that it has the key of this cluster"
     );
-    let none = refused(line_options(&host, &world(2), 21, None)).await;
+    let none = refused(line_options(&host, &platform(2), 21, None)).await;
     assert_eq!(
         none,
         "it refused us: this cluster has a key, and none was given"
     );
-    let mut foreign = line_options(&host, &world(2), 22, key(9));
+    let mut foreign = line_options(&host, &platform(2), 22, key(9));
     foreign.cluster = Some(ClusterId(8));
     let foreign = refused(foreign).await;
     assert!(foreign.contains("this is cluster"), "{foreign}");
@@ -45,9 +45,9 @@ async fn a_wrong_key_no_key_and_another_cluster_are_refused_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_client_with_a_key_tells_nothing_to_a_server_without() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let _server = server(&net.host("mds"), AT, &counting, None).await;
-    let why = refused(line_options(&net.host("a"), &world(2), 20, key(9))).await;
+    let why = refused(line_options(&net.host("a"), &platform(2), 20, key(9))).await;
     assert!(why.contains("it has no key"), "{why}");
 }
 
@@ -69,7 +69,7 @@ async fn hear(net: &Net, said: &[u8]) -> usize {
 #[tokio::test(start_paused = true)]
 async fn what_is_no_handshake_ends_the_connection() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let host = net.host("a");
     for said in [
@@ -91,11 +91,11 @@ async fn what_is_no_handshake_ends_the_connection() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_has_enough_clients_says_so_and_lets_others_in() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let server = server(&net.host("mds"), AT, &counting, None).await;
     let host = net.host("a");
     let line = |who: u128, role: Role| {
-        let mut options = line_options(&host, &world(who as u64), who, None);
+        let mut options = line_options(&host, &platform(who as u64), who, None);
         options.me = me(who, role);
         Line::open(options)
     };
@@ -125,10 +125,10 @@ async fn a_server_that_has_enough_clients_says_so_and_lets_others_in() {
 #[tokio::test(start_paused = true)]
 async fn strangers_that_say_nothing_keep_nobody_out() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let line = |host: &str, who: u128, role: Role| {
-        let mut options = line_options(&net.host(host), &world(who as u64), who, key(9));
+        let mut options = line_options(&net.host(host), &platform(who as u64), who, key(9));
         options.me = me(who, role);
         Line::open(options)
     };
@@ -164,11 +164,11 @@ fn stay(net: Net) -> tokio::task::JoinHandle<()> {
 #[tokio::test(start_paused = true)]
 async fn a_crowd_of_mounts_comes_back_soon_after_a_restart() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let first = server(&net.host("mds"), AT, &counting, key(9)).await;
     let host = net.host("a");
     let lines: Vec<_> = (0..MOST_CLIENTS as u128)
-        .map(|who| Line::open(line_options(&host, &world(who as u64), 20 + who, key(9))))
+        .map(|who| Line::open(line_options(&host, &platform(who as u64), 20 + who, key(9))))
         .collect();
     let soon = Duration::from_secs(5);
     for line in &lines {
@@ -185,11 +185,11 @@ async fn a_crowd_of_mounts_comes_back_soon_after_a_restart() {
 #[tokio::test(start_paused = true)]
 async fn commands_that_look_and_stay_keep_nobody_out() {
     let net = net();
-    let counting = Counting::new(world(1));
+    let counting = Counting::new(platform(1));
     let server = server(&net.host("mds"), AT, &counting, key(9)).await;
     let line = |who: u128, role: Role| {
         let host = net.host("a");
-        let mut options = line_options(&host, &world(who as u64), who, key(9));
+        let mut options = line_options(&host, &platform(who as u64), who, key(9));
         options.me = me(who, role);
         Line::open(options)
     };

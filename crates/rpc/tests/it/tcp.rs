@@ -1,19 +1,19 @@
 //! The same over TCP on this host.
 
 use crate::house::*;
+use gupfs_platform::{Net, Platform};
 use gupfs_rpc::*;
-use gupfs_world::{Net, World};
 use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_questions_of_several_clients() {
-    let counting = Counting::new(World::real());
+    let counting = Counting::new(Platform::real());
     let server = server(&Net::real(), "127.0.0.1:0", &counting, key(9)).await;
     let mut asking = Vec::new();
     let mut lines = Vec::new();
     for who in 0..4 {
-        let mut options = line_options(&Net::real(), &World::real(), 50 + who, key(9));
+        let mut options = line_options(&Net::real(), &Platform::real(), 50 + who, key(9));
         options.to = server.address().to_string();
         let line = Line::open(options);
         line.ready(Duration::from_secs(5)).await.unwrap();
@@ -52,7 +52,7 @@ async fn large_payloads_arrive_whole() {
     let server = Server::start(
         listener,
         ServerOptions {
-            world: World::real(),
+            platform: Platform::real(),
             me: me(1, Role::Oss),
             cluster: CLUSTER,
             key: key(9),
@@ -63,7 +63,7 @@ async fn large_payloads_arrive_whole() {
             capacity: Capacity::of_clients(64),
         },
     );
-    let mut options = line_options(&Net::real(), &World::real(), 70, key(9));
+    let mut options = line_options(&Net::real(), &Platform::real(), 70, key(9));
     options.to = server.address().to_string();
     let line = Line::open(options);
     let asked = (0..20u64).map(|number| {

@@ -1,11 +1,11 @@
 //! Connections that are encrypted, and certificates that are not believed.
 
 use crate::house::*;
+use gupfs_platform::Net;
 use gupfs_proto::capability::Warrant;
 use gupfs_proto::data::{self, BlockSums, Existing, Op, Owner};
 use gupfs_proto::{Generation, InodeId, MapEpoch, ObjectId, ObjectOffset, OstId, SessionId};
 use gupfs_rpc::*;
-use gupfs_world::Net;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ async fn echoing(net: &Net, tls: Option<Tls>) -> Server {
     Server::start(
         net.listen(AT).await.unwrap(),
         ServerOptions {
-            world: world(1),
+            platform: platform(1),
             me: me(1, Role::Oss),
             cluster: CLUSTER,
             key: key(9),
@@ -86,7 +86,7 @@ async fn echoing(net: &Net, tls: Option<Tls>) -> Server {
 }
 
 fn line(net: &Net, tls: Option<Tls>) -> Arc<Line> {
-    let mut options = line_options(net, &world(2), 20, key(9));
+    let mut options = line_options(net, &platform(2), 20, key(9));
     options.tls = tls;
     Line::open(options)
 }

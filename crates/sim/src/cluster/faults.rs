@@ -5,7 +5,7 @@ use super::machine::Machine;
 use super::plan::Kind;
 use super::site::Site;
 use super::troubles::{SYNCED, Trouble};
-use gupfs_world::fake::{CallKind, FakeDice, FakeDisk};
+use gupfs_platform::fake::{CallKind, FakeDice, FakeDisk};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn pause(site: &Site, dice: &FakeDice, most: u64) {
 }
 
 /// Begins them all, each on a task of its own, until the site ends.
-pub fn start(site: &Arc<Site>, dice: &FakeDice) -> Vec<gupfs_world::Task<()>> {
+pub fn start(site: &Arc<Site>, dice: &FakeDice) -> Vec<gupfs_platform::Task<()>> {
     let plan = site.troubles.plan();
     site.say(format_args!("{plan:?}"));
     let mut tasks = Vec::new();

@@ -1,13 +1,13 @@
 //! One host: its clock, its dice, its way to the others; and what it has for keeping.
 
 use gupfs_cluster::Identity;
+use gupfs_platform::fake::{
+    FakeClock, FakeDice, FakeDisk, FakeNet, FakeOptions, FakeTasks, FakeWorld,
+};
+use gupfs_platform::{Dice, Disk};
 use gupfs_proto::Timestamp;
 use gupfs_rpc::ClusterKey;
 use gupfs_store::index::{FakeIndex, Index};
-use gupfs_world::fake::{
-    FakeClock, FakeDice, FakeDisk, FakeNet, FakeOptions, FakeTasks, FakeWorld,
-};
-use gupfs_world::{Dice, Disk};
 use std::sync::Arc;
 
 /// Bytes of a disk that is not full.
@@ -31,7 +31,7 @@ impl Host {
     }
 
     /// For a new process on it.
-    pub fn world(&self) -> FakeWorld {
+    pub fn platform(&self) -> FakeWorld {
         FakeWorld {
             clock: self.clock.clone(),
             dice: self.dice.fork(),
@@ -39,10 +39,15 @@ impl Host {
         }
     }
 
-    pub fn identity(&self, world: &FakeWorld) -> Identity {
+    pub fn identity(&self, platform: &FakeWorld) -> Identity {
         let key = ClusterKey::new([7; 32]);
         let net = self.net.host(&self.name);
-        Identity::new(&world.world(), net, self.name.clone(), Some(key.into()))
+        Identity::new(
+            &platform.platform(),
+            net,
+            self.name.clone(),
+            Some(key.into()),
+        )
     }
 
     pub fn store(&self) -> Store {
@@ -70,9 +75,9 @@ impl Host {
     }
 
     /// The process is gone, and what it had under way with the others. Its disk must be dead before.
-    pub async fn end(&self, world: &FakeWorld) {
+    pub async fn end(&self, platform: &FakeWorld) {
         self.net.kill(&self.name);
-        world.tasks.kill();
+        platform.tasks.kill();
         tokio::task::yield_now().await;
     }
 

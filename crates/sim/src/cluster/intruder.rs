@@ -13,12 +13,12 @@ use super::{CLUSTER, MDS_ADDRESS};
 use bytes::Bytes;
 use gupfs_client::{Client, Dial as _, WriteHow};
 use gupfs_cluster::Lines;
+use gupfs_platform::fake::FakeDice;
 use gupfs_proto::capability::{Grant, Pass, Rights, Warrant};
 use gupfs_proto::data::{self, BlockSums, Checked, Existing, Op, Owner};
 use gupfs_proto::meta::WriteAt;
 use gupfs_proto::{MapEpoch, Name, ObjectOffset, Refusal, SessionId};
 use gupfs_rpc::{Peer, Role};
-use gupfs_world::fake::FakeDice;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const SHOWS: u64 = 15_000;
 type Ost = Peer<data::Request, data::Reply>;
 
 pub async fn work(site: Arc<Site>, machine: Arc<Machine>, dice: FakeDice) {
-    let identity = machine.host.identity(&machine.host.world());
+    let identity = machine.host.identity(&machine.host.platform());
     let lines_as = |role| {
         let me = identity.myself(role, "intruder");
         Lines::new(&identity, me, CLUSTER, MDS_ADDRESS)

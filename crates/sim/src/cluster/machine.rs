@@ -5,9 +5,9 @@ use super::watch::{Watch, WatchedRecall};
 use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_client::{Client, Options, Route};
 use gupfs_cluster::{Lines, Recalled, greet_again};
+use gupfs_platform::fake::{FakeDice, FakeNet, FakeWorld};
 use gupfs_proto::Refusal;
 use gupfs_rpc::{Hosts, Line, Role};
-use gupfs_world::fake::{FakeDice, FakeNet, FakeWorld};
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;
@@ -69,16 +69,16 @@ impl Machine {
     /// Begins to start: there is a client when it has found the metadata server.
     pub fn start(self: &Arc<Self>) {
         self.is_down.store(false, SeqCst);
-        let world = self.host.world();
-        *self.process.lock() = Some(world.clone());
+        let platform = self.host.platform();
+        *self.process.lock() = Some(platform.clone());
         let machine = self.clone();
-        let tasks = world.world().tasks;
-        tasks.spawn("mount", async move { machine.mount(world).await });
+        let tasks = platform.platform().tasks;
+        tasks.spawn("mount", async move { machine.mount(platform).await });
     }
 
-    async fn mount(self: Arc<Self>, world: FakeWorld) {
-        let identity = self.host.identity(&world);
-        let world = world.world();
+    async fn mount(self: Arc<Self>, platform: FakeWorld) {
+        let identity = self.host.identity(&platform);
+        let platform = platform.platform();
         let me = identity.myself(Role::Client, "mount");
         let recalled = Arc::new(Recalled::default());
         let watched = Arc::new(WatchedRecall {
@@ -94,20 +94,20 @@ impl Machine {
                 Vec::new(),
                 line.peer(),
                 lines.clone(),
-                world.clock.clone(),
+                platform.clock.clone(),
             );
             let options = Options {
                 name: self.host.name.clone(),
                 shared: true,
                 ..Options::default()
             };
-            match Client::begin(route, world.clone(), options).await {
+            match Client::begin(route, platform.clone(), options).await {
                 Ok(client) => break client,
-                Err(_) => world.clock.sleep(Duration::from_millis(200)).await,
+                Err(_) => platform.clock.sleep(Duration::from_millis(200)).await,
             }
         };
         recalled.answered_by(&client);
-        world
+        platform
             .tasks
             .spawn("greet", greet_again(line.clone(), client.clone()));
         {
@@ -173,8 +173,8 @@ impl Machine {
         self.now.lock().client = None;
         self.watch.client_dies(&self.host.name);
         self.changed.notify_waiters();
-        if let Some(world) = process {
-            self.host.end(&world).await;
+        if let Some(platform) = process {
+            self.host.end(&platform).await;
         }
     }
 }

@@ -5,12 +5,12 @@ use super::watch::{Watch, WatchedMeta};
 use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_cluster::{ClusterDoor, Lines, MetaDoor};
 use gupfs_mds::{Mds, Options};
+use gupfs_platform::fake::{FakeDice, FakeNet, FakeWorld};
 use gupfs_proto::meta::{self, Answer, Lane, Op, SetAttr};
 use gupfs_proto::{Caller, Incarnation, InodeId, Refusal, Seq, SessionId, Slot, VirtualShards};
 use gupfs_rpc::{Capacity, EveryClientKey, Hosts, Role, Server, ServerOptions, Service};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
-use gupfs_world::fake::{FakeDice, FakeNet, FakeWorld};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub struct Metadata {
 }
 
 struct Process {
-    world: FakeWorld,
+    platform: FakeWorld,
     serving: Option<(Arc<Mds>, Server)>,
 }
 
@@ -46,25 +46,25 @@ impl Metadata {
     /// When its disk does something to it meanwhile.
     pub async fn start(&self) -> Result<(), String> {
         self.watch.metadata_begins_again();
-        let world = self.host.world();
+        let platform = self.host.platform();
         *self.process.lock() = Some(Process {
-            world: world.clone(),
+            platform: platform.clone(),
             serving: None,
         });
-        let serving = self.serve(&world).await?;
+        let serving = self.serve(&platform).await?;
         if let Some(process) = &mut *self.process.lock() {
             process.serving = Some(serving);
         }
         Ok(())
     }
 
-    async fn serve(&self, world: &FakeWorld) -> Result<(Arc<Mds>, Server), String> {
-        let identity = self.host.identity(world);
+    async fn serve(&self, platform: &FakeWorld) -> Result<(Arc<Mds>, Server), String> {
+        let identity = self.host.identity(platform);
         let listener = identity.net.listen(MDS_ADDRESS).await;
         let listener = listener.map_err(|error| error.to_string())?;
         let me = identity.myself(Role::Mds, "store");
         let lines = Lines::new(&identity, me.clone(), CLUSTER, "");
-        let world = world.world();
+        let platform = platform.platform();
         let log = LogOptions {
             segment_bytes: LOG_SEGMENT,
             ..LogOptions::new(StoreId {
@@ -74,12 +74,12 @@ impl Metadata {
         };
         let disk = self.store.handle();
         let options = KvOptions::new(log);
-        let opened = Kv::open(disk.clone(), self.store.index(), options, world.clone()).await;
+        let opened = Kv::open(disk.clone(), self.store.index(), options, platform.clone()).await;
         let (kv, found) = opened.map_err(|error| error.to_string())?;
         if found.log.torn.is_some() {
             self.watch.saw("torn log record");
         }
-        let mut options = Options::new((kv, found), disk, world.clone(), CLUSTER, INCARNATION);
+        let mut options = Options::new((kv, found), disk, platform.clone(), CLUSTER, INCARNATION);
         options.shards = VirtualShards(4);
         options.dial = Some(lines);
         options.keep_sessions = true;
@@ -99,7 +99,7 @@ impl Metadata {
         });
         let options = ServerOptions {
             tls: None,
-            world,
+            platform,
             me,
             cluster: CLUSTER,
             key: identity.cluster_key(),
@@ -156,7 +156,7 @@ impl Metadata {
         self.store.disk.kill();
         let process = self.process.lock().take();
         if let Some(process) = process {
-            self.host.end(&process.world).await;
+            self.host.end(&process.platform).await;
         }
         self.store.come_back(power_cut, &self.host.dice());
     }

@@ -5,12 +5,12 @@ use super::watch::{Watch, WatchedData};
 use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_cluster::{Announced, Lives, announce};
 use gupfs_oss::{Door, Oss, Target};
+use gupfs_platform::fake::{FakeClock, FakeDice, FakeDisk, FakeNet, FakeWorld};
 use gupfs_proto::{Incarnation, OstId};
 use gupfs_rpc::{
     Capacity, EveryClientKey, Hosts, Line, LineOptions, Role, Server, ServerOptions, Unattended,
 };
 use gupfs_store::object::{Engine, Objects, OpenFiles, Whose};
-use gupfs_world::fake::{FakeClock, FakeDice, FakeDisk, FakeNet, FakeWorld};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,8 +56,8 @@ impl ObjectHost {
     pub async fn add(&mut self, ost: OstId, incarnation: Incarnation) {
         let store = self.host.store();
         let whose = whose(ost);
-        let world = self.host.world().world();
-        let made = Objects::init_as(&store.handle(), &world, whose, incarnation).await;
+        let platform = self.host.platform().platform();
+        let made = Objects::init_as(&store.handle(), &platform, whose, incarnation).await;
         made.expect("nothing is faulty yet");
         self.targets.push(OneTarget { ost, store });
     }
@@ -76,9 +76,9 @@ impl ObjectHost {
     /// # Errors
     /// When a disk does something to it meanwhile.
     pub async fn start(&self) -> Result<(), String> {
-        let world = self.host.world();
+        let platform = self.host.platform();
         self.watch.objects_begin_again(self.number);
-        *self.process.lock() = Some(world.clone());
+        *self.process.lock() = Some(platform.clone());
         let oss = Oss::of_host(self.number, Vec::<(OstId, Target)>::new());
         for target in &self.targets {
             let engine = Engine {
@@ -87,23 +87,24 @@ impl ObjectHost {
                 open_files: OpenFiles::LEAST.objects,
             };
             let disk = target.store.handle();
-            let opened = Objects::open_with(disk, world.world(), whose(target.ost), engine).await;
+            let opened =
+                Objects::open_with(disk, platform.platform(), whose(target.ost), engine).await;
             let objects = opened.map_err(|error| error.to_string())?;
             let added = oss.add(target.ost, Target::Serving(objects));
             assert!(added.is_ok(), "each target is added once");
         }
-        self.serve(&world, oss)
+        self.serve(&platform, oss)
             .await
             .map_err(|error| error.to_string())
     }
 
-    async fn serve(&self, world: &FakeWorld, oss: Arc<Oss>) -> std::io::Result<()> {
-        let identity = self.host.identity(world);
+    async fn serve(&self, platform: &FakeWorld, oss: Arc<Oss>) -> std::io::Result<()> {
+        let identity = self.host.identity(platform);
         oss.gate().belongs_to(identity.cluster_key());
         let address = self.address();
         let listener = identity.net.listen(&address).await?;
         let me = identity.myself(Role::Oss, "targets");
-        let world = world.world();
+        let platform = platform.platform();
         let line = Line::open(LineOptions {
             patience: Some(Duration::from_secs(5)),
             ..identity.line_to_mds(MDS_ADDRESS, &me, Hosts::none())
@@ -114,18 +115,18 @@ impl ObjectHost {
             address,
             mds: line.peer(),
             lives: Lives::new(oss.clone(), line.peer()),
-            world: world.clone(),
+            platform: platform.clone(),
         };
-        world.tasks.spawn("announce", announce(announced, heard));
+        platform.tasks.spawn("announce", announce(announced, heard));
         let watched = WatchedData {
-            door: Door::of(&oss, &world.clock),
+            door: Door::of(&oss, &platform.clock),
             number: self.number,
             clock: self.clock.clone(),
             watch: self.watch.clone(),
         };
         let options = ServerOptions {
             tls: None,
-            world: world.clone(),
+            platform: platform.clone(),
             me,
             cluster: CLUSTER,
             key: identity.cluster_key(),
@@ -136,7 +137,7 @@ impl ObjectHost {
         };
         // Before the metadata server has heard of these targets nobody knows whether they are who they were.
         let watch = self.watch.clone();
-        world.tasks.spawn("serve", async move {
+        platform.tasks.spawn("serve", async move {
             let _line = line;
             if is_heard.wait_for(|heard| *heard).await.is_ok() {
                 if oss.gate().status().sessions > 0 {
@@ -153,8 +154,8 @@ impl ObjectHost {
     pub async fn end(&self, power_cut: bool) {
         self.disks().iter().for_each(FakeDisk::kill);
         let process = self.process.lock().take();
-        if let Some(world) = process {
-            self.host.end(&world).await;
+        if let Some(platform) = process {
+            self.host.end(&platform).await;
         }
         for target in &self.targets {
             target.store.come_back(power_cut, &self.host.dice());

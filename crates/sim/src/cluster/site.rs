@@ -11,13 +11,13 @@ use super::troubles::{Asked, SYNCED, Troubles};
 use super::watch::{Watch, millis};
 use crate::events::Events;
 use gupfs_client::{Client, OpenFile};
+use gupfs_platform::Task;
+use gupfs_platform::fake::{FakeDice, FakeNet, FakeWorld};
 use gupfs_proto::cluster::{Answer, Request};
 use gupfs_proto::layout::{ComponentRule, LayoutRule};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
 use gupfs_proto::{FileOffset, Incarnation, InodeId, SessionId};
 use gupfs_rpc::Service;
-use gupfs_world::Task;
-use gupfs_world::fake::{FakeDice, FakeNet, FakeWorld};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -133,7 +133,7 @@ impl Site {
         name: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> Task<()> {
-        self.lab.world().tasks.spawn(name, work)
+        self.lab.platform().tasks.spawn(name, work)
     }
 
     /// Closes a file of another session, some time: it may be stale already.
@@ -179,7 +179,7 @@ impl Site {
     }
 
     pub async fn sleep(&self, time: Duration) {
-        self.lab.world().clock.sleep(time).await;
+        self.lab.platform().clock.sleep(time).await;
     }
 
     /// # Panics

@@ -9,9 +9,9 @@ use super::{faults, intruder, own};
 use crate::events::Events;
 use crate::seeds::Ran;
 use gupfs_client::{Client, WriteHow};
+use gupfs_platform::fake::FakeDice;
 use gupfs_proto::meta::WriteAt;
 use gupfs_proto::{InodeId, Name};
-use gupfs_world::fake::FakeDice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -78,7 +78,7 @@ async fn begin(
     site: &Arc<Site>,
     client: &Arc<Client>,
     dice: &FakeDice,
-) -> Vec<gupfs_world::Task<()>> {
+) -> Vec<gupfs_platform::Task<()>> {
     site.lay_out_small(client).await;
     let mut own = Vec::new();
     for number in 0..site.machines.len() {

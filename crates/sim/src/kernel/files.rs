@@ -2,8 +2,8 @@
 
 use super::pages::PAGE;
 use super::{Kernel, Quirk};
-use gupfs_door::op::{self, FileLock, LockKind};
-use gupfs_door::{
+use gupfs_fuse::op::{self, FileLock, LockKind};
+use gupfs_fuse::{
     Errno, FileSystem, Handle, InitFlags, LockFlags, LockOwner, NodeId, OpenFlags, OpenedFlags,
     ReleaseFlags, Result, WriteFlags,
 };

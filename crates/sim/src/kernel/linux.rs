@@ -2,7 +2,7 @@
 
 use super::{File, Kernel, Quirk};
 use gupfs_contract::{Flags, How, Linux, OpenFile, Otherwise, Probe, Tree, Word};
-use gupfs_door::{Config, Errno, NodeId, NotifyError};
+use gupfs_fuse::{Config, Errno, NodeId, NotifyError};
 use std::sync::Arc;
 
 /// The model, as Linux is or with something otherwise.

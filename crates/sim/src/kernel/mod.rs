@@ -21,8 +21,8 @@ pub use files::File;
 pub use linux::{Model, Mounted};
 pub use quirk::Quirk;
 
-use gupfs_door::imagined::{Asker, Imagined};
-use gupfs_door::{Attr, Call, Errno, FileSystem, InitFlags, NodeId, Result, op};
+use gupfs_fuse::imagined::{Asker, Imagined};
+use gupfs_fuse::{Attr, Call, Errno, FileSystem, InitFlags, NodeId, Result, op};
 use parking_lot::{Mutex, MutexGuard};
 use state::State;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use super::state::Asked;
 use super::{Kernel, Quirk};
-use gupfs_door::op::{self, Name};
-use gupfs_door::{
+use gupfs_fuse::op::{self, Name};
+use gupfs_fuse::{
     Entry, Errno, FileSystem, InitFlags, LockOwner, NodeId, OpenFlags, ReleaseFlags, Result,
 };
 

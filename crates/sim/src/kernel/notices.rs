@@ -1,7 +1,7 @@
 //! What the server says by itself.
 
 use super::{Kernel, Quirk};
-use gupfs_door::{FileSystem, NodeId, NotifyError};
+use gupfs_fuse::{FileSystem, NodeId, NotifyError};
 
 impl<F: FileSystem> Kernel<F> {
     /// Attributes, and pages from `offset` on unless it is negative. Waits for pages that are being read.

@@ -2,7 +2,7 @@
 
 use super::{Kernel, Quirk};
 use bytes::Bytes;
-use gupfs_door::{
+use gupfs_fuse::{
     Errno, FileSystem, Handle, InitFlags, LockOwner, NodeId, ReadFlags, Result, WriteFlags, op,
 };
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What the kernel keeps of one mount: pure but for the locks that it hands out.
 
 use super::pages::Page;
-use gupfs_door::{Attr, Entry, Errno, InitFlags, NodeId, Result};
+use gupfs_fuse::{Attr, Entry, Errno, InitFlags, NodeId, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

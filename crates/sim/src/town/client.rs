@@ -1,8 +1,8 @@
 //! A client: lanes with one request under way in each, and numbers it has heard of.
 
+use gupfs_platform::fake::FakeDice;
 use gupfs_proto::meta::{Access, Lane, Make, Op, OpenHow, RenameHow, SetAttr, SetTime, WriteAt};
 use gupfs_proto::{FileKind, InodeId, Name, SessionId, Slot, Timestamp};
-use gupfs_world::fake::FakeDice;
 
 pub const LANES: usize = 3;
 

@@ -3,7 +3,7 @@
 use super::model::{Model, Seen};
 use super::server::Server;
 use super::shadow::of;
-use gupfs_names::{Body, Entry, Inode, Parsed, Record};
+use gupfs_namespace::{Body, Entry, Inode, Parsed, Record};
 use gupfs_proto::{InodeId, Timestamp};
 use std::collections::BTreeMap;
 

@@ -1,15 +1,17 @@
 //! A driver of the shard machine: applies, stages, reserves numbers, and after a crash clears up or goes on.
 
 use super::store::Store;
-use gupfs_names::check::Check;
-use gupfs_names::rights::Opens;
-use gupfs_names::{ChoreOp, Context, Effects, Key, Machine, Need, Op, Parsed, Step, Words, Work};
+use gupfs_namespace::check::Check;
+use gupfs_namespace::rights::Opens;
+use gupfs_namespace::{
+    ChoreOp, Context, Effects, Key, Machine, Need, Op, Parsed, Step, Words, Work,
+};
+use gupfs_platform::fake::FakeDice;
 use gupfs_proto::meta::{self, Lane};
 use gupfs_proto::{
     Caller, ClusterId, Incarnation, OwnerEpoch, Seq, SessionId, Timestamp, VirtualShard,
     VirtualShards,
 };
-use gupfs_world::fake::FakeDice;
 use std::ops::Range;
 
 pub struct Server {
@@ -35,7 +37,7 @@ pub enum Applied {
 impl Server {
     pub fn new(shards: u16, dice: FakeDice) -> Server {
         let (shards, now) = (VirtualShards(shards), Timestamp::new(1_000, 0));
-        let first = gupfs_names::format(ClusterId(1), Incarnation(2), shards, now, dice.u64());
+        let first = gupfs_namespace::format(ClusterId(1), Incarnation(2), shards, now, dice.u64());
         Server {
             store: Store::new(first),
             machine: Machine::new(),

@@ -1,7 +1,7 @@
 //! Records and the batches that made them: staged, committed, durable, and what a crash keeps.
 
 use bytes::Bytes;
-use gupfs_names::{Batch, Key, KeyRange, Known, Records};
+use gupfs_namespace::{Batch, Key, KeyRange, Known, Records};
 use std::collections::{BTreeMap, VecDeque};
 
 type Map = BTreeMap<Key, Bytes>;

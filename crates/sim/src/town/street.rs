@@ -9,9 +9,9 @@ use super::shadow::{Shadow, seen};
 use crate::events::Events;
 use crate::rare::Rare;
 use crate::seeds::Ran;
+use gupfs_platform::fake::FakeDice;
 use gupfs_proto::meta::{Answer, Op, RenameHow};
 use gupfs_proto::{InodeId, Refusal, SessionId, Timestamp};
-use gupfs_world::fake::FakeDice;
 use std::collections::BTreeSet;
 
 const CLIENTS: usize = 5;

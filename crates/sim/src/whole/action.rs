@@ -2,7 +2,7 @@
 //! session and chance finds the same few again and again.
 
 use super::house::ONE_OBJECT;
-use gupfs_world::fake::FakeDice;
+use gupfs_platform::fake::FakeDice;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {

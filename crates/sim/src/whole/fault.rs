@@ -2,8 +2,8 @@
 
 use super::house::{House, Life, Store, TARGETS};
 use crate::rare::Rare;
+use gupfs_platform::fake::{CallKind, FakeDice};
 use gupfs_proto::OstId;
-use gupfs_world::fake::{CallKind, FakeDice};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {

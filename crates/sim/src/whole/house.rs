@@ -6,6 +6,10 @@ use gupfs_client::{Client, Options};
 use gupfs_mds::targets::Target;
 use gupfs_mds::{Mds, Options as MdsOptions, RecoveryReport};
 use gupfs_oss::Oss;
+use gupfs_platform::Dice;
+use gupfs_platform::fake::{
+    Counters, FakeClock, FakeDice, FakeDisk, FakeOptions, FakeTasks, FakeWorld,
+};
 use gupfs_proto::layout::{ComponentRule, LayoutRule};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
 use gupfs_proto::{
@@ -16,10 +20,6 @@ use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
 use gupfs_store::object::{Engine, Objects, OpenFiles, Whose};
-use gupfs_world::Dice;
-use gupfs_world::fake::{
-    Counters, FakeClock, FakeDice, FakeDisk, FakeOptions, FakeTasks, FakeWorld,
-};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub struct House {
 
 /// One process.
 pub struct Life {
-    pub world: FakeWorld,
+    pub platform: FakeWorld,
     pub client: Arc<Client>,
     pub mds: Arc<Mds>,
     pub oss: Arc<Oss>,
@@ -84,15 +84,15 @@ impl House {
             clock,
             dice: dice.clone(),
         };
-        let world = house.world();
+        let platform = house.platform();
         for (ost, target) in (0..TARGETS).zip(&house.targets) {
-            let made = Objects::init(&target.disk.disk(), &world.world(), whose(ost)).await;
+            let made = Objects::init(&target.disk.disk(), &platform.platform(), whose(ost)).await;
             made.expect("nothing is faulty yet");
         }
         house
     }
 
-    fn world(&self) -> FakeWorld {
+    fn platform(&self) -> FakeWorld {
         FakeWorld {
             clock: self.clock.clone(),
             dice: self.dice.fork(),
@@ -115,15 +115,15 @@ impl House {
 
     /// Starts everything and connects a client.
     pub async fn live(&self, rare: &mut Rare) -> Result<Life, Stillborn> {
-        let world = self.world();
-        let begun = self.begin(&world, rare).await;
+        let platform = self.platform();
+        let begun = self.begin(&platform, rare).await;
         if begun.is_err() {
-            self.end(&world).await;
+            self.end(&platform).await;
         }
         begun
     }
 
-    async fn begin(&self, world: &FakeWorld, rare: &mut Rare) -> Result<Life, Stillborn> {
+    async fn begin(&self, platform: &FakeWorld, rare: &mut Rare) -> Result<Life, Stillborn> {
         let mut objects = Vec::new();
         for (ost, target) in (0..TARGETS).zip(&self.targets) {
             let engine = Engine {
@@ -132,7 +132,7 @@ impl House {
                 open_files: OpenFiles::LEAST.objects,
             };
             let disk = target.disk.disk();
-            let opened = Objects::open_with(disk, world.world(), whose(ost), engine).await;
+            let opened = Objects::open_with(disk, platform.platform(), whose(ost), engine).await;
             objects.push(opened.map_err(|error| error.to_string())?);
         }
         let admins: Vec<Objects> = objects.clone();
@@ -145,12 +145,12 @@ impl House {
         let objects = objects_on(&oss)
             .await
             .map_err(|refusal| refusal.to_string())?;
-        let (mds, records) = self.metadata(world, targets.collect(), rare).await?;
+        let (mds, records) = self.metadata(platform, targets.collect(), rare).await?;
         let osts = (0..TARGETS).map(|ost| (OstId(ost), Peer::local(oss.clone())));
         let (mds_peer, options) = (Peer::local(mds.clone()), Options::default());
-        let client = Client::connect(mds_peer, osts.collect(), world.world(), options).await;
+        let client = Client::connect(mds_peer, osts.collect(), platform.platform(), options).await;
         Ok(Life {
-            world: world.clone(),
+            platform: platform.clone(),
             client: client.map_err(|refusal| refusal.to_string())?,
             mds,
             oss,
@@ -162,7 +162,7 @@ impl House {
 
     async fn metadata(
         &self,
-        world: &FakeWorld,
+        platform: &FakeWorld,
         targets: Vec<Target>,
         rare: &mut Rare,
     ) -> Result<(Arc<Mds>, Records), Stillborn> {
@@ -178,7 +178,13 @@ impl House {
             self.metadata.disk.disk(),
             Index::fake(self.metadata.index.clone()),
         );
-        let opened = Kv::open(disk.clone(), index, KvOptions::new(log), world.world()).await;
+        let opened = Kv::open(
+            disk.clone(),
+            index,
+            KvOptions::new(log),
+            platform.platform(),
+        )
+        .await;
         let (kv, found) = opened.map_err(|error| error.to_string())?;
         rare.saw_if(found.log.torn.is_some(), "torn log record");
         rare.saw_if(found.replayed > 0, "index behind the log at recovery");
@@ -187,7 +193,8 @@ impl House {
             !records.purges.is_empty(),
             "purge or cut interrupted by a crash",
         );
-        let mut options = MdsOptions::new((kv, found), disk, world.world(), CLUSTER, INCARNATION);
+        let mut options =
+            MdsOptions::new((kv, found), disk, platform.platform(), CLUSTER, INCARNATION);
         options.targets = targets;
         options.shards = self.shards;
         let mds = Mds::start(options)
@@ -198,16 +205,16 @@ impl House {
     }
 
     /// The process ends without a word.
-    async fn end(&self, world: &FakeWorld) {
+    async fn end(&self, platform: &FakeWorld) {
         self.stores().for_each(|store| store.disk.kill());
-        world.tasks.kill();
+        platform.tasks.kill();
         tokio::task::yield_now().await;
     }
 
     /// Killed: what was written is in the page cache.
     pub async fn kill(&self, life: Option<Life>) {
         if let Some(life) = life {
-            self.end(&life.world).await;
+            self.end(&life.platform).await;
         }
         self.stores().for_each(|store| store.disk.restart());
         self.mend();
@@ -215,7 +222,7 @@ impl House {
 
     pub async fn cut_power(&self, life: Option<Life>) {
         if let Some(life) = life {
-            self.end(&life.world).await;
+            self.end(&life.platform).await;
         }
         for store in self.stores() {
             store.disk.crash();

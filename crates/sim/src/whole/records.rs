@@ -1,8 +1,8 @@
 //! All metadata records at a start, before anything is settled: do they fit together, and which objects do they promise?
 
 use bytes::Bytes;
-use gupfs_names::check::{Check, Problem};
-use gupfs_names::{Body, Inode, Key, KeyRange, Parsed, Purge, PurgeId, Record};
+use gupfs_namespace::check::{Check, Problem};
+use gupfs_namespace::{Body, Inode, Key, KeyRange, Parsed, Purge, PurgeId, Record};
 use gupfs_proto::{ObjectId, OstId, Presence, VirtualShards};
 use gupfs_store::kv::{Kv, KvError};
 use std::collections::BTreeSet;

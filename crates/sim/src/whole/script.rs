@@ -6,7 +6,7 @@ use super::house::TARGETS;
 use super::story::Story;
 use crate::rare::Rare;
 use crate::seeds::Ran;
-use gupfs_world::fake::CallKind;
+use gupfs_platform::fake::CallKind;
 
 /// A little of everything that syncs: small files and striped ones, renames over, cuts, removals, chores.
 const WORKLOAD: [Action; 22] = [

@@ -8,8 +8,8 @@ use super::verdict;
 use crate::events::Events;
 use crate::rare::Rare;
 use crate::seeds::Ran;
+use gupfs_platform::fake::FakeDice;
 use gupfs_proto::Refusal;
-use gupfs_world::fake::FakeDice;
 
 const LIVES: u64 = 6;
 const ACTIONS: u64 = 40;

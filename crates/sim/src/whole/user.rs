@@ -9,9 +9,9 @@ use super::house::Life;
 use super::tree::{History, Tree};
 use crate::rare::Rare;
 use gupfs_client::{OpenFile, OpenFlags};
+use gupfs_platform::fake::FakeDice;
 use gupfs_proto::meta::{Access, Make, OpenHow};
 use gupfs_proto::{Caller, FileKind, InodeId, Name, ObjectId, OstId, Refusal};
-use gupfs_world::fake::FakeDice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,7 +161,7 @@ impl User {
             Action::Read { file } => self.read(life, file).await,
             Action::Close { file } => self.close(life, file).await,
             Action::Wait { millis } => {
-                let clock = life.world.world().clock;
+                let clock = life.platform.platform().clock;
                 clock.sleep(Duration::from_millis(millis)).await;
                 Ok(())
             }

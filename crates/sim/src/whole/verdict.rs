@@ -139,7 +139,7 @@ pub async fn settle(house: &House, user: &mut User, life: Life, rare: &mut Rare)
 /// Waits for the purges and the sweep, stops in order, starts again.
 async fn rest(house: &House, life: Life, rare: &mut Rare) -> Life {
     life.client.stop().await.expect("nothing is faulty");
-    let clock = life.world.world().clock;
+    let clock = life.platform.platform().clock;
     let is_over = async || {
         let status = life.mds.status().await;
         status.purging == Some(0) && status.sweep.left == 0

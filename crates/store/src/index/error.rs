@@ -1,6 +1,6 @@
 //! Why the index does not serve.
 
-use gupfs_world::panics::CaughtPanic;
+use gupfs_platform::panics::CaughtPanic;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum IndexError {

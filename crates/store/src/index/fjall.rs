@@ -12,8 +12,8 @@ use super::{Changes, End, IndexView, Range, ReadableRecords, ViewKind, journal, 
 use crate::log::StoreId;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use gupfs_platform::panics::caught;
 use gupfs_proto::Seq;
-use gupfs_world::panics::caught;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -186,7 +186,7 @@ fn the_fake_keeps_the_contract_and_what_was_persisted() {
     let index = Index::fake(fake.clone());
     contract(&index);
     index.apply(Seq(6), &changes(&[("d", Some("5"))])).unwrap();
-    fake.crash(&gupfs_world::Dice::real());
+    fake.crash(&gupfs_platform::Dice::real());
     let kept = index.applied();
     assert!(kept == Seq(5) || kept == Seq(6));
     assert_eq!(index.get(b"d").unwrap().is_some(), kept == Seq(6));

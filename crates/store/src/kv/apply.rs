@@ -4,12 +4,16 @@ use super::{KvError, Shared, body, limits};
 use crate::index::{Changes, Index};
 use crate::log::{LogError, Replay};
 use bytes::Bytes;
+use gupfs_platform::Platform;
 use gupfs_proto::Seq;
-use gupfs_world::World;
 use std::sync::Arc;
 
 /// Gives the index what the log has and it does not. Returns how many batches.
-pub async fn replay(index: &Index, world: &World, mut replay: Replay) -> Result<u64, KvError> {
+pub async fn replay(
+    index: &Index,
+    platform: &Platform,
+    mut replay: Replay,
+) -> Result<u64, KvError> {
     let mut replayed = 0;
     let mut changes = Changes::new();
     let mut last = Seq(0);
@@ -28,7 +32,7 @@ pub async fn replay(index: &Index, world: &World, mut replay: Replay) -> Result<
         let full = grouped == limits::GROUP_MAX || bytes >= limits::GROUP_BYTES;
         if full || (record.is_none() && grouped > 0) {
             let (index, group) = (index.clone(), std::mem::take(&mut changes));
-            world
+            platform
                 .tasks
                 .blocking(move || index.apply(last, &group))
                 .await?;
@@ -82,7 +86,7 @@ impl Shared {
         tokio::select! {
             biased;
             () = self.hurry.notified() => {}
-            () = self.world.clock.sleep(limits::GROUP_WAIT) => {}
+            () = self.platform.clock.sleep(limits::GROUP_WAIT) => {}
         }
     }
 
@@ -113,7 +117,7 @@ impl Shared {
             let changes: Changes = all.collect(); // the last word on each key
             index.apply(seq, &changes).map(|()| own_memory(changes))
         };
-        let changes = self.world.tasks.blocking(work).await?;
+        let changes = self.platform.tasks.blocking(work).await?;
         for part in changes.chunks(limits::LEAVE_KEYS) {
             self.memory.lock().leave(seq, part);
         }
@@ -128,7 +132,10 @@ impl Shared {
         let index = self.index.clone();
         // Taken before: what is applied during the sync may not be part of it.
         let applied = index.applied();
-        self.world.tasks.blocking(move || index.persist()).await?;
+        self.platform
+            .tasks
+            .blocking(move || index.persist())
+            .await?;
         self.log.drop_before(applied);
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use super::limits::RECORD_OVERHEAD;
 use bytes::Bytes;
-use gupfs_world::hash::BuildHasher;
+use gupfs_platform::hash::BuildHasher;
 use hashbrown::HashTable;
 use std::hash::BuildHasher as _;
 
@@ -129,7 +129,7 @@ pub fn cost(key: &Bytes, value: &Option<Bytes>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_world::fake::FakeDice;
+    use gupfs_platform::fake::FakeDice;
     use std::collections::BTreeMap;
 
     fn key(number: u32) -> Bytes {

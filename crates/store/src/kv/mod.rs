@@ -9,10 +9,10 @@
 //! lies a *cache* of what was read or applied lately; below that the index.
 //!
 //! ```no_run
-//! # use gupfs_store::kv::*; use gupfs_store::{index::{FILES_MOST, Index}, log::{LogOptions, Stop, StoreId}}; use gupfs_world::{Disk, World};
+//! # use gupfs_store::kv::*; use gupfs_store::{index::{FILES_MOST, Index}, log::{LogOptions, Stop, StoreId}}; use gupfs_platform::{Disk, Platform};
 //! # async fn tour(disk: Disk, store: StoreId) -> Result<(), KvError> {
 //! let index = Index::open_fjall(std::path::Path::new("/srv/gupfs/mds/index"), FILES_MOST)?;
-//! let (kv, recovery) = Kv::open(disk, index, KvOptions::new(LogOptions::new(store)), World::real()).await?;
+//! let (kv, recovery) = Kv::open(disk, index, KvOptions::new(LogOptions::new(store)), Platform::real()).await?;
 //! let ticket = kv.stage(0, vec![("key".into(), Some("value".into()))])?;
 //! kv.committed(ticket).await?; // answer now
 //! kv.durable(ticket).await?; // fsync says yes
@@ -38,8 +38,8 @@ pub use salvage::{copy_records, replay_survey};
 use crate::index::Index;
 use crate::log::{BatchTooLarge, Headroom, Log, LogError, LogOptions, LogRecovery, LogStats, Stop};
 use bytes::Bytes;
+use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::Seq;
-use gupfs_world::{Disk, Task, World};
 use memory::Memory;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ pub struct Kv {
 struct Shared {
     log: Log,
     index: Index,
-    world: World,
+    platform: Platform,
     options: KvOptions,
     memory: Mutex<Memory>,
     /// Something waits to be applied.
@@ -131,25 +131,25 @@ impl Kv {
         disk: Disk,
         index: Index,
         options: KvOptions,
-        world: World,
+        platform: Platform,
     ) -> Result<(Kv, KvRecovery), KvError> {
         index.claim(options.log.store)?;
         let applied = index.applied();
         let (log, found, replay) =
-            Log::open(disk, options.log.clone(), applied, world.clone()).await?;
-        let replayed = apply::replay(&index, &world, replay).await?;
+            Log::open(disk, options.log.clone(), applied, platform.clone()).await?;
+        let replayed = apply::replay(&index, &platform, replay).await?;
         let shared = Arc::new(Shared {
             memory: Mutex::new(Memory::new(options.cache_bytes, found.last)),
             log,
             index,
-            world,
+            platform,
             options,
             staged: Notify::new(),
             hurry: Notify::new(),
             applied: Notify::new(),
         });
         let applier = shared
-            .world
+            .platform
             .tasks
             .spawn("index applier", shared.clone().keep_applying());
         let recovery = KvRecovery {

@@ -3,9 +3,9 @@
 use super::*;
 use crate::index::{FILES_LEAST, FakeIndex, IndexError};
 use crate::log::{Stop, StoreId};
+use gupfs_platform::Dice;
+use gupfs_platform::fake::{CallKind, FakeDice, FakeDisk, FakeOptions, FakeWorld};
 use gupfs_proto::{ClusterId, Incarnation};
-use gupfs_world::Dice;
-use gupfs_world::fake::{CallKind, FakeDice, FakeDisk, FakeOptions, FakeWorld};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Bound;
@@ -124,7 +124,7 @@ async fn lives(seed: u64, seen: &mut Seen) {
     // What the next life must find; what a power cut must leave.
     let (mut must, mut durable) = (0, 0);
     for _life in 0..4 {
-        let world = FakeWorld::new(dice.u64());
+        let platform = FakeWorld::new(dice.u64());
         if dice.one_in(2) {
             disk.die_at(
                 [CallKind::Write, CallKind::Sync][dice.below(2) as usize],
@@ -137,7 +137,7 @@ async fn lives(seed: u64, seen: &mut Seen) {
             disk.disk(),
             Index::fake(index.clone()),
             options(),
-            world.world(),
+            platform.platform(),
         )
         .await;
         match opened {
@@ -182,7 +182,7 @@ async fn lives(seed: u64, seen: &mut Seen) {
             }
         }
         disk.kill();
-        world.tasks.kill();
+        platform.tasks.kill();
         tokio::task::yield_now().await;
         if dice.one_in(3) {
             seen.kills += 1;
@@ -262,12 +262,12 @@ fn an_old_answer_of_the_index_never_hides_a_newer_batch() {
 fn a_peek_says_which_batch_it_rests_on_until_that_is_committed() {
     simulate(async {
         let disk = FakeDisk::new(FakeOptions::default(), 1);
-        let world = FakeWorld::new(1);
+        let platform = FakeWorld::new(1);
         let (kv, _) = Kv::open(
             disk.disk(),
             Index::fake(FakeIndex::new()),
             options(),
-            world.world(),
+            platform.platform(),
         )
         .await
         .unwrap();
@@ -298,9 +298,9 @@ fn a_batch_beyond_the_limit_leaves_log_and_memory_as_they_were() {
     let value = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
     simulate(async {
         let disk = FakeDisk::new(FakeOptions::default(), 1);
-        let world = FakeWorld::new(1);
+        let platform = FakeWorld::new(1);
         let index = || Index::fake(FakeIndex::new());
-        let (kv, _) = Kv::open(disk.disk(), index(), options(), world.world())
+        let (kv, _) = Kv::open(disk.disk(), index(), options(), platform.platform())
             .await
             .unwrap();
         let first = kv.stage(0, vec![(key(1), value("1"))]).unwrap();
@@ -390,7 +390,7 @@ async fn whatever_fjall_kept_the_log_makes_it_whole() {
 async fn open_real(dir: &std::path::Path, options: &KvOptions) -> (Kv, KvRecovery) {
     let index = open_index(dir).await;
     let disk = Disk::real(dir).unwrap();
-    Kv::open(disk, index, options.clone(), World::real())
+    Kv::open(disk, index, options.clone(), Platform::real())
         .await
         .unwrap()
 }

@@ -1,7 +1,7 @@
 //! Why the log does not serve.
 
+use gupfs_platform::DiskError;
 use gupfs_proto::{OwnerEpoch, Seq};
-use gupfs_world::DiskError;
 
 /// A batch was refused because no record could hold it; nothing of it was staged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

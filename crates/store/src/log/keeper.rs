@@ -6,8 +6,8 @@ use super::limits::{RETRY_FULL, SPARES};
 use super::segment::Segment;
 use super::state::{CloseOnPanic, Shared, State};
 use super::{Headroom, limits};
+use gupfs_platform::DiskErrorKind;
 use gupfs_proto::Seq;
-use gupfs_world::DiskErrorKind;
 use std::sync::Arc;
 
 enum Job {
@@ -86,7 +86,7 @@ impl Shared {
                     let woken = tokio::select! {
                         biased;
                         () = self.wake_keeper.notified() => true,
-                        () = self.world.clock.sleep(RETRY_FULL) => false,
+                        () = self.platform.clock.sleep(RETRY_FULL) => false,
                     };
                     if woken || !self.begin_keeping() {
                         Ok(())

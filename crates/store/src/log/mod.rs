@@ -25,8 +25,8 @@ pub use recover::Torn;
 pub use replay::{Record, Replay};
 pub use survey::{Survey, Surveyed};
 
+use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::{OwnerEpoch, Seq};
-use gupfs_world::{Disk, Task, World};
 use parking_lot::Mutex;
 use recover::{Found, Live};
 use segment::Segment;
@@ -141,7 +141,7 @@ impl Log {
         disk: Disk,
         options: LogOptions,
         applied: Seq,
-        world: World,
+        platform: Platform,
     ) -> Result<(Log, LogRecovery, Replay), LogError> {
         let found = recover::recover(&disk, &options, applied).await?;
         let fresh = found.is_none();
@@ -166,8 +166,8 @@ impl Log {
             segments: found.live.len(),
         };
         let replay = Replay::new(options.store, &found.live, applied);
-        let shared = Arc::new(Shared::new(disk, world, options, found, epoch));
-        let tasks = &shared.world.tasks;
+        let shared = Arc::new(Shared::new(disk, platform, options, found, epoch));
+        let tasks = &shared.platform.tasks;
         let background = [
             tasks.spawn("log syncer", Arc::clone(&shared).keep_synced()),
             tasks.spawn("log keeper", Arc::clone(&shared).keep_segments()),
@@ -296,7 +296,7 @@ async fn begin(disk: &Disk, options: &LogOptions, last: Seq) -> Result<Found, Lo
 impl Shared {
     fn new(
         disk: Disk,
-        world: World,
+        platform: Platform,
         options: LogOptions,
         found: Found,
         epoch: OwnerEpoch,
@@ -307,7 +307,7 @@ impl Shared {
         let last = found.last;
         Shared {
             disk,
-            world,
+            platform,
             seed: options.store.seed(),
             options,
             state: Mutex::new(State {

@@ -13,8 +13,8 @@ use super::format::{
 use super::limits::HEADER_BYTES;
 use super::segment::Segment;
 use bytes::Bytes;
+use gupfs_platform::Disk;
 use gupfs_proto::{OwnerEpoch, Seq};
-use gupfs_world::Disk;
 use std::sync::Arc;
 
 /// A segment with records (or the place for the first ones).

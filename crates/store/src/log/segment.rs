@@ -2,7 +2,7 @@
 
 use super::format::{HEADER, SegmentHeader, segment_name};
 use bytes::{Bytes, BytesMut};
-use gupfs_world::{Disk, DiskError, DiskFile, OpenHow, ReadHow};
+use gupfs_platform::{Disk, DiskError, DiskFile, OpenHow, ReadHow};
 
 /// An open segment, of `bytes` length, all of it allocated.
 pub struct Segment {

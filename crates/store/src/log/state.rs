@@ -5,8 +5,8 @@ use super::format::{Kind, RecordHeader, append_record};
 use super::recover::Live;
 use super::segment::Segment;
 use super::{LogOptions, LogStats};
+use gupfs_platform::{BootTime, Disk, Platform};
 use gupfs_proto::{OwnerEpoch, Seq};
-use gupfs_world::{BootTime, Disk, World};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 pub struct Shared {
     pub disk: Disk,
-    pub world: World,
+    pub platform: Platform,
     pub options: LogOptions,
     pub seed: u32,
     pub state: Mutex<State>,
@@ -103,7 +103,7 @@ impl Shared {
         state.last = next;
         state.stats.batches += 1;
         if state.dirty_since.is_none() {
-            state.dirty_since = Some(self.world.clock.boot());
+            state.dirty_since = Some(self.platform.clock.boot());
             self.wake_syncer.notify_one();
         }
         if state.last.0 - state.sync_covers.0 >= self.options.sync_records {

@@ -13,8 +13,8 @@ use super::limits::HEADER_BYTES;
 use super::replay::Record;
 use super::segment::Segment;
 use bytes::Bytes;
+use gupfs_platform::Disk;
 use gupfs_proto::{OwnerEpoch, Seq};
-use gupfs_world::Disk;
 use std::collections::VecDeque;
 
 /// Read in one step where a segment cannot be read in one go: what a disk fails to read is lost by so much.

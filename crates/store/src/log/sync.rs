@@ -3,8 +3,8 @@
 use super::error::LogError;
 use super::limits::MARK_WHEN_IDLE;
 use super::state::{CloseOnPanic, Shared};
+use gupfs_platform::BootTime;
 use gupfs_proto::Seq;
-use gupfs_world::BootTime;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -38,7 +38,7 @@ impl Shared {
         // A task of its own: the outcome of a sync must reach everybody even if its caller gives up, since the kernel
         // tells of a failed write-back once and never again.
         let shared = Arc::clone(self);
-        (self.world.tasks).spawn("log sync", async move { shared.sync_and_tell().await });
+        (self.platform.tasks).spawn("log sync", async move { shared.sync_and_tell().await });
         Ok(true)
     }
 
@@ -75,7 +75,7 @@ impl Shared {
             let mut state = self.state.lock();
             let covers = self.committed();
             state.sync_covers = covers;
-            state.dirty_since = (state.last > covers).then(|| self.world.clock.boot());
+            state.dirty_since = (state.last > covers).then(|| self.platform.clock.boot());
             state.stats.syncs += 1;
             (covers, std::mem::take(&mut state.unsynced))
         };
@@ -116,7 +116,7 @@ impl Shared {
         let hurried = tokio::select! {
             biased;
             () = self.hurry_syncer.notified() => true,
-            () = self.world.clock.sleep_until(since + self.options.sync_every) => false,
+            () = self.platform.clock.sleep_until(since + self.options.sync_every) => false,
         };
         let (now_since, last) = {
             let state = self.state.lock();
@@ -133,7 +133,7 @@ impl Shared {
         let busy = tokio::select! {
             biased;
             () = self.wake_syncer.notified() => true,
-            () = self.world.clock.sleep(MARK_WHEN_IDLE) => false,
+            () = self.platform.clock.sleep(MARK_WHEN_IDLE) => false,
         };
         if busy {
             return self.check_open();

@@ -49,7 +49,7 @@ async fn serve(target: &Arc<Target>, write: Write) -> Result<(), Refusal> {
     let written = target.write_superblock(write).await;
     written.map_err(|error| target.sync_failed(&error))?;
     if target.set_adopted() {
-        *target.chores.lock() = super::chores::start(target, &target.world, !target.was_stopped);
+        *target.chores.lock() = super::chores::start(target, &target.platform, !target.was_stopped);
     }
     Ok(())
 }

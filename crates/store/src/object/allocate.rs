@@ -51,7 +51,7 @@ impl Objects {
             };
             done.await.map_err(|error| target.refused(id, &error))?;
         }
-        let now = target.world.clock.now();
+        let now = target.platform.clock.now();
         Ok(change.end(|state, _| {
             state.owner = owner;
             // Also where its length stays: the file's time of change is this one, and is recovered from here.

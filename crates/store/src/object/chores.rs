@@ -4,38 +4,43 @@ use super::limits::{LOST_FOUND_EVERY, SETTLE_EVERY, STAMP_EVERY};
 use super::scrub::{Scrub, Verify};
 use super::settle::Due;
 use super::target::Target;
+use gupfs_platform::{Platform, Task};
 use gupfs_proto::Refusal;
-use gupfs_world::{Task, World};
 use std::sync::{Arc, Weak};
 
 /// Starts the chores; they end with the target.
-pub(super) fn start(target: &Arc<Target>, world: &World, sum_marked: bool) -> Vec<Task<()>> {
+pub(super) fn start(target: &Arc<Target>, platform: &Platform, sum_marked: bool) -> Vec<Task<()>> {
     let weak = Arc::downgrade(target);
     let mut tasks = vec![
-        world
-            .tasks
-            .spawn("object settler", keep_settled(weak.clone(), world.clone())),
-        world.tasks.spawn(
+        platform.tasks.spawn(
+            "object settler",
+            keep_settled(weak.clone(), platform.clone()),
+        ),
+        platform.tasks.spawn(
             "lost and found",
-            tidy_lost_found(weak.clone(), world.clone()),
+            tidy_lost_found(weak.clone(), platform.clone()),
         ),
     ];
     if sum_marked {
-        tasks.push(world.tasks.spawn("object summer", sum_marked_regions(weak)));
+        tasks.push(
+            platform
+                .tasks
+                .spawn("object summer", sum_marked_regions(weak)),
+        );
     }
     tasks
 }
 
-async fn keep_settled(target: Weak<Target>, world: World) {
-    let mut stamped = world.clock.boot();
+async fn keep_settled(target: Weak<Target>, platform: Platform) {
+    let mut stamped = platform.clock.boot();
     loop {
-        world.clock.sleep(SETTLE_EVERY).await;
+        platform.clock.sleep(SETTLE_EVERY).await;
         let Some(target) = target.upgrade() else {
             return;
         };
-        let raise = world.clock.boot().since(stamped) >= STAMP_EVERY;
+        let raise = platform.clock.boot().since(stamped) >= STAMP_EVERY;
         if raise {
-            stamped = world.clock.boot();
+            stamped = platform.clock.boot();
         }
         if work(&target, raise).await.is_err() {
             return; // the target is closed, and whoever closed it has told why
@@ -43,7 +48,7 @@ async fn keep_settled(target: Weak<Target>, world: World) {
     }
 }
 
-async fn tidy_lost_found(target: Weak<Target>, world: World) {
+async fn tidy_lost_found(target: Weak<Target>, platform: Platform) {
     loop {
         let Some(target) = target.upgrade() else {
             return;
@@ -55,7 +60,7 @@ async fn tidy_lost_found(target: Weak<Target>, world: World) {
             tracing::warn!(ost = target.ost.0, %error, "lost+found could not be tidied");
         }
         drop(target);
-        world.clock.sleep(LOST_FOUND_EVERY).await;
+        platform.clock.sleep(LOST_FOUND_EVERY).await;
     }
 }
 

@@ -7,10 +7,10 @@ use super::object::{Change, Object};
 use super::place::{dir_of, file_of, segment_of};
 use super::region::{ZERO_SUM, whole_blocks_of};
 use super::target::Target;
+use gupfs_platform::{DiskError, DiskErrorKind};
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, REGION};
 use gupfs_proto::{ObjectId, Refusal};
-use gupfs_world::{DiskError, DiskErrorKind};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Target {
         let done = self.cut_files(object, to).await;
         done.map_err(|error| self.refused(object.id, &error))?;
 
-        let now = self.world.clock.now();
+        let now = self.platform.clock.now();
         Ok(change.end(|state, span| {
             let behind = whole_blocks_of(&(to..kept.end.next_multiple_of(CHECKSUM_BLOCK)));
             state.set_sums(behind, |_| Some(*ZERO_SUM));

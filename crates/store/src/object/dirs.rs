@@ -2,8 +2,8 @@
 
 use super::place::TOP;
 use super::sync_point::SyncPoint;
-use gupfs_world::hash::Map;
-use gupfs_world::{Disk, DiskError};
+use gupfs_platform::hash::Map;
+use gupfs_platform::{Disk, DiskError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 

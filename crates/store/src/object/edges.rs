@@ -6,11 +6,11 @@ use super::object::{Change, Object, State};
 use super::place::parts;
 use super::region::blocks_of;
 use super::target::Target;
+use gupfs_platform::{DiskError, ReadHow};
 use gupfs_proto::Refusal;
 use gupfs_proto::checksum;
 use gupfs_proto::limits::CHECKSUM_BLOCK;
 use gupfs_proto::refusal::ObjectDamage;
-use gupfs_world::{DiskError, ReadHow};
 use std::ops::Range;
 
 /// A block that is covered in part, and what is known of it before.

@@ -1,8 +1,8 @@
 //! What goes wrong when a target is made or opened, and how failures of a disk are told to those who asked for bytes.
 
+use gupfs_platform::{DiskError, DiskErrorKind};
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{ObjectId, OstId, Refusal};
-use gupfs_world::{DiskError, DiskErrorKind};
 
 /// What a caller can act on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

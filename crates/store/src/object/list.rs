@@ -4,10 +4,10 @@ use super::Objects;
 use super::limits::{INODES_PER_DIR, LIST_MAX, SEGMENT};
 use super::place::{TOP, dir_of, file_of, first_of_dir, parse};
 use super::target::Target;
+use gupfs_platform::{Disk, DiskError, DiskErrorKind};
 use gupfs_proto::cluster::Holdings;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::{ObjectId, OwnerEpoch, Refusal};
-use gupfs_world::{Disk, DiskError, DiskErrorKind};
 use std::collections::BTreeMap;
 
 impl Objects {

@@ -7,8 +7,8 @@ use super::Objects;
 use super::limits::SET_ASIDE_DAYS;
 use super::place::parse;
 use super::target::Target;
+use gupfs_platform::{Disk, DiskError, DiskErrorKind};
 use gupfs_proto::{Refusal, Timestamp};
-use gupfs_world::{Disk, DiskError, DiskErrorKind};
 use serde::Serialize;
 
 const LOST_FOUND: &str = "lost+found";
@@ -38,7 +38,7 @@ impl Objects {
 impl Target {
     /// Removes what has lain there for its time, and counts the rest.
     pub async fn tidy_lost_found(&self) -> Result<(), DiskError> {
-        let now = self.world.clock.now();
+        let now = self.platform.clock.now();
         let kept = i64::from(SET_ASIDE_DAYS + 1) * 86_400; // the day itself is over by then
         let oldest = Timestamp::new(now.secs - kept, 0).day();
         for day in days(&self.disk).await? {

@@ -44,7 +44,7 @@ impl Target {
                 let mut state = object.state();
                 match state.before_change(range, self.records.durable()) {
                     Before::Nothing => {
-                        let now = self.world.clock.boot();
+                        let now = self.platform.clock.boot();
                         state.touched(range, change.number(), now);
                         self.queue(object, &mut state);
                         return Ok(());
@@ -73,7 +73,7 @@ impl Target {
             .records
             .stage(batch)
             .map_err(|error| self.records_failed(&error))?;
-        state.mark(regions, seq, self.world.clock.boot());
+        state.mark(regions, seq, self.platform.clock.boot());
         self.counters.marks.add(regions.len() as u64);
         Ok(seq)
     }

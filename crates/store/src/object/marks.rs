@@ -6,9 +6,9 @@
 use super::limits::MARK_AHEAD;
 use super::object::State;
 use super::region::{Region, Standing, ZERO_SUM, blocks_of, regions_of};
+use gupfs_platform::BootTime;
 use gupfs_proto::Seq;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, REGION, REGION_BLOCKS};
-use gupfs_world::BootTime;
 use std::ops::Range;
 
 /// What stands between a change under way and its first byte.

@@ -8,9 +8,9 @@ use super::records::Records;
 use super::superblock::Superblock;
 use super::target::Target;
 use crate::index::Index;
+use gupfs_platform::{Disk, DiskLock, Platform};
 use gupfs_proto::cluster::{OwnerMark, TargetIdentity};
 use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, OstLife, Refusal};
-use gupfs_world::{Disk, DiskLock, World};
 use std::sync::Arc;
 
 /// One target; clones are the same.
@@ -56,9 +56,13 @@ impl OpenFiles {
 
 impl Objects {
     /// Makes an empty target in a directory that holds none; durable when this returns.
-    pub async fn init(disk: &Disk, world: &World, whose: Whose) -> Result<Incarnation, OpenError> {
-        let incarnation = Incarnation(world.dice.u64());
-        Objects::init_as(disk, world, whose, incarnation).await?;
+    pub async fn init(
+        disk: &Disk,
+        platform: &Platform,
+        whose: Whose,
+    ) -> Result<Incarnation, OpenError> {
+        let incarnation = Incarnation(platform.dice.u64());
+        Objects::init_as(disk, platform, whose, incarnation).await?;
         Ok(incarnation)
     }
 
@@ -77,7 +81,7 @@ impl Objects {
     /// The same as `init` with an incarnation that was chosen before.
     pub async fn init_as(
         disk: &Disk,
-        world: &World,
+        platform: &Platform,
         whose: Whose,
         incarnation: Incarnation,
     ) -> Result<(), OpenError> {
@@ -97,7 +101,7 @@ impl Objects {
             cluster: whose.cluster,
             ost: whose.ost,
             incarnation,
-            created: world.clock.now(),
+            created: platform.clock.now(),
             stamp: 0,
             map_epoch: MapEpoch(0),
             clean_stop: true,
@@ -118,28 +122,28 @@ impl Objects {
     /// adopted (`adopt`).
     pub async fn open(
         disk: Disk,
-        world: World,
+        platform: Platform,
         whose: Whose,
         files: OpenFiles,
     ) -> Result<Objects, OpenError> {
         let (found, lock) = Objects::claim(&disk, whose).await?;
         let engine = Engine {
-            index: Records::index(&disk, &world, files.index).await?,
+            index: Records::index(&disk, &platform, files.index).await?,
             log_segment: LOG_SEGMENT,
             open_files: files.objects,
         };
-        Objects::start(disk, world, lock, found, engine).await
+        Objects::start(disk, platform, lock, found, engine).await
     }
 
     /// The same with records that are kept otherwise: simulations have their index in memory.
     pub async fn open_with(
         disk: Disk,
-        world: World,
+        platform: Platform,
         whose: Whose,
         engine: Engine,
     ) -> Result<Objects, OpenError> {
         let (found, lock) = Objects::claim(&disk, whose).await?;
-        Objects::start(disk, world, lock, found, engine).await
+        Objects::start(disk, platform, lock, found, engine).await
     }
 
     /// Takes the target's lock, and sees whose it is.
@@ -165,12 +169,12 @@ impl Objects {
 
     async fn start(
         disk: Disk,
-        world: World,
+        platform: Platform,
         lock: DiskLock,
         found: Superblock,
         engine: Engine,
     ) -> Result<Objects, OpenError> {
-        let target = Target::start(disk, world, lock, found, engine).await?;
+        let target = Target::start(disk, platform, lock, found, engine).await?;
         Ok(Objects(Arc::new(target)))
     }
 

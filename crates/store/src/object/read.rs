@@ -11,12 +11,12 @@ use super::region::{Standing, blocks_of, regions_of, whole_blocks_of};
 use super::target::Target;
 use super::write::range_of;
 use bytes::{Bytes, BytesMut};
+use gupfs_platform::ReadHow;
 use gupfs_proto::checksum;
 use gupfs_proto::data::{BlockSums, Checked, Existing};
 use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX, REGION};
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{ObjectId, ObjectOffset, Refusal};
-use gupfs_world::ReadHow;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -10,8 +10,8 @@ use super::superblock::Superblock;
 use crate::index::Index;
 use crate::kv::{self, Kv, KvError, KvOptions};
 use crate::log::{Headroom, LogError, LogOptions, Stop, StoreId};
+use gupfs_platform::{Disk, DiskError, Platform};
 use gupfs_proto::{ObjectId, Seq};
-use gupfs_world::{Disk, DiskError, World};
 use std::ops::Range;
 
 /// Below the target's directory; the log lies in `log` below it, the index in `index`.
@@ -73,19 +73,21 @@ impl Records {
     }
 
     /// The index where it lies on a real disk.
-    pub async fn index(disk: &Disk, world: &World, files: usize) -> Result<Index, OpenError> {
+    pub async fn index(disk: &Disk, platform: &Platform, files: usize) -> Result<Index, OpenError> {
         let Some(root) = disk.path() else {
             return Err(failed("a faked disk needs a faked index"));
         };
         let dir = root.join(DIR).join(INDEX);
         // It does its own I/O.
-        let opened = world.tasks.blocking(move || Index::open_fjall(&dir, files));
+        let opened = platform
+            .tasks
+            .blocking(move || Index::open_fjall(&dir, files));
         opened.await.map_err(|error| failed(told(&error)))
     }
 
     pub async fn open(
         disk: &Disk,
-        world: &World,
+        platform: &Platform,
         whose: &Superblock,
         engine: Engine,
     ) -> Result<Records, OpenError> {
@@ -98,7 +100,7 @@ impl Records {
         let mut options = KvOptions::new(log);
         options.cache_bytes = RECORDS_CACHED;
         let disk = disk.under(&format!("{DIR}/{LOG}")).await?;
-        match Kv::open(disk, engine.index, options, world.clone()).await {
+        match Kv::open(disk, engine.index, options, platform.clone()).await {
             Ok((kv, _)) => Ok(Records(kv)),
             Err(error) => Err(failed(told(&error))),
         }

@@ -1,9 +1,9 @@
 //! What is known of one region of 1 MiB, pure: the checksums of its blocks, and whether a record on disk vouches for them.
 
+use gupfs_platform::BootTime;
 use gupfs_proto::Seq;
 use gupfs_proto::checksum;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, REGION, REGION_BLOCKS};
-use gupfs_world::BootTime;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};

@@ -1,9 +1,9 @@
 //! How much writers may still take. The system is asked rarely; in between what was written is counted.
 
 use super::limits::*;
+use gupfs_platform::{BootTime, Clock, Disk, DiskError};
 use gupfs_proto::Refusal;
 use gupfs_proto::data::Space;
-use gupfs_world::{BootTime, Clock, Disk, DiskError};
 use parking_lot::Mutex;
 
 pub(super) struct Room {

@@ -247,7 +247,7 @@ impl Target {
         done.unpaused += REGION;
         if done.unpaused >= SCRUB_STEP {
             done.unpaused = 0;
-            self.world.clock.sleep(scrub.pause).await;
+            self.platform.clock.sleep(scrub.pause).await;
         }
     }
 }

@@ -5,9 +5,9 @@ use super::limits::SEGMENT;
 use super::object::Object;
 use super::place::segment_of;
 use super::target::Target;
+use gupfs_platform::DiskError;
 use gupfs_proto::data::Seek;
 use gupfs_proto::{ObjectId, ObjectOffset, Refusal};
-use gupfs_world::DiskError;
 
 impl Objects {
     /// The first byte of data, or of a hole, at or after `at`; the object's end is a hole. None behind the last.

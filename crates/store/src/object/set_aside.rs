@@ -5,8 +5,8 @@ use super::lost_found::dir_for;
 use super::object::Object;
 use super::place::{dir_of, file_of};
 use super::target::Target;
+use gupfs_platform::{DiskError, DiskErrorKind};
 use gupfs_proto::{ObjectId, Refusal};
-use gupfs_world::{DiskError, DiskErrorKind};
 use std::sync::atomic::Ordering;
 
 impl Objects {
@@ -39,7 +39,7 @@ impl Target {
     async fn move_segments(&self, object: &Object) -> Result<(), DiskError> {
         let _gate = object.gate.lock().await;
         let from = dir_of(object.id);
-        let to = dir_for(&self.disk, self.world.clock.now(), &from).await?;
+        let to = dir_for(&self.disk, self.platform.clock.now(), &from).await?;
         let segments: Vec<u32> = object.state().segments.keys().copied().collect();
         // The last first: segment 0 is what makes the object exist.
         for number in segments.into_iter().rev() {

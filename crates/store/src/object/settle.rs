@@ -13,10 +13,10 @@ use super::records::Batch;
 use super::region::{Standing, len_in};
 use super::target::Target;
 use super::together::all;
+use gupfs_platform::BootTime;
 use gupfs_proto::checksum;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, REGION, REGION_BLOCKS};
 use gupfs_proto::{MapEpoch, Refusal};
-use gupfs_world::BootTime;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl Target {
     }
 
     fn is_due(&self, object: &Object) -> bool {
-        let now = self.world.clock.boot();
+        let now = self.platform.clock.boot();
         let state = object.state();
         let dirty = || state.regions.values().filter(|region| region.is_dirty());
         let newest = dirty().map(|region| region.touched).max();
@@ -101,7 +101,7 @@ impl Target {
     /// Makes the regions of an object clean in which nothing is under way, nor was lately if the object is only `Idle`.
     pub async fn settle(&self, object: &Arc<Object>, due: Due) -> Result<(), Refusal> {
         let idle_since = match due {
-            Due::Idle => before(self.world.clock.boot(), SETTLE_IDLE),
+            Due::Idle => before(self.platform.clock.boot(), SETTLE_IDLE),
             Due::Now => BootTime(u64::MAX),
         };
         loop {

@@ -3,9 +3,9 @@
 //! It is replaced as a whole: written beside, synced, renamed, and the directory synced.
 
 use super::error::{OpenError, OpenErrorKind};
+use gupfs_platform::{Disk, DiskErrorKind, OpenHow, ReadHow};
 use gupfs_proto::cluster::OwnerMark;
 use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, OstLife, OwnerEpoch, Seq, Timestamp};
-use gupfs_world::{Disk, DiskErrorKind, OpenHow, ReadHow};
 
 const FILE: &str = "superblock";
 const BESIDE: &str = "superblock.new";
@@ -177,7 +177,7 @@ impl Superblock {
     }
 
     /// Durable when this returns.
-    pub async fn write(&self, disk: &Disk) -> Result<(), gupfs_world::DiskError> {
+    pub async fn write(&self, disk: &Disk) -> Result<(), gupfs_platform::DiskError> {
         let file = disk.open(BESIDE, OpenHow::write().create()).await?;
         file.set_len(0).await?; // what a former attempt left
         file.write_at(&self.encode(), 0).await?;

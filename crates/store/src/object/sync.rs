@@ -7,8 +7,8 @@ use super::place::{TOP, dir_of};
 use super::sync_point::SyncPoint;
 use super::target::Target;
 use super::together::all;
+use gupfs_platform::{DiskError, DiskErrorKind};
 use gupfs_proto::{ObjectId, Refusal};
-use gupfs_world::{DiskError, DiskErrorKind};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use super::object::Object;
 use super::second_chance::{SecondChance, Verdict};
+use gupfs_platform::hash::Map;
 use gupfs_proto::ObjectId;
-use gupfs_world::hash::Map;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

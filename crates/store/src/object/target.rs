@@ -14,10 +14,10 @@ use super::settle::Due;
 use super::superblock::Superblock;
 use super::table::Table;
 use super::unsettled::Unsettled;
+use gupfs_platform::{Disk, DiskError, DiskLock, Platform, Task};
 use gupfs_proto::cluster::{OwnerMark, TargetIdentity};
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{Incarnation, MapEpoch, ObjectId, OstId, OstLife, Refusal};
-use gupfs_world::{Disk, DiskError, DiskLock, Task, World};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,7 @@ pub(super) struct Target {
     pub incarnation: Incarnation,
     life: AtomicU64,
     pub disk: Disk,
-    pub world: World,
+    pub platform: Platform,
     pub table: Table,
     pub dirs: Dirs,
     pub room: Room,
@@ -73,7 +73,7 @@ pub(super) struct Target {
 impl Target {
     pub async fn start(
         disk: Disk,
-        world: World,
+        platform: Platform,
         lock: DiskLock,
         found: Superblock,
         engine: Engine,
@@ -81,8 +81,8 @@ impl Target {
         let open_files = engine.open_files;
         let was_stopped = found.clean_stop;
         let found = found.started(disk.memory()?);
-        let records = Records::open(&disk, &world, &found, engine).await?;
-        let opening = opening_number(&world, found.run);
+        let records = Records::open(&disk, &platform, &found, engine).await?;
+        let opening = opening_number(&platform, found.run);
         let identity = TargetIdentity {
             cluster: found.cluster,
             incarnation: found.incarnation,
@@ -104,7 +104,7 @@ impl Target {
             clean: Mutex::new(SecondChance::new(CLEAN_KEPT)),
             chores: Mutex::default(),
             dirs: Dirs::new(disk.clone()),
-            room: Room::new(disk.clone(), world.clock.clone()),
+            room: Room::new(disk.clone(), platform.clock.clone()),
             counters: Counters::default(),
             damage: DamageList::default(),
             objects: AtomicU64::new(found.objects),
@@ -124,7 +124,7 @@ impl Target {
             refused: AtomicBool::new(false),
             _lock: lock,
             disk,
-            world,
+            platform,
         };
         if !was_stopped {
             let count = super::list::count(&target.disk).await?;
@@ -247,7 +247,7 @@ impl Target {
     fn end_life(&self) -> watch::Receiver<bool> {
         let (done, over) = watch::channel(false);
         let (superblock, disk) = (self.superblock.clone(), self.disk.clone());
-        self.world.tasks.spawn("end a life", async move {
+        self.platform.tasks.spawn("end a life", async move {
             let mut superblock = superblock.lock().await;
             superblock.memory = 0;
             if let Err(error) = superblock.write(&disk).await {
@@ -321,7 +321,7 @@ impl Target {
         let settled = tokio::select! {
             biased;
             settled = self.settle_due(Due::Now) => settled,
-            () = self.world.clock.sleep(STOP_SETTLES) => Ok(0),
+            () = self.platform.clock.sleep(STOP_SETTLES) => Ok(0),
         };
         if let Err(refusal @ Refusal::TargetDown { .. }) = settled {
             return Err(refusal);
@@ -382,9 +382,9 @@ impl Write {
 }
 
 /// Never 0, which is no opening, and never the one that was found.
-fn opening_number(world: &World, found: u64) -> u64 {
+fn opening_number(platform: &Platform, found: u64) -> u64 {
     loop {
-        let number = world.dice.u64();
+        let number = platform.dice.u64();
         if number != 0 && number != found {
             return number;
         }

@@ -6,10 +6,10 @@ use super::object::Object;
 use super::place::parts;
 use super::region::whole_blocks_of;
 use super::target::Target;
+use gupfs_platform::DiskError;
 use gupfs_proto::data::{BlockSums, Existing, ObjectStat, Owner};
 use gupfs_proto::limits::{CHECKSUM_BLOCK, FILE_SIZE_MAX, PAYLOAD_MAX};
 use gupfs_proto::{ObjectId, ObjectOffset, Refusal};
-use gupfs_world::DiskError;
 use std::ops::Range;
 
 /// What is written, and what is known of the object.
@@ -62,7 +62,7 @@ impl Objects {
         object.write_behind(&range);
 
         target.counters.bytes_written.add(len);
-        let now = target.world.clock.now();
+        let now = target.platform.clock.now();
         Ok(change.end(|state, span| {
             state.set_sums(whole_blocks_of(&range), |block| write.sum(block));
             state.set_edges(span, edge_sums, |edge| write.sum_of_tail(edge, &edges));

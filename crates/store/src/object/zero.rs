@@ -8,10 +8,10 @@ use super::place::parts;
 use super::region::{ZERO_SUM, regions_of, whole_blocks_of};
 use super::target::Target;
 use super::write::range_of;
+use gupfs_platform::DiskError;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::limits::REGION;
 use gupfs_proto::{ObjectId, ObjectOffset, Refusal};
-use gupfs_world::DiskError;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Objects {
         let done = target.zero(&object, &range, punch).await;
         done.map_err(|error| target.refused(id, &error))?;
 
-        let now = target.world.clock.now();
+        let now = target.platform.clock.now();
         Ok(change.end(|state, span| {
             state.set_sums(whole_blocks_of(&range), |_| Some(*ZERO_SUM));
             state.set_edges(span, sums, |_| None);

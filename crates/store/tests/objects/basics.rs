@@ -200,8 +200,8 @@ async fn an_object_reaches_to_the_end_of_all_offsets_and_takes_only_what_is_writ
     objects.stop().await.unwrap();
     drop(objects);
 
-    let disk = gupfs_world::Disk::real(dir.path()).unwrap();
-    let objects = open(&disk, &gupfs_world::World::real()).await;
+    let disk = gupfs_platform::Disk::real(dir.path()).unwrap();
+    let objects = open(&disk, &gupfs_platform::Platform::real()).await;
     check(&objects).await;
     assert_eq!(objects.cut(id, far + 1).await.unwrap().size, far + 1);
     assert_eq!(objects.cut(id, 1 << 50).await.unwrap().size, 1 << 50);

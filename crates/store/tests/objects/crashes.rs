@@ -3,11 +3,11 @@
 
 use crate::model::{Model, overwrite};
 use crate::scene::*;
+use gupfs_platform::fake::{CallKind, FakeDice};
 use gupfs_proto::ObjectOffset;
 use gupfs_proto::limits::REGION;
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_store::object::{Objects, Scrub, Verify};
-use gupfs_world::fake::{CallKind, FakeDice};
 use std::time::Duration;
 
 const OBJECTS: u64 = 3;
@@ -98,7 +98,7 @@ impl Town {
     fn new(seed: u64) -> Town {
         let house = House::new(seed, seed % 2 == 1);
         Town {
-            dice: house.world.dice.fork(),
+            dice: house.platform.dice.fork(),
             house,
             model: Model::new(),
             log: Vec::new(),

@@ -1,15 +1,15 @@
 //! Whose directory it is, and whether it is the one that was left.
 
 use crate::scene::*;
+use gupfs_platform::{Disk, Platform};
 use gupfs_proto::cluster::OwnerMark;
 use gupfs_proto::{
     ClusterId, Generation, InodeId, ObjectId, OwnerEpoch, Refusal, Seq, VirtualShard,
 };
 use gupfs_store::object::{Objects, OpenErrorKind, OpenFiles, Whose};
-use gupfs_world::{Disk, World};
 
 async fn refused(disk: &Disk, whose: Whose) -> OpenErrorKind {
-    match Objects::open(disk.clone(), World::real(), whose, OpenFiles::LEAST).await {
+    match Objects::open(disk.clone(), Platform::real(), whose, OpenFiles::LEAST).await {
         Ok(_) => panic!("opened"),
         Err(error) => error.kind,
     }
@@ -20,10 +20,10 @@ async fn a_directory_is_opened_by_whom_it_belongs_to_and_once() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::real(dir.path()).unwrap();
     assert_eq!(refused(&disk, WHOSE).await, OpenErrorKind::Absent);
-    let objects = fresh(&disk, &World::real()).await;
+    let objects = fresh(&disk, &Platform::real()).await;
     assert_eq!(refused(&disk, WHOSE).await, OpenErrorKind::InUse);
     drop(objects);
-    let again = Objects::init(&disk, &World::real(), WHOSE)
+    let again = Objects::init(&disk, &Platform::real(), WHOSE)
         .await
         .unwrap_err();
     assert_eq!(again.kind, OpenErrorKind::Exists);
@@ -32,14 +32,14 @@ async fn a_directory_is_opened_by_whom_it_belongs_to_and_once() {
         ..WHOSE
     };
     assert_eq!(refused(&disk, stranger).await, OpenErrorKind::Foreign);
-    open(&disk, &World::real()).await;
+    open(&disk, &Platform::real()).await;
 }
 
 #[tokio::test]
 async fn the_stamp_rises_with_each_start_and_clean_stop() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::real(dir.path()).unwrap();
-    let objects = fresh(&disk, &World::real()).await;
+    let objects = fresh(&disk, &Platform::real()).await;
     let first = objects.stamp();
     objects.raise_stamp().await.unwrap();
     assert_eq!(objects.stamp(), first, "nothing was changed");
@@ -54,7 +54,7 @@ async fn the_stamp_rises_with_each_start_and_clean_stop() {
         "{stopped:?}"
     );
     drop(objects);
-    assert_eq!(open(&disk, &World::real()).await.stamp(), first + 3);
+    assert_eq!(open(&disk, &Platform::real()).await.stamp(), first + 3);
 }
 
 fn superblock(dir: &tempfile::TempDir) -> Vec<u8> {
@@ -73,12 +73,12 @@ fn owner(epoch: u64, run: u64) -> OwnerMark {
 async fn an_opening_that_is_not_adopted_changes_no_superblock_and_serves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::real(dir.path()).unwrap();
-    let objects = fresh(&disk, &World::real()).await;
+    let objects = fresh(&disk, &Platform::real()).await;
     write(&objects, object(1), 0, b"x").await.unwrap();
     drop(objects); // as if killed
     let before = superblock(&dir);
     for _ in 0..5 {
-        let objects = open_unadopted(&disk, &World::real()).await;
+        let objects = open_unadopted(&disk, &Platform::real()).await;
         let identity = objects.identity();
         assert!(!identity.is_adopted() && !identity.stopped);
         assert_eq!(read(&objects, object(1), 0, 1).await.unwrap(), b"x");
@@ -97,11 +97,11 @@ async fn an_opening_that_is_not_adopted_changes_no_superblock_and_serves_nothing
 async fn an_adopted_opening_is_written_down_with_its_owner() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::real(dir.path()).unwrap();
-    let objects = fresh(&disk, &World::real()).await;
+    let objects = fresh(&disk, &Platform::real()).await;
     let first = objects.identity();
     assert!(first.is_adopted());
     drop(objects);
-    let objects = open_unadopted(&disk, &World::real()).await;
+    let objects = open_unadopted(&disk, &Platform::real()).await;
     let found = objects.identity();
     assert_eq!((found.stamp, found.run), (first.stamp, first.run));
     objects.adopt(owner(4, 40)).await.unwrap();
@@ -117,7 +117,7 @@ async fn an_adopted_opening_is_written_down_with_its_owner() {
     }
     objects.adopt(owner(5, 50)).await.unwrap();
     drop(objects);
-    let found = open_unadopted(&disk, &World::real()).await.identity();
+    let found = open_unadopted(&disk, &Platform::real()).await.identity();
     assert_eq!(found.owner, owner(5, 50));
     assert_eq!((found.stamp, found.run), (adopted.stamp + 1, adopted.run));
 }
@@ -126,11 +126,11 @@ async fn an_adopted_opening_is_written_down_with_its_owner() {
 async fn a_tool_leaves_no_trace_in_a_targets_identity() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::real(dir.path()).unwrap();
-    let objects = fresh(&disk, &World::real()).await;
+    let objects = fresh(&disk, &Platform::real()).await;
     objects.stop().await.unwrap();
     drop(objects);
     let before = superblock(&dir);
-    let objects = open_unadopted(&disk, &World::real()).await;
+    let objects = open_unadopted(&disk, &Platform::real()).await;
     objects.go_on().await.unwrap();
     objects.settle().await.unwrap();
     objects.stop().await.unwrap();
@@ -142,7 +142,7 @@ async fn a_tool_leaves_no_trace_in_a_targets_identity() {
 async fn what_was_set_aside_is_gone_and_kept_for_a_month() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::real(dir.path()).unwrap();
-    let objects = fresh(&disk, &World::real()).await;
+    let objects = fresh(&disk, &Platform::real()).await;
     for ino in [1, 2, 5000] {
         write(&objects, object(ino), 0, b"bytes").await.unwrap();
         sync(&objects, object(ino)).await;
@@ -170,7 +170,7 @@ async fn what_was_set_aside_is_gone_and_kept_for_a_month() {
     }
     std::fs::rename(&today, lost_found.join("2001-02-03")).unwrap();
     std::fs::create_dir(lost_found.join("#42")).unwrap();
-    let objects = open(&disk, &World::real()).await;
+    let objects = open(&disk, &Platform::real()).await;
     objects.set_aside(object(2)).await.unwrap();
     while lost_found.join("2001-02-03").exists() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -183,7 +183,7 @@ async fn what_was_set_aside_is_gone_and_kept_for_a_month() {
 async fn what_newer_owners_made_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::real(dir.path()).unwrap();
-    let objects = fresh(&disk, &World::real()).await;
+    let objects = fresh(&disk, &Platform::real()).await;
     let of = |ino: InodeId, owner: u32| ObjectId {
         ino,
         generation: Generation(owner << Generation::WINDOW_SHIFT),
@@ -199,7 +199,7 @@ async fn what_newer_owners_made_is_counted() {
     }
     let held = objects.holdings(OwnerEpoch(2)).await.unwrap();
     assert_eq!(held.newer, 2);
-    assert!(held.newest.unwrap() <= World::real().clock.now());
+    assert!(held.newest.unwrap() <= Platform::real().clock.now());
     assert_eq!(held.numbers, [(zero, 12_288), (three, 8_192)]);
     let none = objects.holdings(OwnerEpoch(4)).await.unwrap();
     assert_eq!((none.newer, none.newest), (0, None));
@@ -209,16 +209,16 @@ async fn what_newer_owners_made_is_counted() {
 async fn objects_are_counted_after_a_stop_and_after_a_crash() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::real(dir.path()).unwrap();
-    let objects = fresh(&disk, &World::real()).await;
+    let objects = fresh(&disk, &Platform::real()).await;
     for ino in 0..10 {
         write(&objects, object(ino * 5000), 0, b"x").await.unwrap();
     }
     drop(objects); // as if killed
-    let objects = open(&disk, &World::real()).await;
+    let objects = open(&disk, &Platform::real()).await;
     assert_eq!(objects.space().await.unwrap().objects, 10);
     objects.remove(object(5000)).await.unwrap();
     objects.stop().await.unwrap();
     drop(objects);
-    let objects = open(&disk, &World::real()).await;
+    let objects = open(&disk, &Platform::real()).await;
     assert_eq!(objects.space().await.unwrap().objects, 9);
 }

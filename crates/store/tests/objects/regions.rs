@@ -1,13 +1,13 @@
 //! Clean regions: what is in them is believed, and what is no longer there is noticed.
 
 use crate::scene::*;
+use gupfs_platform::fake::CallKind;
 use gupfs_proto::data::{Checked, Existing};
 use gupfs_proto::limits::{REGION, REGION_BLOCKS};
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{ObjectOffset, Refusal};
 use gupfs_store::object::limits::OPEN_FILES_MOST;
 use gupfs_store::object::{Scrub, Verify};
-use gupfs_world::fake::CallKind;
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
@@ -159,7 +159,7 @@ async fn a_file_that_was_removed_or_cut_behind_our_back_is_damage_not_a_hole() {
     let file = house
         .disk
         .disk()
-        .open(&path_of(cut), gupfs_world::OpenHow::write())
+        .open(&path_of(cut), gupfs_platform::OpenHow::write())
         .await
         .unwrap();
     file.set_len(REGION + 1).await.unwrap();

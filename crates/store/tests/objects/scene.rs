@@ -1,5 +1,7 @@
 //! What the tests share: a target somewhere, and short ways to ask it.
 
+use gupfs_platform::fake::{FakeDisk, FakeOptions, FakeTasks, FakeWorld};
+use gupfs_platform::{Disk, Platform, Tasks};
 use gupfs_proto::checksum;
 use gupfs_proto::cluster::OwnerMark;
 use gupfs_proto::data::{BlockSums, Checked, Existing, ObjectStat, Owner};
@@ -8,8 +10,6 @@ use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{ClusterId, Generation, InodeId, ObjectId, ObjectOffset, OstId, Refusal};
 use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::object::{Engine, Objects, OpenError, OpenFiles, Whose, Write};
-use gupfs_world::fake::{FakeDisk, FakeOptions, FakeTasks, FakeWorld};
-use gupfs_world::{Disk, Tasks, World};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -30,23 +30,23 @@ pub fn object(ino: u64) -> ObjectId {
 pub async fn real() -> (tempfile::TempDir, Objects) {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::real(dir.path()).unwrap();
-    let objects = fresh(&disk, &World::real()).await;
+    let objects = fresh(&disk, &Platform::real()).await;
     (dir, objects)
 }
 
-pub async fn fresh(disk: &Disk, world: &World) -> Objects {
-    Objects::init(disk, world, WHOSE).await.unwrap();
-    open(disk, world).await
+pub async fn fresh(disk: &Disk, platform: &Platform) -> Objects {
+    Objects::init(disk, platform, WHOSE).await.unwrap();
+    open(disk, platform).await
 }
 
-pub async fn open(disk: &Disk, world: &World) -> Objects {
-    let objects = open_unadopted(disk, world).await;
+pub async fn open(disk: &Disk, platform: &Platform) -> Objects {
+    let objects = open_unadopted(disk, platform).await;
     objects.adopt(OwnerMark::default()).await.unwrap();
     objects
 }
 
-pub async fn open_unadopted(disk: &Disk, world: &World) -> Objects {
-    Objects::open(disk.clone(), world.clone(), WHOSE, OpenFiles::LEAST)
+pub async fn open_unadopted(disk: &Disk, platform: &Platform) -> Objects {
+    Objects::open(disk.clone(), platform.clone(), WHOSE, OpenFiles::LEAST)
         .await
         .unwrap()
 }
@@ -55,7 +55,7 @@ pub async fn open_unadopted(disk: &Disk, world: &World) -> Objects {
 pub struct House {
     pub disk: FakeDisk,
     pub index: FakeIndex,
-    pub world: FakeWorld,
+    pub platform: FakeWorld,
     /// Of the process that runs now.
     tasks: Mutex<FakeTasks>,
 }
@@ -67,24 +67,24 @@ impl House {
 
     /// `sync_everything_tells`: whether syncfs(2) says that a write failed.
     pub fn with(seed: u64, yields: bool, sync_everything_tells: bool) -> House {
-        let world = FakeWorld::new(seed);
+        let platform = FakeWorld::new(seed);
         let options = FakeOptions {
             yields,
             sync_everything_tells,
-            clock: Some(world.clock.clone()),
+            clock: Some(platform.clock.clone()),
             ..FakeOptions::default()
         };
         House {
             disk: FakeDisk::new(options, seed),
             index: FakeIndex::new(),
-            world,
+            platform,
             tasks: Mutex::default(),
         }
     }
 
     pub async fn fresh(&self) -> Objects {
-        let world = self.world();
-        Objects::init(&self.disk.disk(), &world, WHOSE)
+        let platform = self.platform();
+        Objects::init(&self.disk.disk(), &platform, WHOSE)
             .await
             .unwrap();
         self.open().await
@@ -92,14 +92,14 @@ impl House {
 
     /// One of several targets on the disk, in a directory that is there.
     pub async fn fresh_below(&self, dir: &str) -> Objects {
-        let (disk, world) = (self.disk.disk().under(dir).await.unwrap(), self.world());
-        Objects::init(&disk, &world, WHOSE).await.unwrap();
+        let (disk, platform) = (self.disk.disk().under(dir).await.unwrap(), self.platform());
+        Objects::init(&disk, &platform, WHOSE).await.unwrap();
         let engine = Engine {
             index: Index::fake(FakeIndex::new()),
             open_files: OpenFiles::MOST.objects,
             log_segment: 512 << 10,
         };
-        let objects = Objects::open_with(disk, world, WHOSE, engine)
+        let objects = Objects::open_with(disk, platform, WHOSE, engine)
             .await
             .unwrap();
         objects.adopt(OwnerMark::default()).await.unwrap();
@@ -112,7 +112,7 @@ impl House {
             open_files: OpenFiles::MOST.objects,
             log_segment: 512 << 10, // zeroing larger ones is most of what a simulated start costs
         };
-        let objects = Objects::open_with(self.disk.disk(), self.world(), WHOSE, engine).await?;
+        let objects = Objects::open_with(self.disk.disk(), self.platform(), WHOSE, engine).await?;
         // A disk that dies meanwhile closes the target: the next call says so.
         let _ = objects.adopt(OwnerMark::default()).await;
         Ok(objects)
@@ -129,13 +129,13 @@ impl House {
         self.open().await
     }
 
-    fn world(&self) -> World {
+    fn platform(&self) -> Platform {
         let tasks = self.tasks.lock().unwrap().clone();
         FakeWorld {
             tasks,
-            ..self.world.clone()
+            ..self.platform.clone()
         }
-        .world()
+        .platform()
     }
 
     fn end_process(&self) {
@@ -145,7 +145,7 @@ impl House {
     pub fn cut_power(&self) {
         self.end_process();
         self.disk.crash();
-        self.index.crash(&self.world.world().dice);
+        self.index.crash(&self.platform.platform().dice);
     }
 
     pub fn kill(&self) {
@@ -154,7 +154,7 @@ impl House {
     }
 
     pub async fn sleep(&self, time: Duration) {
-        self.world.world().clock.sleep(time).await;
+        self.platform.platform().clock.sleep(time).await;
     }
 
     pub fn tasks(&self) -> Tasks {

@@ -1,9 +1,9 @@
 //! Many at once on one object: what is read is what one of them wrote, and its sums are true.
 
 use crate::scene::*;
+use gupfs_platform::fake::FakeDice;
 use gupfs_proto::limits::REGION;
 use gupfs_store::object::{Objects, Scrub, Verify};
-use gupfs_world::fake::FakeDice;
 use std::sync::Arc;
 
 const LEN: u64 = 3 * REGION;
@@ -52,11 +52,11 @@ async fn overlapping_writers_readers_and_settling_agree() {
         for version in 1..4 {
             running.push(spawner.spawn(
                 "writer",
-                writer(objects.clone(), house.world.dice.fork(), version),
+                writer(objects.clone(), house.platform.dice.fork(), version),
             ));
             running.push(spawner.spawn(
                 "reader",
-                reader(objects.clone(), house.world.dice.fork(), 4),
+                reader(objects.clone(), house.platform.dice.fork(), 4),
             ));
         }
         running.push(spawner.spawn("settler", settler(objects.clone())));
@@ -80,7 +80,7 @@ async fn overlapping_writers_on_a_real_disk_agree() {
         .await
         .unwrap();
     let dice = FakeDice::new(1);
-    let spawner = gupfs_world::Tasks::real();
+    let spawner = gupfs_platform::Tasks::real();
     let mut running = Vec::new();
     for version in 1..4 {
         running.push(spawner.spawn("writer", writer(objects.clone(), dice.fork(), version)));
@@ -151,10 +151,10 @@ async fn a_writer_that_gives_up_leaves_no_false_sum() {
         objects.settle().await.unwrap();
         for version in 1..12 {
             // Often behind the end: then there is more to do after the bytes are there.
-            let at = house.world.dice.below(LEN);
-            let data = pattern(version, at, 1 + house.world.dice.below(10_000));
+            let at = house.platform.dice.below(LEN);
+            let data = pattern(version, at, 1 + house.platform.dice.below(10_000));
             // Polled a few times and dropped, wherever it is then.
-            let polls = house.world.dice.below(12);
+            let polls = house.platform.dice.below(12);
             let write = write(&objects, id, at, &data);
             let mut write = std::pin::pin!(write);
             for _ in 0..polls {

@@ -18,7 +18,7 @@ use crate::trouble::{Outcome, Trouble};
 const ALARM: Tag = 1;
 
 struct Mpi {
-    world: SimpleCommunicator,
+    platform: SimpleCommunicator,
     /// Whether this process has told the others of its trouble.
     told: bool,
     /// How many others it has heard of theirs.
@@ -32,10 +32,10 @@ pub fn join() -> Outcome<Procs> {
     let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
         return Err(Trouble::met("MPI was initialised already"));
     };
-    let world = universe.world();
+    let platform = universe.platform();
     let universe = Some(universe);
     Ok(Procs::new(Mpi {
-        world,
+        platform,
         told: false,
         heard: 0,
         universe,
@@ -44,7 +44,7 @@ pub fn join() -> Outcome<Procs> {
 
 impl Mpi {
     fn hear(&mut self) {
-        let anybody = self.world.any_process();
+        let anybody = self.platform.any_process();
         let (_, _): (u8, Status) = anybody.receive_with_tag(ALARM);
         self.heard += 1;
     }
@@ -52,20 +52,20 @@ impl Mpi {
 
 impl Seam for Mpi {
     fn rank(&self) -> usize {
-        self.world.rank() as usize
+        self.platform.rank() as usize
     }
 
     fn size(&self) -> usize {
-        self.world.size() as usize
+        self.platform.size() as usize
     }
 
     fn barrier(&mut self) -> Outcome<()> {
-        self.world.barrier();
+        self.platform.barrier();
         Ok(())
     }
 
     fn broadcast(&mut self, bytes: Vec<u8>) -> Outcome<Vec<u8>> {
-        let root = self.world.process_at_rank(0);
+        let root = self.platform.process_at_rank(0);
         let mut length = bytes.len() as u64;
         root.broadcast_into(&mut length);
         let mut bytes = bytes;
@@ -75,7 +75,7 @@ impl Seam for Mpi {
     }
 
     fn gather(&mut self, bytes: Vec<u8>) -> Outcome<Option<Vec<Vec<u8>>>> {
-        let root = self.world.process_at_rank(0);
+        let root = self.platform.process_at_rank(0);
         let length = bytes.len() as i32;
         if self.rank() > 0 {
             root.gather_into(&length);
@@ -107,14 +107,14 @@ impl Seam for Mpi {
     fn alarm(&mut self) -> Outcome<()> {
         self.told = true;
         for rank in (0..self.size()).filter(|rank| *rank != self.rank()) {
-            let process = self.world.process_at_rank(rank as i32);
+            let process = self.platform.process_at_rank(rank as i32);
             process.send_with_tag(&1u8, ALARM);
         }
         Ok(())
     }
 
     fn alarmed(&mut self) -> Outcome<bool> {
-        let anybody = self.world.any_process();
+        let anybody = self.platform.any_process();
         if anybody.immediate_probe_with_tag(ALARM).is_some() {
             self.hear();
         }
@@ -133,7 +133,7 @@ impl Seam for Mpi {
     fn finish(&mut self, _code: u8) -> Outcome<()> {
         // MPI may not end before every message is received.
         let mut all = vec![0u8; self.size()];
-        self.world
+        self.platform
             .all_gather_into(&u8::from(self.told), &mut all[..]);
         let told = all.iter().filter(|told| **told > 0).count();
         for _ in self.heard..told - usize::from(self.told) {

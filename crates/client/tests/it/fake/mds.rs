@@ -4,13 +4,13 @@
 use super::ost::FakeOst;
 use super::{Shape, TARGETS, dawdle};
 use bytes::{Bytes, BytesMut};
+use gupfs_platform::fake::{FakeClock, FakeDice};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::layout::{ComponentKind, ComponentState};
 use gupfs_proto::limits::{FILE_SIZE_MAX, INLINE_MAX};
 use gupfs_proto::meta::*;
 use gupfs_proto::*;
 use gupfs_rpc::Service;
-use gupfs_world::fake::{FakeClock, FakeDice};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

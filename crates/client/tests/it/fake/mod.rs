@@ -5,10 +5,10 @@ pub mod ost;
 
 use crate::user::User;
 use gupfs_client::{Client, Options};
+use gupfs_platform::Platform;
+use gupfs_platform::fake::{FakeDice, FakeWorld};
 use gupfs_proto::OstId;
 use gupfs_rpc::Peer;
-use gupfs_world::World;
-use gupfs_world::fake::{FakeDice, FakeWorld};
 use mds::FakeMds;
 use ost::FakeOst;
 use std::ops::Deref;
@@ -38,20 +38,30 @@ impl Site {
     }
 
     pub async fn shaped(seed: u64, shape: Shape, options: Options) -> Site {
-        let world = FakeWorld::new(seed);
-        let ost = FakeOst::new(world.clock.clone(), world.dice.fork());
-        let mds = FakeMds::new(world.clock.clone(), world.dice.fork(), ost.clone(), shape);
-        let client = connect(&mds, &ost, world.world(), options).await;
-        let user = User { world, client };
+        let platform = FakeWorld::new(seed);
+        let ost = FakeOst::new(platform.clock.clone(), platform.dice.fork());
+        let mds = FakeMds::new(
+            platform.clock.clone(),
+            platform.dice.fork(),
+            ost.clone(),
+            shape,
+        );
+        let client = connect(&mds, &ost, platform.platform(), options).await;
+        let user = User { platform, client };
         Site { user, mds, ost }
     }
 
     /// The process ends without a word, the servers go on; a new client finds what there is.
     pub async fn crash(&mut self) {
-        self.world.tasks.kill();
+        self.platform.tasks.kill();
         self.mds.recover();
-        self.user.client =
-            connect(&self.mds, &self.ost, self.world.world(), Options::default()).await;
+        self.user.client = connect(
+            &self.mds,
+            &self.ost,
+            self.platform.platform(),
+            Options::default(),
+        )
+        .await;
     }
 }
 
@@ -65,11 +75,11 @@ impl Deref for Site {
 async fn connect(
     mds: &Arc<FakeMds>,
     ost: &Arc<FakeOst>,
-    world: World,
+    platform: Platform,
     options: Options,
 ) -> Arc<Client> {
     let osts = (0..TARGETS).map(|id| (OstId(id), Peer::local(ost.clone())));
-    Client::connect(Peer::local(mds.clone()), osts.collect(), world, options)
+    Client::connect(Peer::local(mds.clone()), osts.collect(), platform, options)
         .await
         .unwrap()
 }

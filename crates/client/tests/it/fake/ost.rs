@@ -1,12 +1,12 @@
 //! All targets in one: sparse objects in memory, whose bytes are checked against the sums that came with them.
 
 use super::dawdle;
+use gupfs_platform::fake::{FakeClock, FakeDice};
 use gupfs_proto::data::{Answer, BlockSums, Existing, ObjectStat, Op, Reply, Request, Seek, Space};
 use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX};
 use gupfs_proto::refusal::ObjectDamage;
 use gupfs_proto::{ObjectId, OstId, OstLife, Refusal, checksum};
 use gupfs_rpc::Service;
-use gupfs_world::fake::{FakeClock, FakeDice};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,9 +9,9 @@ use crate::check::{Fault, Store};
 use crate::exit::{OrTrouble, Outcome};
 use crate::home::Marker;
 use bytes::Bytes;
-use gupfs_names::check::Problem;
-use gupfs_names::salvage::{count_in_doubt_as_present, directory};
-use gupfs_names::{
+use gupfs_namespace::check::Problem;
+use gupfs_namespace::salvage::{count_in_doubt_as_present, directory};
+use gupfs_namespace::{
     BackLink, Body, ChoreOp, Entry, Inode, Key, KeyRange, Kind, Link, Numbers, Parsed, Purge,
     PurgeId, PurgeWhat, Record, Unconfirmed,
 };
@@ -34,7 +34,7 @@ pub async fn mend(
     damaged: bool,
     done: &mut Salvaged,
 ) -> Outcome<()> {
-    let editor = Editor::new(&store.kv, store.world.clock.now());
+    let editor = Editor::new(&store.kv, store.platform.clock.now());
     let mut work = Mending {
         store,
         editor: &editor,
@@ -189,7 +189,7 @@ impl Mending<'_> {
             // It is none: what seems to lie in it is lost.
             return Ok(false);
         }
-        let entropy = self.store.world.dice.u64();
+        let entropy = self.store.platform.dice.u64();
         let inode = directory(ino, self.editor.now, entropy);
         let text = format!(
             "directory {:x} was made again from its entries: owner and attributes are lost",

@@ -20,11 +20,11 @@ use super::{Seen, Store, Wish, targets};
 use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
 use crate::home::{Home, Lock, Marker};
 use crate::node::{Share, open_metadata};
-use gupfs_names::format;
+use gupfs_namespace::format;
+use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{OstId, OwnerEpoch, Timestamp, VirtualShards};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, Stop, StoreId};
-use gupfs_world::{Disk, World};
 use place::Place;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -89,14 +89,14 @@ impl Salvaged {
 }
 
 /// Salvages a store that nothing serves.
-pub async fn run(home: &Home, wish: &Wish, world: &World) -> Outcome<Salvaged> {
+pub async fn run(home: &Home, wish: &Wish, platform: &Platform) -> Outcome<Salvaged> {
     let unusable = |trouble: Trouble| trouble.exit(Exit::Unusable);
     let marker = home.read_marker().map_err(unusable)?;
     let _lock = Lock::take(home).map_err(unusable)?;
     let places = targets::find(home, &marker, &wish.osts)
         .await
         .map_err(unusable)?;
-    salvage(home, &marker, places, world).await
+    salvage(home, &marker, places, platform).await
 }
 
 /// For a start with `--accept-loss`, in the process that will serve the store: salvages the metadata if it does not open. Objects are
@@ -104,7 +104,7 @@ pub async fn run(home: &Home, wish: &Wish, world: &World) -> Outcome<Salvaged> {
 pub async fn before_start(
     home: &Home,
     marker: &Marker,
-    world: &World,
+    platform: &Platform,
 ) -> Outcome<Option<Salvaged>> {
     let fresh = std::fs::read_dir(home.mds_log())
         .map_or(true, |mut entries| entries.next().is_none())
@@ -113,7 +113,7 @@ pub async fn before_start(
         return Ok(None);
     }
     let share = Share::of_this_process(0)?;
-    match open_metadata(home, marker, share, world).await {
+    match open_metadata(home, marker, share, platform).await {
         Ok((kv, _)) => {
             let closed = kv.stop(Stop::WorkLeft).await;
             closed.or_trouble(|| "the metadata store could not be closed cleanly".into())?;
@@ -121,7 +121,7 @@ pub async fn before_start(
         }
         Err(trouble) => {
             tracing::error!(%trouble, "the metadata store does not open: what can be read of it is kept");
-            let done = salvage(home, marker, Vec::new(), world).await?;
+            let done = salvage(home, marker, Vec::new(), platform).await?;
             for loss in done.lost.iter().chain(&done.found) {
                 tracing::warn!(
                     kind = loss.kind,
@@ -140,24 +140,33 @@ async fn salvage(
     home: &Home,
     marker: &Marker,
     places: Vec<(OstId, PathBuf)>,
-    world: &World,
+    platform: &Platform,
 ) -> Outcome<Salvaged> {
     refuse_nothing(home)?;
     let place = Place::prepare(home)?;
     let share = Share::of_this_process(places.len())?;
-    let mut progress = Progress::new(&world.clock);
+    let mut progress = Progress::new(&platform.clock);
     let mut done = Salvaged::default();
-    let read = sources::read(home, marker, &place, share, world, &mut progress, &mut done).await?;
+    let read = sources::read(
+        home,
+        marker,
+        &place,
+        share,
+        platform,
+        &mut progress,
+        &mut done,
+    )
+    .await?;
     done.newest_kept = read.newest.map(|time| time.secs);
     let damaged = !done.lost.is_empty();
-    let kv = open_new(marker, &place, read, world).await?;
+    let kv = open_new(marker, &place, read, platform).await?;
     let mut store = Store {
-        world: world.clone(),
+        platform: platform.clone(),
         // Objects without inodes are looked at, too.
         crashed: false,
         owner_epoch: kv.1,
         kv: kv.0,
-        targets: targets::open(marker.cluster(), places, share, world).await,
+        targets: targets::open(marker.cluster(), places, share, platform).await,
     };
     let mended = mend::mend(&store, marker, damaged, &mut done).await;
     progress.finish();
@@ -174,7 +183,7 @@ async fn salvage(
         place.discard()?;
         return Ok(done);
     }
-    done.aside = Some(place.exchange(world.clock.now())?);
+    done.aside = Some(place.exchange(platform.clock.now())?);
     Ok(done)
 }
 
@@ -205,23 +214,23 @@ async fn open_new(
     marker: &Marker,
     place: &Place,
     read: sources::Read,
-    world: &World,
+    platform: &Platform,
 ) -> Outcome<(Kv, OwnerEpoch)> {
     let failed = || "cannot make the new metadata store".to_string();
     let mut log = LogOptions::new(store_id(marker));
     log.begin_behind_index = true;
     log.epoch = Some(read.next_epoch);
     let disk = Disk::real(place.log()).or_trouble(failed)?;
-    let opened = Kv::open(disk, read.index, KvOptions::new(log), world.clone()).await;
+    let opened = Kv::open(disk, read.index, KvOptions::new(log), platform.clone()).await;
     let (kv, recovery) = opened.or_trouble(failed)?;
-    put_what_must_be_there(&kv, marker, world).await?;
+    put_what_must_be_there(&kv, marker, platform).await?;
     Ok((kv, recovery.log.epoch))
 }
 
 /// Records without which a store holds no names: the format, the root, the counters of each shard.
-async fn put_what_must_be_there(kv: &Kv, marker: &Marker, world: &World) -> Outcome<()> {
+async fn put_what_must_be_there(kv: &Kv, marker: &Marker, platform: &Platform) -> Outcome<()> {
     let failed = || "cannot read the new metadata store".to_string();
-    let (now, entropy): (Timestamp, u64) = (world.clock.now(), world.dice.u64());
+    let (now, entropy): (Timestamp, u64) = (platform.clock.now(), platform.dice.u64());
     let shards = VirtualShards(marker.virtual_shards);
     let batch = format(marker.cluster(), marker.metadata(), shards, now, entropy);
     let mut missing = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::mend::Editor;
 use crate::exit::Outcome;
-use gupfs_names::{Entry, Inode, Key, KeyRange, Kind, Parsed, Record};
+use gupfs_namespace::{Entry, Inode, Key, KeyRange, Kind, Parsed, Record};
 use gupfs_proto::{InodeId, Name, VirtualShard};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,8 +5,8 @@ use super::{Loss, Salvaged};
 use crate::check::Store;
 use crate::check::objects::ObjectProblem;
 use crate::exit::Outcome;
-use gupfs_names::salvage::{FoundObject, file, size};
-use gupfs_names::{Body, File, Inode, Key};
+use gupfs_namespace::salvage::{FoundObject, file, size};
+use gupfs_namespace::{Body, File, Inode, Key};
 use gupfs_proto::{InodeId, ObjectId, OstId, Presence};
 use std::collections::{BTreeMap, BTreeSet};
 

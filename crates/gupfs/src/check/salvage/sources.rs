@@ -11,12 +11,12 @@ use crate::exit::{OrTrouble, Outcome, Trouble};
 use crate::home::{Home, Marker};
 use crate::node::Share;
 use bytes::Bytes;
-use gupfs_names::{Inode, Key, KeyRange, Kind, Record};
+use gupfs_namespace::{Inode, Key, KeyRange, Kind, Record};
+use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{OwnerEpoch, Seq, Timestamp, VirtualShard};
 use gupfs_store::index::{Changes, Index, IndexError, Range};
 use gupfs_store::kv::{KvError, copy_records, replay_survey};
 use gupfs_store::log::{LogError, StoreId, Survey, Surveyed};
-use gupfs_world::{Disk, World};
 use std::ops::Bound;
 
 /// Starts that the damaged part of a log may hide: the new owner's epoch lies above all of theirs.
@@ -38,7 +38,7 @@ pub async fn read(
     marker: &Marker,
     place: &Place,
     share: Share,
-    world: &World,
+    platform: &Platform,
     progress: &mut Progress,
     done: &mut Salvaged,
 ) -> Outcome<Read> {
@@ -66,7 +66,7 @@ pub async fn read(
     let newest = reading.newest().or_trouble(failed)?;
     // Where the log says nothing of owners, time does: there is less than a start a second.
     let known = match surveyed.epoch {
-        OwnerEpoch(0) => world.clock.now().secs.max(0) as u64,
+        OwnerEpoch(0) => platform.clock.now().secs.max(0) as u64,
         OwnerEpoch(known) => known,
     };
     Ok(Read {

@@ -15,11 +15,11 @@ use super::own::{both_ways, flags, make, me};
 use super::site::Site;
 use super::troubles::Cuts;
 use gupfs_client::OpenFile;
+use gupfs_platform::fake::FakeDice;
 use gupfs_proto::meta::{SetAttr, SetTime};
 use gupfs_proto::{InodeId, Name, SessionId, Timestamp};
 use gupfs_verify::check::{ATTRIBUTES, Bound, Model, judge};
 use gupfs_verify::history::{Answer, Call, Record, Subject, tag};
-use gupfs_world::fake::FakeDice;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,0 +1,46 @@
+//! A file system in memory, mounted: `memfs MOUNTPOINT [FILES]`, with so many empty files at the start. Ends when it is
+//! unmounted.
+
+mod fs;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fs::MemFs;
+use gupfs_fuse::{Config, InitFlags, OpenedFlags, Spawner, mount};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .init();
+    let mut arguments = std::env::args().skip(1);
+    let path: PathBuf = arguments
+        .next()
+        .ok_or("usage: memfs MOUNTPOINT [FILES]")?
+        .into();
+    let files: u32 = arguments.next().map_or(Ok(0), |count| count.parse())?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let handle = runtime.handle().clone();
+    let spawner: Spawner = Arc::new(move |task| drop(handle.spawn(task)));
+    let mut config = Config::new("memory", "memfs");
+    config.want |= InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS;
+    let handle = runtime.handle().clone();
+    config.around_reactor = Some(Arc::new(move |run| {
+        let _in_runtime = handle.enter();
+        run();
+    }));
+    let fs = Arc::new(MemFs::new(OpenedFlags::empty()));
+    fs.fill(
+        &(0..files)
+            .map(|number| format!("file {number}"))
+            .collect::<Vec<_>>(),
+    );
+    let session = mount(&path, &config, fs.clone(), spawner)?;
+    session.wait();
+    let counts = session.counts();
+    eprintln!(
+        "{} requests, {} of them not at once",
+        counts.requests, counts.parked
+    );
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! The tests of `mounted` where an event loop of the caller's takes the requests from /dev/fuse.
+
+// Tests stand outside the simulated world and wait by the real clock.
+#![allow(clippy::disallowed_methods)]
+
+/// The way requests come in this run of the tests.
+const TRANSPORT: gupfs_fuse::Transport = gupfs_fuse::Transport::Device;
+
+/// Who takes them.
+const LOOPED: bool = true;
+
+#[path = "../../examples/memfs/fs/mod.rs"]
+mod memfs;
+
+mod given_up;
+
+#[path = "../mounted/files.rs"]
+mod files;
+#[path = "../mounted/gated.rs"]
+mod gated;
+#[path = "../mounted/in_time.rs"]
+mod in_time;
+#[path = "../mounted/life.rs"]
+mod life;
+#[path = "../mounted/map.rs"]
+mod map;
+#[path = "../mounted/notices.rs"]
+mod notices;
+#[path = "../mounted/odd.rs"]
+mod odd;
+#[path = "../mounted/requests.rs"]
+mod requests;
+#[path = "../mounted/rig.rs"]
+mod rig;
+#[path = "../mounted/waits.rs"]
+mod waits;
