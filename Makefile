@@ -65,7 +65,7 @@ test:
 # The same once more for whatever depends on the way in which requests come. (The whole workspace, so that nothing is built
 # again with other features.)
 test-io-uring:
-	$(CARGO) test --workspace --test ringed --test quiet
+	$(CARGO) test --workspace --test over_io_uring --test idle_memory
 	GUPFS_TEST_TRANSPORT=io-uring $(CARGO) test --workspace --test conform --test lifecycle --test model --test power_cut \
 		--test descriptors --test memory
 

@@ -3,12 +3,12 @@
 # (crates/fuse/fuzz), messages and frames of other processes, the log, records, superblocks and targets (fuzz). What was found goes
 # on from run to run in corpus/ there; an input that fails is written to artifacts/, and the command to run it again is printed.
 #
-#   scripts/fuzz.sh wire [CONNECTIONS]     bytes of chance over connections to a server (crates/rpc/src/serve/hostile.rs), 200,000
+#   scripts/fuzz.sh wire [CONNECTIONS]     bytes of chance over connections to a server (crates/rpc/src/serve/malformed_input_tests.rs), 200,000
 #   scripts/fuzz.sh [TARGET [SECONDS [ARGUMENTS OF LIBFUZZER …]]]      without TARGET, or with "all": each in turn, 60 s
 set -eu
 if [ "${1:-}" = wire ]; then
     cd "$(dirname "$0")/.."
-    GUPFS_HOSTILE_CASES=${2:-200000} exec cargo test --quiet -p gupfs-rpc --lib hostile
+    GUPFS_HOSTILE_CASES=${2:-200000} exec cargo test --quiet -p gupfs-rpc --lib malformed_input_tests
 fi
 cd "$(dirname "$0")/.."
 target=${1:-all} seconds=${2:-60}

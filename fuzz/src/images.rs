@@ -1,18 +1,20 @@
-//! A target with changed bytes: it is opened or refused. Where only bytes of objects were changed, what is read is what was
-//! written, or the reader is told.
+//! Opens a target with changed bytes: it opens or is refused. If only bytes of objects were changed, a read returns the written
+//! bytes or an error.
 
 use crate::patches::lay;
+use gupfs_platform::fake::{FakeDisk, FakeOptions, FakePlatform};
 use gupfs_proto::cluster::OwnerMark;
-use gupfs_proto::data::{BlockSums, Checked, Existing, Owner};
+use gupfs_proto::data::{BlockChecksums, ChecksumCheck, ObjectExistence, ObjectOwner};
 use gupfs_proto::limits::CHECKSUM_BLOCK;
 use gupfs_proto::{
-    ClusterId, Generation, InodeId, ObjectId, ObjectOffset, OstId, Refusal, checksum,
+    ClusterId, FsError, Generation, InodeId, ObjectId, ObjectOffset, OstId, checksum,
 };
 use gupfs_store::index::{FakeIndex, Index};
-use gupfs_store::object::{Engine, Objects, OpenError, OpenFiles, Whose, Write};
-use gupfs_platform::fake::{FakeDisk, FakeOptions, FakeWorld};
+use gupfs_store::object::{
+    Objects, OpenError, OpenFileLimits, TargetId, TargetOptions, WriteRequest,
+};
 
-const WHOSE: Whose = Whose {
+const TARGET_ID: TargetId = TargetId {
     cluster: ClusterId(77),
     ost: OstId(3),
 };
@@ -30,31 +32,37 @@ fn content(ino: u64) -> Vec<u8> {
     (0..LENGTH).map(|at| (at as u64 * 31 + ino) as u8).collect()
 }
 
-async fn open(disk: &FakeDisk, index: &FakeIndex, platform: &FakeWorld) -> Result<Objects, OpenError> {
-    let engine = Engine {
+async fn open(
+    disk: &FakeDisk,
+    index: &FakeIndex,
+    platform: &FakePlatform,
+) -> Result<Objects, OpenError> {
+    let options = TargetOptions {
         index: Index::fake(index.clone()),
-        open_files: OpenFiles::MOST.objects,
+        open_files: OpenFileLimits::MAX.objects,
         log_segment: 512 << 10,
     };
-    let objects = Objects::open_with(disk.disk(), platform.platform(), WHOSE, engine).await?;
-    // One that cannot be written down serves nothing: what is asked of it says so.
+    let objects = Objects::open_with(disk.disk(), platform.platform(), TARGET_ID, options).await?;
+    // A target whose superblock cannot be written serves nothing: the next operations fail.
     let _ = objects.adopt(OwnerMark::default()).await;
     Ok(objects)
 }
 
-/// The first byte says whether only objects are changed; the rest are changes.
+/// The first byte of `input` says whether only objects are changed; the rest are the changes.
 pub fn image(input: &[u8]) {
     let Some((how, changes)) = input.split_first() else {
         return;
     };
     let only_objects = how & 1 == 1;
     crate::simulate(async {
-        let (platform, index) = (FakeWorld::new(1), FakeIndex::new());
+        let (platform, index) = (FakePlatform::new(1), FakeIndex::new());
         let disk = FakeDisk::new(FakeOptions::default(), 1);
-        Objects::init(&disk.disk(), &platform.platform(), WHOSE)
+        Objects::init(&disk.disk(), &platform.platform(), TARGET_ID)
             .await
-            .expect("an empty disk takes a target");
-        let objects = open(&disk, &index, &platform).await.expect("it is new");
+            .expect("a target is initialized on an empty disk");
+        let objects = open(&disk, &index, &platform)
+            .await
+            .expect("a new target opens");
         for ino in [1, 2] {
             write(&objects, ino).await.expect("the disk works");
         }
@@ -69,9 +77,12 @@ pub fn image(input: &[u8]) {
         lay(&disk, changes, |path| {
             path != "lock" && (!only_objects || path.starts_with("objects/"))
         });
-        let platform = FakeWorld::new(2);
+        let platform = FakePlatform::new(2);
         let Ok(objects) = open(&disk, &index, &platform).await else {
-            assert!(!only_objects, "no object keeps a target from being opened");
+            assert!(
+                !only_objects,
+                "a target opens whatever bytes its objects have"
+            );
             return;
         };
         let _ = objects.list(None, 10).await;
@@ -79,7 +90,7 @@ pub fn image(input: &[u8]) {
             if let Ok(bytes) = read(&objects, ino).await
                 && only_objects
             {
-                assert!(bytes == content(ino), "object {ino} shows other bytes");
+                assert!(bytes == content(ino), "object {ino} has other bytes");
             }
         }
         let _ = write(&objects, 3).await;
@@ -87,36 +98,36 @@ pub fn image(input: &[u8]) {
     });
 }
 
-async fn write(objects: &Objects, ino: u64) -> Result<(), Refusal> {
+async fn write(objects: &Objects, ino: u64) -> Result<(), FsError> {
     let data = content(ino);
-    let sums = BlockSums {
+    let sums = BlockChecksums {
         first_block: 0,
-        sums: checksum::blocks(&data).into_iter().map(Some).collect(),
+        checksums: checksum::blocks(&data).into_iter().map(Some).collect(),
     };
-    let write = Write {
+    let write = WriteRequest {
         object: object(ino),
         at: ObjectOffset(0),
         data: &data,
         sums: &sums,
-        existing: Existing::Perhaps,
-        owner: Owner::default(),
+        existing: ObjectExistence::MayExist,
+        owner: ObjectOwner::default(),
     };
     objects.write(write).await.map(drop)
 }
 
-/// As a client reads: each sum that comes with the bytes is compared.
+/// Reads as a client does: verifies each returned checksum.
 async fn read(objects: &Objects, ino: u64) -> Result<Vec<u8>, ()> {
     let got = objects
         .read(
             object(ino),
             ObjectOffset(0),
             LENGTH as u64,
-            Existing::Certain,
-            Checked::ByAsker,
+            ObjectExistence::MustExist,
+            ChecksumCheck::ByRequester,
         )
         .await
         .map_err(drop)?;
-    for (block, sum) in got.data.chunks(CHECKSUM_BLOCK as usize).zip(&got.sums.sums) {
+    for (block, sum) in got.data.chunks(CHECKSUM_BLOCK as usize).zip(&got.sums.checksums) {
         if sum.is_some_and(|sum| sum != checksum::block(block)) {
             return Err(());
         }

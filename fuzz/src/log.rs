@@ -1,9 +1,9 @@
-//! A log with changed bytes: it is opened with batches that were staged, or refused.
+//! Opens a log with changed bytes: it opens with batches that were staged, or is refused.
 
 use crate::patches::lay;
+use gupfs_platform::fake::{FakeDisk, FakeOptions, FakePlatform};
 use gupfs_proto::{ClusterId, Incarnation, Seq};
 use gupfs_store::log::{Log, LogOptions, StoreId};
-use gupfs_platform::fake::{FakeDisk, FakeOptions, FakeWorld};
 
 const BATCHES: [&[u8]; 6] = [b"one", b"two", &[3; 3_000], b"", &[5; 9_000], b"six"];
 
@@ -19,11 +19,11 @@ fn options() -> LogOptions {
 
 pub fn log(input: &[u8]) {
     crate::simulate(async {
-        let platform = FakeWorld::new(1);
+        let platform = FakePlatform::new(1);
         let disk = FakeDisk::new(FakeOptions::default(), 1);
         let (log, ..) = Log::open(disk.disk(), options(), Seq(0), platform.platform())
             .await
-            .expect("an empty disk takes a log");
+            .expect("a log opens on an empty disk");
         for batch in BATCHES {
             log.stage(0, |out| out.extend_from_slice(batch));
         }
@@ -32,7 +32,13 @@ pub fn log(input: &[u8]) {
         platform.tasks.kill();
         disk.restart();
         lay(&disk, input, |_| true);
-        let opened = Log::open(disk.disk(), options(), Seq(0), FakeWorld::new(2).platform()).await;
+        let opened = Log::open(
+            disk.disk(),
+            options(),
+            Seq(0),
+            FakePlatform::new(2).platform(),
+        )
+        .await;
         let Ok((_log, recovery, mut replay)) = opened else {
             return;
         };

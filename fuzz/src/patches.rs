@@ -1,9 +1,9 @@
-//! An input as changes of a disk's files: each has a file, a place and its bytes.
+//! Interprets an input as changes of a disk's files: each change has a file, an offset and bytes.
 
 use gupfs_platform::fake::FakeDisk;
 
-/// Lays the changes over the files whose path `which` takes. A change is: number of the file, place (u32, little-endian), length,
-/// bytes.
+/// Applies the changes to the files whose path `which` accepts. A change is: number of the file, offset (u32,
+/// little-endian), length, bytes.
 pub fn lay(disk: &FakeDisk, input: &[u8], which: impl Fn(&str) -> bool) {
     let mut files = disk.files();
     files.retain(|path| which(path));
@@ -19,7 +19,7 @@ pub fn lay(disk: &FakeDisk, input: &[u8], which: impl Fn(&str) -> bool) {
         if size > 0 && !bytes.is_empty() {
             let at = u64::from(u32::from_le_bytes([*a, *b, *c, *d])) % size;
             let fits = bytes.len().min((size - at) as usize);
-            disk.vandalize(path, at, &bytes[..fits]);
+            disk.overwrite(path, at, &bytes[..fits]);
         }
     }
 }

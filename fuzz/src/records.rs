@@ -1,32 +1,32 @@
-//! A record of the metadata: what is decoded is what would be encoded.
+//! Decoding of metadata records: a decoded record, encoded again, decodes to the same record.
 
 use bytes::Bytes;
-use gupfs_namespace as names;
-use gupfs_namespace::{Key, Record};
+use gupfs_namespace as namespace;
+use gupfs_namespace::{Record, RecordKey};
 
-/// The first byte says of which kind.
+/// The first byte selects the kind of record.
 pub fn record(input: &[u8]) {
     let Some((kind, body)) = input.split_first() else {
         return;
     };
     let body = Bytes::copy_from_slice(body);
     match kind % 15 {
-        0 => decode::<names::Inode>(&body),
-        1 => decode::<names::Entry>(&body),
-        2 => decode::<names::BackLink>(&body),
-        3 => decode::<names::Orphan>(&body),
-        4 => decode::<names::Purge>(&body),
-        5 => decode::<names::Session>(&body),
-        6 => decode::<names::Reply>(&body),
-        7 => decode::<names::Usage>(&body),
-        8 => decode::<names::Writer>(&body),
-        9 => decode::<names::Xattr>(&body),
-        10 => decode::<names::Format>(&body),
-        11 => decode::<names::Numbers>(&body),
-        12 => decode::<names::KnownTarget>(&body),
-        13 => decode::<names::Unconfirmed>(&body),
+        0 => decode::<namespace::Inode>(&body),
+        1 => decode::<namespace::EntryRecord>(&body),
+        2 => decode::<namespace::BackLink>(&body),
+        3 => decode::<namespace::Orphan>(&body),
+        4 => decode::<namespace::Purge>(&body),
+        5 => decode::<namespace::SessionRecord>(&body),
+        6 => decode::<namespace::StoredReply>(&body),
+        7 => decode::<namespace::Usage>(&body),
+        8 => decode::<namespace::WriteLease>(&body),
+        9 => decode::<namespace::XattrRecord>(&body),
+        10 => decode::<namespace::StoreFormat>(&body),
+        11 => decode::<namespace::InodeCounter>(&body),
+        12 => decode::<namespace::KnownTarget>(&body),
+        13 => decode::<namespace::Unconfirmed>(&body),
         _ => {
-            let _ = Key::from_bytes(&body).parse();
+            let _ = RecordKey::from_bytes(&body).parse();
         }
     }
 }
@@ -38,7 +38,7 @@ fn decode<R: Record + PartialEq + std::fmt::Debug>(body: &Bytes) {
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    let session = names::Session {
+    let session = namespace::SessionRecord {
         client: "host:/mnt".into(),
         created: gupfs_proto::Timestamp::new(1, 2),
         connection: 0,

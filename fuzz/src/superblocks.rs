@@ -1,33 +1,33 @@
-//! A target's superblock: whatever it holds, it is read or refused.
+//! Reads a target's superblock with arbitrary bytes: it is read or refused.
 
+use gupfs_platform::fake::{FakeDisk, FakeOptions, FakePlatform};
 use gupfs_proto::{ClusterId, OstId};
-use gupfs_store::object::{Objects, Whose};
-use gupfs_platform::fake::{FakeDisk, FakeOptions, FakeWorld};
+use gupfs_store::object::{Objects, TargetId};
 
 const FILE: &str = "superblock";
-/// Where the checksum of version 1 lies.
+/// Offset of the checksum in version 1.
 const SUM: usize = 124;
 
-/// The first byte says whether the checksum is set right; the rest are the first bytes of the file.
+/// The first byte of `input` says whether the checksum is corrected; the rest are the first bytes of the file.
 pub fn superblock(input: &[u8]) {
     let Some((how, bytes)) = input.split_first() else {
         return;
     };
     crate::simulate(async {
-        let platform = FakeWorld::new(1);
+        let platform = FakePlatform::new(1);
         let disk = FakeDisk::new(FakeOptions::default(), 1);
-        let whose = Whose {
+        let id = TargetId {
             cluster: ClusterId(1),
             ost: OstId(2),
         };
-        Objects::init(&disk.disk(), &platform.platform(), whose)
+        Objects::init(&disk.disk(), &platform.platform(), id)
             .await
-            .expect("an empty disk takes a target");
+            .expect("a target is initialized on an empty disk");
         let fits = bytes.len().min(SUM + 4);
-        disk.vandalize(FILE, 0, &bytes[..fits]);
+        disk.overwrite(FILE, 0, &bytes[..fits]);
         if how & 1 == 1 {
             let sum = crc32c::crc32c(&disk.bytes(FILE)[..SUM]);
-            disk.vandalize(FILE, SUM as u64, &sum.to_le_bytes());
+            disk.overwrite(FILE, SUM as u64, &sum.to_le_bytes());
         }
         let _ = Objects::peek(&disk.disk()).await;
     });

@@ -1,30 +1,30 @@
-//! Several calls beside each other, on the caller's task.
+//! Runs several calls concurrently on the caller's task.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// All results, in the order of `futures`. Every future is polled when any of them wakes: meant for the few pieces of
-/// one request, not for thousands.
-pub fn all<F: Future>(futures: Vec<F>) -> All<F> {
-    All {
-        running: futures
+/// All results, in the order of `futures`. Every future is polled when any of them wakes: meant for the few chunks of one
+/// request, not for thousands.
+pub fn all<F: Future>(futures: Vec<F>) -> JoinAll<F> {
+    JoinAll {
+        futures: futures
             .into_iter()
-            .map(|f| Slot::Running(Box::pin(f)))
+            .map(|f| JoinState::Running(Box::pin(f)))
             .collect(),
     }
 }
 
-pub struct All<F: Future> {
-    running: Vec<Slot<F>>,
+pub struct JoinAll<F: Future> {
+    futures: Vec<JoinState<F>>,
 }
 
-enum Slot<F: Future> {
+enum JoinState<F: Future> {
     Running(Pin<Box<F>>),
     Done(Option<F::Output>),
 }
 
-impl<F: Future> Future for All<F>
+impl<F: Future> Future for JoinAll<F>
 where
     F::Output: Unpin,
 {
@@ -32,10 +32,10 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<F::Output>> {
         let mut pending = false;
-        for slot in &mut self.running {
-            if let Slot::Running(future) = slot {
+        for slot in &mut self.futures {
+            if let JoinState::Running(future) = slot {
                 match future.as_mut().poll(cx) {
-                    Poll::Ready(output) => *slot = Slot::Done(Some(output)),
+                    Poll::Ready(output) => *slot = JoinState::Done(Some(output)),
                     Poll::Pending => pending = true,
                 }
             }
@@ -43,9 +43,9 @@ where
         if pending {
             return Poll::Pending;
         }
-        let outputs = self.running.iter_mut().filter_map(|slot| match slot {
-            Slot::Done(output) => output.take(),
-            Slot::Running(_) => None,
+        let outputs = self.futures.iter_mut().filter_map(|slot| match slot {
+            JoinState::Done(output) => output.take(),
+            JoinState::Running(_) => None,
         });
         Poll::Ready(outputs.collect())
     }

@@ -1,79 +1,80 @@
 //! # client: the file system as a library
 //!
-//! Owns   a session: open files, what is held for writing, range locks, what the kernel knows (`ledger`), lanes; the locks of
-//!        programs, where others share the files (`locks`).
-//! Never  speaks FUSE or errno, resolves a path, decides who may.
+//! Owns   a session: open files, write leases, range locks, kernel lookup counts (`lookup_counts`), session slots; the
+//!        programs' file locks, where other clients share the files (`locks`).
+//! Never  speaks FUSE or errno, resolves a path, checks permissions.
 //! Enter  at `Client::connect`.
 //!
 //! ## Tour
 //!
-//! Everything goes by inode, with the credentials of whoever asks.
+//! Each call names an inode and carries the credentials of the calling process.
 //!
 //! ```no_run
 //! # use gupfs_client::*; use gupfs_proto::{Caller, Name}; use gupfs_proto::meta::*; use bytes::Bytes;
-//! # async fn tour(mds: Mds, osts: Vec<(gupfs_proto::OstId, Ost)>) -> Result<(), gupfs_proto::Refusal> {
-//! let client = Client::connect(mds, osts, gupfs_platform::Platform::real(), Options::default()).await?;
+//! # async fn tour(mds: MdsPeer, osts: Vec<(gupfs_proto::OstId, OstPeer)>) -> Result<(), gupfs_proto::FsError> {
+//! let client = Client::connect(mds, osts, gupfs_platform::Platform::real(), SessionOptions::default()).await?;
 //! let (me, name) = (Caller::root(), Name::new(b"greeting")?);
-//! let how = OpenHow { access: Access::READ | Access::WRITE, truncate: false, kill_privileges: false };
-//! let make = Make { mode: 0o644, umask: 0o022 };
-//! let new = client.create(&me, client.root(), &name, make, true, how, OpenFlags::default()).await?;
+//! let mode = OpenMode { access: AccessMode::READ | AccessMode::WRITE, truncate: false, kill_privileges: false };
+//! let create_mode = CreateMode { mode: 0o644, umask: 0o022 };
+//! let new = client.create(&me, client.root(), &name, create_mode, true, mode, OpenFileFlags::default()).await?;
 //! let file = new.file; // an Arc<OpenFile>; `file.id()` is what FUSE calls fh, `client.file(id)` finds it again
-//! client.write(&file, WriteAt::Offset(0), Bytes::from_static(b"hello"), WriteHow::default()).await?;
-//! let bytes: Vec<Bytes> = client.read(&file, 0, 4096, ReadHow::default()).await?; // segments, not joined
+//! client.write(&file, WritePosition::Offset(0), Bytes::from_static(b"hello"), WriteOptions::default()).await?;
+//! let bytes: Vec<Bytes> = client.read(&file, 0, 4096, ReadOptions::default()).await?; // segments, not joined
 //! client.fsync(&file, false).await?;
 //! client.release(file.id()).await?;
 //! let attr = client.lookup(&me, client.root(), &name).await?;
-//! client.forget([(attr.ino, 2)]); // `create` and `lookup` each gave the entry once
+//! client.forget([(attr.ino, 2)]); // `create` and `lookup` each added one lookup
 //! client.stop().await
 //! # }
 //! ```
 //!
-//! - **Entries are counted.** `lookup`, `lookup_parent`, `mkdir`, `mknod`, `symlink`, `link`, `create`, `tmpfile` count
-//!   the entry they return as given; if the kernel does not take the reply, give it back with `forget`. `readdir` does
-//!   not count: call `gave` for each entry with attributes that is passed on, "." and ".." excepted.
-//! - **Open files** live from `open`, `create`, `tmpfile` until `release`. `flush` is close(2)'s chance to tell an error.
+//! - **Lookups are counted.** `lookup`, `lookup_parent`, `mkdir`, `mknod`, `symlink`, `link`, `create`, `tmpfile` each add one
+//!   lookup to the inode they return; if the kernel does not take the reply, undo it with `forget`. `readdir` adds none: call
+//!   `add_lookups` for each entry with attributes that the caller passes on, except "." and "..".
+//! - **Open files** live from `open`, `create`, `tmpfile` until `release`. `flush` lets close(2) return an error.
 //! - **Size and content** change by `write`, `truncate`, `allocate`, `copy_range`; all other attributes by `setattr`.
-//! - **Futures** are to be run to their end. One that is dropped gives its locks and lanes back, but nobody knows then
-//!   whether its change was made: bytes may be there or not, and the file's size may be told wrong until it is closed.
-//! - **Shared files** (`Options::shared`): a file that is held for writing is held by one client. The client is the service
-//!   that the metadata server asks before others are answered (`recall`): hand it `Peer::local(client)`, or serve it over
-//!   the client's connection.
-//! - **Times** of reading are kept as `Options::atime` says. A file that is not held tells its own at its last close, by
-//!   a `SetAttr` that carries the ctime it leaves alone; so do directories when they are listed, and symbolic links.
+//! - **Futures** must run to their end. A dropped future releases its locks and slots, but then it is unknown whether its
+//!   change was made: its bytes may be written or not, and the client may report a wrong file size until the file is closed.
+//! - **Shared files** (`SessionOptions::shared`): at most one client has the write lease of a file. The metadata server sends
+//!   its callbacks (glimpse, revoke) to the client before it answers requests of other clients (`callback`): give it
+//!   `Peer::local(client)`, or serve it over the client's connection.
+//! - **Access times** follow `SessionOptions::atime`. For a file without a write lease the client sends the access time at the
+//!   last close, with a `SetAttr` that carries the unchanged ctime; it does the same for listed directories and symbolic links.
 
-mod answer;
-mod ask;
-mod back;
-mod calls;
+mod callback;
+mod capabilities;
 mod file;
-mod forgets;
+mod forget_queue;
 mod join;
-mod lanes;
-mod ledger;
 pub mod limits;
 mod locks;
+mod lookup_counts;
 mod metrics;
 mod names;
-mod opening;
 mod options;
-mod ranges;
-mod recall;
+mod pending_calls;
+mod pending_opens;
+mod range_locks;
+mod reconnect;
+mod replay_log;
+mod reply;
+mod request;
 mod route;
 mod service;
 mod session;
+mod slots;
 mod status;
 mod verify;
-mod view;
-mod warrants;
 
-pub use calls::{Call, Whom};
 pub use file::{
-    AllocateHow, Durability, OpenFile, OpenFlags, OpenedFile, ReadHow, SeekTo, WriteDone, WriteHow,
+    AllocateMode, Durability, OpenFile, OpenFileFlags, OpenedFile, ReadOptions, SeekTo, WriteDone,
+    WriteOptions,
 };
-pub use locks::LockWish;
-pub use metrics::{Counted, Observer};
-pub use names::{EntryName, Listed, Listing, Room, Space};
-pub use options::{AtimeRule, Options};
-pub use route::{Cluster, Dial, Mds, Ost, Route};
+pub use locks::LockSpec;
+pub use metrics::{ClientCounts, Observer};
+pub use names::{DirListing, EntryName, FileSystemSpace, ListedEntry, TargetSpace};
+pub use options::{AtimeMode, SessionOptions};
+pub use pending_calls::{CalledServer, ServerCall};
+pub use route::{ClusterPeer, Dial, MdsPeer, OstPeer, Route};
 pub use service::Client;
-pub use status::{FileStatus, Status, Waiting};
+pub use status::{ClientStatus, FileStatus, PendingCallStatus};

@@ -1,77 +1,82 @@
-//! Every bound of this room with its reason.
+//! Every bound of this crate with its reason.
 
-use gupfs_proto::limits::{CHECKSUM_BLOCK, CHORE_BATCH, PAYLOAD_MAX, SLOTS};
+use gupfs_proto::limits::{BACKGROUND_BATCH, CHECKSUM_BLOCK, PAYLOAD_MAX, SLOTS};
 use std::time::Duration;
 
-/// Inodes in one `Forgotten`: the server removes them in one batch, and a batch is no longer than a chore's.
-pub const FORGET_BATCH: usize = CHORE_BATCH;
+/// Inodes in one `Forgotten`: the server removes them in one batch, which is no longer than a background task's batch.
+pub const FORGET_BATCH: usize = BACKGROUND_BATCH;
 
-/// How long a forgotten orphan may wait for company: `rm -r` gives hundreds within it, and nobody sees space come
-/// back later.
+/// How long a forgotten orphan waits for more to fill its batch: `rm -r` forgets hundreds in this time, and no user notices
+/// that the space becomes free that much later.
 pub const FORGET_DELAY: Duration = Duration::from_millis(5);
 
-/// Objects of closed files that were written and not synced. Above it a background sync writes them out, so that
-/// neither the list nor the time of the next `syncfs` grows without end.
-pub const LEFT_UNSYNCED_MAX: usize = 16_384;
+/// Objects of closed files that were written and not synced. Above it the client syncs them in the background, so that
+/// neither the list nor the time of the next `syncfs` grows without bound.
+pub const CLOSED_UNSYNCED_MAX: usize = 16_384;
 
-/// Bytes of one message to a target on another host: while it works on one, the next is on its way, and the one before is
-/// checked here. Large enough that the messages themselves do not count.
-pub const PIECE: u64 = 256 << 10;
-const _: () = assert!(PIECE.is_multiple_of(CHECKSUM_BLOCK) && PIECE <= PAYLOAD_MAX.get());
+/// Bytes of one message to a target on another host: while the target processes one message, the next is in transit and the
+/// client checks the one before. Large enough that the cost per message is small.
+pub const REMOTE_MESSAGE_MAX: u64 = 256 << 10;
+const _: () = assert!(
+    REMOTE_MESSAGE_MAX.is_multiple_of(CHECKSUM_BLOCK) && REMOTE_MESSAGE_MAX <= PAYLOAD_MAX.get()
+);
 
-/// Bytes of a write that are copied behind those of the inode when these move to an object: one message instead of two, for the
-/// price of a copy.
-pub const ALONG_MOST: usize = 64 << 10;
+/// Bytes of a write that the client appends to the inline data when it moves that data to an object: one message instead of
+/// two, for the price of a copy.
+pub const PIGGYBACK_MAX: usize = 64 << 10;
 
-/// Objects in one `Sync`: the answer to one of them should not wait for tens of thousands.
+/// Objects in one `Sync`: the reply for one object should not wait for tens of thousands of others.
 pub const SYNC_BATCH: usize = 1_024;
 
-/// Lanes that no request takes that may wait for another client: words to the server go through them, and what is done to
-/// files that are held.
-pub const LANES_FOR_WORDS: u16 = 16;
-const _: () = assert!(LANES_FOR_WORDS < SLOTS);
+/// Slots that requests which may wait for a callback to another client do not use: attribute reports go through them, and
+/// operations on files with a write lease.
+pub const RESERVED_SLOTS: u16 = 16;
+const _: () = assert!(RESERVED_SLOTS < SLOTS);
 
-/// How long a write waits for a session to be renewed, and a new call for a session; the server's own deadline.
+/// How long a write waits for the renewal of the session, and a new call for a new session. The same as the server's deadline.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Changes kept that are not known to be durable: beyond them the server is asked to sync first. It syncs every 20 ms.
-pub const KEPT_MOST: usize = 8_192;
+/// Changes in the replay log that are not known to be durable: beyond this the client first requests a sync. The server
+/// syncs by itself every 20 ms.
+pub const REPLAY_LOG_MAX: usize = 8_192;
 
-/// Before a target is shown anew what it did not believe: it hears the metadata server every second.
-pub const PERMIT_PAUSE: Duration = Duration::from_millis(100);
+/// Pause before the client presents new credentials to a target that refused the former ones: the target receives the metadata
+/// server's state every second.
+pub const CAPABILITY_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Between two tries to open a new session.
-pub const REOPEN_PAUSE: Duration = Duration::from_millis(500);
+/// Pause between two tries to open a new session.
+pub const SESSION_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// What `copy_range` moves at a time: large enough that trips do not count, small enough to hold in memory.
+/// Bytes that `copy_range` moves at a time: large enough that round trips do not dominate, small enough to hold in memory.
 pub const COPY_STEP: u64 = 1 << 20;
 const _: () = assert!(COPY_STEP <= PAYLOAD_MAX.get());
 
-/// Files that `sync_all` syncs beside each other: enough to keep disks busy, few enough to be fair to others.
-pub const SYNC_FILES: usize = 16;
+/// Files that `sync_all` syncs concurrently: enough to keep disks busy, few enough to leave capacity to other clients.
+pub const SYNC_FILES_MAX: usize = 16;
 
-/// Files that a status lists one by one; the numbers count all.
+/// Files that the status lists one by one; its counts include all files.
 pub const STATUS_FILES: usize = 100;
 
-/// Where a dropped file leaves its stamp: two files share one in few of 4,096 cases, which costs a second question.
-pub const STAMPS: usize = 4_096;
-const _: () = assert!(STAMPS.is_power_of_two());
+/// Buckets of attribute versions, by inode: two inodes share a bucket in about one of 4,096 cases, which costs one more
+/// GETATTR.
+pub const ATTR_VERSION_BUCKETS: usize = 4_096;
+const _: () = assert!(ATTR_VERSION_BUCKETS.is_power_of_two());
 
-/// How long a target's word on its room is waited for.
+/// How long statfs waits for a target's reply about its free space.
 pub const SPACE_WAIT: Duration = Duration::from_secs(3);
 
-/// A file that is open here and has just lost its last name elsewhere is opened anew when the server has heard that it is
-/// open: a question and its answer away, so a moment; with a server that starts again, some seconds.
-pub const REMOVED_PAUSE: Duration = Duration::from_millis(20);
-pub const REMOVED_TRIES: u32 = 500;
+/// Another client has just removed the last name of a file that is open here: the client retries the open until the server
+/// knows that the file is open here. That takes one callback and its reply, so milliseconds; some seconds if the server restarts.
+pub const REOPEN_REMOVED_PAUSE: Duration = Duration::from_millis(20);
+pub const REOPEN_REMOVED_TRIES: u32 = 500;
 
-/// Who cannot have a lock because of another program of this mount asks again after this: close(2), and the end of a process, return
-/// before we are told that an open file is gone, and its flock with it.
-pub const RELEASE_COMES: Duration = Duration::from_millis(5);
+/// A lock request that conflicts with a lock of another program of this mount is retried once after this time: close(2) and
+/// exit(2) return before the kernel sends RELEASE, with which the client frees the flock of the open file.
+pub const RELEASE_DELAY: Duration = Duration::from_millis(5);
 
-/// How long a close waits until the server has heard that locks are free. Nothing ends that wait, so it is short; most answers come
-/// in a thousandth of it.
-pub const CLOSE_WAITS: Duration = Duration::from_millis(500);
+/// How long a close waits for the server's reply that locks are freed. A signal does not end that wait, so it is short; most
+/// replies arrive in a thousandth of it.
+pub const CLOSE_UNLOCK_WAIT: Duration = Duration::from_millis(500);
 
-/// Between two tries to free what a server whose store has failed did not free.
-pub const FREE_AGAIN: Duration = Duration::from_secs(1);
+/// Pause between two tries to free a lock when the server's store has failed and did not free it.
+pub const UNLOCK_RETRY_PAUSE: Duration = Duration::from_secs(1);

@@ -1,13 +1,13 @@
-//! Numbers: counters that are always kept, and a hook for whoever wants every call.
+//! Counters of the client, and an observer that receives every call.
 
-use crate::calls::Call;
+use crate::pending_calls::ServerCall;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Is told of every call to a server when it is over. Runs on the caller's task: it must be quick.
+/// Receives every call to a server when the call ends. Runs on the caller's task: it must be quick.
 pub trait Observer: Send + Sync {
-    fn called(&self, call: &Call, took: Duration, succeeded: bool);
+    fn call_finished(&self, call: &ServerCall, took: Duration, succeeded: bool);
 }
 
 macro_rules! counters {
@@ -17,15 +17,15 @@ macro_rules! counters {
             $(pub $name: AtomicU64,)*
         }
 
-        /// What happened since the client started.
+        /// Counts since the client started.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-        pub struct Counted {
+        pub struct ClientCounts {
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl Counters {
-            pub fn read(&self) -> Counted {
-                Counted { $($name: self.$name.load(Relaxed),)* }
+            pub fn read(&self) -> ClientCounts {
+                ClientCounts { $($name: self.$name.load(Relaxed),)* }
             }
         }
     };
@@ -36,13 +36,13 @@ counters! {
     bytes_read,
     writes,
     bytes_written,
-    /// Writes that stayed in the inode.
+    /// Writes whose data stayed inline in the inode.
     inline_writes,
-    /// Files whose bytes moved from the inode into objects.
+    /// Files whose inline data moved into objects.
     spills,
     /// Reads whose bytes did not match their checksum at first.
     checksum_retries,
-    /// Attributes asked again because the file was closed while the answer was under way.
+    /// Attributes requested again because the file was closed, or its lease was released, while the reply was in transit.
     asked_again,
     fsyncs,
 }

@@ -1,28 +1,29 @@
-//! How a client behaves.
+//! Options of a session.
 
 use crate::metrics::Observer;
 use gupfs_proto::{Attr, Timestamp};
 use std::sync::Arc;
 
 #[derive(Clone)]
-pub struct Options {
-    /// What the server calls this client in lists: host and mount point.
+pub struct SessionOptions {
+    /// The client's name in the server's lists: host and mount point.
     pub name: String,
-    pub atime: AtimeRule,
-    /// Listing a directory moves its access time, by the same rule. (nodiratime: it does not.)
+    pub atime: AtimeMode,
+    /// Listing a directory updates its access time, by the same mode. (nodiratime: it does not.)
     pub directory_atime: bool,
-    /// Other clients may use the same files: of what is not held here nothing is believed that another could have changed.
+    /// Other clients may use the same files: without the write lease of a file this client trusts nothing that another client
+    /// could have changed.
     pub shared: bool,
-    /// What the site calls the job, for the servers' accounting; 0 is unknown.
+    /// The site's number of the job, for the servers' accounting; 0 is unknown.
     pub job: u64,
     pub observer: Option<Arc<dyn Observer>>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions {
             name: "client".to_string(),
-            atime: AtimeRule::Relative,
+            atime: AtimeMode::Relative,
             directory_atime: true,
             shared: false,
             job: 0,
@@ -31,10 +32,10 @@ impl Default for Options {
     }
 }
 
-/// When reading a file moves its access time.
+/// When reading a file updates its access time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AtimeRule {
-    /// relatime: when it is not later than the last change, or older than a day.
+pub enum AtimeMode {
+    /// relatime: when the access time is not later than mtime or ctime, or is older than a day.
     Relative,
     /// strictatime
     Always,
@@ -42,14 +43,14 @@ pub enum AtimeRule {
     Never,
 }
 
-impl AtimeRule {
-    /// Whether reading something with these attributes now moves its access time.
-    pub(crate) fn moves(self, attr: &Attr, now: Timestamp) -> bool {
+impl AtimeMode {
+    /// Whether reading an inode with these attributes now updates its access time.
+    pub(crate) fn updates_atime(self, attr: &Attr, now: Timestamp) -> bool {
         const DAY: i64 = 24 * 60 * 60;
         match self {
-            AtimeRule::Never => false,
-            AtimeRule::Always => true,
-            AtimeRule::Relative => {
+            AtimeMode::Never => false,
+            AtimeMode::Always => true,
+            AtimeMode::Relative => {
                 attr.atime <= attr.mtime
                     || attr.atime <= attr.ctime
                     || now.secs - attr.atime.secs >= DAY

@@ -1,8 +1,8 @@
-//! Which peer answers.
+//! Which peer serves the metadata server's and each target's requests.
 
 use gupfs_platform::Clock;
-use gupfs_proto::cluster::{self, Map};
-use gupfs_proto::{MapEpoch, OstId, Refusal, data, meta};
+use gupfs_proto::cluster::{self, ClusterMap};
+use gupfs_proto::{FsError, MapEpoch, OstId, data, meta};
 use gupfs_rpc::Peer;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -11,178 +11,183 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-pub type Mds = Peer<meta::Request, meta::Reply>;
-pub type Ost = Peer<data::Request, data::Reply>;
-pub type Cluster = Peer<cluster::Request, cluster::Reply>;
+pub type MdsPeer = Peer<meta::MetaRequest, meta::MetaReply>;
+pub type OstPeer = Peer<data::DataRequest, data::DataReply>;
+pub type ClusterPeer = Peer<cluster::ClusterRequest, cluster::ClusterReply>;
 
-/// How long to wait before the map is asked for again, when a target's server has not been heard of yet.
-const ASK_AGAIN: Duration = Duration::from_millis(300);
+/// Pause before the client fetches the map again, when the map has no address for a target yet.
+const MAP_RETRY_PAUSE: Duration = Duration::from_millis(300);
 
-/// How targets that are served elsewhere are found.
+/// How the client reaches targets on other hosts.
 pub trait Dial: Send + Sync + 'static {
-    /// A peer that connects by itself, and again when its connection breaks. The same address gives the same line.
-    fn dial(&self, address: &str) -> Ost;
+    /// A peer that connects by itself, and reconnects when its connection breaks. The same address returns the same connection.
+    fn dial(&self, address: &str) -> OstPeer;
 }
 
 pub struct Route {
-    pub mds: Mds,
-    osts: RwLock<Osts>,
-    finder: Option<Finder>,
-    /// There is a newer map than was known.
-    newer: Notify,
+    pub mds: MdsPeer,
+    osts: RwLock<OstTable>,
+    map_source: Option<MapSource>,
+    /// Notified when a newer map exists than the one known here.
+    map_changed: Notify,
 }
 
-struct Osts {
+struct OstTable {
     epoch: MapEpoch,
-    /// Each with its address, which is empty for one in this process.
-    known: BTreeMap<OstId, (Arc<str>, Ost)>,
+    /// Each with its address, which is empty for a target in this process.
+    known: BTreeMap<OstId, (Arc<str>, OstPeer)>,
 }
 
-impl Osts {
-    fn peer(&self, ost: OstId) -> Option<Ost> {
+impl OstTable {
+    fn peer(&self, ost: OstId) -> Option<OstPeer> {
         self.known.get(&ost).map(|(_, peer)| peer.clone())
     }
 }
 
-struct Finder {
-    cluster: Cluster,
+struct MapSource {
+    cluster: ClusterPeer,
     dial: Arc<dyn Dial>,
     clock: Clock,
-    /// One asks for the map at a time.
-    asking: tokio::sync::Mutex<()>,
+    /// One fetch of the map at a time.
+    fetching: tokio::sync::Mutex<()>,
 }
 
 impl Route {
-    /// To targets that are all known now.
-    pub fn new(mds: Mds, osts: Vec<(OstId, Ost)>) -> Route {
+    /// A route to targets that are all known now.
+    pub fn new(mds: MdsPeer, osts: Vec<(OstId, OstPeer)>) -> Route {
         let known = osts
             .into_iter()
             .map(|(ost, peer)| (ost, (Arc::from(""), peer)));
         Route {
             mds,
-            osts: RwLock::new(Osts {
+            osts: RwLock::new(OstTable {
                 epoch: MapEpoch(0),
                 known: known.collect(),
             }),
-            finder: None,
-            newer: Notify::new(),
+            map_source: None,
+            map_changed: Notify::new(),
         }
     }
 
-    /// To targets in this process, and others that the metadata server tells the places of.
-    pub fn found(
-        mds: Mds,
-        near: Vec<(OstId, Ost)>,
-        cluster: Cluster,
+    /// A route to targets in this process, and to others whose addresses are in the metadata server's map.
+    pub fn with_map(
+        mds: MdsPeer,
+        near: Vec<(OstId, OstPeer)>,
+        cluster: ClusterPeer,
         dial: Arc<dyn Dial>,
         clock: Clock,
     ) -> Route {
         Route {
-            finder: Some(Finder {
+            map_source: Some(MapSource {
                 cluster,
                 dial,
                 clock,
-                asking: tokio::sync::Mutex::default(),
+                fetching: tokio::sync::Mutex::default(),
             }),
             ..Route::new(mds, near)
         }
     }
 
-    /// The way to a target. `newest` is the newest map that is known to exist: with an older one the places are asked for
-    /// before.
+    /// The peer that serves a target. `newest` is the newest map that is known to exist: if this route has an older one, it
+    /// fetches the map first.
     ///
     /// # Errors
-    /// `TargetDown` for a target that was never added. One whose server has not been heard of is waited for.
-    pub async fn ost(&self, ost: OstId, newest: MapEpoch) -> Result<Ost, Refusal> {
+    /// `TargetDown` for a target that was never added. For a target that the map expects but has no address of, the call waits.
+    pub async fn peer(&self, ost: OstId, newest: MapEpoch) -> Result<OstPeer, FsError> {
         loop {
             let (epoch, peer) = {
                 let osts = self.osts.read();
                 (osts.epoch, osts.peer(ost))
             };
-            let unknown = || Refusal::TargetDown {
+            let unknown = || FsError::TargetDown {
                 ost,
-                why: "this client knows no such target".to_string(),
+                reason: "the cluster map has no such target".to_string(),
             };
-            let Some(finder) = &self.finder else {
+            let Some(map_source) = &self.map_source else {
                 return peer.ok_or_else(unknown);
             };
             match peer {
                 Some(peer) if epoch >= newest => return Ok(peer),
                 _ => {}
             }
-            let Some(expected) = self.ask_for_map(finder, epoch).await? else {
+            let Some(expected) = self.fetch_map(map_source, epoch).await? else {
                 continue;
             };
             let found = self.osts.read().peer(ost);
             match found {
                 Some(peer) => return Ok(peer),
-                None if expected.contains(&ost) => finder.clock.sleep(ASK_AGAIN).await,
+                None if expected.contains(&ost) => map_source.clock.sleep(MAP_RETRY_PAUSE).await,
                 None => return Err(unknown()),
             }
         }
     }
 
-    /// Whether targets may come and go.
-    pub fn is_found(&self) -> bool {
-        self.finder.is_some()
+    /// Whether the route follows the cluster map, so that targets may be added and move.
+    pub fn uses_map(&self) -> bool {
+        self.map_source.is_some()
     }
 
-    /// A newer map than was known exists.
-    pub fn newer_map(&self) {
-        self.newer.notify_waiters();
+    /// A newer map than the known one exists.
+    pub fn notify_newer_map(&self) {
+        self.map_changed.notify_waiters();
     }
 
-    /// Returns when the target is served elsewhere than when this was called.
-    pub async fn moved(&self, ost: OstId, newest: impl Fn() -> MapEpoch) {
+    /// Returns when the target has another address than when this was called.
+    pub async fn wait_until_moved(&self, ost: OstId, newest: impl Fn() -> MapEpoch) {
         let was = self.address(ost);
         loop {
-            let mut newer = pin!(self.newer.notified());
-            newer.as_mut().enable();
-            // That the map cannot be had now is told by the call itself, or by the next.
-            let _ = self.ost(ost, newest()).await;
+            let mut map_changed = pin!(self.map_changed.notified());
+            map_changed.as_mut().enable();
+            // If the map cannot be fetched now, the call itself or the next one returns the error.
+            let _ = self.peer(ost, newest()).await;
             if self.address(ost) != was {
                 return;
             }
-            newer.await;
+            map_changed.await;
         }
     }
 
-    /// Where a target is served, as far as this client has heard.
+    /// The target's address in the map that this client has.
     pub fn address(&self, ost: OstId) -> Option<Arc<str>> {
         let osts = self.osts.read();
         osts.known.get(&ost).map(|(address, _)| address.clone())
     }
 
-    /// Whether the newest map has another address for the target than `was`. False if the map cannot be had.
+    /// Whether the newest map has another address for the target than `was`. False if the map cannot be fetched.
     pub async fn has_moved(&self, ost: OstId, was: Option<&str>) -> bool {
-        let Some(finder) = &self.finder else {
+        let Some(map_source) = &self.map_source else {
             return false;
         };
         if self.address(ost).as_deref() == was {
             let epoch = self.osts.read().epoch;
-            let _ = self.ask_for_map(finder, epoch).await;
+            let _ = self.fetch_map(map_source, epoch).await;
         }
         self.address(ost).as_deref() != was
     }
 
-    /// Gets the map; which targets are expected. None if somebody got a newer one than `had` meanwhile.
-    async fn ask_for_map(
+    /// Fetches the map; returns the targets that it expects without an address. None if another task has fetched a newer one than
+    /// `had` meanwhile.
+    async fn fetch_map(
         &self,
-        finder: &Finder,
+        map_source: &MapSource,
         had: MapEpoch,
-    ) -> Result<Option<Vec<OstId>>, Refusal> {
-        let _asking = finder.asking.lock().await;
+    ) -> Result<Option<Vec<OstId>>, FsError> {
+        let _fetching = map_source.fetching.lock().await;
         if self.osts.read().epoch > had {
             return Ok(None);
         }
-        let cluster::Answer::Map(map) = finder.cluster.call(cluster::Request::Map).await? else {
-            return crate::answer::unexpected("map");
+        let cluster::ClusterReplyBody::Map(map) = map_source
+            .cluster
+            .call(cluster::ClusterRequest::Map)
+            .await?
+        else {
+            return crate::reply::unexpected("map");
         };
-        Ok(Some(self.adopt(finder, map)))
+        Ok(Some(self.adopt(map_source, map)))
     }
 
-    /// Lines to places that stay are kept.
-    fn adopt(&self, finder: &Finder, map: Map) -> Vec<OstId> {
+    /// Connections to unchanged addresses are kept.
+    fn adopt(&self, map_source: &MapSource, map: ClusterMap) -> Vec<OstId> {
         let mut osts = self.osts.write();
         let mut expected = Vec::new();
         for place in map.targets {
@@ -194,7 +199,7 @@ impl Route {
                         .get(&place.ost)
                         .is_some_and(|(known, _)| **known == *address);
                     if !stays {
-                        let peer = finder.dial.dial(&address);
+                        let peer = map_source.dial.dial(&address);
                         osts.known.insert(place.ost, (Arc::from(address), peer));
                     }
                 }
@@ -205,11 +210,11 @@ impl Route {
     }
 
     /// Every target.
-    pub async fn all(&self, newest: MapEpoch) -> Result<Vec<OstId>, Refusal> {
-        if let Some(finder) = &self.finder {
+    pub async fn all(&self, newest: MapEpoch) -> Result<Vec<OstId>, FsError> {
+        if let Some(map_source) = &self.map_source {
             let epoch = self.osts.read().epoch;
             if epoch == MapEpoch(0) || epoch < newest {
-                self.ask_for_map(finder, epoch).await?;
+                self.fetch_map(map_source, epoch).await?;
             }
         }
         Ok(self.osts.read().known.keys().copied().collect())

@@ -1,112 +1,111 @@
 //! The client: one session with the servers, from `connect` to `stop`.
 
-use crate::answer;
-use crate::calls::Calls;
-use crate::file::Handles;
-use crate::file::table::Table;
-use crate::forgets::Forgets;
-use crate::lanes::Lanes;
-use crate::ledger::Ledger;
+use crate::capabilities::CapabilityCache;
+use crate::file::OpenFileTable;
+use crate::file::inode_table::InodeTable;
+use crate::forget_queue::ForgetQueue;
 use crate::limits::STATUS_FILES;
-use crate::locks::Locks;
-use crate::metrics::{Counted, Counters};
+use crate::locks::ClientLocks;
+use crate::lookup_counts::LookupCounts;
+use crate::metrics::{ClientCounts, Counters};
 use crate::names::OpenDirs;
-use crate::opening::Opening;
-use crate::options::Options;
-use crate::route::{Mds, Ost, Route};
-use crate::session::{self, Session};
-use crate::status::{FileStatus, Status};
-use crate::view::View;
-use crate::warrants::Warrants;
+use crate::options::SessionOptions;
+use crate::pending_calls::PendingCalls;
+use crate::pending_opens::PendingOpens;
+use crate::replay_log::ReplayLog;
+use crate::reply;
+use crate::route::{MdsPeer, OstPeer, Route};
+use crate::session::{self, ClientSession};
+use crate::slots::SlotTable;
+use crate::status::{ClientStatus, FileStatus};
 use gupfs_platform::Platform;
-use gupfs_proto::meta::Op;
-use gupfs_proto::{Caller, InodeId, OstId, Refusal, SessionId};
+use gupfs_proto::meta::MetaOp;
+use gupfs_proto::{Caller, FsError, InodeId, OstId, SessionId};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// A session with one file system. All functions may be called from any task, beside each other.
+/// A session with one file system. All functions may be called from any task, concurrently.
 pub struct Client {
     pub(crate) route: Route,
     pub(crate) platform: Platform,
-    pub(crate) options: Options,
-    pub(crate) session: Session,
-    pub(crate) view: View,
-    /// One return to a server that was started again.
-    pub(crate) coming_back: tokio::sync::Mutex<()>,
-    pub(crate) warrants: Warrants,
-    pub(crate) lanes: Lanes,
-    pub(crate) calls: Calls,
-    pub(crate) ledger: Mutex<Ledger>,
-    pub(crate) forgets: Forgets,
-    pub(crate) opening: Opening,
-    pub(crate) table: Arc<Table>,
+    pub(crate) options: SessionOptions,
+    pub(crate) session: ClientSession,
+    pub(crate) replay_log: ReplayLog,
+    /// Held while the client reconnects to a restarted metadata server: one reconnect at a time.
+    pub(crate) reconnecting: tokio::sync::Mutex<()>,
+    pub(crate) capabilities: CapabilityCache,
+    pub(crate) slots: SlotTable,
+    pub(crate) pending_calls: PendingCalls,
+    pub(crate) lookup_counts: Mutex<LookupCounts>,
+    pub(crate) forget_queue: ForgetQueue,
+    pub(crate) pending_opens: PendingOpens,
+    pub(crate) inodes: Arc<InodeTable>,
     pub(crate) open_dirs: OpenDirs,
-    pub(crate) handles: Handles,
-    pub(crate) locks: Locks,
+    pub(crate) open_files: OpenFileTable,
+    pub(crate) locks: ClientLocks,
     pub(crate) counters: Counters,
-    /// A background sync of closed files' objects is under way.
-    /// One sync of what closed files left at a time.
-    pub(crate) syncing_left: tokio::sync::Mutex<()>,
+    /// Held while unsynced objects of closed files are synced: one such sync at a time.
+    pub(crate) syncing_closed: tokio::sync::Mutex<()>,
 }
 
 impl Client {
     /// Opens a session.
     ///
     /// # Errors
-    /// What the metadata server refuses it with.
+    /// The metadata server's error.
     pub async fn connect(
-        mds: Mds,
-        osts: Vec<(OstId, Ost)>,
+        mds: MdsPeer,
+        osts: Vec<(OstId, OstPeer)>,
         platform: Platform,
-        options: Options,
-    ) -> Result<Arc<Client>, Refusal> {
-        Client::begin(Route::new(mds, osts), platform, options).await
+        options: SessionOptions,
+    ) -> Result<Arc<Client>, FsError> {
+        Client::connect_with_route(Route::new(mds, osts), platform, options).await
     }
 
-    /// The same over a route whose targets are found as they are needed.
+    /// The same over a route that finds targets as they are needed.
     ///
     /// # Errors
-    /// What the metadata server refuses it with.
-    pub async fn begin(
+    /// The metadata server's error.
+    pub async fn connect_with_route(
         route: Route,
         platform: Platform,
-        options: Options,
-    ) -> Result<Arc<Client>, Refusal> {
-        let view = View::default();
+        options: SessionOptions,
+    ) -> Result<Arc<Client>, FsError> {
+        let replay_log = ReplayLog::default();
         let sent = platform.clock.boot();
         let reply = route
             .mds
-            .call(session::opening(&options.name, options.job))
+            .call(session::open_session_request(&options.name, options.job))
             .await;
-        let (opened, life) = session::session_of(&reply)?;
-        view.begin(life, &reply);
-        let session = Session::new(opened.session, sent);
-        let warrants = Warrants::default();
-        warrants.passed(opened.pass);
+        let (new_session, instance) = session::new_session_in(&reply)?;
+        replay_log.start(instance, &reply);
+        let session = ClientSession::new(new_session.session, sent);
+        let capabilities = CapabilityCache::default();
+        capabilities.put_session(new_session.session_capability);
         let shared = options.shared;
         let client = Arc::new(Client {
             route,
             platform,
             options,
             session,
-            view,
-            coming_back: tokio::sync::Mutex::default(),
-            warrants,
-            lanes: Lanes::default(),
-            calls: Calls::default(),
-            ledger: Mutex::default(),
-            forgets: Forgets::default(),
-            opening: Opening::default(),
-            table: Table::new(shared),
+            replay_log,
+            reconnecting: tokio::sync::Mutex::default(),
+            capabilities,
+            slots: SlotTable::default(),
+            pending_calls: PendingCalls::default(),
+            lookup_counts: Mutex::default(),
+            forget_queue: ForgetQueue::default(),
+            pending_opens: PendingOpens::default(),
+            inodes: InodeTable::new(shared),
             open_dirs: OpenDirs::default(),
-            handles: Handles::default(),
-            locks: Locks::default(),
+            open_files: OpenFileTable::default(),
+            locks: ClientLocks::default(),
             counters: Counters::default(),
-            syncing_left: tokio::sync::Mutex::default(),
+            syncing_closed: tokio::sync::Mutex::default(),
         });
-        client.locks.begin(client.session(), life);
+        client.locks.start(client.session(), instance);
         if shared {
-            client.keep_session();
+            client.start_renewals();
         }
         Ok(client)
     }
@@ -115,43 +114,43 @@ impl Client {
         InodeId::ROOT
     }
 
-    /// Another, once the former was ended by the server.
+    /// The current session; a new one once the server has ended the former.
     pub fn session(&self) -> SessionId {
-        self.session.current()
+        self.session.id()
     }
 
-    /// Ends the session: releases what is open, tells what was written, gives up what was forgotten, syncs, and says
-    /// goodbye. Goes on after an error, and tells the first. Nothing is to be asked afterwards.
-    pub async fn stop(self: &Arc<Self>) -> Result<(), Refusal> {
+    /// Ends the session: releases open files, reports writes and releases write leases, sends forgotten orphans, syncs, and sends
+    /// `CloseSession`. Continues after an error, and returns the first. The client must not be used afterwards.
+    pub async fn stop(self: &Arc<Self>) -> Result<(), FsError> {
         let mut first = Ok(());
-        let mut keep = |result: Result<(), Refusal>| {
+        let mut keep = |result: Result<(), FsError>| {
             if first.is_ok() {
                 first = result;
             }
         };
-        for id in self.handles.ids() {
+        for id in self.open_files.ids() {
             keep(self.release(id).await);
         }
-        for inode in self.table.all() {
-            keep(self.end_holding(&inode, true).await);
+        for inode in self.inodes.all() {
+            keep(self.end_write_lease(&inode, true).await);
         }
-        let gone = self.ledger.lock().end();
-        self.tell_gone(gone);
-        keep(self.send_gone().await);
+        let forgotten = self.lookup_counts.lock().drain_orphans();
+        self.queue_forgets(forgotten);
+        keep(self.send_forgets().await);
         keep(self.sync_all().await);
-        self.session.end();
-        let goodbye = self.ask(&Caller::root(), Op::CloseSession).await;
-        keep(goodbye.and_then(|answer| answer::done("close_session", answer)));
+        self.session.start_close();
+        let closed = self.call_mds(&Caller::root(), MetaOp::CloseSession).await;
+        keep(closed.and_then(|reply| reply::done("close_session", reply)));
         first
     }
 
-    pub fn counted(&self) -> Counted {
+    pub fn counts(&self) -> ClientCounts {
         self.counters.read()
     }
 
-    pub fn status(&self) -> Status {
-        let files = self.table.all();
-        let (known_inodes, orphans) = self.ledger.lock().counts();
+    pub fn status(&self) -> ClientStatus {
+        let files = self.inodes.all();
+        let (known_inodes, orphans) = self.lookup_counts.lock().counts();
         let described = files.iter().take(STATUS_FILES).map(|file| {
             let state = file.state();
             FileStatus {
@@ -159,26 +158,29 @@ impl Client {
                 handles: state.handles,
                 writers: state.writers,
                 size: state.size,
-                held: state.marked,
-                untold: state.is_untold(),
-                unsynced_objects: state.unsynced(file.ino).len(),
+                has_write_lease: state.has_write_lease,
+                unreported: state.has_unreported(),
+                unsynced_objects: state.unsynced_objects(file.ino).len(),
             }
         });
-        Status {
+        ClientStatus {
             session: self.session().0,
-            seq: self.view.seq().0,
-            durable: self.view.durable().0,
-            kept: self.view.kept(),
-            open_files: self.handles.len(),
+            seq: self.replay_log.seq().0,
+            durable: self.replay_log.durable().0,
+            replayable_changes: self.replay_log.count(),
+            open_files: self.open_files.len(),
             open_inodes: files.len(),
-            held_inodes: files.iter().filter(|file| file.state().marked).count(),
+            leased_inodes: files
+                .iter()
+                .filter(|file| file.state().has_write_lease)
+                .count(),
             known_inodes,
             orphans,
-            lanes_in_use: self.lanes.in_use(),
-            left_unsynced: self.table.left.lock().len(),
+            slots_in_use: self.slots.in_use(),
+            closed_unsynced: self.inodes.closed_unsynced.lock().len(),
             files: described.collect(),
-            waiting: self.calls.waiting(self.platform.clock.boot()),
-            counted: self.counted(),
+            pending_calls: self.pending_calls.pending(self.platform.clock.boot()),
+            counts: self.counts(),
         }
     }
 }

@@ -1,140 +1,141 @@
-//! The session: how long it counts without a word of the server, and what happens when it was ended.
+//! The session: how long it is valid without a reply of the server, and what happens when the server ends it.
 //!
-//! Only a shared client loses its session and lives on. What it held is dropped, what was open is stale, and a new session is
-//! opened; what the kernel knows of names stays, for names are looked up anew.
+//! Only a shared client continues after it lost its session. It drops its write leases, its open files are stale, and it opens a
+//! new session; names that the kernel has cached stay, because the kernel looks names up again.
 
-use crate::answer;
-use crate::limits::{DEADLINE, REOPEN_PAUSE};
+use crate::limits::{DEADLINE, SESSION_RETRY_PAUSE};
+use crate::reply;
 use crate::service::Client;
 use gupfs_platform::BootTime;
-use gupfs_proto::capability::Pass;
-use gupfs_proto::limits::{CLIENT_TERM, RENEW_EVERY, SESSION_NAME_MAX};
-use gupfs_proto::meta::{self, Answer, Op};
-use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq, SessionId};
+use gupfs_proto::capability::SessionCapability;
+use gupfs_proto::limits::{CLIENT_TERM, RENEW_INTERVAL, SESSION_NAME_MAX};
+use gupfs_proto::meta::{self, MetaOp, MetaReplyBody};
+use gupfs_proto::{Caller, FsError, OwnerEpoch, Seq, SessionId};
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
-pub struct Session {
-    current: AtomicU64,
-    /// When the last word was sent that the server has answered.
-    renewed: AtomicU64,
-    /// It was ended, and the next is not opened yet.
+pub struct ClientSession {
+    id: AtomicU64,
+    /// When the client sent the last renewal that the server has answered.
+    renewed_at: AtomicU64,
+    /// The server has ended the session, and the next one is not open yet.
     is_lost: AtomicBool,
-    ends: AtomicBool,
+    is_closing: AtomicBool,
     changed: Notify,
-    /// Whom a task of its own works for.
+    /// The client, for tasks that the session spawns.
     client: Mutex<Weak<Client>>,
 }
 
-impl Session {
-    pub fn new(session: SessionId, sent: BootTime) -> Session {
-        Session {
-            current: AtomicU64::new(session.0),
-            renewed: AtomicU64::new(sent.0),
+impl ClientSession {
+    pub fn new(session: SessionId, sent: BootTime) -> ClientSession {
+        ClientSession {
+            id: AtomicU64::new(session.0),
+            renewed_at: AtomicU64::new(sent.0),
             is_lost: AtomicBool::new(false),
-            ends: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
             changed: Notify::new(),
             client: Mutex::new(Weak::new()),
         }
     }
 
-    pub fn current(&self) -> SessionId {
-        SessionId(self.current.load(Ordering::Acquire))
+    pub fn id(&self) -> SessionId {
+        SessionId(self.id.load(Ordering::Acquire))
     }
 
     pub fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// The client says goodbye: it is not renewed any more.
-    pub fn end(&self) {
-        self.ends.store(true, Ordering::Release);
+    /// The client closes the session: it is not renewed any more.
+    pub fn start_close(&self) {
+        self.is_closing.store(true, Ordering::Release);
     }
 
-    fn has_ended(&self) -> bool {
-        self.ends.load(Ordering::Acquire)
+    fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire)
     }
 
-    pub fn was_renewed(&self, sent: BootTime) {
-        self.renewed.fetch_max(sent.0, Ordering::AcqRel);
+    pub fn set_renewed(&self, sent: BootTime) {
+        self.renewed_at.fetch_max(sent.0, Ordering::AcqRel);
         self.changed.notify_waiters();
     }
 
-    fn counts_until(&self) -> BootTime {
-        BootTime(self.renewed.load(Ordering::Acquire)) + CLIENT_TERM
+    fn valid_until(&self) -> BootTime {
+        BootTime(self.renewed_at.load(Ordering::Acquire)) + CLIENT_TERM
     }
 
-    fn is_now(&self, session: SessionId) {
-        self.current.store(session.0, Ordering::Release);
+    fn replace(&self, session: SessionId) {
+        self.id.store(session.0, Ordering::Release);
         self.is_lost.store(false, Ordering::Release);
         self.changed.notify_waiters();
     }
 }
 
 impl Client {
-    /// Sees to it that the session is renewed, and opened anew if it is lost.
-    pub(crate) fn keep_session(self: &Arc<Self>) {
+    /// Spawns the task that renews the session.
+    pub(crate) fn start_renewals(self: &Arc<Self>) {
         *self.session.client.lock() = Arc::downgrade(self);
         let client = Arc::downgrade(self);
         let clock = self.platform.clock.clone();
         self.platform.tasks.spawn("renew the session", async move {
             loop {
-                clock.sleep(RENEW_EVERY).await;
+                clock.sleep(RENEW_INTERVAL).await;
                 match client.upgrade() {
-                    Some(client) if !client.session.has_ended() => client.renew(),
+                    Some(client) if !client.session.is_closing() => client.renew(),
                     _ => return,
                 }
             }
         });
     }
 
-    /// The way to the server is another than it was: it is told at once who is there.
-    pub fn is_back(self: &Arc<Self>) {
-        if self.options.shared && !self.session.has_ended() {
+    /// The connection to the server was replaced: the client renews the session at once over the new one.
+    pub fn connection_restored(self: &Arc<Self>) {
+        if self.options.shared && !self.session.is_closing() {
             self.clone().renew();
         }
     }
 
-    /// Beside the one before, should that be stuck: any that is answered counts.
+    /// Runs concurrently with the renewal before, should that hang: any answered renewal extends the session.
     fn renew(self: Arc<Self>) {
         if self.session.is_lost() {
             return;
         }
         let tasks = self.platform.tasks.clone();
-        tasks.spawn("say that the client lives", async move {
+        tasks.spawn("renew the session once", async move {
             let sent = self.platform.clock.boot();
-            let session = self.session.current();
-            match self.ask(&Caller::root(), Op::Renew).await {
-                Ok(Answer::Renewed { pass }) if self.session.current() == session => {
-                    self.warrants.passed(pass);
-                    self.session.was_renewed(sent);
+            let session = self.session.id();
+            match self.call_mds(&Caller::root(), MetaOp::Renew).await {
+                Ok(MetaReplyBody::Renewed { session_capability }) if self.session.id() == session => {
+                    self.capabilities.put_session(session_capability);
+                    self.session.set_renewed(sent);
                 }
                 Ok(_) => {}
-                Err(refusal) => tracing::info!(%session, %refusal, "the session is not renewed"),
+                Err(error) => tracing::info!(%session, %error, "the metadata server did not renew the session; the client tries again"),
             }
         });
     }
 
-    /// Returns as long as the session is surely alive, and else when it was renewed: what is held may be another's by now.
+    /// Returns at once while the session is valid for certain, and otherwise when it was renewed: the server may have given the
+    /// leases to another client by now.
     ///
     /// # Errors
     /// `TimedOut` after the deadline of an operation; `Stale` if the session was lost.
-    pub(crate) async fn within_term(&self) -> Result<(), Refusal> {
-        if !self.options.shared || self.platform.clock.boot() < self.session.counts_until() {
+    pub(crate) async fn wait_for_valid_session(&self) -> Result<(), FsError> {
+        if !self.options.shared || self.platform.clock.boot() < self.session.valid_until() {
             return Ok(());
         }
-        let session = self.session.current();
+        let session = self.session.id();
         let renewed = async {
             loop {
                 let mut changed = pin!(self.session.changed.notified());
                 changed.as_mut().enable();
-                if self.session.is_lost() || self.session.current() != session {
-                    return Err(Refusal::Stale);
+                if self.session.is_lost() || self.session.id() != session {
+                    return Err(FsError::Stale);
                 }
-                if self.platform.clock.boot() < self.session.counts_until() {
+                if self.platform.clock.boot() < self.session.valid_until() {
                     return Ok(());
                 }
                 changed.await;
@@ -145,13 +146,13 @@ impl Client {
             renewed = renewed => renewed,
             () = self.platform.clock.sleep(DEADLINE) => {
                 let what = format!("the metadata server to renew session {session}");
-                Err(Refusal::TimedOut(what))
+                Err(FsError::TimedOut(what))
             }
         }
     }
 
-    /// Waits until there is a session, for who begins something new.
-    pub(crate) async fn in_a_session(&self) -> Result<(), Refusal> {
+    /// Waits until there is a session, for requests that may run in a new one.
+    pub(crate) async fn wait_for_session(&self) -> Result<(), FsError> {
         if !self.session.is_lost() {
             return Ok(());
         }
@@ -169,101 +170,106 @@ impl Client {
             biased;
             () = opened => Ok(()),
             () = self.platform.clock.sleep(DEADLINE) => {
-                Err(Refusal::TimedOut("a new session".to_string()))
+                Err(FsError::TimedOut("a new session".to_string()))
             }
         }
     }
 
-    /// The server has said that this session has ended.
-    pub(crate) fn session_has_ended(&self, session: SessionId) {
-        let ours = self.options.shared && self.session.current() == session;
-        if !ours || self.session.has_ended() || self.session.is_lost.swap(true, Ordering::AcqRel) {
+    /// The server has answered that this session has ended.
+    pub(crate) fn on_session_ended(&self, session: SessionId) {
+        let ours = self.options.shared && self.session.id() == session;
+        if !ours || self.session.is_closing() || self.session.is_lost.swap(true, Ordering::AcqRel) {
             return;
         }
-        tracing::warn!(%session, "the session was ended by the server: what was open is stale");
-        self.locks.lose();
+        tracing::warn!(%session, "the metadata server has ended this session: open files are stale (ESTALE) until they are reopened");
+        self.locks.clear();
         self.session.changed.notify_waiters();
         if let Some(client) = self.session.client.lock().upgrade() {
             self.platform.tasks.spawn("open a new session", async move {
-                client.begin_anew().await;
+                client.open_next_session().await;
             });
         }
     }
 
-    async fn begin_anew(&self) {
-        // Nothing of it may be said in the new session's name.
-        for inode in self.table.all() {
-            let _all = inode.ranges.whole().await;
-            let _telling = inode.telling.lock().await;
-            inode.state().lose();
+    async fn open_next_session(&self) {
+        // No state of the old session may be reported in the new one.
+        for inode in self.inodes.all() {
+            let _all = inode.range_locks.whole().await;
+            let _reporting = inode.reporting.lock().await;
+            inode.state().invalidate();
         }
-        self.ledger.lock().lose();
-        self.forgets.lose();
-        while !self.session.has_ended() {
+        self.lookup_counts.lock().clear_orphans();
+        self.forget_queue.clear();
+        while !self.session.is_closing() {
             let sent = self.platform.clock.boot();
             match self.open_session().await {
-                Ok(NewSession { session, pass }) => {
-                    self.warrants.begin_anew();
-                    self.warrants.passed(pass);
-                    self.session.was_renewed(sent);
-                    self.session.is_now(session);
-                    tracing::info!(%session, "a new session was opened");
+                Ok(NewSession {
+                    session,
+                    session_capability,
+                }) => {
+                    self.capabilities.clear();
+                    self.capabilities.put_session(session_capability);
+                    self.session.set_renewed(sent);
+                    self.session.replace(session);
+                    tracing::info!(%session, "opened a new session");
                     return;
                 }
-                Err(refusal) => tracing::info!(%refusal, "no new session yet"),
+                Err(error) => {
+                    tracing::info!(%error, "the metadata server refused a new session; the client tries again")
+                }
             }
-            self.platform.clock.sleep(REOPEN_PAUSE).await;
+            self.platform.clock.sleep(SESSION_RETRY_PAUSE).await;
         }
     }
 
-    async fn open_session(&self) -> Result<NewSession, Refusal> {
-        let request = opening(&self.options.name, self.options.job);
+    async fn open_session(&self) -> Result<NewSession, FsError> {
+        let request = open_session_request(&self.options.name, self.options.job);
         let reply = self.route.mds.call(request).await;
-        let (opened, life) = session_of(&reply)?;
-        self.view.begin(life, &reply);
-        self.locks.begin(opened.session, life);
+        let (opened, instance) = new_session_in(&reply)?;
+        self.replay_log.start(instance, &reply);
+        self.locks.start(opened.session, instance);
         Ok(opened)
     }
 }
 
-/// There is no session yet that could ask.
-pub fn opening(name: &str, job: u64) -> meta::Request {
+/// The request that opens a session; it carries no session yet.
+pub fn open_session_request(name: &str, job: u64) -> meta::MetaRequest {
     let fits = |at: &usize| name.is_char_boundary(*at);
     let end = (0..=name.len().min(SESSION_NAME_MAX)).rev().find(fits);
-    meta::Request {
+    meta::MetaRequest {
         session: SessionId(0),
-        lane: None,
+        slot_seq: None,
         caller: Caller::root(),
         job,
-        life: OwnerEpoch(0),
-        seen: Seq(0),
-        op: Op::OpenSession {
+        instance: OwnerEpoch(0),
+        last_seen: Seq(0),
+        op: MetaOp::OpenSession {
             client: name[..end.unwrap_or(0)].to_owned(),
         },
     }
 }
 
-/// A new session, and what it shows to OSTs.
+/// A new session, and its capability for OSTs.
 pub struct NewSession {
     pub session: SessionId,
-    pub pass: Option<Pass>,
+    pub session_capability: Option<SessionCapability>,
 }
 
-/// The new session, and in which life of the server it was opened.
-pub fn session_of(reply: &meta::Reply) -> Result<(NewSession, OwnerEpoch), Refusal> {
+/// The new session in a reply, and the server instance that opened it.
+pub fn new_session_in(reply: &meta::MetaReply) -> Result<(NewSession, OwnerEpoch), FsError> {
     match &reply.result {
-        Ok(Answer::Session {
+        Ok(MetaReplyBody::Session {
             session,
-            life,
-            pass,
+            instance,
+            session_capability,
         }) => Ok((
             NewSession {
                 session: *session,
-                pass: *pass,
+                session_capability: *session_capability,
             },
-            *life,
+            *instance,
         )),
-        Err(refusal) => Err(refusal.clone()),
-        Ok(_) => answer::unexpected("open_session"),
+        Err(error) => Err(error.clone()),
+        Ok(_) => reply::unexpected("open_session"),
     }
 }

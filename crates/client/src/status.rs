@@ -1,68 +1,78 @@
-//! What a client says about itself.
+//! The client's status report.
 
-use crate::calls::{Call, Whom};
-use crate::metrics::Counted;
+use crate::metrics::ClientCounts;
+use crate::pending_calls::{CalledServer, ServerCall};
 use gupfs_platform::BootTime;
 use serde::Serialize;
 
 /// The client's part of `gupfs status`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Status {
+pub struct ClientStatus {
     pub session: u64,
-    /// The newest change seen, and up to where changes are known to survive a power cut.
+    /// The newest change seen, and the newest change that is known to survive a power loss.
     pub seq: u64,
     pub durable: u64,
-    /// Changes that are kept because they may not be durable yet.
-    pub kept: usize,
-    /// Open files (handles), the inodes they belong to, and how many of these are held for writing.
+    /// Changes in the replay log: they may not be durable yet.
+    #[serde(rename = "kept")]
+    pub replayable_changes: usize,
+    /// Open files (handles), the inodes they belong to, and how many of these have a write lease.
     pub open_files: usize,
     pub open_inodes: usize,
-    pub held_inodes: usize,
-    /// Inodes the kernel knows, and how many of them have no name any more.
+    #[serde(rename = "held_inodes")]
+    pub leased_inodes: usize,
+    /// Inodes that the kernel knows, and how many of them have no name any more.
     pub known_inodes: usize,
     pub orphans: usize,
-    pub lanes_in_use: usize,
-    /// Objects of closed files that are written and not synced.
-    pub left_unsynced: usize,
-    /// At most `limits::STATUS_FILES` of the open or held files, by inode.
+    #[serde(rename = "lanes_in_use")]
+    pub slots_in_use: usize,
+    /// Objects of closed files that were written and are not synced.
+    #[serde(rename = "left_unsynced")]
+    pub closed_unsynced: usize,
+    /// At most `limits::STATUS_FILES` of the files that are open or have a write lease, by inode.
     pub files: Vec<FileStatus>,
-    /// Calls under way, oldest first.
-    pub waiting: Vec<Waiting>,
-    pub counted: Counted,
+    /// Pending calls, oldest first.
+    #[serde(rename = "waiting")]
+    pub pending_calls: Vec<PendingCallStatus>,
+    #[serde(rename = "counted")]
+    pub counts: ClientCounts,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FileStatus {
-    /// As in objects' names: hexadecimal.
+    /// Hexadecimal, as in objects' names.
     pub ino: String,
     pub handles: u32,
     pub writers: u32,
     pub size: u64,
-    /// Size, times and objects are this client's word.
-    pub held: bool,
-    /// There is something the metadata server was not told yet.
-    pub untold: bool,
+    /// This client has the write lease: its size, times and objects are authoritative.
+    #[serde(rename = "held")]
+    pub has_write_lease: bool,
+    /// The client has changes that it has not reported to the metadata server yet.
+    #[serde(rename = "untold")]
+    pub unreported: bool,
     pub unsynced_objects: usize,
 }
 
-/// A call that is under way.
+/// A call that is not answered yet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Waiting {
+pub struct PendingCallStatus {
     /// "mds" or "ost3".
-    pub whom: String,
-    pub what: &'static str,
+    #[serde(rename = "whom")]
+    pub server: String,
+    #[serde(rename = "what")]
+    pub operation: &'static str,
     pub ino: Option<String>,
     pub for_ms: u64,
 }
 
-impl Waiting {
-    pub(crate) fn of(call: &Call, now: BootTime) -> Waiting {
-        Waiting {
-            whom: match call.whom {
-                Whom::Mds => "mds".to_string(),
-                Whom::Ost(ost) => format!("ost{ost}"),
+impl PendingCallStatus {
+    pub(crate) fn of(call: &ServerCall, now: BootTime) -> PendingCallStatus {
+        PendingCallStatus {
+            server: match call.server {
+                CalledServer::Mds => "mds".to_string(),
+                CalledServer::Ost(ost) => format!("ost{ost}"),
             },
-            what: call.what,
+            operation: call.operation,
             ino: call.ino.map(|ino| format!("{:x}", ino.0)),
             for_ms: now.since(call.since).as_millis() as u64,
         }

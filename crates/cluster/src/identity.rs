@@ -1,44 +1,51 @@
-//! Who this process is among the others.
+//! The identity of this process in the cluster.
 
 use gupfs_platform::{Net, Platform};
-use gupfs_rpc::{ClusterKey, Hosts, Key, LineOptions, Myself, Role, Tls};
+use gupfs_rpc::{
+    AuthKey, ClientConnectionOptions, ClusterKey, Handlers, LocalIdentity, Role, TlsConfig,
+};
 
-/// What every connection of this process has in common.
+/// The properties that all connections of this process share.
 #[derive(Clone)]
-pub struct Identity {
+pub struct ProcessIdentity {
     pub platform: Platform,
     pub net: Net,
-    /// What it proves to servers: the cluster's key, or a client key.
-    pub key: Option<Key>,
+    /// The key that it proves to servers: the cluster key, or a client key.
+    pub key: Option<AuthKey>,
     /// None: connections are not encrypted.
-    pub tls: Option<Tls>,
-    /// As people know it.
+    pub tls: Option<TlsConfig>,
+    /// The host name, for messages.
     host: String,
-    who: u128,
+    process_id: u128,
 }
 
-impl Identity {
-    pub fn new(platform: &Platform, net: Net, host: String, key: Option<Key>) -> Identity {
-        let mut who = [0; 16];
-        platform.dice.fill(&mut who);
-        Identity {
+impl ProcessIdentity {
+    pub fn new(
+        platform: &Platform,
+        net: Net,
+        host: String,
+        key: Option<AuthKey>,
+    ) -> ProcessIdentity {
+        let mut process_id = [0; 16];
+        platform.random.fill(&mut process_id);
+        ProcessIdentity {
             platform: platform.clone(),
             net,
             key,
             tls: None,
             host,
-            who: u128::from_le_bytes(who),
+            process_id: u128::from_le_bytes(process_id),
         }
     }
 
-    /// All its connections are encrypted.
-    pub fn with_tls(self, tls: Option<Tls>) -> Identity {
-        Identity { tls, ..self }
+    /// With TLS on all its connections.
+    pub fn with_tls(self, tls: Option<TlsConfig>) -> ProcessIdentity {
+        ProcessIdentity { tls, ..self }
     }
 
-    /// With the same key, and a name of its own among connections.
-    pub fn another(&self) -> Identity {
-        Identity::new(
+    /// The same key with another process id, for connections that must not replace this one's.
+    pub fn with_new_process_id(&self) -> ProcessIdentity {
+        ProcessIdentity::new(
             &self.platform,
             self.net.clone(),
             self.host.clone(),
@@ -47,35 +54,39 @@ impl Identity {
         .with_tls(self.tls.clone())
     }
 
-    /// The cluster's key, if it has that: a host that only mounts does not.
+    /// The cluster key, if this process has it: a host that only mounts does not.
     pub fn cluster_key(&self) -> Option<ClusterKey> {
-        self.key.as_ref().and_then(Key::of_cluster).cloned()
+        self.key.as_ref().and_then(AuthKey::cluster_key).cloned()
     }
 
-    /// As somebody in a role; `what` it serves or mounts is shown to people.
-    pub fn myself(&self, role: Role, what: &str) -> Myself {
-        Myself {
-            who: self.who,
+    /// The identity in this role; messages show `what` it serves or mounts.
+    pub fn local_identity(&self, role: Role, what: &str) -> LocalIdentity {
+        LocalIdentity {
+            process_id: self.process_id,
             role,
             name: format!("{}:{what}", self.host),
         }
     }
 
-    /// How the metadata server at `to` is reached, by who belongs to its cluster; who waits for an answer waits as long as it
-    /// takes.
-    pub fn line_to_mds(&self, to: &str, me: &Myself, hosts: Hosts) -> LineOptions {
-        LineOptions {
-            to: to.into(),
-            whom: "the metadata server".into(),
+    /// Options of a connection to the metadata server at `address`. A request waits for its reply without a timeout.
+    pub fn mds_connection_options(
+        &self,
+        address: &str,
+        local_identity: &LocalIdentity,
+        handlers: Handlers,
+    ) -> ClientConnectionOptions {
+        ClientConnectionOptions {
+            address: address.into(),
+            peer_name: "the metadata server".into(),
             net: self.net.clone(),
             platform: self.platform.clone(),
-            me: me.clone(),
+            identity: local_identity.clone(),
             cluster: None,
             key: self.key.clone(),
             tls: self.tls.clone(),
-            patience: None,
+            request_timeout: None,
             fence: false,
-            hosts,
+            handlers,
         }
     }
 }

@@ -1,20 +1,20 @@
-//! # cluster: how the processes of one file system find and trust each other
+//! # cluster: how the processes of one file system find and authenticate each other
 //!
-//! Owns   who this process is, lines to object servers, what comes in over the net and for whom, an object server's word on
-//!        itself and its targets' lives.
+//! Owns   the identity of this process, connections to object servers, the checks on requests from other processes (session
+//!        owner, root squash), an object server's reports on its targets and their write verifiers.
 //! Never  takes part in an operation, reads a file, knows a configuration.
-//! Enter  at `Identity`, `Lines::new`, `MetaDoor::new`, `announce`.
+//! Enter  at `ProcessIdentity`, `OssConnections::new`, `MetaHandler::new`, `run_reports`.
 
-mod announce;
-mod doors;
+mod callbacks;
+mod handlers;
 mod identity;
-mod lines;
-mod lives;
-mod recalled;
+mod oss_connections;
+mod report;
+mod verifiers;
 
-pub use announce::{Announced, announce};
-pub use doors::{ClusterDoor, MetaDoor};
-pub use identity::Identity;
-pub use lines::Lines;
-pub use lives::Lives;
-pub use recalled::{Recalled, greet_again};
+pub use callbacks::{ClientCallbacks, renew_after_reconnect};
+pub use handlers::{ClusterHandler, MetaHandler};
+pub use identity::ProcessIdentity;
+pub use oss_connections::OssConnections;
+pub use report::{OssReporter, run_reports};
+pub use verifiers::VerifierReporter;

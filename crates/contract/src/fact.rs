@@ -1,141 +1,150 @@
-//! What a fact is, and what comes of trying one.
+//! Facts about the kernel, and the results of testing them.
 
 use std::fmt::Debug;
 
 use gupfs_fuse::{Errno, NotifyError};
 use serde::{Deserialize, Serialize};
 
-/// What a fact is about. A kernel that fails one is refused by this name.
+/// The coherence rule that a fact belongs to. gupfs names the rule when it refuses a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rule {
-    /// Which features are agreed on with the kernel, and which never.
+pub enum CoherenceRule {
+    /// Which FUSE features are negotiated, and which never.
     Features,
-    /// Names and attributes are believed as long as we say and no longer.
+    /// The kernel caches names and attributes as long as the reply permits, and no longer.
     Lifetimes,
-    /// What passes what: invalidations and answers on their way.
+    /// The order of invalidations and replies that are in flight.
     Invalidations,
-    /// How single names and all names are taken back.
+    /// How single names and all names are invalidated.
     Names,
-    /// Which of our calls wait for which of the kernel's locks.
+    /// Which notifications wait for which locks of the kernel.
     Notifications,
-    /// Data through the page cache, and data past it.
-    TwoDoors,
-    /// Where appends go.
+    /// Cached I/O and direct I/O on one file.
+    #[serde(rename = "two-doors")]
+    CachedAndDirect,
+    /// The offset of appends.
     Appends,
-    /// When locks of files are given back.
+    /// When file locks are released.
     Locks,
 }
 
-/// What hangs on a fact.
+/// How gupfs depends on a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Weight {
-    /// Every mount counts on it.
-    CountedOn,
-    /// Without it files are read past the kernel's page cache.
+pub enum FactWeight {
+    /// Every mount requires it.
+    #[serde(rename = "counted-on")]
+    Required,
+    /// Without it files are read with direct I/O instead of through the kernel's page cache.
     ForPageCache,
-    /// Mounts of which several share files will count on it.
+    /// Mounts that share files will require it.
     ForSharing,
-    /// We guard against it; a kernel that does otherwise is as good.
-    GuardedAgainst,
+    /// gupfs tolerates this behaviour; a kernel without it is as good.
+    #[serde(rename = "guarded-against")]
+    Tolerated,
 }
 
-/// One fact.
+/// A statement about the kernel's behaviour that can be tested.
 #[derive(Debug, Clone, Copy)]
-pub struct Fact {
-    pub rule: Rule,
-    pub weight: Weight,
-    /// As a sentence with underscores.
+pub struct KernelFact {
+    pub rule: CoherenceRule,
+    pub weight: FactWeight,
+    /// The statement, with underscores instead of spaces.
     pub name: &'static str,
 }
 
-impl Fact {
-    /// The name as a sentence.
-    pub fn says(&self) -> String {
+impl KernelFact {
+    /// The statement as a sentence.
+    pub fn sentence(&self) -> String {
         self.name.replace('_', " ")
     }
 }
 
-/// Why a fact does not stand.
+/// Why the test of a fact did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Otherwise {
-    /// The kernel does otherwise.
+pub enum ProbeFailure {
+    /// The kernel behaves differently.
     Differs(String),
-    /// It could not be tried here.
+    /// The fact could not be tested on this host.
     Untried(String),
 }
 
-pub type Tried = Result<(), Otherwise>;
+pub type ProbeResult = Result<(), ProbeFailure>;
 
-/// What trying a fact showed.
+/// The result of testing a fact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    Stands,
+pub enum FactVerdict {
+    #[serde(rename = "stands")]
+    Holds,
     Differs(String),
     Untried(String),
 }
 
 /// A fact and its verdict.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Finding {
-    pub rule: Rule,
-    pub weight: Weight,
+pub struct FactFinding {
+    pub rule: CoherenceRule,
+    pub weight: FactWeight,
     pub fact: String,
-    pub verdict: Verdict,
+    pub verdict: FactVerdict,
 }
 
-impl Finding {
-    pub fn of(fact: &Fact, tried: Tried) -> Finding {
+impl FactFinding {
+    pub fn of(fact: &KernelFact, tried: ProbeResult) -> FactFinding {
         let verdict = match tried {
-            Ok(()) => Verdict::Stands,
-            Err(Otherwise::Differs(how)) => Verdict::Differs(how),
-            Err(Otherwise::Untried(why)) => Verdict::Untried(why),
+            Ok(()) => FactVerdict::Holds,
+            Err(ProbeFailure::Differs(how)) => FactVerdict::Differs(how),
+            Err(ProbeFailure::Untried(why)) => FactVerdict::Untried(why),
         };
-        Finding {
+        FactFinding {
             rule: fact.rule,
             weight: fact.weight,
-            fact: fact.says(),
+            fact: fact.sentence(),
             verdict,
         }
     }
 }
 
-/// An error is no evidence: a machine that forbids or lacks something answers with one, whatever its kernel does.
-impl From<Errno> for Otherwise {
-    fn from(errno: Errno) -> Otherwise {
-        Otherwise::Untried(format!("a program got {errno}"))
+/// An error is no evidence: a host that forbids or lacks something returns one, whatever its kernel does.
+impl From<Errno> for ProbeFailure {
+    fn from(errno: Errno) -> ProbeFailure {
+        ProbeFailure::Untried(format!("a system call of the test failed: {errno}"))
     }
 }
 
-impl From<NotifyError> for Otherwise {
-    fn from(error: NotifyError) -> Otherwise {
+impl From<NotifyError> for ProbeFailure {
+    fn from(error: NotifyError) -> ProbeFailure {
         match error {
             NotifyError::Unsupported => {
-                Otherwise::Untried("this kernel has no such notification".into())
+                ProbeFailure::Untried("this kernel does not support a needed notification".into())
             }
-            other => Otherwise::Untried(format!("a notification was refused: {other}")),
+            other => ProbeFailure::Untried(format!("the kernel rejected a notification: {other}")),
         }
     }
 }
 
-/// Without it nothing can be tried: the kernel may have forgotten what it knew, as it does when memory is short.
-pub(crate) fn given<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Tried {
+/// Checks a precondition. If it does not hold, the fact cannot be tested: the kernel may have dropped cached state, as it does
+/// under memory pressure.
+pub(crate) fn expect_before<T: PartialEq + Debug>(
+    what: &str,
+    found: T,
+    expected: T,
+) -> ProbeResult {
     match found == expected {
         true => Ok(()),
-        false => Err(Otherwise::Untried(format!(
-            "{what}: {found:?}, not {expected:?}"
+        false => Err(ProbeFailure::Untried(format!(
+            "{what} is {found:?}, expected {expected:?}"
         ))),
     }
 }
 
-/// It must be so, or the kernel differs.
-pub(crate) fn is<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Tried {
+/// Checks the fact itself. If it does not hold, the kernel differs.
+pub(crate) fn expect_equal<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> ProbeResult {
     match found == expected {
         true => Ok(()),
-        false => Err(Otherwise::Differs(format!(
-            "{what}: {found:?}, not {expected:?}"
+        false => Err(ProbeFailure::Differs(format!(
+            "{what} is {found:?}, expected {expected:?}"
         ))),
     }
 }

@@ -1,27 +1,31 @@
-//! # contract: what Linux does with the answers of a FUSE server
+//! # contract: tests of the kernel behaviour that coherent caching over FUSE depends on
 //!
-//! Owns   the facts on which coherent caching rests, each as something to try; the server that tries them; the running
-//!        kernel as one that is tried.
-//! Never  knows what is mounted in the end, or which kernel has which fact: it tries.
-//! Enter  at `ALL` for the facts, `try_all` to try them.
+//! Owns   the facts, each with its test; the FUSE server that tests them (the probe); the running kernel as one kernel under
+//!        test.
+//! Never  knows the file systems that gupfs mounts, or which kernel version has which fact: it tests.
+//! Enter  at `ALL` for the facts, `try_all` to test them.
 //!
-//! A fact is tried on whatever is a [`Linux`]: the running kernel ([`Running`]), or a model of it. Some facts are *counted
-//! on*: a kernel without them would make us serve what is not so, and a mount is refused. Some decide whether its page cache
-//! is used. Others are *guarded against*: if
-//! a kernel does otherwise our care is in vain, and that is all.
+//! A fact is tested on any [`KernelUnderTest`]: the running kernel ([`RunningKernel`]), or a model of it. Some facts are
+//! *required*: a kernel without them would return stale data, and gupfs refuses to mount. Some decide whether the kernel's page
+//! cache is used. Others are *tolerated*: they describe behaviour that gupfs handles, and a kernel without it needs no such
+//! handling.
 
-// The kernel stands outside the simulated world: it is tried by its own clock.
+// The kernel is not behind the platform seams: its tests run on the real clock.
 #![allow(clippy::disallowed_methods)]
 
 mod fact;
 mod facts;
-mod linux;
-mod map;
+mod kernel_under_test;
 mod probe;
-mod running;
+mod running_kernel;
+mod shared_mapping;
 
-pub use fact::{Fact, Finding, Otherwise, Rule, Tried, Verdict, Weight};
+pub use fact::{
+    CoherenceRule, FactFinding, FactVerdict, FactWeight, KernelFact, ProbeFailure, ProbeResult,
+};
 pub use facts::{ALL, try_all};
-pub use linux::{Flags, How, Linux, OpenFile, Tree, Word};
-pub use probe::{Gate, LONG, Probe};
-pub use running::Running;
+pub use kernel_under_test::{
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
+};
+pub use probe::{LONG_TTL, Probe, RequestGate};
+pub use running_kernel::RunningKernel;

@@ -1,7 +1,7 @@
-//! # probe: the server that tries a kernel
+//! # probe: the FUSE server that tests a kernel
 //!
-//! Owns   a few files in one directory, each with its own lifetime and door; what was asked, in words.
-//! Never  answers a kind of request that is held back before it is let go.
+//! Owns   a few files in one directory, each with its own lifetimes and open flags; a log of the requests.
+//! Never  replies to an operation that is held back before the test releases it.
 //! Enter  at `Probe`.
 
 use std::collections::BTreeMap;
@@ -13,105 +13,105 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use gupfs_fuse::{
-    Attr, Attributes, Call, Created, Data, DirentsPlus, Entry, Errno, FileSystem, Handle, NodeId,
-    Opened, OpenedFlags, Result, Timestamp, op,
+    AttrReply, Call, CreateReply, DirentsPlus, EntryReply, Errno, FileHandle, FileSystem,
+    FuseTimestamp, InodeAttr, NodeId, OpenReply, OpenReplyFlags, ReplyData, Result, op,
 };
 
-use crate::Otherwise;
+use crate::ProbeFailure;
 
-/// A lifetime that no try outlives.
-pub const LONG: Duration = Duration::from_secs(3600);
+/// A lifetime that is longer than any test.
+pub const LONG_TTL: Duration = Duration::from_secs(3600);
 
-/// What is not asked for so long is not asked for.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// A request that does not arrive within this time counts as not sent.
+const GATE_TIMEOUT: Duration = Duration::from_secs(5);
 
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// What a file consists of at first, and how much of it there is.
-pub const BYTE: u8 = b'a';
-pub const SIZE: u64 = 10_000;
+/// Initial content byte and initial size of every file.
+pub const INITIAL_BYTE: u8 = b'a';
+pub const INITIAL_SIZE: u64 = 10_000;
 
 #[derive(Default)]
 pub struct Probe {
-    state: Mutex<State>,
-    gates: Mutex<BTreeMap<&'static str, Arc<Gate>>>,
+    state: Mutex<ProbeState>,
+    gates: Mutex<BTreeMap<&'static str, Arc<RequestGate>>>,
 }
 
 #[derive(Default)]
-struct State {
-    files: BTreeMap<NodeId, File>,
+struct ProbeState {
+    files: BTreeMap<NodeId, FileState>,
     log: Vec<String>,
 }
 
 #[derive(Clone)]
-struct File {
+struct FileState {
     name: Vec<u8>,
     mode: u32,
     size: u64,
     mtime: i64,
-    /// What it consists of.
+    /// The byte that its content consists of.
     byte: u8,
     ttl: Duration,
-    /// How long its name may be believed.
+    /// Lifetime of its dentry.
     name_ttl: Duration,
-    /// LOOKUP does not find it; CREATE does.
+    /// LOOKUP does not find it, but CREATE does.
     hidden: bool,
-    flags: OpenedFlags,
+    flags: OpenReplyFlags,
 }
 
-/// Requests of one kind wait here for their answer.
-pub struct Gate {
+/// Requests of one operation wait here before their reply.
+pub struct RequestGate {
     waiting: AtomicUsize,
     open: tokio::sync::Semaphore,
 }
 
-impl Gate {
-    /// How many wait now.
+impl RequestGate {
+    /// Number of requests that wait now.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Until so many wait.
-    pub async fn reached(&self, count: usize) -> Result<(), Otherwise> {
-        let begun = Instant::now();
+    /// Waits until `count` requests wait.
+    pub async fn wait_until_waiting(&self, count: usize) -> Result<(), ProbeFailure> {
+        let started = Instant::now();
         while self.waiting() != count {
-            if begun.elapsed() > PATIENCE {
+            if started.elapsed() > GATE_TIMEOUT {
                 let found = self.waiting();
-                return Err(Otherwise::Untried(format!(
-                    "{found} requests wait where {count} should"
+                return Err(ProbeFailure::Untried(format!(
+                    "{found} requests wait, expected {count}"
                 )));
             }
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
 
-    /// Lets so many through, also of those to come.
-    pub fn let_go(&self, count: usize) {
+    /// Releases `count` replies, including those of later requests.
+    pub fn release_replies(&self, count: usize) {
         self.open.add_permits(count);
     }
 }
 
 impl Probe {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ProbeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn gates(&self) -> MutexGuard<'_, BTreeMap<&'static str, Arc<Gate>>> {
+    fn gates(&self) -> MutexGuard<'_, BTreeMap<&'static str, Arc<RequestGate>>> {
         self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file or directory in the root.
+    /// Adds a file or directory to the root.
     #[must_use]
-    pub fn with(self, node: u64, name: &str, mode: u32, flags: OpenedFlags) -> Probe {
-        let file = File {
+    pub fn with(self, node: u64, name: &str, mode: u32, flags: OpenReplyFlags) -> Probe {
+        let file = FileState {
             name: name.into(),
             mode,
-            size: SIZE,
+            size: INITIAL_SIZE,
             mtime: 1,
-            byte: BYTE,
-            ttl: LONG,
-            name_ttl: LONG,
+            byte: INITIAL_BYTE,
+            ttl: LONG_TTL,
+            name_ttl: LONG_TTL,
             hidden: false,
             flags,
         };
@@ -120,11 +120,11 @@ impl Probe {
     }
 
     #[must_use]
-    pub fn file(self, node: u64, name: &str, flags: OpenedFlags) -> Probe {
+    pub fn file(self, node: u64, name: &str, flags: OpenReplyFlags) -> Probe {
         self.with(node, name, 0o100666, flags)
     }
 
-    /// As if somebody else had changed the file.
+    /// Changes the file as if another client had.
     pub fn change(&self, node: u64, size: u64, byte: u8) {
         let mut state = self.state();
         if let Some(file) = state.files.get_mut(&NodeId(node)) {
@@ -133,14 +133,14 @@ impl Probe {
         }
     }
 
-    pub fn names_for(&self, node: u64, ttl: Duration) {
+    pub fn set_name_ttl(&self, node: u64, ttl: Duration) {
         let mut state = self.state();
         if let Some(file) = state.files.get_mut(&NodeId(node)) {
             file.name_ttl = ttl;
         }
     }
 
-    /// As if a name were made between LOOKUP and CREATE.
+    /// Hides the file from LOOKUP, as if another client created it between LOOKUP and CREATE.
     pub fn hide(&self, node: u64) {
         let mut state = self.state();
         if let Some(file) = state.files.get_mut(&NodeId(node)) {
@@ -148,24 +148,24 @@ impl Probe {
         }
     }
 
-    /// How the file is opened from now on.
-    pub fn opens(&self, node: u64, flags: OpenedFlags) {
+    /// Sets the open flags of later opens.
+    pub fn set_open_flags(&self, node: u64, flags: OpenReplyFlags) {
         let mut state = self.state();
         if let Some(file) = state.files.get_mut(&NodeId(node)) {
             file.flags = flags;
         }
     }
 
-    pub fn believed_for(&self, node: u64, ttl: Duration) {
+    pub fn set_attr_ttl(&self, node: u64, ttl: Duration) {
         let mut state = self.state();
         if let Some(file) = state.files.get_mut(&NodeId(node)) {
             file.ttl = ttl;
         }
     }
 
-    /// From now on answers of this kind wait.
-    pub fn hold(&self, kind: &'static str) -> Arc<Gate> {
-        let gate = Arc::new(Gate {
+    /// Makes later replies of this operation wait at the returned gate.
+    pub fn hold_replies(&self, kind: &'static str) -> Arc<RequestGate> {
+        let gate = Arc::new(RequestGate {
             waiting: AtomicUsize::new(0),
             open: tokio::sync::Semaphore::new(0),
         });
@@ -173,29 +173,29 @@ impl Probe {
         gate
     }
 
-    /// What was asked since the last call: kind, then node or name, then more.
-    pub fn asked(&self) -> Vec<String> {
+    /// Takes the log of requests since the last call: operation, then node or name, then details.
+    pub fn take_log(&self) -> Vec<String> {
         std::mem::take(&mut self.state().log)
     }
 
-    /// How many of what was asked since the last call are this kind of request about this node or name. Others may look at a
-    /// new mount, too: a file manager, an indexer.
-    pub fn asked_for(&self, kind: &str, whom: impl Display) -> usize {
-        let begin = format!("{kind} {whom}");
-        let asked = self.asked();
-        let about = |what: &&String| {
-            let rest = what.strip_prefix(&begin);
+    /// Number of requests since the last call with this operation and node or name. Other programs may also access a new mount:
+    /// a file manager, an indexer.
+    pub fn count_requests(&self, kind: &str, target: impl Display) -> usize {
+        let prefix = format!("{kind} {target}");
+        let log = self.take_log();
+        let about = |details: &&String| {
+            let rest = details.strip_prefix(&prefix);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
         };
-        asked.iter().filter(about).count()
+        log.iter().filter(about).count()
     }
 
-    async fn pass(&self, kind: &'static str, what: String) {
+    async fn log_and_wait(&self, kind: &'static str, details: String) {
         self.state
             .lock()
             .unwrap()
             .log
-            .push(format!("{kind} {what}"));
+            .push(format!("{kind} {details}"));
         let gate = self.gates().get(kind).cloned();
         if let Some(gate) = gate {
             gate.waiting.fetch_add(1, Ordering::Relaxed);
@@ -206,10 +206,10 @@ impl Probe {
         }
     }
 
-    fn entry(&self, node: NodeId) -> Result<Entry> {
+    fn entry(&self, node: NodeId) -> Result<EntryReply> {
         let state = self.state();
         let file = state.files.get(&node).ok_or(Errno::ESTALE)?;
-        Ok(Entry {
+        Ok(EntryReply {
             node,
             generation: 0,
             name_ttl: file.name_ttl,
@@ -218,29 +218,29 @@ impl Probe {
         })
     }
 
-    fn file_of(&self, node: NodeId) -> Result<File> {
+    fn file_state(&self, node: NodeId) -> Result<FileState> {
         self.state().files.get(&node).cloned().ok_or(Errno::ESTALE)
     }
 
-    fn named(&self, name: &[u8]) -> Result<NodeId> {
+    fn node_named(&self, name: &[u8]) -> Result<NodeId> {
         let state = self.state();
         let found = state.files.iter().find(|(_, file)| file.name == name);
         found.map(|(node, _)| *node).ok_or(Errno::ENOENT)
     }
 }
 
-fn attr(node: NodeId, file: &File) -> Attr {
-    let mtime = Timestamp {
+fn attr(node: NodeId, file: &FileState) -> InodeAttr {
+    let mtime = FuseTimestamp {
         seconds: file.mtime,
         nanos: 0,
     };
-    Attr {
+    InodeAttr {
         ino: node.0,
         size: file.size,
         mode: file.mode,
         mtime,
         nlink: 2,
-        ..Attr::default()
+        ..InodeAttr::default()
     }
 }
 
@@ -249,57 +249,60 @@ fn text(name: &[u8]) -> String {
 }
 
 impl FileSystem for Probe {
-    async fn lookup(&self, _: Call, op: op::Lookup) -> Result<Entry> {
-        let found = match self.named(op.name.as_bytes()) {
-            Ok(node) if !self.file_of(node)?.hidden => self.entry(node),
-            _ => Ok(Entry::absent(LONG)),
+    async fn lookup(&self, _: Call, op: op::Lookup) -> Result<EntryReply> {
+        let found = match self.node_named(op.name.as_bytes()) {
+            Ok(node) if !self.file_state(node)?.hidden => self.entry(node),
+            _ => Ok(EntryReply::absent(LONG_TTL)),
         };
-        self.pass("lookup", text(op.name.as_bytes())).await;
+        self.log_and_wait("lookup", text(op.name.as_bytes())).await;
         found
     }
 
-    async fn getattr(&self, call: Call, _: op::Getattr) -> Result<Attributes> {
+    async fn getattr(&self, call: Call, _: op::Getattr) -> Result<AttrReply> {
         if call.node == NodeId::ROOT {
-            let attr = Attr {
+            let attr = InodeAttr {
                 ino: 1,
                 mode: 0o040777,
                 nlink: 2,
-                ..Attr::default()
+                ..InodeAttr::default()
             };
-            return Ok(Attributes { attr, ttl: LONG });
+            return Ok(AttrReply {
+                attr,
+                ttl: LONG_TTL,
+            });
         }
         let entry = self.entry(call.node);
-        self.pass("getattr", call.node.to_string()).await;
+        self.log_and_wait("getattr", call.node.to_string()).await;
         let entry = entry?;
-        Ok(Attributes {
+        Ok(AttrReply {
             attr: entry.attr,
             ttl: entry.attr_ttl,
         })
     }
 
-    async fn open(&self, call: Call, _: op::Open) -> Result<Opened> {
-        let flags = self.file_of(call.node)?.flags;
-        self.pass("open", call.node.to_string()).await;
-        Ok(Opened {
-            fh: Handle(7),
+    async fn open(&self, call: Call, _: op::Open) -> Result<OpenReply> {
+        let flags = self.file_state(call.node)?.flags;
+        self.log_and_wait("open", call.node.to_string()).await;
+        Ok(OpenReply {
+            fh: FileHandle(7),
             flags,
         })
     }
 
-    async fn read(&self, call: Call, op: op::Read) -> Result<Data> {
-        let File { size, byte, .. } = self.file_of(call.node)?;
+    async fn read(&self, call: Call, op: op::Read) -> Result<ReplyData> {
+        let FileState { size, byte, .. } = self.file_state(call.node)?;
         let owner = match op.lock_owner {
             Some(_) => " with owner",
             None => "",
         };
-        self.pass("read", format!("{} at {}{owner}", call.node, op.offset))
+        self.log_and_wait("read", format!("{} at {}{owner}", call.node, op.offset))
             .await;
         let count = size.saturating_sub(op.offset).min(u64::from(op.size));
         Ok(vec![byte; count as usize].into())
     }
 
     async fn write(&self, call: Call, op: op::Write) -> Result<u32> {
-        self.pass("write", format!("{} at {}", call.node, op.offset))
+        self.log_and_wait("write", format!("{} at {}", call.node, op.offset))
             .await;
         let mut state = self.state();
         let file = state.files.get_mut(&call.node).ok_or(Errno::ESTALE)?;
@@ -309,45 +312,45 @@ impl FileSystem for Probe {
         Ok(op.data.len() as u32)
     }
 
-    async fn create(&self, _: Call, op: op::Create) -> Result<Created> {
+    async fn create(&self, _: Call, op: op::Create) -> Result<CreateReply> {
         let name = text(op.name.as_bytes());
-        let found = self.named(op.name.as_bytes());
-        // As it is now: the answer may wait.
+        let found = self.node_named(op.name.as_bytes());
+        // Taken now: the reply may wait.
         let found = found.and_then(|node| self.entry(node));
-        self.pass("create", name.clone()).await;
+        self.log_and_wait("create", name.clone()).await;
         if let Ok(entry) = found {
-            return Ok(Created {
+            return Ok(CreateReply {
                 entry,
-                opened: Opened::default(),
+                opened: OpenReply::default(),
             });
         }
         let node = NodeId(1000 + name.len() as u64);
-        let file = File {
+        let file = FileState {
             name: name.into_bytes(),
             mode: 0o100666,
             size: 0,
             mtime: 1,
             byte: b'n',
-            ttl: LONG,
-            name_ttl: LONG,
+            ttl: LONG_TTL,
+            name_ttl: LONG_TTL,
             hidden: false,
-            flags: OpenedFlags::empty(),
+            flags: OpenReplyFlags::empty(),
         };
         self.state().files.insert(node, file);
-        Ok(Created {
+        Ok(CreateReply {
             entry: self.entry(node)?,
-            opened: Opened::default(),
+            opened: OpenReply::default(),
         })
     }
 
-    async fn link(&self, _: Call, op: op::Link) -> Result<Entry> {
+    async fn link(&self, _: Call, op: op::Link) -> Result<EntryReply> {
         let entry = self.entry(op.target);
-        self.pass("link", text(op.name.as_bytes())).await;
+        self.log_and_wait("link", text(op.name.as_bytes())).await;
         entry
     }
 
-    async fn opendir(&self, _: Call, _: op::Open) -> Result<Opened> {
-        Ok(Opened::default())
+    async fn opendir(&self, _: Call, _: op::Open) -> Result<OpenReply> {
+        Ok(OpenReply::default())
     }
 
     async fn releasedir(&self, _: Call, _: op::Release) -> Result<()> {
@@ -359,22 +362,23 @@ impl FileSystem for Probe {
         if call.node == NodeId::ROOT && op.offset == 0 {
             let nodes: Vec<NodeId> = self.state().files.keys().copied().collect();
             for node in nodes {
-                let name = self.file_of(node)?.name;
+                let name = self.file_state(node)?.name;
                 if !dirents.push(&self.entry(node)?, node.0, &name) {
                     break;
                 }
             }
         }
-        self.pass("readdirplus", op.offset.to_string()).await;
+        self.log_and_wait("readdirplus", op.offset.to_string())
+            .await;
         Ok(dirents)
     }
 
     async fn setlk(&self, call: Call, op: op::Lock) -> Result<()> {
-        let mut what = format!("{} {:?}", call.node, op.lock.kind);
+        let mut details = format!("{} {:?}", call.node, op.lock.kind);
         if !op.is_flock() {
-            what += &format!(" by {}", op.owner.0);
+            details += &format!(" by {}", op.owner.0);
         }
-        self.pass("setlk", what).await;
+        self.log_and_wait("setlk", details).await;
         Ok(())
     }
 
@@ -383,13 +387,13 @@ impl FileSystem for Probe {
     }
 
     async fn flush(&self, call: Call, op: op::Flush) -> Result<()> {
-        self.pass("flush", format!("{} by {}", call.node, op.lock_owner.0))
+        self.log_and_wait("flush", format!("{} by {}", call.node, op.lock_owner.0))
             .await;
         Ok(())
     }
 
     async fn release(&self, call: Call, op: op::Release) -> Result<()> {
-        self.pass("release", format!("{} {:?}", call.node, op.flags))
+        self.log_and_wait("release", format!("{} {:?}", call.node, op.flags))
             .await;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A file system with one file, `note`, that can be read and written. The whole of it: mount, serve, end.
+//! A file system with one file, `note`, that can be read and written: a complete example that mounts, serves and ends.
 //!
 //! `note MOUNTPOINT`, then `echo hello > MOUNTPOINT/note`, `cat MOUNTPOINT/note`, `umount MOUNTPOINT`.
 
@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gupfs_fuse::{
-    Attr, Attributes, Call, Config, Data, Dirents, Entry, Errno, FileSystem, InitFlags, NodeId,
-    Opened, OpenedFlags, Result, Session, Spawner, mount, op,
+    AttrReply, Call, Dirents, EntryReply, Errno, FileSystem, FuseSession, InitFlags, InodeAttr,
+    MountConfig, NodeId, OpenReply, OpenReplyFlags, ReplyData, Result, Spawner, mount, op,
 };
 
-/// Nodes are numbers of our choice; the root is 1.
+/// The file system chooses its node ids; the root is 1.
 const NOTE: NodeId = NodeId(2);
 
-/// How long the kernel may believe what it was told without asking again.
+/// How long the kernel may cache names and attributes.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -27,29 +27,30 @@ impl Note {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn attr(&self, node: NodeId) -> Result<Attr> {
+    fn attr(&self, node: NodeId) -> Result<InodeAttr> {
         let (mode, size) = match node {
             NodeId::ROOT => (0o040755, 0),
             NOTE => (0o100644, self.bytes().len() as u64),
             _ => return Err(Errno::ESTALE),
         };
-        Ok(Attr {
+        Ok(InodeAttr {
             ino: node.0,
             mode,
             size,
             nlink: 1,
-            ..Attr::default()
+            ..InodeAttr::default()
         })
     }
 }
 
-/// Each request is one method; `call.node` is what it is about. What is not here answers ENOSYS by itself.
+/// Each operation is one method; `call.node` is the node that it concerns. Operations that are not implemented here reply
+/// ENOSYS.
 impl FileSystem for Note {
-    async fn lookup(&self, call: Call, op: op::Lookup) -> Result<Entry> {
+    async fn lookup(&self, call: Call, op: op::Lookup) -> Result<EntryReply> {
         if call.node != NodeId::ROOT || &*op.name != b"note" {
             return Err(Errno::ENOENT);
         }
-        Ok(Entry {
+        Ok(EntryReply {
             node: NOTE,
             generation: 0,
             name_ttl: BELIEVED,
@@ -58,36 +59,36 @@ impl FileSystem for Note {
         })
     }
 
-    async fn getattr(&self, call: Call, _: op::Getattr) -> Result<Attributes> {
-        Ok(Attributes {
+    async fn getattr(&self, call: Call, _: op::Getattr) -> Result<AttrReply> {
+        Ok(AttrReply {
             attr: self.attr(call.node)?,
             ttl: BELIEVED,
         })
     }
 
-    /// truncate(2); other changes are accepted and forgotten.
-    async fn setattr(&self, call: Call, op: op::Setattr) -> Result<Attributes> {
+    /// truncate(2); other changes are accepted and ignored.
+    async fn setattr(&self, call: Call, op: op::Setattr) -> Result<AttrReply> {
         if let Some(size) = op.size() {
             self.bytes().resize(size as usize, 0);
         }
-        Ok(Attributes {
+        Ok(AttrReply {
             attr: self.attr(call.node)?,
             ttl: BELIEVED,
         })
     }
 
-    /// Past the page cache: what was written is what is read, at once.
-    async fn open(&self, _: Call, op: op::Open) -> Result<Opened> {
+    /// Direct I/O: a read returns the bytes of the last write at once.
+    async fn open(&self, _: Call, op: op::Open) -> Result<OpenReply> {
         if op.flags & libc::O_TRUNC as u32 != 0 {
             self.bytes().clear();
         }
-        Ok(Opened {
-            flags: OpenedFlags::DIRECT_IO,
-            ..Opened::default()
+        Ok(OpenReply {
+            flags: OpenReplyFlags::DIRECT_IO,
+            ..OpenReply::default()
         })
     }
 
-    async fn read(&self, _: Call, op: op::Read) -> Result<Data> {
+    async fn read(&self, _: Call, op: op::Read) -> Result<ReplyData> {
         let bytes = self.bytes();
         let start = bytes.len().min(op.offset as usize);
         let end = bytes.len().min(start + op.size as usize);
@@ -106,7 +107,7 @@ impl FileSystem for Note {
 
     async fn readdir(&self, _: Call, op: op::Readdir) -> Result<Dirents> {
         let mut dirents = Dirents::new(&op);
-        // Each entry comes with the offset behind it, from which the kernel goes on.
+        // Each entry carries the offset after it, at which the kernel continues.
         if op.offset == 0 && !dirents.push(NOTE.0, 1, 0o100000, b"note") {
             return Err(Errno::EINVAL);
         }
@@ -114,12 +115,12 @@ impl FileSystem for Note {
     }
 }
 
-/// Mounts it. Nothing here waits, so nothing is ever spawned.
-pub fn serve(point: &Path) -> std::result::Result<Session, gupfs_fuse::MountError> {
-    let spawner: Spawner = Arc::new(|_| unreachable!("every answer is ready at once"));
-    let mut config = Config::new("note", "note");
-    // Listings without attributes are enough.
-    config.want -= InitFlags::DO_READDIRPLUS;
+/// Mounts it. No handler here waits, so the spawner is never called.
+pub fn serve(point: &Path) -> std::result::Result<FuseSession, gupfs_fuse::MountError> {
+    let spawner: Spawner = Arc::new(|_| unreachable!("every handler is ready at its first poll"));
+    let mut config = MountConfig::new("note", "note");
+    // Listings without attributes suffice.
+    config.wanted_flags -= InitFlags::DO_READDIRPLUS;
     mount(point, &config, Arc::new(Note::default()), spawner)
 }
 

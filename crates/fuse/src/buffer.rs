@@ -1,11 +1,11 @@
 //! # buffer: the memory that requests are read into
 //!
-//! Owns   the buffers of a reactor, the payload of a WRITE, scratch memory for READ.
-//! Never  copies a payload, except when asked to keep a small one.
+//! Owns   the buffers of a worker, the payload of a WRITE, scratch memory for READ.
+//! Never  copies a payload, except where a caller asks for bytes to keep, or where early replies need the ring entry.
 //! Enter  at `Pool::take`.
 //!
-//! A request is read so that the payload of a WRITE begins on a page: `[…, head of 80 bytes | payload …]`. A handler
-//! that drops the payload gives the buffer back; one that keeps it keeps the buffer, and the reactor takes another.
+//! A request is read so that the payload of a WRITE begins on a page: `[…, head of 80 bytes | payload …]`. A handler that drops
+//! the payload returns the buffer; a handler that keeps the payload keeps the buffer, and the worker takes another.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use crate::limits::{ALIGN, BEFORE_PAYLOAD, BUFFERS_KEPT, PAYLOAD_MIN};
-use crate::transport::ring::Lent;
+use crate::limits::{ALIGN, BEFORE_PAYLOAD, FREE_BUFFERS_MAX, PAYLOAD_MIN};
+use crate::transport::ring::EntryPayload;
 
 /// Memory for one request.
 pub(crate) struct Buffer {
-    /// Zeroed once, when it was allocated; larger than needed, so that a page boundary can be chosen.
+    /// Zeroed once, when it was allocated; larger than needed, so that the payload can be aligned to a page boundary.
     bytes: Vec<u8>,
-    /// Where payloads begin: on a page boundary, with room for the head before it.
+    /// Offset of the payload: on a page boundary, with space for the head before it.
     payload: usize,
     capacity: usize,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Buffer {
 impl Buffer {
     fn new(capacity: usize) -> Buffer {
         let bytes = vec![0; 2 * ALIGN + capacity];
-        // At least one page stays before it, the head needs less.
+        // At least one page precedes the payload; the head needs less.
         let payload = ALIGN + bytes.as_ptr().align_offset(ALIGN).min(ALIGN);
         Buffer {
             bytes,
@@ -37,18 +37,18 @@ impl Buffer {
         }
     }
 
-    /// Where the device writes a message to.
-    pub fn landing(&mut self) -> &mut [u8] {
+    /// The slice that a message is read into.
+    pub fn read_target(&mut self) -> &mut [u8] {
         &mut self.bytes[self.payload - BEFORE_PAYLOAD..self.payload + self.capacity]
     }
 
-    /// The message of `length` bytes that came.
+    /// The message of `length` bytes that was read.
     pub fn message(&self, length: usize) -> &[u8] {
         &self.bytes[self.payload - BEFORE_PAYLOAD..][..length]
     }
 }
 
-/// The free buffers of one reactor.
+/// The free buffers of one worker.
 pub(crate) struct Pool {
     free: Mutex<Vec<Buffer>>,
     capacity: usize,
@@ -57,132 +57,137 @@ pub(crate) struct Pool {
 impl Pool {
     pub fn new(max_write: usize) -> Pool {
         Pool {
-            free: Mutex::new(Vec::with_capacity(BUFFERS_KEPT)),
+            free: Mutex::new(Vec::with_capacity(FREE_BUFFERS_MAX)),
             capacity: max_write.max(PAYLOAD_MIN),
         }
     }
 
     pub fn take(&self) -> Buffer {
-        // The last one given back is the one most likely in the CPU's cache.
+        // The buffer that was returned last is the most likely to be in the CPU's cache.
         self.free()
             .pop()
             .unwrap_or_else(|| Buffer::new(self.capacity))
     }
 
-    pub fn give(&self, buffer: Buffer) {
+    pub fn put_back(&self, buffer: Buffer) {
         let mut free = self.free();
-        // One made for an unusually large Scratch is not kept.
-        if free.len() < BUFFERS_KEPT && buffer.capacity == self.capacity {
+        // A buffer that was made for an unusually large `Scratch` is not kept.
+        if free.len() < FREE_BUFFERS_MAX && buffer.capacity == self.capacity {
             free.push(buffer);
         }
     }
 
-    /// A push or a pop has no state in between that a panic could leave behind.
+    /// A panic cannot leave the list in an intermediate state: only push and pop change it.
     fn free(&self) -> MutexGuard<'_, Vec<Buffer>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A buffer of a pool, which goes back when this is dropped.
-struct Pooled {
+/// A buffer that returns to its pool when this is dropped.
+struct PooledBuffer {
     buffer: Option<Buffer>,
     pool: Arc<Pool>,
 }
 
-impl Drop for Pooled {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
-            self.pool.give(buffer);
+            self.pool.put_back(buffer);
         }
     }
 }
 
-/// Memory for one request's bytes.
-enum Memory {
-    /// The payload begins at the buffer's `payload`.
-    Pooled(Pooled),
-    /// The payload's pages in a place that the kernel knows.
-    Lent(Lent),
+/// The memory that contains a payload.
+enum PayloadMemory {
+    /// A buffer of the pool; the payload begins at the buffer's `payload`.
+    Pooled(PooledBuffer),
+    /// The payload pages of a ring entry.
+    EntryPayload(EntryPayload),
 }
 
-/// Bytes of the payload.
-struct Loan {
-    memory: Memory,
-    /// Not 0 only in what the kernel lent: there the bytes may lie behind others.
-    begins: usize,
+/// A range of a payload.
+struct PayloadRange {
+    memory: PayloadMemory,
+    /// Always 0 in a pooled buffer. In a ring entry other bytes may precede the data.
+    start: usize,
     size: usize,
 }
 
-impl Loan {
+impl PayloadRange {
     fn bytes(&self) -> &[u8] {
         match &self.memory {
-            Memory::Pooled(Pooled { buffer, .. }) => buffer
+            PayloadMemory::Pooled(PooledBuffer { buffer, .. }) => buffer
                 .as_ref()
                 .map_or(&[], |buffer| &buffer.bytes[buffer.payload..][..self.size]),
-            Memory::Lent(lent) => &lent.bytes(self.begins + self.size)[self.begins..],
+            PayloadMemory::EntryPayload(entry) => {
+                &entry.bytes(self.start + self.size)[self.start..]
+            }
         }
     }
 
     fn capacity(&self) -> usize {
         match &self.memory {
-            Memory::Pooled(pooled) => pooled.pool.capacity,
-            Memory::Lent(lent) => lent.capacity(),
+            PayloadMemory::Pooled(pooled) => pooled.pool.capacity,
+            PayloadMemory::EntryPayload(entry) => entry.capacity(),
         }
     }
 }
 
-/// The bytes of a WRITE, on a page boundary. (Those of `op::Retrieved` may lie anywhere.)
+/// The bytes of a WRITE, on a page boundary. (The bytes of `op::Retrieved` need not be aligned.)
 ///
-/// If the request came through a ring, they lie in memory that the kernel needs for the answer: it is given when this is
-/// dropped.
-pub struct Payload(Loan);
+/// If the request came through a ring, the bytes lie in memory that the kernel needs for the reply: the reply is sent when this
+/// is dropped.
+pub struct Payload(PayloadRange);
 
 impl Payload {
     /// The first `size` bytes of the payload of the message that was read into `buffer`.
     pub(crate) fn new(buffer: Buffer, size: usize, pool: Arc<Pool>) -> Payload {
-        assert!(size <= buffer.capacity, "a payload lies in its buffer");
+        assert!(
+            size <= buffer.capacity,
+            "a payload must fit into its buffer"
+        );
         let buffer = Some(buffer);
-        Payload(Loan {
-            memory: Memory::Pooled(Pooled { buffer, pool }),
-            begins: 0,
+        Payload(PayloadRange {
+            memory: PayloadMemory::Pooled(PooledBuffer { buffer, pool }),
+            start: 0,
             size,
         })
     }
 
-    /// The bytes from `begins` on of a request that came through a ring.
-    pub(crate) fn lent(lent: Lent, begins: usize, size: usize) -> Payload {
-        let fits = begins + size <= lent.capacity();
-        assert!(fits, "a payload lies in its place");
-        Payload(Loan {
-            memory: Memory::Lent(lent),
-            begins,
+    /// The bytes from `start` on of a request that came through a ring.
+    pub(crate) fn in_entry(entry: EntryPayload, start: usize, size: usize) -> Payload {
+        let fits = start + size <= entry.capacity();
+        assert!(fits, "a payload must fit into its ring entry");
+        Payload(PayloadRange {
+            memory: PayloadMemory::EntryPayload(entry),
+            start,
             size,
         })
     }
 
-    /// The same bytes in memory of their own.
+    /// The same bytes, copied into a buffer of the pool.
     pub(crate) fn copied(self, pool: Arc<Pool>) -> Payload {
         let size = self.len();
         let mut buffer = match size <= pool.capacity {
             true => pool.take(),
             false => Buffer::new(size),
         };
-        buffer.landing()[BEFORE_PAYLOAD..][..size].copy_from_slice(&self);
+        buffer.read_target()[BEFORE_PAYLOAD..][..size].copy_from_slice(&self);
         Payload::new(buffer, size, pool)
     }
 
-    /// To be kept beyond the request. What fills less than a quarter of its memory is copied out, so that what is kept costs
-    /// what it holds; a larger payload keeps the memory, unless it came through a ring.
+    /// Bytes that the caller may keep beyond the request. A payload that fills less than a quarter of its memory is copied, so
+    /// that keeping it costs no more memory than it has bytes; a larger one keeps its memory, unless it came through a ring.
     pub fn into_bytes(self) -> Bytes {
         match self.0.memory {
-            Memory::Lent(_) => Bytes::copy_from_slice(&self),
-            Memory::Pooled(_) => self.into_passing_bytes(),
+            PayloadMemory::EntryPayload(_) => Bytes::copy_from_slice(&self),
+            PayloadMemory::Pooled(_) => self.into_shared_bytes(),
         }
     }
 
-    /// To be handed to who needs it until the request is answered: the same, without a copy of what came through a ring. Its
-    /// answer waits until all clones of the result are dropped.
-    pub fn into_passing_bytes(self) -> Bytes {
+    /// Bytes that are needed only until the reply is sent: like `into_bytes`, but without a copy of a payload that came through
+    /// a ring. The reply waits until all clones of the result are dropped.
+    pub fn into_shared_bytes(self) -> Bytes {
         if self.len() < self.0.capacity() / 4 {
             Bytes::copy_from_slice(&self)
         } else {
@@ -211,10 +216,10 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// Memory to read a file's bytes into and answer READ with, on a page boundary, from the reactor's pool.
+/// Page-aligned memory of the worker's pool, or of the ring entry, to read a file's bytes into and to reply to a READ with.
 ///
-/// It holds bytes of earlier requests: `truncate` it to what was filled.
-pub struct Scratch(Loan);
+/// It contains bytes of earlier requests: `truncate` it to the length that was filled.
+pub struct Scratch(PayloadRange);
 
 impl Scratch {
     pub(crate) fn new(size: usize, pool: Arc<Pool>) -> Scratch {
@@ -224,30 +229,30 @@ impl Scratch {
             Buffer::new(size)
         };
         let buffer = Some(buffer);
-        Scratch(Loan {
-            memory: Memory::Pooled(Pooled { buffer, pool }),
-            begins: 0,
+        Scratch(PayloadRange {
+            memory: PayloadMemory::Pooled(PooledBuffer { buffer, pool }),
+            start: 0,
             size,
         })
     }
 
-    /// `size` is at most the capacity of what is lent.
-    pub(crate) fn of_lent(lent: Lent, size: usize) -> Scratch {
-        Scratch(Loan {
-            memory: Memory::Lent(lent),
-            begins: 0,
+    /// `size` must be at most the capacity of `entry`.
+    pub(crate) fn in_entry(entry: EntryPayload, size: usize) -> Scratch {
+        Scratch(PayloadRange {
+            memory: PayloadMemory::EntryPayload(entry),
+            start: 0,
             size,
         })
     }
 
-    pub(crate) fn lent(&self) -> Option<&Lent> {
+    pub(crate) fn entry_payload(&self) -> Option<&EntryPayload> {
         match &self.0.memory {
-            Memory::Lent(lent) => Some(lent),
-            Memory::Pooled(_) => None,
+            PayloadMemory::EntryPayload(entry) => Some(entry),
+            PayloadMemory::Pooled(_) => None,
         }
     }
 
-    /// Keeps the first `size` bytes; no effect if there are not more.
+    /// Keeps the first `size` bytes; no effect if it has fewer.
     pub fn truncate(&mut self, size: usize) {
         self.0.size = self.0.size.min(size);
     }
@@ -265,10 +270,12 @@ impl DerefMut for Scratch {
     fn deref_mut(&mut self) -> &mut [u8] {
         let size = self.0.size;
         match &mut self.0.memory {
-            Memory::Pooled(Pooled { buffer, .. }) => buffer.as_mut().map_or(&mut [], |buffer| {
-                &mut buffer.bytes[buffer.payload..][..size]
-            }),
-            Memory::Lent(lent) => lent.bytes_mut(size),
+            PayloadMemory::Pooled(PooledBuffer { buffer, .. }) => {
+                buffer.as_mut().map_or(&mut [], |buffer| {
+                    &mut buffer.bytes[buffer.payload..][..size]
+                })
+            }
+            PayloadMemory::EntryPayload(entry) => entry.bytes_mut(size),
         }
     }
 }
@@ -285,21 +292,21 @@ mod tests {
 
     fn payload(pool: &Arc<Pool>, bytes: &[u8]) -> Payload {
         let mut buffer = pool.take();
-        buffer.landing()[BEFORE_PAYLOAD..][..bytes.len()].copy_from_slice(bytes);
+        buffer.read_target()[BEFORE_PAYLOAD..][..bytes.len()].copy_from_slice(bytes);
         Payload::new(buffer, bytes.len(), pool.clone())
     }
 
     #[test]
-    fn payloads_begin_on_a_page_and_go_back_when_dropped() {
+    fn payloads_begin_on_a_page_and_return_to_the_pool_when_dropped() {
         let pool = Arc::new(Pool::new(1 << 20));
         let first = payload(&pool, b"bytes");
         assert_eq!(&*first, b"bytes");
         assert_eq!(first.as_ptr().align_offset(ALIGN), 0);
-        let place = first.as_ptr();
+        let address = first.as_ptr();
         assert_eq!(pool.free().len(), 0);
         drop(first);
         assert_eq!(pool.free().len(), 1);
-        assert_eq!(payload(&pool, b"x").as_ptr(), place);
+        assert_eq!(payload(&pool, b"x").as_ptr(), address);
     }
 
     #[test]
@@ -310,16 +317,16 @@ mod tests {
         assert_eq!(pool.free().len(), 1);
         assert_eq!(kept, vec![1; 4096]);
         let large = payload(&pool, &vec![2; 1 << 20]);
-        let place = large.as_ptr();
+        let address = large.as_ptr();
         let kept = large.into_bytes();
-        assert_eq!(kept.as_ptr(), place);
+        assert_eq!(kept.as_ptr(), address);
         assert_eq!(pool.free().len(), 0);
         drop(kept);
         assert_eq!(pool.free().len(), 1);
     }
 
     #[test]
-    fn scratch_is_cut_to_what_was_filled() {
+    fn scratch_is_truncated_to_the_filled_length() {
         let pool = Arc::new(Pool::new(1 << 20));
         let mut scratch = Scratch::new(100, pool.clone());
         assert_eq!(scratch.len(), 100);
@@ -331,10 +338,10 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_keeps_no_more_than_its_bound() {
+    fn the_pool_keeps_at_most_its_limit() {
         let pool = Pool::new(0);
-        let many: Vec<Buffer> = (0..BUFFERS_KEPT + 3).map(|_| pool.take()).collect();
-        many.into_iter().for_each(|buffer| pool.give(buffer));
-        assert_eq!(pool.free().len(), BUFFERS_KEPT);
+        let many: Vec<Buffer> = (0..FREE_BUFFERS_MAX + 3).map(|_| pool.take()).collect();
+        many.into_iter().for_each(|buffer| pool.put_back(buffer));
+        assert_eq!(pool.free().len(), FREE_BUFFERS_MAX);
     }
 }

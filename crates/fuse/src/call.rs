@@ -1,34 +1,40 @@
-//! Who asks, and for which node.
+//! The caller of a request, and the node that it concerns.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::buffer::Scratch;
-use crate::lane::Kit;
-use crate::transport::ring::Hold;
-use crate::waits::Interrupted;
-use crate::wire::{Groups, Header};
+use crate::pending::Interrupted;
+use crate::transport::ring::EntryRef;
+use crate::wire::{Groups, RequestHeader};
+use crate::worker::CallContext;
 use crate::{NodeId, Unique};
 
-/// What every request carries beside its own fields. Over io_uring its answer waits until this is dropped.
+/// The fields that every request carries beside its arguments. Over io_uring the reply is sent only after this is dropped.
 pub struct Call {
     pub unique: Unique,
-    /// What the request is about; for names, the directory.
+    /// The node that the request concerns; for operations on names, the directory.
     pub node: NodeId,
     pub uid: u32,
     pub gid: u32,
-    /// The thread that asks; 0 if it lives in another pid namespace, or if the kernel asks by itself.
+    /// The calling thread; 0 if it is in another pid namespace, or if the kernel itself sends the request.
     pub pid: u32,
-    /// Groups that matter for a new object (CREATE_SUPP_GROUP): the directory's, if the caller is a member.
+    /// With CREATE_SUPP_GROUP: the group of the parent directory, if the caller is a member; for creating operations only.
     pub groups: Groups,
-    kit: Arc<Kit>,
-    /// If it came through a ring: the answer is given when this call and what was made of it are dropped.
-    hold: Option<Hold>,
+    call_context: Arc<CallContext>,
+    /// The ring entry, if the request came through a ring: the reply is sent when this call and everything made from it is
+    /// dropped.
+    entry: Option<EntryRef>,
 }
 
 impl Call {
-    pub(crate) fn new(header: &Header, groups: Groups, kit: Arc<Kit>, hold: Option<Hold>) -> Call {
-        let Header {
+    pub(crate) fn new(
+        header: &RequestHeader,
+        groups: Groups,
+        call_context: Arc<CallContext>,
+        entry: Option<EntryRef>,
+    ) -> Call {
+        let RequestHeader {
             unique,
             node,
             uid,
@@ -43,29 +49,29 @@ impl Call {
             gid,
             pid,
             groups,
-            kit,
-            hold,
+            call_context,
+            entry,
         }
     }
 
-    /// Ready when the program got a signal while it waits for this answer. See `Interrupted`.
+    /// Ready when the calling program receives a signal while it waits for the reply. See `Interrupted`.
     pub fn interrupted(&self) -> Interrupted {
-        Interrupted::new(self.unique, self.kit.waits.clone())
+        Interrupted::new(self.unique, self.call_context.pending.clone())
     }
 
-    /// If the program has got a signal by now.
+    /// Whether the calling program has received a signal by now.
     pub fn is_interrupted(&self) -> bool {
-        self.kit.waits.is_interrupted(self.unique)
+        self.call_context.pending.is_interrupted(self.unique)
     }
 
-    /// Memory to answer a READ from. The first of a request that came through a ring is the memory that the kernel takes
-    /// the answer from, so that nothing is copied.
+    /// Memory for the data of a READ reply. The first call for a request that came through a ring returns the ring entry's
+    /// payload, so that the data is not copied.
     pub fn scratch(&self, size: usize) -> Scratch {
-        let hold = self.hold.as_ref().filter(|hold| size <= hold.capacity());
-        if let Some(lent) = hold.and_then(Hold::lend) {
-            return Scratch::of_lent(lent, size);
+        let entry = self.entry.as_ref().filter(|entry| size <= entry.capacity());
+        if let Some(payload) = entry.and_then(EntryRef::take_payload) {
+            return Scratch::in_entry(payload, size);
         }
-        Scratch::new(size, self.kit.pool.clone())
+        Scratch::new(size, self.call_context.pool.clone())
     }
 }
 
@@ -78,8 +84,8 @@ impl fmt::Debug for Call {
             gid,
             pid,
             groups,
-            kit: _,
-            hold: _,
+            call_context: _,
+            entry: _,
         } = self;
         write!(
             f,

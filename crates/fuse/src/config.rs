@@ -1,56 +1,58 @@
-//! How to mount.
+//! Options of a mount.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::{REACTORS_MAX, REACTORS_MIN};
+use crate::limits::{DEVICE_WORKERS_MAX, DEVICE_WORKERS_MIN};
 use crate::pages_limit;
 use crate::wire::InitFlags;
-use crate::{Errno, Reader};
+use crate::{Errno, RequestReader};
 
-/// Wraps the life of a reactor thread: it must call what it is given, once. So a thread can hold a guard, for example
-/// of a runtime: `|run| { let _in = handle.enter(); run() }`.
-pub type AroundReactor = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
+/// Wraps the main function of a worker thread; it must call its argument exactly once. This lets the thread hold a guard, for
+/// example of a runtime: `|run| { let _in = handle.enter(); run() }`.
+pub type AroundWorker = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
-/// Is given the requests of a mount while it is mounted, on the thread that mounts.
-pub type OnLoop = Arc<dyn Fn(Reader) + Send + Sync>;
+/// Receives the reader of a mount's requests during `mount`, on the thread that mounts.
+pub type AttachReader = Arc<dyn Fn(RequestReader) + Send + Sync>;
 
-/// The way of requests and answers.
+/// The transport of requests and replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Transport {
+pub enum FuseTransport {
     /// Rings if the kernel offers them and permits them to this process, else the device.
     #[default]
     Auto,
-    /// One `read` a request, one `write` an answer.
+    /// /dev/fuse: one `read` per request, one `write` per reply.
     Device,
-    /// FUSE over io_uring: one system call a turn, on the CPU on which the program asks. If that cannot be had the mount
-    /// is refused. See `over_io_uring`.
+    /// FUSE over io_uring: one system call submits replies and fetches requests, on the CPU on which the calling program runs.
+    /// If it is not available, mounting fails. See `over_io_uring`.
     IoUring,
 }
 
-/// Answers that are given before their handlers are done, which go on. What they hand out then (a node, an open file) is given
-/// back, and nothing begins on a node that must come after a change of it that is still under way.
+/// Deadlines after which a request gets an error reply although its handler is not done; the handler goes on. Resources that
+/// the handler's result gives out later (a node, an open file) are released, and no request begins on a node that must follow a
+/// change that is still in progress.
 ///
-/// For file systems that let the kernel keep nothing: it is not told of what a late handler changed.
+/// Only for file systems whose data and attributes the kernel does not cache: the kernel is not told what a late handler
+/// changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InTime {
-    /// How long a request may wait, but for one that waits for a lock. None: as long as it takes.
+pub struct ReplyDeadlines {
+    /// Longest time until a request gets a reply, except for requests that wait for a lock. None: no limit.
     pub deadline: Option<Duration>,
-    /// What is answered then.
-    pub overdue: Errno,
-    /// What is answered to a program that is being ended by a signal. It does not see it.
-    pub killed: Errno,
+    /// The error reply after the deadline.
+    pub overdue_errno: Errno,
+    /// The error reply to a program that a signal is ending; the program does not see it.
+    pub killed_errno: Errno,
 }
 
-/// What to ask of the kernel and how to serve it.
+/// What to request from the kernel at INIT, and how to serve the mount.
 #[derive(Clone)]
-pub struct Config {
-    /// What `mount` shows as the source.
+pub struct MountConfig {
+    /// The source that `mount` shows.
     pub source: String,
     /// The mount has the type `fuse.<subtype>`.
     pub subtype: String,
     pub read_only: bool,
-    /// Others than who mounted may use it. Without root this needs `user_allow_other` in /etc/fuse.conf.
+    /// Users other than the one who mounted may use it. Without root this needs `user_allow_other` in /etc/fuse.conf.
     pub allow_other: bool,
     /// The kernel checks permissions by mode and ACL. POSIX_ACL implies it.
     pub default_permissions: bool,
@@ -60,47 +62,49 @@ pub struct Config {
     pub no_atime: bool,
     pub strict_atime: bool,
     pub no_dir_atime: bool,
-    /// The largest READ, bytes; `None` leaves it to `max_pages`: large reads are not cut at each MiB then.
+    /// The largest READ in bytes; with `None` only `max_pages` limits it, so large reads are not split at each MiB.
     pub max_read: Option<u32>,
 
-    /// Flags to ask for. What the kernel lacks is left out; see `Negotiated`.
-    pub want: InitFlags,
-    /// Flags without which the mount is refused. They are asked for, too.
-    pub must: InitFlags,
-    /// The largest WRITE, bytes.
+    /// Flags to request. Flags that the kernel lacks are left out; see `Negotiated`.
+    pub wanted_flags: InitFlags,
+    /// Flags without which mounting fails. They are requested as well.
+    pub required_flags: InitFlags,
+    /// The largest WRITE in bytes.
     pub max_write: u32,
-    /// Pages of one request. The kernel cuts it to `fs.fuse.max_pages_limit` (256 unless raised, see [`crate::pages_limit`]).
+    /// Pages of one request. The kernel limits it to `fs.fuse.max_pages_limit` (256 unless raised, see [`crate::pages_limit`]).
     pub max_pages: u16,
-    /// Bytes; the kernel cuts it to what it offers. See `Session::set_read_ahead` for more.
+    /// Read-ahead in bytes; the kernel limits it to its own offer. See `FuseSession::set_read_ahead` for more.
     pub max_readahead: u32,
-    /// Requests nobody waits for (read-ahead, asynchronous I/O, RELEASE) at a time.
+    /// Background requests in flight at a time: requests that no program waits for (read-ahead, asynchronous I/O, RELEASE).
     pub max_background: u16,
-    /// From so many on the kernel considers the mount busy.
+    /// Number of background requests above which the kernel considers the mount congested.
     pub congestion_threshold: u16,
-    /// Granularity of time stamps, nanoseconds.
+    /// Granularity of time stamps in nanoseconds.
     pub time_gran: u32,
 
-    pub transport: Transport,
-    /// Threads that read requests from the device, each from its own clone of it. Rings have a thread for each possible CPU.
-    pub reactors: usize,
-    /// Requests of the device are taken by an event loop of the caller's, and no thread of the door reads: what an answer waits
-    /// for (a socket) wakes the same thread that answers then. Rings keep their threads.
-    pub on_loop: Option<OnLoop>,
-    /// Ask the device so long before going to sleep. Saves a wake-up if the program runs on another CPU, and takes
-    /// its time if it does not.
-    pub on_idle_spin: Option<Duration>,
-    /// Each thread of a ring stays on the CPU whose requests it gets; without that rings are slower than the device. Threads
-    /// that a handler starts there begin on that CPU, too.
+    pub transport: FuseTransport,
+    /// Threads that read requests from the device, each from its own clone of it. Over io_uring there is also one thread per
+    /// possible CPU.
+    pub device_workers: usize,
+    /// An event loop of the caller reads the device's requests, and this crate starts no thread that reads it: an event that a
+    /// reply waits for (on a socket) then wakes the same thread that sends the reply. Rings keep their threads.
+    pub attach_reader: Option<AttachReader>,
+    /// Poll the device this long before sleeping. It saves a wake-up if the calling program runs on another CPU, and costs the
+    /// program CPU time if it runs on the same one.
+    pub idle_spin: Option<Duration>,
+    /// Pins each ring thread to the CPU whose requests it gets; without it rings are slower than the device. A thread that a
+    /// handler starts there inherits the CPU.
     pub pin_rings: bool,
-    pub around_reactor: Option<AroundReactor>,
-    /// None: each answer is its handler's. Else a WRITE's bytes that came through a ring are copied, and `Call::scratch` is
-    /// never memory of a ring.
-    pub in_time: Option<InTime>,
+    pub around_worker: Option<AroundWorker>,
+    /// None: each reply is its handler's. Otherwise the bytes of a WRITE that came through a ring are copied, and
+    /// `Call::scratch` is never memory of a ring.
+    pub reply_deadlines: Option<ReplyDeadlines>,
 }
 
-impl Config {
-    /// The flags of a file system that is coherent by leases: the kernel's caches follow our answers, nothing is
-    /// cached for longer than they say. Locks are not among them: ask for POSIX_LOCKS and FLOCK_LOCKS if you have them.
+impl MountConfig {
+    /// The flags of a file system that is coherent by leases: the kernel's caches follow our replies, and nothing is cached
+    /// longer than the replies allow. Locks are not included: request POSIX_LOCKS and FLOCK_LOCKS if the file system implements
+    /// them.
     pub const FLAGS: InitFlags = InitFlags::AUTO_INVAL_DATA
         .union(InitFlags::PARALLEL_DIROPS)
         .union(InitFlags::ATOMIC_O_TRUNC)
@@ -120,9 +124,9 @@ impl Config {
         .union(InitFlags::EXPORT_SUPPORT)
         .union(InitFlags::HAS_RESEND);
 
-    /// A mount for everyone, with permissions checked by the kernel, requests of 1 MiB.
-    pub fn new(source: impl Into<String>, subtype: impl Into<String>) -> Config {
-        Config {
+    /// A mount for all users, with permissions checked by the kernel and requests of up to 1 MiB.
+    pub fn new(source: impl Into<String>, subtype: impl Into<String>) -> MountConfig {
+        MountConfig {
             source: source.into(),
             subtype: subtype.into(),
             read_only: false,
@@ -135,8 +139,8 @@ impl Config {
             strict_atime: false,
             no_dir_atime: false,
             max_read: Some(1 << 20),
-            want: Config::FLAGS,
-            must: InitFlags::INIT_EXT
+            wanted_flags: MountConfig::FLAGS,
+            required_flags: InitFlags::INIT_EXT
                 .union(InitFlags::MAX_PAGES)
                 .union(InitFlags::BIG_WRITES),
             max_write: 1 << 20,
@@ -145,18 +149,18 @@ impl Config {
             max_background: 64,
             congestion_threshold: 48,
             time_gran: 1,
-            transport: Transport::Auto,
-            reactors: default_reactors(),
-            on_loop: None,
-            on_idle_spin: None,
+            transport: FuseTransport::Auto,
+            device_workers: default_workers(),
+            attach_reader: None,
+            idle_spin: None,
             pin_rings: true,
-            around_reactor: None,
-            in_time: None,
+            around_worker: None,
+            reply_deadlines: None,
         }
     }
 }
 
-fn default_reactors() -> usize {
+fn default_workers() -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
-    (2 * cpus).clamp(REACTORS_MIN, REACTORS_MAX)
+    (2 * cpus).clamp(DEVICE_WORKERS_MIN, DEVICE_WORKERS_MAX)
 }

@@ -1,8 +1,8 @@
-//! # connection: the kernel's side of a mount, and how to cut it
+//! # connection: the kernel's side of a mount, and how to abort it
 //!
 //! Owns   the control files of fusectl.
-//! Never  unmounts: a connection that was aborted is still mounted, and every use of it fails.
-//! Enter  at `Control::open`.
+//! Never  unmounts: an aborted connection is still mounted, and every use of it fails.
+//! Enter  at `ConnectionControl::open`.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -15,7 +15,7 @@ use rustix::mount::{MountFlags, mount};
 
 const ROOT: &str = "/sys/fs/fuse/connections";
 
-/// The kernel's number of a connection; it is used again after the mount is gone.
+/// The kernel's number of a connection; the kernel reuses it after the mount is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConnectionId(pub u32);
 
@@ -25,37 +25,37 @@ impl fmt::Display for ConnectionId {
     }
 }
 
-/// The control files of one connection. Opened while the mount lives, they never act on a later mount that got the
+/// The control files of one connection. If they are opened while the mount exists, they never act on a later mount with the
 /// same number.
 #[derive(Debug)]
-pub struct Control {
+pub struct ConnectionControl {
     id: ConnectionId,
     abort: File,
 }
 
-impl Control {
-    /// Mounts fusectl if it is not there and we may.
-    pub fn open(id: ConnectionId) -> io::Result<Control> {
+impl ConnectionControl {
+    /// Opens the control files. Mounts fusectl if it is not mounted and this process may.
+    pub fn open(id: ConnectionId) -> io::Result<ConnectionControl> {
         let abort = directory(id).join("abort");
         let open = || OpenOptions::new().write(true).open(&abort);
         let abort = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                show_connections()?;
+                mount_fusectl()?;
                 open()?
             }
             other => other?,
         };
-        Ok(Control { id, abort })
+        Ok(ConnectionControl { id, abort })
     }
 
-    /// What another process opened and handed over: its `abort` file.
-    pub fn handed_over(id: ConnectionId, abort: OwnedFd) -> Control {
+    /// From the `abort` file that another process opened and passed on.
+    pub fn from_abort_file(id: ConnectionId, abort: OwnedFd) -> ConnectionControl {
         let abort = abort.into();
-        Control { id, abort }
+        ConnectionControl { id, abort }
     }
 
-    /// The `abort` file, to hand over.
-    pub fn hand_over(&self) -> io::Result<OwnedFd> {
+    /// A duplicate of the `abort` file, to pass to another process.
+    pub fn clone_abort_file(&self) -> io::Result<OwnedFd> {
         self.abort.try_clone().map(OwnedFd::from)
     }
 
@@ -63,18 +63,18 @@ impl Control {
         self.id
     }
 
-    /// If the mount, or what is left of it, is there still: until then nobody else gets its number.
+    /// Whether the connection still exists: until it is gone, no other mount gets its number.
     pub fn exists(&self) -> io::Result<bool> {
         Ok(self.abort.metadata()?.nlink() > 0)
     }
 
-    /// Ends the connection: requests that wait fail, the reactors end, every later use fails. Does nothing if the
-    /// mount is gone already.
+    /// Aborts the connection: waiting requests fail, the workers end, and every later use fails. Does nothing if the mount is
+    /// gone already.
     pub fn abort(&self) -> io::Result<()> {
         (&self.abort).write_all(b"1")
     }
 
-    /// Requests that programs wait for now.
+    /// Number of requests that programs currently wait for.
     pub fn waiting(&self) -> io::Result<u64> {
         let text = std::fs::read_to_string(directory(self.id).join("waiting"))?;
         text.trim().parse().map_err(io::Error::other)
@@ -85,10 +85,10 @@ fn directory(id: ConnectionId) -> PathBuf {
     Path::new(ROOT).join(id.to_string())
 }
 
-fn show_connections() -> io::Result<()> {
-    // An empty directory is what there is without fusectl, or without any connection.
+fn mount_fusectl() -> io::Result<()> {
+    // The directory is empty both without fusectl and without any connection.
     let mounted =
-        crate::mountinfo::at(Path::new(ROOT))?.is_some_and(|mount| mount.kind == "fusectl");
+        crate::mountinfo::mount_at(Path::new(ROOT))?.is_some_and(|mount| mount.kind == "fusectl");
     if mounted {
         return Ok(());
     }

@@ -1,13 +1,13 @@
-//! The error a request is answered with.
+//! The error of a reply.
 
 use std::fmt;
 
-/// An error number of Linux, positive. The door passes it on and never chooses one, except EIO for what panicked, was
-/// dropped or cannot be read, and ENOSYS for what is not implemented.
+/// A Linux error number, positive. This crate passes on the file system's error and creates only EIO (for a handler that
+/// panicked or was dropped, and for a request that cannot be parsed) and ENOSYS (for operations that are not implemented).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Errno(i32);
 
-/// What a handler answers.
+/// The result of a handler.
 pub type Result<T, E = Errno> = std::result::Result<T, E>;
 
 macro_rules! names {
@@ -15,7 +15,7 @@ macro_rules! names {
         impl Errno {
             $(pub const $name: Errno = Errno(libc::$name);)*
 
-            /// The symbolic name, where the number is one of those listed here.
+            /// The symbolic name, if the number is in this list.
             pub fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $(libc::$name => Some(stringify!($name)),)*
@@ -36,10 +36,10 @@ names! {
 }
 
 impl Errno {
-    /// Linux keeps 512 and above to itself and refuses an answer that carries one.
+    /// Linux reserves 512 and above, and rejects a reply with such a number.
     const RESERVED: i32 = 512;
 
-    /// `None` for what no answer may carry: zero, negative numbers, and those that Linux keeps to itself.
+    /// `None` for numbers that no reply may carry: zero, negative numbers, and those that Linux reserves.
     pub const fn from_raw(raw: i32) -> Option<Errno> {
         if raw > 0 && raw < Self::RESERVED {
             Some(Errno(raw))
@@ -71,7 +71,7 @@ impl fmt::Display for Errno {
 
 impl std::error::Error for Errno {}
 
-/// The operating system's number where there is one, EIO for errors that only the library made.
+/// The operating system's error number if there is one; EIO for errors that only a library made.
 impl From<std::io::Error> for Errno {
     fn from(error: std::io::Error) -> Errno {
         error
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_linux_keeps_to_itself_are_not_errors_of_an_answer() {
+    fn numbers_reserved_by_linux_are_not_errors() {
         assert_eq!(Errno::from_raw(0), None);
         assert_eq!(Errno::from_raw(-2), None);
         assert_eq!(Errno::from_raw(512), None);

@@ -1,4 +1,4 @@
-//! Why there is no mount.
+//! Why a mount failed.
 
 use std::path::PathBuf;
 
@@ -20,19 +20,21 @@ pub enum MountError {
     /// Only without root.
     #[error("fusermount3 did not mount at {path}: {why}")]
     Helper { path: PathBuf, why: String },
-    #[error("the mount was gone before it was ready")]
+    #[error("the mount ended before it was ready")]
     Gone,
-    #[error("cannot read the kernel's first message: {0}")]
+    #[error("cannot parse the kernel's first message: {0}")]
     Malformed(#[source] Malformed),
-    #[error("the kernel's first request has the number {0}, expected INIT")]
+    #[error("the kernel's first request has opcode {0}, expected INIT")]
     NotInit(u32),
-    #[error("this kernel speaks FUSE {major}.{minor}, needed is {MAJOR}.{MINOR_MIN} or newer")]
+    #[error(
+        "this kernel has FUSE protocol {major}.{minor}; gupfs needs {MAJOR}.{MINOR_MIN} or newer"
+    )]
     Version { major: u32, minor: u32 },
     #[error("this kernel's FUSE lacks {}", names(.0))]
     KernelLacks(InitFlags),
-    #[error("no FUSE over io_uring: {0}")]
+    #[error("FUSE over io_uring is not available: {0}")]
     NoIoUring(String),
-    #[error("cannot make a ring: {0}")]
+    #[error("cannot create an io_uring ring: {0}")]
     Ring(#[source] std::io::Error),
     #[error("cannot start a thread: {0}")]
     Thread(#[source] std::io::Error),

@@ -1,4 +1,4 @@
-//! The numbers of the protocol, one type each.
+//! The identifiers of the protocol, one type each.
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
@@ -21,34 +21,34 @@ macro_rules! number {
 }
 
 number! {
-    /// What the kernel calls an inode by; chosen by the file system in the answer to LOOKUP and to whatever creates.
+    /// The kernel's identifier of an inode; the file system chooses it in the reply to LOOKUP and to creating operations.
     NodeId
 }
 number! {
-    /// What the file system calls an open file or directory by; comes back with every use of it.
-    Handle
+    /// The file system's identifier of an open file or directory; the kernel sends it with every operation on it.
+    FileHandle
 }
 number! {
-    /// The kernel's name for the owner of POSIX locks: a process's table of files, scrambled. For flock and OFD
-    /// locks, the open file.
+    /// The kernel's identifier of the owner of POSIX locks: a hash of the process's file table. For flock and OFD locks: of the
+    /// open file.
     LockOwner
 }
 number! {
-    /// Names one request until it is answered. Never used twice in a mount.
+    /// Identifies one request until it is replied to. Never reused within a mount.
     Unique
 }
 
 impl NodeId {
-    /// The root of the mount; known to the kernel without a LOOKUP.
+    /// The root of the mount; the kernel knows it without a LOOKUP.
     pub const ROOT: NodeId = NodeId(1);
-    /// In the answer to LOOKUP: the name does not exist, and the kernel may remember that.
+    /// In the reply to LOOKUP: the name does not exist, and the kernel may cache a negative dentry.
     pub const NONE: NodeId = NodeId(0);
 }
 
 impl Unique {
     const RESENT: u64 = 1 << 63;
 
-    /// The kernel sends this request a second time, after `Notifier::resend`.
+    /// Whether the kernel sends this request again, after `Notifier::resend`.
     pub fn is_resent(self) -> bool {
         self.0 & Self::RESENT != 0
     }

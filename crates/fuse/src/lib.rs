@@ -1,26 +1,28 @@
-//! # door: the kernel's FUSE protocol, spoken by ourselves
+//! # fuse: the kernel's FUSE protocol, implemented without libfuse
 //!
-//! Owns   the messages of the protocol, their way through /dev/fuse and rings, mounting and unmounting.
-//! Never  caches, decides, or knows what is behind it; the only errors it makes are EIO and ENOSYS.
+//! Owns   the messages of the protocol, their transport over /dev/fuse and io_uring, mounting and unmounting.
+//! Never  caches, decides policy, or knows the file system that it serves; the only errors it creates itself are EIO and
+//!        ENOSYS.
 //! Enter  at [`FileSystem`] and [`mount`].
 //!
 //! ## A tour
 //!
-//! Implement [`FileSystem`]: one async method an operation, typed in and out, with everything the kernel sends.
+//! Implement [`FileSystem`]: one async method per operation, with typed arguments and results that carry everything the kernel
+//! sends.
 //!
 //! ```no_run
 //! use std::{path::Path, sync::Arc, time::Duration};
-//! use gupfs_fuse::{Attr, Attributes, Call, Config, Errno, FileSystem, NodeId, Result, Spawner, mount, op};
+//! use gupfs_fuse::{AttrReply, Call, Errno, FileSystem, InodeAttr, MountConfig, NodeId, Result, Spawner, mount, op};
 //!
 //! struct Empty;
 //!
 //! impl FileSystem for Empty {
-//!     async fn getattr(&self, call: Call, _: op::Getattr) -> Result<Attributes> {
+//!     async fn getattr(&self, call: Call, _: op::Getattr) -> Result<AttrReply> {
 //!         if call.node != NodeId::ROOT {
 //!             return Err(Errno::ESTALE);
 //!         }
-//!         let attr = Attr { ino: 1, mode: 0o040755, nlink: 2, ..Attr::default() };
-//!         Ok(Attributes { attr, ttl: Duration::from_secs(1) })
+//!         let attr = InodeAttr { ino: 1, mode: 0o040755, nlink: 2, ..InodeAttr::default() };
+//!         Ok(AttrReply { attr, ttl: Duration::from_secs(1) })
 //!     }
 //! }
 //!
@@ -28,9 +30,9 @@
 //! let runtime = tokio::runtime::Runtime::new()?;
 //! let handle = runtime.handle().clone();
 //! let spawner: Spawner = Arc::new(move |task| drop(handle.spawn(task)));
-//! let mut config = Config::new("nothing", "empty");
+//! let mut config = MountConfig::new("nothing", "empty");
 //! let handle = runtime.handle().clone();
-//! config.around_reactor = Some(Arc::new(move |run| {
+//! config.around_worker = Some(Arc::new(move |run| {
 //!     let _in_runtime = handle.enter();
 //!     run()
 //! }));
@@ -39,28 +41,31 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - A *reactor* thread reads a request and polls the method once. Ready: the same thread writes the answer, with one
-//!   system call. Not ready: when it is woken the future goes to the [`Spawner`], and writes the answer when it is done.
-//! - [`Call`] says who asks, about which node; [`Call::interrupted`] tells a handler that waits of a signal.
-//! - Over io_uring the same thread keeps to one CPU and answers with the system call that brings the next request; see
-//!   [`Transport`]. It goes on with handlers that were woken on it, and reads files for them ([`gupfs_uring::read`]): a read
-//!   that waits for a disk wakes no second thread. A thread that reads from the device may wait for one itself
-//!   ([`gupfs_uring::may_wait_here`]) as long as another is left.
-//! - WRITE hands over a [`Payload`]: the memory it was read into, on a page boundary. READ answers with [`Data`]: a
-//!   `Vec<u8>`, one or many `bytes::Bytes`, or [`Scratch`] memory from [`Call::scratch`].
-//! - [`Session`] is the mount: [`Session::unmount`], [`Session::abort`], [`Session::wait`], [`Session::counts`].
-//! - [`Notifier`] (from [`FileSystem::mounted`] or the session) tells the kernel what to forget; never call it from a
-//!   reactor.
-//! - [`mountpoint`], [`connection`], [`guardian`], [`read_ahead`], [`pages_limit`] and [`mountinfo`] are what a mounting program needs
-//!   around it.
-//! - A handler that panics, whose task is dropped, or that nobody can wake any more, answers EIO. Nothing hangs for it.
+//! - A FUSE *worker* thread reads a request and polls the method once. If the future is ready, the same thread writes the reply
+//!   with one system call. If not, the future goes to the [`Spawner`] when its waker is called, and writes the reply when it is
+//!   done.
+//! - [`Call`] names the caller and the node; [`Call::interrupted`] tells a waiting handler that the calling program received a
+//!   signal.
+//! - Over io_uring the worker is pinned to one CPU, and the system call that commits its replies also fetches the next
+//!   requests; see [`FuseTransport`]. The worker also polls handlers that are woken on its thread, and reads files for them
+//!   over its ring ([`gupfs_uring::read`]), so a read that waits for a disk wakes no second thread. A worker that reads from
+//!   the device may block in such a read itself ([`gupfs_uring::acquire_blocking_permit`]) as long as another device worker is left.
+//! - WRITE passes a [`Payload`]: the memory that the message was read into, with the bytes on a page boundary. READ replies
+//!   with [`ReplyData`]: a `Vec<u8>`, one or many `bytes::Bytes`, or [`Scratch`] memory from [`Call::scratch`].
+//! - [`FuseSession`] is the mount: [`FuseSession::unmount`], [`FuseSession::abort`], [`FuseSession::wait`],
+//!   [`FuseSession::counts`].
+//! - [`Notifier`] (from [`FileSystem::mounted`] or the session) invalidates the kernel's caches; never call it from a worker
+//!   thread.
+//! - [`mountpoint`], [`connection`], [`watchdog`], [`read_ahead`], [`pages_limit`] and [`mountinfo`] are helpers for the
+//!   program that mounts.
+//! - If a handler panics, its task is dropped, or its last waker is dropped, the kernel gets EIO. No program waits for such a
+//!   request.
 //!
-//! The layout of every message stands in [`wire`].
+//! [`wire`] documents the layout of every message.
 
-// The door stands outside the simulated world: it is the real kernel's counterpart, and its simulated one is another
-// crate's model of the kernel.
+// This crate is not behind the platform seams: it talks to the real kernel. Simulations use the model of the kernel in crate
+// `sim`.
 
-mod answer;
 mod buffer;
 mod call;
 mod config;
@@ -72,11 +77,8 @@ mod fs;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod guardian;
 mod handshake;
 mod ids;
-pub mod imagined;
-mod lane;
 pub mod limits;
 mod mount;
 pub mod mountinfo;
@@ -86,36 +88,40 @@ pub mod nullfs;
 pub mod op;
 pub mod over_io_uring;
 pub mod pages_limit;
+mod pending;
 pub mod read_ahead;
 mod reader;
+mod reply;
 mod request;
-mod rings;
+mod ring_threads;
 mod session;
+pub mod synthetic;
 mod sys;
 mod transport;
 mod values;
-mod waits;
+pub mod watchdog;
 pub mod wire;
+mod worker;
 
 pub use buffer::{Payload, Scratch};
 pub use call::Call;
-pub use config::{AroundReactor, Config, InTime, OnLoop, Transport};
+pub use config::{AroundWorker, AttachReader, FuseTransport, MountConfig, ReplyDeadlines};
 pub use dirents::{Dirents, DirentsPlus};
 pub use errno::{Errno, Result};
 pub use error::MountError;
 pub use fs::FileSystem;
 pub use handshake::Negotiated;
-pub use ids::{Handle, LockOwner, NodeId, Unique};
-pub use lane::{Spawner, Task};
+pub use ids::{FileHandle, LockOwner, NodeId, Unique};
 pub use notify::{Notifier, NotifyError};
-pub use reader::{Reader, Turn};
-pub use session::{Counts, Mounted, Session, Unmounted, mount};
+pub use pending::Interrupted;
+pub use reader::{ReadProgress, RequestReader};
+pub use session::{FuseSession, MountInfo, RequestCounts, UnmountOutcome, mount};
 pub use values::{
-    Attr, Attributes, Created, Data, Entry, Ioctled, Opened, Statfs, Statx, Statxed, Timestamp,
-    Xattr,
+    AttrReply, CreateReply, EntryReply, FuseTimestamp, InodeAttr, IoctlReply, OpenReply, ReplyData,
+    StatfsReply, Statx, StatxReply, XattrReply,
 };
-pub use waits::Interrupted;
 pub use wire::{
-    AttrFlags, FsyncFlags, GetattrFlags, InitFlags, IoctlFlags, LockFlags, OpenFlags, OpenedFlags,
-    PollFlags, ReadFlags, ReleaseFlags, SetattrValid, SetxattrFlags, WriteFlags,
+    AttrFlags, FsyncFlags, GetattrFlags, InitFlags, IoctlFlags, LockFlags, OpenFlags,
+    OpenReplyFlags, PollFlags, ReadFlags, ReleaseFlags, SetattrValid, SetxattrFlags, WriteFlags,
 };
+pub use worker::{HandlerTask, Spawner};

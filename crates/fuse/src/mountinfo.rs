@@ -1,4 +1,4 @@
-//! The kernel's table of mounts, as this thread sees it.
+//! The kernel's mount table, as the mount namespace of this thread shows it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -13,7 +13,7 @@ pub struct DeviceNumber {
     pub minor: u32,
 }
 
-/// One mount.
+/// One mount of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
     pub device: DeviceNumber,
@@ -23,23 +23,23 @@ pub struct MountEntry {
     pub source: String,
 }
 
-/// All mounts, those mounted later behind those they cover.
+/// All mounts in mount order: a mount that covers another comes after it.
 pub fn mounts() -> std::io::Result<Vec<MountEntry>> {
-    Ok(read(&std::fs::read(TABLE)?))
+    Ok(parse_table(&std::fs::read(TABLE)?))
 }
 
-pub(crate) fn read(table: &[u8]) -> Vec<MountEntry> {
+pub(crate) fn parse_table(table: &[u8]) -> Vec<MountEntry> {
     let lines = table.split(|byte| *byte == b'\n');
-    lines.filter_map(entry).collect()
+    lines.filter_map(parse_line).collect()
 }
 
-/// What is mounted at exactly this path, the topmost.
-pub fn at(path: &Path) -> std::io::Result<Option<MountEntry>> {
+/// The topmost mount at exactly this path.
+pub fn mount_at(path: &Path) -> std::io::Result<Option<MountEntry>> {
     Ok(mounts()?.into_iter().rfind(|mount| mount.path == path))
 }
 
 /// `id parent major:minor root path options optional… - kind source options`
-fn entry(line: &[u8]) -> Option<MountEntry> {
+fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|byte| *byte == b' ');
     let device = std::str::from_utf8(fields.nth(2)?).ok()?;
     let (major, minor) = device.split_once(':')?;
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_the_table_is_read_with_and_without_optional_fields() {
+    fn a_line_of_the_table_is_parsed_with_and_without_optional_fields() {
         let line = br"36 35 0:52 / /mnt/a\040b rw,nosuid shared:7 master:1 - fuse.gupfs my\134disk rw,user_id=0";
         let expected = MountEntry {
             device: DeviceNumber {
@@ -95,18 +95,18 @@ mod tests {
             kind: "fuse.gupfs".into(),
             source: "my\\disk".into(),
         };
-        assert_eq!(entry(line), Some(expected));
-        let entry = entry(b"21 1 8:1 / / rw - ext4 /dev/sda1 rw").unwrap();
+        assert_eq!(parse_line(line), Some(expected));
+        let entry = parse_line(b"21 1 8:1 / / rw - ext4 /dev/sda1 rw").unwrap();
         assert_eq!(
             (entry.path.as_path(), entry.kind.as_str()),
             (Path::new("/"), "ext4")
         );
-        assert_eq!(super::entry(b"garbage"), None);
-        assert_eq!(super::entry(b""), None);
+        assert_eq!(super::parse_line(b"garbage"), None);
+        assert_eq!(super::parse_line(b""), None);
     }
 
     #[test]
     fn the_root_is_mounted() {
-        assert!(at(Path::new("/")).unwrap().is_some());
+        assert!(mount_at(Path::new("/")).unwrap().is_some());
     }
 }

@@ -1,7 +1,7 @@
-//! # mountpoint: what is at a path before and after we are
+//! # mountpoint: the state of a path before and after a mount
 //!
-//! Owns   looking at a mount point, taking a dead mount away.
-//! Never  decides if it may be used.
+//! Owns   inspecting a mount point, detaching a dead mount.
+//! Never  decides whether it may be used.
 //! Enter  at `inspect`.
 
 use std::io;
@@ -11,52 +11,52 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
 
 use crate::mountinfo::{self, MountEntry};
 
-/// What is at a path.
+/// The state of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     /// The path without symbolic links.
     pub path: PathBuf,
-    pub found: Found,
-    /// What is mounted at exactly this path.
+    pub state: MountpointState,
+    /// The mount at exactly this path.
     pub mounted: Option<MountEntry>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum MountpointState {
     Missing,
     NotADirectory,
     Directory {
         empty: bool,
     },
-    /// A FUSE mount whose server is gone: every use says "Transport endpoint is not connected".
+    /// A FUSE mount whose server is gone: every use fails with "Transport endpoint is not connected".
     Dead,
 }
 
-/// Looks at a path, without changing anything.
+/// Inspects a path without changing anything.
 pub fn inspect(path: &Path) -> io::Result<Inspection> {
     let path = resolve(path)?;
-    let mounted = mountinfo::at(&path)?;
+    let mounted = mountinfo::mount_at(&path)?;
     let found = match std::fs::metadata(&path) {
         Ok(metadata) if metadata.is_dir() => match std::fs::read_dir(&path) {
-            Ok(mut entries) => Found::Directory {
+            Ok(mut entries) => MountpointState::Directory {
                 empty: entries.next().is_none(),
             },
-            Err(error) if is_dead(&error) => Found::Dead,
+            Err(error) if is_dead(&error) => MountpointState::Dead,
             Err(error) => return Err(error),
         },
-        Ok(_) => Found::NotADirectory,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Missing,
-        Err(error) if is_dead(&error) => Found::Dead,
+        Ok(_) => MountpointState::NotADirectory,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => MountpointState::Missing,
+        Err(error) if is_dead(&error) => MountpointState::Dead,
         Err(error) => return Err(error),
     };
     Ok(Inspection {
         path,
-        found,
+        state: found,
         mounted,
     })
 }
 
-/// The path without symbolic links, also if nothing is there or if what is there is dead.
+/// Resolves symbolic links, also if the path does not exist or is a dead mount.
 pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
     match path.canonicalize() {
         Ok(path) => Ok(path),
@@ -79,30 +79,30 @@ fn is_dead(error: &io::Error) -> bool {
     )
 }
 
-/// Takes the topmost mount at this path out of the tree; programs that use it keep it until they are done.
+/// Detaches the topmost mount at this path from the directory tree; programs that use it keep it until they close it.
 pub fn detach(path: &Path) -> io::Result<()> {
     match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
-        // Whoever mounted through the helper may unmount through it.
+        // A user who mounted through fusermount3 may unmount through it.
         Err(rustix::io::Errno::PERM) => crate::mount::helper_unmount(path, true),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Mounts made from here on, by this thread and by those it starts, are seen by nobody else, and go with the last of them.
-/// To be called before other threads are started. Needs root.
+/// Enters a private mount namespace: processes outside it do not see mounts that this thread, or threads that it starts, make
+/// from here on, and those mounts end with the last of these threads. Call it before other threads are started. Needs root.
 ///
-/// The namespace begins with a copy of every mount, and a copy keeps a FUSE connection alive after its server has
-/// unmounted it: such copies are let go, but for those that `place` lies on.
-pub fn keep_mounts_private(place: &Path) -> io::Result<()> {
-    crate::sys::leave_mount_namespace()?;
-    // Without this they would spread to where we came from.
+/// The new namespace begins with a copy of every mount, and a copy keeps a FUSE connection alive after its server has unmounted
+/// it: such copies are detached, except those that contain `place`.
+pub fn enter_private_mount_namespace(mount_directory: &Path) -> io::Result<()> {
+    crate::sys::unshare_mount_namespace()?;
+    // Otherwise new mounts would propagate to the original namespace.
     let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", flags)?;
     for mount in mountinfo::mounts()?.into_iter().rev() {
         let is_served = mount.kind == "fuse" || mount.kind.starts_with("fuse.");
-        if is_served && !place.starts_with(&mount.path) {
-            // One that is covered by another mount cannot be named, and stays.
+        if is_served && !mount_directory.starts_with(&mount.path) {
+            // A mount that another mount covers cannot be reached by path, and stays.
             let _ = unmount(&mount.path, UnmountFlags::DETACH);
         }
     }
@@ -114,19 +114,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_empty_or_not_and_a_file_is_none() {
+    fn a_mount_point_is_an_empty_or_filled_directory_or_a_file() {
         let dir = tempfile::tempdir().unwrap();
-        let found = |path: &Path| inspect(path).unwrap().found;
-        assert_eq!(found(dir.path()), Found::Directory { empty: true });
-        assert_eq!(found(&dir.path().join("absent")), Found::Missing);
+        let found = |path: &Path| inspect(path).unwrap().state;
+        assert_eq!(
+            found(dir.path()),
+            MountpointState::Directory { empty: true }
+        );
+        assert_eq!(found(&dir.path().join("absent")), MountpointState::Missing);
         let file = dir.path().join("file");
         std::fs::write(&file, "x").unwrap();
-        assert_eq!(found(&file), Found::NotADirectory);
-        assert_eq!(found(dir.path()), Found::Directory { empty: false });
+        assert_eq!(found(&file), MountpointState::NotADirectory);
+        assert_eq!(
+            found(dir.path()),
+            MountpointState::Directory { empty: false }
+        );
     }
 
     #[test]
-    fn links_are_followed_and_a_mount_is_named() {
+    fn links_are_followed_and_the_mount_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/proc", &link).unwrap();

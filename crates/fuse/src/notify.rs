@@ -1,52 +1,52 @@
-//! # notify: telling the kernel what it may no longer believe
+//! # notify: invalidates the kernel's caches
 //!
 //! Owns   the notifications of the protocol, one write each.
-//! Never  runs by itself: each call blocks its thread until the kernel has done it.
+//! Never  runs in the background: each call blocks its thread until the kernel has processed it.
 //! Enter  at `Notifier`.
 //!
-//! A notification may wait for a lock that an unanswered request of this mount holds (a page that is being read, the
-//! directory in which something is being created). Never call one that waits from the task that is to answer that
-//! request, nor from a reactor: that is a mistake that panics, because another reactor may not be there to answer.
+//! A notification may wait for a lock that an unfinished request of this mount holds (of a page that is being read, of the
+//! directory in which a file is being created). Never send one that may wait from the task that must reply to that request, nor
+//! from a worker thread: that panics, because no other worker may be left to send the reply.
 
 use std::io::IoSlice;
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::lane::on_reactor;
 use crate::limits::OUT_HEADER;
 use crate::transport::Device;
 use crate::wire::Put;
+use crate::worker::on_worker_thread;
 use crate::{Errno, NodeId, Unique};
 
-/// Marks what was asked for by `retrieve`: the kernel counts its own requests up from 2.
+/// Marks the unique numbers of `retrieve`: the kernel counts its own requests up from 2.
 pub(crate) const RETRIEVED: u64 = 1 << 62;
 
-/// Why the kernel did not do what it was told.
+/// Why the kernel rejected a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NotifyError {
-    /// ENOENT: it does not have the node, the name or the request. A LOOKUP reply that was accepted a moment ago may
-    /// still be on its way into the kernel's tables.
-    #[error("the kernel does not know it")]
+    /// ENOENT: the kernel does not have the node, the name or the request. A LOOKUP reply that it accepted a moment ago may not
+    /// be in its tables yet.
+    #[error("the kernel does not have this node, name or request")]
     Unknown,
-    /// EBUSY: something is mounted there.
-    #[error("a mount is in the way")]
+    /// EBUSY: a file system is mounted there.
+    #[error("another file system is mounted there")]
     Busy,
-    /// ENOTEMPTY: a directory that the kernel still has names of.
+    /// ENOTEMPTY: the kernel still caches names of this directory.
     #[error("the directory is not empty")]
     NotEmpty,
     /// ENOTDIR: the parent is no directory.
     #[error("not a directory")]
     NotDirectory,
-    /// EINVAL, ENOSYS: this kernel does not have the notification, or the flag for it was not agreed on.
-    #[error("the kernel does not support it")]
+    /// EINVAL, ENOSYS: this kernel does not have the notification, or its flag was not negotiated.
+    #[error("the kernel does not support this notification")]
     Unsupported,
-    /// ENODEV, ECONNABORTED, EPERM of a closed connection. After an abort or an unmount notifications are accepted, or
-    /// `Unknown`, all the same.
-    #[error("the mount is gone")]
+    /// ENODEV, ECONNABORTED, EPERM: the connection is closed. After an abort or an unmount the kernel may also accept a
+    /// notification, or report `Unknown`.
+    #[error("the mount has ended")]
     Gone,
-    #[error("the kernel refused: {0}")]
+    #[error("the kernel rejected the notification: {0}")]
     Other(Errno),
 }
 
@@ -65,7 +65,7 @@ impl From<Errno> for NotifyError {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum NotifyKind {
     Poll = 1,
     InvalInode = 2,
     InvalEntry = 3,
@@ -77,13 +77,13 @@ enum Kind {
     Prune = 9,
 }
 
-/// A handle to the kernel's caches of one mount. Clones are the same handle.
+/// A handle to the kernel's caches of one mount; clones use the same connection.
 #[derive(Clone)]
 pub struct Notifier {
     device: Arc<Device>,
 }
 
-type Told = Result<(), NotifyError>;
+type NotifyResult = Result<(), NotifyError>;
 
 impl Notifier {
     pub(crate) fn new(device: Device) -> Notifier {
@@ -92,58 +92,58 @@ impl Notifier {
         }
     }
 
-    /// For notifications that may wait for a lock of the kernel's.
-    fn tell_and_wait(&self, kind: Kind, body: &[u8], data: &[u8]) -> Told {
+    /// Sends a notification that may wait for a lock in the kernel.
+    fn send_that_may_wait(&self, kind: NotifyKind, body: &[u8], data: &[u8]) -> NotifyResult {
         assert!(
-            !on_reactor(),
-            "{kind:?} may wait for a request that this reactor is to answer"
+            !on_worker_thread(),
+            "{kind:?} may wait for a request that this worker thread must reply to"
         );
-        self.tell(kind, body, data)
+        self.send(kind, body, data)
     }
 
-    fn tell(&self, kind: Kind, body: &[u8], data: &[u8]) -> Told {
+    fn send(&self, kind: NotifyKind, body: &[u8], data: &[u8]) -> NotifyResult {
         let mut head = Vec::with_capacity(OUT_HEADER);
         let length = OUT_HEADER + body.len() + data.len();
         head.put_u32(u32::try_from(length).map_err(|_| NotifyError::Other(Errno::E2BIG))?);
         head.put_i32(kind as i32);
         head.put_u64(0);
-        let pieces = [IoSlice::new(&head), IoSlice::new(body), IoSlice::new(data)];
-        Ok(self.device.write(&pieces)?)
+        let slices = [IoSlice::new(&head), IoSlice::new(body), IoSlice::new(data)];
+        Ok(self.device.write(&slices)?)
     }
 
-    /// Drop the attributes of `node`, and its cached pages from `offset` on: `length` bytes, all if it is 0, none if
+    /// Invalidates the attributes of `node`, and its cached pages from `offset` on: `length` bytes, all if it is 0, none if
     /// `offset` is negative. Waits for pages that are being read.
-    pub fn inval_inode(&self, node: NodeId, offset: i64, length: i64) -> Told {
+    pub fn inval_inode(&self, node: NodeId, offset: i64, length: i64) -> NotifyResult {
         let mut body = Vec::with_capacity(24);
         body.put_u64(node.0);
         body.put_i64(offset);
         body.put_i64(length);
-        self.tell_and_wait(Kind::InvalInode, &body, &[])
+        self.send_that_may_wait(NotifyKind::InvalInode, &body, &[])
     }
 
-    /// Drop the attributes of `node` and none of its pages. Waits for no lock that a request of this mount holds: also the
-    /// task that is to answer a change of the node may call it, before it answers.
-    pub fn inval_attributes(&self, node: NodeId) -> Told {
+    /// Invalidates the attributes of `node` and none of its pages. Waits for no lock that a request of this mount holds: even
+    /// the task that must reply to a change of the node may call it before it replies.
+    pub fn inval_attributes(&self, node: NodeId) -> NotifyResult {
         let mut body = Vec::with_capacity(24);
         body.put_u64(node.0);
         body.put_i64(-1);
         body.put_i64(0);
-        self.tell(Kind::InvalInode, &body, &[])
+        self.send(NotifyKind::InvalInode, &body, &[])
     }
 
-    /// Drop a name. Waits for the lock of the directory.
-    pub fn inval_entry(&self, parent: NodeId, name: &[u8]) -> Told {
+    /// Invalidates a dentry. Waits for the lock of the directory.
+    pub fn inval_entry(&self, parent: NodeId, name: &[u8]) -> NotifyResult {
         let mut body = Vec::with_capacity(16 + name.len() + 1);
         body.put_u64(parent.0);
         body.put_u32(length(name)?);
         body.put_u32(0);
         body.put(name);
         body.put_zeros(1);
-        self.tell_and_wait(Kind::InvalEntry, &body, &[])
+        self.send_that_may_wait(NotifyKind::InvalEntry, &body, &[])
     }
 
-    /// Drop a name because `child` is gone: programs that watch are told, and open files count as unlinked.
-    pub fn delete(&self, parent: NodeId, child: NodeId, name: &[u8]) -> Told {
+    /// Removes a dentry because `child` was deleted: inotify watchers are notified, and open files count as unlinked.
+    pub fn delete(&self, parent: NodeId, child: NodeId, name: &[u8]) -> NotifyResult {
         let mut body = Vec::with_capacity(24 + name.len() + 1);
         body.put_u64(parent.0);
         body.put_u64(child.0);
@@ -151,55 +151,55 @@ impl Notifier {
         body.put_u32(0);
         body.put(name);
         body.put_zeros(1);
-        self.tell_and_wait(Kind::Delete, &body, &[])
+        self.send_that_may_wait(NotifyKind::Delete, &body, &[])
     }
 
-    /// Put bytes into the page cache.
-    pub fn store(&self, node: NodeId, offset: u64, data: &[u8]) -> Told {
+    /// Stores bytes in the page cache.
+    pub fn store(&self, node: NodeId, offset: u64, data: &[u8]) -> NotifyResult {
         let mut body = Vec::with_capacity(24);
         body.put_u64(node.0);
         body.put_u64(offset);
         body.put_u32(length(data)?);
         body.put_u32(0);
-        self.tell_and_wait(Kind::Store, &body, data)
+        self.send_that_may_wait(NotifyKind::Store, &body, data)
     }
 
-    /// Ask for bytes from the page cache; they come to `FileSystem::retrieved` under the same `unique`, which is below
+    /// Requests bytes from the page cache; they arrive at `FileSystem::retrieved` under the same `unique`, which must be below
     /// 2⁶².
-    pub fn retrieve(&self, unique: Unique, node: NodeId, offset: u64, size: u32) -> Told {
+    pub fn retrieve(&self, unique: Unique, node: NodeId, offset: u64, size: u32) -> NotifyResult {
         let mut body = Vec::with_capacity(32);
-        // Over a ring the kernel finds requests by their number: this must be none of its own.
+        // Over a ring the kernel finds requests by their number: this must not be a number of its own.
         body.put_u64(unique.0 | RETRIEVED);
         body.put_u64(node.0);
         body.put_u64(offset);
         body.put_u32(size);
         body.put_u32(0);
-        self.tell_and_wait(Kind::Retrieve, &body, &[])
+        self.send_that_may_wait(NotifyKind::Retrieve, &body, &[])
     }
 
-    /// Something happened that the poll with this handle waits for.
-    pub fn poll(&self, kh: u64) -> Told {
-        self.tell(Kind::Poll, &kh.to_ne_bytes(), &[])
+    /// Wakes the poll(2) with this kernel handle.
+    pub fn poll(&self, kh: u64) -> NotifyResult {
+        self.send(NotifyKind::Poll, &kh.to_ne_bytes(), &[])
     }
 
-    /// Every name of the mount is to be looked up again. Waits for no lock. Not for attributes, not for pages; and
-    /// what is mounted below on the tree is unmounted.
-    pub fn inc_epoch(&self) -> Told {
-        self.tell(Kind::IncEpoch, &[], &[])
+    /// Expires every dentry of the mount. Waits for no lock. Does not affect attributes or pages. File systems that are mounted
+    /// inside the mount are unmounted.
+    pub fn inc_epoch(&self) -> NotifyResult {
+        self.send(NotifyKind::IncEpoch, &[], &[])
     }
 
-    /// Forget these nodes if nobody uses them.
-    pub fn prune(&self, nodes: &[NodeId]) -> Told {
+    /// Lets the kernel forget these nodes if they are unused.
+    pub fn prune(&self, nodes: &[NodeId]) -> NotifyResult {
         let mut body = Vec::with_capacity(16 + 8 * nodes.len());
         body.put_u32(u32::try_from(nodes.len()).map_err(|_| NotifyError::Other(Errno::E2BIG))?);
         body.put_zeros(12);
         nodes.iter().for_each(|node| body.put_u64(node.0));
-        self.tell_and_wait(Kind::Prune, &body, &[])
+        self.send_that_may_wait(NotifyKind::Prune, &body, &[])
     }
 
-    /// Send everything again that was read and not answered. The uniques have `is_resent` set.
-    pub fn resend(&self) -> Told {
-        self.tell(Kind::Resend, &[], &[])
+    /// Makes the kernel resend every request that was read and not replied to. Their unique numbers satisfy `is_resent`.
+    pub fn resend(&self) -> NotifyResult {
+        self.send(NotifyKind::Resend, &[], &[])
     }
 }
 

@@ -1,7 +1,8 @@
-//! An empty file system, to measure what door and kernel cost by themselves: the floor of everything built on them.
+//! An empty file system, to measure the cost of the protocol and the kernel alone: a lower bound for every file system built on
+//! this crate.
 //!
-//! One directory with names and sizes. Files have no bytes: what is written goes nowhere, what is read is whatever lay in
-//! the memory that answers: to be used by who measures, and nobody else.
+//! One directory with names and sizes. Files have no bytes: a write is discarded, a read returns whatever the reply buffer
+//! contains. For measurements only.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,17 +10,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::{
-    Attr, Attributes, Call, Config, Created, Data, Dirents, DirentsPlus, Entry, Errno, FileSystem,
-    Handle, InitFlags, NodeId, Opened, OpenedFlags, Result, op,
+    AttrReply, Call, CreateReply, Dirents, DirentsPlus, EntryReply, Errno, FileHandle, FileSystem,
+    InitFlags, InodeAttr, MountConfig, NodeId, OpenReply, OpenReplyFlags, ReplyData, Result, op,
 };
 
 const TTL: Duration = Duration::from_secs(3600);
 
-/// Files whose names begin so are asked for their attributes each time.
-pub const ASKS: &[u8] = b"asks";
+/// Attributes of files whose names have this prefix have lifetime zero, so the kernel requests them each time.
+pub const UNCACHED_PREFIX: &[u8] = b"asks";
 
 #[derive(Default)]
-struct State {
+struct NullFsState {
     names: BTreeMap<Box<[u8]>, NodeId>,
     files: BTreeMap<NodeId, File>,
     last: u64,
@@ -30,22 +31,22 @@ struct File {
     size: u64,
 }
 
-/// How it is mounted. Without ACLs: with them the kernel asks for them at every create.
-pub fn config() -> Config {
-    let mut config = Config::new("nothing", "nullfs");
-    config.want -= InitFlags::POSIX_ACL;
+/// Mount options for it. Without ACLs: with them the kernel requests the ACL at every create.
+pub fn config() -> MountConfig {
+    let mut config = MountConfig::new("nothing", "nullfs");
+    config.wanted_flags -= InitFlags::POSIX_ACL;
     config
 }
 
-/// See the module.
-pub struct NullFs(Mutex<State>);
+/// The empty file system; see the module's documentation.
+pub struct NullFs(Mutex<NullFsState>);
 
 impl NullFs {
-    /// With so many files in it already.
+    /// Creates the file system with `files` empty files.
     pub fn new(files: usize) -> NullFs {
-        let mut state = State {
+        let mut state = NullFsState {
             last: NodeId::ROOT.0,
-            ..State::default()
+            ..NullFsState::default()
         };
         for number in 0..files {
             state.add(format!("there-{number:08}").into_bytes().into_boxed_slice());
@@ -53,12 +54,12 @@ impl NullFs {
         NullFs(Mutex::new(state))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, NullFsState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl NullFsState {
     fn add(&mut self, name: Box<[u8]>) -> NodeId {
         self.last += 1;
         let node = NodeId(self.last);
@@ -67,9 +68,9 @@ impl State {
         node
     }
 
-    fn entry(&self, node: NodeId) -> Result<Entry> {
+    fn entry(&self, node: NodeId) -> Result<EntryReply> {
         let file = self.files.get(&node).ok_or(Errno::ESTALE)?;
-        Ok(Entry {
+        Ok(EntryReply {
             node,
             generation: 0,
             name_ttl: TTL,
@@ -78,15 +79,15 @@ impl State {
         })
     }
 
-    fn attributes(&self, node: NodeId) -> Result<Attributes> {
+    fn attributes(&self, node: NodeId) -> Result<AttrReply> {
         if node == NodeId::ROOT {
-            return Ok(Attributes {
+            return Ok(AttrReply {
                 attr: attr(node, 0),
                 ttl: TTL,
             });
         }
         let entry = self.entry(node)?;
-        Ok(Attributes {
+        Ok(AttrReply {
             attr: entry.attr,
             ttl: entry.attr_ttl,
         })
@@ -94,46 +95,46 @@ impl State {
 }
 
 fn lifetime(name: &[u8]) -> Duration {
-    match name.starts_with(ASKS) {
+    match name.starts_with(UNCACHED_PREFIX) {
         true => Duration::ZERO,
         false => TTL,
     }
 }
 
-fn attr(node: NodeId, size: u64) -> Attr {
+fn attr(node: NodeId, size: u64) -> InodeAttr {
     let (mode, nlink) = match node {
         NodeId::ROOT => (0o040777, 2),
         _ => (0o100666, 1),
     };
-    Attr {
+    InodeAttr {
         ino: node.0,
         size,
         mode,
         nlink,
         blksize: 1 << 20,
-        ..Attr::default()
+        ..InodeAttr::default()
     }
 }
 
-fn opened() -> Opened {
-    Opened {
-        fh: Handle(0),
-        flags: OpenedFlags::DIRECT_IO | OpenedFlags::PARALLEL_DIRECT_WRITES,
+fn opened() -> OpenReply {
+    OpenReply {
+        fh: FileHandle(0),
+        flags: OpenReplyFlags::DIRECT_IO | OpenReplyFlags::PARALLEL_DIRECT_WRITES,
     }
 }
 
 impl FileSystem for NullFs {
-    async fn lookup(&self, _: Call, op: op::Lookup) -> Result<Entry> {
+    async fn lookup(&self, _: Call, op: op::Lookup) -> Result<EntryReply> {
         let state = self.state();
         let node = *state.names.get(op.name.as_bytes()).ok_or(Errno::ENOENT)?;
         state.entry(node)
     }
 
-    async fn getattr(&self, call: Call, _: op::Getattr) -> Result<Attributes> {
+    async fn getattr(&self, call: Call, _: op::Getattr) -> Result<AttrReply> {
         self.state().attributes(call.node)
     }
 
-    async fn setattr(&self, call: Call, op: op::Setattr) -> Result<Attributes> {
+    async fn setattr(&self, call: Call, op: op::Setattr) -> Result<AttrReply> {
         let mut state = self.state();
         if let (Some(file), Some(size)) = (state.files.get_mut(&call.node), op.size()) {
             file.size = size;
@@ -141,10 +142,10 @@ impl FileSystem for NullFs {
         state.attributes(call.node)
     }
 
-    async fn create(&self, _: Call, op: op::Create) -> Result<Created> {
+    async fn create(&self, _: Call, op: op::Create) -> Result<CreateReply> {
         let mut state = self.state();
         let node = state.add(op.name.into_boxed());
-        Ok(Created {
+        Ok(CreateReply {
             entry: state.entry(node)?,
             opened: opened(),
         })
@@ -160,18 +161,18 @@ impl FileSystem for NullFs {
         Ok(())
     }
 
-    async fn open(&self, _: Call, _: op::Open) -> Result<Opened> {
+    async fn open(&self, _: Call, _: op::Open) -> Result<OpenReply> {
         Ok(opened())
     }
 
-    async fn read(&self, call: Call, op: op::Read) -> Result<Data> {
+    async fn read(&self, call: Call, op: op::Read) -> Result<ReplyData> {
         let size = self
             .state()
             .files
             .get(&call.node)
             .map_or(0, |file| file.size);
         let count = size.saturating_sub(op.offset).min(u64::from(op.size)) as usize;
-        // As if the bytes had been received where the answer is taken from.
+        // Like a file system that received the bytes directly into the memory of the reply.
         Ok(call.scratch(count).into())
     }
 
@@ -186,8 +187,8 @@ impl FileSystem for NullFs {
         Ok(())
     }
 
-    async fn opendir(&self, _: Call, _: op::Open) -> Result<Opened> {
-        Ok(Opened::default())
+    async fn opendir(&self, _: Call, _: op::Open) -> Result<OpenReply> {
+        Ok(OpenReply::default())
     }
 
     async fn releasedir(&self, _: Call, _: op::Release) -> Result<()> {
@@ -197,9 +198,9 @@ impl FileSystem for NullFs {
     async fn readdir(&self, _: Call, op: op::Readdir) -> Result<Dirents> {
         let state = self.state();
         let mut dirents = Dirents::new(&op);
-        // Nodes only grow: a name is found again behind the node it came with.
-        let behind = (Bound::Excluded(NodeId(op.offset)), Bound::Unbounded);
-        for (node, file) in state.files.range(behind) {
+        // Node ids only grow, so a listing continues after the node id of its last entry.
+        let after = (Bound::Excluded(NodeId(op.offset)), Bound::Unbounded);
+        for (node, file) in state.files.range(after) {
             if !dirents.push(node.0, node.0, 0o100000, &file.name) {
                 break;
             }
@@ -210,8 +211,8 @@ impl FileSystem for NullFs {
     async fn readdirplus(&self, _: Call, op: op::Readdir) -> Result<DirentsPlus> {
         let state = self.state();
         let mut dirents = DirentsPlus::new(&op);
-        let behind = (Bound::Excluded(NodeId(op.offset)), Bound::Unbounded);
-        for (node, file) in state.files.range(behind) {
+        let after = (Bound::Excluded(NodeId(op.offset)), Bound::Unbounded);
+        for (node, file) in state.files.range(after) {
             if !dirents.push(&state.entry(*node)?, node.0, &file.name) {
                 break;
             }

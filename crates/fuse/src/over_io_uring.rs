@@ -1,74 +1,80 @@
-//! FUSE over io_uring: whether this machine permits it.
+//! FUSE over io_uring: whether this host permits it.
 //!
-//! The kernel offers it (since 6.14) only if its parameter `enable_uring` says so, which is off unless the administrator
-//! turned it on; and some machines forbid rings altogether.
+//! The kernel offers it (since 6.14) only if its parameter `enable_uring` is set, which is off unless the administrator turned
+//! it on. Some hosts forbid io_uring altogether.
 
 use std::{fmt, fs, io};
 
-use crate::limits::RING_REACTORS_MAX;
+use crate::limits::RING_WORKERS_MAX;
 use crate::transport::ring;
 
-/// The kernel's switch, for all mounts made from then on.
-pub const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+/// The kernel's parameter; it affects mounts that are made after a change.
+pub const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
 
-/// Kernels before it lose a page with every large request: "missing copy_finish in fuse-over-io-uring argument copies" was
-/// mended there.
-const MENDED: [u32; 3] = [6, 18, 3];
+/// Kernels before this version leak a page with every large request: "missing copy_finish in fuse-over-io-uring argument
+/// copies" fixed it.
+const LEAK_FIXED_IN: [u32; 3] = [6, 18, 3];
 
-/// What this machine permits.
+/// What this host permits.
 #[derive(Debug)]
-pub enum Support {
+pub enum UringSupport {
     Ready,
-    /// `SWITCH` says no.
-    SwitchedOff,
-    /// This kernel cannot (before 6.14, or built without).
-    KernelLacks,
-    /// It can, and loses memory (before 6.18.3): only for who asks for it.
-    KernelLeaks,
-    /// This process may not have rings, or not of the kind that is needed (sysctl `kernel.io_uring_disabled`, a seccomp
-    /// filter, a container).
+    /// `PARAMETER` is off.
+    Disabled,
+    /// The kernel does not have it (before 6.14, or built without).
+    NotInKernel,
+    /// The kernel has it and leaks memory (before 6.18.3): used only if the configuration requests it.
+    LeaksMemory,
+    /// This process may not create rings, or not with the needed features (sysctl `kernel.io_uring_disabled`, a seccomp filter,
+    /// a container).
     RingsRefused(io::Error),
 }
 
-impl fmt::Display for Support {
+impl fmt::Display for UringSupport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Support::Ready => f.write_str("permitted"),
-            Support::SwitchedOff => write!(f, "switched off (as root: echo Y > {SWITCH})"),
-            Support::KernelLacks => f.write_str("this kernel cannot (Linux 6.14 or newer can)"),
-            Support::KernelLeaks => {
-                f.write_str("this kernel loses memory that way (Linux 6.18.3 or newer does not)")
+            UringSupport::Ready => f.write_str("permitted"),
+            UringSupport::Disabled => {
+                write!(f, "disabled (to enable it, as root: echo Y > {PARAMETER})")
             }
-            Support::RingsRefused(error) => write!(f, "this process may not have rings: {error}"),
+            UringSupport::NotInKernel => {
+                f.write_str("not in this kernel (Linux 6.14 or newer has it)")
+            }
+            UringSupport::LeaksMemory => {
+                f.write_str("this kernel leaks memory with it (Linux 6.18.3 or newer does not)")
+            }
+            UringSupport::RingsRefused(error) => {
+                write!(f, "this process may not create io_uring rings: {error}")
+            }
         }
     }
 }
 
-/// Asks the kernel. Needs no rights.
-pub fn support() -> Support {
-    match fs::read_to_string(SWITCH) {
-        Ok(value) if matches!(value.trim(), "Y" | "1") => match ring::unavailable() {
-            None if version() < MENDED => Support::KernelLeaks,
-            None => Support::Ready,
-            Some(error) => Support::RingsRefused(error),
+/// Checks the kernel's parameter and creates a test ring. Needs no privileges.
+pub fn support() -> UringSupport {
+    match fs::read_to_string(PARAMETER) {
+        Ok(value) if matches!(value.trim(), "Y" | "1") => match ring::creation_error() {
+            None if kernel_version() < LEAK_FIXED_IN => UringSupport::LeaksMemory,
+            None => UringSupport::Ready,
+            Some(error) => UringSupport::RingsRefused(error),
         },
-        Ok(_) => Support::SwitchedOff,
-        Err(_) => Support::KernelLacks,
+        Ok(_) => UringSupport::Disabled,
+        Err(_) => UringSupport::NotInKernel,
     }
 }
 
-/// Turns the switch on; needs root. It stays on until the machine restarts.
-pub fn switch_on() -> io::Result<()> {
-    fs::write(SWITCH, "Y")
+/// Sets the parameter; needs root. It stays set until the host restarts.
+pub fn enable() -> io::Result<()> {
+    fs::write(PARAMETER, "Y")
 }
 
 /// Descriptors that the rings of one mount need.
 pub fn descriptors() -> usize {
-    // A ring and what wakes it, for each thread.
-    2 * ring::possible_cpus().map_or(0, |cpus| cpus.min(RING_REACTORS_MAX))
+    // A ring and an eventfd for each thread.
+    2 * ring::possible_cpus().map_or(0, |cpus| cpus.min(RING_WORKERS_MAX))
 }
 
-fn version() -> [u32; 3] {
+fn kernel_version() -> [u32; 3] {
     let release = rustix::system::uname()
         .release()
         .to_string_lossy()

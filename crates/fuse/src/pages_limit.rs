@@ -1,4 +1,4 @@
-//! How large a request may be, for all FUSE mounts of the host.
+//! The sysctl that limits the size of requests for all FUSE mounts of the host.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -6,44 +6,45 @@ use std::path::Path;
 
 use rustix::param::page_size;
 
-const KNOB: &str = "/proc/sys/fs/fuse/max_pages_limit";
+const SYSCTL: &str = "/proc/sys/fs/fuse/max_pages_limit";
 
-/// What kernels before 6.13 have built in.
+/// The fixed limit of kernels before 6.13.
 const BUILT_IN: u16 = 256;
 
-/// What 1 MiB of a buffer needs that does not begin on a page (257 of 4 KiB); with fewer the kernel makes two requests of it.
+/// Pages of a 1 MiB buffer that does not begin on a page boundary (257 of 4 KiB); with a smaller limit the kernel splits it
+/// into two requests.
 pub fn wanted() -> u16 {
     let pages = (1 << 20) / page_size() + 1;
     u16::try_from(pages).unwrap_or(BUILT_IN)
 }
 
-/// In pages.
+/// The current limit in pages.
 pub fn get() -> u16 {
-    std::fs::read_to_string(KNOB)
+    std::fs::read_to_string(SYSCTL)
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(BUILT_IN)
 }
 
-/// Whether this kernel lets it be set at all: those before 6.13 do not.
-pub fn can_be_set() -> bool {
-    Path::new(KNOB).exists()
+/// Whether this kernel has the sysctl; kernels before 6.13 do not.
+pub fn exists() -> bool {
+    Path::new(SYSCTL).exists()
 }
 
-/// Whether it lets this process: not in a container that has no say in it, for example.
-pub fn may_be_set() -> bool {
-    OpenOptions::new().write(true).open(KNOB).is_ok()
+/// Whether this process may write it: a container may be forbidden to, for example.
+pub fn is_writable() -> bool {
+    OpenOptions::new().write(true).open(SYSCTL).is_ok()
 }
 
-/// Counts for mounts made after it, of every program; needs root.
+/// Sets the limit for mounts that any program makes afterwards; needs root.
 pub fn set(pages: u16) -> io::Result<()> {
-    std::fs::write(KNOB, pages.to_string())
+    std::fs::write(SYSCTL, pages.to_string())
 }
 
-/// Sets it where it is less: what it was, if so.
+/// Raises the limit to `pages` if it is lower; returns the previous value in that case.
 pub fn raise(pages: u16) -> io::Result<Option<u16>> {
-    if !can_be_set() {
-        // It comes with the kernel's FUSE, which opening the device loads where it is a module.
+    if !exists() {
+        // The sysctl comes with the kernel's FUSE module, which opening the device loads.
         drop(File::open("/dev/fuse"));
     }
     let before = get();

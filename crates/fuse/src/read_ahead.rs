@@ -1,25 +1,25 @@
-//! How far the kernel reads ahead in a mount.
+//! The kernel's read-ahead of a mount.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::mountinfo::DeviceNumber;
 
-fn knob(device: DeviceNumber) -> PathBuf {
+fn sysfs_path(device: DeviceNumber) -> PathBuf {
     PathBuf::from(format!(
         "/sys/class/bdi/{}:{}/read_ahead_kb",
         device.major, device.minor
     ))
 }
 
-/// In KiB. INIT can only lower it from the default of 128; this raises it too, and needs root.
+/// Sets it, in KiB. INIT can only lower it from the default of 128; this can also raise it, and needs root.
 pub fn set(device: DeviceNumber, kib: u32) -> io::Result<()> {
-    std::fs::write(knob(device), kib.to_string())
+    std::fs::write(sysfs_path(device), kib.to_string())
 }
 
-/// In KiB.
+/// The current read-ahead in KiB.
 pub fn get(device: DeviceNumber) -> io::Result<u32> {
-    std::fs::read_to_string(knob(device))?
+    std::fs::read_to_string(sysfs_path(device))?
         .trim()
         .parse()
         .map_err(io::Error::other)

@@ -1,8 +1,8 @@
-//! # reader: the requests of a mount, for an event loop of the caller's
+//! # reader: the requests of a mount, for an event loop of the caller
 //!
-//! Owns   one lane without a thread, from the mount to the connection's end.
-//! Never  waits.
-//! Enter  at `Reader::turn`, when the descriptor of `Reader::to_watch` is readable.
+//! Owns   one worker without a thread, from the mount to the connection's end.
+//! Never  blocks.
+//! Enter  at `RequestReader::read_requests`, when the descriptor of `RequestReader::poll_descriptor` is readable.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,84 +11,87 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use crate::lane::Lane;
-use crate::session::{Life, leave};
+use crate::session::{SessionState, worker_ended};
+use crate::worker::Worker;
 use crate::{Errno, FileSystem};
 
-/// Takes requests and begins their handlers, on the thread that calls it: what a handler waits for should wake the same loop.
-/// Programs wait until the loop turns again, so it must not wait for them, nor for another request of this mount.
+/// Reads requests and starts their handlers on the calling thread. An event that a handler waits for should wake the same event
+/// loop. Programs wait until the loop runs again, so the loop must not block on them, nor on another request of this mount.
 ///
-/// Dropping it while the mount lives aborts the mount, so that programs get errors and do not wait for ever.
-pub struct Reader {
-    lane: Box<dyn Turns>,
-    life: Arc<Life>,
-    over: bool,
+/// Dropping it while the mount exists aborts the mount, so that programs get errors instead of waiting until the mount ends.
+pub struct RequestReader {
+    worker: Box<dyn AnyWorker>,
+    session: Arc<SessionState>,
+    disconnected: bool,
 }
 
-/// What a turn brought.
+/// Result of one `read_requests`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
-    /// Nothing was there.
+pub enum ReadProgress {
+    /// No request was queued.
     Idle,
-    /// Something, and there is no more: until the descriptor is readable again.
-    Dry,
-    /// Something, and there may be more.
+    /// Requests were read, and none is left until the descriptor is readable again.
+    Drained,
+    /// Requests were read, and more may be queued.
     More,
     /// The connection has ended: drop the reader.
-    Over,
+    Disconnected,
 }
 
-trait Turns: Send {
-    fn turn(&self, most: usize) -> Result<Turn, Errno>;
-    fn to_watch(&self) -> io::Result<OwnedFd>;
-    fn leave(&self, life: &Life, failed: bool);
+trait AnyWorker: Send {
+    fn read_requests(&self, most: usize) -> Result<ReadProgress, Errno>;
+    fn poll_descriptor(&self) -> io::Result<OwnedFd>;
+    fn worker_ended(&self, session: &SessionState, failed: bool);
 }
 
-impl<F: FileSystem> Turns for Arc<Lane<F>> {
-    fn turn(&self, most: usize) -> Result<Turn, Errno> {
-        Lane::turn(self, most)
+impl<F: FileSystem> AnyWorker for Arc<Worker<F>> {
+    fn read_requests(&self, most: usize) -> Result<ReadProgress, Errno> {
+        Worker::read_requests(self, most)
     }
 
-    fn to_watch(&self) -> io::Result<OwnedFd> {
-        self.desk.device.to_watch()
+    fn poll_descriptor(&self) -> io::Result<OwnedFd> {
+        self.context.device.poll_descriptor()
     }
 
-    fn leave(&self, life: &Life, failed: bool) {
-        leave(self, life, failed);
+    fn worker_ended(&self, session: &SessionState, failed: bool) {
+        worker_ended(self, session, failed);
     }
 }
 
-impl Reader {
-    pub(crate) fn new<F: FileSystem>(lane: Arc<Lane<F>>, life: Arc<Life>) -> Reader {
-        Reader {
-            lane: Box::new(lane),
-            life,
-            over: false,
+impl RequestReader {
+    pub(crate) fn new<F: FileSystem>(
+        worker: Arc<Worker<F>>,
+        session: Arc<SessionState>,
+    ) -> RequestReader {
+        RequestReader {
+            worker: Box::new(worker),
+            session,
+            disconnected: false,
         }
     }
 
-    /// A descriptor that is readable when requests wait, and has an error when the connection has ended: look for both.
-    /// Reading it is the reader's affair.
-    pub fn to_watch(&self) -> io::Result<OwnedFd> {
-        self.lane.to_watch()
+    /// A descriptor that is readable when requests are queued, and reports an error when the connection has ended: poll for
+    /// both. Only this reader reads from it.
+    pub fn poll_descriptor(&self) -> io::Result<OwnedFd> {
+        self.worker.poll_descriptor()
     }
 
-    /// Begins at most `most` of the requests that wait.
-    pub fn turn(&mut self, most: usize) -> Turn {
-        // As with threads: a panic that comes here is a mistake of the door's.
-        let turned = catch_unwind(AssertUnwindSafe(|| self.lane.turn(most)));
-        match turned {
-            Ok(Ok(Turn::Over)) => self.over = true,
-            Ok(Ok(turn)) => return turn,
-            Ok(Err(errno)) => error!(%errno, "a reader cannot go on"),
-            Err(_) => error!("a reader panicked and cannot go on"),
+    /// Reads at most `most` queued requests and starts their handlers.
+    pub fn read_requests(&mut self, most: usize) -> ReadProgress {
+        // As with worker threads: a panic that arrives here is a bug of this crate.
+        let result = catch_unwind(AssertUnwindSafe(|| self.worker.read_requests(most)));
+        match result {
+            Ok(Ok(ReadProgress::Disconnected)) => self.disconnected = true,
+            Ok(Ok(progress)) => return progress,
+            Ok(Err(errno)) => error!(%errno, "the request reader failed; ending the mount"),
+            Err(_) => error!("the request reader panicked; ending the mount"),
         }
-        Turn::Over
+        ReadProgress::Disconnected
     }
 }
 
-impl Drop for Reader {
+impl Drop for RequestReader {
     fn drop(&mut self) {
-        self.lane.leave(&self.life, !self.over);
+        self.worker.worker_ended(&self.session, !self.disconnected);
     }
 }

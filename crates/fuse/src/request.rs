@@ -1,24 +1,24 @@
-//! From the bytes of a message to what it asks for.
+//! Parses the bytes of a message into a request.
 
 use crate::limits::BEFORE_PAYLOAD;
 use crate::op;
-use crate::wire::{Cursor, FromWire, Groups, Header, Malformed, Opcode, split};
+use crate::wire::{Cursor, FromWire, Groups, Malformed, Opcode, RequestHeader, split};
 use crate::{NodeId, Unique};
 
-/// What kernel and server agreed on that changes how messages are read.
+/// Negotiated options that change the layout of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Dialect {
+pub(crate) struct RequestFormat {
     pub setxattr_ext: bool,
 }
 
-/// A request, read.
+/// A parsed request.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub groups: Groups,
     pub operation: Operation,
 }
 
-/// What is asked for. Payloads are still part of the message.
+/// The operation with its arguments. A payload stays in the message's buffer.
 #[derive(Debug)]
 pub(crate) enum Operation {
     Lookup(op::Lookup),
@@ -62,37 +62,37 @@ pub(crate) enum Operation {
     Retrieved(op::RetrievedHead),
     Fallocate(op::Fallocate),
     Lseek(op::Lseek),
-    /// The older form, whose answer has 32 bits.
+    /// The older form, whose reply has 32 bits.
     CopyFileRange(op::CopyFileRange),
     CopyFileRange64(op::CopyFileRange),
     Syncfs,
     Tmpfile(op::Tmpfile),
     Statx(op::Statx),
-    /// INIT again, memory mappings of a device, and numbers that this crate does not know.
+    /// A second INIT, memory mappings of a device (DAX), and opcodes that this crate does not know.
     Unsupported(u32),
 }
 
 impl Request {
-    /// Reads the message that `header` heads.
+    /// Parses the message that begins with `header`.
     pub fn from_wire(
-        header: &Header,
+        header: &RequestHeader,
         message: &[u8],
-        dialect: &Dialect,
+        format: &RequestFormat,
     ) -> Result<Request, Malformed> {
         let (mut body, groups) = split(header, message)?;
-        let operation = Operation::from_wire(header, &mut body, dialect)?;
+        let operation = Operation::from_wire(header, &mut body, format)?;
         Ok(Request { groups, operation })
     }
 }
 
 impl Operation {
-    /// Bytes that the body of the answer may have, where the request says it.
-    pub fn answer_room(&self) -> usize {
-        /// A length (and nothing else) for who asks how much room is needed.
+    /// Largest body of the reply in bytes, where the request limits it; `usize::MAX` where it does not.
+    pub fn reply_body_max(&self) -> usize {
+        /// The reply carries only a length if the program requests the needed buffer size.
         const SIZE: u32 = 8;
         const PATH_MAX: u32 = 4096;
         const IOCTL_HEAD: usize = 16;
-        let room = match self {
+        let size_max = match self {
             Operation::Read(op) => op.size,
             Operation::Readdir(op) | Operation::Readdirplus(op) => op.size,
             Operation::Getxattr(op::Getxattr { size, .. })
@@ -104,24 +104,24 @@ impl Operation {
             Operation::Ioctl(op) => return IOCTL_HEAD + op.out_size as usize,
             _ => return usize::MAX,
         };
-        room as usize
+        size_max as usize
     }
 
-    /// Where the bytes that are handed over as they lie begin in a payload that is preceded by so much of the message. None if
-    /// they do not lie in it, or those of a WRITE not on its first page: then it is not what a kernel sends.
-    pub fn begins(&self, before_payload: usize) -> Option<usize> {
+    /// Offset of the data bytes in a ring payload if `before_payload` bytes of the message precede that payload. None if the
+    /// data does not lie in the payload, or if the data of a WRITE does not begin on its first page: no kernel sends that.
+    pub fn payload_start(&self, before_payload: usize) -> Option<usize> {
         match self {
             Operation::Write(_) => (before_payload == BEFORE_PAYLOAD).then_some(0),
-            // Linux has a head for it in the payload, too.
+            // Linux puts the fixed part of this message into the payload as well.
             Operation::Retrieved(_) => BEFORE_PAYLOAD.checked_sub(before_payload),
             _ => Some(0),
         }
     }
 
     fn from_wire(
-        header: &Header,
+        header: &RequestHeader,
         body: &mut Cursor<'_>,
-        dialect: &Dialect,
+        format: &RequestFormat,
     ) -> Result<Operation, Malformed> {
         let Some(opcode) = Opcode::from_raw(header.opcode) else {
             return Ok(Operation::Unsupported(header.opcode));
@@ -147,7 +147,7 @@ impl Operation {
             Opcode::Statfs => Operation::Statfs,
             Opcode::Release => Operation::Release(FromWire::from_wire(body)?),
             Opcode::Fsync => Operation::Fsync(FromWire::from_wire(body)?),
-            Opcode::Setxattr if dialect.setxattr_ext => {
+            Opcode::Setxattr if format.setxattr_ext => {
                 Operation::Setxattr(FromWire::from_wire(body)?)
             }
             Opcode::Setxattr => Operation::Setxattr(op::SetxattrShort::from_wire(body)?.0),
@@ -174,7 +174,7 @@ impl Operation {
             Opcode::NotifyReply => Operation::Retrieved(FromWire::from_wire(body)?),
             Opcode::Fallocate => Operation::Fallocate(FromWire::from_wire(body)?),
             Opcode::Lseek => Operation::Lseek(FromWire::from_wire(body)?),
-            Opcode::CopyFileRange => Operation::CopyFileRange(short_copy(body)?),
+            Opcode::CopyFileRange => Operation::CopyFileRange(copy_with_32_bit_length(body)?),
             Opcode::CopyFileRange64 => Operation::CopyFileRange64(FromWire::from_wire(body)?),
             Opcode::Syncfs => Operation::Syncfs,
             Opcode::Statx => Operation::Statx(FromWire::from_wire(body)?),
@@ -185,7 +185,7 @@ impl Operation {
     }
 }
 
-/// The single form of FORGET names its node in the header.
+/// A single FORGET carries its node id in the header.
 fn forget(node: NodeId, body: &mut Cursor<'_>) -> Result<op::Forget, Malformed> {
     Ok(op::Forget {
         node,
@@ -193,8 +193,8 @@ fn forget(node: NodeId, body: &mut Cursor<'_>) -> Result<op::Forget, Malformed> 
     })
 }
 
-/// The answer to the older form cannot say more than 32 bits.
-fn short_copy(body: &mut Cursor<'_>) -> Result<op::CopyFileRange, Malformed> {
+/// The reply to the older form has only 32 bits for the number of copied bytes.
+fn copy_with_32_bit_length(body: &mut Cursor<'_>) -> Result<op::CopyFileRange, Malformed> {
     let mut copy = op::CopyFileRange::from_wire(body)?;
     copy.length = copy.length.min(u64::from(u32::MAX));
     Ok(copy)

@@ -1,7 +1,7 @@
-//! # session: a mount from its beginning to its end
+//! # session: a mount from start to end
 //!
-//! Owns   the threads that serve a mount, and its place in the tree.
-//! Never  looks at a request.
+//! Owns   the threads that serve a mount, and its position in the directory tree.
+//! Never  parses a request.
 //! Enter  at `mount`.
 
 use std::io;
@@ -12,29 +12,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use gupfs_uring::Waiters;
+use gupfs_uring::BlockingThreads;
 use tracing::{debug, error, info, warn};
 
 use crate::buffer::Pool;
-use crate::config::{AroundReactor, Config, Transport};
-use crate::connection::{ConnectionId, Control};
+use crate::config::{AroundWorker, FuseTransport, MountConfig};
+use crate::connection::{ConnectionControl, ConnectionId};
 use crate::error::MountError;
 use crate::handshake::{Negotiated, handshake};
-use crate::lane::{Desk, Kit, Lane, LaneCounts, Spawner, or_to};
-use crate::limits::REACTORS_BESIDE_RINGS;
+use crate::limits::DEVICE_WORKERS_WITH_RINGS;
 use crate::mountinfo::{self, DeviceNumber};
-use crate::reader::Reader;
-use crate::request::Dialect;
-use crate::rings::Rings;
+use crate::pending::PendingRequests;
+use crate::reader::RequestReader;
+use crate::request::RequestFormat;
+use crate::ring_threads::RingThreads;
 use crate::transport::Device;
-use crate::transport::ring::Home;
-use crate::waits::Waits;
+use crate::transport::ring::RingInbox;
 use crate::wire::InitFlags;
+use crate::worker::{CallContext, Spawner, Worker, WorkerContext, WorkerCounts, prefer_local};
 use crate::{Errno, FileSystem, Notifier, mount as mounting, mountpoint, read_ahead};
 
-/// What a file system is told about its mount.
+/// Information about a mount that the file system receives.
 #[derive(Clone)]
-pub struct Mounted {
+pub struct MountInfo {
     pub mountpoint: PathBuf,
     pub device: DeviceNumber,
     pub connection: ConnectionId,
@@ -42,94 +42,96 @@ pub struct Mounted {
     pub notifier: Notifier,
 }
 
-impl Mounted {
-    /// The way requests come: `Device` or `IoUring`.
-    pub fn transport(&self) -> Transport {
+impl MountInfo {
+    /// The transport in use: `Device` or `IoUring`.
+    pub fn transport(&self) -> FuseTransport {
         match self.negotiated.has(InitFlags::OVER_IO_URING) {
-            true => Transport::IoUring,
-            false => Transport::Device,
+            true => FuseTransport::IoUring,
+            false => FuseTransport::Device,
         }
     }
 }
 
-/// A mount that is being served. Dropping it takes the mount out of the tree and waits for nobody.
-pub struct Session {
-    mounted: Mounted,
-    life: Arc<Life>,
-    counts: Vec<Arc<LaneCounts>>,
-    waits: Arc<Waits>,
+/// A mount that is being served. Dropping it unmounts, lazily if it is in use, and does not wait for its users.
+pub struct FuseSession {
+    mounted: MountInfo,
+    state: Arc<SessionState>,
+    counts: Vec<Arc<WorkerCounts>>,
+    pending: Arc<PendingRequests>,
 }
 
-/// How an unmount went.
+/// Outcome of an unmount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unmounted {
-    /// Nobody used the mount; it is gone.
+pub enum UnmountOutcome {
+    /// The mount was unused; it is gone.
     Clean,
-    /// The mount was in use. It is out of the tree and is served until the last user is done.
+    /// The mount was in use. It is detached from the directory tree and served until the last user is done.
     Detached,
-    /// Somebody had unmounted it before.
-    Before,
+    /// It had been unmounted before.
+    AlreadyUnmounted,
 }
 
-/// Requests so far.
+/// Request counters of a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct RequestCounts {
     pub requests: u64,
-    /// Of these, those that could not be answered at once and went to the spawner.
+    /// Of these, requests whose handlers were not ready at their first poll.
     pub parked: u64,
-    /// Of these, those whose handlers have not ended.
+    /// Of these, requests whose handlers have not ended.
     pub waiting: usize,
-    /// Of these, those that have been answered all the same (`Config::in_time`).
+    /// Of these, requests that have had an error reply (`MountConfig::reply_deadlines`): late handlers.
     pub late: usize,
 }
 
-/// Threads that run, and loops; the last one to end closes the door.
-pub(crate) struct Life {
+/// State that all workers of a session share; the last worker that ends marks the session as over.
+pub(crate) struct SessionState {
     connection: ConnectionId,
-    /// None where fusectl cannot be had.
-    control: Option<Control>,
-    /// Rings do not hear of the end if the kernel has none of their places.
-    homes: Vec<Arc<Home>>,
-    running: Mutex<usize>,
+    /// None if fusectl is not available.
+    control: Option<ConnectionControl>,
+    /// A ring learns of the end from its inbox: it gets no completion if the kernel has none of its entries.
+    inboxes: Vec<Arc<RingInbox>>,
+    running_workers: Mutex<usize>,
     ended: Condvar,
-    over: AtomicBool,
-    waits: Arc<Waits>,
+    is_over: AtomicBool,
+    pending: Arc<PendingRequests>,
 }
 
-impl Life {
+impl SessionState {
     fn abort(&self) -> io::Result<()> {
         match &self.control {
             Some(control) => control.abort(),
             None => Err(io::Error::other(
-                "the kernel's control files, fusectl, cannot be used",
+                "the kernel's FUSE control files (fusectl) are not available",
             )),
         }
     }
 
-    /// The count is whole at every moment; a panic elsewhere does not spoil it.
-    fn running(&self) -> MutexGuard<'_, usize> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The count is consistent at every moment; a panic elsewhere does not invalidate it.
+    fn lock_running_workers(&self) -> MutexGuard<'_, usize> {
+        self.running_workers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Mounts `fs` at `path` and serves it with its own threads.
+/// Mounts `fs` at `path` and serves it with threads of this crate.
 pub fn mount<F: FileSystem>(
     path: &Path,
-    config: &Config,
+    config: &MountConfig,
     fs: Arc<F>,
     spawner: Spawner,
-) -> Result<Session, MountError> {
+) -> Result<FuseSession, MountError> {
     let path = path.canonicalize().map_err(|error| MountError::Path {
         path: path.into(),
         errno: error.into(),
     })?;
     let device = mounting::attach(&path, config)?;
-    let attached = connect(&path, device, config);
-    let started = attached.and_then(|(device, negotiated, number, connected)| {
-        let mounted = Mounted {
+    let attached = open_connection(&path, device, config);
+    let started = attached.and_then(|(device, negotiated, number, parts)| {
+        let mounted = MountInfo {
             mountpoint: path.clone(),
             device: number,
-            // The connection bears the minor number of the mount's device.
+            // The connection's number is the minor number of the mount's device.
             connection: ConnectionId(number.minor),
             negotiated,
             notifier: Notifier::new(Device::of(
@@ -138,169 +140,185 @@ pub fn mount<F: FileSystem>(
                     .map_err(|error| MountError::Device(error.into()))?,
             )),
         };
-        start(mounted, config, device, connected, fs, spawner)
+        start_session(mounted, config, device, parts, fs, spawner)
     });
     if started.is_err()
         && let Err(error) = mountpoint::detach(&path)
     {
-        warn!(%error, path = %path.display(), "cannot unmount what could not be served");
+        warn!(%error, path = %path.display(), "cannot unmount a mount point whose server did not start");
     }
     started
 }
 
-/// What a connection has beside its device.
-struct Connected {
-    /// None where fusectl cannot be had.
-    control: Option<Control>,
-    rings: Option<Rings>,
+/// Parts of a connection besides its device.
+struct ConnectionParts {
+    /// None if fusectl is not available.
+    control: Option<ConnectionControl>,
+    rings: Option<RingThreads>,
 }
 
-type Attached = (OwnedFd, Negotiated, DeviceNumber, Connected);
+type AttachedMount = (OwnedFd, Negotiated, DeviceNumber, ConnectionParts);
 
-fn connect(path: &Path, device: OwnedFd, config: &Config) -> Result<Attached, MountError> {
-    let entry = mountinfo::at(path).map_err(|error| MountError::Device(error.into()))?;
+fn open_connection(
+    path: &Path,
+    device: OwnedFd,
+    config: &MountConfig,
+) -> Result<AttachedMount, MountError> {
+    let entry = mountinfo::mount_at(path).map_err(|error| MountError::Device(error.into()))?;
     let number = entry.ok_or(MountError::Gone)?.device;
-    // Opened now: the number may be another mount's when it is needed. The connection bears the minor number of the
+    // Opened now: when it is needed, the number may belong to another mount. The connection's number is the minor number of the
     // mount's device.
-    let control = Control::open(ConnectionId(number.minor))
-        .inspect_err(|error| warn!(%error, "no fusectl: this mount cannot be aborted"))
+    let control = ConnectionControl::open(ConnectionId(number.minor))
+        .inspect_err(
+            |error| warn!(%error, "fusectl is not available: this mount cannot be aborted"),
+        )
         .ok();
     let (device, negotiated, rings) = handshake(device, config, control.is_some())?;
-    Ok((device, negotiated, number, Connected { control, rings }))
+    Ok((
+        device,
+        negotiated,
+        number,
+        ConnectionParts { control, rings },
+    ))
 }
 
-fn start<F: FileSystem>(
-    mounted: Mounted,
-    config: &Config,
+fn start_session<F: FileSystem>(
+    mounted: MountInfo,
+    config: &MountConfig,
     device: OwnedFd,
-    connected: Connected,
+    parts: ConnectionParts,
     fs: Arc<F>,
     spawner: Spawner,
-) -> Result<Session, MountError> {
-    let spawner = match connected.rings {
-        Some(_) => or_to(spawner),
+) -> Result<FuseSession, MountError> {
+    let spawner = match parts.rings {
+        Some(_) => prefer_local(spawner),
         None => spawner,
     };
-    let waits = Arc::new(Waits::new(config.in_time));
-    let dialect = Dialect {
+    let pending = Arc::new(PendingRequests::new(config.reply_deadlines));
+    let format = RequestFormat {
         setxattr_ext: mounted.negotiated.has(InitFlags::SETXATTR_EXT),
     };
-    let Connected { control, rings } = connected;
-    // Who may not open the device has the one that fusermount3 sent alone, and that one waits.
-    let may_watch = || rings.is_none() && Device::watched_clone_of(device.as_fd()).is_ok();
-    let on_loop = config.on_loop.as_ref().filter(|_| may_watch());
-    let readers = match (&rings, on_loop) {
-        (Some(_), _) => REACTORS_BESIDE_RINGS,
+    let ConnectionParts { control, rings } = parts;
+    // A process that may not open the device has only the descriptor that fusermount3 sent, and that one blocks.
+    let can_poll = || rings.is_none() && Device::nonblocking_clone_of(device.as_fd()).is_ok();
+    let attach_reader = config.attach_reader.as_ref().filter(|_| can_poll());
+    let device_workers = match (&rings, attach_reader) {
+        (Some(_), _) => DEVICE_WORKERS_WITH_RINGS,
         (None, Some(_)) => 1,
-        (None, None) => config.reactors.max(1),
+        (None, None) => config.device_workers.max(1),
     };
-    let reactors = readers + rings.as_ref().map_or(0, Rings::count);
-    let lane = |device| {
-        let desk = Desk {
+    let worker_count = device_workers + rings.as_ref().map_or(0, RingThreads::count);
+    let worker = |device| {
+        let context = WorkerContext {
             device,
-            kit: Arc::new(Kit {
+            call_context: Arc::new(CallContext {
                 pool: Arc::new(Pool::new(config.max_write as usize)),
-                waits: waits.clone(),
+                pending: pending.clone(),
             }),
-            dialect,
-            counts: Arc::new(LaneCounts::default()),
+            format,
+            counts: Arc::new(WorkerCounts::default()),
         };
-        Arc::new(Lane {
-            desk: Arc::new(desk),
+        Arc::new(Worker {
+            context: Arc::new(context),
             fs: fs.clone(),
             spawner: spawner.clone(),
         })
     };
-    let mut lanes = Vec::with_capacity(reactors);
-    for _ in 0..readers {
-        let cloned = match on_loop {
-            Some(_) => Device::watched_clone_of(device.as_fd()),
-            None => Device::clone_of(device.as_fd(), config.on_idle_spin),
+    let mut workers = Vec::with_capacity(worker_count);
+    for _ in 0..device_workers {
+        let cloned = match attach_reader {
+            Some(_) => Device::nonblocking_clone_of(device.as_fd()),
+            None => Device::clone_of(device.as_fd(), config.idle_spin),
         };
         let device = match cloned {
-            Err(Errno::EACCES) if on_loop.is_none() => {
-                // fusermount3 may open the device and we may not: all reactors use the one it sent.
-                warn!("cannot open /dev/fuse; all reactors share one queue");
+            Err(Errno::EACCES) if attach_reader.is_none() => {
+                // fusermount3 may open the device and this process may not: all workers use the descriptor that it sent.
+                warn!("cannot open /dev/fuse; all worker threads share one request queue");
                 let shared = device.try_clone().map(Device::of);
                 shared.map_err(|error| MountError::Device(error.into()))?
             }
             other => other.map_err(MountError::Device)?,
         };
-        lanes.push(lane(Arc::new(device)));
+        workers.push(worker(Arc::new(device)));
     }
-    for _ in readers..reactors {
-        lanes.push(lane(lanes[0].desk.device.clone()));
+    for _ in device_workers..worker_count {
+        workers.push(worker(workers[0].context.device.clone()));
     }
-    let counts = lanes.iter().map(|lane| lane.desk.counts.clone()).collect();
+    let counts = workers
+        .iter()
+        .map(|worker| worker.context.counts.clone())
+        .collect();
     fs.mounted(&mounted);
-    let life = Arc::new(Life {
+    let state = Arc::new(SessionState {
         connection: mounted.connection,
         control,
-        homes: rings.as_ref().map_or(Vec::new(), Rings::homes),
-        running: Mutex::new(reactors),
+        inboxes: rings.as_ref().map_or(Vec::new(), RingThreads::inboxes),
+        running_workers: Mutex::new(worker_count),
         ended: Condvar::new(),
-        over: AtomicBool::new(false),
-        waits: waits.clone(),
+        is_over: AtomicBool::new(false),
+        pending: pending.clone(),
     });
-    // Over io_uring the kernel forgets a signal that comes while a request is on its way into the ring.
-    waits.start(rings.is_none()).map_err(MountError::Thread)?;
-    let of_rings = lanes.split_off(readers);
-    if let Some(on_loop) = on_loop {
-        for lane in lanes.drain(..) {
-            on_loop(Reader::new(lane, life.clone()));
+    // Over io_uring the kernel drops a signal that arrives while a request is on its way into the ring.
+    pending
+        .start_watcher(rings.is_none())
+        .map_err(MountError::Thread)?;
+    let ring_workers = workers.split_off(device_workers);
+    if let Some(attach_reader) = attach_reader {
+        for worker in workers.drain(..) {
+            attach_reader(RequestReader::new(worker, state.clone()));
         }
     }
-    // One of them is always left to take requests. Where answers must come in time nobody waits with one in his hands.
-    let may_wait = match config.in_time {
-        None => lanes.len().saturating_sub(1),
+    // One worker is always left to read requests. With reply deadlines no worker blocks in a disk read while it has a request.
+    let may_wait = match config.reply_deadlines {
+        None => workers.len().saturating_sub(1),
         Some(_) => 0,
     };
-    let waiters = Waiters::new(may_wait);
-    for (index, lane) in lanes.into_iter().enumerate() {
-        let (life_of, around) = (life.clone(), config.around_reactor.clone());
+    let waiters = BlockingThreads::new(may_wait);
+    for (index, worker) in workers.into_iter().enumerate() {
+        let (worker_state, around) = (state.clone(), config.around_worker.clone());
         let waiters = waiters.clone();
-        let reactor = thread::Builder::new().name(format!("door-{index}"));
+        let builder = thread::Builder::new().name(format!("fuse-{index}"));
         let body = move || {
-            let run = || lane.run(&waiters).map_err(|errno| errno.to_string());
-            serve(&lane, around, &life_of, run);
+            let run = || worker.run(&waiters).map_err(|errno| errno.to_string());
+            run_worker(&worker, around, &worker_state, run);
         };
-        if let Err(error) = reactor.spawn(body) {
-            // Those that run already end with the connection, and who waits for it is told.
-            *life.running() -= reactors - index;
-            let _ = life.abort();
+        if let Err(error) = builder.spawn(body) {
+            // Workers that run already end with the connection, and `wait` then returns.
+            *state.lock_running_workers() -= worker_count - index;
+            let _ = state.abort();
             return Err(MountError::Thread(error));
         }
     }
     if let Some(rings) = rings {
         let all = rings.start(|index| {
-            let (life, around) = (life.clone(), config.around_reactor.clone());
-            let lane = of_rings[index].clone();
+            let (state, around) = (state.clone(), config.around_worker.clone());
+            let worker = ring_workers[index].clone();
             Box::new(move |ring| {
-                let run = || lane.run_ring(ring).map_err(|error| error.to_string());
-                serve(&lane, around, &life, run);
+                let run = || worker.run_ring(ring).map_err(|error| error.to_string());
+                run_worker(&worker, around, &state, run);
             })
         });
         if !all {
-            let _ = life.abort();
-            let ended = io::Error::other("a ring's thread ended");
+            let _ = state.abort();
+            let ended = io::Error::other("a ring thread ended");
             return Err(MountError::Ring(ended));
         }
     }
     let transport = mounted.transport();
-    info!(path = %mounted.mountpoint.display(), connection = %mounted.connection, ?transport, reactors, "mounted");
-    Ok(Session {
+    info!(path = %mounted.mountpoint.display(), connection = %mounted.connection, ?transport, workers = worker_count, "mounted");
+    Ok(FuseSession {
         mounted,
-        life,
+        state,
         counts,
-        waits,
+        pending,
     })
 }
 
-/// The life of one reactor.
-fn serve<F: FileSystem>(
-    lane: &Lane<F>,
-    around: Option<AroundReactor>,
-    life: &Life,
+/// Runs one worker to its end.
+fn run_worker<F: FileSystem>(
+    worker: &Worker<F>,
+    around: Option<AroundWorker>,
+    state: &SessionState,
     body: impl FnOnce() -> Result<(), String>,
 ) {
     let (mut end, mut body) = (Ok(()), Some(body));
@@ -309,8 +327,8 @@ fn serve<F: FileSystem>(
             end = body();
         }
     };
-    // Handlers' panics do not come here. One that does is a mistake of the door's, and leaves nothing half done that
-    // is used again.
+    // Panics of handlers are caught elsewhere. A panic that arrives here is a bug of this crate, and leaves no state that is
+    // used again in an intermediate state.
     let panicked = catch_unwind(AssertUnwindSafe(|| match around {
         Some(around) => around(&mut run),
         None => run(),
@@ -318,44 +336,48 @@ fn serve<F: FileSystem>(
     .is_err();
     let failed = panicked || end.is_err();
     if failed {
-        error!(panicked, ?end, "a reactor cannot go on");
+        error!(
+            panicked,
+            ?end,
+            "a FUSE worker thread failed; aborting the connection"
+        );
     }
-    leave(lane, life, failed);
+    worker_ended(worker, state, failed);
 }
 
-/// The end of one reactor.
-pub(crate) fn leave<F: FileSystem>(lane: &Lane<F>, life: &Life, failed: bool) {
-    // Otherwise programs would wait for answers that never come. What a ring of a CPU would have answered nobody else
-    // does, so none may end alone; aborting what has ended does nothing.
-    if (failed || !life.homes.is_empty())
-        && let Err(error) = life.abort()
+/// Accounts for the end of one worker.
+pub(crate) fn worker_ended<F: FileSystem>(worker: &Worker<F>, state: &SessionState, failed: bool) {
+    // Otherwise programs would wait for replies that never come. No other thread can reply to the requests of one CPU's ring,
+    // so no ring may end alone; aborting an ended connection has no effect.
+    if (failed || !state.inboxes.is_empty())
+        && let Err(error) = state.abort()
     {
         error!(%error, "cannot abort the connection");
     }
-    life.homes.iter().for_each(|home| home.close());
+    state.inboxes.iter().for_each(|inbox| inbox.close());
     let last = {
-        let mut running = life.running();
-        *running -= 1;
-        *running == 0
+        let mut running_workers = state.lock_running_workers();
+        *running_workers -= 1;
+        *running_workers == 0
     };
     if last {
-        life.waits.end();
-        lane.fs.unmounted();
-        debug!(connection = %life.connection, "the connection has ended");
-        // Under the lock, so that nobody who is about to wait misses it.
-        let _running = life.running();
-        life.over.store(true, Ordering::Release);
-        life.ended.notify_all();
+        state.pending.end();
+        worker.fs.unmounted();
+        debug!(connection = %state.connection, "the connection has ended");
+        // Under the lock, so that a thread that is about to wait cannot miss it.
+        let _running = state.lock_running_workers();
+        state.is_over.store(true, Ordering::Release);
+        state.ended.notify_all();
     }
 }
 
-impl Session {
-    pub fn mounted(&self) -> &Mounted {
+impl FuseSession {
+    pub fn info(&self) -> &MountInfo {
         &self.mounted
     }
 
-    /// The way requests come: `Device` or `IoUring`.
-    pub fn transport(&self) -> Transport {
+    /// The transport in use: `Device` or `IoUring`.
+    pub fn transport(&self) -> FuseTransport {
         self.mounted.transport()
     }
 
@@ -375,76 +397,77 @@ impl Session {
         &self.mounted.mountpoint
     }
 
-    pub fn counts(&self) -> Counts {
-        let sum = |count: fn(&LaneCounts) -> u64| self.counts.iter().map(|lane| count(lane)).sum();
-        Counts {
-            requests: sum(|lane| lane.requests.load(Ordering::Relaxed)),
-            parked: sum(|lane| lane.parked.load(Ordering::Relaxed)),
-            waiting: self.waits.waiting(),
-            late: self.waits.late(),
+    pub fn counts(&self) -> RequestCounts {
+        let sum =
+            |count: fn(&WorkerCounts) -> u64| self.counts.iter().map(|worker| count(worker)).sum();
+        RequestCounts {
+            requests: sum(|worker| worker.requests.load(Ordering::Relaxed)),
+            parked: sum(|worker| worker.parked.load(Ordering::Relaxed)),
+            waiting: self.pending.waiting(),
+            late: self.pending.late(),
         }
     }
 
-    /// In KiB; needs root. See `read_ahead`.
+    /// Sets the read-ahead in KiB; needs root. See `read_ahead`.
     pub fn set_read_ahead(&self, kib: u32) -> io::Result<()> {
         read_ahead::set(self.mounted.device, kib)
     }
 
-    /// Takes the mount out of the tree if nobody uses it; EBUSY otherwise. Not to be called from a reactor.
-    pub fn try_unmount(&self) -> io::Result<Unmounted> {
+    /// Unmounts if the mount is unused; EBUSY otherwise. Not to be called from a worker thread.
+    pub fn try_unmount(&self) -> io::Result<UnmountOutcome> {
         if !self.is_in_tree()? {
-            return Ok(Unmounted::Before);
+            return Ok(UnmountOutcome::AlreadyUnmounted);
         }
         mounting::release(self.mountpoint())?;
-        Ok(Unmounted::Clean)
+        Ok(UnmountOutcome::Clean)
     }
 
-    /// Takes the mount out of the tree, whoever uses it. Not to be called from a reactor.
-    pub fn unmount(&self) -> io::Result<Unmounted> {
+    /// Unmounts, lazily if the mount is in use. Not to be called from a worker thread.
+    pub fn unmount(&self) -> io::Result<UnmountOutcome> {
         match self.try_unmount() {
             Err(error) if error.raw_os_error() == Some(Errno::EBUSY.raw()) => {
                 mountpoint::detach(self.mountpoint())?;
-                Ok(Unmounted::Detached)
+                Ok(UnmountOutcome::Detached)
             }
             other => other,
         }
     }
 
-    /// Ends the connection now: whoever uses the mount gets errors. The mount stays in the tree.
+    /// Aborts the connection now: programs that use the mount get errors. The mount stays in the directory tree.
     pub fn abort(&self) -> io::Result<()> {
-        self.life.abort()
+        self.state.abort()
     }
 
-    /// What can abort this connection and no other, for a guardian; None where fusectl cannot be had.
-    pub fn control(&self) -> Option<&Control> {
-        self.life.control.as_ref()
+    /// The control files of this connection, for a watchdog; None if fusectl is not available.
+    pub fn control(&self) -> Option<&ConnectionControl> {
+        self.state.control.as_ref()
     }
 
-    /// Blocks until the connection has ended and no reactor runs: unmounted and the last user gone, or aborted.
+    /// Blocks until the connection has ended and no worker runs: unmounted with the last user gone, or aborted.
     pub fn wait(&self) {
-        let mut running = self.life.running();
-        while !self.life.over.load(Ordering::Acquire) {
-            running = self
-                .life
+        let mut running_workers = self.state.lock_running_workers();
+        while !self.state.is_over.load(Ordering::Acquire) {
+            running_workers = self
+                .state
                 .ended
-                .wait(running)
+                .wait(running_workers)
                 .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// If the connection has ended and no reactor runs.
+    /// Whether the connection has ended and no worker runs.
     pub fn is_over(&self) -> bool {
-        self.life.over.load(Ordering::Acquire)
+        self.state.is_over.load(Ordering::Acquire)
     }
 
-    /// The path may have been unmounted by hand, or covered by another mount.
+    /// Whether this mount is the topmost at its path: an administrator may have unmounted it, or covered it with another mount.
     fn is_in_tree(&self) -> io::Result<bool> {
-        Ok(mountinfo::at(self.mountpoint())?
+        Ok(mountinfo::mount_at(self.mountpoint())?
             .is_some_and(|mount| mount.device == self.mounted.device))
     }
 }
 
-impl Drop for Session {
+impl Drop for FuseSession {
     fn drop(&mut self) {
         let unmounted = if self.is_in_tree().unwrap_or(false) {
             self.unmount().map(drop)

@@ -1,7 +1,7 @@
-//! # sys: system calls that no library has, or has as unsafe
+//! # sys: system calls that no library offers, or offers only as unsafe
 //!
 //! Owns   the unsafe code of this crate that is not about memory shared with the kernel (`transport/ring`).
-//! Never  grows without saying why the call is sound.
+//! Never  contains a call without a reason why it is sound.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -12,11 +12,11 @@ use crate::Errno;
 /// `_IOR(229, 0, uint32_t)`.
 const FUSE_DEV_IOC_CLONE: libc::c_ulong = 0x8004_e500;
 
-/// Makes the fresh device descriptor `fd` one more way into the connection of `original`.
+/// Attaches the new device descriptor `fd` to the connection of `original`.
 pub(crate) fn join_connection(fd: BorrowedFd<'_>, original: BorrowedFd<'_>) -> Result<(), Errno> {
     let source = original.as_raw_fd() as u32;
-    // SAFETY: both descriptors are open while borrowed. The kernel reads four bytes at the address, which `source` has,
-    // and keeps nothing of it.
+    // SAFETY: both descriptors are open while borrowed. The kernel reads the four bytes of `source` and does not keep the
+    // address.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), FUSE_DEV_IOC_CLONE as _, &raw const source) };
     if result == 0 {
         Ok(())
@@ -25,9 +25,10 @@ pub(crate) fn join_connection(fd: BorrowedFd<'_>, original: BorrowedFd<'_>) -> R
     }
 }
 
-/// Mounts of the calling thread, and of threads that it starts, are seen by nobody else from here on.
-pub(crate) fn leave_mount_namespace() -> rustix::io::Result<()> {
-    // SAFETY: of what a thread shares with others only the mount namespace and, as that needs, the working directory are left;
-    // open descriptors stay shared.
+/// Moves the calling thread to a new mount namespace: processes outside it do not see mounts that this thread, or threads that
+/// it starts, make from here on.
+pub(crate) fn unshare_mount_namespace() -> rustix::io::Result<()> {
+    // SAFETY: the thread stops sharing only the mount namespace and, because that requires it, the working directory; open
+    // descriptors stay shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::FS) }
 }

@@ -1,43 +1,43 @@
-//! What handlers answer with.
+//! The values that handlers return.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::buffer::Scratch;
-use crate::wire::{AttrFlags, Cursor, FromWire, Malformed, OpenedFlags, Put};
-use crate::{Handle, NodeId};
+use crate::wire::{AttrFlags, Cursor, FromWire, Malformed, OpenReplyFlags, Put};
+use crate::{FileHandle, NodeId};
 
-/// Seconds since 1970, negative before, and nanoseconds below 10⁹ after it.
+/// Seconds since 1970, negative before, plus nanoseconds below 10⁹.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Timestamp {
+pub struct FuseTimestamp {
     pub seconds: i64,
     pub nanos: u32,
 }
 
 /// The attributes of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Attr {
+pub struct InodeAttr {
     pub ino: u64,
     pub size: u64,
-    /// Of 512 bytes.
+    /// In units of 512 bytes.
     pub blocks: u64,
-    pub atime: Timestamp,
-    pub mtime: Timestamp,
-    pub ctime: Timestamp,
-    /// Kind and permissions.
+    pub atime: FuseTimestamp,
+    pub mtime: FuseTimestamp,
+    pub ctime: FuseTimestamp,
+    /// File type and permission bits.
     pub mode: u32,
     pub nlink: u32,
     pub uid: u32,
     pub gid: u32,
-    /// Of a device, in the kernel's 32-bit form.
+    /// Device number, in the kernel's 32-bit form.
     pub rdev: u32,
-    /// What programs should read and write at once.
+    /// Preferred I/O size for programs.
     pub blksize: u32,
     pub flags: AttrFlags,
 }
 
-impl Attr {
+impl InodeAttr {
     pub(crate) const WIRE: usize = 88;
 
     pub(crate) fn put(&self, out: &mut impl Put) {
@@ -60,36 +60,36 @@ impl Attr {
     }
 }
 
-/// Attributes and how long the kernel may believe them.
+/// Attributes, and how long the kernel may cache them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attributes {
-    pub attr: Attr,
+pub struct AttrReply {
+    pub attr: InodeAttr,
     pub ttl: Duration,
 }
 
-/// A name's node and its attributes. The kernel counts one lookup for it, until FORGET.
+/// The node of a name and its attributes. The kernel counts one lookup reference to the node for each such reply, until FORGET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct EntryReply {
     pub node: NodeId,
-    /// With the node id never the same for two inodes of a mount.
+    /// The pair of node id and generation is unique over all inodes of a mount.
     pub generation: u64,
-    /// How long the kernel may believe the name.
+    /// How long the kernel may cache the dentry.
     pub name_ttl: Duration,
-    pub attr: Attr,
-    /// How long the kernel may believe the attributes.
+    pub attr: InodeAttr,
+    /// How long the kernel may cache the attributes.
     pub attr_ttl: Duration,
 }
 
-impl Entry {
-    pub(crate) const WIRE: usize = 40 + Attr::WIRE;
+impl EntryReply {
+    pub(crate) const WIRE: usize = 40 + InodeAttr::WIRE;
 
-    /// "There is no such name", believed for `ttl`. To have it not remembered, answer ENOENT.
-    pub fn absent(ttl: Duration) -> Entry {
-        Entry {
+    /// A negative dentry that the kernel caches for `ttl`. To have the kernel cache nothing, reply ENOENT.
+    pub fn absent(ttl: Duration) -> EntryReply {
+        EntryReply {
             node: NodeId::NONE,
             generation: 0,
             name_ttl: ttl,
-            attr: Attr::default(),
+            attr: InodeAttr::default(),
             attr_ttl: Duration::ZERO,
         }
     }
@@ -105,13 +105,13 @@ impl Entry {
     }
 }
 
-impl FromWire for Attr {
-    fn from_wire(body: &mut Cursor<'_>) -> Result<Attr, Malformed> {
-        let mut attr = Attr {
+impl FromWire for InodeAttr {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<InodeAttr, Malformed> {
+        let mut attr = InodeAttr {
             ino: body.u64("ino")?,
             size: body.u64("size")?,
             blocks: body.u64("blocks")?,
-            ..Attr::default()
+            ..InodeAttr::default()
         };
         for time in [&mut attr.atime, &mut attr.mtime, &mut attr.ctime] {
             time.seconds = body.u64("seconds")? as i64;
@@ -130,78 +130,78 @@ impl FromWire for Attr {
     }
 }
 
-impl FromWire for Entry {
-    fn from_wire(body: &mut Cursor<'_>) -> Result<Entry, Malformed> {
+impl FromWire for EntryReply {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<EntryReply, Malformed> {
         let node = NodeId(body.u64("node")?);
         let generation = body.u64("generation")?;
         let (name, attr) = (body.u64("name seconds")?, body.u64("attr seconds")?);
         let name_ttl = Duration::new(name, body.u32("name nanoseconds")?);
         let attr_ttl = Duration::new(attr, body.u32("attr nanoseconds")?);
-        Ok(Entry {
+        Ok(EntryReply {
             node,
             generation,
             name_ttl,
             attr_ttl,
-            attr: Attr::from_wire(body)?,
+            attr: InodeAttr::from_wire(body)?,
         })
     }
 }
 
-/// An open file or directory.
+/// The reply to OPEN and OPENDIR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Opened {
-    pub fh: Handle,
-    pub flags: OpenedFlags,
+pub struct OpenReply {
+    pub fh: FileHandle,
+    pub flags: OpenReplyFlags,
 }
 
-/// A new file, opened.
+/// The reply to CREATE and TMPFILE: a new file, opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Created {
-    pub entry: Entry,
-    pub opened: Opened,
+pub struct CreateReply {
+    pub entry: EntryReply,
+    pub opened: OpenReply,
 }
 
-/// The file system as a whole.
+/// The reply to STATFS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Statfs {
+pub struct StatfsReply {
     pub blocks: u64,
     pub blocks_free: u64,
-    /// For those who are not root.
+    /// Blocks available to users other than root.
     pub blocks_available: u64,
     pub files: u64,
     pub files_free: u64,
-    /// What programs should read and write at once.
+    /// Preferred I/O size for programs.
     pub block_size: u32,
     pub name_max: u32,
     /// The unit of the block counts.
     pub fragment_size: u32,
 }
 
-/// Attributes as statx(2) gives them.
+/// Attributes in the form of statx(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statx {
-    /// STATX_…: which fields are filled.
+    /// STATX_…: which fields are valid.
     pub mask: u32,
-    /// Device numbers and kind as in `Attr`; `rdev` is split here.
-    pub attr: Attr,
+    /// The remaining attributes; the wire form splits `rdev` into major and minor.
+    pub attr: InodeAttr,
     /// STATX_ATTR_…
     pub attributes: u64,
     /// Which bits of `attributes` the file system knows.
     pub attributes_mask: u64,
-    /// When it was created.
-    pub btime: Timestamp,
+    /// Time of creation.
+    pub btime: FuseTimestamp,
 }
 
-/// Attributes as statx(2) gives them, and how long the kernel may believe them.
+/// Attributes in the form of statx(2), and how long the kernel may cache them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Statxed {
+pub struct StatxReply {
     pub statx: Statx,
     pub ttl: Duration,
 }
 
 impl Statx {
     pub(crate) fn put(&self, out: &mut impl Put) {
-        let Attr {
+        let InodeAttr {
             ino,
             size,
             blocks,
@@ -222,7 +222,7 @@ impl Statx {
         out.put_u32(nlink);
         out.put_u32(uid);
         out.put_u32(gid);
-        // Kind and permissions fit into 16 bits.
+        // File type and permission bits fit into 16 bits.
         out.put_u16(mode as u16);
         out.put_u16(0);
         out.put_u64(ino);
@@ -243,45 +243,45 @@ impl Statx {
     }
 }
 
-/// The answer to GETXATTR and LISTXATTR.
+/// The reply to GETXATTR and LISTXATTR.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Xattr {
-    /// To a request with size 0: the room needed.
+pub enum XattrReply {
+    /// Reply to a request with size 0: the needed buffer size.
     Size(u32),
-    /// The value, or the names each ended by a zero.
+    /// The value, or the names, each terminated by a zero byte.
     Value(Vec<u8>),
 }
 
-impl Xattr {
-    /// What the protocol wants for `value` when the program has room for `asked` bytes: its length if that is 0,
-    /// ERANGE if it is too small.
-    pub fn fit(value: Vec<u8>, asked: u32) -> crate::Result<Xattr> {
-        if asked == 0 {
+impl XattrReply {
+    /// The reply for `value` when the program's buffer has `asked` bytes: the length of the value if `asked` is 0, ERANGE if
+    /// the buffer is too small.
+    pub fn fit(value: Vec<u8>, requested: u32) -> crate::Result<XattrReply> {
+        if requested == 0 {
             u32::try_from(value.len())
-                .map(Xattr::Size)
+                .map(XattrReply::Size)
                 .map_err(|_| crate::Errno::E2BIG)
-        } else if value.len() > asked as usize {
+        } else if value.len() > requested as usize {
             Err(crate::Errno::ERANGE)
         } else {
-            Ok(Xattr::Value(value))
+            Ok(XattrReply::Value(value))
         }
     }
 }
 
-/// The answer to IOCTL.
+/// The reply to IOCTL.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ioctled {
-    /// What ioctl(2) returns.
+pub struct IoctlReply {
+    /// Return value of ioctl(2).
     pub result: i32,
     pub data: Vec<u8>,
 }
 
-/// Bytes for the kernel, from wherever they are; they are not copied before the kernel copies them.
+/// Data bytes of a reply, in the memory where the handler has them; this crate does not copy them before the kernel does.
 #[derive(Debug, Default)]
-pub struct Data(pub(crate) Pieces);
+pub struct ReplyData(pub(crate) DataSource);
 
 #[derive(Debug, Default)]
-pub(crate) enum Pieces {
+pub(crate) enum DataSource {
     #[default]
     None,
     Static(&'static [u8]),
@@ -291,15 +291,15 @@ pub(crate) enum Pieces {
     Many(Vec<Bytes>),
 }
 
-impl Data {
+impl ReplyData {
     pub fn len(&self) -> usize {
         match &self.0 {
-            Pieces::None => 0,
-            Pieces::Static(bytes) => bytes.len(),
-            Pieces::Vec(bytes) => bytes.len(),
-            Pieces::Bytes(bytes) => bytes.len(),
-            Pieces::Scratch(bytes) => bytes.len(),
-            Pieces::Many(pieces) => pieces.iter().map(Bytes::len).sum(),
+            DataSource::None => 0,
+            DataSource::Static(bytes) => bytes.len(),
+            DataSource::Vec(bytes) => bytes.len(),
+            DataSource::Bytes(bytes) => bytes.len(),
+            DataSource::Scratch(bytes) => bytes.len(),
+            DataSource::Many(pieces) => pieces.iter().map(Bytes::len).sum(),
         }
     }
 
@@ -308,33 +308,33 @@ impl Data {
     }
 }
 
-impl From<Vec<u8>> for Data {
-    fn from(bytes: Vec<u8>) -> Data {
-        Data(Pieces::Vec(bytes))
+impl From<Vec<u8>> for ReplyData {
+    fn from(bytes: Vec<u8>) -> ReplyData {
+        ReplyData(DataSource::Vec(bytes))
     }
 }
 
-impl From<Bytes> for Data {
-    fn from(bytes: Bytes) -> Data {
-        Data(Pieces::Bytes(bytes))
+impl From<Bytes> for ReplyData {
+    fn from(bytes: Bytes) -> ReplyData {
+        ReplyData(DataSource::Bytes(bytes))
     }
 }
 
-impl From<Vec<Bytes>> for Data {
-    fn from(pieces: Vec<Bytes>) -> Data {
-        Data(Pieces::Many(pieces))
+impl From<Vec<Bytes>> for ReplyData {
+    fn from(pieces: Vec<Bytes>) -> ReplyData {
+        ReplyData(DataSource::Many(pieces))
     }
 }
 
-impl From<Scratch> for Data {
-    fn from(scratch: Scratch) -> Data {
-        Data(Pieces::Scratch(scratch))
+impl From<Scratch> for ReplyData {
+    fn from(scratch: Scratch) -> ReplyData {
+        ReplyData(DataSource::Scratch(scratch))
     }
 }
 
-impl From<&'static [u8]> for Data {
-    fn from(bytes: &'static [u8]) -> Data {
-        Data(Pieces::Static(bytes))
+impl From<&'static [u8]> for ReplyData {
+    fn from(bytes: &'static [u8]) -> ReplyData {
+        ReplyData(DataSource::Static(bytes))
     }
 }
 
@@ -343,12 +343,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_have_the_length_the_kernel_expects() {
+    fn structs_have_the_length_that_the_kernel_expects() {
         let mut out = Vec::new();
-        Attr::default().put(&mut out);
+        InodeAttr::default().put(&mut out);
         assert_eq!(out.len(), 88);
         out.clear();
-        Entry::absent(Duration::from_secs(1)).put(&mut out);
+        EntryReply::absent(Duration::from_secs(1)).put(&mut out);
         assert_eq!(out.len(), 128);
         out.clear();
         Statx::default().put(&mut out);
@@ -356,20 +356,20 @@ mod tests {
     }
 
     #[test]
-    fn attributes_lie_where_the_kernel_reads_them() {
-        let attr = Attr {
+    fn attributes_have_the_kernels_layout() {
+        let attr = InodeAttr {
             ino: 1,
             size: 2,
             blocks: 3,
-            atime: Timestamp {
+            atime: FuseTimestamp {
                 seconds: -4,
                 nanos: 7,
             },
-            mtime: Timestamp {
+            mtime: FuseTimestamp {
                 seconds: 5,
                 nanos: 8,
             },
-            ctime: Timestamp {
+            ctime: FuseTimestamp {
                 seconds: 6,
                 nanos: 9,
             },
@@ -400,9 +400,9 @@ mod tests {
         let rdev = (0x12 & 0xff) | (0x103 << 8) | ((0x34512 & !0xff) << 12);
         let mut out = Vec::new();
         Statx {
-            attr: Attr {
+            attr: InodeAttr {
                 rdev,
-                ..Attr::default()
+                ..InodeAttr::default()
             },
             ..Statx::default()
         }
@@ -412,12 +412,12 @@ mod tests {
     }
 
     #[test]
-    fn an_xattr_says_its_size_when_asked_with_no_room() {
-        assert_eq!(Xattr::fit(vec![1, 2, 3], 0), Ok(Xattr::Size(3)));
-        assert_eq!(Xattr::fit(vec![1, 2, 3], 2), Err(crate::Errno::ERANGE));
+    fn an_xattr_reply_to_size_0_is_the_needed_size() {
+        assert_eq!(XattrReply::fit(vec![1, 2, 3], 0), Ok(XattrReply::Size(3)));
+        assert_eq!(XattrReply::fit(vec![1, 2, 3], 2), Err(crate::Errno::ERANGE));
         assert_eq!(
-            Xattr::fit(vec![1, 2, 3], 3),
-            Ok(Xattr::Value(vec![1, 2, 3]))
+            XattrReply::fit(vec![1, 2, 3], 3),
+            Ok(XattrReply::Value(vec![1, 2, 3]))
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The example of the README works.
+//! Tests the example of the README.
 
 #[path = "../examples/note.rs"]
 mod note;
@@ -9,7 +9,7 @@ use std::path::Path;
 #[test]
 fn a_note_is_written_and_read() {
     if !Path::new("/dev/fuse").exists() {
-        eprintln!("SKIPPED: there is no /dev/fuse on this machine");
+        eprintln!("SKIPPED: there is no /dev/fuse on this host");
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -29,19 +29,19 @@ impl From<Exit> for ExitCode {
 
 /// Why a command ends without having done what it was asked.
 #[derive(Debug)]
-pub struct Trouble {
+pub struct CliError {
     pub exit: Exit,
     what: String,
     because: Vec<String>,
     todo: Vec<String>,
 }
 
-pub type Outcome<T> = Result<T, Trouble>;
+pub type CliResult<T> = Result<T, CliError>;
 
-impl Trouble {
+impl CliError {
     /// `what` says what happened, and to which thing: a sentence without its period.
-    pub fn new(what: impl Into<String>) -> Trouble {
-        Trouble {
+    pub fn new(what: impl Into<String>) -> CliError {
+        CliError {
             exit: Exit::Failed,
             what: what.into(),
             because: Vec::new(),
@@ -49,13 +49,13 @@ impl Trouble {
         }
     }
 
-    pub fn exit(mut self, exit: Exit) -> Trouble {
+    pub fn exit(mut self, exit: Exit) -> CliError {
         self.exit = exit;
         self
     }
 
     /// Adds an error and all it rests on.
-    pub fn because(mut self, error: &(dyn std::error::Error + 'static)) -> Trouble {
+    pub fn because(mut self, error: &(dyn std::error::Error + 'static)) -> CliError {
         let mut next = Some(error);
         while let Some(error) = next {
             let text = error.to_string();
@@ -69,13 +69,13 @@ impl Trouble {
     }
 
     /// What the reader can do about it: a sentence without its period. Several may be given.
-    pub fn todo(mut self, advice: impl Into<String>) -> Trouble {
+    pub fn todo(mut self, advice: impl Into<String>) -> CliError {
         self.todo.push(advice.into());
         self
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.what)?;
         for reason in &self.because {
@@ -90,13 +90,13 @@ impl fmt::Display for Trouble {
 }
 
 /// Turns the error of a step into trouble that says what the step was.
-pub trait OrTrouble<T> {
-    fn or_trouble(self, what: impl FnOnce() -> String) -> Outcome<T>;
+pub trait OrCliError<T> {
+    fn or_trouble(self, what: impl FnOnce() -> String) -> CliResult<T>;
 }
 
-impl<T, E: std::error::Error + 'static> OrTrouble<T> for Result<T, E> {
-    fn or_trouble(self, what: impl FnOnce() -> String) -> Outcome<T> {
-        self.map_err(|error| Trouble::new(what()).because(&error))
+impl<T, E: std::error::Error + 'static> OrCliError<T> for Result<T, E> {
+    fn or_trouble(self, what: impl FnOnce() -> String) -> CliResult<T> {
+        self.map_err(|error| CliError::new(what()).because(&error))
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn trouble_says_what_why_and_what_to_do() {
         let error = std::io::Error::from_raw_os_error(13);
-        let trouble = Trouble::new("cannot write '/srv/x/gupfs.toml'")
+        let trouble = CliError::new("cannot write '/srv/x/gupfs.toml'")
             .because(&error)
             .todo("run as the user that owns '/srv/x'");
         expect![[r#"

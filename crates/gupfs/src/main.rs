@@ -23,9 +23,9 @@ mod mountpoint;
 mod node;
 
 use clap::Parser;
-use commands::guardian::{self, Guardian};
+use commands::guardian::{self, WatchdogCommand};
 use exit::Exit;
-use kernel::Facts;
+use kernel::KernelFactsProcess;
 use rustix::process::Resource;
 use std::process::ExitCode;
 
@@ -39,11 +39,11 @@ fn raise_open_files() {
 
 fn main() -> ExitCode {
     // First, so that it holds for every task and thread of every role, the guardian's too.
-    gupfs_platform::panics::end_the_process(Exit::Panicked as i32);
+    gupfs_platform::panics::exit_on_panic(Exit::Panicked as i32);
     raise_open_files();
-    let (name, outcome) = if let Some(guardian) = Guardian::asked() {
+    let (name, outcome) = if let Some(guardian) = WatchdogCommand::from_args() {
         (guardian::NAME, guardian.run())
-    } else if let Some(facts) = Facts::asked() {
+    } else if let Some(facts) = KernelFactsProcess::from_args() {
         (kernel::NAME, facts.run())
     } else {
         let command = cli::Cli::parse().command;

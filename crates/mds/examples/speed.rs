@@ -1,14 +1,16 @@
-//! How long operations take on a warm server in a directory of its own: `cargo run --release -p gupfs-mds --example speed`.
-#![allow(clippy::disallowed_methods)] // a measurement stands outside the simulated world
+//! Measures operations on a warm server in a directory of its own: `cargo run --release -p gupfs-mds --example speed`.
+#![allow(clippy::disallowed_methods)] // a measurement runs outside the simulated platform
 
-use gupfs_mds::{Mds, Options};
+use gupfs_mds::{Mds, MdsOptions};
 use gupfs_platform::{Disk, Platform};
-use gupfs_proto::meta::{Access, Answer, Lane, Make, Op, OpenHow, Request};
+use gupfs_proto::meta::{
+    AccessMode, CreateMode, MetaOp, MetaReplyBody, MetaRequest, OpenMode, SlotSeq,
+};
 use gupfs_proto::{
     Caller, ClusterId, Incarnation, InodeId, Name, OwnerEpoch, Seq, SessionId, Slot,
 };
 use gupfs_rpc::Peer;
-use gupfs_store::index::{FILES_MOST, Index};
+use gupfs_store::index::{Index, OPEN_TABLES_MAX};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
 use std::sync::Arc;
@@ -20,36 +22,36 @@ const FILES: u64 = 100_000;
 async fn main() {
     let dir = tempfile::tempdir().expect("a directory for the store");
     let (cluster, incarnation) = (ClusterId(1), Incarnation(2));
-    let index = Index::open_fjall(&dir.path().join("index"), FILES_MOST).expect("an index");
+    let index = Index::open_fjall(&dir.path().join("index"), OPEN_TABLES_MAX).expect("an index");
     let disk = Disk::real(dir.path()).expect("a disk");
-    let how = KvOptions::new(LogOptions::new(StoreId {
+    let kv_options = KvOptions::new(LogOptions::new(StoreId {
         cluster,
         incarnation,
     }));
-    let kv = Kv::open(disk.clone(), index, how, Platform::real())
+    let kv = Kv::open(disk.clone(), index, kv_options, Platform::real())
         .await
         .expect("a store");
-    let options = Options::new(kv, disk, Platform::real(), cluster, incarnation);
+    let options = MdsOptions::new(kv, disk, Platform::real(), cluster, incarnation);
     let mds = Mds::start(options).await.expect("a server");
     let peer = Peer::local(mds.clone());
     let client = Arc::new(Client::open(peer).await);
 
     for tasks in [1, 4, 64] {
         let dirs = client.dirs(tasks).await;
-        measure("create", tasks, &client, &dirs, |dir, i| Op::Create {
+        measure("create", tasks, &client, &dirs, |dir, i| MetaOp::Create {
             dir,
             name: name(i),
-            make: MAKE,
+            create_mode: MAKE,
             exclusive: true,
             open: OPEN,
         })
         .await;
-        measure("lookup", tasks, &client, &dirs, |dir, i| Op::Lookup {
+        measure("lookup", tasks, &client, &dirs, |dir, i| MetaOp::Lookup {
             dir,
             name: name(i),
         })
         .await;
-        measure("unlink", tasks, &client, &dirs, |dir, i| Op::Unlink {
+        measure("unlink", tasks, &client, &dirs, |dir, i| MetaOp::Unlink {
             dir,
             name: name(i),
         })
@@ -69,12 +71,12 @@ async fn main() {
     mds.stop().await.expect("a clean stop");
 }
 
-const MAKE: Make = Make {
+const MAKE: CreateMode = CreateMode {
     mode: 0o644,
     umask: 0o022,
 };
-const OPEN: OpenHow = OpenHow {
-    access: Access::WRITE,
+const OPEN: OpenMode = OpenMode {
+    access: AccessMode::WRITE,
     truncate: false,
     kill_privileges: false,
 };
@@ -84,61 +86,63 @@ fn name(i: u64) -> Name {
 }
 
 struct Client {
-    peer: Peer<Request, gupfs_proto::meta::Reply>,
+    peer: Peer<MetaRequest, gupfs_proto::meta::MetaReply>,
     session: SessionId,
-    life: OwnerEpoch,
+    instance: OwnerEpoch,
     sequences: [std::sync::atomic::AtomicU64; 64],
 }
 
 impl Client {
-    async fn open(peer: Peer<Request, gupfs_proto::meta::Reply>) -> Client {
-        let op = Op::OpenSession {
+    async fn open(peer: Peer<MetaRequest, gupfs_proto::meta::MetaReply>) -> Client {
+        let op = MetaOp::OpenSession {
             client: "speed".into(),
         };
         let mut client = Client {
             peer,
             session: SessionId(0),
-            life: OwnerEpoch(0),
+            instance: OwnerEpoch(0),
             sequences: std::array::from_fn(|_| 0.into()),
         };
         match client.ask(0, op).await {
-            Answer::Session { session, life, .. } => {
-                (client.session, client.life) = (session, life);
+            MetaReplyBody::Session {
+                session, instance, ..
+            } => {
+                (client.session, client.instance) = (session, instance);
             }
             other => panic!("{other:?}"),
         }
         client
     }
 
-    async fn ask(&self, slot: u16, op: Op) -> Answer {
+    async fn ask(&self, slot: u16, op: MetaOp) -> MetaReplyBody {
         let next = &self.sequences[usize::from(slot)];
         let sequence = 1 + next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let request = Request {
+        let request = MetaRequest {
             session: self.session,
-            lane: op.changes().then_some(Lane {
+            slot_seq: op.changes().then_some(SlotSeq {
                 slot: Slot(slot),
                 sequence,
             }),
             caller: Caller::root(),
             job: 0,
-            life: self.life,
-            seen: Seq(0),
+            instance: self.instance,
+            last_seen: Seq(0),
             op,
         };
         let reply = self.peer.call(request).await;
-        reply.result.expect("no refusal")
+        reply.result.expect("no error")
     }
 
     async fn dirs(&self, count: u64) -> Vec<InodeId> {
         let mut dirs = Vec::new();
         for i in 0..count {
-            let op = Op::Mkdir {
+            let op = MetaOp::Mkdir {
                 dir: InodeId::ROOT,
                 name: Name::new(format!("dir{count}-{i}").as_bytes()).expect("a name"),
-                make: MAKE,
+                create_mode: MAKE,
             };
             match self.ask(0, op).await {
-                Answer::Entry(attr) => dirs.push(attr.ino),
+                MetaReplyBody::Entry(attr) => dirs.push(attr.ino),
                 other => panic!("{other:?}"),
             }
         }
@@ -151,7 +155,7 @@ async fn measure(
     tasks: u64,
     client: &Arc<Client>,
     dirs: &[InodeId],
-    op: impl Fn(InodeId, u64) -> Op + Clone + Send + 'static,
+    op: impl Fn(InodeId, u64) -> MetaOp + Clone + Send + 'static,
 ) {
     let (begun, cpu) = (Instant::now(), cpu_time());
     let mut running = Vec::new();
@@ -173,7 +177,7 @@ async fn measure(
     );
 }
 
-/// What this process has used of processors, in steps of 10 ms: another's load does not show in it.
+/// Processor time of this process, in steps of 10 ms: the load of other processes does not show in it.
 fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("proc is mounted");
     let fields: Vec<&str> = stat

@@ -1,66 +1,72 @@
-//! What servers of targets and clients ask about the cluster.
+//! Requests of object servers and clients about the cluster.
 
 use crate::Mds;
 use crate::core::Core;
-use crate::targets::Heard;
-use crate::waits::Who;
-use gupfs_proto::cluster::{Answer, Reply, Report, Request, TargetVerdict};
-use gupfs_proto::{Incarnation, Refusal};
+use crate::osts::ReportOutcome;
+use crate::waits::RequestOrigin;
+use gupfs_proto::cluster::{
+    ClusterReply, ClusterReplyBody, ClusterRequest, OssReport, TargetVerdict,
+};
+use gupfs_proto::{FsError, Incarnation};
 use gupfs_rpc::Service;
 use std::sync::Arc;
 
-impl Service<Request, Reply> for Mds {
-    async fn answer(self: Arc<Self>, question: Request) -> Reply {
-        match question {
-            Request::Here { address, .. } => Err(Refusal::Malformed(format!(
-                "the object server at {address} is of an older version: start it anew with the version of the metadata server"
+impl Service<ClusterRequest, ClusterReply> for Mds {
+    async fn handle(self: Arc<Self>, request: ClusterRequest) -> ClusterReply {
+        match request {
+            ClusterRequest::LegacyReport { address, .. } => Err(FsError::Malformed(format!(
+                "the object server at {address} runs an older version: restart it with the version of the metadata server"
             ))),
-            Request::Report(report) => self.core.report(&report).await,
-            Request::Map => Ok(Answer::Map(self.core.targets.map())),
-            // What runs in a process knows whoever composed it.
-            Request::Status => Err(Refusal::NotSupported),
-            Request::Admit { incarnation } => self.core.admit(incarnation).await,
-            Request::Lives { targets } => self.core.lives(&targets).await,
+            ClusterRequest::Report(report) => self.core.report(&report).await,
+            ClusterRequest::Map => Ok(ClusterReplyBody::Map(self.core.targets.map())),
+            // Only the binary that composed the process knows all that runs in it.
+            ClusterRequest::Status => Err(FsError::NotSupported),
+            ClusterRequest::RegisterTarget { incarnation } => self.core.admit(incarnation).await,
+            ClusterRequest::Verifiers { targets } => self.core.retire_verifiers(&targets).await,
         }
     }
 }
 
 impl Core {
-    /// A server's report on its targets. What is new about one is durable before it is told what to do.
-    async fn report(&self, report: &Report) -> Reply {
+    /// Handles a server's report on its targets. A target's new identity is durable before the server learns what to do.
+    async fn report(&self, report: &OssReport) -> ClusterReply {
         let (mut verdicts, mut serve) = (Vec::new(), Vec::new());
-        for word in &report.targets {
-            match self.targets.report(&report.address, word, report.leaves)? {
-                Heard::Verdict(verdict, remember) => {
-                    self.remember(word.ost, remember).await?;
+        for target in &report.targets {
+            match self
+                .targets
+                .report(&report.address, target, report.stopping)?
+            {
+                ReportOutcome::Verdict(verdict, record) => {
+                    self.record_target(target.ost, record).await?;
                     if matches!(verdict, TargetVerdict::Serve | TargetVerdict::RaiseStamp) {
-                        serve.push(word.ost);
+                        serve.push(target.ost);
                     }
-                    verdicts.push((word.ost, verdict));
+                    verdicts.push((target.ost, verdict));
                 }
-                Heard::Restored(why) => return Err(self.end(why)),
+                ReportOutcome::StoreOutdated(why) => return Err(self.fail_because(why)),
             }
         }
-        self.tell_placement();
-        Ok(Answer::Reported {
+        self.update_placement();
+        Ok(ClusterReplyBody::Reported {
             map_epoch: self.targets.epoch(),
             verdicts,
             owner: self.owner_mark(),
-            // A target is proved by its opening, which nobody is told but the metadata server; a connection that proved none is
-            // told no share.
-            seals: (self.targets.permits())
+            // A target proves itself by its open instance, which no process but the metadata server learns; a connection that
+            // proved none gets no key share.
+            capability_keys: (self.targets.issuer())
                 .filter(|_| !serve.is_empty())
-                .map(|permits| permits.seals(&serve)),
+                .map(|issuer| issuer.capability_keys(&serve)),
         })
     }
 
-    async fn admit(&self, incarnation: Incarnation) -> Reply {
-        let (ost, remember) = self.targets.admit(incarnation)?;
-        self.remember(ost, remember.map(|known| (known, true)))
+    async fn admit(&self, incarnation: Incarnation) -> ClusterReply {
+        let (ost, record) = self.targets.admit(incarnation)?;
+        self.record_target(ost, record.map(|known| (known, true)))
             .await?;
-        // Also when it was admitted before: whoever asked then may not have been answered.
+        // Also when it was admitted before: the earlier requester may not have received its reply.
         let seq = self.kv.last_seq();
-        self.durable(Who::own("admit a target"), seq).await?;
-        Ok(Answer::Admitted { ost })
+        self.durable(RequestOrigin::server("admit a target"), seq)
+            .await?;
+        Ok(ClusterReplyBody::TargetRegistered { ost })
     }
 }

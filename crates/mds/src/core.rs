@@ -1,17 +1,17 @@
-//! What one metadata server is made of, shared by requests and chores.
+//! The state of one metadata server, shared by requests and background tasks.
 
-use crate::chores::{Confirms, Purges, Removals, Sweeps, Unfinished};
-use crate::cuts::Cuts;
+use crate::background::{ConfirmProgress, PurgeQueue, RemovedFiles, SweepProgress, UnfinishedWork};
+use crate::callback::CallbackTable;
 use crate::grace::Grace;
-use crate::holders::Holders;
-use crate::locks::Locks;
+use crate::lease_queue::LeaseQueues;
+use crate::locks::LockService;
+use crate::osts::Targets;
+use crate::pending_truncates::PendingTruncates;
 use crate::shard::Shard;
-use crate::stats::Stats;
-use crate::targets::Targets;
-use crate::turns::Turns;
-use crate::waits::{Awaited, Waits, Who};
+use crate::stats::MdsStats;
+use crate::waits::{RequestOrigin, WaitList, WaitReason};
 use gupfs_platform::{Disk, Platform};
-use gupfs_proto::{Caller, OwnerEpoch, Refusal, Seq, VirtualShard, VirtualShards};
+use gupfs_proto::{Caller, FsError, OwnerEpoch, Seq, VirtualShard, VirtualShards};
 use gupfs_store::kv::{Kv, KvError};
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
@@ -22,54 +22,54 @@ use tokio::sync::Notify;
 pub struct Core {
     pub platform: Platform,
     pub kv: Arc<Kv>,
-    /// Where the store lies: asked for its free space only.
+    /// The disk that holds the store: used only to ask for its free space.
     pub disk: Disk,
     pub shards: VirtualShards,
     pub owner_epoch: OwnerEpoch,
-    /// Objects of owners before this one that no record names were lost with a later state of the store: they are set aside,
-    /// not removed. 0: no loss was accepted.
+    /// Objects of owners before this one that no record names belong to a later, lost state of the store: the sweep quarantines
+    /// them instead of removing them. 0: no loss was accepted.
     pub lost_before: OwnerEpoch,
-    /// It was by this start.
+    /// This start accepted the loss.
     pub loss_accepted: bool,
-    /// Sessions are numbered above these.
+    /// New sessions get numbers above these.
     pub sessions_skipped: u64,
     pub shard: Mutex<Shard>,
     pub targets: Targets,
-    pub cuts: Cuts,
-    pub purges: Purges,
-    pub removals: Removals,
-    pub holders: Holders,
-    pub locks: Locks,
-    pub turns: Turns,
+    pub pending_truncates: PendingTruncates,
+    pub purge_queue: PurgeQueue,
+    pub removed_files: RemovedFiles,
+    pub callbacks: CallbackTable,
+    pub locks: LockService,
+    pub lease_queues: LeaseQueues,
     /// Sessions outlive the server.
     pub keeps_sessions: bool,
     pub grace: Grace,
-    pub unfinished: Unfinished,
-    pub sweeps: Sweeps,
-    pub confirms: Confirms,
-    pub stats: Stats,
-    pub waits: Waits,
+    pub unfinished: UnfinishedWork,
+    pub sweep: SweepProgress,
+    pub confirm: ConfirmProgress,
+    pub stats: MdsStats,
+    pub waits: WaitList,
     /// False while only the reserve of the metadata disk is left.
     pub growth_allowed: AtomicBool,
-    /// Boot time until which the index is asked away from the reactor, because it was slow.
+    /// Boot time until which the index is read away from the reactor, because a read was slow.
     pub reads_slow_until: AtomicU64,
-    /// One block of inode numbers is reserved at a time.
+    /// Held while one block of inode numbers is reserved.
     pub reserving: tokio::sync::Mutex<()>,
-    /// Requests that are not answered yet, and who waits for the last of them.
-    pub under_way: AtomicU64,
-    pub last_answered: Notify,
-    /// Somebody holds a file for writing no more.
-    pub holding_ended: Notify,
+    /// Requests in flight; `drained` wakes `stop` after the last of them.
+    pub in_flight: AtomicU64,
+    pub drained: Notify,
+    /// Signals that a session released its write lease, or lost it.
+    pub lease_ended: Notify,
     pub stopping: AtomicBool,
-    /// Why nothing is served any more. Set once: the first failure is the cause.
-    failed: OnceLock<String>,
-    /// It was set.
-    fails: Notify,
-    /// On whose behalf chores work.
+    /// Why the server serves nothing any more. Set once: the first failure is the cause.
+    failure_reason: OnceLock<String>,
+    /// Signals that `failure_reason` was set.
+    failure_notify: Notify,
+    /// The credentials of the background tasks.
     pub root: Caller,
 }
 
-pub struct Parts {
+pub struct CoreParts {
     pub platform: Platform,
     pub kv: Arc<Kv>,
     pub disk: Disk,
@@ -83,10 +83,10 @@ pub struct Parts {
 }
 
 impl Core {
-    pub fn new(parts: Parts) -> Core {
+    pub fn new(parts: CoreParts) -> Core {
         Core {
             shard: Mutex::new(Shard::new(&parts.platform)),
-            waits: Waits::new(parts.platform.clock.clone()),
+            waits: WaitList::new(parts.platform.clock.clone()),
             owner_epoch: parts.owner_epoch,
             lost_before: parts.lost_before,
             loss_accepted: parts.loss_accepted,
@@ -96,27 +96,27 @@ impl Core {
             disk: parts.disk,
             shards: parts.shards,
             targets: parts.targets,
-            cuts: Cuts::default(),
-            purges: Purges::default(),
-            removals: Removals::default(),
-            holders: Holders::default(),
-            locks: Locks::default(),
-            turns: Turns::default(),
+            pending_truncates: PendingTruncates::default(),
+            purge_queue: PurgeQueue::default(),
+            removed_files: RemovedFiles::default(),
+            callbacks: CallbackTable::default(),
+            locks: LockService::default(),
+            lease_queues: LeaseQueues::default(),
             keeps_sessions: parts.keeps_sessions,
             grace: Grace::default(),
-            unfinished: Unfinished::default(),
-            sweeps: Sweeps::default(),
-            confirms: Confirms::default(),
-            stats: Stats::default(),
+            unfinished: UnfinishedWork::default(),
+            sweep: SweepProgress::default(),
+            confirm: ConfirmProgress::default(),
+            stats: MdsStats::default(),
             growth_allowed: AtomicBool::new(true),
             reads_slow_until: AtomicU64::new(0),
             reserving: tokio::sync::Mutex::new(()),
-            under_way: AtomicU64::new(0),
-            last_answered: Notify::new(),
-            holding_ended: Notify::new(),
+            in_flight: AtomicU64::new(0),
+            drained: Notify::new(),
+            lease_ended: Notify::new(),
             stopping: AtomicBool::new(false),
-            failed: OnceLock::new(),
-            fails: Notify::new(),
+            failure_reason: OnceLock::new(),
+            failure_notify: Notify::new(),
             root: Caller::root(),
         }
     }
@@ -125,74 +125,74 @@ impl Core {
         (0..self.shards.0).map(VirtualShard)
     }
 
-    /// The store failed: nothing is promised any more, since what is on disk is unknown until it is opened again.
-    pub fn fail(&self, error: &KvError) -> Refusal {
-        let why = self.failed.get_or_init(|| {
-            tracing::error!(%error, "the metadata store failed; the server answers nothing any more");
-            told(error)
+    /// The store failed: the server promises nothing any more, since what is on disk is unknown until the store is opened again.
+    pub fn fail(&self, error: &KvError) -> FsError {
+        let why = self.failure_reason.get_or_init(|| {
+            tracing::error!(%error, "the metadata store failed; the server stops serving; restart it");
+            error_chain(error)
         });
-        self.fails.notify_waiters();
-        Refusal::StoreFailed(why.clone())
+        self.failure_notify.notify_waiters();
+        FsError::StoreFailed(why.clone())
     }
 
-    /// Nothing is served any more, for a reason that is not the store's.
-    pub fn end(&self, why: String) -> Refusal {
-        let why = self.failed.get_or_init(|| {
-            tracing::error!(why, "the metadata server ends");
+    /// Ends all service for a reason that is not a failure of the store.
+    pub fn fail_because(&self, why: String) -> FsError {
+        let why = self.failure_reason.get_or_init(|| {
+            tracing::error!(why, "the metadata server stops serving");
             why
         });
-        self.fails.notify_waiters();
-        Refusal::StoreFailed(why.clone())
+        self.failure_notify.notify_waiters();
+        FsError::StoreFailed(why.clone())
     }
 
-    /// Returns when nothing is served any more, with the reason.
-    pub async fn has_failed(&self) -> String {
+    /// Returns the reason as soon as the server serves nothing any more.
+    pub async fn wait_for_failure(&self) -> String {
         loop {
-            let mut fails = std::pin::pin!(self.fails.notified());
+            let mut fails = std::pin::pin!(self.failure_notify.notified());
             fails.as_mut().enable();
-            if let Some(why) = self.failed.get() {
+            if let Some(why) = self.failure_reason.get() {
                 return why.clone();
             }
             fails.await;
         }
     }
 
-    /// Why nothing is served any more, also if nobody has met the failure yet: the log syncs by itself.
+    /// Why the server serves nothing any more. Finds a failure that no request has met yet, too: the log syncs by itself.
     pub fn failure(&self) -> Option<&str> {
-        if self.failed.get().is_none()
+        if self.failure_reason.get().is_none()
             && let Some(why) = self.kv.closed()
             && !self.stopping.load(SeqCst)
         {
             self.fail(&KvError::from(why));
         }
-        self.failed.get().map(String::as_str)
+        self.failure_reason.get().map(String::as_str)
     }
 
     /// Returns when every batch up to `seq` survives this process.
-    pub async fn committed(&self, who: Who, seq: Seq) -> Result<(), Refusal> {
+    pub async fn committed(&self, origin: RequestOrigin, seq: Seq) -> Result<(), FsError> {
         if self.kv.committed_seq() >= seq {
             return Ok(());
         }
         let done = self
             .waits
-            .wait(who, Awaited::Commit(seq), self.kv.committed(seq));
+            .wait(origin, WaitReason::Commit(seq), self.kv.wait_committed(seq));
         done.await?.map_err(|error| self.fail(&error))
     }
 
-    /// Returns when every batch up to `seq` survives a power cut; syncs the log for it.
-    pub async fn durable(&self, who: Who, seq: Seq) -> Result<(), Refusal> {
+    /// Returns when every batch up to `seq` survives a power loss; syncs the log for it.
+    pub async fn durable(&self, origin: RequestOrigin, seq: Seq) -> Result<(), FsError> {
         if self.kv.durable_seq() >= seq {
             return Ok(());
         }
         let done = self
             .waits
-            .wait(who, Awaited::Durable(seq), self.kv.durable(seq));
+            .wait(origin, WaitReason::Durable(seq), self.kv.wait_durable(seq));
         done.await?.map_err(|error| self.fail(&error))
     }
 }
 
 /// An error with its causes, on one line.
-pub fn told(error: &dyn std::error::Error) -> String {
+pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -1,317 +1,346 @@
-//! One operation through the machine: apply, fetch what is missing, apply again, stage.
+//! Drives one operation through the state machine: apply, fetch missing records, apply again, stage.
 
 use crate::core::Core;
-use crate::cuts::Cut;
-use crate::hear::Hearing;
+use crate::glimpse::LeaseContext;
 use crate::limits::ROUNDS_MAX;
-use crate::records::{Scanned, View, to_store};
+use crate::pending_truncates::PendingTruncate;
+use crate::records::{ScanCache, StoreView, to_store};
 use crate::shard::{SessionInfo, Shard};
-use crate::waits::{Awaited, Who};
+use crate::waits::{RequestOrigin, WaitReason};
 use bytes::Bytes;
-use gupfs_namespace::rights::Opens;
+use gupfs_namespace::rights::OpenRights;
 use gupfs_namespace::{
-    Again, Batch, ChoreOp, Context, Effects, Key, Known, Need, Op, PurgeId, Records, Step, Work,
+    ApplyResult, BackgroundOp, CachedRecord, Effects, FollowUp, OpContext, Operation,
+    OriginalResult, Prerequisite, PurgeId, RecordBatch, RecordKey, RecordSource,
 };
-use gupfs_proto::meta::{self, Answer, Change, Lane};
-use gupfs_proto::{Caller, Refusal, Seq, SessionId, Timestamp, VirtualShard};
+use gupfs_proto::meta::{self, AppliedChange, MetaReplyBody, SlotSeq};
+use gupfs_proto::{Caller, FsError, Seq, SessionId, Timestamp, VirtualShard};
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// For whom an operation is done.
+/// The party for which an operation is done.
 #[derive(Clone, Copy)]
-pub struct Asker<'a> {
-    pub who: Who,
-    /// The server itself, that needs no session.
-    pub own: bool,
-    pub lane: Option<Lane>,
+pub struct Requester<'a> {
+    pub origin: RequestOrigin,
+    /// The server itself, which needs no session.
+    pub is_server: bool,
+    pub slot_seq: Option<SlotSeq>,
     pub caller: &'a Caller,
-    /// What its session has proved to have open.
-    pub opens: &'a Opens,
-    /// It was done before, and a power cut made it forgotten.
-    pub before: Option<Before<'a>>,
+    /// The files that the session has proved to have open.
+    pub opens: &'a OpenRights,
+    /// Set for a replay: the change was made before, and a power loss undid it.
+    pub replay: Option<ReplayContext<'a>>,
 }
 
-/// How something was done before.
+/// How a replayed change was made the first time.
 #[derive(Clone, Copy)]
-pub struct Before<'a> {
-    pub at: Timestamp,
-    pub again: &'a Again,
+pub struct ReplayContext<'a> {
+    pub changed_at: Timestamp,
+    pub recorded: &'a OriginalResult,
 }
 
-/// A record that an operation counts on: it is not done if the record has changed.
-pub type Expected = (Key, Bytes);
+/// A record that an operation depends on: the operation is not done if the record has changed.
+pub type ExpectedRecord = (RecordKey, Bytes);
 
-/// What came of an operation. It is staged, not committed.
-pub struct Applied {
-    pub answer: Result<Answer, Refusal>,
-    /// The newest batch that the answer rests on, its own or one that it saw.
+/// The outcome of an operation. Its batch is staged, not committed.
+pub struct AppliedOp {
+    pub result: Result<MetaReplyBody, FsError>,
+    /// The newest batch that the reply depends on: the operation's own, or one that it saw.
     pub seq: Seq,
     /// Whether it changed anything.
     pub changed: bool,
-    /// The change that it made, now or when it was asked first.
-    pub change: Option<Change>,
-    /// A cut to carry out before the answer leaves.
-    pub cut: Option<Arc<Cut>>,
-    /// A session that is to be cleared up after.
-    pub ended: Option<SessionId>,
-    numbers: Option<(VirtualShard, Range<u64>)>,
-    /// The answer leaves when `seq` is durable.
+    /// The change that the operation made, now or when its request arrived first.
+    pub change: Option<AppliedChange>,
+    /// A truncate to run before the reply leaves.
+    pub truncate: Option<Arc<PendingTruncate>>,
+    /// A session that ended and needs cleanup.
+    pub ended_session: Option<SessionId>,
+    reserved_block: Option<(VirtualShard, Range<u64>)>,
+    /// The reply leaves when `seq` is durable.
     pub durable: bool,
-    /// It rests on what other sessions told meanwhile.
-    pub heard: bool,
-    /// More is to be done than one batch holds.
-    unfinished: bool,
+    /// The reply depends on attribute reports that other sessions sent meanwhile.
+    pub used_callbacks: bool,
+    /// The operation has more to do than one batch holds.
+    has_more_batches: bool,
 }
 
-/// How one try ended.
-enum Tried {
-    Done(Applied),
-    /// `given` tells how many blocks of numbers the shard had had: whoever finds more does not ask for another.
-    Need(Need, u64),
-    ExpectedOther,
+/// How one attempt ended.
+enum Attempt {
+    Done(AppliedOp),
+    /// The number is how many blocks of inode numbers the shard had been given: a task that finds more does not reserve another.
+    Need(Prerequisite, u64),
+    RecordChanged,
 }
 
-impl Applied {
+impl AppliedOp {
     /// Nothing was staged.
-    fn refused(refusal: Refusal, seen: Seq) -> Applied {
-        Applied {
-            answer: Err(refusal),
+    fn refused(error: FsError, seen: Seq) -> AppliedOp {
+        AppliedOp {
+            result: Err(error),
             seq: seen,
             changed: false,
             change: None,
-            cut: None,
-            ended: None,
-            numbers: None,
+            truncate: None,
+            ended_session: None,
+            reserved_block: None,
             durable: false,
-            heard: false,
-            unfinished: false,
+            used_callbacks: false,
+            has_more_batches: false,
         }
     }
 }
 
 impl Core {
-    /// Applies an operation and stages its batch, or its batches if it has more to do than one holds.
+    /// Applies an operation and stages its batch, or its batches if it has more to do than one batch holds.
     ///
     /// # Errors
-    /// What kept it from being applied; the operation's own refusal is in `Applied::answer`.
-    pub async fn drive(&self, asker: Asker<'_>, op: Op<'_>) -> Result<Applied, Refusal> {
-        match self.drive_if(asker, op, None).await? {
+    /// The reason why it could not be applied; the operation's own error is in `AppliedOp::result`.
+    pub async fn drive(
+        &self,
+        requester: Requester<'_>,
+        op: Operation<'_>,
+    ) -> Result<AppliedOp, FsError> {
+        match self.drive_if_unchanged(requester, op, None).await? {
             Some(applied) => Ok(applied),
-            None => unreachable!("nothing was expected"),
+            None => unreachable!("no record was expected"),
         }
     }
 
-    /// The same, but None and nothing done if the expected record is another at that moment.
-    pub async fn drive_if(
+    /// The same, but returns None and does nothing if the expected record differs at that moment.
+    pub async fn drive_if_unchanged(
         &self,
-        asker: Asker<'_>,
-        op: Op<'_>,
-        expected: Option<&Expected>,
-    ) -> Result<Option<Applied>, Refusal> {
-        let mut scanned = Scanned::new(self);
-        let mut hearing = Hearing::default();
+        requester: Requester<'_>,
+        op: Operation<'_>,
+        expected: Option<&ExpectedRecord>,
+    ) -> Result<Option<AppliedOp>, FsError> {
+        let mut scanned = ScanCache::new(self);
+        let mut lease_context = LeaseContext::default();
         let mut rounds = 0;
         while rounds < ROUNDS_MAX {
             rounds += 1;
-            let need = match self.attempt(asker, op, expected, &scanned, &hearing)? {
-                Tried::Done(applied) if applied.unfinished => {
-                    // It has got further, and what it saw is not the newest any more.
-                    (rounds, scanned) = (0, Scanned::new(self));
-                    self.room(asker.who).await?;
+            let need = match self.attempt(requester, op, expected, &scanned, &lease_context)? {
+                Attempt::Done(applied) if applied.has_more_batches => {
+                    // It has made progress, and its scans are not the newest state any more.
+                    (rounds, scanned) = (0, ScanCache::new(self));
+                    self.wait_index_caught_up(requester.origin).await?;
                     continue;
                 }
-                Tried::Done(mut applied) => {
-                    applied.heard = hearing.asked_anybody();
+                Attempt::Done(mut applied) => {
+                    applied.used_callbacks = lease_context.has_sent_callbacks();
                     return Ok(Some(applied));
                 }
-                Tried::ExpectedOther => return Ok(None),
-                Tried::Need(need, given) => (need, given),
+                Attempt::RecordChanged => return Ok(None),
+                Attempt::Need(need, given) => (need, given),
             };
             match need {
-                (Need::Keys(keys), _) => self.fetch_all(asker.who, keys).await?,
-                (Need::Scan { range, limit }, _) => {
-                    scanned.read(asker.who, range, limit).await?;
+                (Prerequisite::Keys(keys), _) => self.fetch_all(requester.origin, keys).await?,
+                (Prerequisite::Scan { range, limit }, _) => {
+                    scanned.read(requester.origin, range, limit).await?;
                 }
-                (Need::Numbers(shard), given) => {
-                    self.reserve_numbers(asker.who, shard, given).await?
+                (Prerequisite::InodeNumbers(shard), given) => {
+                    self.reserve_block(requester.origin, shard, given).await?
                 }
-                (Need::Cut(id), _) => self.finish_cut(asker.who, id).await?,
-                // What is said again comes in its order, and waits for nobody.
-                (Need::Word { .. } | Need::Turn(_), _) if asker.before.is_some() => {
-                    return Err(Refusal::Busy);
+                (Prerequisite::Truncate(id), _) => {
+                    self.await_truncate(requester.origin, id).await?
                 }
-                (Need::Word { ino, give_back }, _) => {
-                    self.hear_holder(&mut hearing, asker, ino, give_back)
+                // A replay runs in its order and waits for no other session.
+                (Prerequisite::Callback { .. } | Prerequisite::LeaseQueue(_), _)
+                    if requester.replay.is_some() =>
+                {
+                    return Err(FsError::Busy);
+                }
+                (Prerequisite::Callback { ino, revoke }, _) => {
+                    // Boxed because it is rare, and its future is larger than the rest of this function.
+                    Box::pin(self.glimpse_or_revoke(&mut lease_context, requester, ino, revoke))
                         .await?;
                 }
-                (Need::Turn(ino), _) => self.take_turn(&mut hearing, asker.who, ino).await?,
+                (Prerequisite::LeaseQueue(ino), _) => {
+                    self.enter_lease_queue(&mut lease_context, requester.origin, ino)
+                        .await?
+                }
             }
         }
-        // Every round brings records that were missing; only a store that forgets faster than we ask gets here.
-        Err(Refusal::Overloaded)
+        // Every round brings records that were missing; only a store that evicts records faster than the operation asks gets
+        // here.
+        Err(FsError::Overloaded)
     }
 
-    /// One try, under the shard's lock.
+    /// One attempt, under the shard's lock.
     fn attempt(
         &self,
-        asker: Asker<'_>,
-        op: Op<'_>,
-        expected: Option<&Expected>,
-        scanned: &Scanned<'_>,
-        hearing: &Hearing<'_>,
-    ) -> Result<Tried, Refusal> {
+        requester: Requester<'_>,
+        op: Operation<'_>,
+        expected: Option<&ExpectedRecord>,
+        scanned: &ScanCache<'_>,
+        lease_context: &LeaseContext<'_>,
+    ) -> Result<Attempt, FsError> {
         let mut guard = self.shard.lock();
         let shard = &mut *guard;
-        let session = self.session_of(shard, asker, op)?;
-        let now = match &asker.before {
-            Some(before) => shard.now_again(before.at),
+        let session = self.session_of(shard, requester, op)?;
+        let now = match &requester.replay {
+            Some(replay) => shard.now_for_replay(replay.changed_at),
             None => shard.now(),
         };
         let entropy = shard.entropy.next();
-        let view = View::new(self, scanned, &shard.recent);
+        let view = StoreView::new(self, scanned, &shard.recent);
         if let Some((key, value)) = expected {
             match view.get(key) {
-                Known::Value(now) if now.as_ref() == Some(value) => {}
-                Known::Value(_) => return Ok(Tried::ExpectedOther),
-                Known::Unknown => return Ok(Tried::Need(Need::Keys(vec![key.clone()]), 0)),
+                CachedRecord::Value(now) if now.as_ref() == Some(value) => {}
+                CachedRecord::Value(_) => return Ok(Attempt::RecordChanged),
+                CachedRecord::Unknown => {
+                    return Ok(Attempt::Need(Prerequisite::Keys(vec![key.clone()]), 0));
+                }
             }
         }
-        let ctx = Context {
+        let ctx = OpContext {
             now,
             entropy,
             session,
-            lane: asker.lane,
-            caller: asker.caller,
-            opens: asker.opens,
+            slot_seq: requester.slot_seq,
+            caller: requester.caller,
+            open_rights: requester.opens,
             shards: self.shards,
             owner_epoch: self.owner_epoch,
             targets: &shard.targets,
             growth_allowed: self.growth_allowed.load(Relaxed),
-            alone: shard.sessions.len() <= 1,
-            unseen: match op {
-                // Alone, the client knows whether it has promised them.
-                Op::Client(meta::Op::Spilled { ino, .. }) => {
-                    !self.keeps_sessions || shard.newborn.is_unseen(*ino, session)
+            is_only_session: shard.sessions.len() <= 1,
+            is_private_file: match op {
+                // While no other session is registered, the client knows whether it has promised their contents.
+                Operation::Client(meta::MetaOp::SpillInline { ino, .. }) => {
+                    !self.keeps_sessions || shard.new_files.is_private(*ino, session)
                 }
                 _ => false,
             },
-            queues: match op {
-                Op::Client(meta::Op::BeginWrite { ino, .. }) => {
-                    !hearing.has_turn(*ino) && self.turns.is_taken(*ino)
+            must_queue: match op {
+                Operation::Client(meta::MetaOp::BeginWrite { ino, .. }) => {
+                    !lease_context.is_first_in_queue(*ino) && self.lease_queues.has_waiters(*ino)
                 }
                 _ => false,
             },
-            words: &hearing.words,
+            callbacks: &lease_context.results,
             seq: Seq(self.kv.last_seq().0 + 1),
-            again: asker.before.map(|before| before.again),
+            replay: requester.replay.map(|replay| replay.recorded),
         };
         match shard.machine.apply(&view, &ctx, op) {
-            Step::Need(need) => {
+            ApplyResult::Needs(need) => {
                 if let Some(error) = view.failure() {
                     return Err(self.fail(&error));
                 }
                 let given = match &need {
-                    Need::Numbers(of) => shard.blocks_given(*of),
+                    Prerequisite::InodeNumbers(of) => shard.blocks_given(*of),
                     _ => 0,
                 };
-                Ok(Tried::Need(need, given))
+                Ok(Attempt::Need(need, given))
             }
-            Step::Done(effects) => {
+            ApplyResult::Done(effects) => {
                 let seen = view.newest();
                 let applied = self.stage(shard, effects, seen, op, (session, now));
-                Ok(Tried::Done(applied))
+                Ok(Attempt::Done(applied))
             }
         }
     }
 
-    /// Whose operation it is. A new session is numbered like the batch that registers it, so its number is above all that
-    /// were ever given; it is used once that batch is durable.
+    /// The session of an operation. A new session gets the number of the batch that registers it, so its number is above all that
+    /// were ever given; the session may be used once that batch is durable.
     fn session_of(
         &self,
         shard: &Shard,
-        asker: Asker<'_>,
-        op: Op<'_>,
-    ) -> Result<SessionId, Refusal> {
+        requester: Requester<'_>,
+        op: Operation<'_>,
+    ) -> Result<SessionId, FsError> {
         match op {
-            Op::Client(meta::Op::OpenSession { .. }) => {
+            Operation::Client(meta::MetaOp::OpenSession { .. }) => {
                 Ok(SessionId(self.sessions_skipped + self.kv.last_seq().0 + 1))
             }
-            Op::Client(_) if !asker.own && !shard.sessions.contains_key(&asker.who.session) => {
-                Err(Refusal::SessionEnded)
+            Operation::Client(_)
+                if !requester.is_server
+                    && !shard.sessions.contains_key(&requester.origin.session) =>
+            {
+                Err(FsError::SessionEnded)
             }
-            _ => Ok(asker.who.session),
+            _ => Ok(requester.origin.session),
         }
     }
 
-    /// Stages the batch and notes, in the same moment, what others must know: cuts, purges, who is registered.
+    /// Stages the batch and notes, at the same moment, what other tasks must know: truncates, purges, registered sessions.
     fn stage(
         &self,
         shard: &mut Shard,
         effects: Effects,
         seen: Seq,
-        op: Op<'_>,
+        op: Operation<'_>,
         (session, now): (SessionId, Timestamp),
-    ) -> Applied {
+    ) -> AppliedOp {
         let changed = !effects.batch.is_empty();
         let seq = if changed {
             match self.stage_batch(shard, effects.batch) {
                 Ok(seq) => seq,
-                Err(refusal) => return Applied::refused(refusal, seen),
+                Err(error) => return AppliedOp::refused(error, seen),
             }
         } else {
             seen
         };
-        let made = effects.repeats.or(changed.then_some(seq));
-        let change = made.map(|seq| Change { seq, at: now });
-        let mut applied = Applied {
-            answer: effects.answer,
+        let change_seq = effects.original_seq.or(changed.then_some(seq));
+        let change = change_seq.map(|seq| AppliedChange { seq, at: now });
+        let mut applied = AppliedOp {
+            result: effects.reply,
             seq,
             changed,
             change,
-            cut: None,
-            ended: None,
-            numbers: None,
+            truncate: None,
+            ended_session: None,
+            reserved_block: None,
             durable: false,
-            heard: false,
-            unfinished: effects.unfinished,
+            used_callbacks: false,
+            has_more_batches: effects.unfinished,
         };
-        for work in effects.work {
+        for work in effects.follow_ups {
             match work {
-                Work::Cut { id, objects } => applied.cut = Some(self.cuts.add(id, seq, objects)),
-                Work::Purge { id, objects } => self.purges.add(id, seq, objects),
-                Work::Confirm(_) => self.confirms.expect(),
-                Work::Numbers { shard, counters } => applied.numbers = Some((shard, counters)),
-                Work::SessionEnded(session) => {
-                    self.ends(shard, session);
-                    self.may_tell_end(session);
-                    applied.ended = Some(session);
+                FollowUp::Truncate { id, objects } => {
+                    applied.truncate = Some(self.pending_truncates.add(id, seq, objects))
                 }
-                Work::Durable => applied.durable = true,
-                Work::AskEverybody { ino, by } => self.removals.add(ino, by, seq),
-                Work::Gone(_) => {} // nothing is kept about an inode here
+                FollowUp::Purge { id, objects } => self.purge_queue.add(id, seq, objects),
+                FollowUp::Confirm(_) => self.confirm.expect(),
+                FollowUp::InodeNumbers { shard, counters } => {
+                    applied.reserved_block = Some((shard, counters))
+                }
+                FollowUp::SessionEnded(session) => {
+                    self.unregister(shard, session);
+                    self.may_announce_end(session);
+                    applied.ended_session = Some(session);
+                }
+                FollowUp::AwaitDurable => applied.durable = true,
+                FollowUp::FindOpeners { ino, by } => self.removed_files.add(ino, by, seq),
+                FollowUp::InodeRemoved(_) => {} // the driver keeps nothing about an inode
             }
         }
-        if let (Op::Client(op), Ok(answer)) = (op, &applied.answer)
+        if let (Operation::Client(op), Ok(reply)) = (op, &applied.result)
             && self.keeps_sessions
         {
-            shard.newborn.hear(session, op, answer);
+            shard.new_files.note_reply(session, op, reply);
         }
         match op {
-            Op::Client(meta::Op::BeginWrite { ino, .. }) if applied.answer.is_ok() => {
-                self.turns.holds(*ino, session);
+            Operation::Client(meta::MetaOp::BeginWrite { ino, .. }) if applied.result.is_ok() => {
+                self.lease_queues.lease_granted(*ino, session);
             }
-            Op::Client(meta::Op::EndWrite { keep: false, .. })
-            | Op::Chore(ChoreOp::RecoverWriter { .. }) => self.holding_ended.notify_waiters(),
-            Op::Chore(ChoreOp::CutDone { id, .. }) if applied.answer.is_ok() => {
-                self.cuts.remove(*id)
+            Operation::Client(meta::MetaOp::EndWrite {
+                keep_lease: false, ..
+            })
+            | Operation::Background(BackgroundOp::RecoverWriteLease { .. }) => {
+                self.lease_ended.notify_waiters()
             }
-            Op::Client(meta::Op::Forgotten { inodes }) if applied.answer.is_ok() => {
-                self.removals.forgotten(session, inodes);
+            Operation::Background(BackgroundOp::TruncateDone { id, .. })
+                if applied.result.is_ok() =>
+            {
+                self.pending_truncates.remove(*id)
             }
-            Op::Client(meta::Op::OpenSession { client }) => {
-                if let Ok(Answer::Session { session, .. }) = &applied.answer {
+            Operation::Client(meta::MetaOp::Forget { inodes }) if applied.result.is_ok() => {
+                self.removed_files.forgotten(session, inodes);
+            }
+            Operation::Client(meta::MetaOp::OpenSession { client }) => {
+                if let Ok(MetaReplyBody::Session { session, .. }) = &applied.result {
                     let info = SessionInfo {
                         client: client.clone(),
                         since: now,
@@ -324,92 +353,96 @@ impl Core {
         applied
     }
 
-    /// Stages changes that are not the machine's: records of the server itself.
-    pub fn stage_own(&self, batch: Batch) -> Result<Seq, Refusal> {
+    /// Stages changes to records of the server itself, without the state machine.
+    pub fn stage_server_records(&self, batch: RecordBatch) -> Result<Seq, FsError> {
         self.stage_batch(&mut self.shard.lock(), batch)
     }
 
     /// # Errors
-    /// When the batch is larger than the log takes: a bug of the operation's, and nothing was staged.
-    fn stage_batch(&self, shard: &mut Shard, batch: Batch) -> Result<Seq, Refusal> {
+    /// When the batch is larger than the log accepts: a bug of the operation, and nothing was staged.
+    fn stage_batch(&self, shard: &mut Shard, batch: RecordBatch) -> Result<Seq, FsError> {
         if shard.recent.is_noting() {
             let next = Seq(self.kv.last_seq().0 + 1);
             shard.recent.note(next, batch.iter().map(|(key, _)| key));
         }
         // One log for all virtual shards so far.
         self.kv.stage(0, to_store(batch)).map_err(|error| {
-            tracing::error!(%error, "a change of the metadata is refused");
-            Refusal::Malformed(error.to_string())
+            tracing::error!(%error, "the log refused a batch of metadata changes");
+            FsError::Malformed(error.to_string())
         })
     }
 
-    /// One step of a chore, staged and not committed.
-    pub async fn chore(&self, op: &ChoreOp) -> Result<Seq, Refusal> {
-        let applied = self.drive(self.own(), Op::Chore(op)).await?;
-        applied.answer.map(|_| applied.seq)
+    /// One step of a background task, staged and not committed.
+    pub async fn background_op(&self, op: &BackgroundOp) -> Result<Seq, FsError> {
+        let applied = self
+            .drive(self.server_requester(), Operation::Background(op))
+            .await?;
+        applied.result.map(|_| applied.seq)
     }
 
-    /// The server itself as an asker.
-    pub fn own(&self) -> Asker<'_> {
-        Asker {
-            who: Who::own("chore"),
-            own: true,
-            lane: None,
+    /// The server itself as a requester.
+    pub fn server_requester(&self) -> Requester<'_> {
+        Requester {
+            origin: RequestOrigin::server("background task"),
+            is_server: true,
+            slot_seq: None,
             caller: &self.root,
-            opens: Opens::NONE,
-            before: None,
+            opens: OpenRights::NONE,
+            replay: None,
         }
     }
 
-    /// The next block of inode numbers, unless somebody got one while this waited for its turn.
+    /// Reserves the next block of inode numbers, unless another task reserved one while this one waited for the lock.
     ///
-    /// Durable before the first is used: a number that a power cut makes forgotten would be given to two files.
-    async fn reserve_numbers(
+    /// The block is durable before its first number is used: a number that a power loss undoes would be given to two files.
+    async fn reserve_block(
         &self,
-        who: Who,
+        origin: RequestOrigin,
         shard: VirtualShard,
         given: u64,
-    ) -> Result<(), Refusal> {
-        let turn = self
+    ) -> Result<(), FsError> {
+        let lock = self
             .waits
-            .wait(who, Awaited::Numbers(shard), self.reserving.lock());
-        let _turn = turn.await?;
+            .wait(origin, WaitReason::Numbers(shard), self.reserving.lock());
+        let _lock = lock.await?;
         if self.shard.lock().blocks_given(shard) > given {
             return Ok(());
         }
-        self.give_numbers(who, &[shard]).await
+        self.reserve_blocks(origin, &[shard]).await
     }
 
-    /// Reserves a block for each of these shards, with one sync for all. Boxed because it drives the machine by itself.
-    pub fn give_numbers<'a>(
+    /// Reserves a block for each of these shards, with one sync for all. Boxed because it drives the state machine itself.
+    pub fn reserve_blocks<'a>(
         &'a self,
-        who: Who,
+        origin: RequestOrigin,
         shards: &'a [VirtualShard],
-    ) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<(), FsError>> + Send + 'a>> {
         Box::pin(async move {
             let mut blocks = Vec::with_capacity(shards.len());
             let mut newest = Seq(0);
             for shard in shards {
-                let op = ChoreOp::ReserveNumbers { shard: *shard };
-                let applied = self.drive(self.own(), Op::Chore(&op)).await?;
-                applied.answer?;
+                let op = BackgroundOp::ReserveInodeNumbers { shard: *shard };
+                let applied = self
+                    .drive(self.server_requester(), Operation::Background(&op))
+                    .await?;
+                applied.result?;
                 newest = newest.max(applied.seq);
-                blocks.extend(applied.numbers);
+                blocks.extend(applied.reserved_block);
             }
-            self.durable(who, newest).await?;
+            self.durable(origin, newest).await?;
             let mut guard = self.shard.lock();
             for (shard, counters) in blocks {
-                guard.give_numbers(shard, counters);
+                guard.give_block(shard, counters);
                 self.stats.number_blocks.fetch_add(1, Relaxed);
             }
             Ok(())
         })
     }
 
-    /// Waits until nothing of this cut is left to do. If it is not listed it was done just now.
-    pub async fn finish_cut(&self, who: Who, id: PurgeId) -> Result<(), Refusal> {
-        match self.cuts.get(id) {
-            Some(cut) => self.carry_out(who, cut).await,
+    /// Waits until this truncate is done. If it is not listed, it was done just now.
+    pub async fn await_truncate(&self, origin: RequestOrigin, id: PurgeId) -> Result<(), FsError> {
+        match self.pending_truncates.get(id) {
+            Some(truncate) => self.run_truncate(origin, truncate).await,
             None => Ok(()),
         }
     }

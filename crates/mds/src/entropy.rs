@@ -1,16 +1,16 @@
-//! One fresh random number an operation, taken from the kernel many at a time.
+//! One fresh random number per operation, read from the kernel many at a time.
 
 use crate::limits::ENTROPY_BYTES;
-use gupfs_platform::Dice;
+use gupfs_platform::Random;
 
 pub struct Entropy {
-    dice: Dice,
+    dice: Random,
     pool: Vec<u8>,
     used: usize,
 }
 
 impl Entropy {
-    pub fn new(dice: Dice) -> Entropy {
+    pub fn new(dice: Random) -> Entropy {
         Entropy {
             dice,
             pool: vec![0; ENTROPY_BYTES],
@@ -18,7 +18,7 @@ impl Entropy {
         }
     }
 
-    /// Given once and then forgotten here: directory salts are secrets.
+    /// The next number. The pool erases it: directory salts are secrets.
     pub fn next(&mut self) -> u64 {
         if self.used == self.pool.len() {
             self.dice.fill(&mut self.pool);
@@ -36,12 +36,12 @@ impl Entropy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_platform::fake::FakeWorld;
+    use gupfs_platform::fake::FakePlatform;
     use std::collections::BTreeSet;
 
     #[test]
     fn numbers_differ_beyond_one_pool_and_leave_nothing_behind() {
-        let mut entropy = Entropy::new(FakeWorld::new(1).platform().dice);
+        let mut entropy = Entropy::new(FakePlatform::new(1).platform().random);
         let numbers: BTreeSet<u64> = (0..ENTROPY_BYTES / 4).map(|_| entropy.next()).collect();
         assert_eq!(numbers.len(), ENTROPY_BYTES / 4);
         assert!(entropy.pool.iter().all(|byte| *byte == 0));

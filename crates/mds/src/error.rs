@@ -1,22 +1,22 @@
-//! Why the metadata server does not start.
+//! Reasons for which the metadata server does not start.
 
-use gupfs_proto::Refusal;
+use gupfs_proto::FsError;
 use gupfs_store::kv::KvError;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StartError {
-    /// The store was written by a program that knew more, or is no metadata store.
+    /// A newer program wrote the store, or the store is no metadata store.
     #[error("the metadata store cannot be served: {0}")]
     Format(String),
-    /// The store belongs to another cluster than the one asked for.
+    /// The store belongs to another cluster than the one that the configuration names.
     #[error("the metadata store belongs to cluster {found}, not to {wanted}")]
     Foreign { found: String, wanted: String },
-    /// Targets have served a later state of it.
+    /// A target has served a later state of this store.
     #[error("{0}")]
-    Restored(String),
+    StoreOutdated(String),
     #[error("the metadata store failed")]
     Store(#[from] KvError),
-    /// What was there before could not be settled.
+    /// Recovery could not finish the work that earlier starts left.
     #[error("recovery stopped")]
-    Recovery(#[source] Refusal),
+    Recovery(#[source] FsError),
 }

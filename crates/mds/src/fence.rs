@@ -1,68 +1,68 @@
-//! Before what a session held is believed or given to another, no OST does anything in its name any more.
+//! Fencing: before the server trusts or passes on what an ended session had, no OST executes requests of this session any more.
 //!
-//! An OST that answers has fenced the session: nothing of it is under way there. One that does not believes it until the
-//! last pass is over, and no longer; it is waited for until then. What it had begun before is fenced before its objects are
-//! asked how they stand.
+//! An OST that replies has fenced the session: none of its requests is in flight there. An OST that does not reply may accept the
+//! session until its last session capability expires, and no longer; the server waits until then. Recovery fences the requests
+//! that such an OST had begun before it asks the OST for the state of its objects.
 
 use crate::core::Core;
-use crate::limits::{FENCE_AGAIN, FENCE_ANSWER, OST_CALLS};
-use crate::together;
+use crate::join;
+use crate::limits::{FENCE_RETRY, FENCE_TIMEOUT, OST_CALLS};
 use gupfs_platform::BootTime;
-use gupfs_proto::data::Op;
-use gupfs_proto::{OstId, Refusal, SessionId};
+use gupfs_proto::data::DataOp;
+use gupfs_proto::{FsError, OstId, SessionId};
 
 impl Core {
-    /// Returns when no OST begins anything in the name of a session that has ended.
+    /// Returns when no OST begins a request of a session that has ended.
     pub async fn fence(&self, session: SessionId) {
-        let Some(permits) = self.targets.permits() else {
+        let Some(issuer) = self.targets.issuer() else {
             return;
         };
-        let until = permits.counts_until(session);
+        let until = issuer.valid_until(session);
         let all = self.targets.all().into_iter();
         let fences = all.map(|ost| self.fence_until(session, ost, until));
-        let fenced = together::all(fences.collect(), OST_CALLS).await;
+        let fenced = join::all(fences.collect(), OST_CALLS).await;
         if fenced.contains(&false) {
-            tracing::info!(%session, "not every OST could be told that it has ended; its last pass is over");
+            tracing::info!(%session, "some OSTs could not be told that the session ended; its last session capability has expired");
         }
     }
 
-    /// Whether an OST has fenced the session. After a start OSTs are heard of within a second or two: they are tried again
-    /// until the last pass is over.
+    /// Whether an OST has fenced the session. After a start, OSTs report within a second or two, so the fence is tried again
+    /// until the last session capability expires.
     async fn fence_until(&self, session: SessionId, ost: OstId, until: BootTime) -> bool {
         loop {
             let fenced = tokio::select! {
                 biased;
                 fenced = self.fence_at_now(session, ost) => fenced.is_ok(),
-                () = self.platform.clock.sleep(FENCE_ANSWER) => false,
+                () = self.platform.clock.sleep(FENCE_TIMEOUT) => false,
             };
             if fenced || self.platform.clock.boot() >= until {
                 return fenced;
             }
-            self.platform.clock.sleep(FENCE_AGAIN).await;
+            self.platform.clock.sleep(FENCE_RETRY).await;
         }
     }
 
-    /// Only if the OST can be asked now.
-    async fn fence_at_now(&self, session: SessionId, ost: OstId) -> Result<(), Refusal> {
+    /// Fences at the OST only if it can be reached now.
+    async fn fence_at_now(&self, session: SessionId, ost: OstId) -> Result<(), FsError> {
         match self.targets.is_up(ost) {
             true => self.fence_at(session, ost).await,
-            false => Err(Refusal::TimedOut(format!("ost{ost}"))),
+            false => Err(FsError::TimedOut(format!("ost{ost}"))),
         }
     }
 
-    /// Returns when nothing in the name of this session is under way at an OST, nor will be.
+    /// Returns when no request of this session is in flight at an OST, nor will be.
     ///
     /// # Errors
-    /// What keeps the OST from answering.
-    pub async fn fence_at(&self, session: SessionId, ost: OstId) -> Result<(), Refusal> {
-        let Some(permits) = self.targets.permits() else {
+    /// The error that keeps the OST from answering.
+    pub async fn fence_at(&self, session: SessionId, ost: OstId) -> Result<(), FsError> {
+        let Some(issuer) = self.targets.issuer() else {
             return Ok(());
         };
-        if permits.is_fenced(session, ost) {
+        if issuer.is_fenced(session, ost) {
             return Ok(());
         }
-        self.targets.call(ost, Op::Fence { session }).await?;
-        permits.was_fenced(session, ost);
+        self.targets.call(ost, DataOp::Fence { session }).await?;
+        issuer.mark_fenced(session, ost);
         Ok(())
     }
 }

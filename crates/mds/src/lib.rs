@@ -1,52 +1,53 @@
 //! # mds: the metadata server
 //!
-//! Owns   the driver of the shard machine: records in, batches out, recovery, chores; the registered targets; placement's ground;
-//!        the sessions, and what is asked of those that hold files (`hear`, `holders`); the locks of programs (`locks`).
+//! Owns   the driver of the shard's state machine (records in, batches out), recovery, the background tasks; the registered
+//!        targets and the space that placement chooses by; the sessions, and the callbacks to sessions (`callback`, `glimpse`);
+//!        the locks of programs (`locks`).
 //! Never  touches file bytes beyond inline data, decides what an operation means.
-//! Enter  at `Mds::start`; a request at `Core::answer` (request.rs), one try at the machine at `Core::drive` (drive.rs).
+//! Enter  at `Mds::start`; a request at `Core::handle_request` (request.rs), an operation at `Core::drive` (drive.rs).
 
-mod accept;
-mod carry_out;
-mod chores;
+mod accept_loss;
+mod background;
+mod callback;
+mod capability_issuer;
 mod cluster;
 mod core;
-mod cuts;
 mod drive;
 mod entropy;
 mod error;
 mod fence;
+mod glimpse;
 mod grace;
-mod hear;
-mod holders;
+mod issue;
+mod join;
+mod lease_queue;
 pub mod limits;
-mod lives;
 mod locks;
 mod mds;
-mod newborn;
-mod opens;
-mod permit;
-mod permits;
+mod new_files;
+mod open_capabilities;
+pub mod osts;
+mod pending_truncates;
 mod records;
 mod recover;
 mod request;
 mod reserve;
+mod run_truncate;
 mod service;
+mod session_expiry;
 mod shard;
 pub mod stats;
 mod status;
 mod survey;
-pub mod targets;
-mod terms;
-mod together;
-mod turns;
+mod verifiers;
 mod waits;
 
-pub use chores::{PurgeStatus, UnfinishedStatus};
+pub use background::{PurgeStatus, UnfinishedStatus};
+pub use callback::CallbackPeer;
 pub use error::StartError;
-pub use holders::Back;
-pub use mds::{Mds, Options};
+pub use mds::{Mds, MdsOptions};
 pub use recover::RecoveryReport;
 pub use shard::SessionInfo;
 pub use status::{LogRoom, MdsState, MdsStatus, StoreStatus};
-pub use survey::{Loss, Survey, Surveyed};
+pub use survey::{MetadataLoss, SurveyedTarget, TargetSurvey};
 pub use waits::WaitStatus;

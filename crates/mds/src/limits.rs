@@ -2,141 +2,146 @@
 
 use std::time::Duration;
 
-/// Questions a chore or a recovery has open at the OSTs at once: enough to keep a few disks busy, few enough that a
-/// client's own questions do not queue behind them.
+/// Requests that a background task or a recovery has in flight at the OSTs: enough to keep a few disks busy, few enough that
+/// clients' requests do not queue behind them.
 pub const OST_CALLS: usize = 32;
 
-/// Questions that a chore has open at one OST, where each OST has its own: as above, for the disk or two behind it.
+/// Requests that a background task has in flight at one OST, where each OST has a limit of its own: as above, for the one or two
+/// disks behind it.
 pub const OST_CALLS_EACH: usize = 8;
 const _: () = assert!(OST_CALLS_EACH <= OST_CALLS);
 
-/// After so long without an answer to a chore an OST counts as silent: what needs it is left for later, and nothing else waits for that. An
-/// answer may come later, and counts then; a busy disk syncs a thousand objects in some seconds.
-pub const SILENT: Duration = Duration::from_secs(5);
-const _: () = assert!(SILENT.as_secs() * 4 <= DEADLINE.as_secs());
+/// An OST that has not answered a background task for so long counts as silent: the task leaves what needs this OST for later and
+/// goes on with the rest. A late reply still counts; a busy disk syncs a thousand objects in some seconds.
+pub const OST_SILENT_AFTER: Duration = Duration::from_secs(5);
+const _: () = assert!(OST_SILENT_AFTER.as_secs() * 4 <= DEADLINE.as_secs());
 
-/// Records one step of a scan reads: the index is not held up longer (DESIGN, "Work larger than one commit").
+/// Records that one step of a scan reads: a longer step would block the index (DESIGN, "Work larger than one commit").
 pub const SCAN_STEP: usize = 1_024;
 
-/// How often targets and the metadata disk are asked for their space. A disk filled at 2 GB/s loses 2 GB between two
-/// questions, which is why `RESERVE_MAX` is not smaller.
+/// Interval between two requests for the free space of the targets and of the metadata disk. A disk that fills at 2 GB/s loses 2
+/// GB in one interval, which is why `RESERVE_MAX` is not smaller.
 pub const SPACE_EVERY: Duration = Duration::from_secs(1);
 
-/// How long an answer about space is believed when the next one does not come.
-pub const SPACE_ANSWER: Duration = Duration::from_secs(5);
+/// How long the server waits for a target's reply about its space before it counts the space as unknown.
+pub const SPACE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a target is believed to be there when its server says nothing: five of its words, which come every second, may
+/// A target whose server has not reported for so long counts as silent: servers report every second, so five reports may
 /// be late.
-pub const HEARD_OF: Duration = Duration::from_secs(5);
+pub const TARGET_REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an object server may need to take our answer to its word, before it is asked again what it did not believe.
-pub const NOT_HEARD_YET: Duration = Duration::from_millis(50);
+/// Pause before a request is repeated that an object server refused as expired: the server may not have taken our reply to its
+/// report yet.
+pub const KEYS_RETRY: Duration = Duration::from_millis(50);
 
-/// How long an OST may take to say that it has fenced a session, before the session's last pass is waited out instead.
-pub const FENCE_ANSWER: Duration = Duration::from_secs(5);
+/// How long an OST may take to fence a session. After that the fence waits until the session's last capability expires instead.
+pub const FENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Before an OST that could not be told is tried again, while that pass counts.
-pub const FENCE_AGAIN: Duration = Duration::from_millis(200);
+/// Pause before an OST that could not be reached is asked again to fence a session, while that capability is valid.
+pub const FENCE_RETRY: Duration = Duration::from_millis(200);
 
-/// How long a chore waits before it asks an OST again that gave an error.
+/// Pause of a background task before it sends a request again that an OST refused.
 pub const RETRY: Duration = Duration::from_secs(2);
 
-/// How long a request waits for any one thing (a commit, a sync, an OST) before it is refused with what it waited for.
+/// How long a request waits for any one thing (a commit, a sync, an OST) before it fails with an error that names this thing.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How often objects of files that were closed without a sync are confirmed. An OST has synced what rested for five seconds
-/// by then, so that mostly nothing is left to be synced; and a file that is removed within it is never synced.
+/// How often the objects of files that were closed without a sync are confirmed. By then the OST has synced objects that were
+/// idle for five seconds, so mostly nothing is left to sync; and a file that is removed within the interval is never synced.
 pub const CONFIRM_EVERY: Duration = Duration::from_secs(10);
 
-/// Files confirmed in one go.
+/// Files confirmed in one step.
 pub const CONFIRM_STEP: usize = 1_024;
 
 /// How long a stop confirms before it leaves the rest to the next start.
-pub const STOP_CONFIRMS: Duration = Duration::from_secs(30);
+pub const STOP_CONFIRM_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often one request may ask for more records before it is refused: each round fetches what the operation had not
+/// How often one request may need more records before it is refused: each round fetches the records that the operation had not
 /// seen, so a path of directories needs as many rounds as it has levels; PATH_MAX allows 2,048 of them.
 pub const ROUNDS_MAX: u32 = 4_096;
 
-/// Free space of the metadata disk that only removal may use: a share of the disk, between these two. Below 64 MiB a
-/// log segment could not be allocated.
+/// Free space of the metadata disk that only removal may use: a share of the disk, between these two bounds. Below 64 MiB the
+/// store could not allocate a log segment.
 pub const RESERVE_SHARE: u64 = 100;
 pub const RESERVE_MIN: u64 = 64 << 20;
 pub const RESERVE_MAX: u64 = 512 << 20;
 const _: () = assert!(RESERVE_MIN <= RESERVE_MAX);
 
-/// How long `stop` waits for the requests under way.
+/// How long `stop` waits for the requests in flight.
 pub const STOP_WAIT: Duration = Duration::from_secs(10);
 
-/// Bytes of chance taken from the kernel at a time: one call for 512 operations instead of one for each.
+/// Random bytes read from the kernel at a time: one call for 512 operations instead of one for each.
 pub const ENTROPY_BYTES: usize = 4 << 10;
 
-/// Removed files whose objects the purge knows without reading records: about 150 bytes each. What is more is found again
-/// in the records.
-pub const PURGES_KNOWN: usize = 1 << 16;
-const _: () = assert!(PURGES_KNOWN >= gupfs_proto::limits::CHORE_BATCH);
+/// Removed files that the purge queue holds: about 150 bytes each. The purge finds further ones in the records later.
+pub const PURGE_QUEUE_MAX: usize = 1 << 16;
+const _: () = assert!(PURGE_QUEUE_MAX >= gupfs_proto::limits::BACKGROUND_BATCH);
 
-/// Removed files that are known to wait for those who may have them open, without reading records; as with purges.
-pub const REMOVALS_KNOWN: usize = 1 << 16;
-const _: () = assert!(REMOVALS_KNOWN >= gupfs_proto::limits::CHORE_BATCH);
+/// Removed files in the queue of files about which sessions must be asked. The background task finds further ones in the records
+/// later.
+pub const REMOVED_FILES_MAX: usize = 1 << 16;
+const _: () = assert!(REMOVED_FILES_MAX >= gupfs_proto::limits::BACKGROUND_BATCH);
 
-/// How long a session is left in peace that has said that it gave a file back, and is recorded as its holder still.
-pub const GIVEN_BACK_AGAIN: Duration = Duration::from_millis(10);
+/// Pause before a revoke is sent again to a session that replied that it released the lease and is still recorded as the lease
+/// holder.
+pub const REVOKE_RETRY: Duration = Duration::from_millis(10);
 
-/// After so many times the file's objects are asked instead: its holder answers when all that it has under way is over, so it
-/// knows of nothing to give back.
-pub const GIVEN_BACK_TRIES: u32 = 20;
+/// After so many revokes the server takes the file's state from its objects instead: a client replies to a revoke after
+/// everything that it has in flight, so a session that still has the record does not know of the lease.
+pub const REVOKE_TRIES: u32 = 20;
 
-/// How often it is looked for sessions that were not heard of: a small part of their term.
-pub const TERMS_EVERY: Duration = Duration::from_secs(1);
+/// How often the server looks for sessions whose term is over: a small part of the term.
+pub const EXPIRY_CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// Looking so much later than it wanted to, the server was stopped, or its machine was (a debugger, a virtual machine that was
-/// moved, a laptop's lid): what sessions said meanwhile was not heard. A processor that is merely busy is not that late.
-pub const FROZEN: Duration = Duration::from_secs(2);
+/// If the check for expired sessions runs so much late, the process or its machine was stopped (a debugger, a migrated virtual
+/// machine, a laptop's lid), and the server did not hear what sessions sent meanwhile. A processor that is merely busy delays the
+/// check less.
+pub const STALL_MIN: Duration = Duration::from_secs(2);
 
-/// Changes said again after a start, over all clients, and their bytes: a second's worth of changes at full speed and more,
-/// where 20 ms of them can be lost.
-pub const KEPT_MOST: usize = 1 << 20;
-pub const KEPT_BYTES: usize = 256 << 20;
+/// Replay records after a start, over all clients, and their bytes: more than the changes of a second at full speed,
+/// where a power loss can take the changes of 20 ms.
+pub const REPLAY_RECORDS_MAX: usize = 1 << 20;
+pub const REPLAY_BYTES_MAX: usize = 256 << 20;
 
-/// Keys that one try at an operation reads from the index under the shard's lock, if such reads have been quick.
-pub const READS_HERE: usize = 8;
+/// Keys that one attempt at an operation reads from the index under the shard's lock, while such reads are quick.
+pub const INLINE_READS: usize = 8;
 
-/// Quick is what no disk had to be waited for; a thread that had to wait for its turn on a processor may take nearly as
-/// long...
+/// A read is slow if it took longer than this: then it waited for a disk. A thread that waits for a processor may take nearly
+/// as long...
 pub const READ_SLOW: Duration = Duration::from_millis(1);
 
-/// ... and after a slow one the index is asked away from the reactor for this long: then its blocks are in memory again,
+/// ... and after a slow one the server reads the index away from the reactor for this long: then its blocks are in memory again,
 /// or the disk is as slow as it was.
-pub const READ_AWAY: Duration = Duration::from_millis(100);
+pub const READ_OFFLOAD_FOR: Duration = Duration::from_millis(100);
 
-/// Objects that the sweep looks at in one go, and its pause between: a million objects take a minute and a half in the
-/// background.
+/// Objects that the sweep examines in one step, and its pause between two steps: a million objects take a minute and a half in
+/// the background.
 pub const SWEEP_STEP: u32 = 1_024;
 pub const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 
-/// Newly made files of which is known that no other session has opened them: those of some seconds, in about a megabyte.
-pub const NEWBORN_MAX: usize = 1 << 14;
+/// New files of which the server remembers that no other session has opened them: the files of some seconds, in about a megabyte.
+pub const NEW_FILES_MAX: usize = 1 << 14;
 
-/// How long a start that accepts a loss waits until object servers have told of their targets: they report every second, and a
-/// connection that was broken is tried again within a few.
+/// How long a start with --accept-loss waits for the object servers to report their targets: they report every second, and
+/// reconnect within a few seconds after a broken connection.
 pub const SURVEY_WAIT: Duration = Duration::from_secs(15);
 
-/// And how much longer for those that count what would be lost: a look at the names of all objects, some millions.
+/// How much longer it waits for targets that count what would be lost: they list the names of all objects, some millions.
 pub const SURVEY_HOLDINGS: Duration = Duration::from_secs(120);
 
-/// How often it looks, after the survey, whether those that were heard serve.
-pub const SURVEYED_LOOK: Duration = Duration::from_millis(20);
+/// How often the start looks, after the survey, whether the surveyed targets serve.
+pub const SURVEY_POLL: Duration = Duration::from_millis(20);
 
-/// Owner epochs left out above the newest that a target has heard of. There are 2²⁰ with windows of generations, so not many.
+/// Owner epochs skipped above the newest that a target has seen. There are 2²⁰ with windows of generations, so not many are
+/// skipped.
 pub const EPOCHS_SKIPPED: u64 = 16;
 
-/// And when targets were not heard: the starts of some years that they may have heard of.
+/// Owner epochs skipped when targets did not report: these may have seen the epochs of some years of starts.
 pub const EPOCHS_SKIPPED_UNHEARD: u64 = 4096;
 
-/// Inode numbers left out in each virtual shard when a loss is accepted, above those of all objects: files without objects and
-/// directories had numbers that nobody can tell of. There are 2⁴⁸.
+/// Inode numbers skipped in each virtual shard when a loss is accepted, above those of all objects: files without objects and
+/// directories had numbers that no target knows. There are 2⁴⁸.
 pub const NUMBERS_SKIPPED: u64 = 1 << 32;
 
-/// Session numbers left out then: object servers remember for a while which sessions ended.
+/// Session numbers skipped when a loss is accepted: object servers remember for a while which sessions ended.
 pub const SESSIONS_SKIPPED: u64 = 1 << 40;

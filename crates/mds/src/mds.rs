@@ -1,71 +1,75 @@
 //! `Mds`: one metadata server, from its start to its stop.
 
-use crate::accept;
-use crate::chores;
-use crate::core::{Core, Parts};
+use crate::accept_loss;
+use crate::background;
+use crate::callback::CallbackPeer;
+use crate::capability_issuer::CapabilityIssuer;
+use crate::core::{Core, CoreParts};
 use crate::error::StartError;
-use crate::holders::Back;
-use crate::limits::{STOP_CONFIRMS, STOP_WAIT, SURVEY_WAIT, SURVEYED_LOOK};
-use crate::permits::Permits;
+use crate::limits::{STOP_CONFIRM_TIMEOUT, STOP_WAIT, SURVEY_POLL, SURVEY_WAIT};
+use crate::osts::{
+    DialOss, IdentityContext, LocalTargetAction, TargetAdmin, TargetHandle, Targets,
+};
 use crate::records::to_store;
 use crate::recover::RecoveryReport;
-use crate::survey::{self, Surveyed};
-use crate::targets::{Admin, Dial, Ground, Near, Target, Targets};
-use crate::waits::Who;
+use crate::survey::{self, SurveyedTarget};
+use crate::waits::RequestOrigin;
 use bytes::Bytes;
 use futures_util::future::join_all;
-use gupfs_namespace::{AcceptedLoss, Format, Key, KeyRange, Kind, KnownTarget, Parsed, Record};
+use gupfs_namespace::{
+    AcceptedLoss, KeyRange, KnownTarget, ParsedKey, Record, RecordKey, RecordKind, StoreFormat,
+};
 use gupfs_platform::{Disk, Platform, Task};
-use gupfs_proto::cluster::{OwnerMark, Seals};
+use gupfs_proto::cluster::{CapabilityKeys, OwnerMark};
 use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
 use gupfs_proto::{
-    ClusterId, Incarnation, OstId, OwnerEpoch, Refusal, Seq, SessionId, Timestamp, VirtualShard,
+    ClusterId, FsError, Incarnation, OstId, OwnerEpoch, Seq, SessionId, Timestamp, VirtualShard,
     VirtualShards,
 };
 use gupfs_rpc::ClusterKey;
 use gupfs_store::kv::{Kv, KvError, KvRecovery};
-use gupfs_store::log::Stop;
+use gupfs_store::log::StopMode;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// What a server is started with.
-pub struct Options {
-    /// Open, and of nobody else; and what opening it found.
+pub struct MdsOptions {
+    /// The open store, used by nothing else, and what recovery found in it.
     pub kv: Kv,
     pub found: KvRecovery,
-    /// Where the store lies; asked for its free space.
+    /// The disk that holds the store; used only to ask for its free space.
     pub disk: Disk,
     pub platform: Platform,
     pub cluster: ClusterId,
-    /// What an empty store is made: its incarnation, and how many virtual shards it has.
+    /// For formatting an empty store: its incarnation and its number of virtual shards.
     pub incarnation: Incarnation,
     pub shards: VirtualShards,
-    pub targets: Vec<Target>,
-    /// How servers of targets elsewhere are reached; None when there are none.
-    pub dial: Option<Arc<dyn Dial>>,
-    /// The cluster's key: half of what capabilities are sealed with, where there are servers elsewhere.
+    pub targets: Vec<TargetHandle>,
+    /// How to reach the servers of remote targets; None when there are none.
+    pub dial: Option<Arc<dyn DialOss>>,
+    /// The cluster's key: one half of the key material of capabilities, where there are remote servers.
     pub key: Option<ClusterKey>,
-    /// Go on with a store that is an older copy, and believe targets that are not who they were: the operator knows that what
-    /// they lack is lost.
+    /// Start although the store is an older copy, and accept targets whose identity changed: the operator knows that
+    /// everything they lack is lost.
     pub accept_loss: bool,
-    /// What servers elsewhere said of their targets before the start (`Survey`), if loss is accepted.
-    pub surveyed: Vec<Surveyed>,
-    /// Clients outlive this server: their sessions are still theirs after a start, if they say so in time. Else every start
-    /// ends them all.
+    /// What remote servers reported of their targets before the start (`TargetSurvey`), if loss is accepted.
+    pub surveyed: Vec<SurveyedTarget>,
+    /// Sessions outlive this server: a client that reports in time after a start keeps its session. Otherwise every start
+    /// ends all sessions.
     pub keep_sessions: bool,
 }
 
-impl Options {
+impl MdsOptions {
     pub fn new(
         (kv, found): (Kv, KvRecovery),
         disk: Disk,
         platform: Platform,
         cluster: ClusterId,
         incarnation: Incarnation,
-    ) -> Options {
-        Options {
+    ) -> MdsOptions {
+        MdsOptions {
             kv,
             found,
             disk,
@@ -87,23 +91,23 @@ impl Options {
 pub struct Mds {
     pub(crate) core: Arc<Core>,
     pub(crate) recovery: RecoveryReport,
-    /// Targets that were heard before the start.
+    /// Targets that reported before the start.
     surveyed: Vec<OstId>,
-    chores: Mutex<Vec<Task<()>>>,
+    background_tasks: Mutex<Vec<Task<()>>>,
 }
 
 impl Drop for Mds {
     fn drop(&mut self) {
-        for chore in self.chores.lock().iter() {
-            chore.stop();
+        for task in self.background_tasks.lock().iter() {
+            task.stop();
         }
     }
 }
 
 impl Mds {
-    /// Formats an empty store, hears the targets, settles what dead sessions left, and serves.
-    pub async fn start(options: Options) -> Result<Arc<Mds>, StartError> {
-        let Options { disk, platform, .. } = options;
+    /// Formats an empty store, checks the targets, recovers what ended sessions left, and serves.
+    pub async fn start(options: MdsOptions) -> Result<Arc<Mds>, StartError> {
+        let MdsOptions { disk, platform, .. } = options;
         let kv = Arc::new(options.kv);
         let mut formatted = false;
         let format = match read_format(&kv)? {
@@ -120,7 +124,7 @@ impl Mds {
                 .await?
             }
         };
-        if let Some(why) = format.refusal() {
+        if let Some(why) = format.incompatibility() {
             return Err(StartError::Format(why));
         }
         if format.cluster != options.cluster {
@@ -129,28 +133,29 @@ impl Mds {
                 wanted: options.cluster.to_string(),
             });
         }
-        let remembered = remembered_targets(&kv)?;
-        let mut lost = read_accepted(&kv)?;
+        let recorded = recorded_targets(&kv)?;
+        let mut lost = read_accepted_loss(&kv)?;
         let log_epoch = options.found.log.epoch;
         let found = options.found.log.last;
         let mut loss = None;
-        let surveyed = options.surveyed.iter().map(|it| it.ost).collect();
+        let surveyed = options.surveyed.iter().map(|target| target.ost).collect();
         if options.accept_loss {
-            let near = survey::near(&options.targets, &remembered, found).await;
-            let all = options.surveyed.into_iter().chain(near).collect();
-            loss = survey::what_is_lost(all, &remembered, found);
+            let local = survey::survey_local(&options.targets, &recorded, found).await;
+            let all = options.surveyed.into_iter().chain(local).collect();
+            loss = survey::compute_loss(all, &recorded, found);
         }
         if let Some(loss) = &loss {
-            tracing::warn!(%loss, "a loss is accepted");
-            lost = accept::accept(&kv, &format, &lost, loss, (log_epoch, platform.clock.now()))
-                .await?;
+            tracing::warn!(%loss, "accepting the loss (--accept-loss)");
+            lost =
+                accept_loss::accept(&kv, &format, &lost, loss, (log_epoch, platform.clock.now()))
+                    .await?;
         }
         let epoch = OwnerEpoch(log_epoch.0 + lost.epochs_skipped);
-        let ground = Ground {
+        let identity_context = IdentityContext {
             cluster: options.cluster,
             ours: OwnerMark {
                 epoch,
-                run: platform.dice.u64(),
+                run: platform.random.u64(),
                 durable: kv.durable_seq(),
             },
             found,
@@ -161,24 +166,24 @@ impl Mds {
             .targets
             .iter()
             .map(|target| (target.ost, target.peer.clone()));
-        let elsewhere = options.dial.is_some();
+        let has_remote_servers = options.dial.is_some();
         let mut targets = Targets::new(
-            ground,
+            identity_context,
             platform.clock.clone(),
             options.dial,
             peers.collect(),
-            remembered,
+            recorded,
         );
         targets.begin_epochs(epoch);
-        if elsewhere {
-            targets.ask_by(Permits::new(
+        if has_remote_servers {
+            targets.set_issuer(CapabilityIssuer::new(
                 &platform,
                 epoch,
                 options.key,
                 format.incarnation,
             ));
         }
-        let core = Arc::new(Core::new(Parts {
+        let core = Arc::new(Core::new(CoreParts {
             platform,
             kv,
             disk,
@@ -190,127 +195,130 @@ impl Mds {
             targets,
             keeps_sessions: options.keep_sessions,
         }));
-        let heard = options.targets.into_iter().map(|target| {
+        let checks = options.targets.into_iter().map(|target| {
             let core = &core;
-            async move { core.hear(target.ost, target.admin).await }
+            async move { core.admit_local_target(target.ost, target.admin).await }
         });
-        for refused in join_all(heard).await.into_iter().filter_map(Result::err) {
-            tracing::warn!(refusal = %refused, "a target is not used");
+        for refused in join_all(checks).await.into_iter().filter_map(Result::err) {
+            tracing::warn!(error = %refused, "a local target is refused and not used");
         }
         if let Some(why) = core.failure() {
-            return Err(StartError::Restored(why.to_owned()));
+            return Err(StartError::StoreOutdated(why.to_owned()));
         }
-        core.look_at_space().await;
-        // Those of an older copy are of a time that is lost.
+        core.check_space().await;
+        // Sessions of an older copy belong to a state that is lost.
         let keep_sessions = options.keep_sessions && loss.is_none();
         let recovery = core
-            .recover(keep_sessions, options.found.log.stopped && loss.is_none())
+            .recover(
+                keep_sessions,
+                options.found.log.clean_stop && loss.is_none(),
+            )
             .await
             .map_err(StartError::Recovery)?;
         let recovery = RecoveryReport {
             formatted,
             replayed: options.found.replayed,
-            log_was_torn: options.found.log.torn.is_some(),
+            log_was_torn: options.found.log.torn_tail.is_some(),
             loss: loss.clone(),
             ..recovery
         };
         tracing::info!(?recovery, "the metadata server serves");
         core.targets.listen();
-        let chores = Mutex::new(chores::start(
+        let tasks = Mutex::new(background::start(
             &core,
-            loss.is_some() || (!options.found.log.fresh && !options.found.log.stopped),
+            loss.is_some() || (!options.found.log.is_new && !options.found.log.clean_stop),
             options.keep_sessions,
         ));
         Ok(Arc::new(Mds {
             core,
             recovery,
             surveyed,
-            chores,
+            background_tasks: tasks,
         }))
     }
 
-    /// Returns when the targets that were heard before this start serve, or after a while: a later start that accepts no loss
-    /// believes of those that know more than the store only the ones that have served it since.
-    pub async fn surveyed_serve(&self) {
+    /// Returns when the targets that reported before this start serve, or after a while: of the targets that have seen a later
+    /// state than the store, a later start without --accept-loss accepts only those that have served the store since.
+    pub async fn wait_for_surveyed(&self) {
         let clock = &self.core.platform.clock;
         let begun = clock.boot();
         let not_yet = |ost: &&OstId| !self.core.targets.is_up(**ost);
         while let Some(ost) = self.surveyed.iter().find(not_yet) {
             if clock.boot().since(begun) >= SURVEY_WAIT {
-                tracing::warn!(%ost, "it was heard before the start and does not serve; start with --accept-loss once more while its server runs");
+                tracing::warn!(%ost, "ost{ost} reported before this start and does not serve yet; run `gupfs mds --accept-loss` again while its server runs");
                 return;
             }
-            clock.sleep(SURVEYED_LOOK).await;
+            clock.sleep(SURVEY_POLL).await;
         }
     }
 
-    /// Which life of the server this is: every start has a higher one.
+    /// The owner epoch of this start: every start has a higher one.
     pub fn owner_epoch(&self) -> OwnerEpoch {
         self.core.owner_epoch
     }
 
-    /// Whether it is registered.
+    /// Whether the session is registered.
     pub fn has_session(&self, session: SessionId) -> bool {
         self.core.shard.lock().sessions.contains_key(&session)
     }
 
-    /// Why nothing is served any more: the store failed. Its process is to end.
+    /// Why the server serves nothing any more: the store failed. The process should end.
     pub fn failure(&self) -> Option<String> {
         self.core.failure().map(String::from)
     }
 
-    /// The client that opened it, as it named itself; None if it is not registered.
+    /// The name that the session's client gave itself; None if the session is not registered.
     pub fn client_of(&self, session: SessionId) -> Option<String> {
         let shard = self.core.shard.lock();
         let found = shard.sessions.get(&session);
         found.map(|session| session.client.clone())
     }
 
-    /// Ends a session whatever its client does: its host is let in no more.
+    /// Ends a session whatever its client does: its host may not use the cluster any more.
     pub async fn end_session(&self, session: SessionId) {
-        self.core.end_from_here(session).await;
+        self.core.end_by_server(session).await;
     }
 
-    /// The way back to a client: from here on it can be asked. Whoever waits for this session asks it now.
-    pub fn attach(&self, session: SessionId, back: Back) {
-        // Not what has ended: it would never be detached.
+    /// Registers the connection for callbacks to a session. Callbacks that wait for this session are sent now.
+    pub fn attach(&self, session: SessionId, peer: CallbackPeer) {
+        // Not for an ended session: nothing would detach it.
         if self.core.shard.lock().sessions.contains_key(&session) {
-            self.core.holders.attach(session, back);
+            self.core.callbacks.attach(session, peer);
         }
     }
 
-    /// Its connection is gone. What was asked over it is asked over the next.
+    /// The session's connection is gone. Callbacks without a reply are sent again over its next connection.
     pub fn detach(&self, session: SessionId) {
-        self.core.holders.detach(session);
+        self.core.callbacks.detach(session);
     }
 
-    /// Looks at a target of this process: at its start, and now and then so that its stamp is remembered. Err in `admin` says
-    /// why it has none.
+    /// Checks a local target: at its start, and now and then so that its stamp is recorded. Err in `admin` says
+    /// why the target has no admin interface.
     ///
     /// # Errors
-    /// `TargetDown` with the reason if it is not who it was: nobody should believe its bytes.
-    pub async fn hear(
+    /// `TargetDown` with the reason if its identity does not match the recorded one: its bytes must not be used.
+    pub async fn admit_local_target(
         &self,
         ost: OstId,
-        admin: Result<Arc<dyn Admin>, String>,
-    ) -> Result<(), Refusal> {
-        let heard = self.core.hear(ost, admin).await;
-        self.core.tell_placement();
-        heard
+        admin: Result<Arc<dyn TargetAdmin>, String>,
+    ) -> Result<(), FsError> {
+        let admitted = self.core.admit_local_target(ost, admin).await;
+        self.core.update_placement();
+        admitted
     }
 
-    /// Returns when this server can serve no more, with the reason: its process should end.
-    pub async fn failed(&self) -> String {
-        self.core.has_failed().await
+    /// Returns the reason as soon as this server can serve no more: its process should end.
+    pub async fn wait_for_failure(&self) -> String {
+        self.core.wait_for_failure().await
     }
 
-    /// What the server of these targets is to know of capabilities; None where none are given.
-    pub fn seals(&self, osts: &[OstId]) -> Option<Seals> {
-        let permits = self.core.targets.permits()?;
-        Some(permits.seals(osts))
+    /// The keys with which the server of these targets verifies capabilities; None where no capabilities are issued.
+    pub fn capability_keys(&self, osts: &[OstId]) -> Option<CapabilityKeys> {
+        let issuer = self.core.targets.issuer()?;
+        Some(issuer.capability_keys(osts))
     }
 
-    /// Targets that are not who they were, with the reason.
+    /// Targets whose identity does not match the recorded one, with the reason.
     pub fn refused_targets(&self) -> Vec<(OstId, String)> {
         self.core.targets.refused()
     }
@@ -319,37 +327,38 @@ impl Mds {
         &self.recovery
     }
 
-    /// Answers what is under way, refuses what comes, ends the chores and closes the store with everything durable.
+    /// Finishes the requests in flight, refuses new ones, stops the background tasks and closes the store with everything
+    /// durable.
     pub async fn stop(&self) -> Result<(), KvError> {
         self.core.stopping.store(true, SeqCst);
-        self.last_answers().await;
-        let chores = std::mem::take(&mut *self.chores.lock());
-        for chore in chores {
-            chore.stop();
-            let _ = chore.await; // that it was stopped
+        self.drain_requests().await;
+        let tasks = std::mem::take(&mut *self.background_tasks.lock());
+        for task in tasks {
+            task.stop();
+            let _ = task.await; // the error says that it was stopped
         }
         // What is not confirmed in time stays recorded.
         if self.core.failure().is_none() {
             tokio::select! {
                 biased;
                 () = self.core.confirm_all() => {}
-                () = self.core.platform.clock.sleep(STOP_CONFIRMS) => {}
+                () = self.core.platform.clock.sleep(STOP_CONFIRM_TIMEOUT) => {}
             }
         }
-        let how = match self.core.sweeps.status().left {
-            0 => Stop::InOrder,
-            _ => Stop::WorkLeft,
+        let mode = match self.core.sweep.status().left {
+            0 => StopMode::Clean,
+            _ => StopMode::WorkPending,
         };
-        self.core.kv.stop(how).await
+        self.core.kv.stop(mode).await
     }
 
-    /// Waits for the requests under way, but not for ever.
-    async fn last_answers(&self) {
+    /// Waits for the requests in flight, at most `STOP_WAIT`.
+    async fn drain_requests(&self) {
         let core = &self.core;
         let all_answered = async {
             loop {
-                let last = core.last_answered.notified();
-                if core.under_way.load(SeqCst) == 0 {
+                let last = core.drained.notified();
+                if core.in_flight.load(SeqCst) == 0 {
                     return;
                 }
                 last.await;
@@ -359,39 +368,44 @@ impl Mds {
             biased;
             () = all_answered => {}
             () = core.platform.clock.sleep(STOP_WAIT) => {
-                tracing::warn!(waits = ?core.waits.status(), "requests are cut off by the stop");
+                tracing::warn!(waits = ?core.waits.status(), "the server stops although these requests are not finished");
             }
         }
     }
 }
 
 impl Core {
-    /// Hears a target of this process, and remembers what is to be remembered before it is told to serve.
-    async fn hear(&self, ost: OstId, admin: Result<Arc<dyn Admin>, String>) -> Result<(), Refusal> {
-        let admin = admin.map_err(|why| self.targets.near_is_down(ost, &why))?;
-        // Told that it is who it was, it says that it has written that down.
+    /// Checks a local target, and records its identity before it is told to serve.
+    async fn admit_local_target(
+        &self,
+        ost: OstId,
+        admin: Result<Arc<dyn TargetAdmin>, String>,
+    ) -> Result<(), FsError> {
+        let admin = admin.map_err(|why| self.targets.mark_local_down(ost, &why))?;
+        // After `adopt` the target's identity shows that it has written the new owner down.
         for _ in 0..3 {
-            match self.targets.near(ost, &admin.identity())? {
-                Near::Tell(remember) => {
-                    self.remember(ost, remember).await?;
-                    let told = admin.adopt(self.owner_mark()).await;
-                    told.map_err(|why| self.targets.near_is_down(ost, &why))?;
+            match self.targets.check_local(ost, &admin.identity())? {
+                LocalTargetAction::Adopt(record) => {
+                    self.record_target(ost, record).await?;
+                    let adopted = admin.adopt(self.owner_mark()).await;
+                    adopted.map_err(|why| self.targets.mark_local_down(ost, &why))?;
                 }
-                Near::Serves(remember) => {
-                    self.remember(ost, remember).await?;
-                    self.targets.near_serves(ost);
-                    let told = admin.adopt(self.owner_mark()).await;
-                    return told.map_err(|why| self.targets.near_is_down(ost, &why));
+                LocalTargetAction::Serve(record) => {
+                    self.record_target(ost, record).await?;
+                    self.targets.mark_local_up(ost);
+                    let adopted = admin.adopt(self.owner_mark()).await;
+                    return adopted.map_err(|why| self.targets.mark_local_down(ost, &why));
                 }
-                Near::Restored(why) => return Err(self.end(why)),
+                LocalTargetAction::StoreOutdated(why) => return Err(self.fail_because(why)),
             }
         }
-        Err(self
-            .targets
-            .near_is_down(ost, "it does not do what it is told"))
+        Err(self.targets.mark_local_down(
+            ost,
+            "it did not record this server as its owner after three requests",
+        ))
     }
 
-    /// This start, and how far its log is durable by now.
+    /// This start, and the newest durable change of its log.
     pub fn owner_mark(&self) -> OwnerMark {
         OwnerMark {
             durable: self.kv.durable_seq(),
@@ -399,86 +413,91 @@ impl Core {
         }
     }
 
-    /// Returns when what is to be remembered of a target is, with `true` also after a power cut.
-    pub async fn remember(
+    /// Returns when the target's identity is recorded; with `true` when the record survives a power loss.
+    pub async fn record_target(
         &self,
         ost: OstId,
-        remember: Option<(KnownTarget, bool)>,
-    ) -> Result<(), Refusal> {
-        let Some((known, durably)) = remember else {
+        record: Option<(KnownTarget, bool)>,
+    ) -> Result<(), FsError> {
+        let Some((known, durably)) = record else {
             return Ok(());
         };
-        let who = Who::own("remember a target");
-        let seq = self.stage_own(vec![(Key::target(ost), Some(known.encode()))])?;
+        let origin = RequestOrigin::server("record a target");
+        let seq =
+            self.stage_server_records(vec![(RecordKey::known_target(ost), Some(known.encode()))])?;
         if !durably {
-            return self.committed(who, seq).await;
+            return self.committed(origin, seq).await;
         }
-        self.durable(who, seq).await?;
-        self.targets.is_kept(ost, &known);
+        self.durable(origin, seq).await?;
+        self.targets.mark_durable(ost, &known);
         Ok(())
     }
 }
 
-/// What the store says of itself; None if it is empty.
-fn read_format(kv: &Kv) -> Result<Option<Format>, StartError> {
-    match kv.get(Key::format().as_bytes())? {
-        Some(record) => match Format::decode(&record) {
+/// The format record; None if the store is empty.
+fn read_format(kv: &Kv) -> Result<Option<StoreFormat>, StartError> {
+    match kv.get(RecordKey::format().as_bytes())? {
+        Some(record) => match StoreFormat::decode(&record) {
             Ok(format) => Ok(Some(format)),
             Err(error) => Err(StartError::Format(error.to_string())),
         },
         None if kv.last_seq() == Seq(0) => Ok(None),
         None => Err(StartError::Format(
-            "it holds records, and none that says what they are".into(),
+            "it has records, but no format record".into(),
         )),
     }
 }
 
-/// The first batch; durable before anything rests on it.
+/// Writes the first batch; it is durable before any other batch depends on it.
 async fn write_format(
     kv: &Kv,
     platform: &Platform,
     cluster: ClusterId,
     incarnation: Incarnation,
     shards: VirtualShards,
-) -> Result<Format, StartError> {
+) -> Result<StoreFormat, StartError> {
     let now = platform.clock.now();
-    let batch = gupfs_namespace::format(cluster, incarnation, shards, now, platform.dice.u64());
+    let batch =
+        gupfs_namespace::initial_batch(cluster, incarnation, shards, now, platform.random.u64());
     let staged = kv.stage(0, to_store(batch));
     let seq = staged.map_err(KvError::from)?;
-    kv.durable(seq).await?;
+    kv.wait_durable(seq).await?;
     match read_format(kv)? {
         Some(format) => Ok(format),
         None => unreachable!("it was written just now"),
     }
 }
 
-/// Which losses were accepted; all zero: none.
-fn read_accepted(kv: &Kv) -> Result<AcceptedLoss, StartError> {
-    match kv.get(Key::owner().as_bytes())? {
+/// The losses that were accepted; all fields zero: none.
+fn read_accepted_loss(kv: &Kv) -> Result<AcceptedLoss, StartError> {
+    match kv.get(RecordKey::accepted_loss().as_bytes())? {
         None => Ok(AcceptedLoss {
             from: OwnerEpoch(0),
             epochs_skipped: 0,
             sessions_skipped: 0,
             when: Timestamp::default(),
         }),
-        Some(record) => AcceptedLoss::decode(&record)
-            .map_err(|error| StartError::Format(format!("the record of accepted losses: {error}"))),
+        Some(record) => AcceptedLoss::decode(&record).map_err(|error| {
+            StartError::Format(format!(
+                "the record of accepted losses cannot be read: {error}"
+            ))
+        }),
     }
 }
 
-/// Who the targets were when they were last heard.
-pub(crate) fn remembered_targets(kv: &Kv) -> Result<BTreeMap<OstId, KnownTarget>, StartError> {
-    let range = KeyRange::of_kind(VirtualShard(0), Kind::Target);
-    // There are at most as many as there are numbers for them.
+/// The recorded identity of each target.
+pub(crate) fn recorded_targets(kv: &Kv) -> Result<BTreeMap<OstId, KnownTarget>, StartError> {
+    let range = KeyRange::of_kind(VirtualShard(0), RecordKind::KnownTarget);
+    // There are at most as many targets as there are numbers for them.
     let limit = usize::from(u16::MAX) + 1;
     let [from, to] = [range.from, range.to].map(|key| Bytes::copy_from_slice(key.as_bytes()));
     let records = kv.scan(from, to, limit)?;
     let mut targets = BTreeMap::new();
     for (key, value) in records {
-        let key = Key::from_bytes(&key);
+        let key = RecordKey::from_bytes(&key);
         let known = KnownTarget::decode(&value)
             .map_err(|error| StartError::Format(format!("record {key:?}: {error}")))?;
-        if let Some(Parsed::Target(ost)) = key.parse() {
+        if let Some(ParsedKey::KnownTarget(ost)) = key.parse() {
             targets.insert(ost, known);
         }
     }

@@ -1,34 +1,39 @@
-//! One client's request, from its arrival to its answer.
+//! One client's request, from its arrival to its reply.
 
 use crate::core::Core;
-use crate::drive::{Applied, Asker};
-use crate::stats::Kind;
-use crate::waits::{Awaited, Who};
-use gupfs_namespace::Op;
-use gupfs_namespace::rights::Opens;
-use gupfs_proto::meta::{self, Answer, Change, Reply, Request};
-use gupfs_proto::{Refusal, Seq, SessionId};
+use crate::drive::{AppliedOp, Requester};
+use crate::stats::OpKind;
+use crate::waits::{RequestOrigin, WaitReason};
+use gupfs_namespace::Operation;
+use gupfs_namespace::rights::OpenRights;
+use gupfs_proto::meta::{self, AppliedChange, MetaReply, MetaReplyBody, MetaRequest};
+use gupfs_proto::{FsError, Seq, SessionId};
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Core {
-    pub async fn answer(&self, request: Request) -> Reply {
-        let _under_way = UnderWay::enter(self);
+    pub async fn handle_request(&self, request: MetaRequest) -> MetaReply {
+        let _in_flight = InFlightRequest::enter(self);
         let begun = self.platform.clock.boot();
         let (mut seq, mut change) = (self.kv.committed_seq(), None);
-        let asked = Kind::of(&request.op);
-        let (kind, result) = match self.take_proofs(request) {
+        let outer_kind = OpKind::of(&request.op);
+        let is_wrapped = matches!(request.op, meta::MetaOp::WithOpenCapability { .. });
+        let (kind, result) = match self.unwrap_open_capabilities(request) {
             Ok((request, opens)) => {
-                let kind = Kind::of(&request.op);
+                let kind = if is_wrapped {
+                    OpKind::of(&request.op)
+                } else {
+                    outer_kind
+                };
                 (
                     kind,
-                    self.serve(&request, &opens, &mut seq, &mut change).await,
+                    self.execute(&request, &opens, &mut seq, &mut change).await,
                 )
             }
-            Err(refusal) => (asked, Err(refusal)),
+            Err(error) => (outer_kind, Err(error)),
         };
         let took = self.platform.clock.boot().since(begun);
         self.stats.finished(kind, took, result.is_err());
-        Reply {
+        MetaReply {
             seq,
             durable: self.kv.durable_seq(),
             map_epoch: self.targets.epoch(),
@@ -37,206 +42,221 @@ impl Core {
         }
     }
 
-    /// `seq` becomes the newest batch that the answer, or the refusal, rests on; it is committed. `change` becomes what the
-    /// request changed.
-    async fn serve(
+    /// Sets `seq` to the newest batch that the reply, or the error, depends on; it is committed. Sets `change` to the change that
+    /// the request made.
+    async fn execute(
         &self,
-        request: &Request,
-        opens: &Opens,
+        request: &MetaRequest,
+        opens: &OpenRights,
         seq: &mut Seq,
-        change: &mut Option<Change>,
-    ) -> Result<Answer, Refusal> {
+        change: &mut Option<AppliedChange>,
+    ) -> Result<MetaReplyBody, FsError> {
         if self.failure().is_some() || self.stopping.load(SeqCst) {
-            return Err(self.refusal_to_serve());
+            return Err(self.not_serving_error());
         }
-        let who = Who {
+        let origin = RequestOrigin {
             session: request.session,
             op: request.op.name(),
         };
-        self.must_be_of_this_life(request)?;
+        self.check_instance(request)?;
         match &request.op {
-            meta::Op::Renew => {
-                let pass = self.renew(request.session)?;
-                return Ok(Answer::Renewed { pass });
+            meta::MetaOp::Renew => {
+                let session_capability = self.renew(request.session)?;
+                return Ok(MetaReplyBody::Renewed { session_capability });
             }
-            meta::Op::Return {
-                of,
-                kept,
+            meta::MetaOp::Replay {
+                instance: of,
+                records,
                 locks,
                 last,
             } => {
                 self.renew(request.session)?;
-                self.hear_locks(request, opens, locks, *last).await?;
-                return self.come_back(request.session, *of, kept, *last).await;
+                Box::pin(self.reclaim_locks(request, opens, locks, *last)).await?;
+                return Box::pin(self.replay_session(request.session, *of, records, *last)).await;
             }
-            _ => self.after_grace(who).await?,
+            _ => self.wait_for_grace(origin).await?,
         }
-        if let meta::Op::Permit { ino, .. } = &request.op {
-            return self.permit(request, opens, *ino).await;
+        if let meta::MetaOp::IssueCapability { ino, .. } = &request.op {
+            return self.issue_capability(request, opens, *ino).await;
         }
         let newest = self.kv.last_seq();
-        if request.seen > newest {
-            return Err(Refusal::StoreFailed(format!(
-                "the client has seen change {}, and the log ends at {newest}: changes are lost",
-                request.seen
+        if request.last_seen > newest {
+            return Err(FsError::StoreFailed(format!(
+                "the client has seen change {}, but the log ends at {newest}: the store lost changes",
+                request.last_seen
             )));
         }
         match &request.op {
-            meta::Op::Sync { upto } => return self.sync(who, *upto, newest).await,
-            meta::Op::Lock(ask) => {
-                self.must_have_right(request.session, &request.caller, opens, &request.op)
+            meta::MetaOp::Sync { upto } => return self.sync(origin, *upto, newest).await,
+            meta::MetaOp::Lock(lock_request) => {
+                self.check_right(request.session, &request.caller, opens, &request.op)
                     .await?;
-                return self.lock(who, ask).await;
+                return self.lock(origin, lock_request).await;
             }
             _ => {}
         }
-        let asker = Asker {
-            who,
-            own: false,
-            lane: request.lane,
+        let requester = Requester {
+            origin,
+            is_server: false,
+            slot_seq: request.slot_seq,
             caller: &request.caller,
             opens,
-            before: None,
+            replay: None,
         };
         if request.op.changes() {
-            self.room(who).await?;
+            self.wait_index_caught_up(origin).await?;
         }
-        let applied = self.place(asker, request).await?;
-        let mut ending = applied.ended.map(|session| Ending {
+        let applied = self.drive_when_placeable(requester, request).await?;
+        let mut cleanup = applied.ended_session.map(|session| SessionCleanup {
             core: self,
             session,
             is_done: false,
         });
-        self.committed(who, applied.seq).await?;
+        self.committed(origin, applied.seq).await?;
         *seq = applied.seq.max(*seq);
         *change = applied.change;
-        if applied.heard {
-            // What was told meanwhile is committed, and the answer rests on it.
+        if applied.used_callbacks {
+            // Attribute reports that arrived meanwhile are committed, and the reply depends on them.
             *seq = self.kv.committed_seq().max(*seq);
         }
-        let answer = self.settle(who, &request.op, applied, seq).await;
-        if let Some(ending) = &mut ending {
-            ending.is_done = true;
+        let result = self.complete(origin, &request.op, applied, seq).await;
+        if let Some(cleanup) = &mut cleanup {
+            cleanup.is_done = true;
         }
-        self.permitted(request, answer?)
+        self.add_capabilities(request, result?)
     }
 
-    /// Drives an operation. That there is no space is not believed while no target's server has been heard of: after a start
-    /// they come within a second or two. Nor if the operation chose among targets as they were before a report: a report is
-    /// told to placement after what it brings is durable.
-    async fn place(&self, asker: Asker<'_>, request: &Request) -> Result<Applied, Refusal> {
+    /// Drives an operation. Does not fail for lack of space while no target's server has reported: after a start
+    /// they report within a second or two. Nor if the operation chose among targets as they were before a report: placement
+    /// learns of a report after its contents are durable.
+    async fn drive_when_placeable(
+        &self,
+        requester: Requester<'_>,
+        request: &MetaRequest,
+    ) -> Result<AppliedOp, FsError> {
         let mut is_newest = false;
         loop {
-            let applied = self.drive(asker, Op::Client(&request.op)).await?;
-            if !matches!(applied.answer, Err(Refusal::NoSpace)) {
+            let applied = self
+                .drive(requester, Operation::Client(&request.op))
+                .await?;
+            if !matches!(applied.result, Err(FsError::NoSpace)) {
                 return Ok(applied);
             }
-            if self.targets.are_all_expected() {
-                let heard = self.targets.one_is_usable();
-                self.waits.wait(asker.who, Awaited::Targets, heard).await?;
+            if self.targets.is_waiting_for_first() {
+                let usable = self.targets.wait_for_usable();
+                self.waits
+                    .wait(requester.origin, WaitReason::Targets, usable)
+                    .await?;
                 is_newest = false;
             } else if is_newest {
                 return Ok(applied);
             } else {
                 is_newest = true;
             }
-            self.tell_placement();
+            self.update_placement();
         }
     }
 
-    /// What a client has seen and kept is counted in one life of the server.
-    fn must_be_of_this_life(&self, request: &Request) -> Result<(), Refusal> {
-        let opens = matches!(request.op, meta::Op::OpenSession { .. });
-        if opens || request.life == self.owner_epoch {
+    /// A client's sequence numbers count in one instance of the server.
+    fn check_instance(&self, request: &MetaRequest) -> Result<(), FsError> {
+        let opens = matches!(request.op, meta::MetaOp::OpenSession { .. });
+        if opens || request.instance == self.owner_epoch {
             return Ok(());
         }
-        // Who is back, and waits for others who are not, lives.
+        // A session that has reconnected, and waits for others that have not, is alive.
         if !self.grace.is_missing(request.session) {
             self.renew(request.session)?;
         }
-        Err(Refusal::AnotherLife(self.owner_epoch))
+        Err(FsError::OtherInstance(self.owner_epoch))
     }
 
-    async fn sync(&self, who: Who, upto: Seq, newest: Seq) -> Result<Answer, Refusal> {
+    async fn sync(
+        &self,
+        origin: RequestOrigin,
+        upto: Seq,
+        newest: Seq,
+    ) -> Result<MetaReplyBody, FsError> {
         if upto > newest {
-            return Err(Refusal::Malformed(format!(
-                "sync up to change {upto}, and the newest is {newest}"
+            return Err(FsError::Malformed(format!(
+                "the request syncs up to change {upto}, but the newest is {newest}"
             )));
         }
-        self.durable(who, upto).await?;
-        Ok(Answer::Synced)
+        self.durable(origin, upto).await?;
+        Ok(MetaReplyBody::Synced)
     }
 
-    /// What must have happened besides the commit before the answer may leave.
-    async fn settle(
+    /// Completes what must happen besides the commit before the reply may leave.
+    async fn complete(
         &self,
-        who: Who,
-        op: &meta::Op,
-        applied: Applied,
+        origin: RequestOrigin,
+        op: &meta::MetaOp,
+        applied: AppliedOp,
         seq: &mut Seq,
-    ) -> Result<Answer, Refusal> {
-        // The new size is committed. If an OST keeps the cut from being done the caller is told why: the promise stands,
-        // a chore keeps it, and until then whoever would use the file's bytes meets the same refusal. A repetition of the
-        // request comes here without the cut and must find it.
-        let cut = match op {
-            meta::Op::Truncate { ino, .. } => applied.cut.or_else(|| self.cuts.of(*ino)),
-            _ => applied.cut,
+    ) -> Result<MetaReplyBody, FsError> {
+        // The new size is committed. If an OST keeps the truncate from being done, the requester gets the OST's error: the
+        // promise stands, a background task completes it, and until then every use of the file's bytes fails with the same error.
+        // A replay of the request comes here without the truncate and must find it.
+        let truncate = match op {
+            meta::MetaOp::Truncate { ino, .. } => {
+                applied.truncate.or_else(|| self.pending_truncates.of(*ino))
+            }
+            _ => applied.truncate,
         };
-        if let Some(cut) = cut {
-            self.carry_out(who, cut).await?;
-            // And that it is done: a sync of what the client writes next must cover it, or the start after a power cut
-            // would find the promise and cut those bytes off.
+        if let Some(truncate) = truncate {
+            Box::pin(self.run_truncate(origin, truncate)).await?;
+            // `seq` covers that it is done, too: a sync of what the client writes next must cover it, or the start after a power
+            // loss would find the promise and truncate those bytes.
             *seq = self.kv.committed_seq().max(*seq);
         }
-        if let Some(session) = applied.ended {
-            self.end_session(session).await;
+        if let Some(session) = applied.ended_session {
+            Box::pin(self.clean_up_session(session)).await;
         }
-        // A session that a power cut makes forgotten would be another's.
-        let names_a_session = matches!(op, meta::Op::OpenSession { .. }) && applied.changed;
+        // A session that a power loss makes forgotten would get its number again for another client.
+        let names_a_session = matches!(op, meta::MetaOp::OpenSession { .. }) && applied.changed;
         if applied.durable || names_a_session {
-            self.durable(who, applied.seq).await?;
+            self.durable(origin, applied.seq).await?;
         }
-        applied.answer
+        applied.result
     }
 
-    /// Why nothing is served.
-    fn refusal_to_serve(&self) -> Refusal {
+    /// Why the server serves nothing.
+    fn not_serving_error(&self) -> FsError {
         let why = self.failure().unwrap_or("the metadata server is stopped");
-        Refusal::StoreFailed(why.into())
+        FsError::StoreFailed(why.into())
     }
 }
 
-/// A session that has ended is cleared up after, also when its client is gone before it was told so.
-struct Ending<'a> {
+/// Cleans up after a session that has ended, also when its client disconnects before the reply.
+struct SessionCleanup<'a> {
     core: &'a Core,
     session: SessionId,
     is_done: bool,
 }
 
-impl Drop for Ending<'_> {
+impl Drop for SessionCleanup<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             self.core
                 .unfinished
-                .add(self.session, &Refusal::Interrupted);
+                .add(self.session, &FsError::Interrupted);
         }
     }
 }
 
-/// Counts a request while it is not answered.
-struct UnderWay<'a>(&'a Core);
+/// Counts a request while it is in flight.
+struct InFlightRequest<'a>(&'a Core);
 
-impl UnderWay<'_> {
-    fn enter(core: &Core) -> UnderWay<'_> {
-        core.under_way.fetch_add(1, SeqCst);
-        UnderWay(core)
+impl InFlightRequest<'_> {
+    fn enter(core: &Core) -> InFlightRequest<'_> {
+        core.in_flight.fetch_add(1, SeqCst);
+        InFlightRequest(core)
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlightRequest<'_> {
     fn drop(&mut self) {
-        if self.0.under_way.fetch_sub(1, SeqCst) == 1 && self.0.stopping.load(SeqCst) {
-            self.0.last_answered.notify_waiters();
+        if self.0.in_flight.fetch_sub(1, SeqCst) == 1 && self.0.stopping.load(SeqCst) {
+            self.0.drained.notify_waiters();
         }
     }
 }

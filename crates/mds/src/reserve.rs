@@ -1,10 +1,10 @@
-//! Free space of the metadata disk that only removal may use, so that a full disk does not kill `rm`.
+//! Free space of the metadata disk that only removal may use, so that `rm` works on a full disk.
 
 use crate::limits::{RESERVE_MAX, RESERVE_MIN, RESERVE_SHARE};
-use gupfs_platform::Space;
+use gupfs_platform::DiskSpace;
 
 /// Whether growth leaves the reserve untouched.
-pub fn allows_growth(space: &Space) -> bool {
+pub fn allows_growth(space: &DiskSpace) -> bool {
     space.available > reserve(space.total)
 }
 
@@ -19,11 +19,11 @@ fn reserve(total: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn disk(total: u64, available: u64) -> Space {
-        Space {
+    fn disk(total: u64, available: u64) -> DiskSpace {
+        DiskSpace {
             volume: 0,
             total,
-            // What the file system keeps for others is not ours.
+            // The share that the file system reserves for others is not available to the server.
             free: total,
             available,
             inodes_total: 0,

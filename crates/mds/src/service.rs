@@ -1,12 +1,12 @@
-//! A metadata request to the server, and nothing else.
+//! Passes a metadata request to the server, and does nothing else.
 
 use crate::Mds;
-use gupfs_proto::meta::{Reply, Request};
+use gupfs_proto::meta::{MetaReply, MetaRequest};
 use gupfs_rpc::Service;
 use std::sync::Arc;
 
-impl Service<Request, Reply> for Mds {
-    async fn answer(self: Arc<Self>, request: Request) -> Reply {
-        self.core.answer(request).await
+impl Service<MetaRequest, MetaReply> for Mds {
+    async fn handle(self: Arc<Self>, request: MetaRequest) -> MetaReply {
+        self.core.handle_request(request).await
     }
 }

@@ -1,13 +1,13 @@
-//! What stands behind the shard's lock: the machine, and what every operation is told besides the records.
+//! The state behind the shard's lock: the state machine, and the inputs of every operation besides the records.
 //!
-//! Reading, deciding and staging happen under this one lock, so operations have one order and that is the log's.
+//! Reading, deciding and staging happen under this one lock, so operations have one order, which is the order of the log.
 
 use crate::entropy::Entropy;
-use crate::newborn::Newborn;
-use crate::records::Recent;
-use gupfs_namespace::Machine;
+use crate::new_files::NewFiles;
+use crate::records::RecentKeys;
+use gupfs_namespace::ShardMachine;
 use gupfs_platform::{BootTime, Clock, Platform};
-use gupfs_proto::meta::TargetState;
+use gupfs_proto::meta::PlacementTarget;
 use gupfs_proto::{SessionId, Timestamp, VirtualShard};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -15,19 +15,19 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub struct Shard {
-    pub machine: Machine,
+    pub machine: ShardMachine,
     pub entropy: Entropy,
-    /// What placement chooses among, as last polled.
-    pub targets: Arc<[TargetState]>,
-    /// Registered sessions; requests of others are refused.
+    /// The targets among which placement chooses, as of the last poll.
+    pub targets: Arc<[PlacementTarget]>,
+    /// Registered sessions; the server refuses requests of others.
     pub sessions: BTreeMap<SessionId, SessionInfo>,
-    /// When each was heard of last.
-    pub heard: BTreeMap<SessionId, BootTime>,
-    /// What is staged while somebody scans.
-    pub recent: Recent,
-    /// Files that were made a short while ago, and opened by nobody but who made them.
-    pub newborn: Newborn,
-    /// How many blocks of numbers each virtual shard was given: tells who waited for one whether it came.
+    /// When each session was renewed last.
+    pub last_heard: BTreeMap<SessionId, BootTime>,
+    /// Keys staged while a scan is open.
+    pub recent: RecentKeys,
+    /// Files that were created a short while ago, and opened by no session but the one that created them.
+    pub new_files: NewFiles,
+    /// How many blocks of numbers each virtual shard was given: a task that waited for a block sees from it whether one came.
     blocks_given: BTreeMap<VirtualShard, u64>,
     clock: Clock,
     last_now: Timestamp,
@@ -43,42 +43,42 @@ pub struct SessionInfo {
 impl Shard {
     pub fn new(platform: &Platform) -> Shard {
         Shard {
-            machine: Machine::new(),
-            entropy: Entropy::new(platform.dice.clone()),
+            machine: ShardMachine::new(),
+            entropy: Entropy::new(platform.random.clone()),
             targets: Arc::from([]),
             sessions: BTreeMap::new(),
-            heard: BTreeMap::new(),
-            recent: Recent::default(),
-            newborn: Newborn::default(),
+            last_heard: BTreeMap::new(),
+            recent: RecentKeys::default(),
+            new_files: NewFiles::default(),
             blocks_given: BTreeMap::new(),
             clock: platform.clock.clone(),
             last_now: Timestamp::default(),
         }
     }
 
-    /// The wall's time, that never runs back while we run: an operator who sets the clock back sees time stand still.
+    /// The wall clock's time, which never runs back while the server runs: if an operator sets the clock back, time stands still.
     pub fn now(&mut self) -> Timestamp {
         self.last_now = self.last_now.max(self.clock.now());
         self.last_now
     }
 
-    /// The time of what is done again: as it was then, if that does not run back or ahead.
-    pub fn now_again(&mut self, at: Timestamp) -> Timestamp {
+    /// The time of a replayed change: its original time, if that does not run back or ahead.
+    pub fn now_for_replay(&mut self, at: Timestamp) -> Timestamp {
         self.last_now = self.last_now.max(at.min(self.clock.now()));
         self.last_now
     }
 
-    pub fn register(&mut self, session: SessionId, info: SessionInfo, heard: BootTime) {
+    pub fn register(&mut self, session: SessionId, info: SessionInfo, last_heard: BootTime) {
         self.sessions.insert(session, info);
-        self.heard.insert(session, heard);
+        self.last_heard.insert(session, last_heard);
     }
 
     pub fn blocks_given(&self, shard: VirtualShard) -> u64 {
         self.blocks_given.get(&shard).copied().unwrap_or(0)
     }
 
-    pub fn give_numbers(&mut self, shard: VirtualShard, counters: Range<u64>) {
+    pub fn give_block(&mut self, shard: VirtualShard, counters: Range<u64>) {
         *self.blocks_given.entry(shard).or_default() += 1;
-        self.machine.give_numbers(shard, counters);
+        self.machine.add_reserved_numbers(shard, counters);
     }
 }

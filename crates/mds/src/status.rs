@@ -1,16 +1,16 @@
 //! What `gupfs status` shows of a metadata server.
 
 use crate::Mds;
-use crate::chores::{ConfirmStatus, PurgeStatus, SweepStatus, UnfinishedStatus};
+use crate::background::{ConfirmStatus, PurgeStatus, SweepStatus, UnfinishedStatus};
 use crate::core::Core;
-use crate::drive::Asker;
+use crate::drive::Requester;
+use crate::osts::MdsTargetStatus;
 use crate::recover::RecoveryReport;
 use crate::shard::SessionInfo;
 use crate::stats::OpSnapshot;
-use crate::targets::TargetStatus;
-use crate::waits::{WaitStatus, Who};
-use gupfs_namespace::Op;
-use gupfs_proto::meta::{self, Answer, StatFs};
+use crate::waits::{RequestOrigin, WaitStatus};
+use gupfs_namespace::Operation;
+use gupfs_proto::meta::{self, MetaReplyBody, StatFs};
 use gupfs_proto::{OwnerEpoch, Seq, SessionId};
 use gupfs_store::kv::Kv;
 use gupfs_store::log::Headroom;
@@ -28,38 +28,39 @@ pub struct MdsStatus {
     pub durable: Seq,
     /// False while only the reserve of the metadata disk is left: new files and longer ones are refused.
     pub growth_allowed: bool,
-    /// Requests that are not answered yet, and what those wait for that wait.
+    /// Requests in flight, and what they wait for.
     pub under_way: u64,
     pub waits: Vec<WaitStatus>,
-    /// Of programs of all mounts.
+    /// Locks that programs of all mounts hold.
     pub locks: u64,
     pub store: StoreStatus,
     /// None if the records could not be read.
     pub inodes: Option<u64>,
-    /// Removed files whose space is not given back yet.
+    /// Removed files whose space is not free yet.
     pub purging: Option<u64>,
     pub purge: PurgeStatus,
     pub unfinished: UnfinishedStatus,
     pub sweep: SweepStatus,
     pub confirm: ConfirmStatus,
-    pub targets: Vec<TargetStatus>,
+    pub targets: Vec<MdsTargetStatus>,
     pub sessions: BTreeMap<SessionId, SessionInfo>,
-    /// Sessions of the time before the start that have not come back: nobody else is served until they have, or have ended.
+    /// Sessions from before the start that have not reconnected: the server serves no other request until they have, or have
+    /// ended.
     pub missing: Vec<SessionId>,
-    /// Changes that a power cut undid and clients said again.
+    /// Changes that a power loss undid and clients replayed.
     pub made_again: u64,
     pub recovery: RecoveryReport,
-    /// Since the start, in alphabetical order; only what occurred.
+    /// Since the start, in alphabetical order; only operations that occurred.
     pub ops: Vec<OpSnapshot>,
-    /// Rounds in which operations asked for records that were not in memory, and blocks of inode numbers reserved.
+    /// Rounds in which operations fetched records that were not in memory, and blocks of inode numbers reserved.
     pub fetch_rounds: u64,
     pub number_blocks: u64,
 }
 
-/// How log and index are.
+/// The state of the log and the index.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct StoreStatus {
-    /// The newest change that the index has, and how many and how large those are that it has not.
+    /// The newest change that the index has, and number and size of the changes that it has not.
     pub applied: Seq,
     pub waiting: u64,
     pub waiting_bytes: u64,
@@ -69,7 +70,7 @@ pub struct StoreStatus {
     pub log_bytes: u64,
     pub log_writes: u64,
     pub log_syncs: u64,
-    /// Segments in use, and those made ahead.
+    /// Segments in use, and segments allocated ahead.
     pub log_segments: u64,
     pub log_spares: u64,
     /// Whether the disk has space for the log to go on.
@@ -79,7 +80,7 @@ pub struct StoreStatus {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum LogRoom {
     Plenty,
-    /// Bytes left, for what makes space.
+    /// Bytes left, for operations that free space.
     Low(u64),
     Nothing,
 }
@@ -110,9 +111,9 @@ impl StoreStatus {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub enum MdsState {
     Serving,
-    /// Answers what is under way, refuses what comes.
+    /// The server finishes requests in flight and refuses new ones.
     Stopping,
-    /// The store failed, and why; nothing is answered until the server is started again.
+    /// The store failed, and why; the server answers nothing until it is started again.
     Failed(String),
 }
 
@@ -132,20 +133,20 @@ impl Mds {
             committed: core.kv.committed_seq(),
             durable: core.kv.durable_seq(),
             growth_allowed: core.growth_allowed.load(Relaxed),
-            under_way: core.under_way.load(Relaxed),
+            under_way: core.in_flight.load(Relaxed),
             waits: core.all_waits(),
             locks: core.locks.count(),
             store: StoreStatus::of(&core.kv),
             inodes: counts.map(|counts| counts.inodes),
             purging: counts.map(|counts| counts.purging),
-            purge: core.purges.status(),
+            purge: core.purge_queue.status(),
             unfinished: core.unfinished_status(),
-            sweep: core.sweeps.status(),
-            confirm: core.confirms.status(),
+            sweep: core.sweep.status(),
+            confirm: core.confirm.status(),
             targets: core.targets.status(),
             sessions: core.shard.lock().sessions.clone(),
             missing: core.grace.missing(),
-            made_again: core.stats.made_again.load(Relaxed),
+            made_again: core.stats.replayed_changes.load(Relaxed),
             recovery: self.recovery.clone(),
             ops: core.stats.snapshot(),
             fetch_rounds: core.stats.fetch_rounds.load(Relaxed),
@@ -153,15 +154,18 @@ impl Mds {
         }
     }
 
-    /// Inodes and purges, from one record a shard. None from a store that has failed.
+    /// Counts of inodes and purges, from one record per shard. None from a store that has failed.
     async fn counts(&self) -> Option<StatFs> {
-        let asker = Asker {
-            who: Who::own("status"),
-            ..self.core.own()
+        let requester = Requester {
+            origin: RequestOrigin::server("status"),
+            ..self.core.server_requester()
         };
-        let applied = self.core.drive(asker, Op::Client(&meta::Op::StatFs)).await;
-        match applied.ok()?.answer {
-            Ok(Answer::StatFs(counts)) => Some(counts),
+        let applied = self
+            .core
+            .drive(requester, Operation::Client(&meta::MetaOp::StatFs))
+            .await;
+        match applied.ok()?.result {
+            Ok(MetaReplyBody::StatFs(counts)) => Some(counts),
             _ => None,
         }
     }

@@ -1,20 +1,21 @@
-//! # survey: what targets know and hold that this store does not
+//! # survey: what targets know and store that this metadata store does not
 //!
-//! Owns   the reports of object servers before a start that accepts a loss, and what follows from them for the operator.
+//! Owns   the reports of object servers before a start that accepts a loss, and the resulting loss that the operator sees.
 //! Never  tells a target to serve, or changes a record.
-//! Enter  at `Survey::new`; `Survey::heard` returns when all targets were heard, or it is no use to wait any longer.
+//! Enter  at `TargetSurvey::new`; `TargetSurvey::wait_for_reports` returns when all targets have reported, or after its time
+//!        limit.
 
 use crate::error::StartError;
 use crate::limits::{SURVEY_HOLDINGS, SURVEY_WAIT};
-use crate::mds::remembered_targets;
-use crate::targets::{Target, knows_more};
+use crate::mds::recorded_targets;
+use crate::osts::{TargetHandle, has_later_state};
 use gupfs_namespace::KnownTarget;
 use gupfs_platform::Clock;
 use gupfs_proto::cluster::{
-    Answer, Holdings, OwnerMark, Reply, Report, Request, TargetIdentity, TargetReport,
-    TargetVerdict,
+    ClusterReply, ClusterReplyBody, ClusterRequest, ObjectInventory, OssReport, OwnerMark,
+    TargetIdentity, TargetReport, TargetVerdict,
 };
-use gupfs_proto::{ClusterId, MapEpoch, OstId, OwnerEpoch, Refusal, Seq, Timestamp, VirtualShard};
+use gupfs_proto::{ClusterId, FsError, MapEpoch, OstId, OwnerEpoch, Seq, Timestamp, VirtualShard};
 use gupfs_rpc::Service;
 use gupfs_store::kv::Kv;
 use parking_lot::Mutex;
@@ -24,25 +25,26 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// What a target said before a start.
+/// What a target reported before a start.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Surveyed {
+pub struct SurveyedTarget {
     pub ost: OstId,
     pub identity: TargetIdentity,
-    /// None: it could not say.
-    pub holdings: Option<Holdings>,
+    /// None: the target could not report them.
+    pub holdings: Option<ObjectInventory>,
 }
 
-/// What a start that accepts it gives up.
+/// What a start that accepts the loss gives up.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Loss {
-    /// The newest owner that a target has heard of.
+pub struct MetadataLoss {
+    /// The newest owner that a target has seen.
     pub owner: OwnerEpoch,
-    /// Targets that have served a later state, and of how many objects no record can know; None: it could not say.
+    /// Targets that have served a later state, each with the number of its objects that no record can name; None: it could not
+    /// count them.
     pub targets: BTreeMap<OstId, Option<u64>>,
-    /// Targets that were not heard: they may know of later owners still.
+    /// Targets that did not report: they may have seen later owners still.
     pub unheard: Vec<OstId>,
-    /// When the newest of them was written last.
+    /// When the newest of these objects was written last.
     #[serde(skip)]
     pub newest: Option<Timestamp>,
     /// Inode counters above those of all objects.
@@ -50,12 +52,12 @@ pub struct Loss {
     pub numbers: BTreeMap<VirtualShard, u64>,
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for MetadataLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.targets.is_empty() {
             return f.write_str(
-                "no OST was heard before the start, so what was made since this copy of the metadata is not known; what no file \
-                 has goes to lost+found of the OSTs",
+                "no OST reported before the start, so it is not known what was made since this copy of the metadata; objects without a file \
+                 go to lost+found of their OSTs",
             );
         }
         let known: u64 = self.targets.values().flatten().sum();
@@ -64,7 +66,7 @@ impl fmt::Display for Loss {
             "{known} objects were made since this copy of the metadata"
         )?;
         if let Some(newest) = self.newest {
-            write!(f, ", the newest of {}", newest.minute())?;
+            write!(f, ", the newest of {}", newest.format_minute())?;
         }
         f.write_str(": ")?;
         for (at, (ost, objects)) in self.targets.iter().enumerate() {
@@ -75,42 +77,42 @@ impl fmt::Display for Loss {
             }
         }
         for ost in &self.unheard {
-            write!(f, "; ost{ost} was not heard")?;
+            write!(f, "; ost{ost} did not report")?;
         }
-        f.write_str("; what no file has goes to lost+found of the OSTs")
+        f.write_str("; objects without a file go to lost+found of their OSTs")
     }
 }
 
-/// Answers object servers before the metadata server does.
-pub struct Survey {
+/// Answers the reports of object servers before the metadata server does.
+pub struct TargetSurvey {
     cluster: ClusterId,
     clock: Clock,
     found: Seq,
     known: BTreeMap<OstId, KnownTarget>,
-    heard: Mutex<BTreeMap<OstId, Surveyed>>,
+    reports: Mutex<BTreeMap<OstId, SurveyedTarget>>,
     changed: Notify,
 }
 
-impl Survey {
-    /// Of a store that was opened, and not served yet.
-    pub fn new(kv: &Kv, cluster: ClusterId, clock: Clock) -> Result<Arc<Survey>, StartError> {
-        Ok(Arc::new(Survey {
+impl TargetSurvey {
+    /// For a store that is open, and not served yet.
+    pub fn new(kv: &Kv, cluster: ClusterId, clock: Clock) -> Result<Arc<TargetSurvey>, StartError> {
+        Ok(Arc::new(TargetSurvey {
             cluster,
             clock,
             found: kv.last_seq(),
-            known: remembered_targets(kv)?,
-            heard: Mutex::default(),
+            known: recorded_targets(kv)?,
+            reports: Mutex::default(),
             changed: Notify::new(),
         }))
     }
 
-    /// Targets that were served elsewhere: without any there is nobody to be heard.
+    /// Whether there are remote targets: without any, no server reports.
     pub fn expects(&self, here: &[OstId]) -> bool {
         self.known.keys().any(|ost| !here.contains(ost))
     }
 
-    /// Returns when every target but those of this process was heard, or after a while: who is not there is told of later.
-    pub async fn heard(&self, here: &[OstId]) -> Vec<Surveyed> {
+    /// Returns when every remote target has reported, or after a time limit: the result names the absent targets.
+    pub async fn wait_for_reports(&self, here: &[OstId]) -> Vec<SurveyedTarget> {
         let all = async {
             loop {
                 let mut changed = std::pin::pin!(self.changed.notified());
@@ -124,59 +126,63 @@ impl Survey {
         tokio::select! {
             biased;
             () = all => {}
-            () = self.wait() => {}
+            () = self.wait_timeout() => {}
         }
-        self.heard.lock().values().cloned().collect()
+        self.reports.lock().values().cloned().collect()
     }
 
-    /// A target that counts is waited for longer than one that is not there.
-    async fn wait(&self) {
+    /// A target that counts its objects gets more time than one that does not report.
+    async fn wait_timeout(&self) {
         self.clock.sleep(SURVEY_WAIT).await;
         if self
-            .heard
+            .reports
             .lock()
             .values()
-            .any(|it| it.holdings.is_none() && self.is_ahead(it))
+            .any(|target| target.holdings.is_none() && self.is_ahead(target))
         {
             self.clock.sleep(SURVEY_HOLDINGS).await;
         }
     }
 
     fn is_complete(&self, here: &[OstId]) -> bool {
-        let heard = self.heard.lock();
+        let reports = self.reports.lock();
         self.known
             .keys()
             .filter(|ost| !here.contains(ost))
             .all(|ost| {
-                (heard.get(ost)).is_some_and(|it| it.holdings.is_some() || !self.is_ahead(it))
+                (reports.get(ost))
+                    .is_some_and(|target| target.holdings.is_some() || !self.is_ahead(target))
             })
     }
 
-    fn is_ahead(&self, surveyed: &Surveyed) -> bool {
+    fn is_ahead(&self, surveyed: &SurveyedTarget) -> bool {
         let known = self.known.get(&surveyed.ost);
-        known.is_some_and(|known| knows_more(&surveyed.identity.owner, known, self.found))
+        known.is_some_and(|known| has_later_state(&surveyed.identity.owner, known, self.found))
     }
 
-    fn report(&self, report: Report) -> Answer {
+    fn report(&self, report: OssReport) -> ClusterReplyBody {
         let verdicts = report
             .targets
             .into_iter()
-            .map(|word| (word.ost, self.word(word)));
+            .map(|target| (target.ost, self.note_report(target)));
         let verdicts = verdicts.collect();
         self.changed.notify_waiters();
-        Answer::Reported {
+        ClusterReplyBody::Reported {
             map_epoch: MapEpoch(0),
             verdicts,
             owner: OwnerMark::default(),
-            seals: None,
+            capability_keys: None,
         }
     }
 
-    fn word(&self, word: TargetReport) -> TargetVerdict {
-        let wait =
-            || TargetVerdict::Wait("the metadata server hears all OSTs before it serves".into());
-        let ost = word.ost;
-        let (Some(known), Ok(open)) = (self.known.get(&ost), word.open) else {
+    fn note_report(&self, target: TargetReport) -> TargetVerdict {
+        let wait = || {
+            TargetVerdict::Wait(
+                "the metadata server waits for the reports of all OSTs before it serves".into(),
+            )
+        };
+        let ost = target.ost;
+        let (Some(known), Ok(open)) = (self.known.get(&ost), target.open) else {
             return wait();
         };
         let identity = open.identity;
@@ -184,36 +190,36 @@ impl Survey {
             return wait();
         }
         let since = known.owner;
-        let surveyed = Surveyed {
+        let surveyed = SurveyedTarget {
             ost,
             identity,
-            holdings: open.holdings.filter(|held| held.since == since),
+            holdings: open.inventory.filter(|holdings| holdings.since == since),
         };
         let asks = surveyed.holdings.is_none() && self.is_ahead(&surveyed);
-        self.heard.lock().insert(ost, surveyed);
+        self.reports.lock().insert(ost, surveyed);
         match asks {
-            true => TargetVerdict::Tell { since },
+            true => TargetVerdict::ReportInventory { since },
             false => wait(),
         }
     }
 }
 
-impl Service<Request, Reply> for Survey {
-    async fn answer(self: Arc<Self>, question: Request) -> Reply {
-        match question {
-            Request::Report(report) => Ok(self.report(report)),
-            _ => Err(Refusal::Busy),
+impl Service<ClusterRequest, ClusterReply> for TargetSurvey {
+    async fn handle(self: Arc<Self>, request: ClusterRequest) -> ClusterReply {
+        match request {
+            ClusterRequest::Report(report) => Ok(self.report(report)),
+            _ => Err(FsError::Busy),
         }
     }
 }
 
-/// What targets of this process say.
-pub(crate) async fn near(
-    targets: &[Target],
+/// What the local targets report.
+pub(crate) async fn survey_local(
+    targets: &[TargetHandle],
     known: &BTreeMap<OstId, KnownTarget>,
     found: Seq,
-) -> Vec<Surveyed> {
-    let mut heard = Vec::new();
+) -> Vec<SurveyedTarget> {
+    let mut reports = Vec::new();
     for target in targets {
         let (Ok(admin), Some(known)) = (&target.admin, known.get(&target.ost)) else {
             continue;
@@ -223,56 +229,61 @@ pub(crate) async fn near(
             continue;
         }
         let mut holdings = None;
-        if knows_more(&identity.owner, known, found) {
-            let held = admin.holdings(known.owner).await;
-            if let Err(why) = &held {
-                tracing::warn!(ost = %target.ost, why, "a target cannot count what is lost");
+        if has_later_state(&identity.owner, known, found) {
+            let counted = admin.holdings(known.owner).await;
+            if let Err(why) = &counted {
+                tracing::warn!(ost = %target.ost, why, "a target cannot count its objects that are lost");
             }
-            holdings = held.ok();
+            holdings = counted.ok();
         }
-        heard.push(Surveyed {
+        reports.push(SurveyedTarget {
             ost: target.ost,
             identity,
             holdings,
         });
     }
-    heard
+    reports
 }
 
-/// None if no target that was heard knows more than the store. If none was heard at all, any may.
-pub(crate) fn what_is_lost(
-    surveyed: Vec<Surveyed>,
+/// None if no target that reported has seen a later state than the store. If none reported at all, any may have.
+pub(crate) fn compute_loss(
+    surveyed: Vec<SurveyedTarget>,
     known: &BTreeMap<OstId, KnownTarget>,
     found: Seq,
-) -> Option<Loss> {
-    let is_heard = |ost: &OstId| surveyed.iter().any(|it| it.ost == *ost);
+) -> Option<MetadataLoss> {
+    let is_heard = |ost: &OstId| surveyed.iter().any(|target| target.ost == *ost);
     let unheard: Vec<OstId> = (known.keys().copied())
         .filter(|ost| !is_heard(ost))
         .collect();
-    let nobody = surveyed.is_empty() && !unheard.is_empty();
-    let mut loss = Loss {
+    let none_reported = surveyed.is_empty() && !unheard.is_empty();
+    let mut loss = MetadataLoss {
         owner: OwnerEpoch(0),
         targets: BTreeMap::new(),
         unheard,
         newest: None,
         numbers: BTreeMap::new(),
     };
-    for it in surveyed {
-        let Some(known) = known.get(&it.ost) else {
+    for target in surveyed {
+        let Some(known) = known.get(&target.ost) else {
             continue;
         };
-        if !knows_more(&it.identity.owner, known, found) {
+        if !has_later_state(&target.identity.owner, known, found) {
             continue;
         }
-        loss.owner = loss.owner.max(it.identity.owner.epoch);
-        let newer = it.holdings.as_ref().map(|held| held.newer);
-        loss.targets.insert(it.ost, newer);
-        let Some(held) = it.holdings else { continue };
-        loss.newest = loss.newest.max(held.newest);
-        for (shard, above) in held.numbers {
+        loss.owner = loss.owner.max(target.identity.owner.epoch);
+        let newer = target
+            .holdings
+            .as_ref()
+            .map(|holdings| holdings.newer_objects);
+        loss.targets.insert(target.ost, newer);
+        let Some(holdings) = target.holdings else {
+            continue;
+        };
+        loss.newest = loss.newest.max(holdings.newest);
+        for (shard, above) in holdings.inode_counters {
             let highest = loss.numbers.entry(shard).or_default();
             *highest = above.max(*highest);
         }
     }
-    (nobody || !loss.targets.is_empty()).then_some(loss)
+    (none_reported || !loss.targets.is_empty()).then_some(loss)
 }

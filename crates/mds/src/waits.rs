@@ -1,11 +1,11 @@
-//! What calls wait for: every wait has a deadline, and says in `status` what it waits for.
+//! The waits of requests: every wait has a deadline, and `status` shows what it waits for.
 //!
 //! A wait that is over at once costs nothing but its first poll: it is neither listed nor timed.
 
 use crate::limits::DEADLINE;
-use crate::targets::MDS_SESSION;
+use crate::osts::MDS_SESSION;
 use gupfs_platform::{BootTime, Clock};
-use gupfs_proto::{InodeId, Refusal, Seq, SessionId, VirtualShard};
+use gupfs_proto::{FsError, InodeId, Seq, SessionId, VirtualShard};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -14,78 +14,90 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Who waits.
+/// The session and operation that a wait belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Who {
+pub struct RequestOrigin {
     pub session: SessionId,
     pub op: &'static str,
 }
 
-impl Who {
-    /// The server's own work.
-    pub fn own(op: &'static str) -> Who {
-        Who {
+impl RequestOrigin {
+    /// Work of the server itself.
+    pub fn server(op: &'static str) -> RequestOrigin {
+        RequestOrigin {
             session: MDS_SESSION,
             op,
         }
     }
 }
 
-/// What somebody waits for.
+/// What a request waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Awaited {
+pub enum WaitReason {
     Commit(Seq),
     Durable(Seq),
     Records(usize),
-    Room,
-    /// The first report on any target that has room.
+    IndexCatchUp,
+    /// The first report of a target with free space.
     Targets,
     Numbers(VirtualShard),
-    /// A cut of this file at its OSTs.
-    Cut(InodeId),
-    /// What a session wrote to a file that it holds.
-    Tell(SessionId, InodeId),
-    GiveBack(SessionId, InodeId),
-    /// Others came before for this file to be given back.
-    Turn(InodeId),
+    /// A pending truncate of this file at its OSTs.
+    Truncate(InodeId),
+    /// The attributes of a file whose write lease this session holds.
+    Glimpse(SessionId, InodeId),
+    Revoke(SessionId, InodeId),
+    /// Earlier requests that need the same write lease released.
+    LeaseQueue(InodeId),
     /// Which removed files a session has open.
-    Opens(SessionId),
-    /// So many sessions of the time before the start.
-    Returns(usize),
+    OpenFiles(SessionId),
+    /// The replay of so many sessions from before the start.
+    SessionReplays(usize),
 }
 
-impl fmt::Display for Awaited {
+impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Awaited::Commit(seq) => write!(f, "the commit of change {seq}"),
-            Awaited::Durable(seq) => write!(f, "the log's sync up to change {seq}"),
-            Awaited::Targets => write!(f, "an OST that is known to have room"),
-            Awaited::Room => write!(f, "the index to catch up"),
-            Awaited::Records(n) => write!(f, "{n} records from the index"),
-            Awaited::Numbers(shard) => write!(f, "a block of inode numbers for shard {shard}"),
-            Awaited::Cut(ino) => write!(f, "the cut of inode {:x} at its OSTs", ino.0),
-            Awaited::Tell(session, ino) => {
-                write!(f, "session {session} to tell of inode {:x}", ino.0)
+            WaitReason::Commit(seq) => write!(f, "the commit of change {seq}"),
+            WaitReason::Durable(seq) => write!(f, "the log's sync up to change {seq}"),
+            WaitReason::Targets => write!(f, "an OST with known free space"),
+            WaitReason::IndexCatchUp => write!(f, "the index to catch up with the log"),
+            WaitReason::Records(n) => write!(f, "{n} records from the index"),
+            WaitReason::Numbers(shard) => write!(f, "a block of inode numbers for shard {shard}"),
+            WaitReason::Truncate(ino) => write!(f, "the truncate of inode {:x} at its OSTs", ino.0),
+            WaitReason::Glimpse(session, ino) => {
+                write!(
+                    f,
+                    "session {session} to report the attributes of inode {:x}",
+                    ino.0
+                )
             }
-            Awaited::GiveBack(session, ino) => {
-                write!(f, "session {session} to give back inode {:x}", ino.0)
+            WaitReason::Revoke(session, ino) => {
+                write!(
+                    f,
+                    "session {session} to release its write lease on inode {:x}",
+                    ino.0
+                )
             }
-            Awaited::Turn(ino) => {
-                write!(f, "others who wait for inode {:x} to be given back", ino.0)
+            WaitReason::LeaseQueue(ino) => {
+                write!(
+                    f,
+                    "earlier requests for the write lease on inode {:x}",
+                    ino.0
+                )
             }
-            Awaited::Returns(sessions) => write!(
+            WaitReason::SessionReplays(sessions) => write!(
                 f,
-                "{sessions} sessions to come back after the start, and what all have kept to be done again"
+                "{sessions} sessions to reconnect after the start, and the replay of all sessions' changes"
             ),
-            Awaited::Opens(session) => write!(
+            WaitReason::OpenFiles(session) => write!(
                 f,
-                "session {session} to say which removed files it has open"
+                "session {session} to report which removed files it has open"
             ),
         }
     }
 }
 
-/// One waiting call, as `status` shows it.
+/// One waiting request, as `status` shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct WaitStatus {
     pub session: SessionId,
@@ -94,21 +106,21 @@ pub struct WaitStatus {
     pub millis: u64,
 }
 
-/// The calls that wait now.
-pub struct Waits {
+/// The requests that wait now.
+pub struct WaitList {
     clock: Clock,
-    open: Mutex<Open>,
+    open: Mutex<OpenWaits>,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenWaits {
     next: u64,
-    list: BTreeMap<u64, (Who, Awaited, BootTime)>,
+    list: BTreeMap<u64, (RequestOrigin, WaitReason, BootTime)>,
 }
 
-impl Waits {
-    pub fn new(clock: Clock) -> Waits {
-        Waits {
+impl WaitList {
+    pub fn new(clock: Clock) -> WaitList {
+        WaitList {
             clock,
             open: Mutex::default(),
         }
@@ -117,45 +129,46 @@ impl Waits {
     /// Awaits `future`, listed as waiting if it is not done at once.
     ///
     /// # Errors
-    /// `TimedOut` after `DEADLINE`, with what was waited for; `future` is dropped then.
+    /// `TimedOut` after `DEADLINE`, with the reason of the wait; `future` is dropped then.
     pub async fn wait<F: Future>(
         &self,
-        who: Who,
-        awaited: Awaited,
+        origin: RequestOrigin,
+        awaited: WaitReason,
         future: F,
-    ) -> Result<F::Output, Refusal> {
+    ) -> Result<F::Output, FsError> {
         let mut future = pin!(future);
         if let Poll::Ready(output) = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
             return Ok(output);
         }
-        let _listed = self.enter(who, awaited);
+        let _listed = self.enter(origin, awaited);
         tokio::select! {
             biased;
             output = future => Ok(output),
-            () = self.clock.sleep(DEADLINE) => Err(Refusal::TimedOut(awaited.to_string())),
+            () = self.clock.sleep(DEADLINE) => Err(FsError::TimedOut(awaited.to_string())),
         }
     }
 
-    fn enter(&self, who: Who, awaited: Awaited) -> Listed<'_> {
+    fn enter(&self, origin: RequestOrigin, awaited: WaitReason) -> WaitEntry<'_> {
         let mut open = self.open.lock();
         open.next += 1;
         let number = open.next;
-        open.list.insert(number, (who, awaited, self.clock.boot()));
-        Listed {
+        open.list
+            .insert(number, (origin, awaited, self.clock.boot()));
+        WaitEntry {
             waits: self,
             number,
         }
     }
 
-    /// Longest first.
+    /// The waits, longest first.
     pub fn status(&self) -> Vec<WaitStatus> {
         let now = self.clock.boot();
         let open = self.open.lock();
         open.list
             .values()
-            .map(|(who, awaited, since)| WaitStatus {
-                session: who.session,
-                op: who.op,
+            .map(|(origin, awaited, since)| WaitStatus {
+                session: origin.session,
+                op: origin.op,
                 waits_for: awaited.to_string(),
                 millis: now.since(*since).as_millis() as u64,
             })
@@ -163,13 +176,13 @@ impl Waits {
     }
 }
 
-/// Leaves the list when the wait ends, however it ends.
-struct Listed<'a> {
-    waits: &'a Waits,
+/// Removes the wait from the list when it ends, however it ends.
+struct WaitEntry<'a> {
+    waits: &'a WaitList,
     number: u64,
 }
 
-impl Drop for Listed<'_> {
+impl Drop for WaitEntry<'_> {
     fn drop(&mut self) {
         self.waits.open.lock().list.remove(&self.number);
     }
@@ -178,18 +191,18 @@ impl Drop for Listed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_platform::fake::FakeWorld;
+    use gupfs_platform::fake::FakePlatform;
     use std::future::{pending, ready};
 
-    const WHO: Who = Who {
+    const ORIGIN: RequestOrigin = RequestOrigin {
         session: SessionId(3),
         op: "mkdir",
     };
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_is_listed_while_it_lasts_and_ends_at_its_deadline() {
-        let waits = Waits::new(FakeWorld::new(1).platform().clock);
-        let stuck = waits.wait(WHO, Awaited::Commit(Seq(7)), pending::<()>());
+        let waits = WaitList::new(FakePlatform::new(1).platform().clock);
+        let stuck = waits.wait(ORIGIN, WaitReason::Commit(Seq(7)), pending::<()>());
         let look = async {
             tokio::time::sleep(std::time::Duration::from_secs(2)).await;
             waits.status()
@@ -206,15 +219,18 @@ mod tests {
         );
         assert_eq!(
             ended,
-            Err(Refusal::TimedOut("the commit of change 7".into()))
+            Err(FsError::TimedOut("the commit of change 7".into()))
         );
         assert_eq!(waits.status(), []);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_done_at_once_is_not_listed() {
-        let waits = Waits::new(FakeWorld::new(1).platform().clock);
-        assert_eq!(waits.wait(WHO, Awaited::Records(1), ready(5)).await, Ok(5));
+    async fn a_wait_that_is_over_at_once_is_not_listed() {
+        let waits = WaitList::new(FakePlatform::new(1).platform().clock);
+        assert_eq!(
+            waits.wait(ORIGIN, WaitReason::Records(1), ready(5)).await,
+            Ok(5)
+        );
         assert_eq!(waits.open.lock().next, 0);
     }
 }

@@ -1,6 +1,6 @@
-//! Between the words of the kernel and ours.
+//! Conversion between FUSE types and gupfs types.
 
-use gupfs_fuse::{Attr as DoorAttr, Entry, NodeId, Timestamp as DoorTime};
+use gupfs_fuse::{EntryReply, FuseTimestamp as FuseTime, InodeAttr as FuseAttr, NodeId};
 use gupfs_proto::{Attr, InodeId, Timestamp};
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ pub fn inode(node: NodeId) -> InodeId {
     InodeId(node.0)
 }
 
-pub fn time(time: Timestamp) -> DoorTime {
-    DoorTime {
+pub fn time(time: Timestamp) -> FuseTime {
+    FuseTime {
         seconds: time.secs,
         nanos: time.nanos,
     }
 }
 
-pub fn timestamp(time: DoorTime) -> Timestamp {
+pub fn timestamp(time: FuseTime) -> Timestamp {
     Timestamp {
         secs: time.seconds,
         nanos: time.nanos,
     }
 }
 
-/// What programs should read and write at once, as st_blksize. The page size: larger ones change how the kernel rounds.
+/// st_blksize, the preferred size of reads and writes. The page size: a larger one changes how the kernel rounds.
 const BLOCK_SIZE: u32 = 4096;
 
-pub fn attr(attr: &Attr) -> DoorAttr {
-    DoorAttr {
+pub fn attr(attr: &Attr) -> FuseAttr {
+    FuseAttr {
         ino: attr.ino.0,
         size: attr.size,
         blocks: attr.blocks,
@@ -47,9 +47,9 @@ pub fn attr(attr: &Attr) -> DoorAttr {
     }
 }
 
-/// A name's answer. Inode numbers are never reused, so one generation is enough.
-pub fn entry(of: &Attr, name_ttl: Duration, attr_ttl: Duration) -> Entry {
-    Entry {
+/// The entry reply for a name. Inode numbers are never reused, so one generation is enough.
+pub fn entry(of: &Attr, name_ttl: Duration, attr_ttl: Duration) -> EntryReply {
+    EntryReply {
         node: node(of.ino),
         generation: 0,
         name_ttl,

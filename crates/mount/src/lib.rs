@@ -1,142 +1,146 @@
-//! # mount: the kernel's requests as calls of the client
+//! # mount: FUSE requests as calls of the client
 //!
-//! Owns   the translation both ways, the only errno table, how long the kernel may believe what, which door an open file gets.
-//! Never  decides what a file system does: that is the client's and the servers' affair.
-//! Enter  at `Mount::start`; one kernel request is one function of `ops/`.
+//! Owns   the conversion both ways, the only errno table, the kernel's cache lifetimes, the cache mode of each open file.
+//! Never  implements file system semantics: the client and the servers do.
+//! Enter  at `Mount::start`; one FUSE request is one function of `ops/`.
 
-mod callers;
+mod cache_lifetimes;
 mod convert;
+mod credentials;
 mod errno;
-mod kernel;
-mod lifetimes;
+mod filesystem;
 mod limits;
-mod meter;
+mod metrics;
 mod ops;
-mod privileged;
+mod runtime_reader;
+mod setid_inodes;
 mod signals;
-mod watched;
 
+pub use cache_lifetimes::CacheLifetimes;
 pub use errno::errno;
-pub use lifetimes::Lifetimes;
-pub use meter::{Meter, MountStats, OpStats};
+pub use metrics::{MountStats, OpMetrics, OpStats};
 
+use filesystem::GupfsFileSystem;
 use gupfs_client::Client;
-use gupfs_fuse::{Config, InitFlags, MountError, Session, Spawner, Transport, pages_limit};
+use gupfs_fuse::{
+    FuseSession, FuseTransport, InitFlags, MountConfig, MountError, Spawner, pages_limit,
+};
 use gupfs_platform::Clock;
-use gupfs_proto::Refusal;
-use kernel::Kernel;
-use privileged::Privileged;
+use gupfs_proto::FsError;
+use setid_inodes::SetidInodes;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How a mount is made.
+/// Options of a FUSE mount.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// What `mount` shows as the source.
+pub struct FuseMountOptions {
+    /// The source that `mount` shows.
     pub source: String,
     pub read_only: bool,
     pub allow_other: bool,
-    /// Programs may run setuid, and device nodes work: off unless asked for.
+    /// setuid programs run with their owner's rights, and device nodes work: off by default.
     pub allow_suid: bool,
     pub allow_devices: bool,
-    /// Programs may be run.
+    /// Programs may be executed.
     pub allow_exec: bool,
-    /// What the list of mounts shows of the client's rule for access times; the kernel keeps none by itself.
-    pub atime: ShownAtime,
-    pub lifetimes: Lifetimes,
-    /// Files are read through the kernel's page cache. Not where another mount may change them, nor where it keeps pages that are older than what was written past it.
+    /// The atime flags that the list of mounts shows; the client maintains access times, not the kernel.
+    pub atime: AtimeFlags,
+    pub lifetimes: CacheLifetimes,
+    /// Files are read through the kernel's page cache. Off where another mount may change them, and where the kernel keeps pages
+    /// that are older than direct writes.
     pub page_cache: bool,
-    /// The kernel checks permissions, by attributes that it has or asks for; else the servers alone do, which saves it the
-    /// question before each step of a path.
+    /// The kernel checks permissions, by attributes that it caches or requests; otherwise only the servers check, which saves the
+    /// kernel a GETATTR for each step of a path.
     pub kernel_permissions: bool,
-    /// flock(2) and fcntl(2) lock among all mounts, not the programs of this one alone.
-    pub locks: bool,
-    /// The kernel reads ahead so much in files read in order; None keeps its own figure.
+    /// flock(2) and fcntl(2) locks exclude programs of all mounts, not only of this one.
+    pub cluster_locks: bool,
+    /// The kernel's read-ahead window for files read in order; None keeps the kernel's default.
     pub read_ahead_kib: Option<u32>,
-    /// The way requests come from the kernel.
-    pub transport: Transport,
-    /// Threads that take requests from /dev/fuse; None lets the door choose.
+    /// How requests come from the kernel: /dev/fuse or io_uring.
+    pub transport: FuseTransport,
+    /// Threads that read requests from /dev/fuse; None lets the fuse crate choose.
     pub reactors: Option<usize>,
-    /// Requests from /dev/fuse are events of the runtime, and no thread takes them: for mounts whose calls wait for servers elsewhere
-    /// more often than not.
+    /// The async runtime polls /dev/fuse, without separate threads: for mounts whose calls mostly wait for servers on other
+    /// hosts.
     pub on_runtime: bool,
-    /// How long a call of a program may wait, and that a killed program's does not wait at all. None: each call is answered when
-    /// it is done. Only where the kernel keeps nothing (`shared`): it is not told of what is done after the answer.
-    pub in_time: Option<InTime>,
+    /// Deadline of a program's call; the call of a killed program ends at once. None: each call is answered when it is done. Only
+    /// where the kernel caches nothing (`shared`): it does not learn of changes that are made after an early reply.
+    pub call_deadlines: Option<CallDeadlines>,
 }
 
 /// The mount flags noatime, strictatime and nodiratime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ShownAtime {
+pub struct AtimeFlags {
     pub never: bool,
     pub always: bool,
     pub not_of_directories: bool,
 }
 
-/// When calls are answered that are not done.
+/// When calls are answered before they are done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct InTime {
-    /// None: a living program waits as long as it takes.
+pub struct CallDeadlines {
+    /// None: the call of a running program has no deadline.
     pub deadline: Option<Duration>,
 }
 
-impl Options {
-    pub fn new(source: impl Into<String>) -> Options {
-        Options {
+impl FuseMountOptions {
+    pub fn new(source: impl Into<String>) -> FuseMountOptions {
+        FuseMountOptions {
             source: source.into(),
             read_only: false,
             allow_other: true,
             allow_suid: false,
             allow_devices: false,
             allow_exec: true,
-            atime: ShownAtime::default(),
-            lifetimes: Lifetimes::ALONE,
+            atime: AtimeFlags::default(),
+            lifetimes: CacheLifetimes::EXCLUSIVE,
             page_cache: true,
             kernel_permissions: true,
-            locks: false,
+            cluster_locks: false,
             read_ahead_kib: Some(READ_AHEAD_KIB),
-            transport: Transport::Auto,
+            transport: FuseTransport::Auto,
             reactors: None,
             on_runtime: false,
-            in_time: None,
+            call_deadlines: None,
         }
     }
 
-    /// Other mounts use the same files (`gupfs_client::Options::shared`): the kernel keeps nothing, and asks each time.
-    pub fn shared(self) -> Options {
-        Options {
-            lifetimes: Lifetimes::SHARED,
+    /// Other mounts use the same files (`gupfs_client::SessionOptions::shared`): the kernel caches nothing and sends every
+    /// request.
+    pub fn shared(self) -> FuseMountOptions {
+        FuseMountOptions {
+            lifetimes: CacheLifetimes::SHARED,
             page_cache: false,
-            locks: true,
+            cluster_locks: true,
             read_ahead_kib: None,
             ..self
         }
     }
 }
 
-/// Four requests of 1 MiB under way hide a trip through the object store (bench/results, "read-ahead").
+/// Four pending requests of 1 MiB hide one round trip to the object store (bench/results, "read-ahead").
 const READ_AHEAD_KIB: u32 = 4096;
 
-/// A mounted file system. Unmount it before the client is stopped.
+/// A mounted file system. Unmount it before stopping the client.
 pub struct Mount {
-    session: Session,
-    meter: Arc<Meter>,
+    session: FuseSession,
+    metrics: Arc<OpMetrics>,
     at: PathBuf,
 }
 
 impl Mount {
-    /// Mounts at an empty directory and serves from here on; tasks that must wait run on `runtime`.
+    /// Mounts at an empty directory and starts serving; tasks that must wait run on `runtime`.
     ///
     /// # Errors
-    /// What the kernel or the mount point refused, in words for the user.
+    /// The kernel's or mount point's error, worded for the user.
     pub fn start(
         client: Arc<Client>,
         at: &Path,
-        options: &Options,
+        options: &FuseMountOptions,
         runtime: &tokio::runtime::Handle,
     ) -> Result<Mount, MountError> {
-        let mut config = Config::new(options.source.clone(), "gupfs");
+        let mut config = MountConfig::new(options.source.clone(), "gupfs");
         config.read_only = options.read_only;
         config.allow_other = options.allow_other;
         config.no_suid = !options.allow_suid;
@@ -148,66 +152,68 @@ impl Mount {
         config.transport = options.transport;
         config.default_permissions = options.kernel_permissions;
         if !options.kernel_permissions {
-            // It makes the kernel check. Lists pass as extended attributes all the same.
-            config.want -= InitFlags::POSIX_ACL;
+            // This flag makes the kernel check permissions. ACLs still pass as extended attributes.
+            config.wanted_flags -= InitFlags::POSIX_ACL;
         }
-        if options.locks {
-            config.must |= InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS;
+        if options.cluster_locks {
+            config.required_flags |= InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS;
         }
         if let Some(reactors) = options.reactors {
-            config.reactors = reactors;
+            config.device_workers = reactors;
         }
-        config.in_time = options.in_time.map(|in_time| gupfs_fuse::InTime {
-            deadline: in_time.deadline,
-            overdue: errno::OVERDUE,
-            killed: errno(&Refusal::Interrupted),
-        });
+        config.reply_deadlines = options
+            .call_deadlines
+            .map(|in_time| gupfs_fuse::ReplyDeadlines {
+                deadline: in_time.deadline,
+                overdue_errno: errno::DEADLINE_ERRNO,
+                killed_errno: errno(&FsError::Interrupted),
+            });
         let reactor_runtime = runtime.clone();
-        config.around_reactor = Some(Arc::new(move |run| {
+        config.around_worker = Some(Arc::new(move |run| {
             let _in_runtime = reactor_runtime.enter();
             run();
         }));
         if options.on_runtime {
             let serving_runtime = runtime.clone();
-            config.on_loop = Some(Arc::new(move |reader| {
-                drop(serving_runtime.spawn(watched::serve(reader)));
+            config.attach_reader = Some(Arc::new(move |reader| {
+                drop(serving_runtime.spawn(runtime_reader::serve(reader)));
             }));
         }
         let waiting_runtime = runtime.clone();
         let spawner: Spawner = Arc::new(move |task| drop(waiting_runtime.spawn(task)));
-        let meter = Arc::new(Meter::default());
-        let kernel = Arc::new(Kernel {
+        let metrics = Arc::new(OpMetrics::default());
+        let fs = Arc::new(GupfsFileSystem {
             client,
             clock: Clock::real(),
             lifetimes: options.lifetimes,
             page_cache: options.page_cache,
             read_only: options.read_only,
-            privileged: Privileged::new(options.lifetimes.attributes),
+            setid_inodes: SetidInodes::new(options.lifetimes.attributes),
             notifier: OnceLock::new(),
             kernel_permissions: options.kernel_permissions,
-            locks: options.locks,
-            meter: meter.clone(),
+            cluster_locks: options.cluster_locks,
+            metrics: metrics.clone(),
         });
         match pages_limit::raise(config.max_pages) {
             Ok(None) => {}
             Ok(Some(before)) => tracing::info!(
                 before,
                 now = config.max_pages,
-                "fs.fuse.max_pages_limit raised, so that one request carries a MiB of any buffer"
+                "raised fs.fuse.max_pages_limit, so that one request carries 1 MiB of any buffer"
             ),
             Err(error) => {
-                tracing::info!(%error, "fs.fuse.max_pages_limit stays: a MiB of a buffer that does not begin on a page is two requests");
+                tracing::info!(%error, "could not raise fs.fuse.max_pages_limit: a 1 MiB read or write of an unaligned buffer takes two requests");
             }
         }
-        let session = gupfs_fuse::mount(at, &config, kernel, spawner)?;
+        let session = gupfs_fuse::mount(at, &config, fs, spawner)?;
         if let Some(kib) = options.read_ahead_kib
             && let Err(error) = session.set_read_ahead(kib)
         {
-            tracing::info!(%error, "the kernel's own read-ahead stays");
+            tracing::info!(%error, "could not set the mount's read-ahead; the kernel's default stays");
         }
         Ok(Mount {
             session,
-            meter,
+            metrics,
             at: at.to_owned(),
         })
     }
@@ -216,11 +222,11 @@ impl Mount {
         &self.at
     }
 
-    pub fn session(&self) -> &Session {
+    pub fn session(&self) -> &FuseSession {
         &self.session
     }
 
     pub fn stats(&self) -> MountStats {
-        self.meter.stats()
+        self.metrics.stats()
     }
 }

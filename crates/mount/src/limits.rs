@@ -1,5 +1,5 @@
 //! Bounds of a mount.
 
-/// Files with setuid or setgid of which the kernel keeps attributes at a time. A whole distribution has some hundred. Attributes
-/// of more are given without a lifetime: the kernel asks for them each time.
-pub const PRIVILEGED_MAX: usize = 1 << 14;
+/// Files with setuid or setgid whose attributes the kernel may cache at a time. A whole distribution has some hundreds.
+/// Attributes of further files get no lifetime: the kernel requests them each time.
+pub const SETID_INODES_MAX: usize = 1 << 14;

@@ -1,19 +1,19 @@
-//! Whether a program that waits for us got a signal.
+//! Detects signals of a program that waits for a reply.
 
 use gupfs_fuse::Call;
 use gupfs_platform::Clock;
 use std::time::Duration;
 
-/// How often it is looked for a signal that the kernel did not tell us of.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the mount polls for a signal for which the kernel has sent no INTERRUPT.
+const POLL_EVERY: Duration = Duration::from_secs(1);
 
-/// Ready when the program that waits for the answer got a signal. Over io_uring the kernel forgets to tell of one that comes
-/// while the request is on its way (`gupfs_fuse::Interrupted`); such a signal stays pending, which can be seen.
-pub async fn signalled(call: &Call, clock: &Clock) {
+/// Ready when the program that waits for the reply got a signal. Over io_uring the kernel sends no INTERRUPT for a signal that
+/// arrives while the request is in transit (`gupfs_fuse::Interrupted`); such a signal stays pending, which /proc shows.
+pub async fn wait_for_signal(call: &Call, clock: &Clock) {
     let pending = async {
         loop {
-            clock.sleep(LOOK_EVERY).await;
-            if has_signal(call.pid) {
+            clock.sleep(POLL_EVERY).await;
+            if has_pending_signal(call.pid) {
                 return;
             }
         }
@@ -25,8 +25,8 @@ pub async fn signalled(call: &Call, clock: &Clock) {
     }
 }
 
-/// False of a thread that has ended or lives in another pid namespace.
-fn has_signal(pid: u32) -> bool {
+/// False for a thread that has ended or is in another pid namespace.
+fn has_pending_signal(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
     status.is_ok_and(|status| parse_pending(&status))
 }

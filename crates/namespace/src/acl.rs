@@ -1,11 +1,11 @@
-//! POSIX access control lists: the binary form of Linux's `system.posix_acl_*` attributes, what they grant, and how they
-//! and the mode follow each other (POSIX 1003.1e draft 17, as Linux does it).
+//! POSIX access control lists: the binary form of Linux's `system.posix_acl_*` attributes, the access that they grant, and how a
+//! change of the list changes the mode and vice versa (POSIX 1003.1e draft 17, as in Linux).
 
-use gupfs_proto::meta::Access;
-use gupfs_proto::{Caller, Mode, Refusal};
+use gupfs_proto::meta::AccessMode;
+use gupfs_proto::{Caller, FileMode, FsError};
 use serde::{Deserialize, Serialize};
 
-/// The attribute names under which programs see them.
+/// The extended attribute names of the two lists.
 pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
 pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
 
@@ -16,7 +16,7 @@ pub struct Acl {
     pub users: Vec<(u32, u8)>,
     pub group: u8,
     pub groups: Vec<(u32, u8)>,
-    /// Bounds users, group and groups; there whenever `users` or `groups` is not empty.
+    /// Limits users, group and groups; present whenever `users` or `groups` is not empty.
     pub mask: Option<u8>,
     pub other: u8,
 }
@@ -26,7 +26,7 @@ const HEADER: usize = 4;
 const ENTRY: usize = 8;
 const RIGHTS: u8 = 7;
 
-/// Largest value of an extended attribute bounds the list; beyond that it could not be read back.
+/// The largest extended attribute value limits the list; a longer list could not be read back.
 const ENTRIES_MAX: usize = (gupfs_proto::limits::XATTR_VALUE_MAX - HEADER) / ENTRY;
 
 mod tag {
@@ -38,26 +38,26 @@ mod tag {
     pub const OTHER: u16 = 0x20;
 }
 
-/// The id of entries that name nobody.
+/// The id of entries without a user or group.
 const NO_ID: u32 = u32::MAX;
 
 impl Acl {
-    /// None is a list without entries, which means: no list.
+    /// None for a list without entries, which means: no list.
     ///
     /// # Errors
-    /// `NotSupported` for another version, `Invalid` for anything that Linux refuses.
-    pub fn parse(value: &[u8]) -> Result<Option<Acl>, Refusal> {
+    /// `NotSupported` for another version, `Invalid` for a list that Linux rejects.
+    pub fn parse(value: &[u8]) -> Result<Option<Acl>, FsError> {
         let (version, body) = value
             .split_first_chunk::<HEADER>()
-            .ok_or(Refusal::Invalid)?;
+            .ok_or(FsError::Invalid)?;
         if u32::from_le_bytes(*version) != VERSION {
-            return Err(Refusal::NotSupported);
+            return Err(FsError::NotSupported);
         }
         let (entries, []) = body.as_chunks::<ENTRY>() else {
-            return Err(Refusal::Invalid);
+            return Err(FsError::Invalid);
         };
         if entries.len() > ENTRIES_MAX {
-            return Err(Refusal::Invalid);
+            return Err(FsError::Invalid);
         }
         if entries.is_empty() {
             return Ok(None);
@@ -72,10 +72,10 @@ impl Acl {
             let rights = u8::try_from(rights)
                 .ok()
                 .filter(|r| *r <= RIGHTS)
-                .ok_or(Refusal::Invalid)?;
-            // Tags ascend; only named users and groups repeat.
+                .ok_or(FsError::Invalid)?;
+            // Tags must ascend; only named users and groups may repeat.
             if tag < last || (tag == last && !matches!(tag, tag::USER | tag::NAMED_GROUP)) {
-                return Err(Refusal::Invalid);
+                return Err(FsError::Invalid);
             }
             last = tag;
             match tag {
@@ -85,14 +85,14 @@ impl Acl {
                 tag::NAMED_GROUP if id != NO_ID => groups.push((id, rights)),
                 tag::MASK => mask = Some(rights),
                 tag::OTHER => other = Some(rights),
-                _ => return Err(Refusal::Invalid),
+                _ => return Err(FsError::Invalid),
             }
         }
         let (Some(owner), Some(group), Some(other)) = (owner, group, other) else {
-            return Err(Refusal::Invalid);
+            return Err(FsError::Invalid);
         };
         if mask.is_none() && !(users.is_empty() && groups.is_empty()) {
-            return Err(Refusal::Invalid);
+            return Err(FsError::Invalid);
         }
         Ok(Some(Acl {
             owner,
@@ -126,41 +126,41 @@ impl Acl {
         value
     }
 
-    /// The nine permission bits that stand for this list: the mask shows as the group's.
+    /// The nine permission bits of the mode for this list: the group bits are the mask.
     pub fn mode_bits(&self) -> u16 {
         u16::from(self.owner) << 6
             | u16::from(self.mask.unwrap_or(self.group)) << 3
             | u16::from(self.other)
     }
 
-    /// Whether the mode alone says the same.
+    /// Whether the mode alone expresses this list.
     pub fn is_minimal(&self) -> bool {
         self.users.is_empty() && self.groups.is_empty() && self.mask.is_none()
     }
 
-    /// chmod: owner, mask (or group, without a mask) and others follow the mode.
-    pub fn follow_mode(&mut self, mode: Mode) {
-        let [owner, group, other] = classes(mode);
+    /// chmod(2): sets owner, mask (or group, without a mask) and other from the mode.
+    pub fn apply_mode(&mut self, mode: FileMode) {
+        let [owner, group, other] = permission_classes(mode);
         self.owner = owner;
         *self.mask.as_mut().unwrap_or(&mut self.group) = group;
         self.other = other;
     }
 
-    /// The access list and mode of a new inode in a directory with this default list: each class is what both the list and
-    /// the asked mode grant; umask plays no part. No list when the mode says it all.
-    pub fn inherit(&self, mode: Mode) -> (Option<Acl>, Mode) {
-        let [owner, group, other] = classes(mode);
+    /// The access ACL and mode of a new inode in a directory with this default ACL: each class gets what both the ACL and the
+    /// requested mode grant; umask is not used. No ACL if the mode alone expresses it.
+    pub fn inherit(&self, mode: FileMode) -> (Option<Acl>, FileMode) {
+        let [owner, group, other] = permission_classes(mode);
         let mut acl = self.clone();
         acl.owner &= owner;
         *acl.mask.as_mut().unwrap_or(&mut acl.group) &= group;
         acl.other &= other;
-        let mode = Mode(mode.0 & !0o777 | acl.mode_bits());
+        let mode = FileMode(mode.0 & !0o777 | acl.mode_bits());
         ((!acl.is_minimal()).then_some(acl), mode)
     }
 
-    /// Whether the list grants everything in `want` to a caller who is not root. The first class that fits decides; among
-    /// groups one that grants all is enough.
-    pub fn grants(&self, caller: &Caller, uid: u32, gid: u32, want: Access) -> bool {
+    /// Whether the list grants all of `want` to a caller that is not root. The first class that matches decides; among
+    /// matching groups, one that grants all of `want` is enough.
+    pub fn grants(&self, caller: &Caller, uid: u32, gid: u32, want: AccessMode) -> bool {
         let want = want.bits();
         let has = |rights: u8| rights & want == want;
         let masked = |rights: u8| has(rights & self.mask.unwrap_or(RIGHTS));
@@ -170,13 +170,13 @@ impl Acl {
         if let Some((_, rights)) = self.users.iter().find(|(id, _)| *id == caller.uid) {
             return masked(*rights);
         }
-        let mut mine = std::iter::once((gid, self.group))
+        let mut matching = std::iter::once((gid, self.group))
             .chain(self.groups.iter().copied())
             .filter(|(id, _)| caller.in_group(*id))
             .map(|(_, rights)| masked(rights))
             .peekable();
-        if mine.peek().is_some() {
-            mine.any(|granted| granted)
+        if matching.peek().is_some() {
+            matching.any(|granted| granted)
         } else {
             has(self.other)
         }
@@ -184,7 +184,7 @@ impl Acl {
 }
 
 /// Owner, group, other.
-pub(crate) fn classes(mode: Mode) -> [u8; 3] {
+pub(crate) fn permission_classes(mode: FileMode) -> [u8; 3] {
     [6, 3, 0].map(|shift| (mode.0 >> shift) as u8 & RIGHTS)
 }
 
@@ -210,43 +210,43 @@ mod tests {
     }
 
     #[test]
-    fn what_linux_refuses_is_refused() {
+    fn lists_that_linux_rejects_are_invalid() {
         let good = list().to_bytes();
-        assert_eq!(Acl::parse(&[]), Err(Refusal::Invalid));
-        assert_eq!(Acl::parse(&good[..good.len() - 1]), Err(Refusal::Invalid));
-        assert_eq!(Acl::parse(&[3, 0, 0, 0]), Err(Refusal::NotSupported));
+        assert_eq!(Acl::parse(&[]), Err(FsError::Invalid));
+        assert_eq!(Acl::parse(&good[..good.len() - 1]), Err(FsError::Invalid));
+        assert_eq!(Acl::parse(&[3, 0, 0, 0]), Err(FsError::NotSupported));
         assert_eq!(Acl::parse(&[2, 0, 0, 0]), Ok(None));
         let without_mask = Acl {
             mask: None,
             ..list()
         };
-        assert_eq!(Acl::parse(&without_mask.to_bytes()), Err(Refusal::Invalid));
+        assert_eq!(Acl::parse(&without_mask.to_bytes()), Err(FsError::Invalid));
         let without_other = &good[..good.len() - ENTRY];
-        assert_eq!(Acl::parse(without_other), Err(Refusal::Invalid));
+        assert_eq!(Acl::parse(without_other), Err(FsError::Invalid));
         let mut twice = good.clone();
         twice.extend_from_slice(&good[good.len() - ENTRY..]);
-        assert_eq!(Acl::parse(&twice), Err(Refusal::Invalid));
+        assert_eq!(Acl::parse(&twice), Err(FsError::Invalid));
         let mut rights = good.clone();
         rights[6] = 8;
-        assert_eq!(Acl::parse(&rights), Err(Refusal::Invalid));
+        assert_eq!(Acl::parse(&rights), Err(FsError::Invalid));
     }
 
     #[test]
-    fn the_mask_bounds_all_but_owner_and_others() {
-        let who = |uid, gid| Caller::new(uid, gid, []);
+    fn the_mask_limits_all_but_owner_and_other() {
+        let caller = |uid, gid| Caller::new(uid, gid, []);
         let acl = list();
         let grants = |caller: &Caller, want| acl.grants(caller, 1, 10, want);
-        assert!(grants(&who(1, 99), Access::READ | Access::WRITE));
-        // The named user has rw-, the mask r-x: only r remains.
-        assert!(grants(&who(1000, 99), Access::READ));
-        assert!(!grants(&who(1000, 99), Access::WRITE));
-        assert!(!grants(&who(1000, 99), Access::EXECUTE));
-        // Two groups fit: one that grants is enough.
+        assert!(grants(&caller(1, 99), AccessMode::READ | AccessMode::WRITE));
+        // The named user has rw-, the mask r-x: the user gets r.
+        assert!(grants(&caller(1000, 99), AccessMode::READ));
+        assert!(!grants(&caller(1000, 99), AccessMode::WRITE));
+        assert!(!grants(&caller(1000, 99), AccessMode::EXECUTE));
+        // Two groups match: one that grants is enough.
         assert!(grants(
             &Caller::new(5, 10, [50]),
-            Access::READ | Access::EXECUTE
+            AccessMode::READ | AccessMode::EXECUTE
         ));
-        // A group fits and does not grant: others are not asked.
+        // A group matches and does not grant: the other class is not used.
         let strict = Acl {
             group: 0,
             groups: vec![],
@@ -255,14 +255,14 @@ mod tests {
             other: 7,
             owner: 7,
         };
-        assert!(!strict.grants(&who(5, 10), 1, 10, Access::READ));
-        assert!(strict.grants(&who(5, 11), 1, 10, Access::READ));
+        assert!(!strict.grants(&caller(5, 10), 1, 10, AccessMode::READ));
+        assert!(strict.grants(&caller(5, 11), 1, 10, AccessMode::READ));
     }
 
     #[test]
-    fn a_new_inode_gets_what_both_default_list_and_mode_grant() {
-        let (acl, mode) = list().inherit(Mode(0o2640));
-        assert_eq!(mode, Mode(0o2640));
+    fn a_new_inode_gets_what_both_default_acl_and_mode_grant() {
+        let (acl, mode) = list().inherit(FileMode(0o2640));
+        assert_eq!(mode, FileMode(0o2640));
         assert_eq!(
             acl,
             Some(Acl {
@@ -279,13 +279,13 @@ mod tests {
             mask: None,
             other: 5,
         };
-        assert_eq!(minimal.inherit(Mode(0o666)), (None, Mode(0o644)));
+        assert_eq!(minimal.inherit(FileMode(0o666)), (None, FileMode(0o644)));
     }
 
     #[test]
     fn chmod_moves_the_mask_and_leaves_the_groups_entry() {
         let mut acl = list();
-        acl.follow_mode(Mode(0o421));
+        acl.apply_mode(FileMode(0o421));
         assert_eq!(
             acl,
             Acl {

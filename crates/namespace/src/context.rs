@@ -1,55 +1,55 @@
-//! What an operation knows besides the records.
+//! What an operation gets as input besides the records.
 
-use crate::chores::ChoreOp;
-use crate::held::Words;
-use crate::rights::Opens;
-use gupfs_proto::meta::{self, Lane, TargetState};
+use crate::background::BackgroundOp;
+use crate::rights::OpenRights;
+use crate::write_lease::CallbackResults;
+use gupfs_proto::meta::{self, PlacementTarget, SlotSeq};
 use gupfs_proto::{Caller, InodeId, Layout, OwnerEpoch, Seq, SessionId, Timestamp, VirtualShards};
 
 #[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
-    /// Time of the operation. It may stand still; a step back is survived (an inode's ctime never goes back).
+pub struct OpContext<'a> {
+    /// Time of the operation. The clock may stand still or step back: an inode's ctime never goes back.
     pub now: Timestamp,
-    /// Who asks. For `OpenSession` the id that the new session is to have; for chores it plays no part.
+    /// The session that sent the request. For `OpenSession` the id of the new session; background operations do not use it.
     pub session: SessionId,
-    /// The request's lane; None for reading requests and chores.
-    pub lane: Option<Lane>,
+    /// The request's slot and sequence number; None for reading requests and background operations.
+    pub slot_seq: Option<SlotSeq>,
     pub caller: &'a Caller,
-    /// What the request proves that its session has open (`rights`).
-    pub opens: &'a Opens,
+    /// The inodes that the session has open, as the request's open capabilities prove (`rights`).
+    pub open_rights: &'a OpenRights,
     /// A fresh random number per attempt.
     pub entropy: u64,
     pub shards: VirtualShards,
     pub owner_epoch: OwnerEpoch,
-    /// Targets as last seen; new layouts choose among them.
-    pub targets: &'a [TargetState],
-    /// False while the store has only its reserve left: what makes records or bytes more is refused with `NoSpace`,
-    /// what makes them fewer goes on.
+    /// State of the OSTs as last reported; new layouts choose among them.
+    pub targets: &'a [PlacementTarget],
+    /// False while the store has only its reserve left: operations that add records or bytes are refused with `NoSpace`,
+    /// operations that remove some are allowed.
     pub growth_allowed: bool,
     /// No other session is registered.
-    pub alone: bool,
-    /// Nobody but this session has had the file open that the operation is about. Counts for `Spilled` alone.
-    pub unseen: bool,
-    /// Others wait for this file to be given back, and their turn is before this operation's.
-    pub queues: bool,
-    /// What holders have told for this operation.
-    pub words: &'a Words,
-    /// The number that the operation's batch will have.
+    pub is_only_session: bool,
+    /// No other session has had the operation's file open. Only `SpillInline` uses it.
+    pub is_private_file: bool,
+    /// Requests that need this file's write lease revoked are queued before this operation.
+    pub must_queue: bool,
+    /// What lease holders have reported for this operation.
+    pub callbacks: &'a CallbackResults,
+    /// The sequence number that the operation's batch will have.
     pub seq: Seq,
-    /// The operation was answered before a power cut that made it forgotten.
-    pub again: Option<&'a Again>,
+    /// Set for a replay: the server replied to the operation, then lost it in a power loss.
+    pub replay: Option<&'a OriginalResult>,
 }
 
-/// What must come out as it did when an operation is done again: others count on it.
+/// The results of the original execution that a replay must reproduce, because clients rely on them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Again {
-    pub made: Option<InodeId>,
+pub struct OriginalResult {
+    pub created: Option<InodeId>,
     pub layout: Option<Layout>,
 }
 
-/// What the machine can be asked.
+/// An operation that the state machine can apply.
 #[derive(Clone, Copy, Debug)]
-pub enum Op<'a> {
-    Client(&'a meta::Op),
-    Chore(&'a ChoreOp),
+pub enum Operation<'a> {
+    Client(&'a meta::MetaOp),
+    Background(&'a BackgroundOp),
 }

@@ -1,12 +1,12 @@
-//! A request's digest: what tells a repetition from another request with the same number.
+//! A request's digest: it distinguishes a retransmission from another request with the same sequence number.
 
-use gupfs_proto::{Caller, meta::Op};
+use gupfs_proto::{Caller, meta::MetaOp};
 use postcard::ser_flavors::Flavor;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
-/// Over the operation and its caller. It guards against mistakes of clients, not against forgery, so the key is none.
-pub(crate) fn digest(op: &Op, caller: &Caller) -> u64 {
+/// Digest of the operation and its caller. It guards against mistakes of clients, not against forgery, so the hash has no key.
+pub(crate) fn digest(op: &MetaOp, caller: &Caller) -> u64 {
     let sink = Sink(SipHasher24::new());
     postcard::serialize_with_flavor(&(op, caller), sink)
         .expect("a request in memory always serialises into a hasher")

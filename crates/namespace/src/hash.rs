@@ -1,10 +1,10 @@
-//! Where a name stands in its directory: a keyed hash, so that nobody can choose names that collide.
+//! The position of a name in its directory: a keyed hash, so that users cannot choose names that collide.
 
 use gupfs_proto::{InodeId, Name};
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
-/// A name's hash is this long, so that with 8 bits of rank a readdir cookie stays a positive i64.
+/// A name's hash has this many bits, so that with 8 bits of rank a readdir cookie stays a positive i64.
 const HASH_BITS: u32 = 55;
 const RANK_BITS: u32 = 8;
 const _: () = assert!(HASH_BITS + RANK_BITS == 63);
@@ -16,34 +16,34 @@ pub(crate) fn name_hash(salt: u64, name: &Name) -> u64 {
     (hasher.finish() >> (u64::BITS - HASH_BITS)).max(1)
 }
 
-/// The salt of a new directory. Whoever does not know its parent's cannot tell it; made again after a power cut it has the salt it
-/// had, or a listing that goes on at a cookie from before would give entries twice or not at all.
-pub(crate) fn salt_below(parent: u64, ino: InodeId) -> u64 {
-    // Other keys than those of names, whose hashes everybody sees.
+/// The salt of a new directory: it cannot be computed without the parent's salt. A replayed mkdir after a power loss produces the
+/// same salt, otherwise a listing that continues at an earlier cookie would return entries twice or not at all.
+pub(crate) fn child_salt(parent: u64, ino: InodeId) -> u64 {
+    // The key halves differ from those for names, because clients see the hashes of names.
     let mut hasher = SipHasher24::new_with_keys(parent, parent.rotate_left(32));
     hasher.write(&ino.0.to_le_bytes());
     hasher.finish()
 }
 
-/// Two independent numbers out of one: the driver gives one random number an attempt.
-pub(crate) fn spread(entropy: u64, what: u8) -> u64 {
-    let mut hasher = SipHasher24::new_with_keys(entropy, u64::from(what));
-    hasher.write_u8(what);
+/// Derives independent random numbers, one per purpose, from the one that the driver provides for each attempt.
+pub(crate) fn derive_random(entropy: u64, purpose: u8) -> u64 {
+    let mut hasher = SipHasher24::new_with_keys(entropy, u64::from(purpose));
+    hasher.write_u8(purpose);
     hasher.finish()
 }
 
-/// Where readdir goes on: behind the entry with this hash and this rank among equal hashes, names ascending.
+/// Where readdir continues: after the entry with this hash and this rank among equal hashes (ascending names).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Cookie {
+pub struct ReaddirCookie {
     pub hash: u64,
     pub rank: u8,
 }
 
-impl Cookie {
-    /// None for the start (0) and for "." and ".." (1, 2), behind which all entries come.
-    pub fn decode(cookie: u64) -> Option<Cookie> {
+impl ReaddirCookie {
+    /// None for the start (0) and for "." and ".." (1, 2), after which all entries come.
+    pub fn decode(cookie: u64) -> Option<ReaddirCookie> {
         let hash = cookie >> RANK_BITS;
-        (hash != 0).then_some(Cookie {
+        (hash != 0).then_some(ReaddirCookie {
             hash,
             rank: (cookie & 0xff) as u8,
         })
@@ -59,23 +59,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cookie_is_a_positive_offset_above_the_dots() {
+    fn readdir_cookies_are_positive_and_above_those_of_the_dot_entries() {
         for text in ["a", "b", "a name of some length"] {
             let hash = name_hash(42, &Name::new(text.as_bytes()).unwrap());
-            let cookie = Cookie { hash, rank: 255 };
-            assert_eq!(Cookie::decode(cookie.encode()), Some(cookie));
+            let cookie = ReaddirCookie { hash, rank: 255 };
+            assert_eq!(ReaddirCookie::decode(cookie.encode()), Some(cookie));
             assert!(cookie.encode() > 2 && cookie.encode() <= i64::MAX as u64);
         }
-        assert_eq!((0..3).filter_map(Cookie::decode).count(), 0);
-        assert!(Cookie { hash: 1, rank: 0 }.encode() > 2);
+        assert_eq!((0..3).filter_map(ReaddirCookie::decode).count(), 0);
+        assert!(ReaddirCookie { hash: 1, rank: 0 }.encode() > 2);
     }
 
     #[test]
-    fn a_directorys_salt_depends_on_its_parents_and_its_number() {
-        let salt = salt_below(7, InodeId(100));
-        assert_eq!(salt, salt_below(7, InodeId(100)));
-        assert_ne!(salt, salt_below(8, InodeId(100)));
-        assert_ne!(salt, salt_below(7, InodeId(101)));
+    fn a_directorys_salt_depends_on_its_parents_salt_and_its_number() {
+        let salt = child_salt(7, InodeId(100));
+        assert_eq!(salt, child_salt(7, InodeId(100)));
+        assert_ne!(salt, child_salt(8, InodeId(100)));
+        assert_ne!(salt, child_salt(7, InodeId(101)));
     }
 
     #[test]

@@ -1,74 +1,74 @@
-//! Where a record lies: big-endian bytes, so that their order is the order of scans. The table is docs/formats/metadata.md.
+//! Keys of records: big-endian bytes, so that byte order is scan order. docs/formats/metadata.md has the table.
 
 use gupfs_proto::{InodeId, Name, OstId, SessionId, Slot, VirtualShard, VolumeId};
 use smallvec::SmallVec;
 use std::fmt;
 
-/// A record's key. Orders like its bytes. Names up to 45 bytes need no allocation.
+/// A record's key, ordered by its bytes. Keys with names up to 45 bytes need no allocation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(SmallVec<[u8; 64]>);
+pub struct RecordKey(SmallVec<[u8; 64]>);
 
 /// The keys `from .. to` in ascending order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyRange {
-    pub from: Key,
-    pub to: Key,
+    pub from: RecordKey,
+    pub to: RecordKey,
 }
 
-/// The letter after the virtual shard.
+/// The kind of a record: the letter after the virtual shard in its key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum RecordKind {
     BackLink = b'B',
     Entry = b'E',
     Format = b'F',
-    Target = b'G',
+    KnownTarget = b'G',
     Inode = b'I',
-    EndedLife = b'K',
+    RetiredVerifier = b'K',
     Unconfirmed = b'L',
-    Writer = b'M',
-    Numbers = b'N',
+    WriteLease = b'M',
+    InodeCounter = b'N',
     Orphan = b'O',
     Purge = b'P',
-    Owner = b'Q',
+    AcceptedLoss = b'Q',
     Reply = b'R',
     Session = b'S',
     Usage = b'U',
     Xattr = b'X',
 }
 
-impl Kind {
-    pub const ALL: [Kind; 16] = [
-        Kind::BackLink,
-        Kind::Entry,
-        Kind::Format,
-        Kind::Target,
-        Kind::Inode,
-        Kind::EndedLife,
-        Kind::Unconfirmed,
-        Kind::Writer,
-        Kind::Numbers,
-        Kind::Orphan,
-        Kind::Purge,
-        Kind::Owner,
-        Kind::Reply,
-        Kind::Session,
-        Kind::Usage,
-        Kind::Xattr,
+impl RecordKind {
+    pub const ALL: [RecordKind; 16] = [
+        RecordKind::BackLink,
+        RecordKind::Entry,
+        RecordKind::Format,
+        RecordKind::KnownTarget,
+        RecordKind::Inode,
+        RecordKind::RetiredVerifier,
+        RecordKind::Unconfirmed,
+        RecordKind::WriteLease,
+        RecordKind::InodeCounter,
+        RecordKind::Orphan,
+        RecordKind::Purge,
+        RecordKind::AcceptedLoss,
+        RecordKind::Reply,
+        RecordKind::Session,
+        RecordKind::Usage,
+        RecordKind::Xattr,
     ];
 }
 
-/// Which purge or cut: the inode and a number of its own, never used twice by that inode (it shares the counter of the
-/// layout's generations).
+/// Identifies a removal or truncate of objects: the inode, and a number that the inode never uses twice (it shares the counter of
+/// the layout's generations).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PurgeId {
     pub ino: InodeId,
     pub number: u32,
 }
 
-/// A key taken apart.
+/// The components of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Parsed {
+pub enum ParsedKey {
     BackLink {
         ino: InodeId,
         dir: InodeId,
@@ -83,16 +83,16 @@ pub enum Parsed {
     Format,
     Inode(InodeId),
     Unconfirmed(InodeId),
-    Writer {
+    WriteLease {
         ino: InodeId,
         session: SessionId,
     },
-    Numbers(VirtualShard),
+    InodeCounter(VirtualShard),
     Orphan {
         ino: InodeId,
         session: SessionId,
     },
-    Owner,
+    AcceptedLoss,
     Purge(PurgeId),
     Reply {
         shard: VirtualShard,
@@ -100,8 +100,8 @@ pub enum Parsed {
         slot: Slot,
     },
     Session(SessionId),
-    EndedLife(OstId),
-    Target(OstId),
+    RetiredVerifier(OstId),
+    KnownTarget(OstId),
     Usage {
         shard: VirtualShard,
         volume: VolumeId,
@@ -112,112 +112,115 @@ pub enum Parsed {
     },
 }
 
-/// Sessions and the format lie in the first shard.
-const FIRST: VirtualShard = VirtualShard(0);
+/// Records of the whole cluster (sessions, the format) are in the first shard.
+const FIRST_SHARD: VirtualShard = VirtualShard(0);
 
 /// `U` counts per volume ('v'); users, groups and projects come with quotas.
 const USAGE_OF_VOLUME: u8 = b'v';
 
-impl Key {
-    fn new(shard: VirtualShard, kind: Kind) -> Key {
+impl RecordKey {
+    fn new(shard: VirtualShard, kind: RecordKind) -> RecordKey {
         let mut bytes = SmallVec::new();
         bytes.extend_from_slice(&shard.0.to_be_bytes());
         bytes.push(kind as u8);
-        Key(bytes)
+        RecordKey(bytes)
     }
 
-    fn u64(mut self, number: u64) -> Key {
+    fn u64(mut self, number: u64) -> RecordKey {
         self.0.extend_from_slice(&number.to_be_bytes());
         self
     }
 
-    fn bytes(mut self, bytes: &[u8]) -> Key {
+    fn bytes(mut self, bytes: &[u8]) -> RecordKey {
         self.0.extend_from_slice(bytes);
         self
     }
 
-    fn of(ino: InodeId, kind: Kind) -> Key {
-        Key::new(ino.shard(), kind).u64(ino.0)
+    fn of(ino: InodeId, kind: RecordKind) -> RecordKey {
+        RecordKey::new(ino.shard(), kind).u64(ino.0)
     }
 
-    pub fn format() -> Key {
-        Key::new(FIRST, Kind::Format)
+    pub fn format() -> RecordKey {
+        RecordKey::new(FIRST_SHARD, RecordKind::Format)
     }
 
-    /// The metadata server's own: who a target was when it was last heard.
-    pub fn ended_life(ost: OstId) -> Key {
-        Key::new(FIRST, Kind::EndedLife).bytes(&ost.0.to_be_bytes())
+    /// Used by the metadata server only: the write verifiers of a target that a failed sync retired.
+    pub fn retired_verifier(ost: OstId) -> RecordKey {
+        RecordKey::new(FIRST_SHARD, RecordKind::RetiredVerifier).bytes(&ost.0.to_be_bytes())
     }
 
-    pub fn target(ost: OstId) -> Key {
-        Key::new(FIRST, Kind::Target).bytes(&ost.0.to_be_bytes())
+    /// Used by the metadata server only: the identity that a target last reported.
+    pub fn known_target(ost: OstId) -> RecordKey {
+        RecordKey::new(FIRST_SHARD, RecordKind::KnownTarget).bytes(&ost.0.to_be_bytes())
     }
 
-    /// The metadata server's own: which losses were accepted.
-    pub fn owner() -> Key {
-        Key::new(FIRST, Kind::Owner)
+    /// Used by the metadata server only: that an operator accepted the loss of newer metadata.
+    pub fn accepted_loss() -> RecordKey {
+        RecordKey::new(FIRST_SHARD, RecordKind::AcceptedLoss)
     }
 
-    pub fn numbers(shard: VirtualShard) -> Key {
-        Key::new(shard, Kind::Numbers)
+    pub fn inode_counter(shard: VirtualShard) -> RecordKey {
+        RecordKey::new(shard, RecordKind::InodeCounter)
     }
 
-    pub fn usage(shard: VirtualShard, volume: VolumeId) -> Key {
-        Key::new(shard, Kind::Usage)
+    pub fn usage(shard: VirtualShard, volume: VolumeId) -> RecordKey {
+        RecordKey::new(shard, RecordKind::Usage)
             .bytes(&volume.0.to_be_bytes())
             .bytes(&[USAGE_OF_VOLUME])
     }
 
-    pub fn inode(ino: InodeId) -> Key {
-        Key::of(ino, Kind::Inode)
+    pub fn inode(ino: InodeId) -> RecordKey {
+        RecordKey::of(ino, RecordKind::Inode)
     }
 
-    /// Entries lie in their directory's shard, in the order of readdir.
-    pub fn entry(dir: InodeId, hash: u64, name: &Name) -> Key {
-        Key::of(dir, Kind::Entry).u64(hash).bytes(name.as_bytes())
+    /// Entries are in their directory's shard, in readdir order.
+    pub fn entry(dir: InodeId, hash: u64, name: &Name) -> RecordKey {
+        RecordKey::of(dir, RecordKind::Entry)
+            .u64(hash)
+            .bytes(name.as_bytes())
     }
 
-    pub fn xattr(ino: InodeId, name: &[u8]) -> Key {
-        Key::of(ino, Kind::Xattr).bytes(name)
+    pub fn xattr(ino: InodeId, name: &[u8]) -> RecordKey {
+        RecordKey::of(ino, RecordKind::Xattr).bytes(name)
     }
 
-    /// The name is part of it: two names of one inode in one directory may have the same hash.
-    pub fn back_link(ino: InodeId, dir: InodeId, hash: u64, name: &Name) -> Key {
-        Key::of(ino, Kind::BackLink)
+    /// The name is part of the key: two names of one inode in one directory may have the same hash.
+    pub fn back_link(ino: InodeId, dir: InodeId, hash: u64, name: &Name) -> RecordKey {
+        RecordKey::of(ino, RecordKind::BackLink)
             .u64(dir.0)
             .u64(hash)
             .bytes(name.as_bytes())
     }
 
-    pub fn orphan(ino: InodeId, session: SessionId) -> Key {
-        Key::of(ino, Kind::Orphan).u64(session.0)
+    pub fn orphan(ino: InodeId, session: SessionId) -> RecordKey {
+        RecordKey::of(ino, RecordKind::Orphan).u64(session.0)
     }
 
-    pub fn writer(ino: InodeId, session: SessionId) -> Key {
-        Key::of(ino, Kind::Writer).u64(session.0)
+    pub fn write_lease(ino: InodeId, session: SessionId) -> RecordKey {
+        RecordKey::of(ino, RecordKind::WriteLease).u64(session.0)
     }
 
-    pub fn unconfirmed(ino: InodeId) -> Key {
-        Key::of(ino, Kind::Unconfirmed)
+    pub fn unconfirmed(ino: InodeId) -> RecordKey {
+        RecordKey::of(ino, RecordKind::Unconfirmed)
     }
 
-    pub fn purge(id: PurgeId) -> Key {
-        Key::of(id.ino, Kind::Purge).bytes(&id.number.to_be_bytes())
+    pub fn purge(id: PurgeId) -> RecordKey {
+        RecordKey::of(id.ino, RecordKind::Purge).bytes(&id.number.to_be_bytes())
     }
 
-    pub fn session(session: SessionId) -> Key {
-        Key::new(FIRST, Kind::Session).u64(session.0)
+    pub fn session(session: SessionId) -> RecordKey {
+        RecordKey::new(FIRST_SHARD, RecordKind::Session).u64(session.0)
     }
 
-    pub fn reply(shard: VirtualShard, session: SessionId, slot: Slot) -> Key {
-        Key::new(shard, Kind::Reply)
+    pub fn reply(shard: VirtualShard, session: SessionId, slot: Slot) -> RecordKey {
+        RecordKey::new(shard, RecordKind::Reply)
             .u64(session.0)
             .bytes(&slot.0.to_be_bytes())
     }
 
-    /// Takes bytes as they are: for drivers that read keys from a store.
-    pub fn from_bytes(bytes: &[u8]) -> Key {
-        Key(SmallVec::from_slice(bytes))
+    /// Takes the bytes unchecked: for drivers that read keys from a store.
+    pub fn from_bytes(bytes: &[u8]) -> RecordKey {
+        RecordKey(SmallVec::from_slice(bytes))
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -225,30 +228,32 @@ impl Key {
     }
 
     /// The first key after this one.
-    pub fn successor(&self) -> Key {
+    pub fn successor(&self) -> RecordKey {
         self.clone().bytes(&[0])
     }
 
-    /// None for bytes that no key of this version has.
-    pub fn parse(&self) -> Option<Parsed> {
+    /// None if the bytes are not a key of this version.
+    pub fn parse(&self) -> Option<ParsedKey> {
         let (shard, rest) = self.0.split_first_chunk::<2>()?;
         let shard = VirtualShard(u16::from_be_bytes(*shard));
         let (letter, rest) = rest.split_first()?;
-        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == *letter)?;
-        let mut rest = Rest(rest);
+        let kind = RecordKind::ALL
+            .into_iter()
+            .find(|kind| *kind as u8 == *letter)?;
+        let mut rest = KeyReader(rest);
         let parsed = match kind {
-            Kind::Format => Parsed::Format,
-            Kind::Owner => Parsed::Owner,
-            Kind::Numbers => Parsed::Numbers(shard),
-            Kind::Usage => {
+            RecordKind::Format => ParsedKey::Format,
+            RecordKind::AcceptedLoss => ParsedKey::AcceptedLoss,
+            RecordKind::InodeCounter => ParsedKey::InodeCounter(shard),
+            RecordKind::Usage => {
                 let volume = VolumeId(rest.u32()?);
                 (rest.u8()? == USAGE_OF_VOLUME).then_some(())?;
-                Parsed::Usage { shard, volume }
+                ParsedKey::Usage { shard, volume }
             }
-            Kind::Session => Parsed::Session(SessionId(rest.u64()?)),
-            Kind::Target => Parsed::Target(OstId(rest.u16()?)),
-            Kind::EndedLife => Parsed::EndedLife(OstId(rest.u16()?)),
-            Kind::Reply => Parsed::Reply {
+            RecordKind::Session => ParsedKey::Session(SessionId(rest.u64()?)),
+            RecordKind::KnownTarget => ParsedKey::KnownTarget(OstId(rest.u16()?)),
+            RecordKind::RetiredVerifier => ParsedKey::RetiredVerifier(OstId(rest.u16()?)),
+            RecordKind::Reply => ParsedKey::Reply {
                 shard,
                 session: SessionId(rest.u64()?),
                 slot: Slot(rest.u16()?),
@@ -257,43 +262,43 @@ impl Key {
                 let ino = InodeId(rest.u64()?);
                 (ino.shard() == shard).then_some(())?;
                 match kind {
-                    Kind::Inode => Parsed::Inode(ino),
-                    Kind::Unconfirmed => Parsed::Unconfirmed(ino),
-                    Kind::Entry => Parsed::Entry {
+                    RecordKind::Inode => ParsedKey::Inode(ino),
+                    RecordKind::Unconfirmed => ParsedKey::Unconfirmed(ino),
+                    RecordKind::Entry => ParsedKey::Entry {
                         dir: ino,
                         hash: rest.u64()?,
                         name: rest.name()?,
                     },
-                    Kind::BackLink => Parsed::BackLink {
+                    RecordKind::BackLink => ParsedKey::BackLink {
                         ino,
                         dir: InodeId(rest.u64()?),
                         hash: rest.u64()?,
                         name: rest.name()?,
                     },
-                    Kind::Xattr => Parsed::Xattr {
+                    RecordKind::Xattr => ParsedKey::Xattr {
                         ino,
                         name: rest.all().to_vec(),
                     },
-                    Kind::Orphan => Parsed::Orphan {
+                    RecordKind::Orphan => ParsedKey::Orphan {
                         ino,
                         session: SessionId(rest.u64()?),
                     },
-                    Kind::Writer => Parsed::Writer {
+                    RecordKind::WriteLease => ParsedKey::WriteLease {
                         ino,
                         session: SessionId(rest.u64()?),
                     },
-                    Kind::Purge => Parsed::Purge(PurgeId {
+                    RecordKind::Purge => ParsedKey::Purge(PurgeId {
                         ino,
                         number: rest.u32()?,
                     }),
-                    Kind::Format
-                    | Kind::Owner
-                    | Kind::Target
-                    | Kind::EndedLife
-                    | Kind::Numbers
-                    | Kind::Usage
-                    | Kind::Session
-                    | Kind::Reply => return None,
+                    RecordKind::Format
+                    | RecordKind::AcceptedLoss
+                    | RecordKind::KnownTarget
+                    | RecordKind::RetiredVerifier
+                    | RecordKind::InodeCounter
+                    | RecordKind::Usage
+                    | RecordKind::Session
+                    | RecordKind::Reply => return None,
                 }
             }
         };
@@ -303,47 +308,47 @@ impl Key {
 
 impl KeyRange {
     /// All records of one kind in one shard.
-    pub fn of_kind(shard: VirtualShard, kind: Kind) -> KeyRange {
-        KeyRange::under(Key::new(shard, kind))
+    pub fn of_kind(shard: VirtualShard, kind: RecordKind) -> KeyRange {
+        KeyRange::with_prefix(RecordKey::new(shard, kind))
     }
 
     /// All records of one kind of one inode: entries of a directory, attributes of a file.
-    pub(crate) fn of_inode(ino: InodeId, kind: Kind) -> KeyRange {
-        KeyRange::under(Key::of(ino, kind))
+    pub(crate) fn of_inode(ino: InodeId, kind: RecordKind) -> KeyRange {
+        KeyRange::with_prefix(RecordKey::of(ino, kind))
     }
 
-    /// Back links of an inode.
+    /// All back links of an inode.
     pub fn back_links(ino: InodeId) -> KeyRange {
-        KeyRange::of_inode(ino, Kind::BackLink)
+        KeyRange::of_inode(ino, RecordKind::BackLink)
     }
 
-    /// The entries of a directory with one hash.
-    pub fn entries_with(dir: InodeId, hash: u64) -> KeyRange {
-        KeyRange::under(Key::of(dir, Kind::Entry).u64(hash))
+    /// The entries of a directory with this name hash.
+    pub fn entries_with_hash(dir: InodeId, hash: u64) -> KeyRange {
+        KeyRange::with_prefix(RecordKey::of(dir, RecordKind::Entry).u64(hash))
     }
 
-    /// The entries of a directory from a hash on.
-    pub(crate) fn entries_from(dir: InodeId, hash: u64) -> KeyRange {
-        let all = KeyRange::of_inode(dir, Kind::Entry);
+    /// The entries of a directory with this name hash or a larger one.
+    pub(crate) fn entries_from_hash(dir: InodeId, hash: u64) -> KeyRange {
+        let all = KeyRange::of_inode(dir, RecordKind::Entry);
         KeyRange {
-            from: Key::of(dir, Kind::Entry).u64(hash),
+            from: RecordKey::of(dir, RecordKind::Entry).u64(hash),
             to: all.to,
         }
     }
 
-    /// Who holds a file for writing.
-    pub fn writers(ino: InodeId) -> KeyRange {
-        KeyRange::of_inode(ino, Kind::Writer)
+    /// The write leases of a file.
+    pub fn write_leases(ino: InodeId) -> KeyRange {
+        KeyRange::of_inode(ino, RecordKind::WriteLease)
     }
 
     pub(crate) fn replies(shard: VirtualShard, session: SessionId) -> KeyRange {
-        KeyRange::under(Key::new(shard, Kind::Reply).u64(session.0))
+        KeyRange::with_prefix(RecordKey::new(shard, RecordKind::Reply).u64(session.0))
     }
 
     /// All keys that begin with these bytes.
-    fn under(prefix: Key) -> KeyRange {
+    fn with_prefix(prefix: RecordKey) -> KeyRange {
         let mut to = prefix.clone();
-        // The last byte that can rise makes the first key behind the prefix; the kind letter always can.
+        // Incrementing the last byte that is not 0xff gives the first key after the prefix; the kind letter is never 0xff.
         while let Some(last) = to.0.pop() {
             if last < u8::MAX {
                 to.0.push(last + 1);
@@ -354,13 +359,13 @@ impl KeyRange {
     }
 }
 
-impl AsRef<[u8]> for Key {
+impl AsRef<[u8]> for RecordKey {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for RecordKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.parse() {
             Some(parsed) => write!(f, "{parsed:?}"),
@@ -369,10 +374,10 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What is left of a key while it is taken apart.
-struct Rest<'a>(&'a [u8]);
+/// Reads the components of a key; holds the bytes not read yet.
+struct KeyReader<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> KeyReader<'a> {
     fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (chunk, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -413,58 +418,73 @@ mod tests {
     }
 
     #[test]
-    fn every_key_reads_back() {
+    fn every_key_parses_back() {
         let ino = InodeId::new(VirtualShard(0x0102), 0x0304);
         let (session, slot, shard) = (SessionId(7), Slot(3), VirtualShard(0x0102));
         for (key, parsed) in [
-            (Key::format(), Parsed::Format),
-            (Key::owner(), Parsed::Owner),
-            (Key::target(OstId(3)), Parsed::Target(OstId(3))),
-            (Key::ended_life(OstId(3)), Parsed::EndedLife(OstId(3))),
-            (Key::numbers(shard), Parsed::Numbers(shard)),
+            (RecordKey::format(), ParsedKey::Format),
+            (RecordKey::accepted_loss(), ParsedKey::AcceptedLoss),
             (
-                Key::usage(shard, VolumeId(9)),
-                Parsed::Usage {
+                RecordKey::known_target(OstId(3)),
+                ParsedKey::KnownTarget(OstId(3)),
+            ),
+            (
+                RecordKey::retired_verifier(OstId(3)),
+                ParsedKey::RetiredVerifier(OstId(3)),
+            ),
+            (
+                RecordKey::inode_counter(shard),
+                ParsedKey::InodeCounter(shard),
+            ),
+            (
+                RecordKey::usage(shard, VolumeId(9)),
+                ParsedKey::Usage {
                     shard,
                     volume: VolumeId(9),
                 },
             ),
-            (Key::inode(ino), Parsed::Inode(ino)),
+            (RecordKey::inode(ino), ParsedKey::Inode(ino)),
             (
-                Key::entry(ino, 5, &name("a")),
-                Parsed::Entry {
+                RecordKey::entry(ino, 5, &name("a")),
+                ParsedKey::Entry {
                     dir: ino,
                     hash: 5,
                     name: name("a"),
                 },
             ),
             (
-                Key::xattr(ino, b"user.a"),
-                Parsed::Xattr {
+                RecordKey::xattr(ino, b"user.a"),
+                ParsedKey::Xattr {
                     ino,
                     name: b"user.a".to_vec(),
                 },
             ),
             (
-                Key::back_link(ino, InodeId(8), 5, &name("b")),
-                Parsed::BackLink {
+                RecordKey::back_link(ino, InodeId(8), 5, &name("b")),
+                ParsedKey::BackLink {
                     ino,
                     dir: InodeId(8),
                     hash: 5,
                     name: name("b"),
                 },
             ),
-            (Key::orphan(ino, session), Parsed::Orphan { ino, session }),
-            (Key::writer(ino, session), Parsed::Writer { ino, session }),
-            (Key::unconfirmed(ino), Parsed::Unconfirmed(ino)),
             (
-                Key::purge(PurgeId { ino, number: 4 }),
-                Parsed::Purge(PurgeId { ino, number: 4 }),
+                RecordKey::orphan(ino, session),
+                ParsedKey::Orphan { ino, session },
             ),
-            (Key::session(session), Parsed::Session(session)),
             (
-                Key::reply(shard, session, slot),
-                Parsed::Reply {
+                RecordKey::write_lease(ino, session),
+                ParsedKey::WriteLease { ino, session },
+            ),
+            (RecordKey::unconfirmed(ino), ParsedKey::Unconfirmed(ino)),
+            (
+                RecordKey::purge(PurgeId { ino, number: 4 }),
+                ParsedKey::Purge(PurgeId { ino, number: 4 }),
+            ),
+            (RecordKey::session(session), ParsedKey::Session(session)),
+            (
+                RecordKey::reply(shard, session, slot),
+                ParsedKey::Reply {
                     shard,
                     session,
                     slot,
@@ -473,38 +493,38 @@ mod tests {
         ] {
             assert_eq!(key.parse(), Some(parsed));
             assert_eq!(
-                Key::from_bytes(&key.as_bytes()[..key.as_bytes().len() - 1]).parse(),
-                None.or(cut(&key))
+                RecordKey::from_bytes(&key.as_bytes()[..key.as_bytes().len() - 1]).parse(),
+                None.or(without_last_byte(&key))
             );
         }
     }
 
-    /// What a key without its last byte still says: a shorter attribute name is one too.
-    fn cut(key: &Key) -> Option<Parsed> {
+    /// What a key without its last byte parses to: only an extended attribute's key stays valid, with a shorter name.
+    fn without_last_byte(key: &RecordKey) -> Option<ParsedKey> {
         match key.parse()? {
-            Parsed::Xattr { ino, mut name } => {
+            ParsedKey::Xattr { ino, mut name } => {
                 name.pop();
-                Some(Parsed::Xattr { ino, name })
+                Some(ParsedKey::Xattr { ino, name })
             }
             _ => None,
         }
     }
 
     #[test]
-    fn an_inodes_range_holds_its_records_and_no_neighbours() {
+    fn an_inodes_key_range_has_its_records_and_no_others() {
         let ino = InodeId(0xff);
-        let range = KeyRange::of_inode(ino, Kind::Entry);
-        let inside = Key::entry(ino, u64::MAX, &name("z"));
-        let behind = Key::entry(InodeId(0x100), 0, &name("a"));
+        let range = KeyRange::of_inode(ino, RecordKind::Entry);
+        let inside = RecordKey::entry(ino, u64::MAX, &name("z"));
+        let behind = RecordKey::entry(InodeId(0x100), 0, &name("a"));
         assert!(range.from <= inside && inside < range.to && range.to <= behind);
     }
 
     #[test]
-    fn an_inode_in_the_wrong_shard_is_no_key() {
-        let mut bytes = Key::inode(InodeId::new(VirtualShard(1), 5))
+    fn an_inode_key_with_the_wrong_shard_does_not_parse() {
+        let mut bytes = RecordKey::inode(InodeId::new(VirtualShard(1), 5))
             .as_bytes()
             .to_vec();
         bytes[1] = 2;
-        assert_eq!(Key::from_bytes(&bytes).parse(), None);
+        assert_eq!(RecordKey::from_bytes(&bytes).parse(), None);
     }
 }

@@ -1,56 +1,60 @@
-//! # names: what POSIX promises about names, attributes and permissions
+//! # namespace: what POSIX promises about names, attributes and permissions
 //!
-//! Owns   the keys and records of a shard, every metadata operation (`ops/`, one file each), the background steps that
-//!        finish what an operation began (`chores/`), placement of new files, and the rules of `gupfs check`.
-//!        Which operation needs which right (`rights`). Beside the records: the locks of programs (`locks`).
-//! Never  does I/O, knows a clock, waits, or keeps anything in memory that the records do not say (but for unused inode numbers,
+//! Owns   the keys and records of a shard, every metadata operation (`ops/`, one file each), the background operations that
+//!        finish what a client operation began (`background/`), placement of new files, and the rules of `gupfs check`.
+//!        The table of access rights that each operation needs (`rights`). Beside the records: advisory file locks (`locks`).
+//! Never  does I/O, reads a clock, waits, or keeps state in memory that is not in the records (except reserved inode numbers,
 //!        and locks).
-//! Enter  at `Machine::apply`; for locks at `locks::Table::ask`.
+//! Enter  at `ShardMachine::apply`; for locks at `locks::LockTable::request`.
 //!
-//! A driver calls `apply`; on `Step::Need` it fetches and calls again, from the start; on `Step::Done` it commits the batch,
-//! answers when the newest batch that the view saw is committed, and does the `Work`. All records that an operation reads must
-//! come from one view (committed batches and the staged ones), so `apply` and staging its batch happen under one lock.
+//! A driver (the metadata server) calls `apply`. On `ApplyResult::Needs` it fetches what is missing and calls `apply` again, from
+//! the start. On `ApplyResult::Done` it commits the batch, sends the reply when the newest batch that the operation read is
+//! committed, and carries out the `FollowUp`s. All records that an operation reads must come from one state (committed batches
+//! and the staged ones over them), so the driver calls `apply` and stages its batch under one lock.
 
 mod acl;
 pub mod check;
 mod context;
+mod dentry;
 mod digest;
-mod format;
+mod driver;
+mod flag_checks;
 mod generations;
 mod hash;
-mod held;
+mod initial_batch;
 mod key;
 pub mod locks;
-mod machine;
-mod may;
-mod newborn;
-mod place;
+mod new_inode;
+mod permission;
 mod placement;
-mod protected;
 mod purge;
 mod record;
 pub mod rights;
 pub mod salvage;
-mod step;
+mod shard_machine;
 #[cfg(test)]
 mod testing;
 mod view;
+mod write_lease;
 mod xattr;
 
-mod chores;
+mod background;
 mod ops;
 
 pub use acl::Acl;
-pub use chores::ChoreOp;
-pub use context::{Again, Context, Op};
-pub use format::format;
-pub use hash::Cookie;
-pub use held::{NOT_ASKED, Words};
-pub use key::{Key, KeyRange, Kind, Parsed, PurgeId};
-pub use machine::Machine;
-pub use record::{
-    AcceptedLoss, BackLink, Body, Cutting, Directory, EndedLife, Entry, Essence, File, Format,
-    Inode, KnownTarget, Link, Numbers, Orphan, Purge, PurgeWhat, Record, Reply, Ruled, Session,
-    Unconfirmed, Undecodable, Usage, Writer, Xattr,
+pub use background::BackgroundOp;
+pub use context::{OpContext, Operation, OriginalResult};
+pub use driver::{
+    ApplyResult, CachedRecord, Effects, FollowUp, Prerequisite, RecordBatch, RecordSource,
 };
-pub use step::{Batch, Effects, Known, Need, Records, Step, Work};
+pub use hash::ReaddirCookie;
+pub use initial_batch::initial_batch;
+pub use key::{KeyRange, ParsedKey, PurgeId, RecordKey, RecordKind};
+pub use record::{
+    AcceptedLoss, BackLink, DentryPosition, DirectoryBody, DirectoryDefaultLayout, EntryRecord,
+    FileBody, Inode, InodeBody, InodeCounter, KnownTarget, Orphan, Purge, PurgeAction, Record,
+    RecordDecodeError, ReplySummary, RetiredVerifier, SessionRecord, StoreFormat, StoredReply,
+    Unconfirmed, UnfinishedTruncate, Usage, WriteLease, XattrRecord,
+};
+pub use shard_machine::ShardMachine;
+pub use write_lease::{CallbackResults, UNASKED_SESSIONS};

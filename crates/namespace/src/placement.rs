@@ -1,73 +1,77 @@
-//! Which targets a new file's objects get: a pure function of the rule, the targets as last seen, and the inode's number.
+//! The choice of OSTs for a new file's objects: a pure function of the default layout, the OSTs' last reported state and the
+//! inode number.
 
-use gupfs_proto::layout::{Component, ComponentKind, ComponentRule, ComponentState, LayoutRule};
+use gupfs_proto::layout::{
+    Component, ComponentKind, ComponentState, DefaultComponent, DefaultLayout,
+};
 use gupfs_proto::limits::STRIPE_COUNT_MAX;
-use gupfs_proto::meta::TargetState;
-use gupfs_proto::{FileOffset, Generation, InodeId, Layout, OstId, PresenceMap, Refusal};
+use gupfs_proto::meta::PlacementTarget;
+use gupfs_proto::{FileOffset, FsError, Generation, InodeId, Layout, OstId, PresenceMap};
 
 /// A layout for file `ino` whose components get generations from `generation` on.
 ///
-/// The first object goes where free space says, weighted, and spread over inode numbers so that neighbours lie apart and
-/// every run of files (each, or each second, or each tenth) covers all targets; the others follow in the order of targets,
-/// and the next component goes on where the last one ended, so that one file uses as many targets as it may.
+/// The OST of the first object is chosen with a probability proportional to free space, and spread over inode numbers so that
+/// neighbouring files are on different OSTs and every regular selection of files (each, each second, each tenth) covers all OSTs.
+/// The other objects follow in OST order, and the next component continues where the last one ended, so that one file uses as
+/// many OSTs as its layout allows.
 ///
 /// # Errors
 /// `NoSpace` without a usable target.
-pub(crate) fn lay_out(
-    rule: &LayoutRule,
-    targets: &[TargetState],
+pub(crate) fn choose_layout(
+    default_layout: &DefaultLayout,
+    targets: &[PlacementTarget],
     ino: InodeId,
     generation: u32,
-) -> Result<Layout, Refusal> {
-    let usable: Vec<&TargetState> = targets
+) -> Result<Layout, FsError> {
+    let usable: Vec<&PlacementTarget> = targets
         .iter()
         .filter(|target| target.usable && target.free > 0)
         .collect();
     if usable.is_empty() {
-        return Err(Refusal::NoSpace);
+        return Err(FsError::NoSpace);
     }
-    let mut next = by_free_space(&usable, ino);
+    let mut next = pick_by_free_space(&usable, ino);
     let mut from = FileOffset(0);
-    let mut components = Vec::with_capacity(rule.components.len());
-    for (wish, generation) in rule.components.iter().zip(generation..) {
-        let first = wish
+    let mut components = Vec::with_capacity(default_layout.components.len());
+    for (template, generation) in default_layout.components.iter().zip(generation..) {
+        let first = template
             .first
             .and_then(|first| usable.iter().position(|target| target.ost == first))
             .unwrap_or(next);
-        let count = count(wish, usable.len());
+        let count = stripe_count(template, usable.len());
         let targets: Vec<OstId> = (0..count)
             .map(|i| usable[(first + i) % usable.len()].ost)
             .collect();
         components.push(Component {
             from,
-            to: wish.to,
+            to: template.to,
             kind: ComponentKind::Plain,
-            unit: wish.unit,
+            unit: template.unit,
             presence: PresenceMap::new(targets.len()),
             targets,
             generation: Generation(generation),
             state: ComponentState::Live,
         });
-        from = wish.to;
+        from = template.to;
         next = (first + count) % usable.len();
     }
     Ok(Layout { components })
 }
 
-fn count(wish: &ComponentRule, usable: usize) -> usize {
+fn stripe_count(template: &DefaultComponent, usable: usize) -> usize {
     let most = usable.min(STRIPE_COUNT_MAX as usize);
-    match wish.count {
+    match template.count {
         0 => most,
         count => most.min(count as usize),
     }
 }
 
-/// The fractional parts of n·φ for n = 0, 1, 2, … fall evenly over 0..1, those of every k-th n too: φ is the number that
-/// fractions come least close to.
+/// The fractional parts of n·φ for n = 0, 1, 2, … are distributed evenly over 0..1, those of every k-th n too, because φ is the
+/// number that is hardest to approximate by fractions.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Index of a target, each as often as its share of the free space.
-fn by_free_space(usable: &[&TargetState], ino: InodeId) -> usize {
+/// Index of an OST, chosen as often as its share of the free space.
+fn pick_by_free_space(usable: &[&PlacementTarget], ino: InodeId) -> usize {
     let total: u128 = usable.iter().map(|target| u128::from(target.free)).sum();
     let fraction = ino
         .counter()
@@ -88,8 +92,8 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
 
-    fn targets(free: &[u64]) -> Vec<TargetState> {
-        let target = |(i, free): (usize, &u64)| TargetState {
+    fn targets(free: &[u64]) -> Vec<PlacementTarget> {
+        let target = |(i, free): (usize, &u64)| PlacementTarget {
             ost: OstId(i as u16),
             usable: true,
             why_not: None,
@@ -99,11 +103,16 @@ mod tests {
         free.iter().enumerate().map(target).collect()
     }
 
-    fn firsts(targets: &[TargetState], step: u64) -> Vec<usize> {
+    fn firsts(targets: &[PlacementTarget], step: u64) -> Vec<usize> {
         let mut count = vec![0; targets.len()];
         for i in 0..1000 {
-            let layout =
-                lay_out(&LayoutRule::default(), targets, InodeId(300 + i * step), 0).unwrap();
+            let layout = choose_layout(
+                &DefaultLayout::default(),
+                targets,
+                InodeId(300 + i * step),
+                0,
+            )
+            .unwrap();
             count[usize::from(layout.components[0].targets[0].0)] += 1;
         }
         count
@@ -122,9 +131,9 @@ mod tests {
             .join(" · ")
     }
 
-    fn check_layout(free: &[u64], rule: &LayoutRule, expected: Expect) {
+    fn check_layout(free: &[u64], default_layout: &DefaultLayout, expected: Expect) {
         expected.assert_eq(&show(
-            &lay_out(rule, &targets(free), InodeId(300), 7).unwrap(),
+            &choose_layout(default_layout, &targets(free), InodeId(300), 7).unwrap(),
         ));
     }
 
@@ -149,18 +158,18 @@ mod tests {
     }
 
     #[test]
-    fn a_file_uses_as_many_targets_as_its_rule_says() {
+    fn a_file_uses_as_many_targets_as_its_default_layout_says() {
         check_layout(
             &[50; 6],
-            &LayoutRule::default(),
+            &DefaultLayout::default(),
             expect!["0.. 7 on 2 · 4194304.. 8 on 3,4,5,0"],
         );
         check_layout(
             &[50; 2],
-            &LayoutRule::default(),
+            &DefaultLayout::default(),
             expect!["0.. 7 on 0 · 4194304.. 8 on 1,0"],
         );
-        let mut wide = LayoutRule::default();
+        let mut wide = DefaultLayout::default();
         wide.components[0].first = Some(OstId(3));
         wide.components[1].count = 0;
         check_layout(
@@ -175,21 +184,21 @@ mod tests {
         let mut targets = targets(&[50, 0, 50]);
         targets[0].usable = false;
         for i in 0..10 {
-            let layout = lay_out(&LayoutRule::default(), &targets, InodeId(i), 0).unwrap();
+            let layout = choose_layout(&DefaultLayout::default(), &targets, InodeId(i), 0).unwrap();
             assert!(layout.components.iter().all(|c| c.targets == [OstId(2)]));
         }
         targets[2].usable = false;
         assert_eq!(
-            lay_out(&LayoutRule::default(), &targets, InodeId(1), 0),
-            Err(Refusal::NoSpace)
+            choose_layout(&DefaultLayout::default(), &targets, InodeId(1), 0),
+            Err(FsError::NoSpace)
         );
     }
 
     #[test]
-    fn what_is_laid_out_is_a_layout() {
+    fn every_chosen_layout_is_valid() {
         for count in 1..6 {
-            let layout = lay_out(
-                &LayoutRule::default(),
+            let layout = choose_layout(
+                &DefaultLayout::default(),
                 &targets(&vec![9; count]),
                 InodeId(77),
                 3,

@@ -1,13 +1,19 @@
-//! Objects that nobody needs any more: a record in the batch that lets go of them, and the work for the driver.
+//! Removal and truncation of objects: a `P` record in the batch that stops using their bytes, and the follow-up for the driver.
 
-use crate::key::{Key, PurgeId};
-use crate::record::{Inode, Purge, PurgeWhat};
-use crate::step::Work;
-use crate::view::View;
+use crate::driver::FollowUp;
+use crate::key::{PurgeId, RecordKey};
+use crate::record::{Inode, Purge, PurgeAction};
+use crate::view::OpView;
 use gupfs_proto::{Layout, Presence};
 
-/// Lets go of every object in `layout`. `number` is taken from the inode's counter. Nothing happens if none was ever made.
-pub(crate) fn remove_objects(view: &mut View, inode: &Inode, number: u32, layout: Layout) -> bool {
+/// Records every object in `layout` for removal. `number` is taken from the inode's counter. Returns false, and changes nothing,
+/// if no object was ever created.
+pub(crate) fn remove_objects(
+    view: &mut OpView,
+    inode: &Inode,
+    number: u32,
+    layout: Layout,
+) -> bool {
     let id = PurgeId {
         ino: inode.ino,
         number,
@@ -19,7 +25,7 @@ pub(crate) fn remove_objects(view: &mut View, inode: &Inode, number: u32, layout
         return false;
     }
     let purge = Purge {
-        what: PurgeWhat::Remove,
+        action: PurgeAction::Remove,
         layout,
         volume: inode.volume,
         size: inode.size,
@@ -29,15 +35,15 @@ pub(crate) fn remove_objects(view: &mut View, inode: &Inode, number: u32, layout
         .into_iter()
         .map(|(ost, object, _)| (ost, object))
         .collect();
-    view.put(Key::purge(id), &purge);
-    view.count_purges(inode.ino.shard(), inode.volume, 1);
-    view.work(Work::Purge { id, objects });
+    view.put(RecordKey::purge(id), &purge);
+    view.adjust_purge_count(inode.ino.shard(), inode.volume, 1);
+    view.add_follow_up(FollowUp::Purge { id, objects });
     true
 }
 
-/// Cuts every object that may exist to its length in a file that ends at `to`; false if there is none to cut.
-pub(crate) fn cut_objects(
-    view: &mut View,
+/// Records a truncate of every object that may exist to its length in a file that ends at `to`; false if there is no such object.
+pub(crate) fn truncate_objects(
+    view: &mut OpView,
     inode: &Inode,
     number: u32,
     layout: &Layout,
@@ -48,7 +54,7 @@ pub(crate) fn cut_objects(
         number,
     };
     let purge = Purge {
-        what: PurgeWhat::Cut { to },
+        action: PurgeAction::Truncate { to },
         layout: layout.clone(),
         volume: inode.volume,
         size: inode.size,
@@ -57,7 +63,7 @@ pub(crate) fn cut_objects(
     if objects.is_empty() {
         return false;
     }
-    view.put(Key::purge(id), &purge);
-    view.work(Work::Cut { id, objects });
+    view.put(RecordKey::purge(id), &purge);
+    view.add_follow_up(FollowUp::Truncate { id, objects });
     true
 }

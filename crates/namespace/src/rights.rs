@@ -1,133 +1,136 @@
-//! # rights: who may do which operation
+//! # rights: the access right that each operation requires
 //!
-//! Owns   the table (`rule`) that says for every operation what gives the right to it, and how that is checked.
-//! Never  looks at which host or process asks: what its root counts as was decided when the request came in.
-//! Enter  at `check`, which runs before every operation; at `rule` for operations that the driver does itself.
+//! Owns   the table (`access_rule`) that says for every operation what gives the right to it, and the check of that rule.
+//! Never  looks at the client's host or process: root squashing was applied when the request arrived.
+//! Enter  at `check`, which runs before every operation; at `access_rule` for operations that the driver executes itself.
 //!
-//! Two things give a right: the credentials that a request names, and what its session has open. POSIX decides about an open file
-//! once, when it is opened: whoever writes through a descriptor may do so although the file is 0444 by now, or was made so.
-//! A session proves that with what the server gave it for the open (`gupfs_proto::capability::OpenProof`). A request that
-//! proves nothing is judged by its credentials alone, whatever else it says.
+//! Two things give a right: the credentials in a request, and what its session has open. POSIX checks permissions once, at
+//! open(2): a program may write through a descriptor although the file's mode is 0444 by now, or was 0444 at creation. A session
+//! proves that it has a file open with the open capability that the server issued for the open
+//! (`gupfs_proto::capability::OpenCapability`). The server checks a request without an open capability by its credentials alone.
 
-use crate::key::Key;
-use crate::may;
-use crate::record::{Inode, Writer};
-use crate::step::Outcome;
-use crate::view::View;
+use crate::driver::OpResult;
+use crate::key::RecordKey;
+use crate::permission;
+use crate::record::{Inode, WriteLease};
+use crate::view::OpView;
 use gupfs_proto::capability::Rights;
-use gupfs_proto::lock::{Ask, Kind, Lock, Mode};
-use gupfs_proto::meta::{Access, Op, OpenHow, SetAttr};
-use gupfs_proto::{Caller, InodeId, Refusal};
+use gupfs_proto::lock::{AdvisoryLock, LockFamily, LockMode, LockRequest};
+use gupfs_proto::meta::{AccessMode, MetaOp, OpenMode, SetAttr};
+use gupfs_proto::{Caller, FsError, InodeId};
 
-/// What gives the right to an operation.
+/// The condition under which a session may execute an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rule {
-    /// Every session has it: it is about the session itself, or about what every host with a session may know.
+pub enum AccessRule {
+    /// Every session may: the operation concerns the session itself, or returns what every host with a session may know.
     Session,
-    /// The credentials. The operation checks them itself (`may`), as it comes to directories and files, in the order in which
-    /// Linux does.
+    /// By the credentials. The operation checks them itself (`permission`) for each directory and file that it reaches, in the
+    /// order of Linux.
     Credentials,
-    /// The session has the inode open so, or the credentials give the right to open it so now.
-    Open(InodeId, Access),
-    /// The same for writing, or the credentials are the owner's.
-    WriteOrOwn(InodeId),
-    /// The session holds the file for writing: the records say so.
-    Holder(InodeId),
-    /// Each operation and each lock in it by its own rule.
-    Parts,
+    /// The session has the inode open with this access, or the credentials give the right to open it with this access now.
+    Open(InodeId, AccessMode),
+    /// As `Open` with write access, or the credentials are those of the owner.
+    WriteOrOwner(InodeId),
+    /// The session has the file's write lease, according to the records.
+    LeaseHolder(InodeId),
+    /// Each operation and each lock that it contains is checked by its own rule.
+    PerPart,
 }
 
-/// The table.
-pub fn rule(op: &Op) -> Rule {
+/// The rule of each operation.
+pub fn access_rule(op: &MetaOp) -> AccessRule {
     match op {
-        // Names. By its number every host may ask how an inode is (fstat(2)), and where a symbolic link leads.
-        Op::Lookup { .. } => Rule::Credentials,
-        Op::LookupParent { dir } => Rule::Open(*dir, Access::EXECUTE),
-        Op::GetAttr { .. } => Rule::Session,
-        Op::Access { .. } => Rule::Credentials,
-        Op::Readlink { .. } => Rule::Session,
-        Op::Readdir { dir, .. } => Rule::Open(*dir, Access::READ),
-        Op::GetXattr { .. } => Rule::Credentials,
-        Op::ListXattr { .. } => Rule::Session,
-        Op::StatFs => Rule::Session,
-        Op::GetLayoutRule { .. } => Rule::Session,
+        // Names. Every host may get an inode's attributes (fstat(2)) and a symbolic link's target by inode number.
+        MetaOp::Lookup { .. } => AccessRule::Credentials,
+        MetaOp::LookupParent { dir } => AccessRule::Open(*dir, AccessMode::EXECUTE),
+        MetaOp::GetAttr { .. } => AccessRule::Session,
+        MetaOp::Access { .. } => AccessRule::Credentials,
+        MetaOp::Readlink { .. } => AccessRule::Session,
+        MetaOp::Readdir { dir, .. } => AccessRule::Open(*dir, AccessMode::READ),
+        MetaOp::GetXattr { .. } => AccessRule::Credentials,
+        MetaOp::ListXattr { .. } => AccessRule::Session,
+        MetaOp::StatFs => AccessRule::Session,
+        MetaOp::GetDefaultLayout { .. } => AccessRule::Session,
 
-        Op::Create { .. } => Rule::Credentials,
-        Op::Mkdir { .. } => Rule::Credentials,
-        Op::Mknod { .. } => Rule::Credentials,
-        Op::Symlink { .. } => Rule::Credentials,
-        Op::TmpFile { .. } | Op::OpenTmpFile { .. } => Rule::Credentials,
-        Op::Link { .. } => Rule::Credentials,
-        Op::Unlink { .. } => Rule::Credentials,
-        Op::Rmdir { .. } => Rule::Credentials,
-        Op::Rename { .. } => Rule::Credentials,
+        MetaOp::Create { .. } => AccessRule::Credentials,
+        MetaOp::Mkdir { .. } => AccessRule::Credentials,
+        MetaOp::Mknod { .. } => AccessRule::Credentials,
+        MetaOp::Symlink { .. } => AccessRule::Credentials,
+        MetaOp::TmpFile { .. } | MetaOp::OpenTmpFile { .. } => AccessRule::Credentials,
+        MetaOp::Link { .. } => AccessRule::Credentials,
+        MetaOp::Unlink { .. } => AccessRule::Credentials,
+        MetaOp::Rmdir { .. } => AccessRule::Credentials,
+        MetaOp::Rename { .. } => AccessRule::Credentials,
 
-        // Files. A client tells when a file was read: that is for who may read it.
-        Op::SetAttr { ino, set } => match set {
-            set if tells_reading(set) => Rule::Open(*ino, Access::READ),
-            set if sets_nothing(set) => Rule::WriteOrOwn(*ino),
-            _ => Rule::Credentials,
+        // Files. A client reports a file's access time: that needs read access.
+        MetaOp::SetAttr { ino, set } => match set {
+            set if is_atime_report(set) => AccessRule::Open(*ino, AccessMode::READ),
+            set if changes_no_attribute(set) => AccessRule::WriteOrOwner(*ino),
+            _ => AccessRule::Credentials,
         },
-        Op::SetXattr { .. } => Rule::Credentials,
-        Op::RemoveXattr { .. } => Rule::Credentials,
-        Op::SetLayoutRule { .. } => Rule::Credentials,
-        Op::SetFlags { .. } => Rule::Credentials,
-        // What is open is asked for again without access: where its bytes are, and those that live in the inode.
-        Op::Open { ino, open } => match asks_again(*open) {
-            true => Rule::Open(*ino, Access::READ),
-            false => Rule::Credentials,
+        MetaOp::SetXattr { .. } => AccessRule::Credentials,
+        MetaOp::RemoveXattr { .. } => AccessRule::Credentials,
+        MetaOp::SetDefaultLayout { .. } => AccessRule::Credentials,
+        MetaOp::SetFlags { .. } => AccessRule::Credentials,
+        // A client reopens a file that it has open without any access: to get the layout again, or the inline bytes.
+        MetaOp::Open { ino, open } => match is_reopen(*open) {
+            true => AccessRule::Open(*ino, AccessMode::READ),
+            false => AccessRule::Credentials,
         },
-        Op::Truncate { ino, by_handle, .. } => match by_handle {
-            true => Rule::Open(*ino, Access::WRITE),
-            false => Rule::Credentials,
+        MetaOp::Truncate { ino, by_handle, .. } => match by_handle {
+            true => AccessRule::Open(*ino, AccessMode::WRITE),
+            false => AccessRule::Credentials,
         },
-        Op::WriteInline { ino, .. } => Rule::Open(*ino, Access::WRITE),
-        Op::BeginWrite { ino, .. } => Rule::Open(*ino, Access::WRITE),
-        Op::Spilled { ino, .. } => Rule::Holder(*ino),
-        Op::EndWrite { ino, .. } => Rule::Holder(*ino),
-        Op::KillPrivileges { ino } => Rule::WriteOrOwn(*ino),
-        Op::Permit { ino, rights } => match rights.contains(Rights::WRITE) {
-            true => Rule::Holder(*ino),
-            false => Rule::Open(*ino, Access::READ),
+        MetaOp::WriteInline { ino, .. } => AccessRule::Open(*ino, AccessMode::WRITE),
+        MetaOp::BeginWrite { ino, .. } => AccessRule::Open(*ino, AccessMode::WRITE),
+        MetaOp::SpillInline { ino, .. } => AccessRule::LeaseHolder(*ino),
+        MetaOp::EndWrite { ino, .. } => AccessRule::LeaseHolder(*ino),
+        MetaOp::KillPrivileges { ino } => AccessRule::WriteOrOwner(*ino),
+        MetaOp::IssueCapability { ino, rights } => match rights.contains(Rights::WRITE) {
+            true => AccessRule::LeaseHolder(*ino),
+            false => AccessRule::Open(*ino, AccessMode::READ),
         },
 
-        // A session's own affairs.
-        Op::OpenSession { .. } => Rule::Session,
-        Op::CloseSession => Rule::Session,
-        // Only what is recorded as kept for this session goes by it.
-        Op::Forgotten { .. } => Rule::Session,
-        Op::Sync { .. } => Rule::Session,
-        Op::Renew => Rule::Session,
-        Op::Return { .. } => Rule::Parts,
-        Op::Proven { .. } => Rule::Parts,
-        // Locks keep others from theirs. What is given up is the session's own.
-        Op::Lock(Ask::Take { lock, .. } | Ask::Test { lock }) => {
-            Rule::Open(lock.holder.ino, access_to_lock(lock))
+        // Operations on the session itself.
+        MetaOp::OpenSession { .. } => AccessRule::Session,
+        MetaOp::CloseSession => AccessRule::Session,
+        // It removes only orphans that are recorded for this session.
+        MetaOp::Forget { .. } => AccessRule::Session,
+        MetaOp::Sync { .. } => AccessRule::Session,
+        MetaOp::Renew => AccessRule::Session,
+        MetaOp::Replay { .. } => AccessRule::PerPart,
+        MetaOp::WithOpenCapability { .. } => AccessRule::PerPart,
+        // Taking a lock blocks other sessions, so it needs access. A session releases only its own locks.
+        MetaOp::Lock(LockRequest::Acquire { lock, .. } | LockRequest::Test { lock }) => {
+            AccessRule::Open(lock.holder.ino, access_for_lock(lock))
         }
-        Op::Lock(Ask::Free { .. } | Ask::Cancel { .. }) => Rule::Session,
+        MetaOp::Lock(LockRequest::Release { .. } | LockRequest::Cancel { .. }) => {
+            AccessRule::Session
+        }
     }
 }
 
-/// Whether it is no open(2) of a program: a client asks for what it has open.
-pub(crate) fn asks_again(how: OpenHow) -> bool {
-    Rights::of_open(how.access).is_empty() && !how.truncate
+/// Whether the request is not an open(2) of a program but a client that gets the layout of a file that it has open.
+pub(crate) fn is_reopen(open_mode: OpenMode) -> bool {
+    Rights::for_open(open_mode.access).is_empty() && !open_mode.truncate
 }
 
-/// What fcntl(2) asks of the descriptor; flock(2) takes any.
-pub fn access_to_lock(lock: &Lock) -> Access {
-    match (lock.holder.kind, lock.mode) {
-        (Kind::Record, Mode::Exclusive) => Access::WRITE,
-        (Kind::Record, Mode::Shared) | (Kind::Flock, _) => Access::READ,
+/// The access that fcntl(2) requires of the descriptor; flock(2) accepts any.
+pub fn access_for_lock(lock: &AdvisoryLock) -> AccessMode {
+    match (lock.holder.family, lock.mode) {
+        (LockFamily::Record, LockMode::Exclusive) => AccessMode::WRITE,
+        (LockFamily::Record, LockMode::Shared) | (LockFamily::Flock, _) => AccessMode::READ,
     }
 }
 
-/// A client's word on an access time: nothing else was changed, so the time of change stays. No program can say this.
-pub(crate) fn tells_reading(set: &SetAttr) -> bool {
+/// Whether the request is a client's report of an access time: nothing else changes, so ctime stays. No system call sends a
+/// ctime.
+pub(crate) fn is_atime_report(set: &SetAttr) -> bool {
     set.ctime.is_some()
 }
 
-/// At most that setuid and setgid go; that it was asked shows in the time of change all the same.
-fn sets_nothing(set: &SetAttr) -> bool {
+/// Whether the request clears at most setuid and setgid; it updates ctime all the same.
+fn changes_no_attribute(set: &SetAttr) -> bool {
     let rest = SetAttr {
         kill_privileges: set.kill_privileges,
         ..SetAttr::default()
@@ -135,77 +138,87 @@ fn sets_nothing(set: &SetAttr) -> bool {
     *set == rest
 }
 
-/// What a request proves that its session has open.
+/// The inodes that the session has open, with their rights, as the request's open capabilities prove.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Opens(Vec<(InodeId, Rights)>);
+pub struct OpenRights(Vec<(InodeId, Rights)>);
 
-impl Opens {
-    /// A request that proves nothing.
-    pub const NONE: &'static Opens = &Opens(Vec::new());
+impl OpenRights {
+    /// A request without open capabilities.
+    pub const NONE: &'static OpenRights = &OpenRights(Vec::new());
 
-    /// From proofs that were verified.
-    pub fn new(mut proved: Vec<(InodeId, Rights)>) -> Opens {
+    /// From verified open capabilities.
+    pub fn new(mut proved: Vec<(InodeId, Rights)>) -> OpenRights {
         proved.sort_unstable_by_key(|(ino, _)| *ino);
-        Opens(proved)
+        OpenRights(proved)
     }
 
-    fn allow(&self, ino: InodeId, access: Access) -> bool {
+    fn allow(&self, ino: InodeId, access: AccessMode) -> bool {
         let from = self.0.partition_point(|(of, _)| *of < ino);
         let of_this = self.0[from..].iter().take_while(|(of, _)| *of == ino);
-        of_this.into_iter().any(|(_, rights)| rights.allow(access))
+        of_this.into_iter().any(|(_, rights)| rights.allows(access))
     }
 
-    /// Whether these alone, or credentials that need no record, give the right to use the inode so.
-    pub fn suffice(&self, caller: &Caller, ino: InodeId, access: Access) -> bool {
-        caller.is_root() && !access.contains(Access::EXECUTE) || self.allow(ino, access)
+    /// Whether the open capabilities, or root's credentials, allow this access without reading the inode's record.
+    pub fn allow_without_record(&self, caller: &Caller, ino: InodeId, access: AccessMode) -> bool {
+        caller.is_root() && !access.contains(AccessMode::EXECUTE) || self.allow(ino, access)
     }
 }
 
-/// `Rule::Open`.
+/// Checks `AccessRule::Open`.
 ///
 /// # Errors
 /// `Denied`.
-pub fn may_use(
+pub fn check_use(
     inode: &Inode,
     caller: &Caller,
-    opens: &Opens,
-    access: Access,
-) -> Result<(), Refusal> {
-    match opens.suffice(caller, inode.ino, access) || may::grants(inode, caller, access) {
+    opens: &OpenRights,
+    access: AccessMode,
+) -> Result<(), FsError> {
+    match opens.allow_without_record(caller, inode.ino, access)
+        || permission::has_access(inode, caller, access)
+    {
         true => Ok(()),
-        false => Err(Refusal::Denied),
+        false => Err(FsError::Denied),
     }
 }
 
-/// Whether the operation may be done; what it checks itself it is still to check.
-pub(crate) fn check(view: &mut View, op: &Op) -> Outcome<()> {
-    match rule(op) {
-        Rule::Session | Rule::Credentials | Rule::Parts => {}
-        Rule::Open(ino, access) => {
+/// Checks the operation's rule. `Credentials` and `PerPart` are checked later, by the operation or the driver.
+pub(crate) fn check(view: &mut OpView, op: &MetaOp) -> OpResult<()> {
+    match access_rule(op) {
+        AccessRule::Session | AccessRule::Credentials | AccessRule::PerPart => {}
+        AccessRule::Open(ino, access) => {
             let inode = view.inode(ino)?;
-            may_use(&inode, view.ctx.caller, view.ctx.opens, access)?;
+            check_use(&inode, view.ctx.caller, view.ctx.open_rights, access)?;
         }
-        Rule::WriteOrOwn(ino) => {
+        AccessRule::WriteOrOwner(ino) => {
             let inode = view.inode(ino)?;
-            if !may::owns(&inode, view.ctx.caller) {
-                may_use(&inode, view.ctx.caller, view.ctx.opens, Access::WRITE)?;
+            if !permission::is_owner_or_root(&inode, view.ctx.caller) {
+                check_use(
+                    &inode,
+                    view.ctx.caller,
+                    view.ctx.open_rights,
+                    AccessMode::WRITE,
+                )?;
             }
         }
-        Rule::Holder(ino) => {
+        AccessRule::LeaseHolder(ino) => {
             view.inode(ino)?;
-            must_hold(view, ino)?;
+            check_lease_holder(view, ino)?;
         }
     }
     Ok(())
 }
 
-fn must_hold(view: &View, ino: InodeId) -> Outcome<()> {
+fn check_lease_holder(view: &OpView, ino: InodeId) -> OpResult<()> {
     let session = view.ctx.session;
-    match view.get::<Writer>(&Key::writer(ino, session))? {
+    match view.get::<WriteLease>(&RecordKey::write_lease(ino, session))? {
         Some(_) => Ok(()),
         None => {
-            let why = format!("session {session} does not write inode {:x}", ino.0);
-            Err(Refusal::Malformed(why).into())
+            let why = format!(
+                "session {session} does not have the write lease of inode {:x}",
+                ino.0
+            );
+            Err(FsError::Malformed(why).into())
         }
     }
 }

@@ -1,44 +1,44 @@
-//! # salvage: inodes whose records are lost, made again from what else is known of them
+//! # salvage: rebuilds inodes whose records are lost from what else is known of them
 //!
-//! Owns   which layout a file's objects can have had, and what a directory is made of when only its entries are left; what counts
-//!        as present in records that may be older than the objects.
+//! Owns   the layout that a file's objects may have had, the inode of a directory of which only entries remain, and which objects
+//!        count as present in records that may be older than the objects.
 //! Never  reads a store or an object.
-//! Enter  at `file` and `directory`; at `count_in_doubt_as_present`.
+//! Enter  at `rebuild_file` and `rebuild_directory`; at `mark_maybe_as_present`.
 //!
-//! An object names its inode, its generation and its stripe; it does not say its component's range and unit. Where the objects' lengths fit the
-//! default layout they are laid out by it. Otherwise each object's bytes follow those of the one before: then no byte stands where a
-//! guess has put it inside of another object's bytes.
+//! An object contains its inode number, generation and stripe, but not its component's range and stripe unit. If the objects'
+//! lengths fit the default layout, the file gets the default layout. Otherwise the bytes of each object follow those of the
+//! previous one, so that a wrong guess never interleaves the bytes of two objects.
 
-use crate::hash::spread;
-use crate::newborn;
-use crate::record::{Body, Directory, File, Inode};
+use crate::hash::derive_random;
+use crate::new_inode;
+use crate::record::{DirectoryBody, FileBody, Inode, InodeBody};
 use gupfs_proto::attr::InodeFlags;
-use gupfs_proto::data::{ObjectStat, Owner};
+use gupfs_proto::data::{ObjectOwner, ObjectStat};
 use gupfs_proto::layout::{Component, ComponentKind, ComponentState, PresenceMap};
 use gupfs_proto::limits::{
-    COMPONENTS_MAX, FIRST_COMPONENT, STRIPE_COUNT_MAX, STRIPE_UNIT_DEFAULT, STRIPE_UNIT_MAX,
+    COMPONENTS_MAX, FIRST_COMPONENT_SIZE, STRIPE_COUNT_MAX, STRIPE_UNIT_DEFAULT, STRIPE_UNIT_MAX,
     STRIPE_UNIT_MIN,
 };
 use gupfs_proto::{
-    ByteCount, FileKind, FileOffset, Generation, InodeId, Layout, Mode, OstId, Presence, ProjectId,
-    Timestamp, VolumeId,
+    ByteCount, FileKind, FileMode, FileOffset, Generation, InodeId, Layout, OstId, Presence,
+    ProjectId, Timestamp, VolumeId,
 };
 
-/// One object of a file, as its target has it.
+/// One object of a file, as found on its OST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FoundObject {
     pub ost: OstId,
     pub generation: Generation,
     pub stripe: u32,
     pub stat: ObjectStat,
-    /// As its record says; None if it has none.
-    pub owner: Option<Owner>,
+    /// From the object's record; None if it has none.
+    pub owner: Option<ObjectOwner>,
 }
 
-/// A file with these objects, for its owner alone. It counts as named, so that a check finds whether it is.
+/// A file with these objects, with mode 0600. Its record says that it has a name, so that a check reports it if it has none.
 ///
-/// `objects` are ordered by generation and stripe. None if no layout can hold them.
-pub fn file(ino: InodeId, objects: &[FoundObject]) -> Option<Inode> {
+/// `objects` are ordered by generation and stripe. None if no layout can contain them.
+pub fn rebuild_file(ino: InodeId, objects: &[FoundObject]) -> Option<Inode> {
     let layout = layout(objects)?;
     let mtime = objects.iter().map(|object| object.stat.mtime).max()?;
     let owner = objects.iter().find_map(|object| object.owner);
@@ -48,44 +48,48 @@ pub fn file(ino: InodeId, objects: &[FoundObject]) -> Option<Inode> {
         gid: owner.map_or(0, |owner| owner.gid),
         project: ProjectId(owner.map_or(0, |owner| owner.project)),
         volume: VolumeId(owner.map_or(0, |owner| owner.volume)),
-        size: size(&layout, objects),
+        size: file_size(&layout, objects),
         blocks: objects.iter().map(|object| object.stat.blocks).sum(),
-        body: Body::File(File {
+        body: InodeBody::File(FileBody {
             layout,
             next_generation,
-            ..File::default()
+            ..FileBody::default()
         }),
-        ..bare(ino, FileKind::Regular, Mode(0o600), mtime)
+        ..empty_inode(ino, FileKind::Regular, FileMode(0o600), mtime)
     })
 }
 
-/// A directory whose inode is lost: root's alone. Its entries are found again when they were given the hashes of its new salt.
-pub fn directory(ino: InodeId, now: Timestamp, entropy: u64) -> Inode {
+/// A directory whose inode is lost, accessible only to root. Lookups find its entries after they have been moved to the hashes of
+/// the new salt.
+pub fn rebuild_directory(ino: InodeId, now: Timestamp, entropy: u64) -> Inode {
     if ino == InodeId::ROOT {
-        return newborn::root(now, entropy);
+        return new_inode::build_root(now, entropy);
     }
     Inode {
-        body: Body::Directory(Directory {
-            salt: spread(entropy, newborn::FOR_SALT),
-            ..Directory::default()
+        body: InodeBody::Directory(DirectoryBody {
+            salt: derive_random(entropy, new_inode::FOR_SALT),
+            ..DirectoryBody::default()
         }),
-        ..bare(ino, FileKind::Directory, Mode(0o700), now)
+        ..empty_inode(ino, FileKind::Directory, FileMode(0o700), now)
     }
 }
 
-/// The record may be older than the objects: one in doubt that is missing was removed since, or was never made, and nobody can tell
-/// which. If it can hold bytes of the file it counts as present from now on, so that a read of it is an error where it is missing, and
-/// never zeros. Behind the file's end the objects have the last word, as ever. Returns whether the inode was changed.
-pub fn count_in_doubt_as_present(inode: &mut Inode) -> bool {
+/// The record may be older than the objects: a `Maybe` object that is missing was removed since, or was never created, and it is
+/// not known which. If the object may hold bytes of the file, it is marked present, so that a read of a missing object is an
+/// error and never returns zeros. Beyond the end of file the objects remain `Maybe`, as usual. Returns whether the inode was
+/// changed.
+pub fn mark_maybe_as_present(inode: &mut Inode) -> bool {
     let size = inode.size;
-    let Body::File(file) = &mut inode.body else {
+    let InodeBody::File(file) = &mut inode.body else {
         return false;
     };
     if !file.inline.is_empty() {
         // The inline bytes are the file.
         return false;
     }
-    let end = file.cutting.map_or(size, |cutting| size.min(cutting.to));
+    let end = file
+        .truncating
+        .map_or(size, |truncate| size.min(truncate.to));
     let mut changed = false;
     for component in &mut file.layout.components {
         for stripe in 0..component.targets.len() {
@@ -99,8 +103,8 @@ pub fn count_in_doubt_as_present(inode: &mut Inode) -> bool {
     changed
 }
 
-/// Where the file ends, as its objects tell it.
-pub fn size(layout: &Layout, objects: &[FoundObject]) -> u64 {
+/// The size of the file according to its objects.
+pub fn file_size(layout: &Layout, objects: &[FoundObject]) -> u64 {
     let ends = objects.iter().filter_map(|object| {
         let of = |component: &&Component| component.generation == object.generation;
         let component = layout.components.iter().find(of)?;
@@ -109,7 +113,7 @@ pub fn size(layout: &Layout, objects: &[FoundObject]) -> u64 {
     ends.max().unwrap_or(0)
 }
 
-fn bare(ino: InodeId, kind: FileKind, mode: Mode, time: Timestamp) -> Inode {
+fn empty_inode(ino: InodeId, kind: FileKind, mode: FileMode, time: Timestamp) -> Inode {
     Inode {
         ino,
         kind,
@@ -128,15 +132,15 @@ fn bare(ino: InodeId, kind: FileKind, mode: Mode, time: Timestamp) -> Inode {
         btime: time,
         flags: InodeFlags::empty(),
         parent: None,
-        born: 0,
+        birth_snapshot: 0,
         change: 1,
         data_version: 0,
-        holders: 0,
+        orphan_records: 0,
         xattrs: 0,
         xattr_names: 0,
         acl: None,
         security: Vec::new(),
-        body: Body::Special,
+        body: InodeBody::Special,
     }
 }
 
@@ -148,15 +152,17 @@ fn layout(objects: &[FoundObject]) -> Option<Layout> {
         [only @ [_]] if only[0].stripe == 0 => Layout {
             components: vec![component(0, u64::MAX, STRIPE_UNIT_DEFAULT, only)],
         },
-        [first @ [_], rest] => by_default(first, rest).or_else(|| in_a_row(&generations))?,
-        _ => in_a_row(&generations)?,
+        [first @ [_], rest] => {
+            default_layout(first, rest).or_else(|| concatenated_layout(&generations))?
+        }
+        _ => concatenated_layout(&generations)?,
     };
     layout.check().is_ok().then_some(layout)
 }
 
-/// The default layout, if the objects are as long as a file without holes makes them.
-fn by_default(first: &[FoundObject], rest: &[FoundObject]) -> Option<Layout> {
-    let begin = FIRST_COMPONENT.0;
+/// The default layout, if the objects' lengths are those of a file without holes.
+fn default_layout(first: &[FoundObject], rest: &[FoundObject]) -> Option<Layout> {
+    let begin = FIRST_COMPONENT_SIZE.0;
     let follows = rest[0].generation.0 == first[0].generation.0 + 1;
     if first[0].stripe != 0 || first[0].stat.size > begin || !follows {
         return None;
@@ -168,7 +174,7 @@ fn by_default(first: &[FoundObject], rest: &[FoundObject]) -> Option<Layout> {
             striped.clone(),
         ],
     };
-    let end = size(&layout, rest);
+    let end = file_size(&layout, rest);
     let fits = (0..striped.targets.len()).all(|stripe| {
         let found = rest.iter().find(|object| object.stripe as usize == stripe);
         found.map_or(0, |object| object.stat.size) == striped.object_size(stripe, end)
@@ -176,8 +182,8 @@ fn by_default(first: &[FoundObject], rest: &[FoundObject]) -> Option<Layout> {
     fits.then_some(layout)
 }
 
-/// Each object's bytes behind those of the one before, at a multiple of the longest one's length.
-fn in_a_row(generations: &[&[FoundObject]]) -> Option<Layout> {
+/// A layout in which each object's bytes follow those of the previous one, at a multiple of the longest object's length.
+fn concatenated_layout(generations: &[&[FoundObject]]) -> Option<Layout> {
     if generations.len() > COMPONENTS_MAX {
         return None;
     }
@@ -200,7 +206,7 @@ fn in_a_row(generations: &[&[FoundObject]]) -> Option<Layout> {
     Some(Layout { components })
 }
 
-/// Objects that were found are *maybe* there: whoever confirms them finds out whether they survive a power cut.
+/// A component of found objects. They are `Maybe` present: their confirmation finds out whether they survive a power loss.
 fn component(from: u64, to: u64, unit: ByteCount, objects: &[FoundObject]) -> Component {
     let last = objects.last().expect("a generation has an object");
     let mut targets = vec![last.ost; last.stripe as usize + 1];
@@ -224,10 +230,10 @@ fn component(from: u64, to: u64, unit: ByteCount, objects: &[FoundObject]) -> Co
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement::lay_out;
-    use crate::record::Cutting;
-    use gupfs_proto::layout::LayoutRule;
-    use gupfs_proto::meta::TargetState;
+    use crate::placement::choose_layout;
+    use crate::record::UnfinishedTruncate;
+    use gupfs_proto::layout::DefaultLayout;
+    use gupfs_proto::meta::PlacementTarget;
 
     const INO: InodeId = InodeId(0x123);
     const MIB: u64 = 1 << 20;
@@ -242,10 +248,10 @@ mod tests {
                 blocks: size / 512,
                 mtime: Timestamp::new(7, 0),
             },
-            owner: Some(Owner {
+            owner: Some(ObjectOwner {
                 uid: 5,
                 gid: 6,
-                ..Owner::default()
+                ..ObjectOwner::default()
             }),
         }
     }
@@ -263,8 +269,8 @@ mod tests {
 
     #[test]
     fn a_file_of_the_default_layout_reads_as_before() {
-        let targets: Vec<TargetState> = (0..6)
-            .map(|ost| TargetState {
+        let targets: Vec<PlacementTarget> = (0..6)
+            .map(|ost| PlacementTarget {
                 ost: OstId(ost),
                 usable: true,
                 why_not: None,
@@ -272,34 +278,34 @@ mod tests {
                 free: 1 << 40,
             })
             .collect();
-        let before = lay_out(&LayoutRule::default(), &targets, INO, 0).unwrap();
+        let before = choose_layout(&DefaultLayout::default(), &targets, INO, 0).unwrap();
         for size in [1, 4 * MIB, 4 * MIB + 1, 6 * MIB, 11 * MIB + 77, 100 * MIB] {
             let objects = objects_of(&before, size);
-            let inode = file(INO, &objects).unwrap();
+            let inode = rebuild_file(INO, &objects).unwrap();
             let after = &inode.file().unwrap().layout;
             assert_eq!((inode.size, inode.uid, inode.gid), (size, 5, 6), "{size}");
-            let places = |layout: &Layout| -> Vec<_> {
-                (layout.pieces(INO, FileOffset(0), size).into_iter())
-                    .map(|piece| (piece.ost, piece.object, piece.at.0, piece.skip))
+            let chunks = |layout: &Layout| -> Vec<_> {
+                (layout.stripe_chunks(INO, FileOffset(0), size).into_iter())
+                    .map(|piece| (piece.ost, piece.object, piece.at.0, piece.buffer_offset))
                     .collect()
             };
-            for (at, (place, expected)) in places(after).iter().zip(places(&before)).enumerate() {
-                assert_eq!(*place, expected, "{size}: at {at}");
+            for (at, (chunk, expected)) in chunks(after).iter().zip(chunks(&before)).enumerate() {
+                assert_eq!(*chunk, expected, "{size}: at {at}");
             }
         }
     }
 
     #[test]
-    fn objects_that_fit_no_known_layout_lie_one_behind_the_other() {
+    fn objects_that_do_not_fit_the_default_layout_are_concatenated() {
         let objects = [
             found(0, 4, 0, 100),
             found(1, 4, 2, 70_000),
             found(2, 9, 1, 5),
         ];
-        let inode = file(INO, &objects).unwrap();
+        let inode = rebuild_file(INO, &objects).unwrap();
         let layout = &inode.file().unwrap().layout;
         let kib = 128 << 10;
-        let pieces = layout.pieces(INO, FileOffset(0), inode.size);
+        let pieces = layout.stripe_chunks(INO, FileOffset(0), inode.size);
         let made: Vec<_> = pieces
             .iter()
             .filter(|piece| piece.presence != Presence::Never)
@@ -308,7 +314,7 @@ mod tests {
                     piece.ost.0,
                     piece.object.generation.0,
                     piece.object.stripe,
-                    piece.skip,
+                    piece.buffer_offset,
                 )
             })
             .collect();
@@ -319,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_doubt_below_the_files_end_counts_as_present() {
+    fn maybe_objects_below_the_end_of_file_are_marked_present() {
         use Presence::{Maybe, Never, Present};
         let presence = |inode: &Inode| -> Vec<Presence> {
             let layout = &inode.file().unwrap().layout;
@@ -331,30 +337,30 @@ mod tests {
             found(2, 2, 1, MIB),
             found(3, 2, 2, MIB),
         ];
-        let mut whole = file(INO, &objects).unwrap();
+        let mut whole = rebuild_file(INO, &objects).unwrap();
         whole.size = 5 * MIB + 1;
         whole.file_mut().unwrap().layout.components[1]
             .presence
             .set(1, Never);
         let mut inode = whole.clone();
-        assert!(count_in_doubt_as_present(&mut inode));
+        assert!(mark_maybe_as_present(&mut inode));
         assert_eq!(presence(&inode), [Present, Present, Never, Maybe]);
-        assert!(!count_in_doubt_as_present(&mut inode));
-        // What is going to be cut off counts as cut off.
-        let mut cutting = whole.clone();
-        cutting.file_mut().unwrap().cutting = Some(Cutting { to: 7, number: 3 });
-        assert!(count_in_doubt_as_present(&mut cutting));
-        assert_eq!(presence(&cutting), [Present, Maybe, Never, Maybe]);
+        assert!(!mark_maybe_as_present(&mut inode));
+        // With an unfinished truncate, the new end counts.
+        let mut truncating = whole.clone();
+        truncating.file_mut().unwrap().truncating = Some(UnfinishedTruncate { to: 7, number: 3 });
+        assert!(mark_maybe_as_present(&mut truncating));
+        assert_eq!(presence(&truncating), [Present, Maybe, Never, Maybe]);
         let mut inline = whole;
         inline.file_mut().unwrap().inline = "bytes".into();
-        assert!(!count_in_doubt_as_present(&mut inline));
+        assert!(!mark_maybe_as_present(&mut inline));
     }
 
     #[test]
-    fn a_directory_is_roots_alone_and_the_root_is_the_root() {
-        let made = directory(InodeId(0x9_0000), Timestamp::new(1, 0), 3);
-        assert_eq!((made.mode, made.uid), (Mode(0o700), 0));
-        let root = directory(InodeId::ROOT, Timestamp::new(1, 0), 3);
-        assert_eq!(root.mode, Mode(0o755));
+    fn a_rebuilt_directory_is_accessible_to_root_only_except_the_root_directory() {
+        let made = rebuild_directory(InodeId(0x9_0000), Timestamp::new(1, 0), 3);
+        assert_eq!((made.mode, made.uid), (FileMode(0o700), 0));
+        let root = rebuild_directory(InodeId::ROOT, Timestamp::new(1, 0), 3);
+        assert_eq!(root.mode, FileMode(0o755));
     }
 }

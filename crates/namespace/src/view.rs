@@ -1,34 +1,36 @@
-//! One operation's view of the records: what the driver knows, with this operation's own changes over it.
+//! One operation's view of the records: the records that the driver has in memory, with this operation's own changes over them.
 
-use crate::context::Context;
-use crate::format::FIRST_NUMBER;
-use crate::key::{Key, KeyRange};
-use crate::machine::UnusedNumbers;
-use crate::record::{Directory, File, Inode, Numbers, Record, Usage};
-use crate::step::{Batch, Known, Need, Outcome, Records, Stop, Work};
+use crate::context::OpContext;
+use crate::driver::{
+    CachedRecord, FollowUp, OpError, OpResult, Prerequisite, RecordBatch, RecordSource,
+};
+use crate::initial_batch::FIRST_INODE_COUNTER;
+use crate::key::{KeyRange, RecordKey};
+use crate::record::{DirectoryBody, FileBody, Inode, InodeCounter, Record, Usage};
+use crate::shard_machine::ReservedInodeNumbers;
 use bytes::Bytes;
-use gupfs_proto::limits::{BATCH_BYTES, CHORE_BATCH};
-use gupfs_proto::{InodeId, Refusal, VirtualShard, VolumeId};
+use gupfs_proto::limits::{BACKGROUND_BATCH, BATCH_BYTES};
+use gupfs_proto::{FsError, InodeId, VirtualShard, VolumeId};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-pub(crate) struct View<'a> {
-    pub ctx: &'a Context<'a>,
-    records: &'a dyn Records,
-    numbers: &'a UnusedNumbers,
+pub(crate) struct OpView<'a> {
+    pub ctx: &'a OpContext<'a>,
+    records: &'a dyn RecordSource,
+    numbers: &'a ReservedInodeNumbers,
     /// Inodes read or changed so far, decoded once.
-    inodes: BTreeMap<InodeId, Held>,
-    changes: BTreeMap<Key, Option<Bytes>>,
-    usage: BTreeMap<(VirtualShard, VolumeId), UsageChange>,
-    work: Vec<Work>,
-    made: Option<InodeId>,
-    /// Inodes changed, and bytes of all changes, about.
+    inodes: BTreeMap<InodeId, CachedInode>,
+    changes: BTreeMap<RecordKey, Option<Bytes>>,
+    usage: BTreeMap<(VirtualShard, VolumeId), UsageDelta>,
+    follow_ups: Vec<FollowUp>,
+    created: Option<InodeId>,
+    /// Number of changed inodes, and approximate bytes of all changes.
     changed: usize,
     bytes: usize,
     unfinished: bool,
 }
 
-struct Held {
+struct CachedInode {
     inode: Rc<Inode>,
     changed: bool,
     /// Bytes of its record when it was read.
@@ -36,36 +38,36 @@ struct Held {
 }
 
 #[derive(Clone, Copy, Default)]
-struct UsageChange {
+struct UsageDelta {
     inodes: i64,
     purging: i64,
 }
 
-/// What an operation leaves when it is through.
-pub(crate) struct Changes {
-    pub batch: Batch,
-    pub work: Vec<Work>,
-    /// The inode number it took.
-    pub made: Option<InodeId>,
-    /// The operation is to be applied again when this batch is staged.
+/// The changes of a completed operation.
+pub(crate) struct OpChanges {
+    pub batch: RecordBatch,
+    pub follow_ups: Vec<FollowUp>,
+    /// The inode number that it used for a new inode.
+    pub created: Option<InodeId>,
+    /// The driver must apply the operation again when this batch is staged.
     pub unfinished: bool,
 }
 
-impl<'a> View<'a> {
+impl<'a> OpView<'a> {
     pub fn new(
-        records: &'a dyn Records,
-        ctx: &'a Context<'a>,
-        numbers: &'a UnusedNumbers,
-    ) -> View<'a> {
-        View {
+        records: &'a dyn RecordSource,
+        ctx: &'a OpContext<'a>,
+        numbers: &'a ReservedInodeNumbers,
+    ) -> OpView<'a> {
+        OpView {
             ctx,
             records,
             numbers,
             inodes: BTreeMap::new(),
             changes: BTreeMap::new(),
             usage: BTreeMap::new(),
-            work: Vec::new(),
-            made: None,
+            follow_ups: Vec::new(),
+            created: None,
             changed: 0,
             bytes: 0,
             unfinished: false,
@@ -74,16 +76,17 @@ impl<'a> View<'a> {
 
     // Reading.
 
-    /// An inode that must be there: whoever names it by number was told the number.
-    pub fn inode(&mut self, ino: InodeId) -> Outcome<Rc<Inode>> {
-        self.find_inode(ino)?.ok_or(Stop::Refused(Refusal::Stale))
+    /// An inode that must exist, because the client got its number from this server; `Stale` if it does not.
+    pub fn inode(&mut self, ino: InodeId) -> OpResult<Rc<Inode>> {
+        self.find_inode(ino)?
+            .ok_or(OpError::Refused(FsError::Stale))
     }
 
-    pub fn find_inode(&mut self, ino: InodeId) -> Outcome<Option<Rc<Inode>>> {
-        if let Some(held) = self.inodes.get(&ino) {
-            return Ok(Some(held.inode.clone()));
+    pub fn find_inode(&mut self, ino: InodeId) -> OpResult<Option<Rc<Inode>>> {
+        if let Some(cached) = self.inodes.get(&ino) {
+            return Ok(Some(cached.inode.clone()));
         }
-        let key = Key::inode(ino);
+        let key = RecordKey::inode(ino);
         let Some(record) = self.value(&key)? else {
             return Ok(None);
         };
@@ -92,7 +95,7 @@ impl<'a> View<'a> {
         let inode = Rc::new(inode);
         self.inodes.insert(
             ino,
-            Held {
+            CachedInode {
                 inode: inode.clone(),
                 changed: false,
                 bytes: record.len(),
@@ -101,139 +104,145 @@ impl<'a> View<'a> {
         Ok(Some(inode))
     }
 
-    /// Asks for several records at once, so that a cold start costs one trip and not one a record.
-    pub fn want(&self, keys: impl IntoIterator<Item = Key>) -> Outcome<()> {
-        let unknown: Vec<Key> = keys
+    /// Requires several records at once, so that a cold cache costs one fetch and not one per record.
+    pub fn prefetch(&self, keys: impl IntoIterator<Item = RecordKey>) -> OpResult<()> {
+        let unknown: Vec<RecordKey> = keys
             .into_iter()
             .filter(|key| {
-                !self.changes.contains_key(key) && self.records.get(key) == Known::Unknown
+                !self.changes.contains_key(key) && self.records.get(key) == CachedRecord::Unknown
             })
             .collect();
         if unknown.is_empty() {
             Ok(())
         } else {
-            Err(Need::Keys(unknown).into())
+            Err(Prerequisite::Keys(unknown).into())
         }
     }
 
-    pub fn get<R: Record>(&self, key: &Key) -> Outcome<Option<R>> {
+    pub fn get<R: Record>(&self, key: &RecordKey) -> OpResult<Option<R>> {
         let value = self.value(key)?;
         value.map(|value| decode(key, &value)).transpose()
     }
 
-    fn value(&self, key: &Key) -> Outcome<Option<Bytes>> {
+    fn value(&self, key: &RecordKey) -> OpResult<Option<Bytes>> {
         match self.changes.get(key) {
             Some(change) => Ok(change.clone()),
             None => match self.records.get(key) {
-                Known::Value(value) => Ok(value),
-                Known::Unknown => Err(Need::Keys(vec![key.clone()]).into()),
+                CachedRecord::Value(value) => Ok(value),
+                CachedRecord::Unknown => Err(Prerequisite::Keys(vec![key.clone()]).into()),
             },
         }
     }
 
     /// The first `limit` records of a range, as they were before this operation.
-    pub fn scan(&self, range: KeyRange, limit: usize) -> Outcome<Vec<(Key, Bytes)>> {
+    pub fn scan(&self, range: KeyRange, limit: usize) -> OpResult<Vec<(RecordKey, Bytes)>> {
         match self.records.scan(&range, limit) {
             Some(records) => Ok(records),
-            None => Err(Need::Scan { range, limit }.into()),
+            None => Err(Prerequisite::Scan { range, limit }.into()),
         }
     }
 
     // Changing.
 
-    pub fn put<R: Record>(&mut self, key: Key, record: &R) {
+    pub fn put<R: Record>(&mut self, key: RecordKey, record: &R) {
         let record = record.encode();
         self.bytes += key.as_bytes().len() + record.len();
         self.changes.insert(key, Some(record));
     }
 
-    pub fn remove(&mut self, key: Key) {
+    pub fn remove(&mut self, key: RecordKey) {
         self.bytes += key.as_bytes().len();
         self.changes.insert(key, None);
     }
 
-    /// Changes an inode; `change` rises by one for the whole operation.
-    pub fn change<T>(&mut self, ino: InodeId, how: impl FnOnce(&mut Inode) -> T) -> Outcome<T> {
+    /// Changes an inode; its `change` counter rises by one for the whole operation.
+    pub fn change<T>(&mut self, ino: InodeId, update: impl FnOnce(&mut Inode) -> T) -> OpResult<T> {
         self.inode(ino)?;
-        let held = self.inodes.get_mut(&ino).expect("it was read just now");
-        let inode = Rc::make_mut(&mut held.inode);
-        if !held.changed {
-            held.changed = true;
+        let cached = self.inodes.get_mut(&ino).expect("it was read just now");
+        let inode = Rc::make_mut(&mut cached.inode);
+        if !cached.changed {
+            cached.changed = true;
             self.changed += 1;
-            self.bytes += held.bytes;
+            self.bytes += cached.bytes;
             inode.change += 1;
         }
-        Ok(how(inode))
+        Ok(update(inode))
     }
 
-    /// Changes a directory's own part; the caller has seen that it is one.
+    /// Changes the directory part of an inode; the caller has checked that it is a directory.
     pub fn change_dir<T>(
         &mut self,
         ino: InodeId,
-        how: impl FnOnce(&mut Inode, &mut Directory) -> T,
-    ) -> Outcome<T> {
-        let changed: Result<T, Refusal> = self.change(ino, |inode| {
+        update: impl FnOnce(&mut Inode, &mut DirectoryBody) -> T,
+    ) -> OpResult<T> {
+        let changed: Result<T, FsError> = self.change(ino, |inode| {
             let mut dir = std::mem::take(inode.directory_mut()?);
-            let result = how(inode, &mut dir);
+            let result = update(inode, &mut dir);
             *inode.directory_mut()? = dir;
             Ok(result)
         })?;
         Ok(changed?)
     }
 
-    /// Changes a file's own part; the caller has seen that it is one.
+    /// Changes the file part of an inode; the caller has checked that it is a regular file.
     pub fn change_file<T>(
         &mut self,
         ino: InodeId,
-        how: impl FnOnce(&mut Inode, &mut File) -> T,
-    ) -> Outcome<T> {
-        let changed: Result<T, Refusal> = self.change(ino, |inode| {
+        update: impl FnOnce(&mut Inode, &mut FileBody) -> T,
+    ) -> OpResult<T> {
+        let changed: Result<T, FsError> = self.change(ino, |inode| {
             let mut file = std::mem::take(inode.file_mut()?);
-            let result = how(inode, &mut file);
+            let result = update(inode, &mut file);
             *inode.file_mut()? = file;
             Ok(result)
         })?;
         Ok(changed?)
     }
 
-    /// The number for a new inode in this shard, or the one that it had.
-    pub fn new_number(&self, shard: VirtualShard) -> Outcome<InodeId> {
-        if let Some(again) = self.ctx.again {
-            // It made none then: the name that it found is gone.
-            let ino = again.made.ok_or(Stop::Refused(Refusal::NotFound))?;
+    /// The number for a new inode in this shard; for a replay, the number that the inode had.
+    pub fn new_inode_number(&self, shard: VirtualShard) -> OpResult<InodeId> {
+        if let Some(original) = self.ctx.replay {
+            // The original execution created no inode: the name that it found is gone.
+            let ino = original
+                .created
+                .ok_or(OpError::Refused(FsError::NotFound))?;
             let is_new = ino.shard().0 < self.ctx.shards.0
-                && self.was_given(ino)?
-                && self.get::<Inode>(&Key::inode(ino))?.is_none();
+                && self.was_allocated(ino)?
+                && self.get::<Inode>(&RecordKey::inode(ino))?.is_none();
             return match !is_new {
-                true => Err(Refusal::Malformed(format!("inode {:x} is no new one", ino.0)).into()),
+                true => Err(FsError::Malformed(format!(
+                    "replay: inode {:x} is in use or was never assigned",
+                    ino.0
+                ))
+                .into()),
                 false => Ok(ino),
             };
         }
         self.numbers
             .first(shard)
-            .ok_or_else(|| Need::Numbers(shard).into())
+            .ok_or_else(|| Prerequisite::InodeNumbers(shard).into())
     }
 
-    /// Whether the number may have been given before this server started: not one that is still to be given.
-    fn was_given(&self, ino: InodeId) -> Outcome<bool> {
+    /// Whether the number may have been assigned before this server started, and will not be assigned again.
+    fn was_allocated(&self, ino: InodeId) -> OpResult<bool> {
         let shard = ino.shard();
         let end = match self.numbers.first(shard) {
             Some(unused) => unused.counter(),
             None => {
-                let reserved = self.get::<Numbers>(&Key::numbers(shard))?;
+                let reserved = self.get::<InodeCounter>(&RecordKey::inode_counter(shard))?;
                 reserved.map_or(0, |reserved| reserved.next)
             }
         };
-        Ok((FIRST_NUMBER..end).contains(&ino.counter()))
+        Ok((FIRST_INODE_COUNTER..end).contains(&ino.counter()))
     }
 
     pub fn add_inode(&mut self, inode: Inode) {
         let ino = inode.ino;
-        self.made = Some(ino);
-        self.usage_of(ino.shard(), inode.volume).inodes += 1;
+        self.created = Some(ino);
+        self.usage_delta(ino.shard(), inode.volume).inodes += 1;
         self.inodes.insert(
             ino,
-            Held {
+            CachedInode {
                 inode: Rc::new(inode),
                 changed: true,
                 bytes: 0,
@@ -243,34 +252,34 @@ impl<'a> View<'a> {
 
     pub fn remove_inode(&mut self, inode: &Inode) {
         self.inodes.remove(&inode.ino);
-        self.remove(Key::inode(inode.ino));
-        self.usage_of(inode.ino.shard(), inode.volume).inodes -= 1;
-        self.work.push(Work::Gone(inode.ino));
+        self.remove(RecordKey::inode(inode.ino));
+        self.usage_delta(inode.ino.shard(), inode.volume).inodes -= 1;
+        self.follow_ups.push(FollowUp::InodeRemoved(inode.ino));
     }
 
-    pub fn count_purges(&mut self, shard: VirtualShard, volume: VolumeId, by: i64) {
-        self.usage_of(shard, volume).purging += by;
+    pub fn adjust_purge_count(&mut self, shard: VirtualShard, volume: VolumeId, by: i64) {
+        self.usage_delta(shard, volume).purging += by;
     }
 
-    fn usage_of(&mut self, shard: VirtualShard, volume: VolumeId) -> &mut UsageChange {
+    fn usage_delta(&mut self, shard: VirtualShard, volume: VolumeId) -> &mut UsageDelta {
         self.usage.entry((shard, volume)).or_default()
     }
 
-    pub fn work(&mut self, work: Work) {
-        self.work.push(work);
+    pub fn add_follow_up(&mut self, work: FollowUp) {
+        self.follow_ups.push(work);
     }
 
-    /// How many more records this batch may change, if what it does can go on in another one: none when it is full. What a
-    /// chore or a list of files changes is bounded so; all other operations change a handful.
-    pub fn room(&self) -> usize {
+    /// How many more records this batch may change, if the operation can continue in another batch: 0 when it is full. It bounds
+    /// background operations and operations on a list of files; all other operations change a handful of records.
+    pub fn remaining_records(&self) -> usize {
         if self.bytes as u64 >= BATCH_BYTES.get() {
             return 0;
         }
-        CHORE_BATCH.saturating_sub(self.changes.len() + self.changed + self.usage.len())
+        BACKGROUND_BATCH.saturating_sub(self.changes.len() + self.changed + self.usage.len())
     }
 
-    /// The operation has done a part of its work, which stands by itself: it is applied again for the rest.
-    pub fn goes_on(&mut self) {
+    /// The operation has made a part of its changes, consistent by themselves: the driver applies it again for the rest.
+    pub fn mark_unfinished(&mut self) {
         self.unfinished = true;
     }
 
@@ -278,24 +287,24 @@ impl<'a> View<'a> {
         self.unfinished
     }
 
-    /// Stops what would make records or bytes more while only the reserve is left.
-    pub fn must_have_room(&self) -> Outcome<()> {
+    /// Refuses operations that add records or bytes while only the reserve is left.
+    pub fn check_growth_allowed(&self) -> OpResult<()> {
         if self.ctx.growth_allowed {
             Ok(())
         } else {
-            Err(Stop::Refused(Refusal::NoSpace))
+            Err(OpError::Refused(FsError::NoSpace))
         }
     }
 
     // The end.
 
     pub fn has_changes(&self) -> bool {
-        !self.changes.is_empty() || self.inodes.values().any(|held| held.changed)
+        !self.changes.is_empty() || self.inodes.values().any(|cached| cached.changed)
     }
 
-    pub fn finish(mut self) -> Outcome<Changes> {
+    pub fn finish(mut self) -> OpResult<OpChanges> {
         for ((shard, volume), change) in std::mem::take(&mut self.usage) {
-            let key = Key::usage(shard, volume);
+            let key = RecordKey::usage(shard, volume);
             let before: Usage = self.get(&key)?.unwrap_or_default();
             let after = Usage {
                 inodes: before.inodes.saturating_add_signed(change.inodes),
@@ -303,22 +312,22 @@ impl<'a> View<'a> {
             };
             self.put(key, &after);
         }
-        for (ino, held) in &self.inodes {
-            if held.changed {
+        for (ino, cached) in &self.inodes {
+            if cached.changed {
                 self.changes
-                    .insert(Key::inode(*ino), Some(held.inode.encode()));
+                    .insert(RecordKey::inode(*ino), Some(cached.inode.encode()));
             }
         }
-        Ok(Changes {
+        Ok(OpChanges {
             batch: self.changes.into_iter().collect(),
-            work: self.work,
-            made: self.made,
+            follow_ups: self.follow_ups,
+            created: self.created,
             unfinished: self.unfinished,
         })
     }
 }
 
-pub(crate) fn decode<R: Record>(key: &Key, value: &Bytes) -> Outcome<R> {
+pub(crate) fn decode<R: Record>(key: &RecordKey, value: &Bytes) -> OpResult<R> {
     R::decode(value)
-        .map_err(|error| Stop::Refused(Refusal::StoreFailed(format!("record {key:?}: {error}"))))
+        .map_err(|error| OpError::Refused(FsError::StoreFailed(format!("record {key:?}: {error}"))))
 }

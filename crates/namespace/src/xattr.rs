@@ -1,14 +1,14 @@
-//! Extended attributes: who may read and write which namespace, and where a value lies.
+//! Extended attributes: the permissions of each namespace, and whether a value is stored in the inode or in its own record.
 
 use crate::acl;
-use crate::may;
+use crate::permission;
 use crate::record::Inode;
 use bytes::Bytes;
-use gupfs_proto::meta::{Access, XattrName};
-use gupfs_proto::{Caller, FileKind, Mode, Refusal};
+use gupfs_proto::meta::{AccessMode, XattrName};
+use gupfs_proto::{Caller, FileKind, FileMode, FsError};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Namespace {
+pub(crate) enum XattrNamespace {
     User,
     Trusted,
     Security,
@@ -16,96 +16,102 @@ pub(crate) enum Namespace {
     DefaultAcl,
 }
 
-/// Values of `security.*` up to here lie in the inode: a label or a file's capabilities, which the kernel reads at exec.
-const INSIDE_VALUE_MAX: usize = 256;
-/// And so many of them, so that an inode record stays small.
-const INSIDE_MAX: usize = 4;
+/// Values of `security.*` up to this size are stored in the inode: a label or a file's capabilities, which the kernel reads at
+/// exec.
+const INLINE_VALUE_MAX: usize = 256;
+/// At most this many attributes are stored in the inode, so that its record stays small.
+const INLINE_COUNT_MAX: usize = 4;
 
 /// # Errors
-/// `NotSupported` for namespaces that Linux has not; `Invalid` for a namespace without a name.
-pub(crate) fn namespace(name: &XattrName) -> Result<Namespace, Refusal> {
+/// `NotSupported` for namespaces that Linux does not have; `Invalid` for a namespace without a name.
+pub(crate) fn namespace(name: &XattrName) -> Result<XattrNamespace, FsError> {
     let bytes = name.as_bytes();
     match bytes {
-        acl::ACCESS => return Ok(Namespace::AccessAcl),
-        acl::DEFAULT => return Ok(Namespace::DefaultAcl),
+        acl::ACCESS => return Ok(XattrNamespace::AccessAcl),
+        acl::DEFAULT => return Ok(XattrNamespace::DefaultAcl),
         _ => {}
     }
-    let prefixes: [(&[u8], Namespace); 3] = [
-        (b"user.", Namespace::User),
-        (b"trusted.", Namespace::Trusted),
-        (b"security.", Namespace::Security),
+    let prefixes: [(&[u8], XattrNamespace); 3] = [
+        (b"user.", XattrNamespace::User),
+        (b"trusted.", XattrNamespace::Trusted),
+        (b"security.", XattrNamespace::Security),
     ];
     let found = prefixes
         .into_iter()
         .find(|(prefix, _)| bytes.starts_with(prefix));
     match found {
-        Some((prefix, _)) if bytes.len() == prefix.len() => Err(Refusal::Invalid),
+        Some((prefix, _)) if bytes.len() == prefix.len() => Err(FsError::Invalid),
         Some((_, namespace)) => Ok(namespace),
-        None => Err(Refusal::NotSupported),
+        None => Err(FsError::NotSupported),
     }
 }
 
-/// Whether the caller may read attributes of this namespace. What he may not see does not exist for him.
-pub(crate) fn may_read(
+/// Whether the caller may read attributes of this namespace. Attributes that it may not see do not exist for it (`NoAttribute`).
+pub(crate) fn check_read(
     inode: &Inode,
     caller: &Caller,
-    namespace: Namespace,
-) -> Result<(), Refusal> {
+    namespace: XattrNamespace,
+) -> Result<(), FsError> {
     match namespace {
-        Namespace::User if !has_user_attributes(inode) => Err(Refusal::NoAttribute),
-        Namespace::User => may::access(inode, caller, Access::READ),
-        Namespace::Trusted if !caller.is_root() => Err(Refusal::NoAttribute),
-        Namespace::AccessAcl | Namespace::DefaultAcl => has_lists(inode),
-        Namespace::Trusted | Namespace::Security => Ok(()),
+        XattrNamespace::User if !supports_user_xattrs(inode) => Err(FsError::NoAttribute),
+        XattrNamespace::User => permission::check_access(inode, caller, AccessMode::READ),
+        XattrNamespace::Trusted if !caller.is_root() => Err(FsError::NoAttribute),
+        XattrNamespace::AccessAcl | XattrNamespace::DefaultAcl => check_supports_acl(inode),
+        XattrNamespace::Trusted | XattrNamespace::Security => Ok(()),
     }
 }
 
-pub(crate) fn may_write(
+pub(crate) fn check_write(
     inode: &Inode,
     caller: &Caller,
-    namespace: Namespace,
-) -> Result<(), Refusal> {
-    if may::is_fixed(inode) {
-        return Err(Refusal::NotPermitted);
+    namespace: XattrNamespace,
+) -> Result<(), FsError> {
+    if permission::is_immutable_or_append_only(inode) {
+        return Err(FsError::NotPermitted);
     }
     match namespace {
-        Namespace::User => {
-            // In a directory like /tmp, where everybody may write, only the owner marks the directory itself.
-            let shared =
-                inode.is_dir() && inode.mode.has(Mode::STICKY) && !may::owns(inode, caller);
-            if shared || !has_user_attributes(inode) {
-                return Err(Refusal::NotPermitted);
+        XattrNamespace::User => {
+            // In a sticky directory such as /tmp, where all users may write, only the owner sets attributes of the directory
+            // itself.
+            let shared = inode.is_dir()
+                && inode.mode.has(FileMode::STICKY)
+                && !permission::is_owner_or_root(inode, caller);
+            if shared || !supports_user_xattrs(inode) {
+                return Err(FsError::NotPermitted);
             }
-            may::access(inode, caller, Access::WRITE)
+            permission::check_access(inode, caller, AccessMode::WRITE)
         }
-        Namespace::Trusted | Namespace::Security if !caller.is_root() => Err(Refusal::NotPermitted),
-        Namespace::Trusted | Namespace::Security => Ok(()),
-        Namespace::AccessAcl | Namespace::DefaultAcl => {
-            has_lists(inode)?;
-            if may::owns(inode, caller) {
+        XattrNamespace::Trusted | XattrNamespace::Security if !caller.is_root() => {
+            Err(FsError::NotPermitted)
+        }
+        XattrNamespace::Trusted | XattrNamespace::Security => Ok(()),
+        XattrNamespace::AccessAcl | XattrNamespace::DefaultAcl => {
+            check_supports_acl(inode)?;
+            if permission::is_owner_or_root(inode, caller) {
                 Ok(())
             } else {
-                Err(Refusal::NotPermitted)
+                Err(FsError::NotPermitted)
             }
         }
     }
 }
 
-/// Symbolic links and devices can be written by anybody, so nobody's attributes are kept there.
-fn has_user_attributes(inode: &Inode) -> bool {
+/// Only regular files and directories: the permission bits of symbolic links and special files do not limit who writes
+/// (xattr(7)).
+fn supports_user_xattrs(inode: &Inode) -> bool {
     matches!(inode.kind, FileKind::Regular | FileKind::Directory)
 }
 
-fn has_lists(inode: &Inode) -> Result<(), Refusal> {
+fn check_supports_acl(inode: &Inode) -> Result<(), FsError> {
     if inode.kind == FileKind::Symlink {
-        Err(Refusal::NotSupported)
+        Err(FsError::NotSupported)
     } else {
         Ok(())
     }
 }
 
-/// The value, if it lies in the inode.
-pub(crate) fn inside<'a>(inode: &'a Inode, name: &XattrName) -> Option<&'a Bytes> {
+/// The value, if it is stored in the inode.
+pub(crate) fn inline_value<'a>(inode: &'a Inode, name: &XattrName) -> Option<&'a Bytes> {
     inode
         .security
         .iter()
@@ -113,20 +119,20 @@ pub(crate) fn inside<'a>(inode: &'a Inode, name: &XattrName) -> Option<&'a Bytes
         .map(|(_, value)| value)
 }
 
-/// Whether a value is to lie in the inode.
-pub(crate) fn fits_inside(inode: &Inode, name: &XattrName, value: &Bytes) -> bool {
+/// Whether the value will be stored in the inode.
+pub(crate) fn fits_inline(inode: &Inode, name: &XattrName, value: &Bytes) -> bool {
     let others = inode
         .security
         .iter()
         .filter(|(other, _)| other != name)
         .count();
     name.as_bytes().starts_with(b"security.")
-        && value.len() <= INSIDE_VALUE_MAX
-        && others < INSIDE_MAX
+        && value.len() <= INLINE_VALUE_MAX
+        && others < INLINE_COUNT_MAX
 }
 
-/// What listxattr(2) may have to return: every name with its NUL.
-pub(crate) fn list_bytes(inode: &Inode) -> usize {
+/// The largest result of listxattr(2) in bytes: every name with its NUL.
+pub(crate) fn listxattr_len(inode: &Inode) -> usize {
     let inside: usize = inode
         .security
         .iter()

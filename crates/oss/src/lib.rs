@@ -1,17 +1,17 @@
 //! # oss: the object server
 //!
-//! Owns   which targets this process serves, by what right somebody asks, and what becomes of a request for one of them.
+//! Owns   the targets that this process serves, the authorization of requests, and the handling of a request for a target.
 //! Never  knows names, users, directories; touches a disk except through `store::object`.
-//! Enter  at `Oss::new`; requests of this process come through `rpc::Service`, those of others through `Door`.
+//! Enter  at `Oss::new`; requests of this process enter through `rpc::Service`, those of other processes through `DataHandler`.
 
-mod door;
-mod gate;
+mod authorization;
+mod handler;
 mod ops;
 mod service;
 mod status;
 mod targets;
 
-pub use door::Door;
-pub use gate::{Gate, GateStatus};
+pub use authorization::{Authorizer, AuthorizerStatus};
+pub use handler::DataHandler;
 pub use status::OssStatus;
-pub use targets::{Oss, Target};
+pub use targets::{Oss, ServedTarget};

@@ -1,57 +1,61 @@
-//! A request to the operation it names, and nothing else.
+//! Dispatches a request to its operation, and nothing else.
 
 use crate::{Oss, ops};
-use gupfs_proto::data::{Op, Reply, Request};
+use gupfs_proto::data::{DataOp, DataReply, DataRequest};
 use gupfs_rpc::Service;
 use std::sync::Arc;
 
-impl Service<Request, Reply> for Oss {
-    async fn answer(self: Arc<Self>, request: Request) -> Reply {
-        if let Op::Fence { session } = request.op {
+impl Service<DataRequest, DataReply> for Oss {
+    async fn handle(self: Arc<Self>, request: DataRequest) -> DataReply {
+        if let DataOp::Fence { session } = request.op {
             return ops::fence::run(&self, session).await;
         }
-        let target = &self.believed(request.ost).await?;
-        target.see_map_epoch(request.map_epoch);
+        let target = &self.objects_after_verdict(request.ost).await?;
+        target.note_map_epoch(request.map_epoch);
         match request.op {
-            Op::Write {
+            DataOp::Write {
                 object,
                 at,
                 data,
-                sums,
-                existing,
+                checksums: sums,
+                existence: existing,
                 owner,
             } => ops::write::run(target, object, at, &data, &sums, existing, owner).await,
-            Op::Read {
+            DataOp::Read {
                 object,
                 at,
                 len,
-                existing,
-                checked,
+                existence: existing,
+                checksum_check: checked,
             } => ops::read::run(target, object, at, len, existing, checked).await,
-            Op::Sync { objects } => ops::sync::run(target, &objects).await,
-            Op::Confirm { objects } => ops::confirm::run(target, &objects).await,
-            Op::Cut { object, to } => ops::cut::run(target, object, to).await,
-            Op::Allocate {
+            DataOp::Sync { objects } => ops::sync::run(target, &objects).await,
+            DataOp::Confirm { objects } => ops::confirm::run(target, &objects).await,
+            DataOp::Truncate { object, to } => ops::truncate::run(target, object, to).await,
+            DataOp::Allocate {
                 object,
                 at,
                 len,
                 keep_size,
-                existing,
+                existence: existing,
                 owner,
             } => ops::allocate::run(target, object, at, len, keep_size, existing, owner).await,
-            Op::Zero {
+            DataOp::Zero {
                 object,
                 at,
                 len,
                 punch,
             } => ops::zero::run(target, object, at, len, punch).await,
-            Op::Seek { object, at, what } => ops::seek::run(target, object, at, what).await,
-            Op::Stat { object } => ops::stat::run(target, object).await,
-            Op::Remove { object } => ops::remove::run(target, object).await,
-            Op::SetAside { object } => ops::set_aside::run(target, object).await,
-            Op::List { after, limit } => ops::list::run(target, after, limit).await,
-            Op::Space => ops::space::run(&self, target).await,
-            Op::Fence { .. } => unreachable!("it is about no target"),
+            DataOp::Seek {
+                object,
+                at,
+                whence: what,
+            } => ops::seek::run(target, object, at, what).await,
+            DataOp::Stat { object } => ops::stat::run(target, object).await,
+            DataOp::Remove { object } => ops::remove::run(target, object).await,
+            DataOp::Quarantine { object } => ops::quarantine::run(target, object).await,
+            DataOp::List { after, limit } => ops::list::run(target, after, limit).await,
+            DataOp::Space => ops::space::run(&self, target).await,
+            DataOp::Fence { .. } => unreachable!("a fence has no target"),
         }
     }
 }

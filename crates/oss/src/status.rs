@@ -1,11 +1,12 @@
-//! What `gupfs status` shows of an object server.
+//! The status of an object server for `gupfs status`.
 
-use crate::GateStatus;
-use gupfs_store::object::TargetStatus;
+use crate::AuthorizerStatus;
+use gupfs_store::object::OstStatus;
 use serde::Serialize;
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct OssStatus {
-    pub targets: Vec<TargetStatus>,
-    pub gate: GateStatus,
+    pub targets: Vec<OstStatus>,
+    #[serde(rename = "gate")]
+    pub authorizer: AuthorizerStatus,
 }

@@ -1,49 +1,49 @@
-//! The targets of one server: those that serve, and those that could not be opened and why.
+//! The targets of one server: the serving ones, and the ones that could not be opened, with the reason.
 
-use crate::{Gate, OssStatus};
-use gupfs_proto::{OstId, Refusal};
-use gupfs_store::object::{Objects, TargetStatus};
+use crate::{Authorizer, OssStatus};
+use gupfs_proto::{FsError, OstId};
+use gupfs_store::object::{Objects, OstStatus};
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// One target as it was found when the server started.
-pub enum Target {
+/// One target of this server.
+pub enum ServedTarget {
     Serving(Objects),
-    /// It could not be opened; the text says why and what to do. The other targets serve.
+    /// The server could not open it; the text says why and what to do. The other targets serve.
     Down(String),
 }
 
-impl From<Objects> for Target {
-    fn from(objects: Objects) -> Target {
-        Target::Serving(objects)
+impl From<Objects> for ServedTarget {
+    fn from(objects: Objects) -> ServedTarget {
+        ServedTarget::Serving(objects)
     }
 }
 
 pub struct Oss {
-    /// Tells this host's volumes from those of others with the same numbers; 0 where all are on one host.
+    /// Distinguishes this host's volumes from those of other hosts with the same numbers; 0 if all servers are on one host.
     host: u64,
-    targets: RwLock<BTreeMap<OstId, Target>>,
-    /// Open, and nobody has said yet whether they are who they were: requests wait.
-    unheard: RwLock<BTreeSet<OstId>>,
-    /// Some were heard.
-    heard: Notify,
-    gate: Gate,
+    targets: RwLock<BTreeMap<OstId, ServedTarget>>,
+    /// Open targets on which the metadata server has sent no verdict yet: their requests wait.
+    awaiting_verdict: RwLock<BTreeSet<OstId>>,
+    /// Notified when verdicts arrive.
+    verdict_arrived: Notify,
+    authorizer: Authorizer,
 }
 
 impl Oss {
     /// # Panics
-    /// When two targets have the same id: who composes a server knows its targets.
-    pub fn new<T: Into<Target>>(targets: impl IntoIterator<Item = (OstId, T)>) -> Arc<Oss> {
+    /// Two targets have the same id: the caller must ensure that ids are unique.
+    pub fn new<T: Into<ServedTarget>>(targets: impl IntoIterator<Item = (OstId, T)>) -> Arc<Oss> {
         Oss::of_host(0, targets)
     }
 
-    /// The same on one of several hosts, which is known by this number.
+    /// The same on one of several hosts; `host` identifies it.
     ///
     /// # Panics
-    /// When two targets have the same id.
-    pub fn of_host<T: Into<Target>>(
+    /// Two targets have the same id.
+    pub fn of_host<T: Into<ServedTarget>>(
         host: u64,
         targets: impl IntoIterator<Item = (OstId, T)>,
     ) -> Arc<Oss> {
@@ -55,82 +55,82 @@ impl Oss {
         Arc::new(Oss {
             host,
             targets: RwLock::new(served),
-            unheard: RwLock::default(),
-            heard: Notify::new(),
-            gate: Gate::default(),
+            awaiting_verdict: RwLock::default(),
+            verdict_arrived: Notify::new(),
+            authorizer: Authorizer::default(),
         })
     }
 
-    /// By what right other processes ask.
-    pub fn gate(&self) -> &Gate {
-        &self.gate
+    /// Authorizes requests of other processes.
+    pub fn authorizer(&self) -> &Authorizer {
+        &self.authorizer
     }
 
-    /// A volume's number among those of all hosts.
-    pub fn volume(&self, of_host: u64) -> u64 {
+    /// The number of this host's volume, unique among the volumes of all hosts.
+    pub fn cluster_volume(&self, of_host: u64) -> u64 {
         of_host ^ self.host
     }
 
-    /// One more, or one that could not be opened before. Its requests wait until `heard` was called for it.
+    /// Adds a target, or replaces one that could not be opened. Its requests wait until `verdicts_arrived` is called for it.
     ///
     /// # Errors
-    /// The target back, if one of this number serves already.
-    pub fn add(&self, ost: OstId, target: Target) -> Result<(), Target> {
+    /// Returns the target if a target with this id already serves.
+    pub fn add(&self, ost: OstId, target: ServedTarget) -> Result<(), ServedTarget> {
         let mut targets = self.targets.write();
         match targets.get(&ost) {
-            Some(Target::Serving(_)) => Err(target),
-            Some(Target::Down(_)) | None => {
-                self.unheard.write().insert(ost);
+            Some(ServedTarget::Serving(_)) => Err(target),
+            Some(ServedTarget::Down(_)) | None => {
+                self.awaiting_verdict.write().insert(ost);
                 targets.insert(ost, target);
                 Ok(())
             }
         }
     }
 
-    /// Whoever knows has said of these that they are who they were, or they were refused (`Objects::refuse`).
-    pub fn heard(&self, osts: impl IntoIterator<Item = OstId>) {
-        let mut unheard = self.unheard.write();
+    /// The metadata server has accepted these targets, or has rejected them (`Objects::refuse`): their requests stop waiting.
+    pub fn verdicts_arrived(&self, osts: impl IntoIterator<Item = OstId>) {
+        let mut awaiting_verdict = self.awaiting_verdict.write();
         osts.into_iter().for_each(|ost| {
-            unheard.remove(&ost);
+            awaiting_verdict.remove(&ost);
         });
-        drop(unheard);
-        self.heard.notify_waiters();
+        drop(awaiting_verdict);
+        self.verdict_arrived.notify_waiters();
     }
 
-    /// Returns when `heard` was called for this target; at once for one that this server does not have.
-    pub(crate) async fn wait_until_heard(&self, ost: OstId) {
-        let is_unheard = || self.unheard.read().contains(&ost);
-        while is_unheard() {
-            let mut heard = std::pin::pin!(self.heard.notified());
-            heard.as_mut().enable();
-            if is_unheard() {
-                heard.await;
+    /// Returns when `verdicts_arrived` was called for this target; at once for a target that this server does not have.
+    pub(crate) async fn wait_for_verdict(&self, ost: OstId) {
+        let is_waiting = || self.awaiting_verdict.read().contains(&ost);
+        while is_waiting() {
+            let mut arrived = std::pin::pin!(self.verdict_arrived.notified());
+            arrived.as_mut().enable();
+            if is_waiting() {
+                arrived.await;
             }
         }
     }
 
-    /// The objects of a target, when it may be believed.
-    pub(crate) async fn believed(&self, ost: OstId) -> Result<Objects, Refusal> {
-        self.wait_until_heard(ost).await;
+    /// The objects of a target, after the metadata server's verdict on it.
+    pub(crate) async fn objects_after_verdict(&self, ost: OstId) -> Result<Objects, FsError> {
+        self.wait_for_verdict(ost).await;
         self.objects(ost)
     }
 
-    /// The objects of a target that this server has and could open.
-    pub fn objects(&self, ost: OstId) -> Result<Objects, Refusal> {
+    /// The objects of an open target of this server.
+    pub fn objects(&self, ost: OstId) -> Result<Objects, FsError> {
         let why = match self.targets.read().get(&ost) {
-            Some(Target::Serving(objects)) => return Ok(objects.clone()),
-            Some(Target::Down(why)) => why.clone(),
+            Some(ServedTarget::Serving(objects)) => return Ok(objects.clone()),
+            Some(ServedTarget::Down(why)) => why.clone(),
             None => "this server has no such target".to_owned(),
         };
-        Err(Refusal::TargetDown { ost, why })
+        Err(FsError::TargetDown { ost, reason: why })
     }
 
-    /// Why nothing is served any more: each target that could be opened has failed, as the last of them says. Targets that are
-    /// not believed are another matter: a new start would find them as they are.
+    /// The reason if this server serves no target any more: every target that it could open has failed; the text is the last
+    /// one's error. Targets that the metadata server rejected do not count as failed: a restart of this process would not help.
     pub fn failure(&self) -> Option<String> {
         let mut last = None;
         for target in self.targets.read().values() {
-            if let Target::Serving(objects) = target {
+            if let ServedTarget::Serving(objects) = target {
                 match objects.failure() {
                     Some(why) => last = Some(format!("ost{}: {why}", objects.ost())),
                     None if objects.is_refused() => {}
@@ -141,11 +141,11 @@ impl Oss {
         last
     }
 
-    /// Returns when it is written down of each target whose sync failed that its life is over, or could not be.
-    pub async fn lives_are_noted(&self) {
+    /// Returns when each target whose sync failed has recorded that its write verifier is retired, or has failed to record it.
+    pub async fn wait_verifiers_retired(&self) {
         for (_, target) in self.all() {
             if let Ok(objects) = target {
-                objects.life_is_noted().await;
+                objects.wait_retirement_recorded().await;
             }
         }
     }
@@ -154,12 +154,12 @@ impl Oss {
         self.targets.read().keys().copied().collect()
     }
 
-    /// Each with its objects, or why there are none.
+    /// All targets, each with its objects or the reason why it is not open.
     fn all(&self) -> Vec<(OstId, Result<Objects, String>)> {
         let targets = self.targets.read();
         let all = targets.iter().map(|(ost, target)| match target {
-            Target::Serving(objects) => (*ost, Ok(objects.clone())),
-            Target::Down(why) => (*ost, Err(why.clone())),
+            ServedTarget::Serving(objects) => (*ost, Ok(objects.clone())),
+            ServedTarget::Down(why) => (*ost, Err(why.clone())),
         });
         all.collect()
     }
@@ -169,17 +169,17 @@ impl Oss {
         for (ost, target) in self.all() {
             targets.push(match target {
                 Ok(objects) => objects.status().await,
-                Err(why) => TargetStatus::down(ost, &why),
+                Err(why) => OstStatus::down(ost, &why),
             });
         }
         OssStatus {
             targets,
-            gate: self.gate.status(),
+            authorizer: self.authorizer.status(),
         }
     }
 
-    /// Stops all targets cleanly; the first that cannot be is told, after all were tried.
-    pub async fn stop(&self) -> Result<(), Refusal> {
+    /// Stops all targets cleanly; after it has tried all, it returns the first error.
+    pub async fn stop(&self) -> Result<(), FsError> {
         let mut outcome = Ok(());
         for (_, target) in self.all() {
             if let Ok(objects) = target {

@@ -1,5 +1,5 @@
-//! Time: the wall's for what users read, the boot's for every decision (it goes on while the machine sleeps and is
-//! never set).
+//! Time: wall-clock time for values that users read, boot time for every decision (the boot clock runs while the machine is
+//! suspended and is never set).
 
 use gupfs_proto::Timestamp;
 use std::ops::Add;
@@ -46,7 +46,7 @@ impl Clock {
         Clock(Source::Fake(fake))
     }
 
-    /// The wall's time. It may jump in either direction: nothing but time stamps comes from it.
+    /// Wall-clock time. It may jump in either direction: use it for time stamps only.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Source::Real => {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_boot_clock_rises_and_the_wall_is_after_2020() {
+    fn the_boot_clock_rises_and_the_wall_clock_is_after_2020() {
         let clock = Clock::real();
         let first = clock.boot();
         assert!(clock.boot() >= first);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_that_would_be_negative_is_zero() {
+    fn a_negative_duration_is_zero() {
         assert_eq!(BootTime(5).since(BootTime(9)), Duration::ZERO);
         assert_eq!(BootTime(5) + Duration::from_nanos(4), BootTime(9));
     }

@@ -1,53 +1,54 @@
-//! # world: everything a program cannot decide by itself
+//! # platform: disk, network, clock, random numbers and tasks
 //!
-//! Owns   handles to disk, net, clock, dice and tasks; the real ones; with feature `fake` the faked ones.
-//! Never  knows what is stored or said.
-//! Enter  at `Disk::real`, `Platform::real`; programs at `panics::end_the_process`; tests at `fake::FakeDisk::new`, `fake::FakePlatform::new`.
+//! Owns   the handles to these, their real implementations, and with feature `fake` the fake ones.
+//! Never  knows the contents of files or messages.
+//! Enter  at `Disk::real`, `Platform::real`; programs at `panics::exit_on_panic`; tests at `fake::FakeDisk::new`,
+//!        `fake::FakePlatform::new`.
 //!
-//! A handle is a plain cloneable type; whether a real or a faked part stands behind it shows in no signature.
+//! A handle is a plain cloneable type; no signature shows whether its implementation is real or fake.
 //!
 //! ```no_run
 //! # async fn tour() -> Result<(), gupfs_platform::DiskError> {
-//! use gupfs_platform::{Disk, OpenHow, ReadHow, Platform};
-//! let world = Platform::real();
+//! use gupfs_platform::{Disk, OnCacheMiss, OpenHow, Platform};
+//! let platform = Platform::real();
 //! let disk = Disk::real("/srv/gupfs")?;
 //! let file = disk.open("log/1", OpenHow::write().create()).await?;
 //! file.write_at(b"bytes", 0).await?;
 //! file.sync_data().await?;
 //! disk.sync_dir("log").await?;
 //! let mut back = [0; 5];
-//! file.read_at(&mut back, 0, ReadHow::MayWait).await?;
-//! world.tasks.spawn("greeting", async move { println!("{:?}", world.clock.now()) });
+//! file.read_at(&mut back, 0, OnCacheMiss::HandOff).await?;
+//! platform.tasks.spawn("greeting", async move { println!("{:?}", platform.clock.now()) });
 //! # Ok(()) }
 //! ```
 
 pub mod busy_poll;
 pub mod clock;
-pub mod dice;
 pub mod disk;
 pub mod hash;
 pub mod net;
 pub mod panics;
+pub mod random;
 pub mod tasks;
 
 #[cfg(feature = "fake")]
 pub mod fake;
 
 pub use clock::{BootTime, Clock};
-pub use dice::Dice;
 pub use disk::{
-    Advice, DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, EntryKind, OpenHow,
-    ReadHow, Space, Stat,
+    Advice, Disk, DiskEntry, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskSpace, DiskStat,
+    EntryKind, OnCacheMiss, OpenHow,
 };
 pub use net::{Listener, Net, Stream};
-pub use tasks::{Task, TaskEnded, Tasks};
+pub use random::Random;
+pub use tasks::{Task, TaskError, Tasks};
 
-/// Clock, dice and tasks of one process. Disks come apart from it, since a process may use several, and so does
-/// the net, since not every process has one.
+/// Clock, random source and tasks of one process. Disks are separate, since a process may use several, and so is the network,
+/// since not every process has one.
 #[derive(Clone)]
 pub struct Platform {
     pub clock: Clock,
-    pub dice: Dice,
+    pub random: Random,
     pub tasks: Tasks,
 }
 
@@ -55,7 +56,7 @@ impl Platform {
     pub fn real() -> Platform {
         Platform {
             clock: Clock::real(),
-            dice: Dice::real(),
+            random: Random::real(),
             tasks: Tasks::real(),
         }
     }

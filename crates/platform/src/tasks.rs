@@ -1,5 +1,5 @@
-//! Tasks and threads: the only place that starts any, so that a simulation has none it does not know of.
-#![allow(clippy::disallowed_methods)] // this is the place the other rooms are sent to
+//! Tasks and threads: only this module starts any, so that a simulation knows all tasks.
+#![allow(clippy::disallowed_methods)] // the other crates must use this module instead
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,9 +17,9 @@ enum Source {
     Fake(crate::fake::FakeTasks),
 }
 
-/// Why a task gave no result.
+/// The reason why a task returned no result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum TaskEnded {
+pub enum TaskError {
     #[error("the task was stopped")]
     Stopped,
     #[error("the task panicked")]
@@ -36,7 +36,7 @@ impl Tasks {
         Tasks(Source::Fake(fake))
     }
 
-    /// Runs `future` beside its starter, on the runtime of the calling thread.
+    /// Runs `future` as a task on the runtime of the calling thread.
     ///
     /// # Panics
     /// When the calling thread has no runtime.
@@ -48,12 +48,12 @@ impl Tasks {
         let handle = tokio::spawn(future.instrument(tracing::debug_span!("task", name)));
         #[cfg(feature = "fake")]
         if let Source::Fake(fake) = &self.0 {
-            fake.remember(handle.abort_handle());
+            fake.register(handle.abort_handle());
         }
         Task(handle)
     }
 
-    /// A thread of its own, for what never ends and waits in the kernel (FUSE readers, notifications).
+    /// Starts a thread, for code that never ends and blocks in the kernel (FUSE readers, notifications).
     pub fn spawn_thread<T: Send + 'static>(
         &self,
         name: impl Into<String>,
@@ -63,46 +63,46 @@ impl Tasks {
             Source::Real => std::thread::Builder::new().name(name.into()).spawn(run),
             #[cfg(feature = "fake")]
             Source::Fake(_) => panic!(
-                "a simulated process has no threads, yet one wants '{}'",
+                "a simulated process has no threads, but something starts the thread '{}'",
                 name.into()
             ),
         }
     }
 
-    /// Runs what may wait in the kernel away from the reactor; in a simulation, at once and here. If the caller is
-    /// dropped meanwhile, `run` still runs to its end.
+    /// Runs code that may block in the kernel on the thread pool; in a simulation, on the calling thread. If the returned future
+    /// is dropped meanwhile, `run` still runs to its end.
     pub async fn blocking<T: Send + 'static>(&self, run: impl FnOnce() -> T + Send + 'static) -> T {
         match &self.0 {
-            Source::Real => on_pool(run).await,
+            Source::Real => run_on_pool(run).await,
             #[cfg(feature = "fake")]
             Source::Fake(_) => run(),
         }
     }
 }
 
-/// The pool of threads that may wait in the kernel.
-pub(crate) async fn on_pool<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+/// Runs `run` on the pool of threads that may block in the kernel.
+pub(crate) async fn run_on_pool<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(run).await {
         Ok(result) => result,
         Err(ended) => match ended.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Closures on the pool are never cancelled once begun; unbegun ones only when the runtime goes, and
-            // then the task that awaits here is not polled again.
+            // A closure on the pool that has started is never cancelled. One that has not started is cancelled only when the
+            // runtime shuts down, and then no task polls this future again.
             Err(_) => std::future::pending().await,
         },
     }
 }
 
-/// The same, and nobody waits for it.
-pub(crate) fn left_to_pool(run: impl FnOnce() + Send + 'static) {
+/// The same without a result: the caller does not wait.
+pub(crate) fn spawn_on_pool(run: impl FnOnce() + Send + 'static) {
     drop(tokio::task::spawn_blocking(run));
 }
 
-/// A running task. Dropping this lets it run on; awaiting it gives its result.
+/// A running task. It continues after this is dropped; awaiting this returns its result.
 pub struct Task<T>(tokio::task::JoinHandle<T>);
 
 impl<T> Task<T> {
-    /// Drops the task's future at its next await.
+    /// Cancels the task: the runtime drops its future at its next await.
     pub fn stop(&self) {
         self.0.abort();
     }
@@ -113,14 +113,14 @@ impl<T> Task<T> {
 }
 
 impl<T> Future for Task<T> {
-    type Output = Result<T, TaskEnded>;
+    type Output = Result<T, TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(cx).map_err(|ended| {
             if ended.is_panic() {
-                TaskEnded::Panicked
+                TaskError::Panicked
             } else {
-                TaskEnded::Stopped
+                TaskError::Stopped
             }
         })
     }
@@ -131,12 +131,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_task_gives_its_result_and_a_stopped_one_says_so() {
+    async fn a_task_returns_its_result_and_a_stopped_task_an_error() {
         let tasks = Tasks::real();
         assert_eq!(tasks.spawn("seven", async { 7 }).await, Ok(7));
         let idle = tasks.spawn("idle", std::future::pending::<()>());
         idle.stop();
-        assert_eq!(idle.await, Err(TaskEnded::Stopped));
+        assert_eq!(idle.await, Err(TaskError::Stopped));
     }
 
     #[tokio::test]

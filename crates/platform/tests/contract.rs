@@ -1,12 +1,12 @@
-//! What every disk does, the real one and the faked one: each check runs on both.
+//! The contract of a disk: each check runs on the real and on the fake disk.
 #![allow(clippy::disallowed_methods)] // real time on a real disk
 
 use bytes::BytesMut;
 use gupfs_platform::fake::{FakeDisk, FakeOptions};
-use gupfs_platform::{Disk, DiskErrorKind, DiskFile, EntryKind, OpenHow, ReadHow};
+use gupfs_platform::{Disk, DiskErrorKind, DiskFile, EntryKind, OnCacheMiss, OpenHow};
 use std::io::IoSlice;
 
-/// Runs a check on a real directory and on a faked disk, without and with interleaving.
+/// Runs a check on a real directory and on a fake disk, without and with interleaving.
 macro_rules! contract {
     ($($name:ident),* $(,)?) => {
         mod real {
@@ -32,15 +32,15 @@ contract!(
     what_was_written_is_read,
     a_read_stops_at_the_end,
     a_hole_reads_as_zeros,
-    vectored_writes_lie_behind_each_other,
-    a_cut_file_grows_with_zeros,
+    a_vectored_write_writes_its_parts_in_order,
+    a_truncated_file_is_extended_with_zeros,
     allocated_space_is_a_hole_until_written,
-    space_behind_the_end_leaves_the_length,
-    zero_fill_takes_space_and_is_data,
-    a_punched_hole_gives_space_back,
+    allocating_behind_the_end_keeps_the_length,
+    zero_fill_allocates_space_and_is_data,
+    a_punched_hole_frees_space,
     a_zeroed_range_keeps_its_space,
-    opening_tells_missing_from_present,
-    a_name_leads_to_its_file_through_rename,
+    open_distinguishes_missing_from_existing_files,
+    a_renamed_file_keeps_its_contents,
     an_open_file_outlives_its_name,
     directories_list_their_entries_sorted,
     a_directory_that_is_not_empty_stays,
@@ -48,17 +48,24 @@ contract!(
     a_lock_is_held_once,
     a_file_opened_for_reading_is_not_written,
     space_shrinks_with_writing,
-    memory_stays_while_nothing_is_lost,
+    page_cache_id_is_stable_while_nothing_is_lost,
 );
 
-async fn memory_stays_while_nothing_is_lost(disk: Disk) {
-    let memory = disk.memory().unwrap();
+async fn page_cache_id_is_stable_while_nothing_is_lost(disk: Disk) {
+    let memory = disk.page_cache_id().unwrap();
     assert_ne!(memory, 0);
     disk.create_dir("sub").await.unwrap();
     file(&disk, "sub/f").await;
-    disk.sync_everything().await.unwrap();
-    assert_eq!(disk.memory().unwrap(), memory);
-    assert_eq!(disk.under("sub").await.unwrap().memory().unwrap(), memory);
+    disk.syncfs().await.unwrap();
+    assert_eq!(disk.page_cache_id().unwrap(), memory);
+    assert_eq!(
+        disk.subdirectory("sub")
+            .await
+            .unwrap()
+            .page_cache_id()
+            .unwrap(),
+        memory
+    );
 }
 
 async fn file(disk: &Disk, name: &str) -> DiskFile {
@@ -68,7 +75,7 @@ async fn file(disk: &Disk, name: &str) -> DiskFile {
 async fn all(file: &DiskFile) -> Vec<u8> {
     let len = file.len().await.unwrap() as usize;
     let (bytes, got) = file
-        .read_owned(vec![0xaa; len], 0, ReadHow::MayWait)
+        .read_owned(vec![0xaa; len], 0, OnCacheMiss::HandOff)
         .await
         .unwrap();
     assert_eq!(got, len);
@@ -76,13 +83,13 @@ async fn all(file: &DiskFile) -> Vec<u8> {
 }
 
 fn kind<T>(result: Result<T, gupfs_platform::DiskError>) -> DiskErrorKind {
-    result.err().expect("a refusal").kind
+    result.err().expect("an error").kind
 }
 
 async fn what_was_written_is_read(disk: Disk) {
     let f = file(&disk, "f").await;
     f.write_at(b"hello world", 3).await.unwrap();
-    for how in [ReadHow::Inline, ReadHow::MayWait] {
+    for how in [OnCacheMiss::Block, OnCacheMiss::HandOff] {
         let mut buf = [0; 5];
         assert_eq!(f.read_at(&mut buf, 9, how).await.unwrap(), 5);
         assert_eq!(&buf, b"world");
@@ -100,17 +107,24 @@ async fn a_read_stops_at_the_end(disk: Disk) {
     f.write_at(&[7; 1000], 0).await.unwrap();
     let mut buf = [1; 600];
     assert_eq!(
-        f.read_at(&mut buf, 900, ReadHow::MayWait).await.unwrap(),
+        f.read_at(&mut buf, 900, OnCacheMiss::HandOff)
+            .await
+            .unwrap(),
         100
     );
     assert_eq!((buf[99], buf[100]), (7, 1));
     assert_eq!(
-        f.read_at(&mut buf, 1000, ReadHow::MayWait).await.unwrap(),
+        f.read_at(&mut buf, 1000, OnCacheMiss::HandOff)
+            .await
+            .unwrap(),
         0
     );
-    assert_eq!(f.read_at(&mut buf, 9000, ReadHow::Inline).await.unwrap(), 0);
+    assert_eq!(
+        f.read_at(&mut buf, 9000, OnCacheMiss::Block).await.unwrap(),
+        0
+    );
     let got = f
-        .read_append(BytesMut::new(), 4096, 990, ReadHow::MayWait)
+        .read_append(BytesMut::new(), 4096, 990, OnCacheMiss::HandOff)
         .await
         .unwrap();
     assert_eq!(&got[..], &[7; 10]);
@@ -133,7 +147,7 @@ async fn a_hole_reads_as_zeros(disk: Disk) {
     assert!(stat.allocated < 1 << 16, "{stat:?}");
 }
 
-async fn vectored_writes_lie_behind_each_other(disk: Disk) {
+async fn a_vectored_write_writes_its_parts_in_order(disk: Disk) {
     let f = file(&disk, "f").await;
     let parts = [&b"one "[..], b"", b"two ", b"three"].map(IoSlice::new);
     f.write_vectored_at(&parts, 2).await.unwrap();
@@ -141,7 +155,7 @@ async fn vectored_writes_lie_behind_each_other(disk: Disk) {
     assert_eq!(all(&f).await, b"\0\0one two three");
 }
 
-async fn a_cut_file_grows_with_zeros(disk: Disk) {
+async fn a_truncated_file_is_extended_with_zeros(disk: Disk) {
     let f = file(&disk, "f").await;
     f.write_at(&[9; 9000], 0).await.unwrap();
     f.set_len(5000).await.unwrap();
@@ -163,7 +177,7 @@ async fn allocated_space_is_a_hole_until_written(disk: Disk) {
     assert!(all(&f).await[..8192].iter().all(|b| *b == 0));
 }
 
-async fn space_behind_the_end_leaves_the_length(disk: Disk) {
+async fn allocating_behind_the_end_keeps_the_length(disk: Disk) {
     let f = file(&disk, "f").await;
     f.write_at(&[1; 4096], 0).await.unwrap();
     f.allocate_keeping_len(0, 1 << 16).await.unwrap();
@@ -172,7 +186,7 @@ async fn space_behind_the_end_leaves_the_length(disk: Disk) {
     assert_eq!((stat.len, stat.allocated), (4096, 1 << 16));
 }
 
-async fn zero_fill_takes_space_and_is_data(disk: Disk) {
+async fn zero_fill_allocates_space_and_is_data(disk: Disk) {
     let f = file(&disk, "f").await;
     f.zero_fill(4096, 3 << 20).await.unwrap();
     f.sync_data().await.unwrap();
@@ -182,7 +196,7 @@ async fn zero_fill_takes_space_and_is_data(disk: Disk) {
     assert_eq!(f.seek_data(0).await.unwrap(), Some(4096));
 }
 
-async fn a_punched_hole_gives_space_back(disk: Disk) {
+async fn a_punched_hole_frees_space(disk: Disk) {
     let f = file(&disk, "f").await;
     f.write_at(&[5; 65536], 0).await.unwrap();
     f.sync_data().await.unwrap();
@@ -195,7 +209,11 @@ async fn a_punched_hole_gives_space_back(disk: Disk) {
     let bytes = all(&f).await;
     assert!((0..65536).all(|at| (bytes[at] == 0) == (5000..45000).contains(&at)));
     f.punch_hole(1 << 20, 4096).await.unwrap();
-    assert_eq!(f.len().await.unwrap(), 65536, "never lengthens");
+    assert_eq!(
+        f.len().await.unwrap(),
+        65536,
+        "a hole never extends the file"
+    );
 }
 
 async fn a_zeroed_range_keeps_its_space(disk: Disk) {
@@ -209,7 +227,7 @@ async fn a_zeroed_range_keeps_its_space(disk: Disk) {
     assert!((0..65536).all(|at| (bytes[at] == 0) == (5000..45000).contains(&at)));
 }
 
-async fn opening_tells_missing_from_present(disk: Disk) {
+async fn open_distinguishes_missing_from_existing_files(disk: Disk) {
     assert_eq!(
         kind(disk.open("f", OpenHow::read()).await),
         DiskErrorKind::NotFound
@@ -233,7 +251,7 @@ async fn opening_tells_missing_from_present(disk: Disk) {
     assert_eq!(kind(disk.remove_file("g").await), DiskErrorKind::NotFound);
 }
 
-async fn a_name_leads_to_its_file_through_rename(disk: Disk) {
+async fn a_renamed_file_keeps_its_contents(disk: Disk) {
     let old = file(&disk, "old").await;
     old.write_at(b"old", 0).await.unwrap();
     let new = file(&disk, "new").await;
@@ -267,7 +285,7 @@ async fn directories_list_their_entries_sorted(disk: Disk) {
         file(&disk, name).await;
     }
     disk.create_dir("d/sub").await.unwrap();
-    let names = |list: Vec<gupfs_platform::DirEntry>| -> Vec<(String, EntryKind)> {
+    let names = |list: Vec<gupfs_platform::DiskEntry>| -> Vec<(String, EntryKind)> {
         list.into_iter().map(|e| (e.name, e.kind)).collect()
     };
     use EntryKind::{Dir, File};
@@ -292,10 +310,16 @@ async fn a_directory_that_is_not_empty_stays(disk: Disk) {
 }
 
 async fn a_subtree_is_a_disk(disk: Disk) {
-    assert!(disk.under("d").await.is_err());
+    assert!(disk.subdirectory("d").await.is_err());
     disk.create_dir("d").await.unwrap();
     disk.create_dir("d/e").await.unwrap();
-    let sub = disk.under("d").await.unwrap().under("e").await.unwrap();
+    let sub = disk
+        .subdirectory("d")
+        .await
+        .unwrap()
+        .subdirectory("e")
+        .await
+        .unwrap();
     file(&sub, "f").await.write_at(b"x", 0).await.unwrap();
     sub.sync_dir(".").await.unwrap();
     assert!(disk.exists("d/e/f").await.unwrap());
@@ -304,7 +328,7 @@ async fn a_subtree_is_a_disk(disk: Disk) {
 async fn a_lock_is_held_once(disk: Disk) {
     let held = disk.lock_exclusive("lock").await.unwrap();
     let DiskErrorKind::Locked(Some(_)) = kind(disk.lock_exclusive("lock").await) else {
-        panic!("a second holder must learn who the first is");
+        panic!("the error must contain the pid of the holder");
     };
     drop(held);
     disk.lock_exclusive("lock").await.unwrap();
@@ -322,7 +346,7 @@ async fn space_shrinks_with_writing(disk: Disk) {
     let f = file(&disk, "f").await;
     f.write_at(&vec![1; 1 << 20], 0).await.unwrap();
     f.sync_data().await.unwrap();
-    // On a real disk others write and remove as well, so only the faked one is exact.
+    // On a real disk other programs write and remove as well, so only the fake one is exact.
     if disk.path().is_none() {
         assert_eq!(disk.space().await.unwrap().free, before.free - (1 << 20));
     }

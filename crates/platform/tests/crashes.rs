@@ -1,7 +1,7 @@
-//! What the faked disk forgets, and what it must not.
+//! Data that the fake disk loses in a crash, and data that it must keep.
 
 use gupfs_platform::fake::{CallKind, FakeDisk, FakeOptions};
-use gupfs_platform::{DiskErrorKind, DiskFile, OpenHow, ReadHow};
+use gupfs_platform::{DiskErrorKind, DiskFile, OnCacheMiss, OpenHow};
 use std::collections::BTreeSet;
 
 async fn make(disk: &FakeDisk, name: &str) -> DiskFile {
@@ -13,7 +13,7 @@ async fn read(disk: &FakeDisk, name: &str) -> Option<Vec<u8>> {
     let file = disk.disk().open(name, OpenHow::read()).await.ok()?;
     let len = file.len().await.unwrap() as usize;
     let (bytes, _) = file
-        .read_owned(vec![0; len], 0, ReadHow::Inline)
+        .read_owned(vec![0; len], 0, OnCacheMiss::Block)
         .await
         .unwrap();
     Some(bytes)
@@ -28,17 +28,17 @@ async fn synced(disk: &FakeDisk, name: &str, bytes: &[u8]) -> DiskFile {
 }
 
 #[tokio::test]
-async fn a_crash_is_another_memory_and_a_kill_is_not() {
+async fn a_crash_changes_the_page_cache_id_and_a_kill_does_not() {
     let disk = FakeDisk::new(FakeOptions::default(), 1);
-    let memory = disk.disk().memory().unwrap();
+    let memory = disk.disk().page_cache_id().unwrap();
     disk.restart();
-    assert_eq!(disk.disk().memory().unwrap(), memory);
+    assert_eq!(disk.disk().page_cache_id().unwrap(), memory);
     disk.crash();
-    assert_ne!(disk.disk().memory().unwrap(), memory);
+    assert_ne!(disk.disk().page_cache_id().unwrap(), memory);
 }
 
 #[tokio::test]
-async fn what_was_synced_survives_every_crash() {
+async fn synced_data_survives_every_crash() {
     for seed in 0..100 {
         let disk = FakeDisk::new(FakeOptions::default(), seed);
         synced(&disk, "f", &[1; 3000]).await;
@@ -48,7 +48,7 @@ async fn what_was_synced_survives_every_crash() {
 }
 
 #[tokio::test]
-async fn a_sync_of_everything_covers_data_and_names_everywhere() {
+async fn syncfs_covers_data_and_names_in_all_directories() {
     for seed in 0..100 {
         let disk = FakeDisk::new(FakeOptions::default(), seed);
         disk.disk().create_dir("d").await.unwrap();
@@ -56,7 +56,7 @@ async fn a_sync_of_everything_covers_data_and_names_everywhere() {
             let file = make(&disk, name).await;
             file.write_at(&[1; 3000], 0).await.unwrap();
         }
-        disk.disk().sync_everything().await.unwrap();
+        disk.disk().syncfs().await.unwrap();
         disk.crash();
         assert_eq!(read(&disk, "f").await.unwrap(), [1; 3000]);
         assert_eq!(read(&disk, "d/g").await.unwrap(), [1; 3000]);
@@ -96,7 +96,7 @@ async fn an_unsynced_length_may_survive_or_not() {
 }
 
 #[tokio::test]
-async fn names_survive_only_with_their_directory() {
+async fn names_survive_for_certain_only_after_a_sync_of_their_directory() {
     let mut seen = BTreeSet::new();
     for seed in 0..400 {
         let disk = FakeDisk::new(FakeOptions::default(), seed);
@@ -132,13 +132,13 @@ async fn a_later_change_of_a_name_never_survives_without_the_earlier() {
         let first = [read(&disk, "current").await, read(&disk, "former").await];
         assert!(
             first.contains(&Some(b"1".to_vec())),
-            "a synced file that nobody removed is there: {first:?}"
+            "a synced file that was not removed exists: {first:?}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_directory_that_did_not_survive_takes_its_entries_along() {
+async fn the_entries_of_a_lost_directory_are_lost() {
     for seed in 0..50 {
         let disk = FakeDisk::new(FakeOptions::default(), seed);
         disk.disk().create_dir("d").await.unwrap();
@@ -151,7 +151,7 @@ async fn a_directory_that_did_not_survive_takes_its_entries_along() {
 }
 
 #[tokio::test]
-async fn after_a_failed_sync_the_next_one_saves_nothing() {
+async fn a_sync_after_a_failed_one_does_not_save_the_data() {
     let mut lost = 0;
     for seed in 0..50 {
         let disk = FakeDisk::new(FakeOptions::default(), seed);
@@ -171,7 +171,7 @@ async fn after_a_failed_sync_the_next_one_saves_nothing() {
 }
 
 #[tokio::test]
-async fn the_dead_do_nothing() {
+async fn handles_of_a_dead_process_do_nothing() {
     let disk = FakeDisk::new(FakeOptions::default(), 1);
     let handle = disk.disk();
     let file = synced(&disk, "f", b"x").await;
@@ -189,7 +189,7 @@ async fn the_dead_do_nothing() {
     drop(lock);
     assert!(
         disk.disk().lock_exclusive("lock").await.is_err(),
-        "a dead holder's guard does not release the living one's"
+        "the guard of a dead holder does not release the lock of a living one"
     );
     drop(again);
     assert_eq!(read(&disk, "f").await.unwrap(), b"x");
@@ -207,7 +207,7 @@ async fn a_killed_process_loses_nothing_it_wrote() {
 }
 
 #[tokio::test]
-async fn it_dies_at_the_call_it_was_told() {
+async fn the_process_dies_at_the_chosen_call() {
     let mut after = 0;
     for seed in 0..40 {
         let disk = FakeDisk::new(FakeOptions::default(), seed);
@@ -224,7 +224,7 @@ async fn it_dies_at_the_call_it_was_told() {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_and_forgives() {
+async fn a_full_disk_fails_writes_until_space_is_freed() {
     let options = FakeOptions {
         capacity: 64 << 10,
         ..FakeOptions::default()
@@ -243,10 +243,10 @@ async fn a_full_disk_refuses_and_forgives() {
 }
 
 #[tokio::test]
-async fn a_bit_rots() {
+async fn a_flipped_bit_survives_a_crash() {
     let disk = FakeDisk::new(FakeOptions::default(), 1);
     synced(&disk, "f", &[0; 600]).await;
-    disk.rot("f", 513, 2);
+    disk.flip_bit("f", 513, 2);
     assert_eq!(disk.bytes("f")[513], 4);
     disk.crash();
     assert_eq!(disk.bytes("f")[513], 4);

@@ -1,14 +1,14 @@
-//! A process that called `panics::end_the_process` ends at the first panic, in whichever task or thread it is. Each case runs in a
-//! process of its own: this program, started again for one test.
+//! A process that called `panics::exit_on_panic` ends at the first panic, in any task or thread. Each case runs in a process of
+//! its own: this program, started again for one test.
 
 #![allow(clippy::disallowed_methods)] // threads and tasks of every kind, on purpose
 
-use gupfs_platform::panics::{caught, end_the_process};
+use gupfs_platform::panics::{catch_panic, exit_on_panic};
 use gupfs_platform::{Platform, Tasks};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-/// Names the case that a process started by these tests is to play.
+/// Environment variable with the case that a process started by these tests must run.
 const CASE: &str = "GUPFS_TEST_PANIC_CASE";
 const CODE: i32 = 70;
 
@@ -24,14 +24,14 @@ thread_local! {
     static BROKEN: Broken = const { Broken };
 }
 
-/// What the other process does, if this is it.
+/// The body of the started process; returns at once in the test process itself.
 #[test]
-fn play() {
+fn run_this_case() {
     let Ok(case) = std::env::var(CASE) else {
         return;
     };
     if case != "ordinary" {
-        end_the_process(CODE);
+        exit_on_panic(CODE);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -50,26 +50,26 @@ fn play() {
                     .join(),
             ),
             "destructor" => {
-                // The panicking thread has a variable whose destructor finds a broken state, too.
+                // The panicking thread has a thread-local variable whose destructor panics, too.
                 let thread = tasks.spawn_thread("broken", || {
                     BROKEN.with(|_| panic!("planted"));
                 });
                 drop(thread.unwrap().join());
             }
             "elsewhere" => {
-                // Another thread catches a panic of its own; this one's is none of its affair.
+                // Another thread is inside `catch_panic`; it must not catch the panic of this one.
                 let other = tasks
                     .spawn_thread("catcher", || {
-                        caught(|| std::thread::sleep(Duration::from_secs(60)))
+                        catch_panic(|| std::thread::sleep(Duration::from_secs(60)))
                     })
                     .unwrap();
                 tasks.spawn("broken", async { panic!("planted") });
                 drop(other.join());
             }
             "caught" => {
-                caught(|| panic!("expected")).unwrap_err();
+                catch_panic(|| panic!("expected")).unwrap_err();
                 tasks
-                    .blocking(|| caught(|| panic!("expected")).unwrap_err())
+                    .blocking(|| catch_panic(|| panic!("expected")).unwrap_err())
                     .await;
             }
             other => unreachable!("{other}"),
@@ -78,10 +78,10 @@ fn play() {
     std::process::exit(3);
 }
 
-fn played(case: &str) -> (Option<i32>, String) {
+fn run_case(case: &str) -> (Option<i32>, String) {
     let program = std::env::current_exe().unwrap();
     let Output { status, stderr, .. } = Command::new(program)
-        .args(["--exact", "play", "--nocapture"])
+        .args(["--exact", "run_this_case", "--nocapture"])
         .env(CASE, case)
         .env_remove("RUST_BACKTRACE")
         .output()
@@ -92,21 +92,30 @@ fn played(case: &str) -> (Option<i32>, String) {
 #[test]
 fn a_panic_in_any_task_or_thread_ends_the_process() {
     for case in ["task", "blocking", "thread", "elsewhere", "destructor"] {
-        let (code, said) = played(case);
-        assert_eq!(code, Some(CODE), "{case}: {said}");
-        assert!(said.contains("panicked: planted (at "), "{case}: {said}");
-        assert!(said.contains("tests/panics.rs:"), "{case}: {said}");
-        assert!(!said.contains("a destructor ran"), "{case}: {said}");
+        let (code, stderr_text) = run_case(case);
+        assert_eq!(code, Some(CODE), "{case}: {stderr_text}");
+        assert!(
+            stderr_text.contains("panicked: planted (at "),
+            "{case}: {stderr_text}"
+        );
+        assert!(
+            stderr_text.contains("tests/panics.rs:"),
+            "{case}: {stderr_text}"
+        );
+        assert!(
+            !stderr_text.contains("a destructor ran"),
+            "{case}: {stderr_text}"
+        );
     }
 }
 
 #[test]
 fn a_caught_panic_ends_nothing_and_is_not_printed() {
-    assert_eq!(played("caught"), (Some(3), String::new()));
+    assert_eq!(run_case("caught"), (Some(3), String::new()));
 }
 
 #[test]
 fn a_program_that_did_not_ask_for_it_keeps_ordinary_panics() {
-    let (code, said) = played("ordinary");
-    assert_eq!(code, Some(3), "{said}");
+    let (code, stderr_text) = run_case("ordinary");
+    assert_eq!(code, Some(3), "{stderr_text}");
 }

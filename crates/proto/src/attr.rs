@@ -1,10 +1,10 @@
-//! What stat(2) tells of a file.
+//! File attributes as stat(2) returns them.
 
 use crate::ids::{InodeId, ProjectId, VolumeId};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What kind of thing an inode is.
+/// The file type of an inode.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum FileKind {
     Regular,
@@ -50,33 +50,34 @@ impl FileKind {
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
-pub struct Mode(pub u16);
+pub struct FileMode(pub u16);
 
-impl Mode {
+impl FileMode {
     pub const SETUID: u16 = 0o4000;
     pub const SETGID: u16 = 0o2000;
     pub const STICKY: u16 = 0o1000;
 
     /// Keeps the permission bits of an st_mode.
-    pub const fn from_bits(mode: u32) -> Mode {
-        Mode((mode & 0o7777) as u16)
+    pub const fn from_bits(mode: u32) -> FileMode {
+        FileMode((mode & 0o7777) as u16)
     }
 
     pub const fn has(self, bits: u16) -> bool {
         self.0 & bits == bits
     }
 
-    pub const fn without(self, bits: u16) -> Mode {
-        Mode(self.0 & !bits)
+    pub const fn without(self, bits: u16) -> FileMode {
+        FileMode(self.0 & !bits)
     }
 }
 
-/// Everything stat(2) and statx(2) can ask. `size` and the times of a file held for writing are the holder's.
+/// All attributes of stat(2) and statx(2). While a session has the write lease of a file, that session's `size` and times are the
+/// current ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Attr {
     pub ino: InodeId,
     pub kind: FileKind,
-    pub mode: Mode,
+    pub mode: FileMode,
     pub nlink: u32,
     pub uid: u32,
     pub gid: u32,
@@ -89,7 +90,7 @@ pub struct Attr {
     pub mtime: Timestamp,
     pub ctime: Timestamp,
     pub btime: Timestamp,
-    /// +1 at every change: statx's change cookie, and how a holder of attributes knows newer from older.
+    /// Incremented at every change: the change cookie of statx(2), and the order of two copies of the attributes.
     pub change: u64,
     pub flags: InodeFlags,
     pub project: ProjectId,
@@ -97,21 +98,21 @@ pub struct Attr {
 }
 
 impl InodeFlags {
-    /// Those that programs set (FS_IOC_SETFLAGS).
+    /// The flags that programs can set (FS_IOC_SETFLAGS).
     pub const SETTABLE: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND_ONLY);
 }
 
 bitflags::bitflags! {
-    /// Marks of an inode that change what may be done with it.
+    /// Flags of an inode that restrict or change operations on it.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
     pub struct InodeFlags: u32 {
-        /// Nothing may change (chattr +i).
+        /// Neither data nor attributes nor names may change (chattr +i).
         const IMMUTABLE = 1;
         /// Data may only be appended (chattr +a).
         const APPEND_ONLY = 1 << 1;
-        /// A copy lies in the archive.
+        /// The archive has a copy of the data.
         const ARCHIVED = 1 << 2;
-        /// The bytes lie in the archive only.
+        /// Only the archive has the data.
         const RELEASED = 1 << 3;
         /// Carries a POSIX access ACL.
         const HAS_ACL = 1 << 4;

@@ -1,197 +1,229 @@
-//! What no request may hold although it can be read: the decoder refuses it, so that nobody behind it has to ask.
+//! Bounds on the contents of requests. The decoder checks them and rejects a request that exceeds one, so that the code behind it
+//! need not check.
 
 use crate::caller::Caller;
 use crate::limits::{
-    ADDRESS_MAX, GROUPS_MAX, KEPT_PART, LOCKS_PART, PROOFS_MAX, SESSION_NAME_MAX, SLOTS,
-    TARGETS_MAX,
+    ADDRESS_MAX, GROUPS_MAX, OPEN_CAPABILITIES_MAX, REPLAY_LOCKS_MAX, REPLAY_RECORDS_MAX,
+    SESSION_NAME_MAX, SLOTS, TARGETS_MAX,
 };
-use crate::meta::{Lane, Op, Request, XattrName};
+use crate::meta::{MetaOp, MetaRequest, SlotSeq, XattrName};
 use crate::{cluster, meta};
 
-type Bounded = Result<(), String>;
+type BoundsResult = Result<(), String>;
 
-pub(crate) fn of_meta(request: &Request) -> Bounded {
-    of_lane(request.lane)?;
-    of_caller(&request.caller)?;
-    of_op(&request.op)
+pub(crate) fn check_meta_request(request: &MetaRequest) -> BoundsResult {
+    check_slot(request.slot_seq)?;
+    check_caller(&request.caller)?;
+    check_op(&request.op)
 }
 
-pub(crate) fn of_op(op: &Op) -> Bounded {
+pub(crate) fn check_op(op: &MetaOp) -> BoundsResult {
     match op {
-        Op::OpenSession { client } => at_most("a client's name", client.len(), SESSION_NAME_MAX),
-        Op::GetXattr { name, .. } | Op::SetXattr { name, .. } | Op::RemoveXattr { name, .. } => {
-            of_xattr(name)
+        MetaOp::OpenSession { client } => check_count(
+            "length of the client's name",
+            client.len(),
+            SESSION_NAME_MAX,
+        ),
+        MetaOp::GetXattr { name, .. }
+        | MetaOp::SetXattr { name, .. }
+        | MetaOp::RemoveXattr { name, .. } => check_xattr_name(name),
+        MetaOp::Replay {
+            records: kept,
+            locks,
+            ..
+        } => {
+            check_count(
+                "replayed changes in one request",
+                kept.len(),
+                REPLAY_RECORDS_MAX,
+            )?;
+            check_count(
+                "replayed locks in one request",
+                locks.len(),
+                REPLAY_LOCKS_MAX,
+            )?;
+            kept.iter().try_for_each(check_replay_record)
         }
-        Op::Return { kept, locks, .. } => {
-            at_most("changes in one part", kept.len(), KEPT_PART)?;
-            at_most("locks in one part", locks.len(), LOCKS_PART)?;
-            kept.iter().try_for_each(of_kept)
-        }
-        Op::Proven { proofs, .. } => at_most("proofs of open files", proofs.len(), PROOFS_MAX),
+        MetaOp::WithOpenCapability {
+            open_capabilities: proofs,
+            ..
+        } => check_count(
+            "open capabilities in one request",
+            proofs.len(),
+            OPEN_CAPABILITIES_MAX,
+        ),
         _ => Ok(()),
     }
 }
 
-pub(crate) fn of_cluster(request: &cluster::Request) -> Bounded {
+pub(crate) fn check_cluster_request(request: &cluster::ClusterRequest) -> BoundsResult {
     match request {
-        cluster::Request::Here { address, .. } => {
-            at_most("a server's address", address.len(), ADDRESS_MAX)
+        cluster::ClusterRequest::LegacyReport { address, .. } => {
+            check_count("length of the server's address", address.len(), ADDRESS_MAX)
         }
-        cluster::Request::Report(report) => {
-            at_most("a server's address", report.address.len(), ADDRESS_MAX)?;
-            at_most("targets of one server", report.targets.len(), TARGETS_MAX)
+        cluster::ClusterRequest::Report(report) => {
+            check_count(
+                "length of the server's address",
+                report.address.len(),
+                ADDRESS_MAX,
+            )?;
+            check_count("targets of the server", report.targets.len(), TARGETS_MAX)
         }
-        cluster::Request::Lives { targets } => {
-            at_most("targets of one server", targets.len(), TARGETS_MAX)
+        cluster::ClusterRequest::Verifiers { targets } => {
+            check_count("targets of the server", targets.len(), TARGETS_MAX)
         }
         _ => Ok(()),
     }
 }
 
-fn of_kept(kept: &meta::Kept) -> Bounded {
-    of_lane(Some(kept.lane))?;
-    of_caller(&kept.caller)
+fn check_replay_record(kept: &meta::ReplayRecord) -> BoundsResult {
+    check_slot(Some(kept.slot_seq))?;
+    check_caller(&kept.caller)
 }
 
-fn of_lane(lane: Option<Lane>) -> Bounded {
-    match lane {
-        Some(lane) if lane.slot.0 >= SLOTS => Err(format!(
-            "it is of slot {}, and a session has {SLOTS}",
-            lane.slot.0
+fn check_slot(slot_seq: Option<SlotSeq>) -> BoundsResult {
+    match slot_seq {
+        Some(seq) if seq.slot.0 >= SLOTS => Err(format!(
+            "slot {} is out of range: a session has {SLOTS} slots",
+            seq.slot.0
         )),
         _ => Ok(()),
     }
 }
 
-fn of_caller(caller: &Caller) -> Bounded {
-    at_most("a caller's groups", caller.groups.len(), GROUPS_MAX)
+fn check_caller(caller: &Caller) -> BoundsResult {
+    check_count(
+        "supplementary groups of the caller",
+        caller.groups.len(),
+        GROUPS_MAX,
+    )
 }
 
-fn of_xattr(name: &XattrName) -> Bounded {
+fn check_xattr_name(name: &XattrName) -> BoundsResult {
     match XattrName::new(name.as_bytes()) {
         Ok(_) => Ok(()),
-        Err(why) => Err(format!(
-            "the name of an attribute has {} bytes: {why}",
+        Err(error) => Err(format!(
+            "invalid name of an extended attribute ({} bytes): {error}",
             name.as_bytes().len()
         )),
     }
 }
 
-fn at_most(what: &str, has: usize, most: usize) -> Bounded {
-    match has <= most {
+fn check_count(item: &str, actual: usize, limit: usize) -> BoundsResult {
+    match actual <= limit {
         true => Ok(()),
-        false => Err(format!("{what}: {has}, and {most} are the most")),
+        false => Err(format!("{item}: {actual} exceeds the limit of {limit}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meta::XattrHow;
+    use crate::meta::XattrMode;
     use crate::wire::Message;
     use crate::{InodeId, OwnerEpoch, Seq, SessionId, Slot};
     use bytes::Bytes;
 
-    fn request(op: Op, slot: u16) -> Request {
+    fn request(op: MetaOp, slot: u16) -> MetaRequest {
         let slot = Slot(slot);
-        Request {
+        MetaRequest {
             session: SessionId(1),
-            lane: Some(Lane { slot, sequence: 1 }),
+            slot_seq: Some(SlotSeq { slot, sequence: 1 }),
             caller: Caller::root(),
             job: 0,
-            life: OwnerEpoch(1),
-            seen: Seq(0),
+            instance: OwnerEpoch(1),
+            last_seen: Seq(0),
             op,
         }
     }
 
-    /// As it comes over the net.
-    fn heard(request: Request) -> Result<Request, String> {
-        let sent = request.write();
-        Request::read(&sent.body, sent.payload).map_err(|why| why.to_string())
+    /// Encodes and decodes the request, as a connection does.
+    fn decoded(request: MetaRequest) -> Result<MetaRequest, String> {
+        let sent = request.encode();
+        MetaRequest::decode(&sent.body, sent.payload).map_err(|error| error.to_string())
     }
 
-    fn refused(request: Request) -> String {
-        heard(request).unwrap_err()
+    fn decode_error(request: MetaRequest) -> String {
+        decoded(request).unwrap_err()
     }
 
-    fn name(length: usize) -> Op {
+    fn name(length: usize) -> MetaOp {
         let client = "n".repeat(length);
-        Op::OpenSession { client }
+        MetaOp::OpenSession { client }
     }
 
-    /// A name as a program sends it that does not look at it first.
-    fn xattr(name: &[u8]) -> Op {
+    /// `SetXattr` with an unchecked name, as a faulty client may send it.
+    fn xattr(name: &[u8]) -> MetaOp {
         let name = postcard::to_stdvec(name).unwrap();
-        Op::SetXattr {
+        MetaOp::SetXattr {
             ino: InodeId(7),
             name: postcard::from_bytes(&name).unwrap(),
             value: Bytes::from_static(b"v"),
-            how: XattrHow::Either,
+            mode: XattrMode::CreateOrReplace,
         }
     }
 
     #[test]
     fn slots_names_and_groups_have_bounds() {
-        assert!(heard(request(Op::StatFs, SLOTS - 1)).is_ok());
+        assert!(decoded(request(MetaOp::StatFs, SLOTS - 1)).is_ok());
         for slot in [SLOTS, 60_000, u16::MAX] {
-            let why = refused(request(Op::StatFs, slot));
-            assert!(why.contains("a session has 64"), "{why}");
+            let error = decode_error(request(MetaOp::StatFs, slot));
+            assert!(error.contains("a session has 64"), "{error}");
         }
-        assert!(heard(request(name(SESSION_NAME_MAX), 0)).is_ok());
-        let why = refused(request(name(1_000_000), 0));
-        assert!(why.contains("a client's name: 1000000"), "{why}");
-        let mut many = request(Op::StatFs, 0);
+        assert!(decoded(request(name(SESSION_NAME_MAX), 0)).is_ok());
+        let error = decode_error(request(name(1_000_000), 0));
+        assert!(error.contains("the client's name: 1000000"), "{error}");
+        let mut many = request(MetaOp::StatFs, 0);
         many.caller = Caller::new(1, 1, vec![7; GROUPS_MAX + 1]);
-        assert!(refused(many).contains("groups"));
+        assert!(decode_error(many).contains("groups"));
     }
 
     #[test]
-    fn names_of_attributes_are_those_that_the_kernel_lets_through() {
+    fn attribute_names_have_the_bounds_of_the_kernel() {
         let long = |length: usize| [&b"user."[..], &vec![b'a'; length - 5]].concat();
-        assert!(heard(request(xattr(&long(255)), 0)).is_ok());
+        assert!(decoded(request(xattr(&long(255)), 0)).is_ok());
         for name in [&long(256), &long(65_000), &b"user.a\0b"[..], b""] {
-            let why = refused(request(xattr(name), 0));
-            assert!(why.contains("the name of an attribute"), "{why}");
+            let error = decode_error(request(xattr(name), 0));
+            assert!(error.contains("name of an extended attribute"), "{error}");
         }
     }
 
     #[test]
-    fn what_is_said_again_has_the_same_bounds() {
-        let kept = meta::Kept {
-            change: meta::Change {
+    fn replay_records_have_the_bounds_of_requests() {
+        let record = meta::ReplayRecord {
+            change: meta::AppliedChange {
                 seq: Seq(1),
                 at: crate::Timestamp::new(1, 0),
             },
-            lane: Lane {
+            slot_seq: SlotSeq {
                 slot: Slot(SLOTS),
                 sequence: 1,
             },
             caller: Caller::root(),
             op: Bytes::new(),
-            made: None,
+            created: None,
             layout: None,
         };
-        let again = |kept| Op::Return {
-            of: OwnerEpoch(1),
-            kept,
+        let replay = |kept| MetaOp::Replay {
+            instance: OwnerEpoch(1),
+            records: kept,
             locks: Vec::new(),
             last: true,
         };
-        assert!(refused(request(again(vec![kept.clone()]), 0)).contains("a session has"));
-        let much = vec![kept; KEPT_PART + 1];
-        assert!(refused(request(again(much), 0)).contains("changes in one part"));
-        let op = crate::wire::op_bytes(&xattr(b""));
-        assert!(crate::wire::op_of(&op).is_err());
+        assert!(decode_error(request(replay(vec![record.clone()]), 0)).contains("a session has"));
+        let much = vec![record; REPLAY_RECORDS_MAX + 1];
+        assert!(decode_error(request(replay(much), 0)).contains("replayed changes"));
+        let op = crate::wire::encode_op(&xattr(b""));
+        assert!(crate::wire::decode_op(&op).is_err());
     }
 
     #[test]
-    fn an_address_is_no_longer_than_a_name_of_a_host() {
-        let here = cluster::Request::Here {
+    fn the_address_of_a_server_has_a_bound() {
+        let report = cluster::ClusterRequest::LegacyReport {
             address: "a".repeat(ADDRESS_MAX + 1),
             targets: Vec::new(),
         };
-        let sent = here.write();
-        assert!(cluster::Request::read(&sent.body, sent.payload).is_err());
+        let sent = report.encode();
+        assert!(cluster::ClusterRequest::decode(&sent.body, sent.payload).is_err());
     }
 }

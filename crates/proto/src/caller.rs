@@ -1,9 +1,9 @@
-//! On whose behalf an operation is done.
+//! The user on whose behalf a client sends a request.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The credentials the server checks. `groups` are the supplementary ones, `gid` not repeated among them.
+/// The credentials that the metadata server checks. `groups` are the supplementary groups, without `gid`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Caller {
     pub uid: u32,

@@ -1,156 +1,173 @@
-//! What an object server believes a client's right by, without asking anybody (docs/decisions/2026-11-22-capabilities.md).
+//! Capabilities: the credentials by which an object server verifies a client's rights without a request to another server
+//! (docs/decisions/2026-11-22-capabilities.md).
 //!
-//! The metadata server gives a *capability* with the answer that tells where a file's bytes are: for this session, this
-//! file, these rights, with one tag for each OST of its layout. With each renewal of the session goes a *pass*: this session
-//! lives until then. A request to an OST carries both; a capability needs no renewal as long as there is a pass. Tags are
-//! HMACs with keys that the metadata server shares with the one OST (capabilities) or with all of them (passes).
+//! The metadata server issues a *capability* with each reply that contains a file's layout: for this session, this file, these
+//! rights, with one MAC for each OST of the layout. Each renewal of the session returns a *session capability*: this session is
+//! valid until then. A request to an OST carries both; a capability needs no renewal as long as the session capability is valid.
+//! MACs are HMACs with keys that the metadata server shares with the one OST (capabilities) or with all OSTs (session
+//! capabilities).
 //!
-//! The capability that an open is answered with has one tag more, which the metadata server verifies itself: the proof that
-//! this session opened the file (`OpenProof`, docs/decisions/2026-11-24-one-table-of-rights.md).
+//! The capability in the reply to an open has one more MAC, which the metadata server verifies itself: the *open capability*
+//! proves that this session opened the file (`OpenCapability`, docs/decisions/2026-11-24-one-table-of-rights.md).
 
 use crate::ids::{InodeId, OstId, OwnerEpoch, SessionId};
-use crate::meta::Access;
+use crate::meta::AccessMode;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::fmt;
 
 bitflags::bitflags! {
-    /// What may be done with a file's objects.
+    /// Rights to a file's objects.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
     pub struct Rights: u8 {
         const READ = 1;
-        /// Of a capability: given to the session that holds the file alone. Of an open proof: the file was opened for writing.
+        /// In a capability: only the session with the file's write lease gets it. In an open capability: the file was opened for
+        /// writing.
         const WRITE = 2;
     }
 }
 
 impl Rights {
-    /// What an open with this access gives. A session that may write a file may read it: the bytes of a small file move
-    /// through its client when the file grows. A program is read to be executed.
-    pub fn of_open(access: Access) -> Rights {
+    /// The rights that an open with this access mode gives. A session that may write a file may read it: its client moves the
+    /// bytes of a small file to objects when the file grows. A client must read a program to execute it.
+    pub fn for_open(access: AccessMode) -> Rights {
         match access {
-            access if access.contains(Access::WRITE) => Rights::all(),
-            access if access.intersects(Access::READ | Access::EXECUTE) => Rights::READ,
+            access if access.contains(AccessMode::WRITE) => Rights::all(),
+            access if access.intersects(AccessMode::READ | AccessMode::EXECUTE) => Rights::READ,
             _ => Rights::empty(),
         }
     }
 
-    /// Whether they suffice to use an open file so.
-    pub fn allow(self, access: Access) -> bool {
-        match access.contains(Access::WRITE) {
+    /// Whether these rights suffice for this access to an open file.
+    pub fn allows(self, access: AccessMode) -> bool {
+        match access.contains(AccessMode::WRITE) {
             true => self.contains(Rights::WRITE),
             false => self.contains(Rights::READ),
         }
     }
 }
 
-/// The first half of an HMAC-SHA256: nobody makes one without the key, and it stays small in each request.
+/// A message authentication code: the first half of an HMAC-SHA256. It cannot be made without the key; half of it keeps requests
+/// small.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Tag(pub [u8; 16]);
+pub struct CapabilityMac(pub [u8; 16]);
 
-impl fmt::Debug for Tag {
+impl fmt::Debug for CapabilityMac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tag")
+        f.write_str("CapabilityMac")
     }
 }
 
 /// A session's right to one file, on all OSTs of its layout.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Capability {
-    /// Whose keys made the tags.
+    /// The owner whose keys made the MACs.
     pub epoch: OwnerEpoch,
     pub rights: Rights,
-    /// One for each OST, in ascending order.
-    pub tags: Vec<(OstId, Tag)>,
+    /// One MAC for each OST, in ascending order.
+    pub macs: Vec<(OstId, CapabilityMac)>,
 }
 
 impl Capability {
-    /// In the place of an OST: the tag that proves to the metadata server that the file was opened. No OST has this number.
-    pub const OPEN: OstId = OstId(u16::MAX);
+    /// The pseudo OST number of the MAC that proves to the metadata server that the session opened the file. No OST has this
+    /// number.
+    pub const MDS_PSEUDO_OST: OstId = OstId(u16::MAX);
 
-    /// The proof of the open that this answers, which asked for `access`; None if the server gave none.
-    pub fn open_proof(&self, ino: InodeId, access: Access) -> Option<OpenProof> {
-        let found = self.tags.iter().find(|(of, _)| *of == Capability::OPEN);
-        found.map(|(_, tag)| OpenProof {
+    /// The open capability of the open with `access` whose reply contains this capability; None if the server issued none.
+    pub fn open_capability(&self, ino: InodeId, access: AccessMode) -> Option<OpenCapability> {
+        let found = self
+            .macs
+            .iter()
+            .find(|(ost, _)| *ost == Capability::MDS_PSEUDO_OST);
+        found.map(|(_, mac)| OpenCapability {
             ino,
-            rights: Rights::of_open(access),
-            tag: *tag,
+            rights: Rights::for_open(access),
+            mac: *mac,
         })
     }
 
-    /// Whether it gives a right on any OST.
+    /// Whether it gives a right at any OST.
     pub fn is_for_osts(&self) -> bool {
-        self.tags.iter().any(|(of, _)| *of != Capability::OPEN)
+        self.macs
+            .iter()
+            .any(|(ost, _)| *ost != Capability::MDS_PSEUDO_OST)
     }
 
-    /// What is shown to one of the OSTs; None if the file had nothing there.
-    pub fn at(&self, ost: OstId) -> Option<Grant> {
-        let found = self.tags.iter().find(|(of, _)| *of == ost);
-        found.map(|(_, tag)| Grant {
+    /// The part of the capability for one OST; None if the file's layout did not include it.
+    pub fn for_ost(&self, ost: OstId) -> Option<ObjectCapability> {
+        let found = self.macs.iter().find(|(of, _)| *of == ost);
+        found.map(|(_, mac)| ObjectCapability {
             epoch: self.epoch,
             rights: self.rights,
-            tag: *tag,
+            mac: *mac,
         })
     }
 }
 
-/// The metadata server's own statement, shown to it again: this session opened this inode with these rights. It counts as
-/// long as the session lives, over restarts of the server and whatever becomes of the inode's mode and owner: as a file
-/// descriptor does.
+/// The metadata server's statement that this session opened this inode with these rights; the client sends it back to the
+/// metadata server. It is valid as long as the session, also after a restart of the server and after changes of the inode's mode
+/// and owner, as a file descriptor is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct OpenProof {
+pub struct OpenCapability {
     pub ino: InodeId,
     pub rights: Rights,
-    pub tag: Tag,
+    pub mac: CapabilityMac,
 }
 
-/// A capability, as one OST needs it.
+/// The part of a capability that one OST verifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Grant {
+pub struct ObjectCapability {
     pub epoch: OwnerEpoch,
     pub rights: Rights,
-    pub tag: Tag,
+    pub mac: CapabilityMac,
 }
 
-/// The session lives until then.
+/// States that the session is valid until `until`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Pass {
+pub struct SessionCapability {
     pub epoch: OwnerEpoch,
-    /// Milliseconds of that owner's boot clock.
+    /// Milliseconds of the boot clock of the owner with `epoch`.
     pub until: u64,
-    pub tag: Tag,
+    pub mac: CapabilityMac,
 }
 
-/// What a request to an OST shows.
+/// Credentials of a request to an OST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Warrant {
-    /// Nothing: within one process nobody asks for it.
+pub enum DataCredentials {
+    /// None. Requests within one process need none.
     None,
-    /// The metadata server's own.
-    Server { epoch: OwnerEpoch, tag: Tag },
-    /// A client's: his pass, and his right to the file that is asked about, if it is about one.
-    Client { pass: Pass, grant: Option<Grant> },
+    /// Credentials of the metadata server.
+    Server {
+        epoch: OwnerEpoch,
+        mac: CapabilityMac,
+    },
+    /// Credentials of a client: its session capability, and its capability for the file that the request concerns, if it concerns
+    /// one.
+    Client {
+        session_capability: SessionCapability,
+        object_capability: Option<ObjectCapability>,
+    },
 }
 
-/// What is wrong with what a request shows.
+/// The reason why a server rejects the credentials of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error, Serialize, Deserialize)]
-pub enum Fault {
-    #[error("none was shown where one is needed")]
+pub enum CapabilityFault {
+    #[error("the request has none, and one is needed")]
     Missing,
-    #[error("it is forged, or another's, or for another file")]
+    #[error("it is forged, or issued to another session or for another file")]
     Forged,
     #[error("it has expired")]
     Expired,
-    #[error("its session was ended")]
+    #[error("its session has ended")]
     Fenced,
-    #[error("it does not give the right to do this")]
+    #[error("it does not grant the right for this operation")]
     Rights,
 }
 
-/// What a tag says.
+/// The statement that a MAC authenticates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Statement {
+pub enum CapabilityStatement {
     File {
         epoch: OwnerEpoch,
         ost: OstId,
@@ -158,12 +175,12 @@ pub enum Statement {
         ino: InodeId,
         rights: Rights,
     },
-    Pass {
+    Session {
         epoch: OwnerEpoch,
         session: SessionId,
         until: u64,
     },
-    /// The metadata server of this epoch asks this OST.
+    /// The metadata server of this epoch sends a request to this OST.
     Server { epoch: OwnerEpoch, ost: OstId },
     /// The session opened this inode with these rights.
     Open {
@@ -173,30 +190,30 @@ pub enum Statement {
     },
 }
 
-/// Bytes of a statement: with the pads of SHA-256 they fit into one block.
-const STATEMENT: usize = 32;
+/// Length of an encoded statement: with the padding of SHA-256 it fits into one block.
+const STATEMENT_BYTES: usize = 32;
 
-impl Statement {
+impl CapabilityStatement {
     /// ```text
     /// 0       1          2..4   4..12   12..20    20..28        28..32
-    /// what    rights     ost    epoch   session   ino, until    0
+    /// type    rights     ost    epoch   session   ino, until    0
     /// ```
-    fn bytes(&self) -> [u8; STATEMENT] {
-        let (what, rights, ost, epoch, session, last) = match *self {
-            Statement::File {
+    fn to_bytes(&self) -> [u8; STATEMENT_BYTES] {
+        let (kind, rights, ost, epoch, session, last) = match *self {
+            CapabilityStatement::File {
                 epoch,
                 ost,
                 session,
                 ino,
                 rights,
             } => (b'f', rights.bits(), ost, epoch, session, ino.0),
-            Statement::Pass {
+            CapabilityStatement::Session {
                 epoch,
                 session,
                 until,
             } => (b'p', 0, OstId(0), epoch, session, until),
-            Statement::Server { epoch, ost } => (b's', 0, ost, epoch, SessionId(0), 0),
-            Statement::Open {
+            CapabilityStatement::Server { epoch, ost } => (b's', 0, ost, epoch, SessionId(0), 0),
+            CapabilityStatement::Open {
                 session,
                 ino,
                 rights,
@@ -205,8 +222,8 @@ impl Statement {
                 (b'o', rights.bits(), ost, epoch, session, ino.0)
             }
         };
-        let mut bytes = [0; STATEMENT];
-        bytes[0] = what;
+        let mut bytes = [0; STATEMENT_BYTES];
+        bytes[0] = kind;
         bytes[1] = rights;
         bytes[2..4].copy_from_slice(&ost.0.to_le_bytes());
         bytes[4..12].copy_from_slice(&epoch.0.to_le_bytes());
@@ -216,35 +233,35 @@ impl Statement {
     }
 }
 
-/// Makes and verifies tags. Never shown.
+/// Computes and verifies MACs. Debug output does not contain the key.
 #[derive(Clone)]
-pub struct SealKey(Hmac<Sha256>);
+pub struct CapabilityKey(Hmac<Sha256>);
 
-impl fmt::Debug for SealKey {
+impl fmt::Debug for CapabilityKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SealKey")
+        f.write_str("CapabilityKey")
     }
 }
 
-impl SealKey {
-    pub fn new(key: &[u8; 32]) -> SealKey {
-        SealKey(Hmac::new_from_slice(key).expect("HMAC takes keys of any length"))
+impl CapabilityKey {
+    pub fn new(key: &[u8; 32]) -> CapabilityKey {
+        CapabilityKey(Hmac::new_from_slice(key).expect("HMAC takes keys of any length"))
     }
 
-    pub fn seal(&self, statement: &Statement) -> Tag {
+    pub fn compute_mac(&self, statement: &CapabilityStatement) -> CapabilityMac {
         let mut mac = self.0.clone();
-        mac.update(&statement.bytes());
+        mac.update(&statement.to_bytes());
         let whole: [u8; 32] = mac.finalize().into_bytes().into();
-        let mut tag = [0; 16];
-        tag.copy_from_slice(&whole[..16]);
-        Tag(tag)
+        let mut half = [0; 16];
+        half.copy_from_slice(&whole[..16]);
+        CapabilityMac(half)
     }
 
-    /// Compares without telling by its time how much was right.
-    pub fn verifies(&self, statement: &Statement, tag: &Tag) -> bool {
+    /// Compares in constant time.
+    pub fn verifies(&self, statement: &CapabilityStatement, expected: &CapabilityMac) -> bool {
         let mut mac = self.0.clone();
-        mac.update(&statement.bytes());
-        mac.verify_truncated_left(&tag.0).is_ok()
+        mac.update(&statement.to_bytes());
+        mac.verify_truncated_left(&expected.0).is_ok()
     }
 }
 
@@ -252,8 +269,8 @@ impl SealKey {
 mod tests {
     use super::*;
 
-    fn file() -> Statement {
-        Statement::File {
+    fn file_statement() -> CapabilityStatement {
+        CapabilityStatement::File {
             epoch: OwnerEpoch(3),
             ost: OstId(2),
             session: SessionId(7),
@@ -263,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_holds_for_its_key_and_every_part_of_what_it_says() {
-        let key = SealKey::new(&[7; 32]);
-        let tag = key.seal(&file());
-        assert!(key.verifies(&file(), &tag));
-        assert!(!SealKey::new(&[8; 32]).verifies(&file(), &tag));
+    fn a_mac_is_valid_only_for_its_key_and_its_statement() {
+        let key = CapabilityKey::new(&[7; 32]);
+        let mac = key.compute_mac(&file_statement());
+        assert!(key.verifies(&file_statement(), &mac));
+        assert!(!CapabilityKey::new(&[8; 32]).verifies(&file_statement(), &mac));
         let (e, o, s, i) = (OwnerEpoch(3), OstId(2), SessionId(7), InodeId(9));
         let (read, write) = (Rights::READ, Rights::WRITE);
-        let other = |epoch, ost, session, ino, rights| Statement::File {
+        let other = |epoch, ost, session, ino, rights| CapabilityStatement::File {
             epoch,
             ost,
             session,
@@ -283,49 +300,59 @@ mod tests {
             other(e, o, SessionId(8), i, read),
             other(e, o, s, InodeId(10), read),
             other(e, o, s, i, write),
-            Statement::Server { epoch: e, ost: o },
-            Statement::Open {
+            CapabilityStatement::Server { epoch: e, ost: o },
+            CapabilityStatement::Open {
                 session: s,
                 ino: i,
                 rights: read,
             },
-            Statement::Pass {
+            CapabilityStatement::Session {
                 epoch: e,
                 session: s,
                 until: 9,
             },
         ] {
-            assert!(!key.verifies(&other, &tag), "{other:?}");
+            assert!(!key.verifies(&other, &mac), "{other:?}");
         }
-        assert_eq!(format!("{key:?} {tag:?}"), "SealKey Tag");
+        assert_eq!(format!("{key:?} {mac:?}"), "CapabilityKey CapabilityMac");
     }
 
     #[test]
-    fn an_open_gives_the_rights_of_its_access() {
-        let of = Rights::of_open;
+    fn an_open_gives_the_rights_of_its_access_mode() {
+        let of = Rights::for_open;
         let (read, all) = (Rights::READ, Rights::all());
-        assert_eq!(of(Access::empty()), Rights::empty());
-        assert_eq!(of(Access::APPEND), Rights::empty());
-        assert_eq!((of(Access::READ), of(Access::EXECUTE)), (read, read));
-        assert_eq!(of(Access::WRITE | Access::APPEND), all);
+        assert_eq!(of(AccessMode::empty()), Rights::empty());
+        assert_eq!(of(AccessMode::APPEND), Rights::empty());
+        assert_eq!(
+            (of(AccessMode::READ), of(AccessMode::EXECUTE)),
+            (read, read)
+        );
+        assert_eq!(of(AccessMode::WRITE | AccessMode::APPEND), all);
         for (rights, reads, writes) in [
             (Rights::empty(), false, false),
             (read, true, false),
             (all, true, true),
         ] {
-            assert_eq!(rights.allow(Access::READ), reads);
-            assert_eq!(rights.allow(Access::EXECUTE), reads);
-            assert_eq!(rights.allow(Access::WRITE), writes);
+            assert_eq!(rights.allows(AccessMode::READ), reads);
+            assert_eq!(rights.allows(AccessMode::EXECUTE), reads);
+            assert_eq!(rights.allows(AccessMode::WRITE), writes);
         }
-        // Another server gives none: nothing is proved.
+        // A server of an older version issues no open capability.
         let mut capability = Capability {
             epoch: OwnerEpoch(1),
             rights: Rights::READ,
-            tags: vec![(OstId(0), Tag([1; 16]))],
+            macs: vec![(OstId(0), CapabilityMac([1; 16]))],
         };
-        assert_eq!(capability.open_proof(InodeId(9), Access::WRITE), None);
-        capability.tags.push((Capability::OPEN, Tag([2; 16])));
-        let proof = capability.open_proof(InodeId(9), Access::WRITE).unwrap();
-        assert_eq!((proof.rights, proof.tag), (all, Tag([2; 16])));
+        assert_eq!(
+            capability.open_capability(InodeId(9), AccessMode::WRITE),
+            None
+        );
+        capability
+            .macs
+            .push((Capability::MDS_PSEUDO_OST, CapabilityMac([2; 16])));
+        let open = capability
+            .open_capability(InodeId(9), AccessMode::WRITE)
+            .unwrap();
+        assert_eq!((open.rights, open.mac), (all, CapabilityMac([2; 16])));
     }
 }

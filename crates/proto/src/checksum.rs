@@ -1,14 +1,14 @@
-//! Checksums of data: crc32c of each block of 4 KiB, counted from the start of the object.
+//! Checksums of data: crc32c of each 4 KiB block, counted from the start of the object.
 
 use crate::limits::CHECKSUM_BLOCK;
 
-/// Sums each whole block in `bytes`, which begin at a block border. A shorter tail is summed as if followed by zeros,
-/// so that extending a file by a hole changes no checksum.
+/// The checksum of each block in `bytes`, which begin at a block boundary. A shorter last block counts as padded with zeros, so
+/// that extending a file by a hole changes no checksum.
 pub fn blocks(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks(CHECKSUM_BLOCK as usize).map(block).collect()
 }
 
-/// The sum of one block; shorter input counts as filled up with zeros.
+/// The checksum of one block; shorter input counts as padded with zeros.
 pub fn block(bytes: &[u8]) -> u32 {
     const ZEROS: [u8; CHECKSUM_BLOCK as usize] = [0; CHECKSUM_BLOCK as usize];
     debug_assert!(bytes.len() <= ZEROS.len());
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_tail_sums_like_the_same_bytes_and_zeros() {
+    fn a_short_tail_has_the_checksum_of_the_zero_padded_block() {
         let mut whole = vec![7u8; 100];
         let short = block(&whole);
         whole.resize(CHECKSUM_BLOCK as usize, 0);

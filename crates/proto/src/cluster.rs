@@ -1,222 +1,231 @@
-//! What servers tell the metadata server about their targets, and what clients ask it about the cluster.
+//! Cluster requests: reports of object servers to the metadata server about their targets, and requests for the cluster map and
+//! status.
 
-use crate::data::Space;
+use crate::data::TargetCapacity;
+use crate::error::FsError;
 use crate::ids::{
-    ClusterId, Incarnation, MapEpoch, OstId, OstLife, OwnerEpoch, Seq, SessionId, VirtualShard,
+    ClusterId, Incarnation, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, VirtualShard,
+    WriteVerifier,
 };
-use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Request {
-    /// What object servers said of themselves before `Report`. Refused: it does not say what a restored store is known by.
-    Here {
-        /// Where clients and the metadata server reach it: "host:port".
+pub enum ClusterRequest {
+    /// The report of object servers of versions without `Report`. The metadata server rejects it: it lacks the fields by which
+    /// the server recognizes a restored store.
+    LegacyReport {
+        /// The address at which clients and the metadata server reach the object server: "host:port".
         address: String,
-        targets: Vec<TargetWord>,
+        targets: Vec<LegacyTargetReport>,
     },
-    /// Which targets there are and where. Answered by `Map`.
+    /// The cluster map: targets and their addresses. The reply is `Map`.
     Map,
-    /// What runs at the server that is asked. Answered by `Status`.
+    /// The status of the server that gets the request. The reply is `Status`.
     Status,
-    /// A target is about to be made, with this incarnation: asked twice, the answer is the same. Answered by `Admitted`.
-    Admit { incarnation: Incarnation },
-    /// An object server's report on its targets, when it starts and every second after. Answered by `Reported`.
-    Report(Report),
-    /// Which lives of targets are over (`data::Answer::DoneIn`): their server asks when it has opened them, before it serves, and
-    /// tells when a sync failed. Answered by `Lives`.
-    Lives { targets: Vec<TargetLife> },
+    /// Allocates an OST number for a new target with this incarnation. The same incarnation gets the same number again. The reply
+    /// is `TargetRegistered`.
+    RegisterTarget { incarnation: Incarnation },
+    /// An object server's report on its targets, at its start and every second from then on. The reply is `Reported`.
+    Report(OssReport),
+    /// The write verifiers of targets (`DataReplyBody::DoneWithVerifier`). After their server has opened the
+    /// targets it gets the retired ones from the metadata server before it serves; it retires one when a sync failed. The reply
+    /// is `Verifiers`.
+    Verifiers { targets: Vec<TargetVerifier> },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Report {
-    /// Where clients and the metadata server reach it: "host:port".
+pub struct OssReport {
+    /// The address at which clients and the metadata server reach the object server: "host:port".
     pub address: String,
     pub targets: Vec<TargetReport>,
-    /// It has stopped its targets and ends: they may be served from elsewhere at once.
-    pub leaves: bool,
+    /// The server has stopped its targets and ends: another server may serve them at once.
+    pub stopping: bool,
 }
 
-/// One target, as its server tells of it.
+/// One target in the report of its server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TargetReport {
     pub ost: OstId,
-    /// None: it could not be opened, for this reason.
-    pub open: Result<OpenReport, String>,
+    /// Err: the server could not open the target, for this reason.
+    pub open: Result<OpenTargetReport, String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct OpenReport {
+pub struct OpenTargetReport {
     pub identity: TargetIdentity,
-    /// None: its disk did not say in time.
-    pub space: Option<Space>,
-    /// If it was asked for (`TargetVerdict::Tell`).
-    pub holdings: Option<Holdings>,
+    /// None: the target's disk did not reply in time.
+    pub space: Option<TargetCapacity>,
+    /// The inventory, if the metadata server requested it (`TargetVerdict::ReportInventory`).
+    pub inventory: Option<ObjectInventory>,
 }
 
-/// Who an open target is, and which owner of the metadata it has heard last.
+/// Identity of an open target, and the latest owner of the metadata that it has recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TargetIdentity {
     pub cluster: ClusterId,
     pub incarnation: Incarnation,
-    /// As its superblock says: of an opening that is not adopted, what it found there.
+    /// Stamp and run in the target's superblock: how often the superblock was written, and by which open instance. An open
+    /// instance that is not adopted reports those that it found there.
     pub stamp: u64,
     pub run: u64,
-    /// The number of this opening, made at random. Equal to `run` from its adoption on.
-    pub opening: u64,
-    /// It was stopped in order and not adopted since.
+    /// Random number of this open instance of the target. Equal to `run` from its adoption on.
+    pub open_instance: u64,
+    /// The target was stopped cleanly and no open instance was adopted since.
     pub stopped: bool,
     pub owner: OwnerMark,
 }
 
 impl TargetIdentity {
-    /// Whether the superblock was written by this opening.
+    /// Whether this open instance wrote the superblock.
     pub fn is_adopted(&self) -> bool {
-        self.run == self.opening
+        self.run == self.open_instance
     }
 }
 
-/// One start of a metadata server, and how far its log was durable when it said so. Targets remember the last they heard of;
-/// a metadata store that does not know it is an older copy.
+/// An instance (one start) of a metadata server, and how far its log was durable when it sent this mark. Targets record the
+/// latest mark that they received; a metadata store that does not know that mark is an older copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct OwnerMark {
     pub epoch: OwnerEpoch,
-    /// Made at random at each start: tells an owner from a restored one of the same epoch.
+    /// Random number made at each start: distinguishes an owner from a restored copy with the same epoch.
     pub run: u64,
     pub durable: Seq,
 }
 
 impl OwnerMark {
-    pub fn is_same_start(&self, other: &OwnerMark) -> bool {
+    pub fn is_same_instance(&self, other: &OwnerMark) -> bool {
         (self.epoch, self.run) == (other.epoch, other.run)
     }
 }
 
-/// What a target holds, as far as it matters for what an older metadata store would lose.
+/// Inventory of a target's objects: the numbers from which an older metadata store computes what it would lose.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Holdings {
-    /// Objects that owners after `since` had made, and the newest date of one.
+pub struct ObjectInventory {
+    /// `newer_objects`: the number of objects that owners after `since` made. `newest`: the newest date of one.
     pub since: OwnerEpoch,
-    pub newer: u64,
+    pub newer_objects: u64,
     pub newest: Option<Timestamp>,
-    /// For each virtual shard an inode counter above those of all its objects.
-    pub numbers: Vec<(VirtualShard, u64)>,
+    /// For each virtual shard, an inode counter above the counters of all its objects.
+    pub inode_counters: Vec<(VirtualShard, u64)>,
 }
 
-/// In which life a target is.
+/// The write verifier of a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct TargetLife {
+pub struct TargetVerifier {
     pub ost: OstId,
     pub incarnation: Incarnation,
-    pub life: OstLife,
-    /// A sync failed in it: what was written and not synced counts as lost.
-    pub over: bool,
+    pub verifier: WriteVerifier,
+    /// The verifier is retired, because a sync failed: writes that were not synced count as lost.
+    pub retired: bool,
 }
 
-/// One target, as its server tells of it.
+/// One target in a `LegacyReport`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct TargetWord {
+pub struct LegacyTargetReport {
     pub ost: OstId,
-    /// None: it could not be opened, for this reason.
-    pub open: Result<OpenTarget, String>,
+    /// Err: the server could not open the target, for this reason.
+    pub open: Result<LegacyOpenTarget, String>,
 }
 
-/// As `Here` said it.
+/// An open target in a `LegacyReport`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct OpenTarget {
+pub struct LegacyOpenTarget {
     pub cluster: ClusterId,
     pub incarnation: Incarnation,
     pub stamp: u64,
     pub run: u64,
-    pub space: Space,
+    pub space: TargetCapacity,
 }
 
-pub type Reply = Result<Answer, Refusal>;
+pub type ClusterReply = Result<ClusterReplyBody, FsError>;
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Answer {
-    /// Targets among those told of that are not who they were, with the reason: nobody may believe their bytes.
-    Heard {
+pub enum ClusterReplyBody {
+    /// The reply to `LegacyReport`. `refused`: targets of the report that are not the registered ones, each with the reason; no
+    /// program may use their bytes.
+    LegacyReported {
         map_epoch: MapEpoch,
         refused: Vec<(OstId, String)>,
-        /// How capabilities are verified; None where none are given.
-        seals: Option<Seals>,
+        /// The keys that verify capabilities; None where the metadata server issues none.
+        capability_keys: Option<CapabilityKeys>,
     },
-    Map(Map),
-    Admitted {
+    Map(ClusterMap),
+    TargetRegistered {
         ost: OstId,
     },
-    /// For people, and as one JSON object.
+    /// The status as text, and as one JSON object.
     Status {
         text: String,
         json: String,
     },
     Reported {
         map_epoch: MapEpoch,
-        /// What each target of the report is to do.
+        /// The decision about each target of the report.
         verdicts: Vec<(OstId, TargetVerdict)>,
-        /// Who answers. A target records it before it believes anything else of this answer.
+        /// The owner that replies. A target records this mark before it acts on the rest of the reply.
         owner: OwnerMark,
-        /// How capabilities are verified; None where none are given.
-        seals: Option<Seals>,
+        /// The keys that verify capabilities; None where the metadata server issues none.
+        capability_keys: Option<CapabilityKeys>,
     },
-    /// Of those targets asked of that had one: the last life that is over.
-    Lives {
-        over: Vec<(OstId, OstLife)>,
+    /// The last retired write verifier of each target in the request that has one.
+    Verifiers {
+        retired: Vec<(OstId, WriteVerifier)>,
     },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TargetVerdict {
-    /// It is who it was: it writes this opening into its superblock, and reports again. It serves nothing yet.
+    /// The target is the registered one. It writes its open instance into its superblock, and reports again. It does not serve
+    /// yet.
     Adopt,
-    /// It serves.
+    /// The target serves.
     Serve,
-    /// It serves, and raises its stamp at once: a copy of it was opened elsewhere.
+    /// The target serves, and raises its stamp at once: a copy of it was opened elsewhere.
     RaiseStamp,
-    /// It serves nothing and keeps reporting; the reason is for people.
+    /// The target does not serve and continues to report; the reason is for the operator.
     Wait(String),
-    /// It serves nothing and tells what it holds that is newer than this owner.
-    Tell { since: OwnerEpoch },
-    /// It is not who it was: nobody may believe its bytes.
+    /// The target does not serve, and reports its objects that are newer than this owner.
+    ReportInventory { since: OwnerEpoch },
+    /// The target is not the registered one: no program may use its bytes.
     Refused(String),
 }
 
-/// What an object server must know to believe capabilities of this owner (`capability`), for its own targets alone.
+/// The keys with which an object server verifies the capabilities of this owner (`capability`), for its own targets only.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Seals {
+pub struct CapabilityKeys {
     pub epoch: OwnerEpoch,
-    /// Milliseconds of the owner's boot clock, when this was said.
+    /// The owner's boot clock in milliseconds, when it sent these keys.
     pub now: u64,
-    /// From these the keys are made, with the cluster's key.
-    pub pass: Share,
-    pub osts: Vec<(OstId, Share)>,
-    /// Sessions that ended and whose passes may count still: they are believed no more.
-    pub ended: Vec<SessionId>,
+    /// Shares from which the object server derives the keys, with the cluster's key: for session capabilities, and for the object
+    /// capabilities of each of its targets.
+    pub session_key: KeyShare,
+    pub ost_keys: Vec<(OstId, KeyShare)>,
+    /// Ended sessions whose session capabilities may not have expired yet: the object server rejects them.
+    pub ended_sessions: Vec<SessionId>,
 }
 
-/// Half of a key: the other half is the cluster's key, which is never told.
+/// Half of a capability key; the other half is the cluster's key, which no message carries.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share(pub [u8; 32]);
+pub struct KeyShare(pub [u8; 32]);
 
-impl std::fmt::Debug for Share {
+impl std::fmt::Debug for KeyShare {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Share")
+        f.write_str("KeyShare")
     }
 }
 
-/// Where the targets are. It changes rarely; every metadata reply names the newest epoch.
+/// The cluster map: the addresses of the targets. It changes rarely; every metadata reply contains the newest epoch.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Map {
+pub struct ClusterMap {
     pub epoch: MapEpoch,
     /// In ascending order of `ost`.
-    pub targets: Vec<Place>,
+    pub targets: Vec<TargetAddress>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Place {
+pub struct TargetAddress {
     pub ost: OstId,
-    /// Empty: where the metadata server is. None: its server has not been heard of since the metadata server started.
+    /// Empty: the target is at the metadata server. None: its server has not reported since the metadata server started.
     pub address: Option<String>,
 }

@@ -1,78 +1,81 @@
-//! What an object server is asked and answers: bytes of objects, never names or users.
+//! Requests to object servers and their replies. They concern bytes of objects, never names or users.
 
-use crate::capability::Warrant;
-use crate::ids::{InodeId, MapEpoch, ObjectId, OstId, OstLife, SessionId};
-use crate::refusal::Refusal;
+use crate::capability::DataCredentials;
+use crate::error::FsError;
+use crate::ids::{InodeId, MapEpoch, ObjectId, OstId, SessionId, WriteVerifier};
 use crate::time::Timestamp;
 use crate::units::ObjectOffset;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Request {
+pub struct DataRequest {
     pub session: SessionId,
     pub map_epoch: MapEpoch,
     pub job: u64,
     pub ost: OstId,
-    /// By what right. Looked at where requests of other processes come in.
-    pub warrant: Warrant,
-    pub op: Op,
+    /// The credentials of the requester. The object server verifies those of requests that come from another process.
+    pub credentials: DataCredentials,
+    pub op: DataOp,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Op {
-    /// `sums` holds the crc32c of each block of 4 KiB that `data` covers whole (first the lowest), as `checksum::blocks` makes
-    /// them; the last block may end with the data if nothing of the object lies behind it. Edges that cover a block in part have none.
+pub enum DataOp {
+    /// `checksums` holds the crc32c of each 4 KiB block that `data` covers whole, in ascending order, as `checksum::blocks`
+    /// computes them; the last block may end with the data if the object has no bytes behind it. A block that `data` covers in
+    /// part has none.
     Write {
         object: ObjectId,
         at: ObjectOffset,
         data: Bytes,
-        sums: BlockSums,
-        existing: Existing,
-        owner: Owner,
+        checksums: BlockChecksums,
+        existence: ObjectExistence,
+        owner: ObjectOwner,
     },
-    /// At most `len` bytes from `at`; fewer where the object ends. An absent object is empty or lost, as `existing` says.
+    /// Returns at most `len` bytes from `at`; fewer where the object ends. `existence` decides whether an absent object is empty
+    /// or lost.
     Read {
         object: ObjectId,
         at: ObjectOffset,
         len: u64,
-        existing: Existing,
-        checked: Checked,
+        existence: ObjectExistence,
+        checksum_check: ChecksumCheck,
     },
-    /// Everything written to these objects before survives a power cut when this is answered.
+    /// The reply means that all earlier writes to these objects survive a power loss.
     Sync {
         objects: Vec<ObjectId>,
     },
-    /// The same for those of these objects that are there, and which they are: a file's record may call them present.
+    /// Syncs those of these objects that exist, and returns which exist, so that the file's record may mark them `Present`.
     Confirm {
         objects: Vec<ObjectId>,
     },
-    /// Bytes from `to` on go. An absent object stays absent.
-    Cut {
+    /// Removes the bytes from `to` on. An absent object stays absent.
+    Truncate {
         object: ObjectId,
         to: u64,
     },
-    /// Space for `at .. at + len`, so that writes there do not meet NoSpace. Extends the object unless `keep_size`.
+    /// Reserves space for `at .. at + len`, so that writes there do not fail with `NoSpace`. Extends the object unless
+    /// `keep_size`.
     Allocate {
         object: ObjectId,
         at: ObjectOffset,
         len: u64,
         keep_size: bool,
-        existing: Existing,
-        owner: Owner,
+        existence: ObjectExistence,
+        owner: ObjectOwner,
     },
-    /// `at .. at + len` reads zeros; a hole if `punch`, else allocated. Never extends the object.
+    /// `at .. at + len` reads as zeros; it is a hole if `punch`, else allocated. Never extends the object.
     Zero {
         object: ObjectId,
         at: ObjectOffset,
         len: u64,
         punch: bool,
     },
-    /// The first data or hole at or after `at`; None beyond the last data (a hole is found at the object's end).
+    /// Finds the first data or hole at or after `at`; None beyond the last data (the end of the object counts as a hole).
     Seek {
         object: ObjectId,
         at: ObjectOffset,
-        what: Seek,
+        whence: SeekWhence,
     },
     Stat {
         object: ObjectId,
@@ -80,114 +83,115 @@ pub enum Op {
     Remove {
         object: ObjectId,
     },
-    /// Objects in ascending order after one of them, for check and scrub.
+    /// Lists objects in ascending order after `after`, for check and scrub.
     List {
         after: Option<ObjectId>,
         limit: u32,
     },
     Space,
-    /// Nothing that this session asks takes effect any more when this is answered, at any target of the server. Asked by
-    /// the metadata server alone.
+    /// Fences a session: after the reply no request of it takes effect at any target of the server. Only the metadata server
+    /// sends this.
     Fence {
         session: SessionId,
     },
-    /// As Remove, but the object's bytes are kept in the target's `lost+found` for a while. Asked by the metadata server
-    /// alone, when it lost what the object belonged to.
-    SetAside {
+    /// As `Remove`, but the target keeps the object's bytes in its `lost+found` for a while. Only the metadata server sends this,
+    /// when it has lost the file that the object belonged to.
+    Quarantine {
         object: ObjectId,
     },
 }
 
-impl Op {
-    /// The file whose objects it is about; None for lists of objects of several, and for what is about none.
-    pub fn file(&self) -> Option<InodeId> {
+impl DataOp {
+    /// The inode to which the operation's object belongs; None for operations on objects of several inodes or on none.
+    pub fn ino(&self) -> Option<InodeId> {
         match self {
-            Op::Write { object, .. }
-            | Op::Read { object, .. }
-            | Op::Cut { object, .. }
-            | Op::Allocate { object, .. }
-            | Op::Zero { object, .. }
-            | Op::Seek { object, .. }
-            | Op::Stat { object }
-            | Op::Remove { object }
-            | Op::SetAside { object } => Some(object.ino),
-            Op::Sync { .. }
-            | Op::Confirm { .. }
-            | Op::List { .. }
-            | Op::Space
-            | Op::Fence { .. } => None,
+            DataOp::Write { object, .. }
+            | DataOp::Read { object, .. }
+            | DataOp::Truncate { object, .. }
+            | DataOp::Allocate { object, .. }
+            | DataOp::Zero { object, .. }
+            | DataOp::Seek { object, .. }
+            | DataOp::Stat { object }
+            | DataOp::Remove { object }
+            | DataOp::Quarantine { object } => Some(object.ino),
+            DataOp::Sync { .. }
+            | DataOp::Confirm { .. }
+            | DataOp::List { .. }
+            | DataOp::Space
+            | DataOp::Fence { .. } => None,
         }
     }
 
-    /// Whether it changes an object.
+    /// Whether the operation changes an object.
     pub fn changes(&self) -> bool {
         match self {
-            Op::Write { .. }
-            | Op::Cut { .. }
-            | Op::Allocate { .. }
-            | Op::Zero { .. }
-            | Op::Remove { .. }
-            | Op::SetAside { .. } => true,
-            Op::Read { .. }
-            | Op::Sync { .. }
-            | Op::Confirm { .. }
-            | Op::Seek { .. }
-            | Op::Stat { .. }
-            | Op::List { .. }
-            | Op::Space
-            | Op::Fence { .. } => false,
+            DataOp::Write { .. }
+            | DataOp::Truncate { .. }
+            | DataOp::Allocate { .. }
+            | DataOp::Zero { .. }
+            | DataOp::Remove { .. }
+            | DataOp::Quarantine { .. } => true,
+            DataOp::Read { .. }
+            | DataOp::Sync { .. }
+            | DataOp::Confirm { .. }
+            | DataOp::Seek { .. }
+            | DataOp::Stat { .. }
+            | DataOp::List { .. }
+            | DataOp::Space
+            | DataOp::Fence { .. } => false,
         }
     }
 
     pub fn name(&self) -> &'static str {
         match self {
-            Op::Write { .. } => "write",
-            Op::Read { .. } => "read",
-            Op::Sync { .. } => "sync",
-            Op::Confirm { .. } => "confirm",
-            Op::Cut { .. } => "cut",
-            Op::Allocate { .. } => "allocate",
-            Op::Zero { .. } => "zero",
-            Op::Seek { .. } => "seek",
-            Op::Stat { .. } => "stat",
-            Op::Remove { .. } => "remove",
-            Op::List { .. } => "list",
-            Op::Space => "space",
-            Op::Fence { .. } => "fence",
-            Op::SetAside { .. } => "set_aside",
+            DataOp::Write { .. } => "write",
+            DataOp::Read { .. } => "read",
+            DataOp::Sync { .. } => "sync",
+            DataOp::Confirm { .. } => "confirm",
+            DataOp::Truncate { .. } => "cut",
+            DataOp::Allocate { .. } => "allocate",
+            DataOp::Zero { .. } => "zero",
+            DataOp::Seek { .. } => "seek",
+            DataOp::Stat { .. } => "stat",
+            DataOp::Remove { .. } => "remove",
+            DataOp::List { .. } => "list",
+            DataOp::Space => "space",
+            DataOp::Fence { .. } => "fence",
+            DataOp::Quarantine { .. } => "set_aside",
         }
     }
 }
 
-/// What the asker knows of the object.
+/// Whether the object must exist, as far as the requester knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Existing {
-    /// It may not exist: reading gives a hole, writing makes it.
-    Perhaps,
-    /// It was made: if it is absent it is lost, and the answer is `ObjectDamaged`.
-    Certain,
+pub enum ObjectExistence {
+    /// The object may be absent: a read returns a hole, a write creates the object.
+    MayExist,
+    /// The object was created: if it is absent it is lost, and the reply is `ObjectDamaged`.
+    MustExist,
 }
 
-/// Who compares whole blocks with their checksums. Blocks of which the asker gets a part are compared by the target always.
+/// The side that verifies whole blocks against their checksums. The target always verifies a block of which the requester gets
+/// only a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Checked {
-    ByAsker,
-    /// And by the target before: the asker got bytes that did not match, and wants to know where they went wrong. The
-    /// target lists what it finds damaged.
+pub enum ChecksumCheck {
+    ByRequester,
+    /// The target verifies them before the requester does: the requester got bytes that did not match, and needs to know whether
+    /// the disk or the network damaged them. The target records the damage that it finds.
     ByBoth,
 }
 
-/// Checksums of whole blocks, and which block of the object the first is.
+/// Checksums of consecutive whole blocks, and the number of the first block in the object.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct BlockSums {
+pub struct BlockChecksums {
     pub first_block: u64,
-    /// None where the server does not know (a block written in parts and not yet read again).
-    pub sums: Vec<Option<u32>>,
+    /// None where the server has no checksum (a block written in parts and not yet read again).
+    pub checksums: Vec<Option<u32>>,
 }
 
-/// For whom the object keeps its space: what a rebuild of the name space from objects alone would need.
+/// Owner of the file that the object belongs to, stored with the object: a rebuild of the name space from objects alone needs it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Owner {
+pub struct ObjectOwner {
     pub uid: u32,
     pub gid: u32,
     pub project: u32,
@@ -195,46 +199,47 @@ pub struct Owner {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Seek {
+pub enum SeekWhence {
     Data,
     Hole,
 }
 
-pub type Reply = Result<Answer, Refusal>;
+pub type DataReply = Result<DataReplyBody, FsError>;
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Answer {
+pub enum DataReplyBody {
     Done,
-    /// After a write, cut, allocate or zero: how the object stands now. What was done counts while the target lives on.
-    Written(ObjectStat, OstLife),
-    /// After a removal, as above; after a sync: of what was answered in another life, it says nothing.
-    DoneIn(OstLife),
+    /// To a write, truncate, allocate or zero: the object's new state. The change is valid as long as the target keeps this
+    /// verifier.
+    Written(ObjectStat, WriteVerifier),
+    /// To a removal: as above. To a sync: it covers the writes whose replies had the same verifier.
+    DoneWithVerifier(WriteVerifier),
     Data {
         data: Bytes,
-        sums: BlockSums,
+        checksums: BlockChecksums,
     },
-    Found(Option<ObjectOffset>),
-    /// To Confirm: which of the objects, in their order, are there.
-    There(Vec<bool>),
+    Position(Option<ObjectOffset>),
+    /// To `Confirm`: for each object, in the same order, whether it exists.
+    Confirmed(Vec<bool>),
     /// None: no such object.
     Stat(Option<ObjectStat>),
     Objects(Vec<(ObjectId, ObjectStat)>),
-    Space(Space),
+    Space(TargetCapacity),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ObjectStat {
-    /// Where its last byte ends.
+    /// End of the object's last byte.
     pub size: u64,
     /// Space in use, in units of 512 bytes.
     pub blocks: u64,
     pub mtime: Timestamp,
 }
 
-/// A target's room. `available` is what writers may still take; the rest of `free` is kept for removal and eviction.
+/// Space of a target. Writers may use `available`; the target reserves the rest of `free` for removal and eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Space {
-    /// Targets with the same number lie on one file system and share its room.
+pub struct TargetCapacity {
+    /// Targets with the same number are on one file system and share its free space.
     pub volume: u64,
     pub total: u64,
     pub free: u64,

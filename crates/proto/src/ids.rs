@@ -25,39 +25,39 @@ number!(/// A part of the key space that can move between owners; there are `Vir
     VirtualShard(u16), "vs{}");
 number!(/// An inode: 16 bits of virtual shard, 48 bits of counter; never reused.
     InodeId(u64), "i{:x}");
-number!(/// One client's registration; everything it holds dies with it.
+number!(/// One client's registration at the metadata server; its locks, leases and open files end with it.
     SessionId(u64), "session{}");
-number!(/// A target an object server serves: one disk or directory.
+number!(/// A target that an object server serves: one disk or directory.
     OstId(u16), "ost{}");
-number!(/// Which owner of a shard speaks; rises with each change of owner.
+number!(/// Number of the owner (metadata server instance) of a shard; rises with each change of owner and each start of one.
     OwnerEpoch(u64), "owner{}");
-number!(/// Version of the cluster map: targets, groups, refusals.
+number!(/// Version of the cluster map: which targets there are, and where.
     MapEpoch(u64), "map{}");
-number!(/// Made at random each time a store or target is initialised.
+number!(/// Random number made each time a store or target is initialised.
     Incarnation(u64), "inc{:016x}");
-number!(/// Rises when a target came back with less than it had answered: its host lost power before all was synced. What was
-    /// written in one life and is synced in the next may be lost.
-    OstLife(u64), "life{}");
-number!(/// Which writing of a layout component; a truncate to zero or a move makes the next one.
+number!(/// The write verifier of a target (as in NFS). It changes when unstable writes may be lost: the target's host lost
+    /// power, or a sync failed. If a write returns one verifier and the later sync another, the write may be lost.
+    WriteVerifier(u64), "verifier{}");
+number!(/// Version of a layout component's objects; a truncate to zero or a move makes the next one.
     Generation(u32), "g{}");
 number!(/// Position of a batch in its shard's log.
     Seq(u64), "seq{}");
-number!(/// What AFS calls a volume and GPFS a fileset; the first version has one.
+number!(/// A volume (AFS) or fileset (GPFS); the first version has one.
     VolumeId(u32), "vol{}");
 number!(/// A project for quotas.
     ProjectId(u32), "project{}");
-number!(/// Made at random when a cluster is initialised.
+number!(/// Random number made when a cluster is initialised.
     ClusterId(u128), "cluster{:032x}");
-number!(/// One of a session's lanes: at most one changing request is under way in each.
+number!(/// A slot of a session (as in NFSv4.1): at most one changing request is under way in each.
     Slot(u16), "slot{}");
 
 impl InodeId {
-    /// The root directory: shard 0, counter 1, which is also what the kernel calls the root.
+    /// The root directory: shard 0, counter 1, which is also the root's number in FUSE.
     pub const ROOT: InodeId = InodeId(1);
     const COUNTER_BITS: u32 = 48;
 
     /// # Panics
-    /// When the counter does not fit 48 bits: blocks are handed out so that it always does.
+    /// When the counter does not fit 48 bits. The shard allocates counters in blocks and never allocates one beyond 48 bits.
     pub fn new(shard: VirtualShard, counter: u64) -> InodeId {
         assert!(
             counter >> Self::COUNTER_BITS == 0,
@@ -76,10 +76,10 @@ impl InodeId {
 }
 
 impl Generation {
-    /// 2¹² generations a file and owner, 2²⁰ owners; beyond either every generation is synced before it is used.
+    /// 2¹² generations per file and owner, 2²⁰ owners; beyond either the owner syncs each generation before it uses it.
     pub const WINDOW_SHIFT: u32 = 12;
 
-    /// The owner that made it, unless that had used up its window.
+    /// The owner that made this generation, unless that owner had used up its 2¹² generations.
     pub fn window(self) -> OwnerEpoch {
         OwnerEpoch(u64::from(self.0 >> Self::WINDOW_SHIFT))
     }
@@ -87,7 +87,7 @@ impl Generation {
 
 /// The bytes of one file that lie on one OST: (inode, component generation, stripe index).
 ///
-/// Generations are unique within an inode over all its components, so they tell components apart.
+/// Generations are unique within an inode over all its components, so they distinguish components.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectId {
     pub ino: InodeId,
@@ -101,7 +101,8 @@ impl fmt::Debug for ObjectId {
     }
 }
 
-/// The name people see in errors, `status` and as the data file's name: `<inode>.<generation>.<stripe>`, hex, decimal, decimal.
+/// The object's name in errors and `gupfs status`, and the name of its data file: `<inode>.<generation>.<stripe>` in hexadecimal,
+/// decimal, decimal.
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:x}.{}.{}", self.ino.0, self.generation.0, self.stripe)
@@ -127,7 +128,7 @@ impl std::str::FromStr for ObjectId {
     }
 }
 
-/// How many virtual shards a cluster was initialised with; every inode's shard is below it.
+/// Number of virtual shards that the cluster was initialised with; every inode's shard is below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VirtualShards(pub u16);
 

@@ -1,59 +1,60 @@
-//! Where a file's bytes lie: components, units, objects. The one division that maps an offset to an object stands here.
+//! Layouts: the mapping of a file's bytes to components, stripe units and objects. The only division that maps an offset to an
+//! object is here.
 
+use crate::error::FsError;
 use crate::ids::{Generation, InodeId, ObjectId, OstId};
 use crate::limits::{COMPONENTS_MAX, STRIPE_COUNT_MAX, STRIPE_UNIT_MAX, STRIPE_UNIT_MIN};
-use crate::refusal::Refusal;
 use crate::units::{ByteCount, FileOffset, ObjectOffset};
 use serde::{Deserialize, Serialize};
 
-/// How a file maps to objects: components in ascending, gapless ranges, the first from 0, the last to the end of all files.
-/// Empty until bytes first leave the inode record.
+/// Mapping of a file to objects: components in ascending ranges without gaps, the first from 0, the last to `u64::MAX`.
+/// Empty while the inode record contains all bytes of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Layout {
     pub components: Vec<Component>,
 }
 
-/// One range of a file, striped over `targets` in units of `unit`, round robin from the range's start.
+/// One range of a file, striped over `targets` in stripe units of `unit` bytes, round robin from the range's start.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Component {
     /// First byte.
     pub from: FileOffset,
-    /// First byte after it; `FileOffset(u64::MAX)` is "to the end".
+    /// First byte after the range; `FileOffset(u64::MAX)` means "to the end of the file".
     pub to: FileOffset,
     pub kind: ComponentKind,
     pub unit: ByteCount,
-    /// One object on each; stripe index = position.
+    /// The OSTs, one object on each; the stripe index is the position.
     pub targets: Vec<OstId>,
     pub generation: Generation,
     pub state: ComponentState,
     pub presence: PresenceMap,
 }
 
-/// How a component survives the loss of a target.
+/// Redundancy of a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ComponentKind {
-    /// It does not: each byte lies once.
+    /// No redundancy: each byte is stored once.
     Plain,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ComponentState {
-    /// Read and written.
+    /// Clients read and write it.
     Live,
 }
 
-/// What is known of one object: tells a hole from a loss.
+/// The existence of an object as its file's layout records it: distinguishes a hole from a lost object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Presence {
-    /// No object was ever made: its bytes are zeros.
+    /// The object was never created: its bytes are zeros.
     Never,
-    /// Somebody may have made it and has not reported yet.
+    /// A client may have created it and has not reported that yet.
     Maybe,
-    /// It was made: if it is not there, it is lost.
+    /// The object was created: if it is missing, it is lost.
     Present,
 }
 
-/// Two bits an object, in stripe order.
+/// Presence of a component's objects: two bits per object, in stripe order.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PresenceMap(Vec<u8>);
 
@@ -88,23 +89,24 @@ impl PresenceMap {
     }
 }
 
-/// The part of one read or write that falls into one object.
+/// The part of a read or write that falls into one object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
+pub struct StripeChunk {
     pub ost: OstId,
     pub object: ObjectId,
-    /// Which component of the layout, and which of its stripes.
+    /// Index of the component in the layout, and of the stripe in the component.
     pub component: usize,
     pub stripe: usize,
     pub at: ObjectOffset,
     pub len: u64,
-    /// Where in the request's buffer the piece begins.
-    pub skip: u64,
+    /// Offset of the chunk in the request's buffer.
+    pub buffer_offset: u64,
     pub presence: Presence,
 }
 
 impl Component {
-    /// Offset in the file → (stripe index, offset in that object, bytes left in this unit). `offset` lies in the range.
+    /// Offset in the file → (stripe index, offset in that object, bytes left in this stripe unit). `offset` must be in the
+    /// component's range.
     pub fn locate(&self, offset: u64) -> (usize, u64, u64) {
         let (unit, count) = (self.unit.0, self.targets.len() as u64);
         let within = offset - self.from.0;
@@ -127,7 +129,7 @@ impl Component {
         (offset < self.to.0).then_some(offset)
     }
 
-    /// Where an object ends if the file ends at `size`: what a truncate cuts each object to.
+    /// The size of an object if the file ends at `size`: a truncate of the file sets each object to this size.
     pub fn object_size(&self, stripe: usize, size: u64) -> u64 {
         let end = size.min(self.to.0);
         if end <= self.from.0 {
@@ -137,16 +139,15 @@ impl Component {
         let within = end - self.from.0;
         let (whole, rest) = (within / unit, within % unit);
         let (rounds, partial) = (whole / count, whole % count);
-        let mine = stripe as u64;
         rounds * unit
-            + match mine.cmp(&partial) {
+            + match (stripe as u64).cmp(&partial) {
                 std::cmp::Ordering::Less => unit,
                 std::cmp::Ordering::Equal => rest,
                 std::cmp::Ordering::Greater => 0,
             }
     }
 
-    /// Where the file ends at least, if this object holds `length` bytes. 0 for an empty object.
+    /// The least size of the file if this object has `length` bytes. 0 for an empty object.
     pub fn file_size(&self, stripe: usize, length: u64) -> u64 {
         match length
             .checked_sub(1)
@@ -171,9 +172,9 @@ impl Layout {
         self.components.is_empty()
     }
 
-    /// Cuts `offset .. offset + len` into pieces, in ascending order of the file. Linear in the number of pieces.
-    pub fn pieces(&self, ino: InodeId, offset: FileOffset, len: u64) -> Vec<Piece> {
-        let mut pieces: Vec<Piece> = Vec::with_capacity(2);
+    /// Splits `offset .. offset + len` into stripe chunks, in ascending order of file offsets. Linear in the number of chunks.
+    pub fn stripe_chunks(&self, ino: InodeId, offset: FileOffset, len: u64) -> Vec<StripeChunk> {
+        let mut chunks: Vec<StripeChunk> = Vec::with_capacity(2);
         let end = offset.0.saturating_add(len);
         for (index, component) in self.components.iter().enumerate() {
             let mut cursor = offset.0.max(component.from.0);
@@ -181,8 +182,8 @@ impl Layout {
             while cursor < stop {
                 let (stripe, at, left) = component.locate(cursor);
                 let take = left.min(stop - cursor);
-                match pieces.last_mut() {
-                    // With one object, neighbouring units are neighbours there too.
+                match chunks.last_mut() {
+                    // In a component with one object, adjacent stripe units are adjacent in the object, too.
                     Some(last)
                         if last.component == index
                             && last.stripe == stripe
@@ -190,24 +191,24 @@ impl Layout {
                     {
                         last.len += take
                     }
-                    _ => pieces.push(Piece {
+                    _ => chunks.push(StripeChunk {
                         ost: component.targets[stripe],
                         object: component.object(ino, stripe),
                         component: index,
                         stripe,
                         at: ObjectOffset(at),
                         len: take,
-                        skip: cursor - offset.0,
+                        buffer_offset: cursor - offset.0,
                         presence: component.presence.get(stripe),
                     }),
                 }
                 cursor += take;
             }
         }
-        pieces
+        chunks
     }
 
-    /// Every object the layout names: (component, stripe, target, object, presence).
+    /// All objects of the layout: (component, stripe, target, object, presence).
     pub fn objects(
         &self,
         ino: InodeId,
@@ -233,21 +234,21 @@ impl Layout {
     }
 
     /// # Errors
-    /// `Malformed` when ranges leave gaps, units or counts are out of bounds: what no record or message may say.
-    pub fn check(&self) -> Result<(), Refusal> {
-        let bad = |what: &str| Err(Refusal::Malformed(format!("layout: {what}")));
+    /// `Malformed` when ranges leave gaps, or units or counts are out of bounds: no record or message may contain such a layout.
+    pub fn check(&self) -> Result<(), FsError> {
+        let bad = |problem: &str| Err(FsError::Malformed(format!("layout: {problem}")));
         if self.components.len() > COMPONENTS_MAX {
             return bad("too many components");
         }
         let mut expected = 0;
         for component in &self.components {
             if component.from.0 != expected || component.to.0 <= component.from.0 {
-                return bad("ranges do not follow one another");
+                return bad("the ranges of its components leave gaps or overlap");
             }
             if !(STRIPE_UNIT_MIN..=STRIPE_UNIT_MAX).contains(&component.unit)
                 || !component.unit.0.is_multiple_of(STRIPE_UNIT_MIN.0)
             {
-                return bad("unit out of bounds");
+                return bad("stripe unit out of bounds");
             }
             if component.targets.is_empty() || component.targets.len() > STRIPE_COUNT_MAX as usize {
                 return bad("stripe count out of bounds");
@@ -257,63 +258,63 @@ impl Layout {
         if self.components.is_empty() || expected == u64::MAX {
             Ok(())
         } else {
-            bad("does not reach the end of the file")
+            bad("its components do not reach the end of the file")
         }
     }
 }
 
-/// How new files under a directory are laid out; set by `gupfs layout set`, inherited by new directories.
+/// Default layout (as in Lustre) of new files in a directory; `gupfs layout set` sets it, new directories inherit it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct LayoutRule {
+pub struct DefaultLayout {
     /// In ascending order; the last has `to` = u64::MAX.
-    pub components: Vec<ComponentRule>,
+    pub components: Vec<DefaultComponent>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ComponentRule {
+pub struct DefaultComponent {
     pub to: FileOffset,
     pub unit: ByteCount,
-    /// Objects wished for; fewer if there are fewer usable OSTs. 0 means all.
+    /// Requested number of objects; the component gets fewer if fewer OSTs are usable. 0 means all.
     pub count: u32,
-    /// First target wished for; None lets free space decide.
+    /// Requested first target; None: the metadata server selects it by free space.
     pub first: Option<OstId>,
 }
 
-impl Default for LayoutRule {
-    fn default() -> LayoutRule {
-        use crate::limits::{FIRST_COMPONENT, STRIPE_COUNT_DEFAULT, STRIPE_UNIT_DEFAULT};
-        let rule = |to, count| ComponentRule {
+impl Default for DefaultLayout {
+    fn default() -> DefaultLayout {
+        use crate::limits::{FIRST_COMPONENT_SIZE, STRIPE_COUNT_DEFAULT, STRIPE_UNIT_DEFAULT};
+        let component = |to, count| DefaultComponent {
             to: FileOffset(to),
             unit: STRIPE_UNIT_DEFAULT,
             count,
             first: None,
         };
-        LayoutRule {
+        DefaultLayout {
             components: vec![
-                rule(FIRST_COMPONENT.0, 1),
-                rule(u64::MAX, STRIPE_COUNT_DEFAULT),
+                component(FIRST_COMPONENT_SIZE.0, 1),
+                component(u64::MAX, STRIPE_COUNT_DEFAULT),
             ],
         }
     }
 }
 
-impl LayoutRule {
+impl DefaultLayout {
     /// # Errors
-    /// `Invalid` for bounds that no layout could have.
-    pub fn check(&self) -> Result<(), Refusal> {
+    /// `Invalid` when no layout can have these ranges, units or counts.
+    pub fn check(&self) -> Result<(), FsError> {
         let mut from = 0;
         for component in &self.components {
             let unit_fits = (STRIPE_UNIT_MIN..=STRIPE_UNIT_MAX).contains(&component.unit)
                 && component.unit.0.is_multiple_of(STRIPE_UNIT_MIN.0);
             if component.to.0 <= from || !unit_fits || component.count > STRIPE_COUNT_MAX {
-                return Err(Refusal::Invalid);
+                return Err(FsError::Invalid);
             }
             from = component.to.0;
         }
         if from == u64::MAX && self.components.len() <= COMPONENTS_MAX {
             Ok(())
         } else {
-            Err(Refusal::Invalid)
+            Err(FsError::Invalid)
         }
     }
 }
@@ -337,11 +338,11 @@ mod tests {
         }
     }
 
-    fn check_pieces(layout: &Layout, offset: u64, end: u64, expected: Expect) {
+    fn check_chunks(layout: &Layout, offset: u64, end: u64, expected: Expect) {
         let text: Vec<String> = layout
-            .pieces(InodeId(9), FileOffset(offset), end - offset)
+            .stripe_chunks(InodeId(9), FileOffset(offset), end - offset)
             .iter()
-            .map(|p| format!("{}@t{} {}..{}", p.object, p.ost, p.at, p.at.0 + p.len))
+            .map(|c| format!("{}@t{} {}..{}", c.object, c.ost, c.at, c.at.0 + c.len))
             .collect();
         expected.assert_eq(&text.join(" · "));
     }
@@ -349,17 +350,17 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn a_write_over_a_units_border_falls_into_two_objects() {
+    fn a_write_across_a_stripe_unit_boundary_falls_into_two_objects() {
         let layout = Layout {
             components: vec![component(0, u64::MAX, MIB, 2, 1)],
         };
-        check_pieces(
+        check_chunks(
             &layout,
             MIB - 6,
             MIB + 14,
             expect!["9.1.0@t0 1048570..1048576 · 9.1.1@t1 0..14"],
         );
-        check_pieces(
+        check_chunks(
             &layout,
             2 * MIB,
             2 * MIB + 1,
@@ -368,15 +369,15 @@ mod tests {
     }
 
     #[test]
-    fn a_component_with_one_object_gives_one_piece_however_long() {
+    fn a_component_with_one_object_gives_one_chunk_of_any_length() {
         let layout = Layout {
             components: vec![
                 component(0, 4 * MIB, MIB, 1, 1),
                 component(4 * MIB, u64::MAX, MIB, 4, 2),
             ],
         };
-        check_pieces(&layout, 0, 4 * MIB, expect!["9.1.0@t0 0..4194304"]);
-        check_pieces(
+        check_chunks(&layout, 0, 4 * MIB, expect!["9.1.0@t0 0..4194304"]);
+        check_chunks(
             &layout,
             4 * MIB - 1,
             5 * MIB + 1,
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn presence_bits_keep_their_neighbours() {
+    fn setting_a_presence_leaves_the_others() {
         let mut map = PresenceMap::new(6);
         map.set(1, Presence::Maybe);
         map.set(5, Presence::Present);
@@ -412,12 +413,12 @@ mod tests {
         }
 
         #[test]
-        fn pieces_cover_a_range_once(offset in 0u64..64 * MIB, len in 0u64..20 * MIB) {
+        fn chunks_cover_a_range_exactly_once(offset in 0u64..64 * MIB, len in 0u64..20 * MIB) {
             let layout = Layout { components: vec![component(0, 4 * MIB, MIB, 1, 1), component(4 * MIB, u64::MAX, MIB, 3, 2)] };
             let mut cursor = 0;
-            for piece in layout.pieces(InodeId(9), FileOffset(offset), len) {
-                prop_assert_eq!(piece.skip, cursor);
-                cursor += piece.len;
+            for chunk in layout.stripe_chunks(InodeId(9), FileOffset(offset), len) {
+                prop_assert_eq!(chunk.buffer_offset, cursor);
+                cursor += chunk.len;
             }
             prop_assert_eq!(cursor, len);
         }

@@ -1,36 +1,36 @@
-//! # proto: the nouns and sentences of gupfs
+//! # proto: ids, layouts and messages of gupfs
 //!
-//! Owns   ids, numbers with units, layout arithmetic, what servers and clients are asked and answer and how that
-//!        is written down, refusals, limits.
+//! Owns   ids, numbers with units, layout arithmetic, the requests and replies of servers and clients with their encoding,
+//!        the protocol's errors, limits.
 //! Never  does I/O, is async, knows a clock.
-//! Enter  at `meta::Request` (names and attributes) and `data::Request` (bytes of objects).
+//! Enter  at `meta::MetaRequest` (names and attributes) and `data::DataRequest` (bytes of objects).
 
-pub mod askers;
 pub mod attr;
 pub mod bounds;
+pub mod callback;
 mod caller;
 pub mod capability;
 pub mod checksum;
 pub mod cluster;
 pub mod data;
+pub mod error;
 pub mod ids;
 pub mod layout;
 pub mod limits;
 pub mod lock;
 pub mod meta;
 pub mod name;
-pub mod recall;
-pub mod refusal;
+pub mod roles;
 pub mod time;
 pub mod units;
 pub mod wire;
 
-pub use askers::{Question, Role};
-pub use attr::{Attr, FileKind, Mode};
+pub use attr::{Attr, FileKind, FileMode};
 pub use caller::Caller;
+pub use error::FsError;
 pub use ids::*;
-pub use layout::{Component, Layout, Piece, Presence, PresenceMap};
+pub use layout::{Component, Layout, Presence, PresenceMap, StripeChunk};
 pub use name::Name;
-pub use refusal::Refusal;
+pub use roles::{RequestMessage, Role};
 pub use time::Timestamp;
 pub use units::{ByteCount, FileOffset, ObjectOffset};

@@ -1,116 +1,118 @@
-//! Locks of programs: flock(2), fcntl(2) record locks, open file description locks.
+//! Advisory locks of programs: flock(2), fcntl(2) record locks, open file description locks.
 //!
-//! They change no record and no log. What is asked about them has numbers of its own, which make that it is done once
-//! (docs/decisions, "Locks over the metadata server").
+//! Lock requests change no record and no log. They carry sequence numbers of their own (`LockSeq`), by which the server executes
+//! each request exactly once (docs/decisions, "Locks over the metadata server").
 
+use crate::error::FsError;
 use crate::ids::InodeId;
-use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 
-/// The two kinds of locks, which know nothing of each other.
+/// The two families of locks. A lock of one family never conflicts with a lock of the other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub enum Kind {
-    /// fcntl(2), of bytes: its owner is a process, or an open file (OFD).
+pub enum LockFamily {
+    /// fcntl(2) lock on a byte range; its owner is a process or an open file description (OFD).
     Record,
-    /// flock(2), of whole files: its owner is an open file.
+    /// flock(2) lock on a whole file; its owner is an open file description.
     Flock,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub enum Mode {
+pub enum LockMode {
     Shared,
     Exclusive,
 }
 
-/// Bytes of a file, the last one included. What reaches beyond every end ends at `Extent::END`.
+/// A byte range of a file, including `last`. A range without an end (`l_len` = 0) ends at `LockRange::END`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct Extent {
+pub struct LockRange {
     pub first: u64,
     pub last: u64,
 }
 
-impl Extent {
+impl LockRange {
     /// OFFSET_MAX of Linux.
     pub const END: u64 = i64::MAX as u64;
-    pub const WHOLE: Extent = Extent {
+    pub const WHOLE: LockRange = LockRange {
         first: 0,
-        last: Extent::END,
+        last: LockRange::END,
     };
 
-    pub fn overlaps(self, other: Extent) -> bool {
+    pub fn overlaps(self, other: LockRange) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 
     pub fn is_valid(self) -> bool {
-        self.first <= self.last && self.last <= Extent::END
+        self.first <= self.last && self.last <= LockRange::END
     }
 }
 
-/// On which file, of which kind, and whose: locks of one holder never exclude each other.
+/// File, family and owner of a lock. Locks of one holder never conflict with each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct Holder {
+pub struct LockHolder {
     pub ino: InodeId,
-    pub kind: Kind,
-    /// A number of the kernel of the session's host: a process or an open file.
+    pub family: LockFamily,
+    /// The lock owner number from the kernel of the session's host: a process or an open file description.
     pub owner: u64,
 }
 
-/// A lock that is held, or wanted.
+/// An advisory lock, held or requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Lock {
-    pub holder: Holder,
-    pub extent: Extent,
-    pub mode: Mode,
-    /// The process that took it, on its host.
+pub struct AdvisoryLock {
+    pub holder: LockHolder,
+    pub range: LockRange,
+    pub mode: LockMode,
+    /// The process that acquired the lock, on the session's host.
     pub pid: u32,
 }
 
-/// Which of a session's requests it is.
+/// Sequence number of a session's lock request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Order {
-    /// Never used twice by a session. Asked again with it, a request is the same and is not done again.
+pub struct LockSeq {
+    /// A session uses each number for one request. The server does not execute a retransmission with the same number again.
     pub number: u64,
-    /// All numbers below this are answered: a copy of such a request that comes later is not done.
-    pub answered_below: u64,
+    /// The session has the replies to all numbers below this: the server ignores a late copy of such a request.
+    pub replied_below: u64,
 }
 
-/// What is asked about locks.
+/// A request about locks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Ask {
-    /// `waits`: if it cannot be had now the answer is `Word::Waits`, and `recall::Request::Granted` comes when it was taken.
-    Take {
-        order: Order,
-        lock: Lock,
-        waits: bool,
+pub enum LockRequest {
+    /// `wait`: if a conflicting lock is held, the reply is `LockOutcome::Queued`, and the server sends
+    /// `CallbackRequest::LockGranted` when it has granted the lock.
+    Acquire {
+        seq: LockSeq,
+        lock: AdvisoryLock,
+        wait: bool,
     },
-    Free {
-        order: Order,
-        holder: Holder,
-        extent: Extent,
+    Release {
+        seq: LockSeq,
+        holder: LockHolder,
+        range: LockRange,
     },
-    /// The request of number `take` waits no more.
-    Cancel { order: Order, take: u64 },
-    /// What is in the way of this lock.
-    Test { lock: Lock },
+    /// The session withdraws its waiting `Acquire` with this number.
+    Cancel { seq: LockSeq, acquire: u64 },
+    /// Returns a lock that conflicts with this one (F_GETLK).
+    Test { lock: AdvisoryLock },
 }
 
-/// The answer.
+/// The reply to a `LockRequest`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Said {
-    /// How many things the server had done to this session's locks after this one: their order. 0 for a test.
-    pub turn: u64,
-    /// # Refusals
+pub struct LockReply {
+    /// Grant sequence: the number of changes that the server has made to this session's locks, including this one. It orders
+    /// replies and `LockGranted` callbacks. 0 for a test.
+    pub grant_seq: u64,
+    /// # Errors
     /// `WouldBlock`, `Deadlock`, `TooManyLocks`.
-    pub word: Result<Word, Refusal>,
+    pub outcome: Result<LockOutcome, FsError>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Word {
+pub enum LockOutcome {
     Done,
-    /// It is in the queue.
-    Waits,
-    /// To Cancel: it was granted before, as the thing of this turn.
+    /// The request waits in the lock's queue.
+    Queued,
+    /// To `Cancel`: the server had granted the lock before, with this grant sequence.
     WasGranted(u64),
-    /// To Test: the first lock in the way. Its pid is 0 if it is another session's.
-    InTheWay(Option<Lock>),
+    /// To `Test`: the first conflicting lock. Its pid is 0 if another session holds it.
+    Conflict(Option<AdvisoryLock>),
 }

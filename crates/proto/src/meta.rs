@@ -1,103 +1,105 @@
-//! What a metadata server is asked and answers.
+//! Requests to the metadata server and their replies.
 //!
-//! A changing request carries (session, slot, sequence): its answer is stored in the batch that makes the change, so asking
-//! again with the same three gives the same answer. Reading requests and refusals are simply done again.
+//! A changing request carries (session, slot, sequence). The server stores its reply in the batch that makes the change, so a
+//! retransmission with the same three numbers gets the same reply. The server executes a retransmitted reading request, or one
+//! that failed, again.
 
 use crate::attr::{Attr, FileKind, InodeFlags};
 use crate::caller::Caller;
-use crate::capability::{Capability, OpenProof, Pass, Rights};
+use crate::capability::{Capability, OpenCapability, Rights, SessionCapability};
+use crate::error::FsError;
 use crate::ids::{InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, Slot};
-use crate::layout::{Layout, LayoutRule};
+use crate::layout::{DefaultLayout, Layout};
 use crate::lock;
 use crate::name::Name;
-use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// One question to the owner of a shard.
+/// A request to the owner of a shard.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Request {
+pub struct MetaRequest {
     pub session: SessionId,
-    /// Which lane and which of its changes; None for reading requests.
-    pub lane: Option<Lane>,
+    /// Slot and sequence number of a changing request; None for reading requests.
+    pub slot_seq: Option<SlotSeq>,
     pub caller: Caller,
-    /// What the caller's site calls the job, for accounting; 0 is unknown.
+    /// The site's number of the job that the caller belongs to, for accounting; 0 is unknown.
     pub job: u64,
-    /// The life of the server that this client counts on: `Refusal::AnotherLife` if it is another's (`Op::Return`).
-    pub life: OwnerEpoch,
-    /// The newest change this client has seen in that life: the answer's view is at least as new.
-    pub seen: Seq,
-    pub op: Op,
+    /// The server instance that this client has its session state with; another instance replies `FsError::OtherInstance` (see
+    /// `MetaOp::Replay`).
+    pub instance: OwnerEpoch,
+    /// The newest change of that instance that this client has seen: the reply is computed on a state at least as new.
+    pub last_seen: Seq,
+    pub op: MetaOp,
 }
 
-/// A session's lane and the number of the change in it, rising by one.
+/// A slot of the session, and the sequence number of the change in the slot, which rises by one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Lane {
+pub struct SlotSeq {
     pub slot: Slot,
     pub sequence: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Reply {
-    /// The newest change that the answer rests on; it is committed.
+pub struct MetaReply {
+    /// The newest change that the reply depends on; it is committed.
     pub seq: Seq,
-    /// All changes up to here survive a power cut.
+    /// All changes up to this one survive a power loss.
     pub durable: Seq,
     pub map_epoch: MapEpoch,
-    /// What the request changed; None if nothing.
-    pub change: Option<Change>,
-    pub result: Result<Answer, Refusal>,
+    /// The change that the request made; None if it made none.
+    pub change: Option<AppliedChange>,
+    pub result: Result<MetaReplyBody, FsError>,
 }
 
-/// The change that a request made.
+/// A change that a request made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Change {
+pub struct AppliedChange {
     /// Its number in the log.
     pub seq: Seq,
-    /// The time it gave to what it changed.
+    /// The time stamp that it set on the inodes that it changed.
     pub at: Timestamp,
 }
 
-/// A change that was answered and may be lost if the server's power is: what the client says to have it made again, as it
-/// was. (docs/decisions, "Changes said again".)
+/// A change that the server has acknowledged and that a power loss at the server may undo: the client keeps this record and sends
+/// it to a restarted server, which makes the same change again (docs/decisions, "Changes said again").
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Kept {
-    pub change: Change,
-    pub lane: Lane,
+pub struct ReplayRecord {
+    pub change: AppliedChange,
+    pub slot_seq: SlotSeq,
     pub caller: Caller,
-    /// The operation, written down (`wire::op_bytes`): an operation cannot hold operations.
+    /// The encoded operation (`wire::encode_op`): the type `MetaOp` cannot contain itself.
     pub op: Bytes,
-    /// The inode that it made.
-    pub made: Option<InodeId>,
-    /// The layout that the file got or had.
+    /// The inode that the operation created.
+    pub created: Option<InodeId>,
+    /// The layout of the file after the operation.
     pub layout: Option<Layout>,
 }
 
-/// What may be asked. Each is one file in `names/ops/`.
+/// A metadata operation. Each is one file in `namespace/ops/`.
 ///
-/// | operation | answer |
+/// | operation | reply |
 /// |---|---|
 /// | lookup, lookup_parent | `Entry` |
 /// | getattr | `Attr` |
-/// | access, set_layout_rule, close_session, forgotten, return | `Done` |
+/// | access, set_default_layout, close_session, forget, replay | `Done` |
 /// | renew | `Renewed` |
-/// | permit | `Permitted` |
-/// | create, open, open_tmpfile, truncate, begin_write | `Opened`: where the bytes are now |
-/// | proven | what the operation in it is answered |
+/// | issue_capability | `CapabilityIssued` |
+/// | create, open, open_tmpfile, truncate, begin_write | `Opened`: with the current layout |
+/// | with_open_capability | the reply to the operation in it |
 /// | mkdir, mknod, symlink, tmpfile, link | `Entry` |
 /// | unlink, rmdir, rename | `Removed` |
-/// | setattr, setxattr, removexattr, set_flags, spilled, end_write, kill_privileges | `Attr` |
-/// | write_inline | `Attr`, or `Outgrown` and nothing written |
+/// | setattr, setxattr, removexattr, set_flags, spill_inline, end_write, kill_privileges | `Attr` |
+/// | write_inline | `Attr`, or `InlineTooLarge` and nothing written |
 /// | lock | `Lock` |
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Op {
-    // Looking.
+pub enum MetaOp {
+    // Reading.
     Lookup {
         dir: InodeId,
         name: Name,
     },
-    /// The directory above a directory.
+    /// The parent of a directory.
     LookupParent {
         dir: InodeId,
     },
@@ -107,13 +109,13 @@ pub enum Op {
     /// access(2) with the caller's credentials.
     Access {
         ino: InodeId,
-        want: Access,
+        want: AccessMode,
     },
     Readlink {
         ino: InodeId,
     },
-    /// Entries after `after` (0 is the start) in cookie order; with attributes if `plus`. "." and ".." are the client's affair
-    /// (cookies 1 and 2); the first real entry's cookie is above 2.
+    /// Entries after the cookie `after` (0 is the start) in cookie order; with attributes if `plus`. The client adds "." and ".."
+    /// (cookies 1 and 2); the cookies of real entries are above 2.
     Readdir {
         dir: InodeId,
         after: u64,
@@ -128,23 +130,25 @@ pub enum Op {
         ino: InodeId,
     },
     StatFs,
-    GetLayoutRule {
+    GetDefaultLayout {
         ino: InodeId,
     },
 
     // Changing names.
-    /// A regular file, opened with `open.access`. Without `exclusive` an existing file is opened (and cut, if `open.truncate`).
+    /// Creates a regular file and opens it with `open.access`. Without `exclusive` it opens an existing file (and truncates it,
+    /// if
+    /// `open.truncate`).
     Create {
         dir: InodeId,
         name: Name,
-        make: Make,
+        create_mode: CreateMode,
         exclusive: bool,
-        open: OpenHow,
+        open: OpenMode,
     },
     Mkdir {
         dir: InodeId,
         name: Name,
-        make: Make,
+        create_mode: CreateMode,
     },
     /// Fifo, socket, device or an empty regular file.
     Mknod {
@@ -152,17 +156,17 @@ pub enum Op {
         name: Name,
         kind: FileKind,
         rdev: u32,
-        make: Make,
+        create_mode: CreateMode,
     },
     Symlink {
         dir: InodeId,
         name: Name,
         target: Vec<u8>,
     },
-    /// A file without a name, held by this session until forgotten or linked.
+    /// Creates a file without a name; it exists until this session forgets it, or gets a name by `Link`.
     TmpFile {
         dir: InodeId,
-        make: Make,
+        create_mode: CreateMode,
     },
     Link {
         ino: InodeId,
@@ -182,7 +186,7 @@ pub enum Op {
         name: Name,
         to: InodeId,
         new_name: Name,
-        how: RenameHow,
+        mode: RenameMode,
     },
 
     // Changing files.
@@ -194,53 +198,55 @@ pub enum Op {
         ino: InodeId,
         name: XattrName,
         value: Bytes,
-        how: XattrHow,
+        mode: XattrMode,
     },
     RemoveXattr {
         ino: InodeId,
         name: XattrName,
     },
-    SetLayoutRule {
+    SetDefaultLayout {
         ino: InodeId,
-        rule: Option<LayoutRule>,
+        layout: Option<DefaultLayout>,
     },
-    /// Opens an existing file: permission, truncation if asked, and where its bytes are.
+    /// Opens an existing file: checks permission, truncates if requested, and returns its layout.
     Open {
         ino: InodeId,
-        open: OpenHow,
+        open: OpenMode,
     },
-    /// A new size. `by_handle`: through a file opened for writing, so permission was given at open.
+    /// Sets a file's size. `by_handle`: through a file opened for writing, so that the open has checked the permission.
     Truncate {
         ino: InodeId,
         to: u64,
         by_handle: bool,
         kill_privileges: bool,
     },
-    /// Bytes of a file so small that it lives in its inode. `Answer::Outgrown` when it would not be.
+    /// Writes bytes of a file that is stored in its inode. The reply is `InlineTooLarge` when the file would become too large for
+    /// that.
     WriteInline {
         ino: InodeId,
-        at: WriteAt,
+        at: WritePosition,
         data: Bytes,
         kill_privileges: bool,
     },
-    /// This session starts to write objects of the file: its size, mtime and presence are the session's until `EndWrite`
-    /// without `keep`. Lays the file out if it never was; presence `Never` becomes `Maybe`.
+    /// Acquires the write lease: this session writes objects of the file, and owns the file's size, mtime and presence until
+    /// `EndWrite` without `keep_lease`. Creates the layout if the file has none; presence `Never` becomes `Maybe`.
     BeginWrite {
         ino: InodeId,
         kill_privileges: bool,
     },
-    /// The inline bytes lie in the objects now (written there, not necessarily synced… the caller syncs first).
-    Spilled {
+    /// The client has written the inline bytes to the objects (and synced them, if a program may rely on them): the inode record
+    /// drops them.
+    SpillInline {
         ino: InodeId,
-        written: Written,
+        report: AttrReport,
     },
-    /// What was written since `BeginWrite` or the last `EndWrite`.
+    /// Updates or releases the write lease: reports the writes since `BeginWrite` or the last `EndWrite`.
     EndWrite {
         ino: InodeId,
-        written: Written,
-        keep: bool,
+        report: AttrReport,
+        keep_lease: bool,
     },
-    /// setuid and setgid go because somebody unprivileged wrote.
+    /// Clears setuid and setgid, because an unprivileged process wrote the file.
     KillPrivileges {
         ino: InodeId,
     },
@@ -250,169 +256,169 @@ pub enum Op {
         client: String,
     },
     CloseSession,
-    /// The kernel knows these inodes no more: those without a name are purged.
-    Forgotten {
+    /// The client's kernel has forgotten these inodes (FUSE FORGET): the server purges those without a name.
+    Forget {
         inodes: Vec<InodeId>,
     },
-    /// Answered when every change up to `upto` survives a power cut.
+    /// The reply means that every change up to `upto` survives a power loss.
     Sync {
         upto: Seq,
     },
-    /// This session lives. `SessionEnded` if it does not any more.
+    /// Renews the session. `SessionEnded` if the server has ended it.
     Renew,
-    /// The session comes back to a server that was started again, with the changes that it cannot be sure of. Said in parts;
-    /// after the last one answered when all sessions are back, and everything they brought is made again and durable.
-    Return {
-        /// The life in which they were made: only there their numbers say which came first.
-        of: OwnerEpoch,
-        kept: Vec<Kept>,
-        /// Locks that its programs hold.
-        locks: Vec<lock::Lock>,
+    /// The session reconnects to a restarted server, replays the changes that may not be durable, and reclaims its locks. A
+    /// client sends it in parts; the server replies to the last part when all sessions have reconnected and their replayed
+    /// changes are durable.
+    Replay {
+        /// The server instance in which the changes were made: their sequence numbers order them only within it.
+        instance: OwnerEpoch,
+        records: Vec<ReplayRecord>,
+        /// Locks that the session's programs hold.
+        locks: Vec<lock::AdvisoryLock>,
         last: bool,
     },
-    /// The capability for a file that this session has open (to write: that it holds), anew: the one it had is not believed
-    /// any more, or the file lies on other OSTs by now.
-    Permit {
+    /// Issues a new capability for a file that this session has open (with WRITE: whose write lease it has): an OST rejected the
+    /// old one, or the file's layout has changed.
+    IssueCapability {
         ino: InodeId,
         rights: Rights,
     },
 
-    /// Locks of programs: they change no record.
-    Lock(lock::Ask),
+    /// Advisory locks: the request changes no record.
+    Lock(lock::LockRequest),
 
-    // Since version 7. New operations stand at the end: a variant's number is what travels.
-    /// Immutable, append-only: FS_IOC_SETFLAGS.
+    // Since version 7. New operations come last, because a message contains the number of its variant.
+    /// Sets the immutable and append-only flags (FS_IOC_SETFLAGS).
     SetFlags {
         ino: InodeId,
         flags: InodeFlags,
     },
 
     // Since version 8.
-    /// The operation, written down (`wire::op_bytes`), with proofs of what the session has open: for what a client does on
-    /// behalf of open files, whose rights were decided when they were opened. It is done, stored and said again as the
-    /// operation itself.
-    Proven {
-        proofs: Vec<OpenProof>,
+    /// An encoded operation (`wire::encode_op`) with open capabilities: the client sends it on behalf of open files, whose rights
+    /// the server decided at open. The server executes and stores it, and the client replays it, as the operation itself.
+    WithOpenCapability {
+        open_capabilities: Vec<OpenCapability>,
         op: Bytes,
     },
-    /// O_TMPFILE: as `TmpFile`, and answered `Opened`, with the proof that the file is open with `access`.
+    /// O_TMPFILE: as `TmpFile`, but the reply is `Opened`, with the open capability for `access`.
     OpenTmpFile {
         dir: InodeId,
-        make: Make,
-        access: Access,
+        create_mode: CreateMode,
+        access: AccessMode,
     },
 }
 
-impl Op {
-    /// Whether the request changes records, and so needs a lane.
+impl MetaOp {
+    /// Whether the request changes records, and so needs a slot.
     pub fn changes(&self) -> bool {
         !matches!(
             self,
-            Op::Lookup { .. }
-                | Op::LookupParent { .. }
-                | Op::GetAttr { .. }
-                | Op::Access { .. }
-                | Op::Readlink { .. }
-                | Op::Readdir { .. }
-                | Op::GetXattr { .. }
-                | Op::ListXattr { .. }
-                | Op::StatFs
-                | Op::GetLayoutRule { .. }
-                | Op::OpenSession { .. }
-                | Op::Sync { .. }
-                | Op::Renew
-                | Op::Return { .. }
-                | Op::Permit { .. }
-                | Op::Lock(_)
-                // What is in it may.
-                | Op::Proven { .. }
+            MetaOp::Lookup { .. }
+                | MetaOp::LookupParent { .. }
+                | MetaOp::GetAttr { .. }
+                | MetaOp::Access { .. }
+                | MetaOp::Readlink { .. }
+                | MetaOp::Readdir { .. }
+                | MetaOp::GetXattr { .. }
+                | MetaOp::ListXattr { .. }
+                | MetaOp::StatFs
+                | MetaOp::GetDefaultLayout { .. }
+                | MetaOp::OpenSession { .. }
+                | MetaOp::Sync { .. }
+                | MetaOp::Renew
+                | MetaOp::Replay { .. }
+                | MetaOp::IssueCapability { .. }
+                | MetaOp::Lock(_)
+                // The operation in it may change records.
+                | MetaOp::WithOpenCapability { .. }
         )
     }
 
-    /// The operation's name, for spans and metrics.
+    /// The operation's name in trace spans and metrics.
     pub fn name(&self) -> &'static str {
         match self {
-            Op::Lookup { .. } => "lookup",
-            Op::LookupParent { .. } => "lookup_parent",
-            Op::GetAttr { .. } => "getattr",
-            Op::Access { .. } => "access",
-            Op::Readlink { .. } => "readlink",
-            Op::Readdir { .. } => "readdir",
-            Op::GetXattr { .. } => "getxattr",
-            Op::ListXattr { .. } => "listxattr",
-            Op::StatFs => "statfs",
-            Op::GetLayoutRule { .. } => "get_layout_rule",
-            Op::Create { .. } => "create",
-            Op::Mkdir { .. } => "mkdir",
-            Op::Mknod { .. } => "mknod",
-            Op::Symlink { .. } => "symlink",
-            Op::TmpFile { .. } => "tmpfile",
-            Op::Link { .. } => "link",
-            Op::Unlink { .. } => "unlink",
-            Op::Rmdir { .. } => "rmdir",
-            Op::Rename { .. } => "rename",
-            Op::SetAttr { .. } => "setattr",
-            Op::SetXattr { .. } => "setxattr",
-            Op::RemoveXattr { .. } => "removexattr",
-            Op::SetLayoutRule { .. } => "set_layout_rule",
-            Op::Open { .. } => "open",
-            Op::Truncate { .. } => "truncate",
-            Op::WriteInline { .. } => "write_inline",
-            Op::BeginWrite { .. } => "begin_write",
-            Op::Spilled { .. } => "spilled",
-            Op::EndWrite { .. } => "end_write",
-            Op::KillPrivileges { .. } => "kill_privileges",
-            Op::SetFlags { .. } => "set_flags",
-            Op::OpenSession { .. } => "open_session",
-            Op::CloseSession => "close_session",
-            Op::Forgotten { .. } => "forgotten",
-            Op::Sync { .. } => "sync",
-            Op::Renew => "renew",
-            Op::Return { .. } => "return",
-            Op::Permit { .. } => "permit",
-            Op::Lock(_) => "lock",
-            Op::Proven { .. } => "proven",
-            Op::OpenTmpFile { .. } => "tmpfile",
+            MetaOp::Lookup { .. } => "lookup",
+            MetaOp::LookupParent { .. } => "lookup_parent",
+            MetaOp::GetAttr { .. } => "getattr",
+            MetaOp::Access { .. } => "access",
+            MetaOp::Readlink { .. } => "readlink",
+            MetaOp::Readdir { .. } => "readdir",
+            MetaOp::GetXattr { .. } => "getxattr",
+            MetaOp::ListXattr { .. } => "listxattr",
+            MetaOp::StatFs => "statfs",
+            MetaOp::GetDefaultLayout { .. } => "get_layout_rule",
+            MetaOp::Create { .. } => "create",
+            MetaOp::Mkdir { .. } => "mkdir",
+            MetaOp::Mknod { .. } => "mknod",
+            MetaOp::Symlink { .. } => "symlink",
+            MetaOp::TmpFile { .. } => "tmpfile",
+            MetaOp::Link { .. } => "link",
+            MetaOp::Unlink { .. } => "unlink",
+            MetaOp::Rmdir { .. } => "rmdir",
+            MetaOp::Rename { .. } => "rename",
+            MetaOp::SetAttr { .. } => "setattr",
+            MetaOp::SetXattr { .. } => "setxattr",
+            MetaOp::RemoveXattr { .. } => "removexattr",
+            MetaOp::SetDefaultLayout { .. } => "set_layout_rule",
+            MetaOp::Open { .. } => "open",
+            MetaOp::Truncate { .. } => "truncate",
+            MetaOp::WriteInline { .. } => "write_inline",
+            MetaOp::BeginWrite { .. } => "begin_write",
+            MetaOp::SpillInline { .. } => "spilled",
+            MetaOp::EndWrite { .. } => "end_write",
+            MetaOp::KillPrivileges { .. } => "kill_privileges",
+            MetaOp::SetFlags { .. } => "set_flags",
+            MetaOp::OpenSession { .. } => "open_session",
+            MetaOp::CloseSession => "close_session",
+            MetaOp::Forget { .. } => "forgotten",
+            MetaOp::Sync { .. } => "sync",
+            MetaOp::Renew => "renew",
+            MetaOp::Replay { .. } => "return",
+            MetaOp::IssueCapability { .. } => "permit",
+            MetaOp::Lock(_) => "lock",
+            MetaOp::WithOpenCapability { .. } => "proven",
+            MetaOp::OpenTmpFile { .. } => "tmpfile",
         }
     }
 }
 
 bitflags::bitflags! {
-    /// Rights asked of a file, as in access(2).
+    /// Access mode of a file, as in access(2).
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-    pub struct Access: u8 {
+    pub struct AccessMode: u8 {
         const EXECUTE = 1;
         const WRITE = 2;
         const READ = 4;
-        /// Of an open, beside WRITE: O_APPEND. No right that a mode gives.
+        /// Of an open, together with WRITE: O_APPEND. Permission bits do not grant it.
         const APPEND = 8;
     }
 }
 
-/// How a new inode is made: `mode` as the program asked, `umask` of the program (a default ACL overrides it).
+/// Mode of a new inode: `mode` as the program requested it, and the `umask` of the program (a default ACL overrides it).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Make {
+pub struct CreateMode {
     pub mode: u32,
     pub umask: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct OpenHow {
-    pub access: Access,
+pub struct OpenMode {
+    pub access: AccessMode,
     pub truncate: bool,
     pub kill_privileges: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum RenameHow {
+pub enum RenameMode {
     Replace,
     NoReplace,
     Exchange,
 }
 
-/// Where an inline write goes.
+/// Position of an inline write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum WriteAt {
+pub enum WritePosition {
     Offset(u64),
     End,
 }
@@ -424,17 +430,17 @@ pub struct SetAttr {
     pub gid: Option<u32>,
     pub atime: Option<SetTime>,
     pub mtime: Option<SetTime>,
-    /// Set by the kernel itself for changes it made; programs cannot.
+    /// The client's kernel sets it for its own changes; programs cannot.
     pub ctime: Option<Timestamp>,
-    /// The kernel asks that setuid and setgid go with this change.
+    /// The kernel requests that the change clears setuid and setgid.
     pub kill_privileges: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum SetTime {
-    /// utimensat's UTIME_NOW: whoever may write may do it.
+    /// UTIME_NOW of utimensat(2): write permission suffices.
     Now,
-    /// Only the owner may.
+    /// Only the owner may set it.
     To(Timestamp),
 }
 
@@ -443,17 +449,17 @@ pub enum SetTime {
 pub struct XattrName(Box<[u8]>);
 
 impl XattrName {
-    /// What execve(2) gives a program's capabilities by. A write takes it away.
+    /// File capabilities for execve(2). A write removes the attribute.
     pub const CAPABILITY: &[u8] = b"security.capability";
 
     /// # Errors
-    /// `TooLarge`-like kinds as setxattr(2) has them: `Invalid` empty, `NameTooLong` (ERANGE is the mount's affair) above 255 bytes.
-    pub fn new(bytes: &[u8]) -> Result<XattrName, Refusal> {
+    /// As setxattr(2): `Invalid` for an empty name or one with NUL, `TooSmall` (ERANGE) above 255 bytes.
+    pub fn new(bytes: &[u8]) -> Result<XattrName, FsError> {
         if bytes.len() > crate::limits::XATTR_NAME_MAX {
-            return Err(Refusal::TooSmall);
+            return Err(FsError::TooSmall);
         }
         if bytes.is_empty() || bytes.contains(&0) {
-            return Err(Refusal::Invalid);
+            return Err(FsError::Invalid);
         }
         Ok(XattrName(bytes.into()))
     }
@@ -464,78 +470,79 @@ impl XattrName {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum XattrHow {
-    Either,
+pub enum XattrMode {
+    CreateOrReplace,
     Create,
     Replace,
 }
 
-/// What a session wrote: its word on size, time and objects. Absolute, not differences, so saying it twice does no harm.
+/// Attribute report: size, times and objects of a file after the writes of the session with its write lease. The values are
+/// absolute, not differences, so that a duplicate report has no effect.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Written {
+pub struct AttrReport {
     pub size: u64,
-    /// Time of the last write; None if nothing was written since the last word.
+    /// Time of the last write; None if the session wrote nothing since its last report.
     pub mtime: Option<Timestamp>,
-    /// Time of the last read, if the file keeps one.
+    /// Time of the last read, if the file has an atime.
     pub atime: Option<Timestamp>,
     /// Space in use over all objects, in units of 512 bytes.
     pub blocks: u64,
-    /// Objects that exist and survive a power cut: (component index, stripe index).
+    /// Objects that exist and survive a power loss: (component index, stripe index).
     pub present: Vec<(u32, u32)>,
-    /// Objects that exist, of which a power cut may leave nothing.
+    /// Objects that exist, and that a power loss may remove.
     pub unsynced: Vec<(u32, u32)>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Answer {
+pub enum MetaReplyBody {
     Done,
     Attr(Attr),
-    /// A name's inode. Also of mkdir, mknod, symlink, link, tmpfile.
+    /// The inode of a name. Also the reply to mkdir, mknod, symlink, link and tmpfile.
     Entry(Attr),
-    Opened(Opened),
-    Link(Vec<u8>),
+    Opened(OpenInfo),
+    LinkTarget(Vec<u8>),
     Entries {
         entries: Vec<DirEntry>,
         end: bool,
     },
     Xattr(Bytes),
     XattrNames(Vec<XattrName>),
-    /// What went away by unlink, rmdir or rename-over; still readable for who holds it, until `Forgotten`.
-    Removed(Removed),
-    LayoutRule {
-        rule: LayoutRule,
+    /// The inode that unlink, rmdir or a replacing rename removed; sessions that have it open can use it until `Forget`.
+    Removed(RemovedName),
+    DefaultLayout {
+        layout: DefaultLayout,
         inherited: bool,
     },
     StatFs(StatFs),
-    /// The write would not fit into the inode: begin a real one.
-    Outgrown,
+    /// The file would be too large for its inode record: the client writes to objects (`BeginWrite`).
+    InlineTooLarge,
     Session {
         session: crate::ids::SessionId,
-        life: OwnerEpoch,
-        /// None where OSTs ask for none.
-        pass: Option<Pass>,
+        instance: OwnerEpoch,
+        /// None where OSTs require no capabilities.
+        session_capability: Option<SessionCapability>,
     },
     Renewed {
-        pass: Option<Pass>,
+        session_capability: Option<SessionCapability>,
     },
-    Permitted {
-        pass: Option<Pass>,
+    CapabilityIssued {
+        session_capability: Option<SessionCapability>,
         capability: Option<Capability>,
     },
     Synced,
-    Lock(lock::Said),
+    Lock(lock::LockReply),
 }
 
-/// A file as its user needs it: attributes and where the bytes are.
+/// An open file: its attributes, layout and capability.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Opened {
+pub struct OpenInfo {
     pub attr: Attr,
     pub layout: Layout,
-    /// The bytes of a file that lives in its inode; its length is `attr.size` or less (the rest is a hole).
+    /// The bytes of a file that is stored in its inode; at most `attr.size` bytes (the rest is a hole).
     pub inline: Option<Bytes>,
-    /// Create only: the file was made by this request.
+    /// To `Create` only: this request created the file.
     pub created: bool,
-    /// What the OSTs of the layout are shown. None where they ask for none, and where there is no layout.
+    /// The capability for the OSTs of the layout. None where OSTs require none, and where the file has no layout.
     pub capability: Option<Capability>,
 }
 
@@ -544,17 +551,17 @@ pub struct DirEntry {
     pub name: Name,
     pub ino: InodeId,
     pub kind: FileKind,
-    /// Where readdir goes on after this entry.
+    /// The cookie at which readdir continues after this entry.
     pub cookie: u64,
     pub attr: Option<Attr>,
 }
 
 /// The inode that lost a name by this change, if one did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Removed {
+pub struct RemovedName {
     pub victim: Option<InodeId>,
-    /// That was its last name: it goes when it is forgotten.
-    pub orphan: bool,
+    /// The name was its last: the server removes the inode when all sessions have forgotten it.
+    pub is_orphan: bool,
     /// Attributes of the moved or linked inode after the change (rename), if it changed.
     pub attr: Option<Attr>,
 }
@@ -563,13 +570,13 @@ pub struct Removed {
 pub struct StatFs {
     /// Inodes in use.
     pub inodes: u64,
-    /// Removed files whose space is not given back yet.
+    /// Removed files whose space is not freed yet.
     pub purging: u64,
 }
 
-/// A target as the metadata server knows it.
+/// A target as the placement of new objects sees it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct TargetState {
+pub struct PlacementTarget {
     pub ost: OstId,
     pub usable: bool,
     pub why_not: Option<String>,

@@ -1,7 +1,7 @@
 //! One component of a path.
 
+use crate::error::FsError;
 use crate::limits::NAME_MAX;
-use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -12,17 +12,17 @@ pub struct Name(Box<[u8]>);
 
 impl Name {
     /// # Errors
-    /// `NameTooLong` above 255 bytes; `Invalid` for what no entry can be called.
-    pub fn new(bytes: &[u8]) -> Result<Name, Refusal> {
+    /// `NameTooLong` above 255 bytes; `Invalid` when no directory entry can have this name.
+    pub fn new(bytes: &[u8]) -> Result<Name, FsError> {
         if bytes.len() > NAME_MAX {
-            return Err(Refusal::NameTooLong);
+            return Err(FsError::NameTooLong);
         }
         if bytes.is_empty()
             || bytes == b"."
             || bytes == b".."
             || bytes.iter().any(|b| *b == b'/' || *b == 0)
         {
-            return Err(Refusal::Invalid);
+            return Err(FsError::Invalid);
         }
         Ok(Name(bytes.into()))
     }
@@ -33,8 +33,8 @@ impl Name {
 }
 
 impl TryFrom<Vec<u8>> for Name {
-    type Error = Refusal;
-    fn try_from(bytes: Vec<u8>) -> Result<Name, Refusal> {
+    type Error = FsError;
+    fn try_from(bytes: Vec<u8>) -> Result<Name, FsError> {
         Name::new(&bytes)
     }
 }

@@ -1,4 +1,4 @@
-//! Points in time as files carry them.
+//! Time stamps of files.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,24 +31,29 @@ impl Timestamp {
     }
 
     /// "2026-11-24", in UTC.
-    pub fn day(self) -> String {
-        let (year, month, day) = civil(self.secs.div_euclid(DAY));
+    pub fn format_date(self) -> String {
+        let (year, month, day) = civil_from_days(self.secs.div_euclid(DAY));
         format!("{year:04}-{month:02}-{day:02}")
     }
 
     /// "2026-11-24 14:05 UTC".
-    pub fn minute(self) -> String {
+    pub fn format_minute(self) -> String {
         let minutes = self.secs.rem_euclid(DAY) / 60;
-        format!("{} {:02}:{:02} UTC", self.day(), minutes / 60, minutes % 60)
+        format!(
+            "{} {:02}:{:02} UTC",
+            self.format_date(),
+            minutes / 60,
+            minutes % 60
+        )
     }
 }
 
 /// Seconds.
 const DAY: i64 = 86_400;
 
-/// The date of a day counted from 1970 on, in the proleptic Gregorian calendar. Years begin in March here, so that the day
-/// that is not always there is the last.
-fn civil(days: i64) -> (i64, i64, i64) {
+/// Year, month and day of a day number counted from 1970-01-01, in the proleptic Gregorian calendar. Years begin in March here,
+/// so that the leap day is the last day of the year.
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468; // since 0000-03-01
     let era = days.div_euclid(146_097); // 400 years each
     let of_era = days.rem_euclid(146_097);
@@ -75,7 +80,7 @@ mod tests {
             (4_107_542_400, "2100-03-01 00:00 UTC"),
             (-1, "1969-12-31 23:59 UTC"),
         ] {
-            assert_eq!(Timestamp::new(secs, 0).minute(), shown);
+            assert_eq!(Timestamp::new(secs, 0).format_minute(), shown);
         }
     }
 }

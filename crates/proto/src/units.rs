@@ -1,4 +1,4 @@
-//! Numbers with a unit, so that a file's offset is never taken for an object's.
+//! Numbers with a unit, so that code cannot use a file offset as an object offset.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,318 +1,333 @@
-//! How messages are written down: which kinds there are, in which versions, and what of each is body and what payload.
+//! Encoding of messages: their kinds, the versions of each kind, and the split of a message into body and payload.
 //!
 //! A body is postcard, which does not describe itself: a new field is a new version of the kind. The bytes of a file travel
-//! beside the body as the frame's payload, so that they are never copied into it.
+//! beside the body as the frame's payload, so that no code copies them into the body.
 
+use crate::error::FsError;
 use crate::limits::{BODY_MAX, PAYLOAD_MAX};
-use crate::refusal::Refusal;
-use crate::{bounds, cluster, data, meta, recall};
+use crate::{bounds, callback, cluster, data, meta};
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What a frame's kind field says. Numbers are for ever.
+/// The kind field of a frame. A number keeps its meaning in all versions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Kind(pub u16);
+pub struct MessageKind(pub u16);
 
-impl Kind {
-    /// Handshake, signs of life, "busy": what `rpc` says by itself.
-    pub const LINK: Kind = Kind(0);
-    pub const META: Kind = Kind(1);
-    pub const DATA: Kind = Kind(2);
-    pub const RECALL: Kind = Kind(3);
-    pub const CLUSTER: Kind = Kind(4);
+impl MessageKind {
+    /// Handshake, keepalive, "busy": the messages of the crate `rpc` itself.
+    pub const LINK: MessageKind = MessageKind(0);
+    pub const META: MessageKind = MessageKind(1);
+    pub const DATA: MessageKind = MessageKind(2);
+    pub const CALLBACK: MessageKind = MessageKind(3);
+    pub const CLUSTER: MessageKind = MessageKind(4);
 
     /// The oldest version of a kind that this program accepts.
     pub fn oldest(self) -> u8 {
-        let spoken = SPOKEN.iter().find(|(kind, ..)| *kind == self);
-        spoken.map_or(0, |(_, oldest, _)| *oldest)
+        let supported = SUPPORTED_VERSIONS.iter().find(|(kind, ..)| *kind == self);
+        supported.map_or(0, |(_, oldest, _)| *oldest)
     }
 
-    /// The newest version of a kind that this program speaks: the one that it offers when it connects.
+    /// The newest version of a kind that this program supports: the one that it offers when it connects.
     pub fn newest(self) -> u8 {
-        let spoken = SPOKEN.iter().find(|(kind, ..)| *kind == self);
-        spoken.map_or(0, |(.., newest)| *newest)
+        let supported = SUPPORTED_VERSIONS.iter().find(|(kind, ..)| *kind == self);
+        supported.map_or(0, |(.., newest)| *newest)
     }
 }
 
 const _: () = {
     let mut i = 0;
-    while i < SPOKEN.len() {
-        assert!(SPOKEN[i].1 <= SPOKEN[i].2);
+    while i < SUPPORTED_VERSIONS.len() {
+        assert!(SUPPORTED_VERSIONS[i].1 <= SUPPORTED_VERSIONS[i].2);
         i += 1;
     }
 };
 
-/// The kinds that this program speaks, each with the oldest and the newest version that it accepts from a process that
-/// connects. A process that connects offers the newest alone.
+/// The message kinds that this program supports, each with the oldest and the newest version that it accepts from a connecting
+/// process. A connecting process offers only the newest.
 ///
-/// A range is allowed only where each version holds the former one unchanged: what is new are variants at the end of an enum
-/// and bits of flags, which the answers to a peer of the former version do not contain. A message that cannot be extended so
-/// gets a version that its kind accepts alone.
-pub const SPOKEN: [(Kind, u8, u8); 5] = [
-    // 2: which key is proved; roles count; frames carry a code. Peers of 1 are clients and visitors with the cluster's key.
-    (Kind::LINK, 1, 2),
-    // 2: changes said again. 3: capabilities (`capability`). 4: of which life they are. 5: locks. 6: bytes that leave the
-    // inode for objects that are not synced. 7: immutable and append-only files (an operation, and a bit of `Access`).
-    // 8: proofs of what a session has open (two operations).
-    (Kind::META, 6, 8),
-    // 2: capabilities. 3: lives of targets.
-    (Kind::DATA, 3, 3),
-    // 2: grants of locks.
-    (Kind::RECALL, 2, 2),
-    // 2: seals in `Heard`. 3: lives of targets that are over (a question and its answer).
-    (Kind::CLUSTER, 2, 3),
+/// A range is allowed only where each version contains the former one unchanged: a newer version adds variants at the end of an
+/// enum and bits of flags, and the replies to a peer of the former version do not contain them. A change of a message that
+/// cannot be made so is a version that the kind accepts alone.
+pub const SUPPORTED_VERSIONS: [(MessageKind, u8, u8); 5] = [
+    // 2: the key to prove; roles are checked; frames carry a MAC. Peers of version 1 are clients and visitors with the cluster's
+    // key.
+    (MessageKind::LINK, 1, 2),
+    // 2: replay of changes. 3: capabilities (`capability`). 4: the instance of the server. 5: locks. 6: inline bytes moved to
+    // objects that are not synced. 7: immutable and append-only files (an operation, and a bit of `AccessMode`).
+    // 8: open capabilities (two operations).
+    (MessageKind::META, 6, 8),
+    // 2: capabilities. 3: write verifiers.
+    (MessageKind::DATA, 3, 3),
+    // 2: callbacks for granted locks.
+    (MessageKind::CALLBACK, 2, 2),
+    // 2: capability keys in `LegacyReported`. 3: retired write verifiers (a request and its reply).
+    (MessageKind::CLUSTER, 2, 3),
 ];
 
-/// A message as it travels.
+/// A message as a frame carries it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Written {
-    /// The version of its kind since which this message is known, as its frame's head says.
-    pub since: u8,
+pub struct EncodedMessage {
+    /// The first version of its kind that has this message; the head of its frame carries it.
+    pub min_version: u8,
     pub body: Vec<u8>,
     pub payload: Bytes,
 }
 
-/// Why bytes are no message.
+/// The reason why bytes could not be decoded as a message.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{what} cannot be read: {why}")]
-pub struct Unreadable {
-    what: &'static str,
-    why: String,
+#[error("cannot decode {message}: {reason}")]
+pub struct DecodeError {
+    message: &'static str,
+    reason: String,
 }
 
-/// Something that can be said over a connection.
+/// A message that a connection carries.
 pub trait Message: Sized + Send + 'static {
-    const KIND: Kind;
+    const KIND: MessageKind;
 
-    /// Whether, given up on a fenced line, it must not take effect later than what is asked next.
+    /// Whether the server must not execute this request after a later one of the same client: when the client gives it up on a
+    /// fenced connection, it must never take effect.
     fn must_be_fenced(&self) -> bool {
         true
     }
 
-    /// The version of its kind since which this message is known.
-    fn since(&self) -> u8 {
+    /// The first version of its kind that has this message.
+    fn min_version(&self) -> u8 {
         Self::KIND.oldest()
     }
 
-    fn write(self) -> Written;
+    fn encode(self) -> EncodedMessage;
 
     /// # Errors
-    /// When these are not the bytes of such a message: whoever sent them does not speak as agreed.
-    fn read(body: &[u8], payload: Bytes) -> Result<Self, Unreadable>;
+    /// When these bytes do not encode such a message: the sender violates the protocol.
+    fn decode(body: &[u8], payload: Bytes) -> Result<Self, DecodeError>;
 }
 
-/// An answer that the caller's side makes up itself when none comes.
-pub trait Reply: Message {
-    fn refused(why: Refusal) -> Self;
+/// A reply. The requester's side makes an error reply itself when the server sends none.
+pub trait ReplyMessage: Message {
+    fn from_error(error: FsError) -> Self;
 }
 
-fn written<T: Serialize + Message>(message: &T, payload: Bytes) -> Written {
-    Written {
-        since: message.since(),
-        // Messages are plain data; nothing in them can fail to be written.
+fn encode_body<T: Serialize + Message>(message: &T, payload: Bytes) -> EncodedMessage {
+    EncodedMessage {
+        min_version: message.min_version(),
+        // Messages are plain data: their encoding cannot fail.
         body: postcard::to_stdvec(message).expect("a message is plain data"),
         payload,
     }
 }
 
-fn read<T: DeserializeOwned>(what: &'static str, body: &[u8]) -> Result<T, Unreadable> {
-    let unreadable = |why: String| Unreadable { what, why };
+fn decode_body<T: DeserializeOwned>(name: &'static str, body: &[u8]) -> Result<T, DecodeError> {
+    let error = |reason: String| DecodeError {
+        message: name,
+        reason,
+    };
     if body.len() > BODY_MAX.0 as usize {
-        return Err(unreadable(format!("its body has {} bytes", body.len())));
+        return Err(error(format!(
+            "its body has {} bytes, more than {BODY_MAX}",
+            body.len()
+        )));
     }
     match postcard::take_from_bytes(body) {
         Ok((message, [])) => Ok(message),
-        Ok((_, rest)) => Err(unreadable(format!("{} bytes too many", rest.len()))),
-        Err(error) => Err(unreadable(error.to_string())),
+        Ok((_, rest)) => Err(error(format!("{} surplus bytes at its end", rest.len()))),
+        Err(cause) => Err(error(cause.to_string())),
     }
 }
 
-fn no_payload(what: &'static str, payload: &Bytes) -> Result<(), Unreadable> {
+fn check_no_payload(message: &'static str, payload: &Bytes) -> Result<(), DecodeError> {
     match payload.len() {
         0 => Ok(()),
-        some => Err(Unreadable {
-            what,
-            why: format!("{some} bytes of payload where none belongs"),
+        some => Err(DecodeError {
+            message,
+            reason: format!("it has no payload, but {some} bytes came"),
         }),
     }
 }
 
-/// An operation as it lies in `meta::Kept`.
-pub fn op_bytes(op: &meta::Op) -> Bytes {
+/// Encodes an operation for `ReplayRecord::op` and `MetaOp::WithOpenCapability`.
+pub fn encode_op(op: &meta::MetaOp) -> Bytes {
     let bytes = postcard::to_stdvec(op);
     Bytes::from(bytes.expect("an operation is plain data"))
 }
 
 /// # Errors
 /// When these are not the bytes of an operation.
-pub fn op_of(bytes: &[u8]) -> Result<meta::Op, Unreadable> {
-    const WHAT: &str = "an operation that is said again";
-    let op = read(WHAT, bytes)?;
-    bounded(WHAT, bounds::of_op(&op))?;
+pub fn decode_op(bytes: &[u8]) -> Result<meta::MetaOp, DecodeError> {
+    const NAME: &str = "a replayed operation";
+    let op = decode_body(NAME, bytes)?;
+    check_bounds(NAME, bounds::check_op(&op))?;
     Ok(op)
 }
 
-fn bounded(what: &'static str, is: Result<(), String>) -> Result<(), Unreadable> {
-    is.map_err(|why| Unreadable { what, why })
+fn check_bounds(message: &'static str, checked: Result<(), String>) -> Result<(), DecodeError> {
+    checked.map_err(|reason| DecodeError { message, reason })
 }
 
-/// Messages whose whole is their body.
-macro_rules! plain {
-    ($($message:ty: $kind:expr, $what:literal $(, $bounds:path)? $(=> $since:ident)?;)*) => {$(
+/// Messages without a payload.
+macro_rules! messages_without_payload {
+    ($($message:ty: $kind:expr, $name:literal $(, $bounds:path)? $(=> $min_version:ident)?;)*) => {$(
         impl Message for $message {
-            const KIND: Kind = $kind;
+            const KIND: MessageKind = $kind;
 
-            $(fn since(&self) -> u8 {
-                $since(self)
+            $(fn min_version(&self) -> u8 {
+                $min_version(self)
             })?
 
-            fn write(self) -> Written {
-                written(&self, Bytes::new())
+            fn encode(self) -> EncodedMessage {
+                encode_body(&self, Bytes::new())
             }
 
-            fn read(body: &[u8], payload: Bytes) -> Result<Self, Unreadable> {
-                no_payload($what, &payload)?;
-                let message = read($what, body)?;
-                $(bounded($what, $bounds(&message))?;)?
+            fn decode(body: &[u8], payload: Bytes) -> Result<Self, DecodeError> {
+                check_no_payload($name, &payload)?;
+                let message = decode_body($name, body)?;
+                $(check_bounds($name, $bounds(&message))?;)?
                 Ok(message)
             }
         }
     )*};
 }
 
-plain! {
-    meta::Request: Kind::META, "a metadata request", bounds::of_meta => since_of_meta;
-    meta::Reply: Kind::META, "a metadata reply";
-    recall::Request: Kind::RECALL, "a recall";
-    recall::Reply: Kind::RECALL, "a recall's answer";
-    cluster::Request: Kind::CLUSTER, "a request about the cluster", bounds::of_cluster => since_of_cluster;
-    cluster::Reply: Kind::CLUSTER, "a reply about the cluster";
+messages_without_payload! {
+    meta::MetaRequest: MessageKind::META, "a metadata request", bounds::check_meta_request => min_version_of_meta;
+    meta::MetaReply: MessageKind::META, "a metadata reply";
+    callback::CallbackRequest: MessageKind::CALLBACK, "a callback";
+    callback::CallbackReply: MessageKind::CALLBACK, "a callback reply";
+    cluster::ClusterRequest: MessageKind::CLUSTER, "a cluster request", bounds::check_cluster_request => min_version_of_cluster;
+    cluster::ClusterReply: MessageKind::CLUSTER, "a cluster reply";
 }
 
-/// What versions 7 and 8 added.
-fn since_of_meta(request: &meta::Request) -> u8 {
-    let appends = |open: &meta::OpenHow| open.access.contains(meta::Access::APPEND);
+/// Versions 7 and 8 added operations and a flag.
+fn min_version_of_meta(request: &meta::MetaRequest) -> u8 {
+    let appends = |open: &meta::OpenMode| open.access.contains(meta::AccessMode::APPEND);
     match &request.op {
-        meta::Op::Proven { .. } | meta::Op::OpenTmpFile { .. } => 8,
-        meta::Op::SetFlags { .. } => 7,
-        meta::Op::Open { open, .. } | meta::Op::Create { open, .. } if appends(open) => 7,
+        meta::MetaOp::WithOpenCapability { .. } | meta::MetaOp::OpenTmpFile { .. } => 8,
+        meta::MetaOp::SetFlags { .. } => 7,
+        meta::MetaOp::Open { open, .. } | meta::MetaOp::Create { open, .. } if appends(open) => 7,
         _ => 6,
     }
 }
 
-/// What version 3 added.
-fn since_of_cluster(request: &cluster::Request) -> u8 {
+/// Version 3 added two requests.
+fn min_version_of_cluster(request: &cluster::ClusterRequest) -> u8 {
     match request {
-        cluster::Request::Report(_) | cluster::Request::Lives { .. } => 3,
+        cluster::ClusterRequest::Report(_) | cluster::ClusterRequest::Verifiers { .. } => 3,
         _ => 2,
     }
 }
 
-impl Message for data::Request {
-    const KIND: Kind = Kind::DATA;
+impl Message for data::DataRequest {
+    const KIND: MessageKind = MessageKind::DATA;
 
     fn must_be_fenced(&self) -> bool {
         self.op.changes()
     }
 
-    fn write(mut self) -> Written {
+    fn encode(mut self) -> EncodedMessage {
         let payload = match &mut self.op {
-            data::Op::Write { data, .. } => std::mem::take(data),
+            data::DataOp::Write { data, .. } => std::mem::take(data),
             _ => Bytes::new(),
         };
-        written(&self, payload)
+        encode_body(&self, payload)
     }
 
-    fn read(body: &[u8], payload: Bytes) -> Result<Self, Unreadable> {
-        const WHAT: &str = "a data request";
-        let mut request: data::Request = read(WHAT, body)?;
+    fn decode(body: &[u8], payload: Bytes) -> Result<Self, DecodeError> {
+        const NAME: &str = "a data request";
+        let mut request: data::DataRequest = decode_body(NAME, body)?;
         match &mut request.op {
-            data::Op::Write { data, .. } => put(WHAT, data, payload)?,
-            _ => no_payload(WHAT, &payload)?,
+            data::DataOp::Write { data, .. } => attach_payload(NAME, data, payload)?,
+            _ => check_no_payload(NAME, &payload)?,
         }
         Ok(request)
     }
 }
 
-impl Message for data::Reply {
-    const KIND: Kind = Kind::DATA;
+impl Message for data::DataReply {
+    const KIND: MessageKind = MessageKind::DATA;
 
-    fn write(mut self) -> Written {
+    fn encode(mut self) -> EncodedMessage {
         let payload = match &mut self {
-            Ok(data::Answer::Data { data, .. }) => std::mem::take(data),
+            Ok(data::DataReplyBody::Data { data, .. }) => std::mem::take(data),
             _ => Bytes::new(),
         };
-        written(&self, payload)
+        encode_body(&self, payload)
     }
 
-    fn read(body: &[u8], payload: Bytes) -> Result<Self, Unreadable> {
-        const WHAT: &str = "a data reply";
-        let mut reply: data::Reply = read(WHAT, body)?;
+    fn decode(body: &[u8], payload: Bytes) -> Result<Self, DecodeError> {
+        const NAME: &str = "a data reply";
+        let mut reply: data::DataReply = decode_body(NAME, body)?;
         match &mut reply {
-            Ok(data::Answer::Data { data, .. }) => put(WHAT, data, payload)?,
-            _ => no_payload(WHAT, &payload)?,
+            Ok(data::DataReplyBody::Data { data, .. }) => attach_payload(NAME, data, payload)?,
+            _ => check_no_payload(NAME, &payload)?,
         }
         Ok(reply)
     }
 }
 
-fn put(what: &'static str, place: &mut Bytes, payload: Bytes) -> Result<(), Unreadable> {
-    let why = match (place.len(), payload.len() as u64 <= PAYLOAD_MAX.0) {
+fn attach_payload(
+    message: &'static str,
+    field: &mut Bytes,
+    payload: Bytes,
+) -> Result<(), DecodeError> {
+    let reason = match (field.len(), payload.len() as u64 <= PAYLOAD_MAX.0) {
         (0, true) => {
-            *place = payload;
+            *field = payload;
             return Ok(());
         }
-        (0, false) => format!("its payload has {} bytes", payload.len()),
-        _ => "its bytes lie in the body".to_string(),
+        (0, false) => format!(
+            "its payload has {} bytes, more than {PAYLOAD_MAX}",
+            payload.len()
+        ),
+        _ => "its data is in the body instead of the payload".to_string(),
     };
-    Err(Unreadable { what, why })
+    Err(DecodeError { message, reason })
 }
 
-impl Reply for meta::Reply {
-    fn refused(why: Refusal) -> meta::Reply {
-        meta::Reply {
+impl ReplyMessage for meta::MetaReply {
+    fn from_error(error: FsError) -> meta::MetaReply {
+        meta::MetaReply {
             seq: Default::default(),
             durable: Default::default(),
             map_epoch: Default::default(),
             change: None,
-            result: Err(why),
+            result: Err(error),
         }
     }
 }
 
-macro_rules! results {
+macro_rules! result_replies {
     ($($reply:ty;)*) => {$(
-        impl Reply for $reply {
-            fn refused(why: Refusal) -> Self {
-                Err(why)
+        impl ReplyMessage for $reply {
+            fn from_error(error: FsError) -> Self {
+                Err(error)
             }
         }
     )*};
 }
 
-results! {
-    data::Reply;
-    recall::Reply;
-    cluster::Reply;
+result_replies! {
+    data::DataReply;
+    callback::CallbackReply;
+    cluster::ClusterReply;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::Warrant;
-    use crate::data::{BlockSums, Existing, Op, Owner};
+    use crate::capability::DataCredentials;
+    use crate::data::{BlockChecksums, DataOp, ObjectExistence, ObjectOwner};
     use crate::{Generation, InodeId, MapEpoch, ObjectId, ObjectOffset, OstId, SessionId};
     use proptest::prelude::*;
 
-    fn write(data: &'static [u8]) -> data::Request {
-        data::Request {
+    fn write_request(data: &'static [u8]) -> data::DataRequest {
+        data::DataRequest {
             session: SessionId(7),
             map_epoch: MapEpoch(1),
             job: 0,
             ost: OstId(3),
-            warrant: Warrant::None,
-            op: Op::Write {
+            credentials: DataCredentials::None,
+            op: DataOp::Write {
                 object: ObjectId {
                     ino: InodeId(9),
                     generation: Generation(1),
@@ -320,101 +335,113 @@ mod tests {
                 },
                 at: ObjectOffset(4096),
                 data: Bytes::from_static(data),
-                sums: BlockSums::default(),
-                existing: Existing::Perhaps,
-                owner: Owner::default(),
+                checksums: BlockChecksums::default(),
+                existence: ObjectExistence::MayExist,
+                owner: ObjectOwner::default(),
             },
         }
     }
 
     #[test]
-    fn the_bytes_of_a_write_travel_beside_its_body() {
-        let said = write(b"some bytes");
-        let sent = said.clone().write();
+    fn the_data_of_a_write_is_the_payload() {
+        let request = write_request(b"some bytes");
+        let sent = request.clone().encode();
         assert_eq!(&sent.payload[..], b"some bytes");
         assert!(sent.body.len() < 40, "{}", sent.body.len());
-        assert_eq!(data::Request::read(&sent.body, sent.payload), Ok(said));
+        assert_eq!(
+            data::DataRequest::decode(&sent.body, sent.payload),
+            Ok(request)
+        );
     }
 
     #[test]
-    fn what_is_too_long_or_too_short_is_no_message() {
-        let sent = write(b"x").write();
+    fn a_message_that_is_too_long_or_too_short_is_not_decoded() {
+        let sent = write_request(b"x").encode();
         let mut longer = sent.body.clone();
         longer.push(0);
-        assert!(data::Request::read(&longer, sent.payload.clone()).is_err());
+        assert!(data::DataRequest::decode(&longer, sent.payload.clone()).is_err());
         let shorter = &sent.body[..sent.body.len() - 1];
-        assert!(data::Request::read(shorter, sent.payload.clone()).is_err());
-        let request = meta::Request {
+        assert!(data::DataRequest::decode(shorter, sent.payload.clone()).is_err());
+        let request = meta::MetaRequest {
             session: SessionId(1),
-            lane: None,
+            slot_seq: None,
             caller: crate::Caller::root(),
             job: 0,
-            life: crate::OwnerEpoch(0),
-            seen: crate::Seq(0),
-            op: meta::Op::StatFs,
+            instance: crate::OwnerEpoch(0),
+            last_seen: crate::Seq(0),
+            op: meta::MetaOp::StatFs,
         };
-        let sent = request.write();
+        let sent = request.encode();
         let stray = Bytes::from_static(b"stray");
-        assert!(meta::Request::read(&sent.body, stray).is_err());
+        assert!(meta::MetaRequest::decode(&sent.body, stray).is_err());
     }
 
     #[test]
-    fn operations_keep_the_numbers_that_former_versions_gave_them() {
-        let number = |op: &meta::Op| op_bytes(op)[0];
+    fn operations_keep_their_variant_numbers_of_former_versions() {
+        let number = |op: &meta::MetaOp| encode_op(op)[0];
         let ino = InodeId(1);
-        assert_eq!(number(&meta::Op::KillPrivileges { ino }), 29);
-        let opened = meta::Op::OpenSession {
+        assert_eq!(number(&meta::MetaOp::KillPrivileges { ino }), 29);
+        let opened = meta::MetaOp::OpenSession {
             client: String::new(),
         };
         assert_eq!(number(&opened), 30);
         let rights = crate::capability::Rights::READ;
-        assert_eq!(number(&meta::Op::Permit { ino, rights }), 36);
+        assert_eq!(number(&meta::MetaOp::IssueCapability { ino, rights }), 36);
         let flags = crate::attr::InodeFlags::empty();
-        assert_eq!(number(&meta::Op::SetFlags { ino, flags }), 38);
-        let (proofs, op) = (Vec::new(), Bytes::new());
-        assert_eq!(number(&meta::Op::Proven { proofs, op }), 39);
+        assert_eq!(number(&meta::MetaOp::SetFlags { ino, flags }), 38);
+        let (open_capabilities, op) = (Vec::new(), Bytes::new());
+        assert_eq!(
+            number(&meta::MetaOp::WithOpenCapability {
+                open_capabilities,
+                op
+            }),
+            39
+        );
     }
 
     #[test]
-    fn a_message_says_since_when_it_is_known() {
+    fn an_encoded_message_has_its_first_version() {
         let since = |op| {
-            let request = meta::Request {
+            let request = meta::MetaRequest {
                 session: SessionId(1),
-                lane: None,
+                slot_seq: None,
                 caller: crate::Caller::root(),
                 job: 0,
-                life: crate::OwnerEpoch(0),
-                seen: crate::Seq(0),
+                instance: crate::OwnerEpoch(0),
+                last_seen: crate::Seq(0),
                 op,
             };
-            request.write().since
+            request.encode().min_version
         };
         let ino = InodeId(1);
-        let open = |access| meta::Op::Open {
+        let open = |access| meta::MetaOp::Open {
             ino,
-            open: meta::OpenHow {
+            open: meta::OpenMode {
                 access,
                 truncate: false,
                 kill_privileges: false,
             },
         };
-        assert_eq!(since(meta::Op::GetAttr { ino }), 6);
-        assert_eq!(since(open(meta::Access::WRITE)), 6);
-        assert_eq!(since(open(meta::Access::WRITE | meta::Access::APPEND)), 7);
+        assert_eq!(since(meta::MetaOp::GetAttr { ino }), 6);
+        assert_eq!(since(open(meta::AccessMode::WRITE)), 6);
+        assert_eq!(
+            since(open(meta::AccessMode::WRITE | meta::AccessMode::APPEND)),
+            7
+        );
         let flags = crate::attr::InodeFlags::empty();
-        assert_eq!(since(meta::Op::SetFlags { ino, flags }), 7);
+        assert_eq!(since(meta::MetaOp::SetFlags { ino, flags }), 7);
     }
 
     proptest! {
         #[test]
-        fn random_bytes_are_refused_without_a_panic(body in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = meta::Request::read(&body, Bytes::new());
-            let _ = meta::Reply::read(&body, Bytes::new());
-            let _ = data::Request::read(&body, Bytes::new());
-            let _ = data::Reply::read(&body, Bytes::new());
-            let _ = recall::Request::read(&body, Bytes::new());
-            let _ = cluster::Request::read(&body, Bytes::new());
-            let _ = cluster::Reply::read(&body, Bytes::new());
+        fn decoding_random_bytes_does_not_panic(body in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = meta::MetaRequest::decode(&body, Bytes::new());
+            let _ = meta::MetaReply::decode(&body, Bytes::new());
+            let _ = data::DataRequest::decode(&body, Bytes::new());
+            let _ = data::DataReply::decode(&body, Bytes::new());
+            let _ = callback::CallbackRequest::decode(&body, Bytes::new());
+            let _ = cluster::ClusterRequest::decode(&body, Bytes::new());
+            let _ = cluster::ClusterReply::decode(&body, Bytes::new());
         }
     }
 }

@@ -1,178 +1,182 @@
-//! Keys of hosts that only mount: each is derived from the cluster's key, so that servers store none of them.
+//! Keys of hosts that only mount: the cluster key and the client key's id give each of them, so servers store none.
 
-use crate::key::{ClusterKey, Proof};
+use crate::key::{ClusterKey, HmacBytes};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a client key is derived for.
-const DERIVING: &[u8] = b"gupfs client key 1";
+/// HMAC label of the derivation of a client key.
+const CLIENT_KEY_LABEL: &[u8] = b"gupfs client key 1";
 
-/// What the process numbers of a client key's holder are mixed with.
-const SCOPING: &[u8] = b"gupfs process 1";
+/// HMAC label of the derivation of a process id from the id that a process with a client key claims.
+const PROCESS_LABEL: &[u8] = b"gupfs process 1";
 
-/// Which client key: a name for people, and a number made at random with the key, so that a name that is given again after a
-/// revocation gets another key.
+/// Identifies a client key: a name for the administrator, and a random number generated with the key, so that a name that is
+/// reused after a revocation gives another key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct ClientName {
+pub struct ClientKeyId {
     pub name: String,
     pub number: u64,
 }
 
-/// Longest name of a client key, in bytes.
+/// Largest name of a client key, in bytes.
 pub const CLIENT_NAME_MAX: usize = 64;
 
-impl ClientName {
-    /// Whether a name may be given: letters of ASCII, digits, '.', '-', '_'; it goes into files, lists and logs.
-    pub fn is_good(name: &str) -> bool {
+impl ClientKeyId {
+    /// Whether a client key may have this name: ASCII letters, digits, '.', '-', '_'; the name appears in files, lists and logs.
+    pub fn is_valid_name(name: &str) -> bool {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
         (1..=CLIENT_NAME_MAX).contains(&name.len()) && name.bytes().all(is_plain)
     }
 }
 
-impl fmt::Display for ClientName {
+impl fmt::Display for ClientKeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}#{:016x}", self.name, self.number)
     }
 }
 
-/// The key of a host that only mounts. Never shown.
+/// The key of a host that only mounts. `Debug` prints its id, never its secret.
 #[derive(Clone)]
 pub struct ClientKey {
-    pub of: ClientName,
+    pub id: ClientKeyId,
     secret: ClusterKey,
 }
 
 impl fmt::Debug for ClientKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ClientKey of {}", self.of)
+        write!(f, "ClientKey of {}", self.id)
     }
 }
 
 impl ClientKey {
-    /// As it was read from its file.
-    pub fn new(of: ClientName, secret: [u8; 32]) -> ClientKey {
+    /// A key that was read from its file.
+    pub fn new(id: ClientKeyId, secret: [u8; 32]) -> ClientKey {
         let secret = ClusterKey::new(secret);
-        ClientKey { of, secret }
+        ClientKey { id, secret }
     }
 
-    /// The same at each server that has the cluster's key.
-    pub fn derive(cluster: &ClusterKey, of: ClientName) -> ClientKey {
-        let secret = ClientKey::secret(cluster, &of);
-        ClientKey::new(of, secret)
+    /// Each server that has the cluster key derives the same client key.
+    pub fn derive(cluster: &ClusterKey, id: ClientKeyId) -> ClientKey {
+        let secret = ClientKey::secret(cluster, &id);
+        ClientKey::new(id, secret)
     }
 
-    /// What is written into the key's file.
-    pub fn secret(cluster: &ClusterKey, of: &ClientName) -> Proof {
-        cluster.prove(&[DERIVING, of.name.as_bytes(), &of.number.to_le_bytes()])
+    /// The secret bytes of the key's file.
+    pub fn secret(cluster: &ClusterKey, id: &ClientKeyId) -> HmacBytes {
+        cluster.hmac(&[
+            CLIENT_KEY_LABEL,
+            id.name.as_bytes(),
+            &id.number.to_le_bytes(),
+        ])
     }
 
-    /// A process of this key's holder, as servers know it: another holder cannot name it, whatever number it claims.
-    pub fn process(&self, claimed: u128) -> u128 {
-        let mixed = self.secret.prove(&[SCOPING, &claimed.to_le_bytes()]);
+    /// The id under which servers know a process of this key's host. A host with another client key cannot produce it, whatever
+    /// id it claims.
+    pub fn process_id(&self, claimed: u128) -> u128 {
+        let mixed = self.secret.hmac(&[PROCESS_LABEL, &claimed.to_le_bytes()]);
         let mut first = [0; 16];
         first.copy_from_slice(&mixed[..16]);
         u128::from_le_bytes(first)
     }
 }
 
-/// What a process shows when it connects: the cluster's key, or the key of a host that only mounts.
+/// The key that a process proves when it connects: the cluster key, or the client key of a host that only mounts.
 #[derive(Clone, Debug)]
-pub enum Key {
+pub enum AuthKey {
     Cluster(ClusterKey),
     Client(ClientKey),
 }
 
-impl From<ClusterKey> for Key {
-    fn from(key: ClusterKey) -> Key {
-        Key::Cluster(key)
+impl From<ClusterKey> for AuthKey {
+    fn from(key: ClusterKey) -> AuthKey {
+        AuthKey::Cluster(key)
     }
 }
 
-impl From<ClientKey> for Key {
-    fn from(key: ClientKey) -> Key {
-        Key::Client(key)
+impl From<ClientKey> for AuthKey {
+    fn from(key: ClientKey) -> AuthKey {
+        AuthKey::Client(key)
     }
 }
 
-impl Key {
-    /// The bytes that proofs are made with.
-    pub(crate) fn proving(&self) -> &ClusterKey {
+impl AuthKey {
+    /// The key of the handshake's HMACs.
+    pub(crate) fn hmac_key(&self) -> &ClusterKey {
         match self {
-            Key::Cluster(key) => key,
-            Key::Client(key) => &key.secret,
+            AuthKey::Cluster(key) => key,
+            AuthKey::Client(key) => &key.secret,
         }
     }
 
-    /// None for a client key: its holder is no server.
-    pub fn of_cluster(&self) -> Option<&ClusterKey> {
+    /// None for a client key: its host is not a server.
+    pub fn cluster_key(&self) -> Option<&ClusterKey> {
         match self {
-            Key::Cluster(key) => Some(key),
-            Key::Client(_) => None,
+            AuthKey::Cluster(key) => Some(key),
+            AuthKey::Client(_) => None,
         }
     }
 }
 
-/// What the other side of a connection has proved to have.
+/// The key that the other side of a connection has proved.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum KeyKind {
-    /// The server has no key and listens to its own host alone: nothing is proved.
+pub enum ProvenKey {
+    /// The server has no key and listens only on its own host: the handshake proves nothing.
     None,
-    /// The cluster's key, in a handshake of LINK 1, which proves no role: it is believed as a client or visitor whose
-    /// options nobody set.
-    Former,
-    /// The cluster's key.
+    /// The cluster key, in a handshake of LINK version 1, which proves no role: the server treats the peer as a client or visitor
+    /// with default options.
+    ClusterWithoutRole,
+    /// The cluster key.
     Cluster,
-    /// The key of one host that mounts.
+    /// The client key of one host.
     Client {
-        of: ClientName,
-        options: ClientOptions,
+        id: ClientKeyId,
+        options: ClientKeyOptions,
     },
 }
 
-/// What the list of client keys says of one.
+/// Options of one client key in the list of client keys.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
-pub struct ClientOptions {
-    /// Root of this host is root of the file system.
+pub struct ClientKeyOptions {
+    /// Root of this host is root of the file system (NFS: no_root_squash).
     pub root: bool,
 }
 
-impl KeyKind {
-    /// Whether root of the host that proved this key is root of the file system. The address that it comes from decides
-    /// nothing.
-    pub fn root_counts(&self) -> bool {
+impl ProvenKey {
+    /// Whether root of the host that proved this key is root of the file system. The address of the connection has no influence.
+    pub fn is_root_trusted(&self) -> bool {
         match self {
-            KeyKind::Cluster => true,
-            KeyKind::Client { options, .. } => options.root,
-            KeyKind::None | KeyKind::Former => false,
+            ProvenKey::Cluster => true,
+            ProvenKey::Client { options, .. } => options.root,
+            ProvenKey::None | ProvenKey::ClusterWithoutRole => false,
         }
     }
 
     /// For lists and logs.
     pub fn name(&self) -> &str {
         match self {
-            KeyKind::None => "no key",
-            KeyKind::Former => "the cluster's key, by a former handshake",
-            KeyKind::Cluster => "the cluster's key",
-            KeyKind::Client { of, .. } => &of.name,
+            ProvenKey::None => "no key",
+            ProvenKey::ClusterWithoutRole => "the cluster's key, by a handshake of LINK version 1",
+            ProvenKey::Cluster => "the cluster's key",
+            ProvenKey::Client { id, .. } => &id.name,
         }
     }
 }
 
-/// Which client keys a server lets in.
-pub trait ClientKeys: Send + Sync + 'static {
+/// The client keys that a server accepts.
+pub trait ClientKeyList: Send + Sync + 'static {
     /// The options of this key.
     ///
     /// # Errors
-    /// Why it is not let in.
-    fn find(&self, key: &ClientName) -> Result<ClientOptions, String>;
+    /// Why the server does not accept it.
+    fn find(&self, key: &ClientKeyId) -> Result<ClientKeyOptions, String>;
 }
 
-/// A server without a list: it lets in every key that the cluster's key gives. What may be done over the connection is
-/// decided by what else is shown.
-pub struct EveryClientKey;
-impl ClientKeys for EveryClientKey {
-    fn find(&self, _: &ClientName) -> Result<ClientOptions, String> {
-        Ok(ClientOptions::default())
+/// For a server without a list: it accepts every client key that was derived from the cluster key. Session capabilities decide
+/// what the client may do over the connection.
+pub struct AcceptAllClientKeys;
+impl ClientKeyList for AcceptAllClientKeys {
+    fn find(&self, _: &ClientKeyId) -> Result<ClientKeyOptions, String> {
+        Ok(ClientKeyOptions::default())
     }
 }
 
@@ -180,15 +184,15 @@ impl ClientKeys for EveryClientKey {
 mod tests {
     use super::*;
 
-    fn name(name: &str, number: u64) -> ClientName {
+    fn name(name: &str, number: u64) -> ClientKeyId {
         let name = name.to_string();
-        ClientName { name, number }
+        ClientKeyId { name, number }
     }
 
     #[test]
-    fn a_client_key_differs_with_the_cluster_the_name_and_the_number() {
+    fn cluster_name_and_number_each_change_a_client_key() {
         let cluster = ClusterKey::new([7; 32]);
-        let secret = |cluster, of| ClientKey::secret(cluster, &of);
+        let secret = |cluster, id| ClientKey::secret(cluster, &id);
         let ours = secret(&cluster, name("node7", 1));
         assert_eq!(ours, secret(&cluster, name("node7", 1)));
         assert_ne!(ours, secret(&cluster, name("node7", 2)));
@@ -197,25 +201,25 @@ mod tests {
     }
 
     #[test]
-    fn a_host_cannot_name_a_process_of_another() {
+    fn a_host_cannot_claim_the_process_id_of_another_host() {
         let cluster = ClusterKey::new([7; 32]);
         let (a, b) = (name("a", 1), name("b", 1));
         let (a, b) = (
             ClientKey::derive(&cluster, a),
             ClientKey::derive(&cluster, b),
         );
-        assert_eq!(a.process(5), a.process(5));
-        assert_ne!(a.process(5), b.process(5));
-        assert_ne!(a.process(5), 5);
+        assert_eq!(a.process_id(5), a.process_id(5));
+        assert_ne!(a.process_id(5), b.process_id(5));
+        assert_ne!(a.process_id(5), 5);
     }
 
     #[test]
-    fn names_are_plain() {
+    fn names_have_only_plain_ascii_characters() {
         for good in ["node7", "a", "rack-1.node_2", &"x".repeat(64)] {
-            assert!(ClientName::is_good(good), "{good}");
+            assert!(ClientKeyId::is_valid_name(good), "{good}");
         }
         for bad in ["", "a b", "../x", "n\u{e9}", "a\n", &"x".repeat(65)] {
-            assert!(!ClientName::is_good(bad), "{bad}");
+            assert!(!ClientKeyId::is_valid_name(bad), "{bad}");
         }
     }
 }

@@ -1,32 +1,32 @@
-//! One frame: a head of 32 bytes, a body, a payload (docs/formats/frames.md).
+//! One frame: a head of 32 bytes, a body and a payload (docs/formats/frames.md).
 
-use crate::code::{CODE, CodeKey};
-use crate::limits::HANDSHAKE_BODY;
+use crate::frame_mac::{FRAME_MAC_LEN, FrameMacKey};
+use crate::limits::HANDSHAKE_BODY_MAX;
 use bytes::{BufMut, Bytes, BytesMut};
 use gupfs_proto::limits::{BODY_MAX, PAYLOAD_MAX};
-use gupfs_proto::wire::{Kind, Written};
+use gupfs_proto::wire::{EncodedMessage, MessageKind};
 
-pub const HEAD: usize = 32;
+pub const HEAD_LEN: usize = 32;
 const MAGIC: u32 = u32::from_le_bytes(*b"gpf1");
 
 bitflags::bitflags! {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Flags: u8 {
-        /// It answers the frame of this number that went the other way.
-        const ANSWER = 1;
-        /// With ANSWER: the question was not taken; ask again after the milliseconds in the body.
+        /// This frame is the reply to the request with the same id in the other direction.
+        const REPLY = 1;
+        /// With REPLY: the server did not accept the request; resend it after the milliseconds in the body.
         const BUSY = 2;
     }
 }
 
-/// What a frame begins with.
+/// The head of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// Of the message kind: since which this message is known. At most what the handshake agreed.
+    /// The version of the message kind that introduced this message. At most the version that the handshake negotiated.
     pub version: u8,
     pub flags: Flags,
-    pub kind: Kind,
-    /// Chosen by who asks; each direction has its own.
+    pub kind: MessageKind,
+    /// The requester chooses it; each direction has its own sequence.
     pub id: u64,
     pub body: u32,
     pub payload: u32,
@@ -41,10 +41,11 @@ pub struct Frame {
     pub payload: Bytes,
 }
 
-/// A message ready to be sent over any connection. The head is made when it is sent: each connection has codes of its own.
+/// An encoded message that can be sent over any connection. `head_and_body` encodes the head when the message is sent: each
+/// connection has MAC keys of its own.
 #[derive(Clone, Debug)]
-pub struct Packed {
-    kind: Kind,
+pub struct PackedFrame {
+    kind: MessageKind,
     version: u8,
     flags: Flags,
     id: u64,
@@ -53,64 +54,72 @@ pub struct Packed {
     pub payload: Bytes,
 }
 
-/// How long a frame may be.
+/// Largest lengths of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct FrameLimits {
     pub body: u32,
     pub payload: u32,
 }
 
-impl Limits {
-    /// Bodies with a code at their end.
-    pub fn with_code(self) -> Limits {
-        Limits {
-            body: self.body + CODE as u32,
+impl FrameLimits {
+    /// The same limits for bodies that end with a MAC.
+    pub fn with_mac(self) -> FrameLimits {
+        FrameLimits {
+            body: self.body + FRAME_MAC_LEN as u32,
             ..self
         }
     }
 
-    /// Between two that know each other.
-    pub const AMONG_US: Limits = Limits {
+    /// After the handshake.
+    pub const AUTHENTICATED: FrameLimits = FrameLimits {
         body: BODY_MAX.0 as u32,
         payload: PAYLOAD_MAX.0 as u32,
     };
-    /// As long as the other side is a stranger.
-    pub const OF_STRANGERS: Limits = Limits {
-        body: HANDSHAKE_BODY,
+    /// Before the other side has proved its key.
+    pub const UNAUTHENTICATED: FrameLimits = FrameLimits {
+        body: HANDSHAKE_BODY_MAX,
         payload: 0,
     };
 }
 
-/// Why what came is no frame of ours. The connection is closed: where the next frame begins is unknown.
+/// Why the received bytes are not a valid frame. The receiver closes the connection: it does not know where the next frame
+/// begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FrameError {
-    #[error("it does not begin like a frame of gupfs")]
+    #[error("the bytes do not begin with the magic number of a gupfs frame")]
     Magic,
-    #[error("it speaks TLS, and this side does not")]
+    #[error("the peer uses TLS, and this side does not")]
     Tls,
-    #[error("the checksum of its head does not match")]
+    #[error("the checksum of the frame's head does not match")]
     HeadSum,
-    #[error("the checksum of its body does not match")]
+    #[error("the checksum of the frame's body does not match")]
     BodySum,
-    #[error("its body has {0} bytes, more than allowed")]
-    Body(u32),
-    #[error("its payload has {0} bytes, more than allowed")]
-    Payload(u32),
-    #[error("its code is wrong: it was made or changed on its way, or another was left out")]
-    Code,
-    #[error("it has flags that are not known: {0:#x}")]
+    #[error("the frame's body has {0} bytes, more than allowed")]
+    BodyTooLong(u32),
+    #[error("the frame's payload has {0} bytes, more than allowed")]
+    PayloadTooLong(u32),
+    #[error(
+        "the frame's MAC is wrong: a frame was forged, changed, repeated or dropped on the network"
+    )]
+    Mac,
+    #[error("the frame has unknown flags: {0:#x}")]
     Flags(u8),
 }
 
 /// # Errors
-/// The lengths, when the message is longer than a frame may be.
-pub fn pack(kind: Kind, flags: Flags, id: u64, message: Written) -> Result<Packed, FrameError> {
-    let Written {
-        since,
+/// The message is longer than a frame may be.
+pub fn pack(
+    kind: MessageKind,
+    flags: Flags,
+    id: u64,
+    message: EncodedMessage,
+) -> Result<PackedFrame, FrameError> {
+    let EncodedMessage {
+        min_version: since,
         body,
         payload,
     } = message;
-    let packed = Packed {
+    let packed = PackedFrame {
         kind,
         version: since,
         flags,
@@ -119,11 +128,11 @@ pub fn pack(kind: Kind, flags: Flags, id: u64, message: Written) -> Result<Packe
         body: body.into(),
         payload,
     };
-    packed.head().check_lengths(Limits::AMONG_US)?;
+    packed.head().check_lengths(FrameLimits::AUTHENTICATED)?;
     Ok(packed)
 }
 
-impl Packed {
+impl PackedFrame {
     fn head(&self) -> Head {
         let length = |bytes: &Bytes| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         Head {
@@ -137,21 +146,21 @@ impl Packed {
         }
     }
 
-    /// Head and body as they travel; the payload follows them.
-    pub fn front(&self) -> BytesMut {
-        self.start(0)
+    /// Head and body as they are sent; the payload follows them.
+    pub fn head_and_body(&self) -> BytesMut {
+        self.write_head_and_body(0)
     }
 
-    /// The same with a code at the body's end.
-    pub fn front_sealed(&self, number: u64, key: &CodeKey) -> BytesMut {
-        let mut front = self.start(CODE);
-        key.seal(number, &mut front);
+    /// The same with a MAC at the body's end.
+    pub fn head_and_body_with_mac(&self, number: u64, key: &FrameMacKey) -> BytesMut {
+        let mut front = self.write_head_and_body(FRAME_MAC_LEN);
+        key.append_mac(number, &mut front, &self.payload);
         front
     }
 
-    /// With room for what follows the message in its body.
-    pub(crate) fn start(&self, room: usize) -> BytesMut {
-        let mut front = BytesMut::with_capacity(HEAD + self.body.len() + room);
+    /// Writes head and body. The head counts `room` more bytes in the body, which the caller appends.
+    pub(crate) fn write_head_and_body(&self, room: usize) -> BytesMut {
+        let mut front = BytesMut::with_capacity(HEAD_LEN + self.body.len() + room);
         let mut head = self.head();
         head.body += room as u32;
         head.write(&mut front);
@@ -173,15 +182,15 @@ impl Head {
         into.put_u32_le(self.body_sum);
         let sum = crc32c::crc32c(&into[start..]);
         into.put_u32_le(sum);
-        debug_assert_eq!(into.len() - start, HEAD);
+        debug_assert_eq!(into.len() - start, HEAD_LEN);
     }
 
-    pub fn read(bytes: &[u8; HEAD], limits: Limits) -> Result<Head, FrameError> {
+    pub fn read(bytes: &[u8; HEAD_LEN], limits: FrameLimits) -> Result<Head, FrameError> {
         let u32_at = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         if u32_at(0) != MAGIC {
-            // A TLS record of a handshake.
+            // A TLS record that carries a TLS handshake.
             if bytes[..2] == [22, 3] {
                 return Err(FrameError::Tls);
             }
@@ -193,7 +202,7 @@ impl Head {
         let head = Head {
             version: bytes[4],
             flags: Flags::from_bits(bytes[5]).ok_or(FrameError::Flags(bytes[5]))?,
-            kind: Kind(u16::from_le_bytes([bytes[6], bytes[7]])),
+            kind: MessageKind(u16::from_le_bytes([bytes[6], bytes[7]])),
             id: u64::from(u32_at(8)) | u64::from(u32_at(12)) << 32,
             body: u32_at(16),
             payload: u32_at(20),
@@ -203,12 +212,12 @@ impl Head {
         Ok(head)
     }
 
-    fn check_lengths(&self, limits: Limits) -> Result<(), FrameError> {
+    fn check_lengths(&self, limits: FrameLimits) -> Result<(), FrameError> {
         if self.body > limits.body {
-            return Err(FrameError::Body(self.body));
+            return Err(FrameError::BodyTooLong(self.body));
         }
         if self.payload > limits.payload {
-            return Err(FrameError::Payload(self.payload));
+            return Err(FrameError::PayloadTooLong(self.payload));
         }
         Ok(())
     }
@@ -220,8 +229,8 @@ impl Head {
         }
     }
 
-    pub fn is_answer(&self) -> bool {
-        self.flags.contains(Flags::ANSWER)
+    pub fn is_reply(&self) -> bool {
+        self.flags.contains(Flags::REPLY)
     }
 }
 
@@ -230,53 +239,59 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn packed() -> Packed {
-        let message = Written {
-            since: 3,
+    fn packed() -> PackedFrame {
+        let message = EncodedMessage {
+            min_version: 3,
             body: b"a body".to_vec(),
             payload: Bytes::from_static(b"a payload"),
         };
-        pack(Kind::DATA, Flags::ANSWER, 0x1_0000_0002, message).unwrap()
+        pack(MessageKind::DATA, Flags::REPLY, 0x1_0000_0002, message).unwrap()
     }
 
     fn head(bytes: &[u8]) -> Result<Head, FrameError> {
-        Head::read(bytes[..HEAD].try_into().unwrap(), Limits::AMONG_US)
+        Head::read(
+            bytes[..HEAD_LEN].try_into().unwrap(),
+            FrameLimits::AUTHENTICATED,
+        )
     }
 
     #[test]
-    fn a_head_is_read_as_it_was_written() {
-        let front = packed().front();
+    fn a_decoded_head_equals_the_encoded_head() {
+        let front = packed().head_and_body();
         let head = head(&front).unwrap();
         assert_eq!(
             (head.kind, head.version, head.id),
-            (Kind::DATA, 3, 0x1_0000_0002)
+            (MessageKind::DATA, 3, 0x1_0000_0002)
         );
-        assert_eq!((head.body, head.payload, head.is_answer()), (6, 9, true));
-        assert_eq!(head.check_body(&front[HEAD..]), Ok(()));
+        assert_eq!((head.body, head.payload, head.is_reply()), (6, 9, true));
+        assert_eq!(head.check_body(&front[HEAD_LEN..]), Ok(()));
         assert_eq!(head.check_body(b"a bodY"), Err(FrameError::BodySum));
     }
 
     #[test]
-    fn what_is_too_long_is_neither_sent_nor_taken() {
-        let long = Written {
-            since: 6,
+    fn a_message_longer_than_the_limit_is_neither_sent_nor_accepted() {
+        let long = EncodedMessage {
+            min_version: 6,
             body: vec![0; BODY_MAX.0 as usize + 1],
             payload: Bytes::new(),
         };
-        let refused = pack(Kind::META, Flags::empty(), 1, long);
+        let refused = pack(MessageKind::META, Flags::empty(), 1, long);
         assert_eq!(
             refused.unwrap_err(),
-            FrameError::Body(BODY_MAX.0 as u32 + 1)
+            FrameError::BodyTooLong(BODY_MAX.0 as u32 + 1)
         );
-        let front = packed().front();
-        let stranger = Head::read(front[..HEAD].try_into().unwrap(), Limits::OF_STRANGERS);
-        assert_eq!(stranger, Err(FrameError::Payload(9)));
+        let front = packed().head_and_body();
+        let unauthenticated = Head::read(
+            front[..HEAD_LEN].try_into().unwrap(),
+            FrameLimits::UNAUTHENTICATED,
+        );
+        assert_eq!(unauthenticated, Err(FrameError::PayloadTooLong(9)));
     }
 
     proptest! {
         #[test]
-        fn every_changed_bit_of_a_head_is_noticed(bit in 0usize..HEAD * 8) {
-            let mut front = packed().front().to_vec();
+        fn every_changed_bit_of_a_head_is_detected(bit in 0usize..HEAD_LEN * 8) {
+            let mut front = packed().head_and_body().to_vec();
             front[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(head(&front).is_err());
         }

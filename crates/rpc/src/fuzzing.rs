@@ -1,64 +1,66 @@
-//! # fuzzing: what the programs of `fuzz/` reach
+//! # fuzzing: entry points for the programs of `fuzz/`
 //!
-//! Owns   a way to send any bytes over a connection whose handshake is over.
-//! Never  in a build that is neither a test nor made by cargo-fuzz.
+//! Owns   sending any bytes over a connection whose handshake is over.
+//! Never  part of a build that is neither a test nor made by cargo-fuzz.
 //! Enter  at `after_handshake`.
 
-use crate::frame::{Flags, HEAD, pack};
-use crate::handshake::{Myself, Role, Wish, greet_in, offered};
-use crate::limits::{FRAME, SILENCE};
-use crate::link::Link;
+use crate::frame::{Flags, HEAD_LEN, pack};
+use crate::framed_stream::FramedStream;
+use crate::handshake::{
+    HandshakeOptions, LocalIdentity, Role, connect_handshake_with_versions, offered_versions,
+};
+use crate::limits::{FRAME_TIMEOUT, SILENCE_TIMEOUT};
 use crate::{
-    Capacity, ClusterKey, EveryClientKey, Hosts, Line, LineOptions, Peer, Server, ServerOptions,
-    Service, Unattended,
+    AcceptAllClientKeys, Capacity, ClientConnection, ClientConnectionOptions, ClusterKey, Handlers,
+    NoObserver, Peer, RpcServer, RpcServerOptions, Service,
 };
 use gupfs_platform::Platform;
-use gupfs_platform::fake::{FakeNet, FakeWorld};
-use gupfs_proto::meta::{self, Op};
-use gupfs_proto::wire::{Kind, Message};
+use gupfs_platform::fake::{FakeNet, FakePlatform};
+use gupfs_proto::meta::{self, MetaOp};
+use gupfs_proto::wire::{Message, MessageKind};
 use gupfs_proto::{Caller, ClusterId, MapEpoch, OwnerEpoch, Seq, SessionId, data};
 use std::sync::Arc;
 use std::time::Duration;
 
-const AT: &str = "server:1";
+const ADDRESS: &str = "server:1";
 
 struct Anything;
 
-impl Service<meta::Request, meta::Reply> for Anything {
-    async fn answer(self: Arc<Self>, _: meta::Request) -> meta::Reply {
-        meta::Reply {
+impl Service<meta::MetaRequest, meta::MetaReply> for Anything {
+    async fn handle(self: Arc<Self>, _: meta::MetaRequest) -> meta::MetaReply {
+        meta::MetaReply {
             seq: Seq(1),
             durable: Seq(1),
             map_epoch: MapEpoch(1),
             change: None,
-            result: Ok(meta::Answer::Done),
+            result: Ok(meta::MetaReplyBody::Done),
         }
     }
 }
 
-impl Service<data::Request, data::Reply> for Anything {
-    async fn answer(self: Arc<Self>, _: data::Request) -> data::Reply {
-        Ok(data::Answer::Done)
+impl Service<data::DataRequest, data::DataReply> for Anything {
+    async fn handle(self: Arc<Self>, _: data::DataRequest) -> data::DataReply {
+        Ok(data::DataReplyBody::Done)
     }
 }
 
-fn question() -> meta::Request {
-    meta::Request {
+fn request() -> meta::MetaRequest {
+    meta::MetaRequest {
         session: SessionId(1),
-        lane: None,
+        slot_seq: None,
         caller: Caller::root(),
         job: 0,
-        life: OwnerEpoch(0),
-        seen: Seq(0),
-        op: Op::StatFs,
+        instance: OwnerEpoch(0),
+        last_seen: Seq(0),
+        op: MetaOp::StatFs,
     }
 }
 
-fn me(who: u128) -> Myself {
-    Myself {
-        who,
+fn identity(process_id: u128) -> LocalIdentity {
+    LocalIdentity {
+        process_id,
         role: Role::Client,
-        name: format!("host{who}"),
+        name: format!("host{process_id}"),
     }
 }
 
@@ -66,12 +68,12 @@ fn key() -> ClusterKey {
     ClusterKey::new([9; 32])
 }
 
-/// Frames whose sums are right whatever they hold: else hardly any input would get behind the sums. A body that is announced
-/// longer than the rest of the input is cut to it; payloads stay as announced.
+/// Corrects the magic numbers and checksums of the frames in `bytes`: otherwise the checksum tests would reject nearly every
+/// input. A body longer than the rest of the input is cut to it; the payload lengths stay.
 pub fn mend(bytes: &[u8]) -> Vec<u8> {
     let mut mended = Vec::new();
     let mut rest = bytes;
-    while let Some((head, tail)) = rest.split_first_chunk::<HEAD>() {
+    while let Some((head, tail)) = rest.split_first_chunk::<HEAD_LEN>() {
         let mut head = *head;
         let announced = u32::from_le_bytes([head[16], head[17], head[18], head[19]]) as usize;
         let (body, tail) = tail.split_at(announced.min(tail.len()));
@@ -88,101 +90,118 @@ pub fn mend(bytes: &[u8]) -> Vec<u8> {
     mended
 }
 
-/// Sends these bytes as somebody with the key, and is served beside that and after it. To be run in paused time.
+/// Sends these bytes as a peer with the key, and checks that the server serves another client meanwhile and afterwards. To be run
+/// in paused time.
 ///
 /// # Panics
-/// When the server does not serve any more, or holds what was announced after the connection is over.
+/// The server does not serve another client, or it holds reserved bytes after the connection has closed.
 pub async fn after_handshake(bytes: &[u8]) {
     let net = FakeNet::new(3, (Duration::from_micros(50), Duration::from_micros(300)));
-    let platform = FakeWorld::new(1).platform();
-    let listener = net.host("server").listen(AT).await;
+    let platform = FakePlatform::new(1).platform();
+    let listener = net.host("server").listen(ADDRESS).await;
     let anything = Arc::new(Anything);
-    let options = ServerOptions {
+    let options = RpcServerOptions {
         platform: platform.clone(),
-        me: me(1),
+        identity: identity(1),
         cluster: ClusterId(7),
         key: Some(key()),
-        clients: Arc::new(EveryClientKey),
+        client_keys: Arc::new(AcceptAllClientKeys),
         tls: None,
-        hosts: Hosts::none()
-            .with::<meta::Request, meta::Reply, _>(anything.clone())
-            .with::<data::Request, data::Reply, _>(anything),
-        attend: Arc::new(Unattended),
-        capacity: Capacity::of_clients(64),
+        handlers: Handlers::none()
+            .with_service::<meta::MetaRequest, meta::MetaReply, _>(anything.clone())
+            .with_service::<data::DataRequest, data::DataReply, _>(anything),
+        observer: Arc::new(NoObserver),
+        capacity: Capacity::for_clients(64),
     };
-    let server = Server::start(listener.expect("nobody has this address"), options);
+    let server = RpcServer::start(listener.expect("the address is free"), options);
     let net = net.host("a");
-    let stream = net.connect(AT).await.expect("the server listens");
-    let link = Arc::new(Link::new(stream, platform.clock.clone()));
-    let mut reader = link.reader();
-    let wish = Wish {
+    let stream = net.connect(ADDRESS).await.expect("the server listens");
+    let framed = Arc::new(FramedStream::new(stream, platform.clock.clone()));
+    let mut reader = framed.reader();
+    let options = HandshakeOptions {
         number: 1,
         cluster: None,
         key: Some(&key().into()),
         fenced: false,
     };
-    // As a peer of LINK 1, whose frames have no code: no input would get behind that.
-    let former = |(kind, oldest, newest): (u16, u8, u8)| match Kind(kind) {
-        Kind::LINK => (kind, 1, 1),
+    // As a peer of LINK version 1, whose frames have no MAC: the server would reject every input with a wrong MAC.
+    let former = |(kind, oldest, newest): (u16, u8, u8)| match MessageKind(kind) {
+        MessageKind::LINK => (kind, 1, 1),
         _ => (kind, oldest, newest),
     };
-    let offers = offered().into_iter().map(former).collect();
-    greet_in(&link, &mut reader, &platform.dice, &me(5), wish, offers)
-        .await
-        .expect("somebody with the key is welcome");
-    link.send_raw(bytes.to_vec());
+    let offers = offered_versions().into_iter().map(former).collect();
+    connect_handshake_with_versions(
+        &framed,
+        &mut reader,
+        &platform.random,
+        &identity(5),
+        options,
+        offers,
+    )
+    .await
+    .expect("the server accepts a peer with the key");
+    framed.send_raw(bytes.to_vec());
     let beside = serves(&net, &platform, 6);
-    let hear = async { while reader.next(crate::frame::Limits::AMONG_US).await.is_ok() {} };
-    let all = tokio::time::timeout(FRAME + SILENCE, hear);
+    let read_all = async {
+        while reader
+            .next(crate::frame::FrameLimits::AUTHENTICATED)
+            .await
+            .is_ok()
+        {}
+    };
+    let all = tokio::time::timeout(FRAME_TIMEOUT + SILENCE_TIMEOUT, read_all);
     tokio::join!(beside, async {
         tokio::select! {
             _ = all => {}
-            () = link.flush() => {}
+            () = framed.flush() => {}
         }
     });
-    link.close();
+    framed.close();
     serves(&net, &platform, 7).await;
-    platform.clock.sleep(SILENCE * 2).await;
+    platform.clock.sleep(SILENCE_TIMEOUT * 2).await;
     let status = server.status();
     assert_eq!(
-        (status.payload, status.questions, status.connections.len()),
+        (status.payload, status.requests, status.connections.len()),
         (0, 0, 0)
     );
 }
 
-async fn serves(net: &gupfs_platform::Net, platform: &Platform, who: u128) {
-    let line = Line::open(LineOptions {
-        to: AT.into(),
-        whom: "the server".into(),
+async fn serves(net: &gupfs_platform::Net, platform: &Platform, process_id: u128) {
+    let connection = ClientConnection::connect(ClientConnectionOptions {
+        address: ADDRESS.into(),
+        peer_name: "the server".into(),
         net: net.clone(),
         platform: platform.clone(),
-        me: me(who),
+        identity: identity(process_id),
         cluster: None,
         key: Some(key().into()),
         tls: None,
-        patience: Some(Duration::from_secs(20)),
+        request_timeout: Some(Duration::from_secs(20)),
         fence: false,
-        hosts: Hosts::none(),
+        handlers: Handlers::none(),
     });
-    let peer: Peer<meta::Request, meta::Reply> = line.peer();
-    assert_eq!(peer.call(question()).await.result, Ok(meta::Answer::Done));
+    let peer: Peer<meta::MetaRequest, meta::MetaReply> = connection.peer();
+    assert_eq!(
+        peer.call(request()).await.result,
+        Ok(meta::MetaReplyBody::Done)
+    );
 }
 
-/// Frames to begin with: a question, an answer, a sign of life, two at once.
+/// The fuzzing corpus: a request, two requests, a reply, a ping, no bytes.
 pub fn samples() -> Vec<Vec<u8>> {
-    let frame = |kind: Kind, flags| {
-        let message = question().write();
+    let frame = |kind: MessageKind, flags| {
+        let message = request().encode();
         let packed = pack(kind, flags, 1, message).expect("it is short");
-        packed.front().to_vec()
+        packed.head_and_body().to_vec()
     };
-    let whole = frame(Kind::META, Flags::empty());
-    let both = [whole.clone(), frame(Kind::DATA, Flags::empty())].concat();
-    let answer = frame(Kind::META, Flags::ANSWER);
+    let whole = frame(MessageKind::META, Flags::empty());
+    let both = [whole.clone(), frame(MessageKind::DATA, Flags::empty())].concat();
+    let reply = frame(MessageKind::META, Flags::REPLY);
     vec![
         whole,
         both,
-        answer,
-        frame(Kind::LINK, Flags::empty()),
+        reply,
+        frame(MessageKind::LINK, Flags::empty()),
         Vec::new(),
     ]
 }
@@ -192,7 +211,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_sample_leaves_a_server_that_serves() {
+    async fn the_server_still_serves_after_each_sample() {
         for sample in samples() {
             after_handshake(&sample).await;
             assert_eq!(mend(&sample), sample);

@@ -1,36 +1,39 @@
 //! # rpc: one call
 //!
-//! Owns   the way a question reaches who answers it: a function call in one process, frames over a connection between two;
-//!        TLS, handshake, connecting again, asking again with the same number, how much is worked on at once.
+//! Owns   the transport of a request to its server: a function call within one process, frames over a connection between two
+//!        processes; TLS, the handshake, reconnecting, resending a request with the same id, the limits on concurrent requests.
 //! Never  knows a message's meaning.
-//! Enter  at `Peer::call`. A server implements `Service` (or `Host`, to know who asks) and is reached through `Peer::local`,
-//!        or over the net through `Server::start` on one side and `Line::open` on the other.
+//! Enter  at `Peer::call`. A server implements `Service` (or `PeerHandler`, which also receives the connected peer). Clients in
+//!        the same process reach it through `Peer::local`; over the network the server calls `RpcServer::start` and the client
+//!        calls `ClientConnection::connect`.
 
-mod call;
+mod client;
 mod client_key;
-mod code;
 mod frame;
+mod frame_mac;
+mod framed_stream;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod handler;
 mod handshake;
-mod host;
 mod key;
 pub mod limits;
-mod link;
 mod peer;
 mod serve;
-pub mod strangers;
 mod tls;
+pub mod unauthenticated;
 
-pub use call::{ConnectError, Line, LineOptions, LineStatus};
+pub use client::{ClientConnection, ClientConnectionOptions, ClientConnectionStatus, ConnectError};
 pub use client_key::{
-    CLIENT_NAME_MAX, ClientKey, ClientKeys, ClientName, ClientOptions, EveryClientKey, Key, KeyKind,
+    AcceptAllClientKeys, AuthKey, CLIENT_NAME_MAX, ClientKey, ClientKeyId, ClientKeyList,
+    ClientKeyOptions, ProvenKey,
 };
-pub use handshake::{GreetError, Met, Myself, Role};
-pub use host::{Host, Hosts};
+pub use handler::{Handlers, PeerHandler};
+pub use handshake::{HandshakeError, LocalIdentity, PeerIdentity, Role};
 pub use key::ClusterKey;
 pub use peer::{Peer, Service};
 pub use serve::{
-    Attend, Caller, Capacity, ConnectionStatus, Server, ServerOptions, ServerStatus, Unattended,
+    Capacity, ConnectedPeer, ConnectedPeerStatus, ConnectionObserver, NoObserver, RpcServer,
+    RpcServerOptions, RpcServerStatus,
 };
-pub use tls::{Tls, TlsError, TlsFault, TlsParts};
+pub use tls::{TlsConfig, TlsError, TlsFault, TlsMaterial};

@@ -1,24 +1,24 @@
-//! Whom a question goes to, wherever that is.
+//! The server that a request goes to, in this process or behind a connection.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Who answers questions `Q` with `A`. Answering may wait; whoever asks decides on which task.
+/// A handler of requests `Q` with replies `A`. Handling may wait; the caller decides on which task it runs.
 pub trait Service<Q, A>: Send + Sync + 'static {
-    fn answer(self: Arc<Self>, question: Q) -> impl Future<Output = A> + Send;
+    fn handle(self: Arc<Self>, request: Q) -> impl Future<Output = A> + Send;
 }
 
-/// A handle to one server, wherever it is. Clones are the same peer.
+/// A handle to one server, in this process or behind a connection. Clones refer to the same server.
 pub struct Peer<Q, A> {
-    way: Arc<dyn Way<Q, A>>,
+    transport: Arc<dyn Transport<Q, A>>,
 }
 
 impl<Q, A> Clone for Peer<Q, A> {
     fn clone(&self) -> Self {
         Peer {
-            way: self.way.clone(),
+            transport: self.transport.clone(),
         }
     }
 }
@@ -30,35 +30,36 @@ impl<Q, A> fmt::Debug for Peer<Q, A> {
 }
 
 impl<Q: Send + 'static, A: Send + 'static> Peer<Q, A> {
-    /// A server in this process: the call runs on the caller's task, as far as it goes without waiting.
+    /// A server in this process: a call runs on the caller's task.
     pub fn local<S: Service<Q, A>>(server: Arc<S>) -> Peer<Q, A> {
         Peer {
-            way: Arc::new(Local(server)),
+            transport: Arc::new(LocalTransport(server)),
         }
     }
 
-    pub(crate) fn over(way: Arc<dyn Way<Q, A>>) -> Peer<Q, A> {
-        Peer { way }
+    pub(crate) fn with_transport(transport: Arc<dyn Transport<Q, A>>) -> Peer<Q, A> {
+        Peer { transport }
     }
 
-    pub async fn call(&self, question: Q) -> A {
-        self.way.call(question).await
+    pub async fn call(&self, request: Q) -> A {
+        self.transport.call(request).await
     }
 }
 
-pub(crate) type Answering<A> = Pin<Box<dyn Future<Output = A> + Send>>;
+pub(crate) type ReplyFuture<A> = Pin<Box<dyn Future<Output = A> + Send>>;
 
-/// The seam behind `Peer`: `Local` here, lines and connections beside it.
-pub(crate) trait Way<Q, A>: Send + Sync {
-    fn call(&self, question: Q) -> Answering<A>;
+/// How `Peer` delivers a request: `LocalTransport` in this file, client connections and callbacks over server connections
+/// elsewhere.
+pub(crate) trait Transport<Q, A>: Send + Sync {
+    fn call(&self, request: Q) -> ReplyFuture<A>;
 }
 
-struct Local<S>(Arc<S>);
+struct LocalTransport<S>(Arc<S>);
 
-impl<S: Service<Q, A>, Q: Send + 'static, A: Send + 'static> Way<Q, A> for Local<S> {
-    fn call(&self, question: Q) -> Answering<A> {
+impl<S: Service<Q, A>, Q: Send + 'static, A: Send + 'static> Transport<Q, A> for LocalTransport<S> {
+    fn call(&self, request: Q) -> ReplyFuture<A> {
         let server = self.0.clone();
-        Box::pin(async move { server.answer(question).await })
+        Box::pin(async move { server.handle(request).await })
     }
 }
 
@@ -68,13 +69,13 @@ mod tests {
 
     struct Adder;
     impl Service<(u32, u32), u32> for Adder {
-        async fn answer(self: Arc<Self>, (a, b): (u32, u32)) -> u32 {
+        async fn handle(self: Arc<Self>, (a, b): (u32, u32)) -> u32 {
             a + b
         }
     }
 
     #[tokio::test]
-    async fn a_local_peer_answers_without_waiting() {
+    async fn a_local_peer_replies_without_waiting() {
         let peer = Peer::local(Arc::new(Adder));
         assert_eq!(peer.clone().call((1, 2)).await, 3);
     }

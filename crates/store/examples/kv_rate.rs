@@ -1,13 +1,14 @@
-//! How fast one thread stages and commits small batches, how long a peek takes, and what a million files' records cost in
-//! memory: `cargo run --release -p gupfs-store --example kv_rate -- DIR`. DIR must be empty and on the disk to measure.
-#![allow(clippy::disallowed_methods)] // a benchmark lives in real time
+//! Measures how fast one thread stages and commits small batches, how long a peek takes, and how much memory the
+//! records of a million files take: `cargo run --release -p gupfs-store --example kv_rate -- DIR`. DIR must be empty
+//! and on the disk to measure.
+#![allow(clippy::disallowed_methods)] // a benchmark uses the real clock
 
 use bytes::Bytes;
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{ClusterId, Incarnation};
-use gupfs_store::index::{FILES_MOST, Index};
+use gupfs_store::index::{Index, OPEN_TABLES_MAX};
 use gupfs_store::kv::{Kv, KvOptions};
-use gupfs_store::log::{LogOptions, Stop, StoreId};
+use gupfs_store::log::{LogOptions, StopMode, StoreId};
 use std::path::Path;
 use std::time::Instant;
 
@@ -15,12 +16,14 @@ const BATCHES: u64 = 1_000_000;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let dir = std::env::args().nth(1).ok_or("which empty directory?")?;
+    let dir = std::env::args()
+        .nth(1)
+        .ok_or("usage: kv_rate DIR (an empty directory on the disk to measure)")?;
     let store = StoreId {
         cluster: ClusterId(1),
         incarnation: Incarnation(2),
     };
-    let index = Index::open_fjall(&Path::new(&dir).join("index"), FILES_MOST)?;
+    let index = Index::open_fjall(&Path::new(&dir).join("index"), OPEN_TABLES_MAX)?;
     let options = KvOptions::new(LogOptions::new(store));
     let (kv, _) = Kv::open(Disk::real(&dir)?, index, options, Platform::real()).await?;
     // On a worker thread, as a reactor would.
@@ -33,12 +36,12 @@ async fn measure(kv: &Kv) -> Result<(), gupfs_store::kv::KvError> {
     let start = Instant::now();
     let mut slowest = 0;
     for number in 0..BATCHES {
-        if !kv.has_room() {
-            kv.room().await?;
+        if !kv.has_space() {
+            kv.wait_for_space().await?;
         }
         let before = Instant::now();
         let seq = kv.stage(0, create(number)).unwrap();
-        kv.committed(seq).await?;
+        kv.wait_committed(seq).await?;
         slowest = slowest.max(before.elapsed().as_micros());
         if (number + 1) % (BATCHES / 5) == 0 {
             report(kv, number + 1, start, slowest);
@@ -47,32 +50,33 @@ async fn measure(kv: &Kv) -> Result<(), gupfs_store::kv::KvError> {
     }
     peeks(kv);
     let start = Instant::now();
-    kv.stop(Stop::InOrder).await?;
+    kv.stop(StopMode::Clean).await?;
     println!("stop: {:.2} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
-/// As many as fit before the index is in the way, in this thread's own time, which other load does not lengthen.
+/// Stages as many batches as fit into memory before the index slows them down, and measures this thread's CPU time,
+/// which other load does not lengthen.
 async fn burst(kv: &Kv) -> Result<(), gupfs_store::kv::KvError> {
     const BURST: u64 = 50_000;
     let batches: Vec<_> = (0..BURST).map(create).collect();
     let start = thread_time();
     for batch in batches {
         let seq = kv.stage(0, batch).unwrap();
-        kv.committed(seq).await?; // nobody else commits, so this thread writes, and stays
+        kv.wait_committed(seq).await?; // no other task commits, so this thread writes itself
     }
     let micros = (thread_time() - start) as f64 / 1000.0 / BURST as f64;
-    println!("stage + commit: {micros:.2} µs of processor a batch");
-    kv.durable(kv.last_seq()).await
+    println!("stage + commit: {micros:.2} µs of CPU time per batch");
+    kv.wait_durable(kv.last_seq()).await
 }
 
-/// Nanoseconds of processor that this thread has used.
+/// CPU time of this thread in nanoseconds.
 fn thread_time() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// A file is created: its inode, its entry, its directory's inode.
+/// The batch of a file's creation: its inode, its dentry, its directory's inode.
 fn create(number: u64) -> Vec<(Bytes, Option<Bytes>)> {
     let inode = [&b"\0\0I"[..], &number.to_be_bytes()].concat();
     let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -96,7 +100,7 @@ fn report(kv: &Kv, number: u64, start: Instant, slowest: u128) {
     let rate = number as f64 / start.elapsed().as_secs_f64() / 1000.0;
     let stats = kv.stats();
     println!(
-        "{number:>8} batches, {rate:.0} k/s, slowest {slowest} µs, behind {}, {} batches a group, {} syncs, {} MiB resident",
+        "{number:>8} batches, {rate:.0} k/s, slowest {slowest} µs, behind {}, {} batches per group, {} syncs, {} MiB resident",
         stats.staged.0 - stats.applied.0,
         stats.grouped.checked_div(stats.groups).unwrap_or(0),
         stats.log.syncs,
@@ -111,7 +115,7 @@ fn peeks(kv: &Kv) {
     let start = thread_time();
     let known = (0..100)
         .flat_map(|_| &keys)
-        .filter(|key| kv.peek(key) != gupfs_store::kv::Peek::Unknown)
+        .filter(|key| kv.peek(key) != gupfs_store::kv::PeekResult::Unknown)
         .count();
     let nanos = (thread_time() - start) / (100 * keys.len() as i64);
     println!("peek: {nanos} ns, {known} of {} known", 100 * keys.len());

@@ -1,7 +1,8 @@
-//! # store: bytes that survive a power cut
+//! # store: data that survives a power loss
 //!
-//! Owns   `log` (the order of batches), `index` (what they add up to), `kv` (both as one store), `object` (file bytes).
-//! Never  opens a socket, knows a file name.
+//! Owns   `log` (the order of batches), `index` (the newest value of each key), `kv` (log and index as one store),
+//!        `object` (file bytes).
+//! Never  opens a socket; never knows a file name.
 //! Enter  at `kv::Kv::open` and `object`.
 
 pub mod index;

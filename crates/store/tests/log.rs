@@ -1,9 +1,11 @@
-//! The log on a disk that crashes: what was durable is there, what is there was staged, and damage is told from tears.
+//! The log on a disk that crashes: durable batches are there, all recovered batches were staged, and damage is
+//! distinguished from torn tails.
 
-use gupfs_platform::fake::{CallKind, FakeDice, FakeDisk, FakeOptions, FakeWorld};
+use gupfs_platform::fake::{CallKind, FakeDisk, FakeOptions, FakePlatform, FakeRandom};
 use gupfs_proto::{ClusterId, Incarnation, OwnerEpoch, Seq};
 use gupfs_store::log::{
-    Headroom, Log, LogError, LogOptions, LogRecovery, Replay, Stop, StoreId, Survey, Surveyed,
+    Headroom, Log, LogError, LogOptions, LogRecovery, LogReplay, LogSurvey, LogSurveyFindings,
+    StopMode, StoreId,
 };
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -21,7 +23,7 @@ fn options() -> LogOptions {
     }
 }
 
-/// Runs on one thread, in time that passes only when everybody sleeps.
+/// Runs a future on one thread, in simulated time that passes only when all tasks sleep.
 fn simulate<T>(run: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -29,7 +31,7 @@ fn simulate<T>(run: impl Future<Output = T>) -> T {
         .build()
         .unwrap()
         .block_on(async { tokio::time::timeout(Duration::from_secs(3600), run).await })
-        .expect("nothing waits for ever")
+        .expect("a future waited forever")
 }
 
 fn disk(seed: u64) -> FakeDisk {
@@ -40,13 +42,13 @@ fn disk(seed: u64) -> FakeDisk {
     FakeDisk::new(options, seed)
 }
 
-type Opened = Result<(Log, LogRecovery, Replay), LogError>;
+type Opened = Result<(Log, LogRecovery, LogReplay), LogError>;
 
-async fn open(disk: &FakeDisk, platform: &FakeWorld, applied: Seq) -> Opened {
+async fn open(disk: &FakeDisk, platform: &FakePlatform, applied: Seq) -> Opened {
     Log::open(disk.disk(), options(), applied, platform.platform()).await
 }
 
-async fn all(mut replay: Replay) -> Vec<(u64, Vec<u8>)> {
+async fn all(mut replay: LogReplay) -> Vec<(u64, Vec<u8>)> {
     let mut found = Vec::new();
     while let Some(record) = replay.next().await.unwrap() {
         found.push((record.seq.0, record.body.to_vec()));
@@ -64,9 +66,9 @@ async fn stage_and_sync(log: &Log, bodies: &[&[u8]]) {
 #[test]
 fn batches_come_back_in_order_with_their_shard_and_owner() {
     simulate(async {
-        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakePlatform::new(1));
         let (log, recovery, _) = open(&disk, &platform, Seq(0)).await.unwrap();
-        assert!(recovery.fresh);
+        assert!(recovery.is_new);
         assert_eq!(
             log.stage(7, |out| out.extend_from_slice(b"one")),
             Ok(Seq(1))
@@ -81,12 +83,12 @@ fn batches_come_back_in_order_with_their_shard_and_owner() {
         assert_eq!(
             log.durable(),
             Seq(2),
-            "one sync covers all that is committed"
+            "one sync covers all committed batches"
         );
-        log.stop(Stop::InOrder).await.unwrap();
+        log.stop(StopMode::Clean).await.unwrap();
         drop(log);
         let (_log, recovery, mut replay) = open(&disk, &platform, Seq(0)).await.unwrap();
-        assert_eq!((recovery.last, recovery.torn), (Seq(2), None));
+        assert_eq!((recovery.last, recovery.torn_tail), (Seq(2), None));
         assert_eq!(
             (recovery.last_epoch, recovery.epoch),
             (OwnerEpoch(1), OwnerEpoch(2))
@@ -103,22 +105,22 @@ fn batches_come_back_in_order_with_their_shard_and_owner() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_synced_in_the_background() {
+fn batches_that_no_caller_syncs_are_synced_in_the_background() {
     simulate(async {
-        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakePlatform::new(1));
         let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
         log.stage(0, |_| {}).unwrap();
         tokio::time::sleep(Duration::from_millis(19)).await;
         assert_eq!(log.durable(), Seq(0));
         tokio::time::sleep(Duration::from_millis(2)).await;
         assert_eq!(log.durable(), Seq(1));
-        // A burst of more than 1,024 does not wait for the clock.
+        // A burst of more than 1,024 batches does not wait for the timer.
         for _ in 0..1024 {
             log.stage(0, |_| {}).unwrap();
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert_eq!(log.durable(), Seq(1025));
-        // Idle, it says once what is durable, and then is silent.
+        // The idle log writes one watermark, and nothing after that.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let (stats, calls) = (log.stats(), disk.counters());
         tokio::time::sleep(Duration::from_secs(100)).await;
@@ -127,9 +129,9 @@ fn what_nobody_asked_for_is_synced_in_the_background() {
 }
 
 #[test]
-fn many_who_wait_share_one_write_and_one_sync() {
+fn many_waiting_callers_share_one_write_and_one_sync() {
     simulate(async {
-        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakePlatform::new(1));
         let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await; // the spare segments are made
         let (log, before) = (std::sync::Arc::new(log), log_stats(&disk));
@@ -158,9 +160,9 @@ fn log_stats(disk: &FakeDisk) -> (u64, u64) {
 }
 
 #[test]
-fn a_failed_sync_ends_the_log_and_everybody_learns_it() {
+fn a_failed_sync_closes_the_log_and_all_callers_get_the_error() {
     simulate(async {
-        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakePlatform::new(1));
         let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
         log.stage(0, |_| {}).unwrap();
         disk.fail_sync(1);
@@ -174,24 +176,24 @@ fn a_failed_sync_ends_the_log_and_everybody_learns_it() {
             Err(LogError::Disk(_))
         ));
         assert!(matches!(
-            log.stop(Stop::InOrder).await,
+            log.stop(StopMode::Clean).await,
             Err(LogError::Disk(_))
         ));
-        assert!(log.durable_beyond(Seq(0)).await.is_err());
+        assert!(log.wait_durable_after(Seq(0)).await.is_err());
     });
 }
 
 #[test]
-fn a_caller_who_gives_up_leaves_its_write_to_the_others() {
+fn other_callers_take_over_the_write_of_a_caller_that_gives_up() {
     for seed in 0..50 {
         simulate(async {
-            let (disk, platform) = (disk(seed), FakeWorld::new(seed));
+            let (disk, platform) = (disk(seed), FakePlatform::new(seed));
             let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
             for n in 1..=20u64 {
                 let seq = log
                     .stage(0, |out| out.extend_from_slice(&[n as u8; 3000]))
                     .unwrap();
-                // Gives up at the first place where it would wait.
+                // Gives up at the first point where it would wait.
                 tokio::select! {
                     biased;
                     done = log.commit(seq) => done.unwrap(),
@@ -203,7 +205,7 @@ fn a_caller_who_gives_up_leaves_its_write_to_the_others() {
             disk.restart();
             let (_log, recovery, replay) = open(&disk, &platform, Seq(0)).await.unwrap();
             assert_eq!(
-                (recovery.last, recovery.torn),
+                (recovery.last, recovery.torn_tail),
                 (Seq(20), None),
                 "seed {seed}"
             );
@@ -213,7 +215,7 @@ fn a_caller_who_gives_up_leaves_its_write_to_the_others() {
     }
 }
 
-/// What the outside knows of a log.
+/// What a caller knows of a log.
 #[derive(Default)]
 struct Model {
     /// The body of each batch, by seq from 1.
@@ -223,9 +225,9 @@ struct Model {
     applied: u64,
 }
 
-/// Counts of what happened, so that the run is not about nothing.
+/// Counts of what happened, to prove that the test covers it.
 #[derive(Default, Debug)]
-struct Seen {
+struct Coverage {
     torn: u64,
     dropped: u64,
     deaths_in_opening: u64,
@@ -236,21 +238,26 @@ struct Seen {
     stopped: u64,
 }
 
-/// One life of a log: opens it, checks what is there, does something, dies.
-async fn live(disk: &FakeDisk, dice: &FakeDice, model: &mut Model, seen: &mut Seen) {
-    let platform = FakeWorld::new(dice.u64());
+/// One instance of a log: opens it, checks its content, works, dies.
+async fn run_instance(
+    disk: &FakeDisk,
+    random: &FakeRandom,
+    model: &mut Model,
+    seen: &mut Coverage,
+) {
+    let platform = FakePlatform::new(random.u64());
     let kinds = [
         CallKind::Any,
         CallKind::Sync,
         CallKind::Write,
         CallKind::Name,
     ];
-    let kind = kinds[dice.below(4) as usize];
+    let kind = kinds[random.below(4) as usize];
     let far = if kind == CallKind::Any { 400 } else { 60 };
-    if dice.one_in(2) {
-        disk.die_at(kind, dice.below(far) + 1);
-    } else if dice.one_in(4) {
-        disk.fail_sync(dice.below(20) + 5);
+    if random.one_in(2) {
+        disk.die_at(kind, random.below(far) + 1);
+    } else if random.one_in(4) {
+        disk.fail_sync(random.below(20) + 5);
     }
     let opened = open(disk, &platform, Seq(model.applied)).await;
     let (log, recovery, replay) = match opened {
@@ -260,7 +267,7 @@ async fn live(disk: &FakeDisk, dice: &FakeDice, model: &mut Model, seen: &mut Se
             platform.tasks.kill();
             return;
         }
-        Err(error) => panic!("an ordinary crash was taken for damage: {error}"),
+        Err(error) => panic!("an ordinary crash was reported as damage: {error}"),
     };
     let last = recovery.last.0;
     assert!(
@@ -268,9 +275,12 @@ async fn live(disk: &FakeDisk, dice: &FakeDice, model: &mut Model, seen: &mut Se
         "batch {} lost: {recovery:?}",
         model.committed
     );
-    assert!(last <= model.bodies.len() as u64, "invented: {recovery:?}");
-    seen.torn += u64::from(recovery.torn.is_some());
-    seen.dropped += recovery.torn.map_or(0, |torn| torn.dropped);
+    assert!(
+        last <= model.bodies.len() as u64,
+        "a batch was recovered that was never staged: {recovery:?}"
+    );
+    seen.torn += u64::from(recovery.torn_tail.is_some());
+    seen.dropped += recovery.torn_tail.map_or(0, |torn| torn.dropped);
     seen.lost += model.bodies.len() as u64 - last;
     model.bodies.truncate(last as usize);
     (model.committed, model.durable) = (last, last);
@@ -290,9 +300,9 @@ async fn live(disk: &FakeDisk, dice: &FakeDice, model: &mut Model, seen: &mut Se
     }
     assert_eq!(expected, last);
     let before = log.stats();
-    // Each returns at the first failure: the log is closed then.
-    let worked = work(&log, dice, model).await;
-    if worked.is_ok() && dice.one_in(4) && log.stop(Stop::InOrder).await.is_ok() {
+    // `work` returns at the first failure: the log is closed then.
+    let worked = work(&log, random, model).await;
+    if worked.is_ok() && random.one_in(4) && log.stop(StopMode::Clean).await.is_ok() {
         seen.stopped += 1;
         model.durable = log.last().0;
         model.committed = model.durable;
@@ -303,39 +313,39 @@ async fn live(disk: &FakeDisk, dice: &FakeDice, model: &mut Model, seen: &mut Se
     platform.tasks.kill();
 }
 
-async fn work(log: &Log, dice: &FakeDice, model: &mut Model) -> Result<(), LogError> {
-    for _ in 0..dice.below(60) {
-        match dice.below(10) {
+async fn work(log: &Log, random: &FakeRandom, model: &mut Model) -> Result<(), LogError> {
+    for _ in 0..random.below(60) {
+        match random.below(10) {
             0..=4 => {
-                for _ in 0..dice.below(8) + 1 {
-                    let len = match dice.below(4) {
+                for _ in 0..random.below(8) + 1 {
+                    let len = match random.below(4) {
                         0 => 0,
-                        1 => dice.below(4000),
-                        _ => dice.below(200),
+                        1 => random.below(4000),
+                        _ => random.below(200),
                     };
                     let mut body = vec![0; len as usize];
-                    dice.fill(&mut body);
+                    random.fill(&mut body);
                     let seq = log.stage(0, |out| out.extend_from_slice(&body)).unwrap();
                     model.bodies.push(body);
                     assert_eq!(seq.0, model.bodies.len() as u64);
                 }
             }
             5 => {
-                let seq = dice.below(model.bodies.len() as u64 + 1);
+                let seq = random.below(model.bodies.len() as u64 + 1);
                 log.commit(Seq(seq)).await?;
                 model.committed = model.committed.max(seq);
             }
             6 => {
-                let seq = dice.below(model.bodies.len() as u64 + 1);
+                let seq = random.below(model.bodies.len() as u64 + 1);
                 log.make_durable(Seq(seq)).await?;
                 model.durable = model.durable.max(seq);
             }
-            7 => tokio::time::sleep(Duration::from_millis(dice.below(60))).await,
+            7 => tokio::time::sleep(Duration::from_millis(random.below(60))).await,
             8 => {
                 let durable = log.durable().0;
                 model.durable = model.durable.max(durable);
-                model.applied = model.applied.max(dice.below(durable + 1));
-                log.drop_before(Seq(model.applied));
+                model.applied = model.applied.max(random.below(durable + 1));
+                log.trim_to(Seq(model.applied));
             }
             _ => tokio::task::yield_now().await,
         }
@@ -345,16 +355,16 @@ async fn work(log: &Log, dice: &FakeDice, model: &mut Model) -> Result<(), LogEr
     Ok(())
 }
 
-fn many_lives(seed: u64, seen: &mut Seen) -> u64 {
+fn run_instances(seed: u64, seen: &mut Coverage) -> u64 {
     simulate(async {
         let disk = disk(seed);
-        let dice = FakeDice::new(seed ^ 0x5eed);
+        let random = FakeRandom::new(seed ^ 0x5eed);
         let mut model = Model::default();
         for _ in 0..8 {
-            live(&disk, &dice, &mut model, seen).await;
+            run_instance(&disk, &random, &mut model, seen).await;
             disk.kill();
             tokio::task::yield_now().await;
-            if dice.one_in(4) {
+            if random.one_in(4) {
                 disk.restart();
             } else {
                 disk.crash();
@@ -371,14 +381,17 @@ fn many_lives(seed: u64, seen: &mut Seen) -> u64 {
 }
 
 #[test]
-fn whatever_dies_the_durable_is_there_and_nothing_is_invented() {
-    let mut seen = Seen::default();
+fn durable_batches_survive_every_crash_and_no_batch_is_invented() {
+    let mut seen = Coverage::default();
     for seed in 0..500 {
-        many_lives(seed, &mut seen);
+        run_instances(seed, &mut seen);
     }
     println!("{seen:?}");
     assert!(seen.torn >= 100, "{seen:?}");
-    assert!(seen.dropped >= 50, "whole records behind a tear: {seen:?}");
+    assert!(
+        seen.dropped >= 50,
+        "complete records after a torn one: {seen:?}"
+    );
     assert!(seen.deaths_in_opening >= 50, "{seen:?}");
     assert!(seen.lost >= 500, "{seen:?}");
     assert!(seen.rolled >= 500 && seen.removed >= 100, "{seen:?}");
@@ -386,35 +399,35 @@ fn whatever_dies_the_durable_is_there_and_nothing_is_invented() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_history() {
+fn the_same_seed_gives_the_same_history() {
     for seed in 0..20 {
-        let run = || many_lives(seed, &mut Seen::default());
+        let run = || run_instances(seed, &mut Coverage::default());
         assert_eq!(run(), run(), "seed {seed}");
     }
 }
 
-/// A log with batches of 100 bytes, and where their records begin.
-async fn some_log(disk: &FakeDisk, platform: &FakeWorld, batches: u64) -> Vec<u64> {
+/// Writes a log with batches of 104 bytes; returns the offsets of their records.
+async fn some_log(disk: &FakeDisk, platform: &FakePlatform, batches: u64) -> Vec<u64> {
     let (log, ..) = open(disk, platform, Seq(0)).await.unwrap();
-    let begin = 4096 + 48; // behind the header and the owner's mark
+    let begin = 4096 + 48; // after the header and the owner's watermark
     for n in 0..batches {
         log.stage(0, |out| out.extend_from_slice(&[n as u8; 104]))
             .unwrap();
     }
     log.make_durable(Seq(batches)).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(2)).await; // idle, so that it says what is durable
+    tokio::time::sleep(Duration::from_secs(2)).await; // idle, so that it writes a watermark
     drop(log);
     disk.crash();
     (0..batches).map(|n| begin + n * 152).collect()
 }
 
 #[test]
-fn a_rotten_bit_in_what_was_durable_is_damage() {
+fn a_flipped_bit_in_a_durable_batch_is_damage() {
     simulate(async {
         for (n, bit) in [(0, 3), (3, 400), (9, 1200)] {
-            let (disk, platform) = (disk(1), FakeWorld::new(1));
+            let (disk, platform) = (disk(1), FakePlatform::new(1));
             let starts = some_log(&disk, &platform, 10).await;
-            disk.rot("0000000000000001.log", starts[n] + bit / 8, (bit % 8) as u8);
+            disk.flip_bit("0000000000000001.log", starts[n] + bit / 8, (bit % 8) as u8);
             match open(&disk, &platform, Seq(0)).await.err() {
                 Some(LogError::Damage {
                     segment,
@@ -427,30 +440,30 @@ fn a_rotten_bit_in_what_was_durable_is_damage() {
                 }
                 other => panic!("batch {n}: {other:?}"),
             }
-            // Refused every time, and nothing was "repaired".
+            // Refused again: the first open has not "repaired" anything.
             assert!(open(&disk, &platform, Seq(0)).await.is_err());
         }
     });
 }
 
-/// The seqs that a survey gives out, and what it found.
-async fn survey(disk: &FakeDisk, after: u64) -> (Vec<u64>, Surveyed) {
-    let mut survey = Survey::begin(&disk.disk(), options().store, Seq(after))
+/// The seqs of the batches that a survey returns, and its findings.
+async fn survey(disk: &FakeDisk, after: u64) -> (Vec<u64>, LogSurveyFindings) {
+    let mut survey = LogSurvey::begin(&disk.disk(), options().store, Seq(after))
         .await
         .unwrap();
     let mut seqs = Vec::new();
     while let Some(record) = survey.next().await.unwrap() {
         seqs.push(record.seq.0);
     }
-    (seqs, survey.found().clone())
+    (seqs, survey.findings().clone())
 }
 
 #[test]
-fn a_survey_gives_out_what_nothing_is_missing_before() {
+fn a_survey_returns_the_batches_before_the_first_missing_one() {
     simulate(async {
-        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakePlatform::new(1));
         let starts = some_log(&disk, &platform, 10).await;
-        disk.rot("0000000000000001.log", starts[3] + 50, 3);
+        disk.flip_bit("0000000000000001.log", starts[3] + 50, 3);
         let (seqs, found) = survey(&disk, 0).await;
         assert_eq!(seqs, [1, 2, 3]);
         assert_eq!(found.lost(), Some((Seq(4), Seq(10))));
@@ -459,7 +472,7 @@ fn a_survey_gives_out_what_nothing_is_missing_before() {
             found.damage,
             [("0000000000000001.log".to_string(), starts[3])]
         );
-        // Whoever has the batch that was hit has all.
+        // A caller that has the damaged batch gets all others.
         let (seqs, found) = survey(&disk, 4).await;
         assert_eq!(seqs, [5, 6, 7, 8, 9, 10]);
         assert_eq!(found.lost(), None);
@@ -467,9 +480,9 @@ fn a_survey_gives_out_what_nothing_is_missing_before() {
 }
 
 #[test]
-fn a_survey_of_a_whole_log_finds_all_of_it_and_changes_nothing() {
+fn a_survey_of_an_intact_log_returns_all_of_it_and_changes_nothing() {
     simulate(async {
-        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakePlatform::new(1));
         some_log(&disk, &platform, 300).await;
         let (seqs, found) = survey(&disk, 0).await;
         assert_eq!(seqs, (1..=300).collect::<Vec<_>>());
@@ -481,12 +494,12 @@ fn a_survey_of_a_whole_log_finds_all_of_it_and_changes_nothing() {
 }
 
 #[test]
-fn a_survey_goes_on_behind_a_rotten_header_and_stops_at_a_missing_segment() {
+fn a_survey_continues_after_a_damaged_header_and_stops_at_a_missing_segment() {
     simulate(async {
-        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakePlatform::new(1));
         some_log(&disk, &platform, 300).await;
         let second = "0000000000000002.log";
-        disk.rot(second, 20, 1);
+        disk.flip_bit(second, 20, 1);
         assert_eq!(survey(&disk, 0).await.0.len(), 300);
         disk.disk().remove_file(second).await.unwrap();
         let (seqs, found) = survey(&disk, 0).await;
@@ -497,17 +510,17 @@ fn a_survey_goes_on_behind_a_rotten_header_and_stops_at_a_missing_segment() {
 }
 
 #[test]
-fn a_log_may_begin_behind_an_index_that_was_made_for_it() {
+fn a_new_log_may_begin_after_a_non_empty_index() {
     simulate(async {
-        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakePlatform::new(1));
         let mut behind = options();
-        behind.begin_behind_index = true;
+        behind.start_after_index = true;
         behind.epoch = Some(OwnerEpoch(70));
         let opened = Log::open(disk.disk(), behind, Seq(1_000), platform.platform()).await;
         let (log, recovery, _) = opened.unwrap();
-        assert!(recovery.fresh && recovery.last == Seq(1_000));
+        assert!(recovery.is_new && recovery.last == Seq(1_000));
         stage_and_sync(&log, &[b"one"]).await;
-        log.stop(Stop::InOrder).await.unwrap();
+        log.stop(StopMode::Clean).await.unwrap();
         drop(log);
         let (_log, recovery, replay) = open(&disk, &platform, Seq(1_000)).await.unwrap();
         assert_eq!(
@@ -519,9 +532,9 @@ fn a_log_may_begin_behind_an_index_that_was_made_for_it() {
 }
 
 #[test]
-fn what_the_index_knows_must_be_in_the_log() {
+fn the_log_must_have_the_batches_of_the_index() {
     simulate(async {
-        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakePlatform::new(1));
         some_log(&disk, &platform, 10).await;
         assert!(matches!(
             open(&disk, &platform, Seq(11)).await.err(),
@@ -530,24 +543,24 @@ fn what_the_index_knows_must_be_in_the_log() {
         let empty = crate::disk(2);
         assert!(matches!(
             open(&empty, &platform, Seq(11)).await.err(),
-            Some(LogError::Missing { .. })
+            Some(LogError::NoLog { .. })
         ));
         assert!(open(&disk, &platform, Seq(10)).await.is_ok());
     });
 }
 
 #[test]
-fn a_rotten_header_or_a_missing_segment_is_not_the_end() {
+fn a_damaged_header_or_a_missing_segment_is_not_taken_for_the_end() {
     simulate(async {
         for lose in [false, true] {
-            let (disk, platform) = (disk(1), FakeWorld::new(1));
+            let (disk, platform) = (disk(1), FakePlatform::new(1));
             some_log(&disk, &platform, 300).await;
             let second = "0000000000000002.log";
             if lose {
                 disk.disk().remove_file(second).await.unwrap();
                 disk.disk().sync_dir(".").await.unwrap();
             } else {
-                disk.rot(second, 20, 1);
+                disk.flip_bit(second, 20, 1);
             }
             let refused = open(&disk, &platform, Seq(0)).await.err();
             assert!(
@@ -559,9 +572,9 @@ fn a_rotten_header_or_a_missing_segment_is_not_the_end() {
 }
 
 #[test]
-fn segments_missing_before_the_index_are_told() {
+fn segments_that_the_index_still_needs_are_reported_as_missing() {
     simulate(async {
-        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakePlatform::new(1));
         some_log(&disk, &platform, 300).await;
         disk.disk()
             .remove_file("0000000000000001.log")
@@ -582,14 +595,14 @@ fn segments_missing_before_the_index_are_told() {
 }
 
 #[test]
-fn another_stores_log_and_an_older_owner_are_refused() {
+fn the_log_of_another_store_and_an_older_owner_are_refused() {
     simulate(async {
-        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakePlatform::new(1));
         some_log(&disk, &platform, 1).await;
         let mut other = options();
         other.store.incarnation = Incarnation(3);
         let opened = Log::open(disk.disk(), other, Seq(0), platform.platform()).await;
-        assert!(matches!(opened.err(), Some(LogError::Foreign { .. })));
+        assert!(matches!(opened.err(), Some(LogError::OtherStore { .. })));
         let mut newer = options();
         newer.epoch = Some(OwnerEpoch(9));
         drop(
@@ -602,7 +615,7 @@ fn another_stores_log_and_an_older_owner_are_refused() {
         let opened = Log::open(disk.disk(), older, Seq(0), platform.platform()).await;
         assert!(matches!(
             opened.err(),
-            Some(LogError::Deposed {
+            Some(LogError::StaleEpoch {
                 found: OwnerEpoch(9),
                 ..
             })
@@ -610,16 +623,16 @@ fn another_stores_log_and_an_older_owner_are_refused() {
     });
 }
 
-/// Behind a tear lie whole records of the former end. They must neither be taken for the continuation of what is
-/// written over the tear, nor survive its cleaning.
+/// Complete records of the former end are on disk after a torn record. Recovery must neither take them for the
+/// continuation of records that are written over the torn one, nor leave them when it erases the tail.
 #[test]
-fn stale_records_behind_a_tear_never_come_back() {
+fn stale_records_after_a_torn_one_never_come_back() {
     let mut tears_with_records_behind = 0;
     let mut seqs = BTreeSet::new();
     for seed in 0..300 {
         simulate(async {
             let disk = disk(seed);
-            let platform = FakeWorld::new(seed);
+            let platform = FakePlatform::new(seed);
             let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
             stage_and_sync(&log, &[b"kept"]).await;
             // Records of exactly one sector each: any subset of them may survive.
@@ -633,9 +646,11 @@ fn stale_records_behind_a_tear_never_come_back() {
             disk.crash();
             let (log, recovery, replay) = open(&disk, &platform, Seq(0)).await.unwrap();
             let kept = all(replay).await.len() as u64;
-            let Some(torn) = recovery.torn else { return };
+            let Some(torn) = recovery.torn_tail else {
+                return;
+            };
             tears_with_records_behind += u64::from(torn.dropped > 0);
-            // New records of the same size fall on the places of the old ones.
+            // New records of the same size are at the offsets of the old ones.
             let seq = log
                 .stage(0, |out| out.extend_from_slice(&[99; 464]))
                 .unwrap();
@@ -644,7 +659,11 @@ fn stale_records_behind_a_tear_never_come_back() {
             drop(log);
             disk.crash();
             let (_log, recovery, replay) = open(&disk, &platform, Seq(0)).await.unwrap();
-            assert_eq!((recovery.last, recovery.torn), (seq, None), "seed {seed}");
+            assert_eq!(
+                (recovery.last, recovery.torn_tail),
+                (seq, None),
+                "seed {seed}"
+            );
             assert_eq!(all(replay).await.last().unwrap().1, [99; 464]);
             seqs.insert(seq);
         });
@@ -656,14 +675,14 @@ fn stale_records_behind_a_tear_never_come_back() {
     assert!(seqs.len() >= 3, "{seqs:?}");
 }
 
-/// The cleaning alone is not what protects: a disk that keeps the old sectors cannot deceive the chain either, even when
-/// the same owner came back.
+/// Erasing the tail is not the only protection: even if a disk keeps the old sectors, and even if the same owner
+/// continues, an old record does not continue the chain.
 #[test]
-fn an_old_record_at_the_right_place_does_not_continue_a_new_one() {
+fn an_old_record_at_the_right_offset_does_not_continue_a_new_one() {
     simulate(async {
-        let (disk, platform) = (disk(1), FakeWorld::new(1));
+        let (disk, platform) = (disk(1), FakePlatform::new(1));
         let name = "0000000000000001.log";
-        let open = async |disk: &FakeDisk, platform: &FakeWorld, applied| {
+        let open = async |disk: &FakeDisk, platform: &FakePlatform, applied| {
             let mut same_owner = options();
             same_owner.epoch = Some(OwnerEpoch(1));
             Log::open(disk.disk(), same_owner, applied, platform.platform()).await
@@ -678,27 +697,27 @@ fn an_old_record_at_the_right_place_does_not_continue_a_new_one() {
         log.commit(Seq(3)).await.unwrap();
         let old = disk.bytes(name);
         drop(log);
-        disk.crash(); // whatever survived of 2 and 3:
-        disk.vandalize(name, begin, &vec![0; SEGMENT as usize - begin as usize]);
+        disk.crash(); // erases what survived of 2 and 3:
+        disk.overwrite(name, begin, &vec![0; SEGMENT as usize - begin as usize]);
         let (log, recovery, _) = open(&disk, &platform, Seq(0)).await.unwrap();
         assert_eq!(recovery.last, Seq(1));
         log.stage(0, |out| out.extend_from_slice(&[22; 464 - 48]))
-            .unwrap(); // behind the new owner's mark
+            .unwrap(); // after the new owner's watermark
         log.commit(Seq(2)).await.unwrap();
         drop(log);
         disk.restart();
-        // The old batch 3 shines through right behind the new batch 2.
+        // The old batch 3 is on disk right after the new batch 2.
         let third = begin as usize + 512;
-        disk.vandalize(name, third as u64, &old[third..third + 512]);
+        disk.overwrite(name, third as u64, &old[third..third + 512]);
         let (_log, recovery, replay) = open(&disk, &platform, Seq(0)).await.unwrap();
         assert_eq!(recovery.last, Seq(2));
-        assert_eq!(recovery.torn.unwrap().dropped, 1);
+        assert_eq!(recovery.torn_tail.unwrap().dropped, 1);
         assert_eq!(all(replay).await.len(), 2);
     });
 }
 
 #[test]
-fn a_full_disk_is_seen_before_it_hurts_and_space_comes_back() {
+fn headroom_reports_a_full_disk_early_and_space_is_reused() {
     simulate(async {
         let disk = FakeDisk::new(
             FakeOptions {
@@ -707,7 +726,7 @@ fn a_full_disk_is_seen_before_it_hurts_and_space_comes_back() {
             },
             1,
         );
-        let platform = FakeWorld::new(1);
+        let platform = FakePlatform::new(1);
         let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
         let fill = async |n: u64| {
             for _ in 0..n {
@@ -721,19 +740,19 @@ fn a_full_disk_is_seen_before_it_hurts_and_space_comes_back() {
         };
         fill(1).await.unwrap();
         assert_eq!(log.headroom(), Headroom::Plenty);
-        fill(24).await.unwrap(); // into the third segment: the fifth does not fit
+        fill(24).await.unwrap(); // into the third segment: a fifth does not fit on the disk
         let Headroom::Low(left) = log.headroom() else {
             panic!("{:?}", log.headroom());
         };
         assert!(left > 0 && left < 2 * SEGMENT, "{left}");
-        // The index has caught up: its segments are used again, not given back.
-        log.drop_before(log.durable());
+        // The index has caught up: the log reuses its segments.
+        log.trim_to(log.durable());
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert_eq!(log.headroom(), Headroom::Plenty);
         fill(24).await.unwrap();
-        // Nobody makes space now: in the end there is none, and that is an error, not a hang.
+        // No space is freed now: finally there is none left, and that is an error, not a hang.
         let last = log.last();
-        assert!(matches!(fill(60).await, Err(LogError::Full)));
+        assert!(matches!(fill(60).await, Err(LogError::DiskFull)));
         assert!(log.durable() > last);
         assert_eq!(log.headroom(), Headroom::None);
         let durable = log.durable();
@@ -745,9 +764,9 @@ fn a_full_disk_is_seen_before_it_hurts_and_space_comes_back() {
 }
 
 #[test]
-fn a_batch_beyond_the_limit_is_refused_and_the_log_goes_on_as_if_it_had_not_been() {
+fn a_batch_above_the_limit_is_refused_and_leaves_the_log_unchanged() {
     simulate(async {
-        let (disk, platform) = (disk(31), FakeWorld::new(31));
+        let (disk, platform) = (disk(31), FakePlatform::new(31));
         let (log, ..) = open(&disk, &platform, Seq(0)).await.unwrap();
         assert_eq!(
             log.stage(0, |out| out.extend_from_slice(b"one")),
@@ -768,9 +787,9 @@ fn a_batch_beyond_the_limit_is_refused_and_the_log_goes_on_as_if_it_had_not_been
         platform.tasks.kill();
         tokio::task::yield_now().await;
         disk.restart();
-        let platform = FakeWorld::new(32);
+        let platform = FakePlatform::new(32);
         let (_log, recovery, replay) = open(&disk, &platform, Seq(0)).await.unwrap();
-        assert_eq!((recovery.last, recovery.torn), (Seq(2), None));
+        assert_eq!((recovery.last, recovery.torn_tail), (Seq(2), None));
         let found = all(replay).await;
         assert_eq!(found, [(1, b"one".to_vec()), (2, b"two".to_vec())]);
     });

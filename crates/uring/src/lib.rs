@@ -1,39 +1,45 @@
-//! # reads: reads of files that wait for a device without a thread
+//! # uring: file reads over io_uring, which wait for a device without blocking a thread
 //!
-//! Owns   the read that a ring does (io_uring) while nobody waits for it in the kernel: its buffer, its end, who is woken.
-//! Never  looks for what is in memory already, and reads nothing by itself: who asks has done the first, and does the second if
-//!        nobody here can.
-//! Enter  at [`read`]. A thread that has a ring serves its own with [`Here`]; a runtime serves all its threads with [`serve`].
+//! Owns   a read that an io_uring executes while no thread blocks in the kernel for it: its buffer, its completion, its waker.
+//! Never  checks whether the page cache has the bytes, and never reads by itself: the caller has done the first, and does the
+//!        second if no ring takes the read.
+//! Enter  at [`read`]. A thread with its own ring serves it with [`ThreadRing`]; a runtime serves all its threads with [`serve`].
 //!
-//! A read that must wait for a device was a thread of a pool, woken to wait, which then woke the one that wanted the bytes: two
-//! wake-ups, each as long as a fast disk takes. A ring needs none of them: the thread that asks goes on with other work, and finds
-//! the read done when it next looks what there is to do.
+//! Without a ring, a read that must wait for a device blocks a thread of a pool: one wake-up to start that thread and one to wake
+//! the reader, and each takes as long as a fast disk. A ring needs neither: the thread that starts the read goes on with other
+//! work, and finds the read completed when it next polls for events.
 
-mod all;
-mod here;
-mod one;
-mod patience;
+mod device_waits;
+mod ring_read;
+mod shared_ring;
+mod thread_ring;
 
-pub use all::serve;
-pub use here::{Here, Waiters, Waiting, may_wait_here};
-pub use one::{File, Reading};
+pub use ring_read::{ReadFuture, ReadableFile};
+pub use shared_ring::serve;
+pub use thread_ring::{BlockingPermit, BlockingThreads, ThreadRing, acquire_blocking_permit};
 
 use bytes::BytesMut;
-use one::Wish;
+use ring_read::ReadRequest;
 
-/// Begins to read up to `len` bytes behind what `into` holds: over the calling thread's own ring, or its runtime's.
+/// Starts to read up to `len` bytes and to append them to `into`: over the calling thread's own ring, or its runtime's ring.
 ///
 /// # Errors
-/// Returns the buffer if there is neither.
-pub fn read(file: &File, into: BytesMut, len: usize, offset: u64) -> Result<Reading, BytesMut> {
-    let wish = |into, len| Wish {
+/// Returns the buffer if there is no ring, or while no read may wait for a device.
+pub fn read(
+    file: &ReadableFile,
+    into: BytesMut,
+    len: usize,
+    offset: u64,
+) -> Result<ReadFuture, BytesMut> {
+    let request = |into, len| ReadRequest {
         file,
         into,
         len,
         offset,
     };
     match u32::try_from(len) {
-        Ok(len) => here::read(wish(into, len)).or_else(|into| all::read(wish(into, len))),
+        Ok(len) => thread_ring::read(request(into, len))
+            .or_else(|into| shared_ring::read(request(into, len))),
         Err(_) => Err(into),
     }
 }

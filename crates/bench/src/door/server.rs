@@ -4,8 +4,8 @@ use super::kind::FILES;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use gupfs_fuse::nullfs::{self, NullFs};
-use gupfs_fuse::over_io_uring::{self, Support};
-use gupfs_fuse::{Spawner, Transport, mount, mountinfo};
+use gupfs_fuse::over_io_uring::{self, UringSupport};
+use gupfs_fuse::{Spawner, FuseTransport, mount, mountinfo};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ops::Sub;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ impl Server {
     pub fn run(&self) -> Result<()> {
         let mut config = nullfs::config();
         config.transport = match self.ring {
-            true => Transport::IoUring,
-            false => Transport::Device,
+            true => FuseTransport::IoUring,
+            false => FuseTransport::Device,
         };
         config.pin_rings = !self.unpinned;
         let spawner: Spawner = Arc::new(|_| unreachable!("nothing here waits"));
@@ -62,11 +62,11 @@ impl Side {
         };
         let mut sides = vec![ours("/dev/fuse", &[])];
         match over_io_uring::support() {
-            Support::Ready => {
+            UringSupport::Ready => {
                 sides.push(ours("io_uring", &["--ring"]));
                 sides.push(ours("io_uring, not pinned", &["--ring", "--unpinned"]));
             }
-            other => eprintln!("not over io_uring: {other:?} ({})", over_io_uring::SWITCH),
+            other => eprintln!("not over io_uring: {other:?} ({})", over_io_uring::PARAMETER),
         }
         sides
     }
@@ -105,7 +105,7 @@ impl Serving {
             mount: mount.to_owned(),
         };
         let start = Instant::now();
-        while mountinfo::at(mount)?.is_none() {
+        while mountinfo::mount_at(mount)?.is_none() {
             if let Some(status) = serving.child.try_wait()? {
                 bail!("{} ended with {status} before it served", side.name);
             }
@@ -154,7 +154,7 @@ impl Serving {
     }
 
     fn unmount(&self) -> Result<()> {
-        if mountinfo::at(&self.mount)?.is_some() {
+        if mountinfo::mount_at(&self.mount)?.is_some() {
             gupfs_fuse::mountpoint::detach(&self.mount)?;
         }
         Ok(())

@@ -1,36 +1,38 @@
-//! copy_file_range(2): bytes pass through the client, not through the kernel and the program.
+//! copy_file_range(2): the client copies the bytes, without the kernel and the program.
 
-use super::handle::OpenFile;
-use super::read::ReadHow;
-use super::write::WriteHow;
+use super::open_file::OpenFile;
+use super::read::ReadOptions;
+use super::write::WriteOptions;
 use crate::limits::COPY_STEP;
 use crate::service::Client;
-use gupfs_proto::Refusal;
-use gupfs_proto::meta::{Access, WriteAt};
+use gupfs_proto::FsError;
+use gupfs_proto::meta::{AccessMode, WritePosition};
 
 impl Client {
-    /// Copies up to `len` bytes, to the end of `from` at most, and says how many. An error after the first byte makes
-    /// the copy short.
+    /// Copies up to `len` bytes, at most to the end of `from`, and returns how many. An error after the first byte makes the copy
+    /// short.
     ///
     /// # Errors
-    /// `Invalid` when the ranges overlap in one file, as copy_file_range(2) has it.
+    /// `Invalid` when the ranges overlap in one file, as copy_file_range(2) requires.
     pub async fn copy_range(
         &self,
         from: (&OpenFile, u64),
         to: (&OpenFile, u64),
         len: u64,
-        how: WriteHow,
-    ) -> Result<u64, Refusal> {
+        options: WriteOptions,
+    ) -> Result<u64, FsError> {
         let ((source, read_at), (target, write_at)) = (from, to);
-        if !source.access().contains(Access::READ) || !target.access().contains(Access::WRITE) {
-            return Err(Refusal::Denied);
+        if !source.access().contains(AccessMode::READ)
+            || !target.access().contains(AccessMode::WRITE)
+        {
+            return Err(FsError::Denied);
         }
-        self.must_count(source)?;
+        self.check_session(source)?;
         if source.ino() == target.ino() && read_at.abs_diff(write_at) < len {
-            return Err(Refusal::Invalid);
+            return Err(FsError::Invalid);
         }
         self.load(&source.inode).await?;
-        // What the copy itself puts behind the end is not copied again.
+        // Bytes that the copy itself appends are not copied again.
         let len = len.min(source.inode.state().size.saturating_sub(read_at));
         let mut copied = 0;
         while copied < len {
@@ -41,15 +43,15 @@ impl Client {
                     target,
                     write_at + copied,
                     len - copied,
-                    how,
+                    options,
                 )
                 .await
             {
                 Ok(0) => break,
                 Ok(step) => copied += step,
-                Err(refusal) if copied == 0 => return Err(refusal),
-                Err(refusal) => {
-                    tracing::debug!(%refusal, copied, "a copy ends early");
+                Err(error) if copied == 0 => return Err(error),
+                Err(error) => {
+                    tracing::debug!(%error, copied, "the copy is short");
                     break;
                 }
             }
@@ -64,16 +66,16 @@ impl Client {
         target: &OpenFile,
         write_at: u64,
         len: u64,
-        how: WriteHow,
-    ) -> Result<u64, Refusal> {
+        options: WriteOptions,
+    ) -> Result<u64, FsError> {
         let segments = self
-            .read(source, read_at, len.min(COPY_STEP), ReadHow::default())
+            .read(source, read_at, len.min(COPY_STEP), ReadOptions::default())
             .await?;
         let mut copied = 0;
         for segment in segments {
             let len = segment.len() as u64;
-            let at = WriteAt::Offset(write_at + copied);
-            let done = self.write(target, at, segment, how).await?;
+            let at = WritePosition::Offset(write_at + copied);
+            let done = self.write(target, at, segment, options).await?;
             copied += done.written;
             if done.written < len {
                 break;

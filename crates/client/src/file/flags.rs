@@ -1,33 +1,33 @@
-//! Immutable and append-only files: the server decides and enforces; the session that holds the file gives it back first.
+//! Immutable and append-only files: the server checks and enforces the flags; a session with the write lease releases it first.
 
-use crate::answer;
+use crate::reply;
 use crate::service::Client;
 use gupfs_proto::attr::InodeFlags;
-use gupfs_proto::meta::Op;
-use gupfs_proto::{Attr, Caller, InodeId, Refusal};
+use gupfs_proto::meta::MetaOp;
+use gupfs_proto::{Attr, Caller, FsError, InodeId};
 
 impl Client {
-    /// FS_IOC_SETFLAGS. What was written here before is the file's content; a later write asks the server again.
+    /// FS_IOC_SETFLAGS. Earlier writes of this client stay in the file; a later write acquires the lease again.
     pub async fn set_flags(
         &self,
         caller: &Caller,
         ino: InodeId,
         flags: InodeFlags,
-    ) -> Result<Attr, Refusal> {
-        let op = Op::SetFlags { ino, flags };
-        let Some(inode) = self.table.find(ino) else {
-            return answer::entry("set_flags", self.ask(caller, op).await?);
+    ) -> Result<Attr, FsError> {
+        let op = MetaOp::SetFlags { ino, flags };
+        let Some(inode) = self.inodes.find(ino) else {
+            return reply::entry("set_flags", self.call_mds(caller, op).await?);
         };
-        // The server asks every session for the file but the one that asks it.
-        let _all = inode.ranges.whole().await;
-        let _telling = inode.telling.lock().await;
-        if inode.state().marked {
-            self.cut_leftovers(&inode).await?;
-            self.let_go(&inode).await?;
+        // The server revokes leases of all sessions except the one that sent the request.
+        let _all = inode.range_locks.whole().await;
+        let _reporting = inode.reporting.lock().await;
+        if inode.state().has_write_lease {
+            self.truncate_leftovers(&inode).await?;
+            self.release_write_lease(&inode).await?;
         }
-        let attr = answer::entry("set_flags", self.ask(caller, op).await?)?;
+        let attr = reply::entry("set_flags", self.call_mds(caller, op).await?)?;
         let mut state = inode.state();
-        state.said(attr);
+        state.note_own_update(attr);
         Ok(state.overlay(attr))
     }
 }

@@ -1,38 +1,38 @@
-//! # file: what is inside of files
+//! # file: data of regular files
 //!
-//! Owns   open files, what is held for writing, where reads and writes go, what is synced.
-//! Never  looks up a name; decides who may (the metadata server does, when a file is opened).
+//! Owns   open files, write leases, where reads and writes go, which objects are synced.
+//! Never  looks up a name; checks permissions (the metadata server does, when a file is opened).
 //! Enter  at `Client::open`, `Client::read`, `Client::write`, `Client::fsync`, `Client::release`.
 
 mod allocate;
+mod attr_report;
+mod callback;
+mod chunks;
+mod closed_unsynced;
 mod copy;
-mod errors;
 mod flags;
-mod flush;
-mod handle;
-mod hold;
 mod inline;
-mod left;
-mod object;
-mod objects;
+mod inode_state;
+pub(crate) mod inode_table;
+mod object_calls;
+mod object_state;
 mod open;
+mod open_file;
 mod read;
 mod read_shared;
-mod recall;
 mod release;
 mod seek;
-mod state;
 mod sync;
-pub(crate) mod table;
-mod tell;
 mod truncate;
 mod write;
+mod write_lease;
+mod writeback_errors;
 
-pub use allocate::AllocateHow;
-pub use handle::{Durability, OpenFile, OpenFlags};
+pub use allocate::AllocateMode;
 pub use open::OpenedFile;
-pub use read::ReadHow;
+pub use open_file::{Durability, OpenFile, OpenFileFlags};
+pub use read::ReadOptions;
 pub use seek::SeekTo;
-pub use write::{WriteDone, WriteHow};
+pub use write::{WriteDone, WriteOptions};
 
-pub(crate) use handle::Handles;
+pub(crate) use open_file::OpenFileTable;

@@ -1,20 +1,21 @@
-//! open(2) of a file: the server gives permission and says where the bytes are; who has it open already knows better.
+//! open(2) of a file: the server checks permission and returns layout or inline data; the state of a file with a write lease here
+//! is newer.
 
-use super::handle::{OpenFile, OpenFlags};
-use super::table::{File, Moment, Pin};
-use crate::answer;
-use crate::limits::{REMOVED_PAUSE, REMOVED_TRIES};
-use crate::opening::Underway;
+use super::inode_table::{ActiveInode, AttrVersion, InodePin};
+use super::open_file::{OpenFile, OpenFileFlags};
+use crate::limits::{REOPEN_REMOVED_PAUSE, REOPEN_REMOVED_TRIES};
+use crate::pending_opens::PendingOpen;
+use crate::reply;
 use crate::service::Client;
-use gupfs_proto::meta::{Access, Make, Op, OpenHow, Opened};
-use gupfs_proto::{Attr, Caller, InodeId, Name, Refusal};
+use gupfs_proto::meta::{AccessMode, CreateMode, MetaOp, OpenMode, OpenInfo};
+use gupfs_proto::{Attr, Caller, FsError, InodeId, Name};
 use std::sync::Arc;
 
-/// What open and create give: the open file, and attributes as stat(2) would now.
+/// The result of open and create: the open file, and the attributes that stat(2) would return now.
 pub struct OpenedFile {
     pub file: Arc<OpenFile>,
     pub attr: Attr,
-    /// Create only: the file was made by this call.
+    /// Create only: this call created the file.
     pub created: bool,
 }
 
@@ -24,237 +25,244 @@ impl Client {
         &self,
         caller: &Caller,
         ino: InodeId,
-        how: OpenHow,
-        flags: OpenFlags,
-    ) -> Result<OpenedFile, Refusal> {
-        let inode = self.table.pin(ino);
-        let op = Op::Open { ino, open: how };
-        for _ in 0..REMOVED_TRIES {
-            match self.open_once(caller, &inode, op.clone(), how).await {
-                // Somebody took its last name, and has not heard yet that it is open here.
-                Err(Refusal::Stale) if self.is_open_here(&inode) => {
-                    self.platform.clock.sleep(REMOVED_PAUSE).await;
+        mode: OpenMode,
+        flags: OpenFileFlags,
+    ) -> Result<OpenedFile, FsError> {
+        let inode = self.inodes.pin(ino);
+        let op = MetaOp::Open { ino, open: mode };
+        for _ in 0..REOPEN_REMOVED_TRIES {
+            match self.open_once(caller, &inode, op.clone(), mode).await {
+                // Another client removed its last name, and the server does not know yet that it is open here.
+                Err(FsError::Stale) if self.is_open_here(&inode) => {
+                    self.platform.clock.sleep(REOPEN_REMOVED_PAUSE).await;
                 }
                 other => {
-                    let _opening = other?;
-                    return self.opened(inode, how.access, flags, false);
+                    let _pending_open = other?;
+                    return self.finish_open(inode, mode.access, flags, false);
                 }
             }
         }
-        Err(Refusal::Stale)
+        Err(FsError::Stale)
     }
 
-    fn is_open_here(&self, inode: &File) -> bool {
+    fn is_open_here(&self, inode: &ActiveInode) -> bool {
         self.options.shared && inode.state().handles > 0
     }
 
     async fn open_once(
         &self,
         caller: &Caller,
-        inode: &Pin,
-        op: Op,
-        how: OpenHow,
-    ) -> Result<Option<Underway<'_>>, Refusal> {
+        inode: &InodePin,
+        op: MetaOp,
+        mode: OpenMode,
+    ) -> Result<Option<PendingOpen<'_>>, FsError> {
         let ino = inode.ino;
-        let opening = self.opening(Some(ino));
-        if how.truncate {
-            // Nobody reads or writes while the content goes, and no older word of ours arrives after it.
-            let _all = inode.ranges.whole().await;
-            let _telling = inode.telling.lock().await;
+        let pending_open = self.begin_open(Some(ino));
+        if mode.truncate {
+            // No read or write runs during the truncation, and no older report of this client arrives after it.
+            let _all = inode.range_locks.whole().await;
+            let _reporting = inode.reporting.lock().await;
             if self.options.shared {
-                // What is to be cut must be known.
-                self.tell(inode).await?;
+                // The server must know the size and objects that it truncates.
+                self.report_attrs(inode).await?;
             }
-            let opened = answer::opened("open", self.ask(caller, op).await?)?;
+            let opened = reply::opened("open", self.call_mds(caller, op).await?)?;
             let mut state = inode.state();
-            self.table.count_no_more(ino);
-            state.was_opened(self.session(), &opened, how.access);
-            state.load(opened);
-            state.took_privileges(how.kill_privileges);
+            self.inodes.invalidate_replies(ino);
+            state.keep_open_capability(self.session(), &opened, mode.access);
+            state.load_after_truncate(opened);
+            state.set_privileges_killed(mode.kill_privileges);
         } else {
-            let opened = answer::opened("open", self.ask(caller, op).await?)?;
+            let opened = reply::opened("open", self.call_mds(caller, op).await?)?;
             let mut state = inode.state();
-            state.was_opened(self.session(), &opened, how.access);
-            state.take(opened);
+            state.keep_open_capability(self.session(), &opened, mode.access);
+            state.update_from_server(opened);
         }
-        Ok(opening)
+        Ok(pending_open)
     }
 
-    /// open(2) with O_CREAT: makes the file, or opens it if it is there and `exclusive` is not asked. The entry counts
-    /// as given (`Client::forget` takes it back).
+    /// open(2) with O_CREAT: creates the file, or opens it if it exists and `exclusive` is not set. Adds one lookup
+    /// (`Client::forget` removes it).
     #[allow(clippy::too_many_arguments)] // they are open(2)'s, and each is typed
     pub async fn create(
         &self,
         caller: &Caller,
         dir: InodeId,
         name: &Name,
-        make: Make,
+        create_mode: CreateMode,
         exclusive: bool,
-        how: OpenHow,
-        flags: OpenFlags,
-    ) -> Result<OpenedFile, Refusal> {
-        let moment = self.table.moment();
-        let _opening = self.opening(None);
-        let asked = self.how_to_create(how);
-        let op = Op::Create {
+        mode: OpenMode,
+        flags: OpenFileFlags,
+    ) -> Result<OpenedFile, FsError> {
+        let attr_version = self.inodes.attr_version();
+        let _pending_open = self.begin_open(None);
+        let request_mode = self.create_options(mode);
+        let op = MetaOp::Create {
             dir,
             name: name.clone(),
-            make,
+            create_mode,
             exclusive,
-            open: asked,
+            open: request_mode,
         };
-        let opened = answer::opened("create", self.ask(caller, op).await?)?;
+        let opened = reply::opened("create", self.call_mds(caller, op).await?)?;
         let (ino, created) = (opened.attr.ino, opened.created);
-        let inode = self.table.pin(ino);
-        (inode.state()).was_opened(self.session(), &opened, asked.access);
-        if !created && how.truncate {
-            self.cut_what_was_there(&inode, moment, opened, how).await?;
+        let inode = self.inodes.pin(ino);
+        (inode.state()).keep_open_capability(self.session(), &opened, request_mode.access);
+        if !created && mode.truncate {
+            self.truncate_existing(&inode, attr_version, opened, mode)
+                .await?;
         } else {
-            self.take_if_current(&inode, moment, opened).await?;
+            self.update_if_current(&inode, attr_version, opened).await?;
         }
-        self.ledger.lock().gave(ino);
-        self.opened(inode, how.access, flags, created)
+        self.lookup_counts.lock().add_lookup(ino);
+        self.finish_open(inode, mode.access, flags, created)
     }
 
-    /// open(2) with O_TMPFILE: a file without a name. The entry counts as given.
+    /// open(2) with O_TMPFILE: a file without a name. Adds one lookup.
     pub async fn tmpfile(
         &self,
         caller: &Caller,
         dir: InodeId,
-        make: Make,
-        access: Access,
-        flags: OpenFlags,
-    ) -> Result<OpenedFile, Refusal> {
-        let op = Op::OpenTmpFile { dir, make, access };
-        let opened = answer::opened("tmpfile", self.ask(caller, op).await?)?;
+        create_mode: CreateMode,
+        access: AccessMode,
+        flags: OpenFileFlags,
+    ) -> Result<OpenedFile, FsError> {
+        let op = MetaOp::OpenTmpFile {
+            dir,
+            create_mode,
+            access,
+        };
+        let opened = reply::opened("tmpfile", self.call_mds(caller, op).await?)?;
         let attr = opened.attr;
-        let inode = self.table.pin(attr.ino);
+        let inode = self.inodes.pin(attr.ino);
         {
             let mut state = inode.state();
-            state.was_opened(self.session(), &opened, access);
-            state.take(opened);
+            state.keep_open_capability(self.session(), &opened, access);
+            state.update_from_server(opened);
         }
         {
-            let mut ledger = self.ledger.lock();
-            ledger.gave(attr.ino);
-            let gone = ledger.orphaned(attr.ino);
-            debug_assert_eq!(gone, None, "it was given a line above");
+            let mut lookup_counts = self.lookup_counts.lock();
+            lookup_counts.add_lookup(attr.ino);
+            let forgotten = lookup_counts.set_orphan(attr.ino);
+            debug_assert_eq!(forgotten, None, "a lookup was added above");
         }
-        self.opened(inode, access, flags, true)
+        self.finish_open(inode, access, flags, true)
     }
 
-    /// The open file of a number that `OpenFile::id` gave; `Stale` after its release.
-    pub fn file(&self, id: u64) -> Result<Arc<OpenFile>, Refusal> {
-        self.handles.get(id).ok_or(Refusal::Stale)
+    /// The open file with the number `OpenFile::id`; `Stale` after its release.
+    pub fn file(&self, id: u64) -> Result<Arc<OpenFile>, FsError> {
+        self.open_files.get(id).ok_or(FsError::Stale)
     }
 
     /// # Errors
-    /// `Stale` if the session was lost in which it was opened.
-    pub(crate) fn must_count(&self, file: &OpenFile) -> Result<(), Refusal> {
+    /// `Stale` if the session in which it was opened is lost.
+    pub(crate) fn check_session(&self, file: &OpenFile) -> Result<(), FsError> {
         if self.session.is_lost() || file.session() != self.session() {
-            return Err(Refusal::Stale);
+            return Err(FsError::Stale);
         }
         Ok(())
     }
 
-    /// Whether somebody has the file open for writing: who reads it then should not keep what he read.
+    /// Whether the file is open for writing here: then the kernel should not cache what it reads.
     pub fn has_writer(&self, ino: InodeId) -> bool {
-        self.table
+        self.inodes
             .get(ino)
             .is_some_and(|file| file.state().writers > 0)
     }
 
-    fn opened(
+    fn finish_open(
         &self,
-        inode: Pin,
-        access: Access,
-        flags: OpenFlags,
+        inode: InodePin,
+        access: AccessMode,
+        flags: OpenFileFlags,
         created: bool,
-    ) -> Result<OpenedFile, Refusal> {
+    ) -> Result<OpenedFile, FsError> {
         let attr = {
             let state = inode.state();
-            state.base().map(|base| state.overlay(*base))
+            state.server_attr().map(|base| state.overlay(*base))
         };
-        // Lost in between, with the session.
-        let attr = attr.ok_or(Refusal::Stale)?;
-        self.ledger.lock().opened(inode.ino);
+        // None if the state was invalidated meanwhile with the session.
+        let attr = attr.ok_or(FsError::Stale)?;
+        self.lookup_counts.lock().add_open(inode.ino);
         Ok(OpenedFile {
-            file: self.handles.add(inode, access, flags, self.session()),
+            file: self.open_files.add(inode, access, flags, self.session()),
             attr,
             created,
         })
     }
 
-    /// The answer tells what the file is, unless it was opened, changed and closed while the answer was under way.
-    async fn take_if_current(
+    /// Takes the reply, or loads the file again if it was opened, changed and closed while the reply was in transit.
+    async fn update_if_current(
         &self,
-        inode: &File,
-        moment: Moment,
-        opened: Opened,
-    ) -> Result<(), Refusal> {
-        if self.table.dropped_since(moment, inode.ino) {
+        inode: &ActiveInode,
+        attr_version: AttrVersion,
+        opened: OpenInfo,
+    ) -> Result<(), FsError> {
+        if self.inodes.changed_since(attr_version, inode.ino) {
             self.load(inode).await
         } else {
-            inode.state().take(opened);
+            inode.state().update_from_server(opened);
             Ok(())
         }
     }
 
-    /// A file that is found there is cut by us, after we have told of it what we know: the server does not ask who asks it.
-    fn how_to_create(&self, how: OpenHow) -> OpenHow {
-        if !self.options.shared || !how.truncate {
-            return how;
+    /// This client truncates an existing file itself after it has reported its state: the server sends no callback to the session
+    /// that sent the request.
+    fn create_options(&self, mode: OpenMode) -> OpenMode {
+        if !self.options.shared || !mode.truncate {
+            return mode;
         }
-        OpenHow {
-            access: how.access | Access::WRITE,
+        OpenMode {
+            access: mode.access | AccessMode::WRITE,
             truncate: false,
-            ..how
+            ..mode
         }
     }
 
-    /// Lists an open as under way.
-    fn opening(&self, ino: Option<InodeId>) -> Option<Underway<'_>> {
-        self.options.shared.then(|| self.opening.begin(ino))
+    /// Lists an open as pending.
+    fn begin_open(&self, ino: Option<InodeId>) -> Option<PendingOpen<'_>> {
+        self.options.shared.then(|| self.pending_opens.begin(ino))
     }
 
-    /// A create that found a file and cut it. Who had it open did not know: it may have written since, or told the
-    /// server the old size. So it is cut again, this time under the file's lock.
-    async fn cut_what_was_there(
+    /// The create found a file, and the server truncated it. A writer of this client did not know of that: it may have written
+    /// since, or reported the old size. So the file is truncated again, this time under its range lock.
+    async fn truncate_existing(
         &self,
-        inode: &File,
-        moment: Moment,
-        opened: Opened,
-        how: OpenHow,
-    ) -> Result<(), Refusal> {
+        inode: &ActiveInode,
+        attr_version: AttrVersion,
+        opened: OpenInfo,
+        mode: OpenMode,
+    ) -> Result<(), FsError> {
         let known = self.options.shared
             || inode.state().is_loaded()
-            || self.table.dropped_since(moment, inode.ino);
+            || self.inodes.changed_since(attr_version, inode.ino);
         if known {
-            let _all = inode.ranges.whole().await;
+            let _all = inode.range_locks.whole().await;
             return self
-                .resize(inode, &Caller::root(), 0, true, how.kill_privileges)
+                .resize(inode, &Caller::root(), 0, true, mode.kill_privileges)
                 .await
                 .map(|_| ());
         }
-        inode.state().take(opened);
+        inode.state().update_from_server(opened);
         Ok(())
     }
 
-    /// Asks the server for what a file is, if what is known here does not count. It must be open here, or be readable by root.
-    pub(crate) async fn load(&self, inode: &File) -> Result<(), Refusal> {
-        if inode.state().counts() {
+    /// Loads the file's state from the server unless the state here is authoritative. The file must be open here, or readable by
+    /// root.
+    pub(crate) async fn load(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        if inode.state().is_authoritative() {
             return Ok(());
         }
-        let op = Op::Open {
+        let op = MetaOp::Open {
             ino: inode.ino,
-            open: OpenHow {
-                access: Access::empty(),
+            open: OpenMode {
+                access: AccessMode::empty(),
                 truncate: false,
                 kill_privileges: false,
             },
         };
-        let opened = answer::opened("open", self.ask(&Caller::root(), op).await?)?;
-        inode.state().take(opened);
+        let opened = reply::opened("open", self.call_mds(&Caller::root(), op).await?)?;
+        inode.state().update_from_server(opened);
         Ok(())
     }
 }

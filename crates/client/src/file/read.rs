@@ -1,46 +1,46 @@
-//! read(2): pieces from objects or the inode, zeros where nothing was ever written.
+//! read(2): chunks from objects or inline data, zeros where nothing was written.
 
-use super::flush;
-use super::handle::OpenFile;
-use super::objects::existing;
-use super::state::Found;
-use super::table::File;
-use crate::answer;
+use super::chunks;
+use super::inode_state::ReadPlan;
+use super::inode_table::ActiveInode;
+use super::object_calls::required_existence;
+use super::open_file::OpenFile;
 use crate::join;
 use crate::metrics::Counters;
-use crate::options::AtimeRule;
+use crate::options::AtimeMode;
+use crate::reply;
 use crate::service::Client;
 use crate::verify;
 use bytes::Bytes;
-use gupfs_proto::data::{self, Checked};
+use gupfs_proto::data::{self, ChecksumCheck};
+use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX};
-use gupfs_proto::refusal::ObjectDamage;
-use gupfs_proto::{Attr, Piece, Presence, Refusal};
+use gupfs_proto::{Attr, FsError, Presence, StripeChunk};
 
-/// What holes are made of: shared, so that reading them copies nothing.
+/// The bytes of holes: shared, so that reading a hole copies nothing.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
-/// How a read is done.
+/// Options of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ReadHow {
+pub struct ReadOptions {
     /// O_NOATIME
     pub leaves_atime: bool,
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Default)]
-pub(super) struct Read {
+pub(super) struct ReadResult {
     pub segments: Vec<Bytes>,
-    /// Somewhere an object had no bytes: there is a hole, or the file is shorter than it was.
+    /// An object returned fewer bytes than requested: there is a hole, or the file has become shorter.
     pub is_short: bool,
-    /// Where it ends: at the end of the range or of the file.
+    /// Its end: the end of the range or of the file.
     pub end: u64,
 }
 
-impl Read {
-    /// Where the object ends and the file goes on, there is a hole.
-    fn push(&mut self, piece: &Piece, bytes: Bytes) {
-        let missing = piece.len - bytes.len() as u64;
+impl ReadResult {
+    /// Where the object ends before the chunk does, there is a hole.
+    fn push(&mut self, chunk: &StripeChunk, bytes: Bytes) {
+        let missing = chunk.len - bytes.len() as u64;
         self.is_short |= missing > 0;
         push(&mut self.segments, bytes);
         push_zeros(&mut self.segments, missing);
@@ -48,50 +48,53 @@ impl Read {
 }
 
 impl Client {
-    /// Whether a read of a file with these attributes moves its access time now, so that it must come here.
-    pub fn reading_shows(&self, attr: &Attr) -> bool {
-        self.options.atime.moves(attr, self.platform.clock.now())
+    /// Whether a read of a file with these attributes updates its access time now, so that the kernel must send it to this
+    /// client.
+    pub fn read_updates_atime(&self, attr: &Attr) -> bool {
+        self.options
+            .atime
+            .updates_atime(attr, self.platform.clock.now())
     }
 
-    /// Whether every read moves it.
-    pub fn each_reading_shows(&self) -> bool {
-        self.options.atime == AtimeRule::Always
+    /// Whether every read updates it.
+    pub fn every_read_updates_atime(&self) -> bool {
+        self.options.atime == AtimeMode::Always
     }
 
-    /// The bytes of `offset .. offset + len`, in order, as they came (holes are shared zeros); fewer at the end of the
-    /// file, none beyond it.
+    /// The bytes of `offset .. offset + len`, as segments in order (holes are shared zeros); fewer at the end of the file, none
+    /// beyond it.
     ///
     /// # Errors
-    /// `ObjectDamaged` when an object that was made is missing, or its bytes twice do not match their checksum.
+    /// `ObjectDamaged` when a known object is missing, or its bytes fail their checksum twice.
     pub async fn read(
         &self,
         file: &OpenFile,
         offset: u64,
         len: u64,
-        how: ReadHow,
-    ) -> Result<Vec<Bytes>, Refusal> {
-        self.must_count(file)?;
+        options: ReadOptions,
+    ) -> Result<Vec<Bytes>, FsError> {
+        self.check_session(file)?;
         let inode = &file.inode;
         let end = offset.saturating_add(len);
-        let _held = inode.ranges.shared(offset..end).await;
+        let _held = inode.range_locks.shared(offset..end).await;
         let counts = {
             let mut state = inode.state();
             if len > 0
-                && !how.leaves_atime
-                && let Some(base) = state.base()
+                && !options.leaves_atime
+                && let Some(base) = state.server_attr()
             {
                 let now = self.platform.clock.now();
-                if self.options.atime.moves(&state.overlay(*base), now) {
+                if self.options.atime.updates_atime(&state.overlay(*base), now) {
                     state.atime = Some(now);
                 }
             }
-            state.counts()
+            state.is_authoritative()
         };
         if counts {
-            self.within_term().await?;
+            self.wait_for_valid_session().await?;
         }
         let found = match counts {
-            true => self.read_known(inode, offset, end).await?,
+            true => self.read_by_state(inode, offset, end).await?,
             false => self.read_shared(inode, offset, end).await?,
         };
         Counters::add(&self.counters.reads, 1);
@@ -100,97 +103,99 @@ impl Client {
         Ok(found.segments)
     }
 
-    /// By what is known here of the file.
-    pub(super) async fn read_known(
+    /// Reads by the state that this client has.
+    pub(super) async fn read_by_state(
         &self,
-        inode: &File,
+        inode: &ActiveInode,
         offset: u64,
         end: u64,
-    ) -> Result<Read, Refusal> {
+    ) -> Result<ReadResult, FsError> {
         let (found, end) = {
             let state = inode.state();
             let end = end.min(state.size);
             if offset >= end {
-                return Ok(Read::default());
+                return Ok(ReadResult::default());
             }
             (state.plan_read(inode.ino, offset, end), end)
         };
         let mut read = match found {
-            Found::Inline(bytes, zeros) => {
-                let mut read = Read::default();
+            ReadPlan::Inline(bytes, zeros) => {
+                let mut read = ReadResult::default();
                 push(&mut read.segments, bytes);
                 push_zeros(&mut read.segments, zeros);
                 read
             }
-            Found::Pieces(pieces) => self.read_pieces(inode, &pieces).await?,
+            ReadPlan::Chunks(chunks) => self.read_chunks(inode, &chunks).await?,
         };
         read.end = end;
         Ok(read)
     }
 
-    pub(super) async fn read_pieces(
+    pub(super) async fn read_chunks(
         &self,
-        inode: &File,
-        pieces: &[Piece],
-    ) -> Result<Read, Refusal> {
-        let most = self.piece_most();
-        let parts: Vec<Piece>;
-        let pieces = match pieces.iter().all(|piece| piece.len <= most) {
-            true => pieces,
+        inode: &ActiveInode,
+        chunks: &[StripeChunk],
+    ) -> Result<ReadResult, FsError> {
+        let most = self.message_bytes_max();
+        let parts: Vec<StripeChunk>;
+        let chunks = match chunks.iter().all(|chunk| chunk.len <= most) {
+            true => chunks,
             false => {
-                let split = |piece: &Piece| flush::split(*piece, most);
-                parts = pieces.iter().flat_map(split).collect();
+                let split = |chunk: &StripeChunk| chunks::split(*chunk, most);
+                parts = chunks.iter().flat_map(split).collect();
                 &parts
             }
         };
-        let mut read = Read {
+        let mut read = ReadResult {
             segments: Vec::with_capacity(2),
-            ..Read::default()
+            ..ReadResult::default()
         };
-        if let [piece] = pieces {
-            let bytes = self.get_piece(inode, piece).await?;
-            read.push(piece, bytes);
+        if let [chunk] = chunks {
+            let bytes = self.read_chunk(inode, chunk).await?;
+            read.push(chunk, bytes);
         } else {
-            let running = pieces.iter().map(|piece| self.get_piece(inode, piece));
+            let running = chunks.iter().map(|chunk| self.read_chunk(inode, chunk));
             let all = join::all(running.collect()).await;
-            for (piece, bytes) in pieces.iter().zip(all) {
-                read.push(piece, bytes?);
+            for (chunk, bytes) in chunks.iter().zip(all) {
+                read.push(chunk, bytes?);
             }
         }
         Ok(read)
     }
 
-    /// What the object has of a piece: shorter where it ends, empty if it was never made.
-    async fn get_piece(&self, inode: &File, piece: &Piece) -> Result<Bytes, Refusal> {
-        if piece.presence == Presence::Never {
+    /// The object's bytes of a chunk: fewer where the object ends, none if it does not exist.
+    async fn read_chunk(&self, inode: &ActiveInode, chunk: &StripeChunk) -> Result<Bytes, FsError> {
+        if chunk.presence == Presence::Never {
             return Ok(Bytes::new());
         }
-        // To the end of the block: then a short answer tells where the object ends, and its last block can be checked.
-        let asked = (piece.at.0 + piece.len).next_multiple_of(CHECKSUM_BLOCK) - piece.at.0;
-        let asked = asked.min(PAYLOAD_MAX.0);
-        // The second time the target looks for itself: it knows then, too, and says so in its status.
-        for checked in [Checked::ByAsker, Checked::ByBoth] {
-            let op = data::Op::Read {
-                object: piece.object,
-                at: piece.at,
-                len: asked,
-                existing: existing(piece.presence),
-                checked,
+        // Up to the end of the checksum block: then a short reply shows where the object ends, and its last block can be checked.
+        let requested = (chunk.at.0 + chunk.len).next_multiple_of(CHECKSUM_BLOCK) - chunk.at.0;
+        let requested = requested.min(PAYLOAD_MAX.0);
+        // On the second try the target verifies the checksum too, so that it records the damage in its status.
+        for checksum_check in [ChecksumCheck::ByRequester, ChecksumCheck::ByBoth] {
+            let op = data::DataOp::Read {
+                object: chunk.object,
+                at: chunk.at,
+                len: requested,
+                existence: required_existence(chunk.presence),
+                checksum_check,
             };
-            let data::Answer::Data { data, sums } = self.ask_ost(piece.ost, op).await? else {
-                return answer::unexpected("read");
+            let data::DataReplyBody::Data { data, checksums } =
+                self.call_ost(chunk.ost, op).await?
+            else {
+                return reply::unexpected("read");
             };
-            if verify::matches(&data, piece.at.0, asked, &sums) {
-                let len = data.len().min(piece.len as usize);
+            if verify::matches(&data, chunk.at.0, requested, &checksums) {
+                let len = data.len().min(chunk.len as usize);
                 return Ok(data.slice(..len));
             }
-            tracing::warn!(ino = %inode.ino, object = %piece.object, ost = %piece.ost, ?checked, "bytes do not match their checksum");
+            tracing::warn!(ino = %inode.ino, object = %chunk.object, ost = %chunk.ost, ?checksum_check, "bytes read from the OST do not match their checksum");
             Counters::add(&self.counters.checksum_retries, 1);
         }
-        Err(Refusal::ObjectDamaged {
-            ost: piece.ost,
-            object: piece.object,
-            what: ObjectDamage::Checksum,
+        Err(FsError::ObjectDamaged {
+            ost: chunk.ost,
+            object: chunk.object,
+            damage: ObjectDamage::Checksum,
         })
     }
 }

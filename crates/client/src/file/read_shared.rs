@@ -1,25 +1,25 @@
-//! Reading a file that others may be writing, and that is not held here.
+//! Reading a file without its write lease, while other clients may be writing it.
 //!
-//! What another has written and was told so lies in the objects; how long the file is and whether it has objects at all,
-//! the server knows. So where every byte is found that was there before, no server but theirs is asked.
+//! Answered writes of other clients are in the objects; the metadata server knows the file's size and whether it has objects at
+//! all. So if every byte of the range exists as before, the client reads from the OSTs alone.
 
-use super::read::Read;
-use super::table::File;
+use super::inode_table::ActiveInode;
+use super::read::ReadResult;
 use crate::metrics::Counters;
 use crate::service::Client;
-use gupfs_proto::Refusal;
-use gupfs_proto::refusal::ObjectDamage;
+use gupfs_proto::FsError;
+use gupfs_proto::error::ObjectDamage;
 
 impl Client {
     pub(super) async fn read_shared(
         &self,
-        inode: &File,
+        inode: &ActiveInode,
         offset: u64,
         end: u64,
-    ) -> Result<Read, Refusal> {
+    ) -> Result<ReadResult, FsError> {
         let hinted = inode.state().plan_hinted_read(inode.ino, offset, end);
-        if let Some(pieces) = hinted
-            && let Ok(read) = self.read_pieces(inode, &pieces).await
+        if let Some(chunks) = hinted
+            && let Ok(read) = self.read_chunks(inode, &chunks).await
             && !read.is_short
         {
             return Ok(read);
@@ -28,10 +28,10 @@ impl Client {
         loop {
             Counters::add(&self.counters.asked_again, 1);
             self.load(inode).await?;
-            let read = match self.read_known(inode, offset, end).await {
-                // The layout may be another by now, and then no object of the former is missed.
-                Err(Refusal::ObjectDamaged {
-                    what: ObjectDamage::Missing,
+            let read = match self.read_by_state(inode, offset, end).await {
+                // The layout may have changed meanwhile, and then the former layout's objects are missing legitimately.
+                Err(FsError::ObjectDamaged {
+                    damage: ObjectDamage::Missing,
                     ..
                 }) if !damaged => {
                     damaged = true;
@@ -42,7 +42,7 @@ impl Client {
             if !read.is_short {
                 return Ok(read);
             }
-            // A hole, or the file was cut after we asked where it ends.
+            // A hole, or the file was truncated after its size was loaded.
             self.load(inode).await?;
             if inode.state().size >= read.end {
                 return Ok(read);

@@ -1,18 +1,18 @@
-//! The end of an open file: with the last writer the holding ends, and the server's word counts again.
+//! Releasing an open file: the last writer's close releases the write lease, and the server's state is authoritative again.
 
-use super::table::File;
+use super::inode_table::ActiveInode;
 use crate::service::Client;
-use gupfs_proto::Refusal;
+use gupfs_proto::FsError;
 use std::sync::Arc;
 
 impl Client {
-    /// The last descriptor and mapping of an open file are gone. When this is answered, the server knows what was
-    /// written; until then everybody who asks here is told right. Releasing twice does nothing.
+    /// The last descriptor and mapping of an open file are gone. When this returns, the server has the report of its writes;
+    /// until then this client answers with its own state. Releasing twice does nothing.
     ///
     /// # Errors
-    /// When the server could not be told: the file stays held here, and is told of again at `stop`.
-    pub async fn release(self: &Arc<Self>, id: u64) -> Result<(), Refusal> {
-        let Some(file) = self.handles.remove(id) else {
+    /// When the report failed: the write lease stays here, and `stop` reports again.
+    pub async fn release(self: &Arc<Self>, id: u64) -> Result<(), FsError> {
+        let Some(file) = self.open_files.remove(id) else {
             return Ok(());
         };
         self.unlock_at_release(id).await;
@@ -23,45 +23,45 @@ impl Client {
         };
         let mut result = Ok(());
         if last_writer {
-            result = self.end_holding(inode, false).await;
+            result = self.end_write_lease(inode, false).await;
         }
-        if last && result.is_ok() && self.must_count(&file).is_ok() {
-            result = self.tell_atime(inode).await;
+        if last && result.is_ok() && self.check_session(&file).is_ok() {
+            result = self.report_atime(inode).await;
         }
-        if let Err(refusal) = &result {
-            tracing::warn!(ino = %inode.ino, %refusal, "the end of writing could not be told");
-            inode.state().errors.keep(refusal.clone());
+        if let Err(error) = &result {
+            tracing::warn!(ino = %inode.ino, %error, "could not report the writes of a closed file to the metadata server; this client keeps its write lease");
+            inode.state().errors.record(error.clone());
         }
         let ino = inode.ino;
         drop(file);
-        let gone = self.ledger.lock().closed(ino);
-        self.tell_gone(gone);
-        self.sync_left_if_many();
+        let forgotten = self.lookup_counts.lock().remove_open(ino);
+        self.queue_forgets(forgotten);
+        self.sync_closed_if_many();
         result
     }
 
-    /// `even_if_open`: the session ends.
-    pub(crate) async fn end_holding(
+    /// `even_if_open`: also with open writers, because the session ends.
+    pub(crate) async fn end_write_lease(
         &self,
-        inode: &File,
+        inode: &ActiveInode,
         even_if_open: bool,
-    ) -> Result<(), Refusal> {
-        if !inode.state().marked {
+    ) -> Result<(), FsError> {
+        if !inode.state().has_write_lease {
             return Ok(());
         }
-        let _all = inode.ranges.whole().await;
-        let _telling = inode.telling.lock().await;
-        // Somebody may have opened it for writing while we waited.
+        let _all = inode.range_locks.whole().await;
+        let _reporting = inode.reporting.lock().await;
+        // A program may have opened it for writing during the wait.
         if inode.state().writers > 0 && !even_if_open {
             return Ok(());
         }
-        // Whoever holds the file next does not know of it.
-        match self.cut_leftovers(inode).await {
-            Err(refusal) if even_if_open => {
-                tracing::warn!(ino = %inode.ino, %refusal, "bytes behind the file's end stay");
+        // The next lease holder does not know of the leftovers.
+        match self.truncate_leftovers(inode).await {
+            Err(error) if even_if_open => {
+                tracing::warn!(ino = %inode.ino, %error, "an OST could not truncate leftovers of a failed write behind the file's end; they stay");
             }
             cut => cut?,
         }
-        self.let_go(inode).await
+        self.release_write_lease(inode).await
     }
 }

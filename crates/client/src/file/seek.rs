@@ -1,15 +1,15 @@
 //! lseek(2) with SEEK_DATA and SEEK_HOLE.
 
-use super::flush::Span;
-use super::handle::OpenFile;
-use super::state::Home;
-use super::table::File;
-use crate::answer;
+use super::chunks::ObjectSpan;
+use super::inode_state::DataLocation;
+use super::inode_table::ActiveInode;
+use super::open_file::OpenFile;
 use crate::join;
+use crate::reply;
 use crate::service::Client;
-use gupfs_proto::{Presence, Refusal, data};
+use gupfs_proto::{FsError, Presence, data};
 
-/// What programs are told as st_blksize. Units of layouts are multiples of it.
+/// The st_blksize that programs see. Stripe units are multiples of it.
 const BLOCK: u64 = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,31 +23,35 @@ impl Client {
     ///
     /// # Errors
     /// `NoMoreData` at or beyond the end of the file, and for data when only a hole is left.
-    pub async fn seek(&self, file: &OpenFile, offset: u64, to: SeekTo) -> Result<u64, Refusal> {
-        self.must_count(file)?;
+    pub async fn seek(&self, file: &OpenFile, offset: u64, to: SeekTo) -> Result<u64, FsError> {
+        self.check_session(file)?;
         let inode = &file.inode;
-        let _held = inode.ranges.shared(offset..u64::MAX).await;
+        let _held = inode.range_locks.shared(offset..u64::MAX).await;
         self.load(inode).await?;
         let (size, home, inline) = {
             let state = inode.state();
-            (state.size, state.home(), state.inline().len() as u64)
+            (
+                state.size,
+                state.data_location(),
+                state.inline().len() as u64,
+            )
         };
         if offset >= size {
-            return Err(Refusal::NoMoreData);
+            return Err(FsError::NoMoreData);
         }
-        // A block with a byte of data is data, as on a local disk, also behind the end of an object that ends in it.
+        // A block with a byte of data counts as data, as on a local disk, also behind the end of an object that ends in it.
         let mut from = offset / BLOCK * BLOCK;
         loop {
             let found = match home {
-                Home::Inode => match to {
+                DataLocation::Inode => match to {
                     SeekTo::Data => (from < inline).then_some(from),
                     SeekTo::Hole => Some(from.max(inline)),
                 },
-                Home::Objects => self.seek_objects(inode, from, size, to).await?,
+                DataLocation::Objects => self.seek_objects(inode, from, size, to).await?,
             };
             match (found.filter(|at| *at < size), to) {
                 (Some(at), SeekTo::Data) => return Ok(offset.max(at / BLOCK * BLOCK)),
-                (None, SeekTo::Data) => return Err(Refusal::NoMoreData),
+                (None, SeekTo::Data) => return Err(FsError::NoMoreData),
                 (Some(at), SeekTo::Hole) if at % BLOCK == 0 => return Ok(offset.max(at)),
                 (Some(at), SeekTo::Hole) => from = at.next_multiple_of(BLOCK),
                 (None, SeekTo::Hole) => return Ok(size),
@@ -58,14 +62,14 @@ impl Client {
         }
     }
 
-    /// Component by component: in each, the nearest of what its objects find.
+    /// Searches component by component; in each, takes the nearest result of its objects.
     async fn seek_objects(
         &self,
-        inode: &File,
+        inode: &ActiveInode,
         offset: u64,
         size: u64,
         to: SeekTo,
-    ) -> Result<Option<u64>, Refusal> {
+    ) -> Result<Option<u64>, FsError> {
         let components = inode.state().layout.components.len();
         for index in 0..components {
             let spans = {
@@ -92,31 +96,31 @@ impl Client {
         Ok(None)
     }
 
-    /// As an offset of the file; None when the object has none before it ends or leaves the component.
+    /// The result as a file offset; None when the object has none before it ends or leaves the component.
     async fn seek_object(
         &self,
-        inode: &File,
-        span: &Span,
+        inode: &ActiveInode,
+        span: &ObjectSpan,
         to: SeekTo,
-    ) -> Result<Option<u64>, Refusal> {
+    ) -> Result<Option<u64>, FsError> {
         let at = match (span.presence, to) {
             (Presence::Never, SeekTo::Data) => None,
             (Presence::Never, SeekTo::Hole) => Some(span.at),
             (Presence::Maybe | Presence::Present, _) => {
-                let what = match to {
-                    SeekTo::Data => data::Seek::Data,
-                    SeekTo::Hole => data::Seek::Hole,
+                let whence = match to {
+                    SeekTo::Data => data::SeekWhence::Data,
+                    SeekTo::Hole => data::SeekWhence::Hole,
                 };
-                let op = data::Op::Seek {
+                let op = data::DataOp::Seek {
                     object: span.object,
                     at: span.at,
-                    what,
+                    whence,
                 };
-                match self.ask_ost(span.ost, op).await? {
-                    // Where the object ends there is a hole, whether it says so or finds nothing.
-                    data::Answer::Found(None) if to == SeekTo::Hole => Some(span.at),
-                    data::Answer::Found(found) => found,
-                    _ => return answer::unexpected("seek"),
+                match self.call_ost(span.ost, op).await? {
+                    // The end of the object is a hole, whether the target reports it or finds nothing.
+                    data::DataReplyBody::Position(None) if to == SeekTo::Hole => Some(span.at),
+                    data::DataReplyBody::Position(found) => found,
+                    _ => return reply::unexpected("seek"),
                 }
             }
         };

@@ -1,215 +1,227 @@
-//! fsync(2), syncfs(2): objects first, then our word on the file, then the server's log.
+//! fsync(2), syncfs(2): first the objects, then the attribute report, then the server's log.
 
-use super::handle::OpenFile;
-use super::left::Left;
-use super::object::Unsynced;
-use super::table::File;
-use crate::answer;
+use super::closed_unsynced::ClosedUnsynced;
+use super::inode_table::ActiveInode;
+use super::object_state::UnsyncedObject;
+use super::open_file::OpenFile;
 use crate::join;
-use crate::limits::{LEFT_UNSYNCED_MAX, SYNC_BATCH, SYNC_FILES};
+use crate::limits::{CLOSED_UNSYNCED_MAX, SYNC_BATCH, SYNC_FILES_MAX};
 use crate::metrics::Counters;
+use crate::reply;
 use crate::service::Client;
-use gupfs_proto::meta::Op;
-use gupfs_proto::refusal::ObjectDamage;
-use gupfs_proto::{Caller, OstId, Refusal, data};
+use gupfs_proto::error::ObjectDamage;
+use gupfs_proto::meta::MetaOp;
+use gupfs_proto::{Caller, FsError, OstId, data};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Unsynced objects in the hands of who syncs them; given up half way, they are still to be synced.
-struct Taken<'a> {
-    inode: &'a File,
-    unsynced: Vec<Unsynced>,
-    well: bool,
+/// Objects whose sync is in progress; if it is dropped half way, they become unsynced again.
+struct ObjectsBeingSynced<'a> {
+    inode: &'a ActiveInode,
+    unsynced: Vec<UnsyncedObject>,
+    succeeded: bool,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for ObjectsBeingSynced<'_> {
     fn drop(&mut self) {
-        self.inode.state().synced(self.well);
+        self.inode.state().sync_finished(self.succeeded);
     }
 }
 
 /// The same for objects of closed files.
-struct TakenLeft<'a> {
-    left: &'a Mutex<Left>,
-    objects: Vec<Unsynced>,
+struct ClosedObjectsBeingSynced<'a> {
+    left: &'a Mutex<ClosedUnsynced>,
+    objects: Vec<UnsyncedObject>,
 }
 
-impl Drop for TakenLeft<'_> {
+impl Drop for ClosedObjectsBeingSynced<'_> {
     fn drop(&mut self) {
         self.left.lock().add(self.objects.drain(..));
     }
 }
 
 impl Client {
-    /// fsync(2): what was written to the file survives a power cut; `data_only` (fdatasync) leaves times untold, the
-    /// size is in the objects.
+    /// fsync(2): everything written to the file survives a power loss; `data_only` (fdatasync) does not report times, and the
+    /// objects hold the size.
     ///
     /// # Errors
-    /// What kept bytes from being synced; that a target lost some that were not; and, once for each open file, an error that nobody could be told before.
-    pub async fn fsync(&self, file: &OpenFile, data_only: bool) -> Result<(), Refusal> {
+    /// The error of the sync; that a target lost unsynced bytes; and, once for each open file, an earlier writeback error.
+    pub async fn fsync(&self, file: &OpenFile, data_only: bool) -> Result<(), FsError> {
         Counters::add(&self.counters.fsyncs, 1);
-        self.must_count(file)?;
+        self.check_session(file)?;
         let synced = self.sync_file(&file.inode, data_only).await;
         let mut state = file.inode.state();
-        if let Err(refusal) = &synced {
-            state.errors.keep(refusal.clone());
+        if let Err(error) = &synced {
+            state.errors.record(error.clone());
         }
-        let mut heard = file.heard.load(Ordering::Acquire);
-        let kept = state.errors.tell(&mut heard);
-        file.heard.store(heard, Ordering::Release);
-        match kept {
-            Some(refusal) => Err(refusal),
+        let mut seen = file.errors_seen.load(Ordering::Acquire);
+        let error_to_return = state.errors.check_and_advance(&mut seen);
+        file.errors_seen.store(seen, Ordering::Release);
+        match error_to_return {
+            Some(error) => Err(error),
             None => Ok(()),
         }
     }
 
-    /// close(2) of one descriptor: an error that nobody could be told before, once for each open file.
-    pub fn flush(&self, file: &OpenFile) -> Result<(), Refusal> {
+    /// close(2) of one descriptor: returns an earlier writeback error, once for each open file.
+    pub fn flush(&self, file: &OpenFile) -> Result<(), FsError> {
         let mut state = file.inode.state();
-        let mut heard = file.heard.load(Ordering::Acquire);
-        let kept = state.errors.tell(&mut heard);
-        file.heard.store(heard, Ordering::Release);
-        kept.map_or(Ok(()), Err)
+        let mut seen = file.errors_seen.load(Ordering::Acquire);
+        let error_to_return = state.errors.check_and_advance(&mut seen);
+        file.errors_seen.store(seen, Ordering::Release);
+        error_to_return.map_or(Ok(()), Err)
     }
 
-    /// fsync(2) of a directory: every change of names that was answered survives a power cut.
-    pub async fn fsync_dir(&self) -> Result<(), Refusal> {
+    /// fsync(2) of a directory: every answered change of names survives a power loss.
+    pub async fn fsync_dir(&self) -> Result<(), FsError> {
         self.sync_log().await
     }
 
-    /// syncfs(2): everything that was answered survives a power cut, of files open and closed.
-    pub async fn sync_all(&self) -> Result<(), Refusal> {
+    /// syncfs(2): everything that was answered survives a power loss, for open and closed files.
+    pub async fn sync_all(&self) -> Result<(), FsError> {
         let mut result = Ok(());
-        let open = self.table.all();
-        for some in open.chunks(SYNC_FILES) {
-            let running = some.iter().map(|inode| self.sync_known(inode, false));
-            for (inode, synced) in some.iter().zip(join::all(running.collect()).await) {
-                if let Err(refusal) = synced {
-                    inode.state().errors.keep(refusal.clone());
-                    result = Err(refusal);
+        let open = self.inodes.all();
+        for batch in open.chunks(SYNC_FILES_MAX) {
+            let running = batch.iter().map(|inode| self.sync_known(inode, false));
+            for (inode, synced) in batch.iter().zip(join::all(running.collect()).await) {
+                if let Err(error) = synced {
+                    inode.state().errors.record(error.clone());
+                    result = Err(error);
                 }
             }
         }
         drop(open);
-        let left = self.sync_left().await;
+        let left = self.sync_closed().await;
         self.sync_log().await?;
-        let before = self.table.left.lock().tell();
+        let before = self.inodes.closed_unsynced.lock().take_loss();
         result.and(left).and(before)
     }
 
-    async fn sync_file(&self, inode: &File, data_only: bool) -> Result<(), Refusal> {
-        // What others wrote is to survive, too: where it lies must be known.
+    async fn sync_file(&self, inode: &ActiveInode, data_only: bool) -> Result<(), FsError> {
+        // Other clients' writes must survive too, so the file's objects must be known.
         self.load(inode).await?;
         self.sync_known(inode, data_only).await?;
         self.sync_log().await
     }
 
-    async fn sync_known(&self, inode: &File, data_only: bool) -> Result<(), Refusal> {
-        // First: bytes that leave the inode from here on are synced by whoever moves them, and those that left are in
-        // objects that are synced here.
-        inode.state().promise_inline();
+    async fn sync_known(&self, inode: &ActiveInode, data_only: bool) -> Result<(), FsError> {
+        // First: a write that moves inline data from here on syncs it itself, and data moved before is in objects that are
+        // synced here.
+        inode.state().set_inline_may_be_durable();
         self.sync_unsynced(inode).await?;
         if !data_only {
-            let _telling = inode.telling.lock().await;
-            self.tell(inode).await?;
+            let _reporting = inode.reporting.lock().await;
+            self.report_attrs(inode).await?;
         }
         Ok(())
     }
 
-    pub(super) async fn sync_unsynced(&self, inode: &File) -> Result<(), Refusal> {
-        // Who comes while another syncs waits for it: what the other took is its own business too.
+    pub(super) async fn sync_unsynced(&self, inode: &ActiveInode) -> Result<(), FsError> {
+        // A concurrent sync waits for this one: the objects that this one has taken are part of that sync, too.
         let _syncing = inode.syncing.lock().await;
-        let mut taken = Taken {
+        let mut taken = ObjectsBeingSynced {
             unsynced: inode.state().take_unsynced(inode.ino),
             inode,
-            well: false,
+            succeeded: false,
         };
-        let mut from_before = TakenLeft {
-            left: &self.table.left,
-            objects: self.table.left.lock().take_over(&mut taken.unsynced),
+        let mut from_before = ClosedObjectsBeingSynced {
+            left: &self.inodes.closed_unsynced,
+            objects: self
+                .inodes
+                .closed_unsynced
+                .lock()
+                .take_over(&mut taken.unsynced),
         };
         let lost = self.sync_objects(&taken.unsynced).await?;
         from_before.objects.clear();
-        taken.well = true;
-        inode.state().lost(inode.ino, &lost);
-        told(&lost)
+        taken.succeeded = true;
+        inode.state().objects_lost(inode.ino, &lost);
+        check_lost(&lost)
     }
 
-    /// Target by target beside each other. What is there now is synced when it returns those of the objects of which a
-    /// target may have lost what it had answered.
-    async fn sync_objects(&self, objects: &[Unsynced]) -> Result<Vec<Unsynced>, Refusal> {
-        let mut by_target: BTreeMap<OstId, Vec<Unsynced>> = BTreeMap::new();
+    /// Syncs all targets concurrently. When it returns, the objects' present bytes are synced; the result lists the objects of
+    /// which a target may have lost answered writes.
+    async fn sync_objects(
+        &self,
+        objects: &[UnsyncedObject],
+    ) -> Result<Vec<UnsyncedObject>, FsError> {
+        let mut by_target: BTreeMap<OstId, Vec<UnsyncedObject>> = BTreeMap::new();
         for unsynced in objects {
             by_target.entry(unsynced.ost).or_default().push(*unsynced);
         }
         let running = by_target.into_iter().map(|(ost, objects)| async move {
             let mut lost = Vec::new();
-            for some in objects.chunks(SYNC_BATCH) {
-                let objects = some.iter().map(|unsynced| unsynced.object).collect();
-                match self.ask_ost(ost, data::Op::Sync { objects }).await? {
-                    data::Answer::DoneIn(life) => {
-                        lost.extend(some.iter().filter(|one| one.since.is_before(life)));
+            for batch in objects.chunks(SYNC_BATCH) {
+                let objects = batch.iter().map(|unsynced| unsynced.object).collect();
+                match self.call_ost(ost, data::DataOp::Sync { objects }).await? {
+                    data::DataReplyBody::DoneWithVerifier(verifier) => {
+                        lost.extend(batch.iter().filter(|one| one.since.is_voided_by(verifier)));
                     }
-                    _ => return answer::unexpected("sync"),
+                    _ => return reply::unexpected("sync"),
                 }
             }
             Ok(lost)
         });
         let synced = join::all(running.collect()).await;
-        let lost: Result<Vec<Vec<Unsynced>>, Refusal> = synced.into_iter().collect();
+        let lost: Result<Vec<Vec<UnsyncedObject>>, FsError> = synced.into_iter().collect();
         Ok(lost?.concat())
     }
 
-    /// Objects of files that were closed without fsync. Those that cannot be synced stay on the list.
-    async fn sync_left(&self) -> Result<(), Refusal> {
-        // As for one file: who finds nothing left waits for who took it.
-        let _syncing = self.syncing_left.lock().await;
-        let mut taken = TakenLeft {
-            left: &self.table.left,
-            objects: self.table.left.lock().take(),
+    /// Syncs objects of files that were closed without fsync. Those whose sync fails stay on the list.
+    async fn sync_closed(&self) -> Result<(), FsError> {
+        // As for one file: a caller that finds the list empty waits for the task that took it.
+        let _syncing = self.syncing_closed.lock().await;
+        let mut taken = ClosedObjectsBeingSynced {
+            left: &self.inodes.closed_unsynced,
+            objects: self.inodes.closed_unsynced.lock().take(),
         };
         let lost = self.sync_objects(&taken.objects).await?;
         taken.objects.clear();
-        told(&lost)
+        check_lost(&lost)
     }
 
-    /// Writes out what closed files left when it has become much.
-    pub(super) fn sync_left_if_many(self: &Arc<Self>) {
-        if self.table.left.lock().len() < LEFT_UNSYNCED_MAX || self.syncing_left.try_lock().is_err()
+    /// Syncs objects of closed files in the background when there are many.
+    pub(super) fn sync_closed_if_many(self: &Arc<Self>) {
+        if self.inodes.closed_unsynced.lock().len() < CLOSED_UNSYNCED_MAX
+            || self.syncing_closed.try_lock().is_err()
         {
             return;
         }
         let client = self.clone();
         self.platform.tasks.spawn("sync closed files", async move {
-            if let Err(refusal) = client.sync_left().await {
-                tracing::warn!(%refusal, "objects of closed files could not be synced");
-                // What cannot be synced is still on the list; what is lost is not.
-                client.table.left.lock().lose(refusal);
+            if let Err(error) = client.sync_closed().await {
+                tracing::warn!(%error, "objects of closed files could not be synced");
+                // Objects whose sync failed are still on the list; lost objects are not.
+                client.inodes.closed_unsynced.lock().set_loss(error);
             }
         });
     }
 
-    /// Every change seen so far survives a power cut when this is answered.
-    pub(crate) async fn sync_log(&self) -> Result<(), Refusal> {
-        let Some(upto) = self.view.not_durable() else {
+    /// When this returns, every change seen so far survives a power loss.
+    pub(crate) async fn sync_log(&self) -> Result<(), FsError> {
+        let Some(upto) = self.replay_log.newest_not_durable() else {
             return Ok(());
         };
-        answer::done("sync", self.ask(&Caller::root(), Op::Sync { upto }).await?)
+        reply::done(
+            "sync",
+            self.call_mds(&Caller::root(), MetaOp::Sync { upto })
+                .await?,
+        )
     }
 }
 
-/// That something was lost; the first of it stands for all, each is logged.
-fn told(lost: &[Unsynced]) -> Result<(), Refusal> {
-    let refusals = lost.iter().map(|lost| Refusal::ObjectDamaged {
+/// The error for lost objects: the first stands for all, each is logged.
+fn check_lost(lost: &[UnsyncedObject]) -> Result<(), FsError> {
+    let errors = lost.iter().map(|lost| FsError::ObjectDamaged {
         ost: lost.ost,
         object: lost.object,
-        what: ObjectDamage::Unsynced,
+        damage: ObjectDamage::Unsynced,
     });
-    let refusals: Vec<Refusal> = refusals.collect();
-    for refusal in &refusals {
-        tracing::error!(%refusal, "written bytes may be lost");
+    let errors: Vec<FsError> = errors.collect();
+    for error in &errors {
+        tracing::error!(%error, "the OST may have lost written bytes that were not synced");
     }
-    refusals.into_iter().next().map_or(Ok(()), Err)
+    errors.into_iter().next().map_or(Ok(()), Err)
 }

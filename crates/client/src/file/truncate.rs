@@ -1,15 +1,15 @@
-//! truncate(2), ftruncate(2): the server cuts or grows; we tell it first what it does not know.
+//! truncate(2), ftruncate(2): the server changes the size, after this client has reported its unreported changes.
 
 use super::OpenFile;
-use super::table::File;
-use crate::answer;
+use super::inode_table::ActiveInode;
+use crate::reply;
 use crate::service::Client;
 use gupfs_proto::limits::FILE_SIZE_MAX;
-use gupfs_proto::meta::Op;
-use gupfs_proto::{Attr, Caller, InodeId, Refusal};
+use gupfs_proto::meta::MetaOp;
+use gupfs_proto::{Attr, Caller, FsError, InodeId};
 
 impl Client {
-    /// A new size. `by_handle`: through a file opened for writing, so permission was given then.
+    /// Sets a new size. `by_handle`: through a file opened for writing, whose permission was checked at the open.
     pub async fn truncate(
         &self,
         caller: &Caller,
@@ -17,65 +17,65 @@ impl Client {
         to: u64,
         by_handle: bool,
         kill_privileges: bool,
-    ) -> Result<Attr, Refusal> {
-        let inode = self.table.pin(ino);
-        let _all = inode.ranges.whole().await;
+    ) -> Result<Attr, FsError> {
+        let inode = self.inodes.pin(ino);
+        let _all = inode.range_locks.whole().await;
         self.resize(&inode, caller, to, by_handle, kill_privileges)
             .await
     }
 
-    /// ftruncate(2): through a file that is open for writing, so permission was given then.
+    /// ftruncate(2): through a file that is open for writing, whose permission was checked at the open.
     ///
     /// # Errors
-    /// `Stale` if the session was lost in which it was opened: what was written through it may be gone, and another's be there.
+    /// `Stale` if the session in which it was opened is lost: its writes may be lost, and other clients' writes be there.
     pub async fn truncate_open(
         &self,
         caller: &Caller,
         file: &OpenFile,
         to: u64,
         kill_privileges: bool,
-    ) -> Result<Attr, Refusal> {
-        let _all = file.inode.ranges.whole().await;
-        self.must_count(file)?;
+    ) -> Result<Attr, FsError> {
+        let _all = file.inode.range_locks.whole().await;
+        self.check_session(file)?;
         self.resize(&file.inode, caller, to, true, kill_privileges)
             .await
     }
 
-    /// The caller has the whole file for itself.
+    /// The caller has locked the whole file.
     pub(super) async fn resize(
         &self,
-        inode: &File,
+        inode: &ActiveInode,
         caller: &Caller,
         to: u64,
         by_handle: bool,
         kill_privileges: bool,
-    ) -> Result<Attr, Refusal> {
+    ) -> Result<Attr, FsError> {
         if to > FILE_SIZE_MAX {
-            return Err(Refusal::TooLarge);
+            return Err(FsError::TooLarge);
         }
-        let _telling = inode.telling.lock().await;
+        let _reporting = inode.reporting.lock().await;
         if to > inode.state().size {
-            self.cut_leftovers(inode).await?;
+            self.truncate_leftovers(inode).await?;
         }
         if to > 0 || self.options.shared {
-            // The server cuts what it knows of: objects made since, and a size beyond its own.
-            self.tell(inode).await?;
+            // The server truncates only what it knows: report objects created since, and a size beyond the server's.
+            self.report_attrs(inode).await?;
         }
-        let op = Op::Truncate {
+        let op = MetaOp::Truncate {
             ino: inode.ino,
             to,
             by_handle,
             kill_privileges,
         };
-        // The right of the open file is shown to a server that others ask too; alone, we looked at it ourselves.
+        // A shared server checks the open file's capability; a client that is not shared has checked the handle itself.
         let us = Caller::root();
         let caller = if by_handle { &us } else { caller };
-        let opened = answer::opened("truncate", self.ask(caller, op).await?)?;
+        let opened = reply::opened("truncate", self.call_mds(caller, op).await?)?;
         let attr = opened.attr;
         let mut state = inode.state();
-        self.table.count_no_more(inode.ino);
-        state.load(opened);
-        state.took_privileges(kill_privileges);
+        self.inodes.invalidate_replies(inode.ino);
+        state.load_after_truncate(opened);
+        state.set_privileges_killed(kill_privileges);
         Ok(state.overlay(attr))
     }
 }

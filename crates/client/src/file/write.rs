@@ -1,28 +1,28 @@
-//! write(2): a range lock, the pieces beside each other, then size and time.
+//! write(2): lock the range, send the chunks concurrently, then update size and time.
 
-use super::flush;
-use super::handle::{Durability, OpenFile};
-use super::hold::Along;
+use super::chunks;
 use super::inline;
-use super::objects::existing;
-use super::state::{Home, Way};
-use super::table::File;
-use crate::answer;
+use super::inode_state::{DataLocation, WriteLockRange};
+use super::inode_table::ActiveInode;
+use super::object_calls::required_existence;
+use super::open_file::{Durability, OpenFile};
+use super::write_lease::PiggybackedWrite;
 use crate::join;
 use crate::metrics::Counters;
+use crate::reply;
 use crate::service::Client;
 use crate::verify;
 use bytes::Bytes;
-use gupfs_proto::data::{self, Owner};
+use gupfs_proto::data::{self, ObjectOwner};
 use gupfs_proto::limits::FILE_SIZE_MAX;
-use gupfs_proto::meta::{Access, WriteAt};
-use gupfs_proto::{OstLife, Piece, Refusal};
+use gupfs_proto::meta::{AccessMode, WritePosition};
+use gupfs_proto::{FsError, StripeChunk, WriteVerifier};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WriteHow {
-    /// Whoever writes is not privileged: setuid, setgid and capabilities of the file go.
+pub struct WriteOptions {
+    /// The writing process is not privileged: setuid, setgid and capabilities of the file are cleared.
     pub kill_privileges: bool,
-    /// At least this; an open file's O_SYNC or O_DSYNC counts too.
+    /// The least durability; the open file's O_SYNC or O_DSYNC may require more.
     pub durability: Durability,
 }
 
@@ -30,39 +30,39 @@ pub struct WriteHow {
 pub struct WriteDone {
     /// Bytes from the start of the data that were written; fewer than given if the rest failed.
     pub written: u64,
-    /// Where they went: for an append, where the file ended.
+    /// Their offset: for an append, the former end of the file.
     pub offset: u64,
-    /// Where the file ends now.
+    /// The file's size now.
     pub size: u64,
 }
 
-/// How far the pieces of one write got, from its start.
-pub(super) struct Put {
+/// How many bytes of one write were written from its start, and its first error.
+pub(super) struct WriteProgress {
     pub written: u64,
-    pub refusal: Option<Refusal>,
+    pub error: Option<FsError>,
 }
 
 impl Client {
     /// # Errors
-    /// `TooLarge` at the largest offset, `NoSpace`, or whatever kept the first byte from being written; if only later
-    /// bytes failed the write is short.
+    /// `TooLarge` at the largest offset, `NoSpace`, or the error of the first byte; if only later bytes failed, the write is
+    /// short.
     pub async fn write(
         &self,
         file: &OpenFile,
-        at: WriteAt,
+        at: WritePosition,
         data: Bytes,
-        how: WriteHow,
-    ) -> Result<WriteDone, Refusal> {
-        if !file.access().contains(Access::WRITE) {
-            return Err(Refusal::Denied);
+        options: WriteOptions,
+    ) -> Result<WriteDone, FsError> {
+        if !file.access().contains(AccessMode::WRITE) {
+            return Err(FsError::Denied);
         }
-        self.must_count(file)?;
+        self.check_session(file)?;
         let done = self
-            .write_bytes(&file.inode, at, data, how.kill_privileges)
+            .write_bytes(&file.inode, at, data, options.kill_privileges)
             .await?;
         Counters::add(&self.counters.writes, 1);
         Counters::add(&self.counters.bytes_written, done.written);
-        match how.durability.max(file.flags().durability()) {
+        match options.durability.max(file.flags().durability()) {
             Durability::Answered => {}
             Durability::Data => self.fsync(file, true).await?,
             Durability::All => self.fsync(file, false).await?,
@@ -72,25 +72,28 @@ impl Client {
 
     async fn write_bytes(
         &self,
-        inode: &File,
-        at: WriteAt,
+        inode: &ActiveInode,
+        at: WritePosition,
         data: Bytes,
         kill_privileges: bool,
-    ) -> Result<WriteDone, Refusal> {
+    ) -> Result<WriteDone, FsError> {
         let len = data.len() as u64;
-        let wish = match at {
-            WriteAt::Offset(offset) => Some(offset),
-            WriteAt::End => None,
+        let requested_offset = match at {
+            WritePosition::Offset(offset) => Some(offset),
+            WritePosition::End => None,
         };
         loop {
-            let way = inode.state().way(wish, len);
-            let _held = inode.ranges.exclusive(way.from..way.to).await;
-            // While we waited the file may have been cut, or moved out of its inode, so that the write needs more.
-            if !way.covers(inode.state().way(wish, len)) {
+            let lock_range = inode.state().write_lock_range(requested_offset, len);
+            let _held = inode
+                .range_locks
+                .exclusive(lock_range.from..lock_range.to)
+                .await;
+            // During the wait the file may have been truncated or its inline data moved, so that the write needs a larger range.
+            if !lock_range.covers(inode.state().write_lock_range(requested_offset, len)) {
                 continue;
             }
-            let size = inode.state().size_to_write()?;
-            let offset = wish.unwrap_or(size);
+            let size = inode.state().size_for_write()?;
+            let offset = requested_offset.unwrap_or(size);
             if len == 0 {
                 return Ok(WriteDone {
                     written: 0,
@@ -98,163 +101,174 @@ impl Client {
                     size,
                 });
             }
-            let fitting = that_fits(offset, &data)?;
-            if way == Way::WHOLE
+            let fitting = limit_to_max_size(offset, &data)?;
+            if lock_range == WriteLockRange::WHOLE
                 && let Some(done) = self
                     .try_inline(inode, at, offset, &fitting, kill_privileges)
                     .await?
             {
                 return Ok(done);
             }
-            let along = self
-                .hold_to_write(inode, kill_privileges, wish, &fitting)
+            let piggybacked = self
+                .acquire_write_lease_with(inode, kill_privileges, requested_offset, &fitting)
                 .await?;
-            if let Some(Along { from, put }) = along {
-                return self.has_put(inode, from, put, true).await;
+            if let Some(PiggybackedWrite { from, progress }) = piggybacked {
+                return self.finish_write(inode, from, progress, true).await;
             }
-            self.within_term().await?;
-            // Where others write too, the file's end is known only now.
-            let offset = inode.state().may_write_at(wish)?;
-            let fitting = that_fits(offset, &data)?;
+            self.wait_for_valid_session().await?;
+            // Where other clients write too, the file's end is known only under the lease.
+            let offset = inode.state().write_offset(requested_offset)?;
+            let fitting = limit_to_max_size(offset, &data)?;
             return self.write_objects(inode, offset, &fitting).await;
         }
     }
 
-    /// With the whole file to itself: writes into the inode if the bytes fit there. None if they do not.
+    /// Writes inline if the bytes fit; None if they do not. The caller has locked the whole file.
     async fn try_inline(
         &self,
-        inode: &File,
-        at: WriteAt,
+        inode: &ActiveInode,
+        at: WritePosition,
         offset: u64,
         data: &Bytes,
         kill_privileges: bool,
-    ) -> Result<Option<WriteDone>, Refusal> {
+    ) -> Result<Option<WriteDone>, FsError> {
         let fits = inline::fits(offset + data.len() as u64);
-        if fits && inode.state().home() == Home::Inode {
+        if fits && inode.state().data_location() == DataLocation::Inode {
             return self.write_inline(inode, at, data, kill_privileges).await;
         }
         Ok(None)
     }
 
-    /// The range, and the end of the file if it moves, are the caller's.
+    /// The caller has locked the range, and everything from the file's end on if the write moves it.
     async fn write_objects(
         &self,
-        inode: &File,
+        inode: &ActiveInode,
         offset: u64,
         data: &Bytes,
-    ) -> Result<WriteDone, Refusal> {
+    ) -> Result<WriteDone, FsError> {
         let moves_end = offset + data.len() as u64 > inode.state().size;
         if moves_end {
-            self.cut_before_growth(inode).await?;
+            self.truncate_leftovers_before_growth(inode).await?;
         }
-        let put = self.put(inode, offset, data).await;
-        self.has_put(inode, offset, put, moves_end).await
+        let progress = self.write_chunks(inode, offset, data).await;
+        self.finish_write(inode, offset, progress, moves_end).await
     }
 
-    /// What was put becomes part of the file.
-    async fn has_put(
+    /// Makes the written bytes part of the file.
+    async fn finish_write(
         &self,
-        inode: &File,
+        inode: &ActiveInode,
         offset: u64,
-        put: Put,
+        progress: WriteProgress,
         moves_end: bool,
-    ) -> Result<WriteDone, Refusal> {
-        if put.written > 0 {
-            let end = offset + put.written;
-            inode.state().wrote(end, self.platform.clock.now());
+    ) -> Result<WriteDone, FsError> {
+        if progress.written > 0 {
+            let end = offset + progress.written;
+            inode.state().data_changed(end, self.platform.clock.now());
         }
-        if put.refusal.is_some() {
-            self.after_failure(inode, moves_end).await;
+        if progress.error.is_some() {
+            self.clean_up_after_failure(inode, moves_end).await;
         }
-        match put.refusal {
-            Some(refusal) if put.written == 0 => Err(refusal),
+        match progress.error {
+            Some(error) if progress.written == 0 => Err(error),
             _ => Ok(WriteDone {
-                written: put.written,
+                written: progress.written,
                 offset,
                 size: inode.state().size,
             }),
         }
     }
 
-    /// Writes to objects; size and time are the caller's affair.
-    pub(super) async fn put(&self, inode: &File, offset: u64, data: &Bytes) -> Put {
-        let (pieces, owner) = {
+    /// Writes to objects; the caller updates size and time.
+    pub(super) async fn write_chunks(
+        &self,
+        inode: &ActiveInode,
+        offset: u64,
+        data: &Bytes,
+    ) -> WriteProgress {
+        let (chunks, owner) = {
             let mut state = inode.state();
-            let pieces = state.plan_write(inode.ino, offset, data.len() as u64);
-            (self.parts(pieces), state.owner())
+            let chunks = state.plan_write(inode.ino, offset, data.len() as u64);
+            (self.split_for_messages(chunks), state.owner())
         };
-        if let [(piece, last)] = pieces[..] {
-            let stat = self.put_piece(&piece, last, data, owner).await;
-            return settle(inode, [(piece, stat)]);
+        if let [(chunk, last)] = chunks[..] {
+            let stat = self.write_chunk(&chunk, last, data, owner).await;
+            return collect_write_replies(inode, [(chunk, stat)]);
         }
-        let running = pieces.into_iter().map(|(piece, last)| async move {
-            (piece, self.put_piece(&piece, last, data, owner).await)
+        let running = chunks.into_iter().map(|(chunk, last)| async move {
+            (chunk, self.write_chunk(&chunk, last, data, owner).await)
         });
         let stats = join::all(running.collect()).await;
-        settle(inode, stats)
+        collect_write_replies(inode, stats)
     }
 
-    /// The pieces of a write as they travel, each with whether nothing of its object lies behind it.
-    fn parts(&self, pieces: Vec<(Piece, bool)>) -> Vec<(Piece, bool)> {
-        let most = self.piece_most();
-        if pieces.iter().all(|(piece, _)| piece.len <= most) {
-            return pieces;
+    /// Splits the chunks of a write into messages, each with whether its object has no bytes behind it.
+    fn split_for_messages(&self, chunks: Vec<(StripeChunk, bool)>) -> Vec<(StripeChunk, bool)> {
+        let most = self.message_bytes_max();
+        if chunks.iter().all(|(chunk, _)| chunk.len <= most) {
+            return chunks;
         }
-        let parts = pieces.into_iter().flat_map(|(piece, last)| {
-            let end = piece.at.0 + piece.len;
-            flush::split(piece, most).map(move |part| (part, last && part.at.0 + part.len == end))
+        let parts = chunks.into_iter().flat_map(|(chunk, last)| {
+            let end = chunk.at.0 + chunk.len;
+            chunks::split(chunk, most).map(move |part| (part, last && part.at.0 + part.len == end))
         });
         parts.collect()
     }
 
-    async fn put_piece(
+    async fn write_chunk(
         &self,
-        piece: &Piece,
+        chunk: &StripeChunk,
         last: bool,
         data: &Bytes,
-        owner: Owner,
-    ) -> Result<(data::ObjectStat, OstLife), Refusal> {
-        let bytes = data.slice(piece.skip as usize..(piece.skip + piece.len) as usize);
-        let op = data::Op::Write {
-            object: piece.object,
-            at: piece.at,
-            sums: verify::sums_of(&bytes, piece.at.0, last),
+        owner: ObjectOwner,
+    ) -> Result<(data::ObjectStat, WriteVerifier), FsError> {
+        let bytes =
+            data.slice(chunk.buffer_offset as usize..(chunk.buffer_offset + chunk.len) as usize);
+        let op = data::DataOp::Write {
+            object: chunk.object,
+            at: chunk.at,
+            checksums: verify::sums_of(&bytes, chunk.at.0, last),
             data: bytes,
-            existing: existing(piece.presence),
+            existence: required_existence(chunk.presence),
             owner,
         };
-        answer::written("write", self.ask_ost(piece.ost, op).await?)
+        reply::written("write", self.call_ost(chunk.ost, op).await?)
     }
 }
 
-/// As much of `data` as has its place before the largest offset.
-fn that_fits(offset: u64, data: &Bytes) -> Result<Bytes, Refusal> {
+/// The part of `data` that ends before the largest offset.
+fn limit_to_max_size(offset: u64, data: &Bytes) -> Result<Bytes, FsError> {
     match FILE_SIZE_MAX.saturating_sub(offset) {
-        0 => Err(Refusal::TooLarge),
+        0 => Err(FsError::TooLarge),
         room => Ok(data.slice(..room.min(data.len() as u64) as usize)),
     }
 }
 
-/// Takes in the answers, in the order of the file: written is what lies before the first failure.
-fn settle(
-    inode: &File,
-    stats: impl IntoIterator<Item = (Piece, Result<(data::ObjectStat, OstLife), Refusal>)>,
-) -> Put {
-    let mut put = Put {
+/// Applies the replies to the state, in file order: `written` counts the bytes before the first failure.
+fn collect_write_replies(
+    inode: &ActiveInode,
+    stats: impl IntoIterator<
+        Item = (
+            StripeChunk,
+            Result<(data::ObjectStat, WriteVerifier), FsError>,
+        ),
+    >,
+) -> WriteProgress {
+    let mut progress = WriteProgress {
         written: 0,
-        refusal: None,
+        error: None,
     };
     let mut state = inode.state();
-    for (piece, stat) in stats {
+    for (chunk, stat) in stats {
         match stat {
             Ok(stat) => {
-                state.written(piece.component, piece.stripe, stat);
-                if put.refusal.is_none() {
-                    put.written += piece.len;
+                state.object_written(chunk.component, chunk.stripe, stat);
+                if progress.error.is_none() {
+                    progress.written += chunk.len;
                 }
             }
-            Err(refusal) => put.refusal = put.refusal.or(Some(refusal)),
+            Err(error) => progress.error = progress.error.or(Some(error)),
         }
     }
-    put
+    progress
 }

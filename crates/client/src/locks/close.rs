@@ -1,65 +1,65 @@
-//! What closing a file frees.
+//! Freeing locks when files are closed.
 //!
-//! The kernel keeps no list of locks that are ours, so it frees none. It says at each close(2) whose locks of records go; and of
-//! an open file's own locks (OFD, flock) nothing: they go with it.
+//! The kernel keeps no list of a FUSE file system's locks, so it frees none. At each close(2) it sends FLUSH with the owner whose
+//! POSIX record locks end; for locks of the open file itself (OFD, flock) it sends nothing but RELEASE.
 
 use crate::file::OpenFile;
-use crate::limits::CLOSE_WAITS;
+use crate::limits::CLOSE_UNLOCK_WAIT;
 use crate::service::Client;
-use gupfs_proto::Refusal;
-use gupfs_proto::lock::{Extent, Holder, Kind};
+use gupfs_proto::FsError;
+use gupfs_proto::lock::{LockFamily, LockHolder, LockRange};
 use std::sync::Arc;
 use std::time::Duration;
 
 impl Client {
-    /// close(2) by this owner of any of its descriptors of the file: all its locks of records in it are free. Asks nobody if it
-    /// has none, and waits only a moment for a server that is away: a killed program closes its files as it ends.
+    /// close(2) by this owner of any of its descriptors of the file: frees all its record locks in the file. Sends no request if
+    /// it has none, and waits only `CLOSE_UNLOCK_WAIT` for a server that is down: a killed program closes its files as it ends.
     pub async fn unlock_at_close(
         self: &Arc<Self>,
         file: &OpenFile,
         owner: u64,
-    ) -> Result<(), Refusal> {
-        let holder = Holder {
+    ) -> Result<(), FsError> {
+        let holder = LockHolder {
             ino: file.ino(),
-            kind: Kind::Record,
+            family: LockFamily::Record,
             owner,
         };
-        self.locks.goes(holder);
+        self.locks.remove_holder(holder);
         let client = self.clone();
-        let mut freed = Box::pin(async move { client.free_all_of(holder).await });
-        let patience = match self.locks.is_slow() {
+        let mut freed = Box::pin(async move { client.free_all_locks(holder).await });
+        let wait = match self.locks.server_is_slow() {
             true => Duration::ZERO,
-            false => CLOSE_WAITS,
+            false => CLOSE_UNLOCK_WAIT,
         };
         tokio::select! {
             biased;
             freed = &mut freed => return freed,
-            () = self.platform.clock.sleep(patience) => {}
+            () = self.platform.clock.sleep(wait) => {}
         }
-        // It is freed all the same. A program that has many files open waits once, not for each.
-        self.locks.are_slow();
+        // The locks are freed in the background. A program with many open files waits once, not for each.
+        self.locks.set_server_slow();
         self.platform
             .tasks
-            .spawn("free what was closed", async move {
-                if let Err(refusal) = freed.await {
-                    tracing::info!(%refusal, "locks of a closed file are not free yet");
+            .spawn("free locks of a closed file", async move {
+                if let Err(error) = freed.await {
+                    tracing::info!(%error, "the metadata server has not freed the locks of a closed file yet; the client tries again");
                 }
             });
         Ok(())
     }
 
-    /// The open file is gone: what was locked through it and is not freed yet was its own.
+    /// The open file is released: frees the locks taken through it that are not freed yet; they belonged to the open file itself.
     pub(crate) async fn unlock_at_release(self: &Arc<Self>, file: u64) {
-        for holder in self.locks.went_through(file) {
-            if let Err(refusal) = self.free_all_of(holder).await {
-                tracing::warn!(ino = %holder.ino, %refusal, "locks of a closed file could not be freed");
+        for holder in self.locks.take_file_holders(file) {
+            if let Err(error) = self.free_all_locks(holder).await {
+                tracing::warn!(ino = %holder.ino, %error, "could not free the locks of a released open file at the metadata server");
             }
         }
     }
 
-    async fn free_all_of(self: &Arc<Self>, holder: Holder) -> Result<(), Refusal> {
+    async fn free_all_locks(self: &Arc<Self>, holder: LockHolder) -> Result<(), FsError> {
         match self.locks.may_hold(holder) {
-            true => self.free_lock(holder, Extent::WHOLE).await,
+            true => self.free_lock(holder, LockRange::WHOLE).await,
             false => Ok(()),
         }
     }

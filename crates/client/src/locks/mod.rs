@@ -1,43 +1,45 @@
-//! # locks: what programs of this mount lock, where other mounts share the files
+//! # locks: file locks of this mount's programs, where other mounts share the files
 //!
-//! Owns   which locks are held here, as the server knows them (`held`); who waits for one; giving them back when files are closed.
-//! Never  decides who gets a lock. Is used by a client that is alone: there locks are the kernel's.
-//! Enter  at `Client::lock`, `Client::unlock`, `Client::lock_in_the_way`.
+//! Owns   the table of locks that the server has granted to this client (`lock_table`); waiters; freeing locks at close.
+//! Never  grants a lock: the metadata server does. Never runs for a client that is not shared: there the kernel keeps the locks.
+//! Enter  at `Client::lock`, `Client::unlock`, `Client::test_lock`.
 
-mod ask;
 mod close;
-mod held;
+mod lock_table;
+mod request;
 mod wait;
 
-pub(crate) use held::Locks;
+pub(crate) use lock_table::ClientLocks;
 
 use crate::file::OpenFile;
-use crate::limits::RELEASE_COMES;
+use crate::limits::RELEASE_DELAY;
 use crate::service::Client;
-use gupfs_proto::Refusal;
-use gupfs_proto::lock::{Ask, Extent, Holder, Kind, Lock, Mode, Word};
+use gupfs_proto::FsError;
+use gupfs_proto::lock::{
+    AdvisoryLock, LockFamily, LockHolder, LockMode, LockOutcome, LockRange, LockRequest,
+};
 use std::future::Future;
 use std::sync::Arc;
 
-/// What a program asks for, with the owner as the kernel names it.
+/// A lock request of a program; `owner` is the kernel's lock owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LockWish {
-    pub kind: Kind,
+pub struct LockSpec {
+    pub family: LockFamily,
     pub owner: u64,
-    pub extent: Extent,
-    pub mode: Mode,
+    pub range: LockRange,
+    pub mode: LockMode,
     pub pid: u32,
 }
 
-impl LockWish {
-    fn of(self, file: &OpenFile) -> Lock {
-        Lock {
-            holder: Holder {
+impl LockSpec {
+    fn for_file(self, file: &OpenFile) -> AdvisoryLock {
+        AdvisoryLock {
+            holder: LockHolder {
                 ino: file.ino(),
-                kind: self.kind,
+                family: self.family,
                 owner: self.owner,
             },
-            extent: self.extent,
+            range: self.range,
             mode: self.mode,
             pid: self.pid,
         }
@@ -45,66 +47,67 @@ impl LockWish {
 }
 
 impl Client {
-    /// Takes a lock, now.
+    /// Takes a lock without waiting.
     ///
     /// # Errors
-    /// `WouldBlock`: another holds one that excludes it. `TooManyLocks`; `Stale` if the session in which the file was opened is
-    /// lost, and all locks with it.
+    /// `WouldBlock`: another owner holds a conflicting lock. `TooManyLocks`; `Stale` if the session in which the file was opened
+    /// is lost, and all locks with it.
     pub async fn try_lock(
         self: &Arc<Self>,
         file: &OpenFile,
-        wish: LockWish,
-    ) -> Result<(), Refusal> {
-        self.must_count_locks(file)?;
-        let lock = wish.of(file);
-        let is_here = self.locks.excludes(lock);
+        spec: LockSpec,
+    ) -> Result<(), FsError> {
+        self.check_lock_session(file)?;
+        let lock = spec.for_file(file);
+        let is_here = self.locks.has_local_conflict(lock);
         let taken = self.take_lock(file, lock).await;
-        if taken != Err(Refusal::WouldBlock) || !is_here {
+        if taken != Err(FsError::WouldBlock) || !is_here {
             return taken;
         }
-        // The file that has it may be closed already: the kernel lets nobody wait for us to hear of that.
-        self.platform.clock.sleep(RELEASE_COMES).await;
+        // The open file with the conflicting lock may be closed already: close(2) does not wait for the kernel's RELEASE request.
+        self.platform.clock.sleep(RELEASE_DELAY).await;
         self.take_lock(file, lock).await
     }
 
-    /// Takes a lock, as soon as it can be had. Waits without an end, also through a restart of the server, until `given_up`.
+    /// Takes a lock, and waits for it without a deadline, also through a restart of the server, until `given_up` is ready.
     ///
     /// # Errors
-    /// `Interrupted`: it was given up, and not taken. `Deadlock`: it would wait for ever. The others of `try_lock`.
+    /// `Interrupted`: the wait was cancelled and the lock not taken. `Deadlock`: the wait would never end. Those of `try_lock`.
     pub async fn lock(
         self: &Arc<Self>,
         file: &OpenFile,
-        wish: LockWish,
+        spec: LockSpec,
         given_up: impl Future<Output = ()>,
-    ) -> Result<(), Refusal> {
-        self.must_count_locks(file)?;
-        self.wait_for_lock(file, wish.of(file), given_up).await
+    ) -> Result<(), FsError> {
+        self.check_lock_session(file)?;
+        self.wait_for_lock(file, spec.for_file(file), given_up)
+            .await
     }
 
-    /// Frees what of these bytes is locked by this owner.
-    pub async fn unlock(self: &Arc<Self>, file: &OpenFile, wish: LockWish) -> Result<(), Refusal> {
-        self.must_count_locks(file)?;
-        self.free_lock(wish.of(file).holder, wish.extent).await
+    /// Frees this owner's locks in the range.
+    pub async fn unlock(self: &Arc<Self>, file: &OpenFile, spec: LockSpec) -> Result<(), FsError> {
+        self.check_lock_session(file)?;
+        self.free_lock(spec.for_file(file).holder, spec.range).await
     }
 
-    /// The first lock in the way of this one. The pid of a program of another mount is 0.
-    pub async fn lock_in_the_way(
+    /// The first lock that conflicts with this one (F_GETLK). The pid of a program of another mount is 0.
+    pub async fn test_lock(
         self: &Arc<Self>,
         file: &OpenFile,
-        wish: LockWish,
-    ) -> Result<Option<Lock>, Refusal> {
-        self.must_count_locks(file)?;
-        let lock = wish.of(file);
-        match self.ask_lock(|_| Ask::Test { lock }).await?.1 {
-            Word::InTheWay(found) => Ok(found),
-            _ => crate::answer::unexpected("lock"),
+        spec: LockSpec,
+    ) -> Result<Option<AdvisoryLock>, FsError> {
+        self.check_lock_session(file)?;
+        let lock = spec.for_file(file);
+        match self.request_lock(|_| LockRequest::Test { lock }).await?.1 {
+            LockOutcome::Conflict(found) => Ok(found),
+            _ => crate::reply::unexpected("lock"),
         }
     }
 
-    fn must_count_locks(&self, file: &OpenFile) -> Result<(), Refusal> {
+    fn check_lock_session(&self, file: &OpenFile) -> Result<(), FsError> {
         if !self.options.shared {
-            return Err(Refusal::NotSupported);
+            return Err(FsError::NotSupported);
         }
-        self.must_count(file)
+        self.check_session(file)
     }
 }

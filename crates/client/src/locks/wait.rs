@@ -1,93 +1,97 @@
-//! Taking a lock, and waiting for it.
+//! Taking locks, and waiting for them.
 
-use super::held::Standing;
-use crate::calls::Whom;
+use super::lock_table::WaitStatus;
 use crate::file::OpenFile;
+use crate::pending_calls::CalledServer;
 use crate::service::Client;
-use gupfs_proto::lock::{Ask, Extent, Lock, Word};
-use gupfs_proto::{Refusal, SessionId};
+use gupfs_proto::lock::{AdvisoryLock, LockOutcome, LockRange, LockRequest};
+use gupfs_proto::{FsError, SessionId};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
-/// A place in the server's queue. Dropped, it is given up.
-struct Place<'a> {
+/// A lock request in the server's queue. Dropping it cancels it.
+struct QueuedLock<'a> {
     client: &'a Arc<Client>,
     session: SessionId,
-    take: u64,
-    lock: Lock,
-    is_over: bool,
+    acquire: u64,
+    lock: AdvisoryLock,
+    is_done: bool,
 }
 
 impl Client {
     pub(super) async fn take_lock(
         self: &Arc<Self>,
         file: &OpenFile,
-        lock: Lock,
-    ) -> Result<(), Refusal> {
-        self.locks.goes_through(file.id(), lock.holder);
-        let take = |order| Ask::Take {
-            order,
+        lock: AdvisoryLock,
+    ) -> Result<(), FsError> {
+        self.locks.add_file_holder(file.id(), lock.holder);
+        let acquire = |seq| LockRequest::Acquire {
+            seq,
             lock,
-            waits: false,
+            wait: false,
         };
-        self.ask_lock(take).await?;
-        self.took(file, lock).await
+        self.request_lock(acquire).await?;
+        self.check_still_open(file, lock).await
     }
 
     pub(super) async fn wait_for_lock(
         self: &Arc<Self>,
         file: &OpenFile,
-        lock: Lock,
+        lock: AdvisoryLock,
         given_up: impl Future<Output = ()>,
-    ) -> Result<(), Refusal> {
-        self.locks.goes_through(file.id(), lock.holder);
+    ) -> Result<(), FsError> {
+        self.locks.add_file_holder(file.id(), lock.holder);
         let mut given_up = pin!(given_up);
         let session = file.session();
         loop {
-            let take = |order| Ask::Take {
-                order,
+            let acquire = |seq| LockRequest::Acquire {
+                seq,
                 lock,
-                waits: true,
+                wait: true,
             };
-            let (take, word) = self.ask_lock(take).await?;
-            let mut place = Place {
+            let (acquire, outcome) = self.request_lock(acquire).await?;
+            let mut queued = QueuedLock {
                 client: self,
                 session,
-                take,
+                acquire,
                 lock,
-                is_over: word != Word::Waits,
+                is_done: outcome != LockOutcome::Queued,
             };
-            if place.is_over || place.wait(given_up.as_mut()).await? {
-                return self.took(file, lock).await;
+            if queued.is_done || queued.wait(given_up.as_mut()).await? {
+                return self.check_still_open(file, lock).await;
             }
         }
     }
 
-    /// A file that was closed meanwhile, or lost, keeps no lock: nobody would free it.
-    async fn took(self: &Arc<Self>, file: &OpenFile, lock: Lock) -> Result<(), Refusal> {
-        if self.handles.get(file.id()).is_some() && self.must_count(file).is_ok() {
+    /// A file that was closed meanwhile, or whose session was lost, keeps no lock: no close would free it.
+    async fn check_still_open(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        lock: AdvisoryLock,
+    ) -> Result<(), FsError> {
+        if self.open_files.get(file.id()).is_some() && self.check_session(file).is_ok() {
             return Ok(());
         }
-        self.locks.went_through(file.id());
-        self.free_lock(lock.holder, Extent::WHOLE).await?;
-        Err(Refusal::Stale)
+        self.locks.take_file_holders(file.id());
+        self.free_lock(lock.holder, LockRange::WHOLE).await?;
+        Err(FsError::Stale)
     }
 }
 
-impl Place<'_> {
-    /// Whether it was granted; if not, it is to be asked for again.
+impl QueuedLock<'_> {
+    /// True if it was granted; false if it must be requested again.
     async fn wait(
         &mut self,
         mut given_up: Pin<&mut impl Future<Output = ()>>,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, FsError> {
         let client = self.client;
-        let call = client.call(Whom::Mds, "lock", Some(self.lock.holder.ino));
-        let _listed = client.calls.begin(call);
+        let call = client.new_call(CalledServer::Mds, "lock", Some(self.lock.holder.ino));
+        let _listed = client.pending_calls.begin(call);
         loop {
             let mut changed = pin!(client.locks.changed.notified());
             changed.as_mut().enable();
-            if let Some(over) = self.look() {
+            if let Some(over) = self.poll_status() {
                 return over;
             }
             tokio::select! {
@@ -98,55 +102,55 @@ impl Place<'_> {
         }
     }
 
-    fn look(&mut self) -> Option<Result<bool, Refusal>> {
-        let over = match self.client.locks.standing(self.session, self.take) {
-            Standing::Waits => return None,
-            Standing::Granted => Ok(true),
-            Standing::AskAgain => Ok(false),
-            Standing::Lost => Err(Refusal::Stale),
+    fn poll_status(&mut self) -> Option<Result<bool, FsError>> {
+        let over = match self.client.locks.wait_status(self.session, self.acquire) {
+            WaitStatus::Waiting => return None,
+            WaitStatus::Granted => Ok(true),
+            WaitStatus::Retry => Ok(false),
+            WaitStatus::Lost => Err(FsError::Stale),
         };
-        // If it was asked for in a session that came after, it waits there still.
-        self.is_over = over.is_ok();
+        // A request that was sent in a later session still waits there.
+        self.is_done = over.is_ok();
         Some(over)
     }
 
-    /// True if it was granted before.
-    async fn give_up(&mut self) -> Result<bool, Refusal> {
-        cancel(self.client, self.take).await?;
-        match self.look() {
+    /// True if it was granted before the cancel.
+    async fn give_up(&mut self) -> Result<bool, FsError> {
+        cancel(self.client, self.acquire).await?;
+        match self.poll_status() {
             Some(Ok(true)) => Ok(true),
-            Some(Err(refusal)) => Err(refusal),
+            Some(Err(error)) => Err(error),
             Some(Ok(false)) | None => {
-                self.is_over = true;
-                Err(Refusal::Interrupted)
+                self.is_done = true;
+                Err(FsError::Interrupted)
             }
         }
     }
 }
 
-async fn cancel(client: &Arc<Client>, take: u64) -> Result<(), Refusal> {
-    let cancel = |order| Ask::Cancel { order, take };
-    client.ask_lock(cancel).await.map(|_| ())
+async fn cancel(client: &Arc<Client>, acquire: u64) -> Result<(), FsError> {
+    let cancel = |seq| LockRequest::Cancel { seq, acquire };
+    client.request_lock(cancel).await.map(|_| ())
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuedLock<'_> {
     fn drop(&mut self) {
-        let (client, take, lock) = (self.client.clone(), self.take, self.lock);
-        if self.is_over {
-            client.locks.waits_no_more(take);
+        let (client, acquire, lock) = (self.client.clone(), self.acquire, self.lock);
+        if self.is_done {
+            client.locks.remove_waiter(acquire);
             return;
         }
         let tasks = client.platform.tasks.clone();
-        tasks.spawn("give up waiting for a lock", async move {
-            let cancelled = cancel(&client, take).await;
-            let was_granted = client.locks.is_granted(take);
-            client.locks.waits_no_more(take);
+        tasks.spawn("cancel a lock request", async move {
+            let cancelled = cancel(&client, acquire).await;
+            let was_granted = client.locks.is_granted(acquire);
+            client.locks.remove_waiter(acquire);
             let freed = match was_granted {
-                true => client.free_lock(lock.holder, lock.extent).await,
+                true => client.free_lock(lock.holder, lock.range).await,
                 false => cancelled,
             };
-            if let Err(refusal) = freed {
-                tracing::warn!(%refusal, "a lock that nobody waits for any more could not be given up");
+            if let Err(error) = freed {
+                tracing::warn!(%error, "could not cancel a lock request at the metadata server after its program stopped waiting");
             }
         });
     }

@@ -1,43 +1,43 @@
-//! chmod, chown, utimens: the server decides, after it knows what was written.
+//! chmod, chown, utimens: the metadata server applies them, after a client with the write lease has reported its writes.
 
-use crate::answer;
-use crate::file::table::File;
+use crate::file::inode_table::ActiveInode;
+use crate::reply;
 use crate::service::Client;
-use gupfs_proto::meta::{Op, SetAttr};
-use gupfs_proto::{Attr, Caller, InodeId, Refusal};
+use gupfs_proto::meta::{MetaOp, SetAttr};
+use gupfs_proto::{Attr, Caller, FsError, InodeId};
 
 impl Client {
-    /// Everything setattr can change but the size, which `truncate` does.
+    /// Changes everything that setattr can change except the size, which `truncate` changes.
     pub async fn setattr(
         &self,
         caller: &Caller,
         ino: InodeId,
         set: SetAttr,
-    ) -> Result<Attr, Refusal> {
-        let moment = self.table.moment();
-        let op = Op::SetAttr { ino, set };
-        let attr = match self.table.get(ino) {
-            None => answer::entry("setattr", self.ask(caller, op).await?)?,
+    ) -> Result<Attr, FsError> {
+        let attr_version = self.inodes.attr_version();
+        let op = MetaOp::SetAttr { ino, set };
+        let attr = match self.inodes.get(ino) {
+            None => reply::entry("setattr", self.call_mds(caller, op).await?)?,
             Some(file) => self.setattr_of(caller, &file, op, set).await?,
         };
-        self.current(moment, attr).await
+        self.current_attr(attr_version, attr).await
     }
 
     async fn setattr_of(
         &self,
         caller: &Caller,
-        file: &File,
-        op: Op,
+        file: &ActiveInode,
+        op: MetaOp,
         set: SetAttr,
-    ) -> Result<Attr, Refusal> {
-        let _telling = file.telling.lock().await;
-        let before = file.state().times();
-        let attr = answer::entry("setattr", self.ask(caller, op).await?)?;
+    ) -> Result<Attr, FsError> {
+        let _reporting = file.reporting.lock().await;
+        let before = file.state().unreported_times();
+        let attr = reply::entry("setattr", self.call_mds(caller, op).await?)?;
         let mut state = file.state();
-        state.times_were_set(set.mtime.is_some(), set.atime.is_some(), before);
-        // A new mode may bring privileges: the next write asks.
-        state.may_have_privileges();
-        state.said(attr);
+        state.times_set_at_server(set.mtime.is_some(), set.atime.is_some(), before);
+        // A new mode may set setuid or setgid: the next write asks the server to clear them.
+        state.reset_privileges();
+        state.note_own_update(attr);
         Ok(attr)
     }
 }

@@ -1,21 +1,21 @@
 //! # names: directories and attributes
 //!
-//! Owns   the questions about names, attributes, extended attributes, layouts and space; what of their answers is
-//!        laid over by what this client knows better.
-//! Never  checks permission or changes a name by itself: the metadata server does.
+//! Owns   the requests about names, attributes, extended attributes, layouts and space; overlaying their replies with the
+//!        attributes of files whose write lease this client has.
+//! Never  checks permissions or changes a name by itself: the metadata server does.
 //! Enter  at `Client::lookup`, `Client::getattr`, `Client::readdir`.
 
+mod atime;
 mod attrs;
+mod create;
 mod layouts;
-mod list;
-mod look;
-mod make;
+mod lookup;
 mod open_dirs;
+mod readdir;
 mod remove;
 mod space;
-mod touch;
 mod xattrs;
 
-pub use list::{EntryName, Listed, Listing};
 pub(crate) use open_dirs::OpenDirs;
-pub use space::{Room, Space};
+pub use readdir::{DirListing, EntryName, ListedEntry};
+pub use space::{FileSystemSpace, TargetSpace};

@@ -1,31 +1,31 @@
-//! Directories that are open: what shows the server that they are. Whoever opened one may list it to the end, whatever becomes of
-//! its mode.
+//! Open directories and their open capabilities: a program that has opened a directory may list it to the end, even if its mode
+//! changes meanwhile.
 
-use crate::answer;
+use crate::reply;
 use crate::service::Client;
 use gupfs_platform::hash::Map;
-use gupfs_proto::capability::OpenProof;
-use gupfs_proto::meta::{Access, Op, OpenHow};
-use gupfs_proto::{Caller, InodeId, Refusal, SessionId};
+use gupfs_proto::capability::OpenCapability;
+use gupfs_proto::meta::{AccessMode, MetaOp, OpenMode};
+use gupfs_proto::{Caller, FsError, InodeId, SessionId};
 use parking_lot::Mutex;
 
-/// By directory, how often it is open here.
+/// Open directories by inode.
 #[derive(Default)]
 pub(crate) struct OpenDirs(Mutex<Map<InodeId, OpenDir>>);
 
 #[derive(Default)]
 struct OpenDir {
-    times: u64,
-    proof: Option<(SessionId, OpenProof)>,
+    open_count: u64,
+    open_capability: Option<(SessionId, OpenCapability)>,
 }
 
 impl OpenDirs {
-    fn add(&self, ino: InodeId, proof: Option<(SessionId, OpenProof)>) {
+    fn add(&self, ino: InodeId, open_capability: Option<(SessionId, OpenCapability)>) {
         let mut open = self.0.lock();
         let dir = open.entry(ino).or_default();
-        dir.times += 1;
-        // A former one may be of a session that was lost.
-        dir.proof = proof.or(dir.proof);
+        dir.open_count += 1;
+        // The former capability may be of a session that was lost.
+        dir.open_capability = open_capability.or(dir.open_capability);
     }
 
     fn remove(&self, ino: InodeId) {
@@ -33,35 +33,38 @@ impl OpenDirs {
         let Some(dir) = open.get_mut(&ino) else {
             return;
         };
-        dir.times -= 1;
-        if dir.times == 0 {
+        dir.open_count -= 1;
+        if dir.open_count == 0 {
             open.remove(&ino);
         }
     }
 
-    /// What shows that it was opened in this session.
-    pub fn proof(&self, session: SessionId, ino: InodeId) -> Option<OpenProof> {
-        let proof = self.0.lock().get(&ino)?.proof;
-        let of_this = proof.filter(|(of, _)| *of == session);
-        of_this.map(|(_, proof)| proof)
+    /// The directory's open capability, if it was opened in this session.
+    pub fn open_capability(&self, session: SessionId, ino: InodeId) -> Option<OpenCapability> {
+        let open_capability = self.0.lock().get(&ino)?.open_capability;
+        let of_this = open_capability.filter(|(of, _)| *of == session);
+        of_this.map(|(_, open_capability)| open_capability)
     }
 }
 
 impl Client {
-    /// opendir(3): needs the right to read the directory, which `readdir` then has until `close_dir`.
-    pub async fn open_dir(&self, caller: &Caller, dir: InodeId) -> Result<(), Refusal> {
-        let access = Access::READ;
-        let open = OpenHow {
+    /// opendir(3): requires read permission on the directory; `readdir` then keeps it until `close_dir`.
+    pub async fn open_dir(&self, caller: &Caller, dir: InodeId) -> Result<(), FsError> {
+        let access = AccessMode::READ;
+        let open = OpenMode {
             access,
             truncate: false,
             kill_privileges: false,
         };
-        let op = Op::Open { ino: dir, open };
-        let opened = answer::opened("open", self.ask(caller, op).await?)?;
+        let op = MetaOp::Open { ino: dir, open };
+        let opened = reply::opened("open", self.call_mds(caller, op).await?)?;
         let given = opened.capability.as_ref();
-        let proof = given.and_then(|given| given.open_proof(dir, access));
+        let open_capability = given.and_then(|given| given.open_capability(dir, access));
         let session = self.session();
-        self.open_dirs.add(dir, proof.map(|proof| (session, proof)));
+        self.open_dirs.add(
+            dir,
+            open_capability.map(|open_capability| (session, open_capability)),
+        );
         Ok(())
     }
 
@@ -74,28 +77,31 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_proto::capability::{Rights, Tag};
+    use gupfs_proto::capability::{CapabilityMac, Rights};
 
     #[test]
-    fn a_directory_is_open_until_it_was_closed_as_often_and_in_its_session_alone() {
+    fn a_directory_is_open_until_its_last_close_and_only_in_its_session() {
         let (dir, now, later) = (InodeId(5), SessionId(7), SessionId(8));
-        let proof = OpenProof {
+        let open_capability = OpenCapability {
             ino: dir,
             rights: Rights::READ,
-            tag: Tag([1; 16]),
+            mac: CapabilityMac([1; 16]),
         };
         let open = OpenDirs::default();
-        assert_eq!(open.proof(now, dir), None);
-        open.add(dir, Some((now, proof)));
-        open.add(dir, Some((now, proof)));
+        assert_eq!(open.open_capability(now, dir), None);
+        open.add(dir, Some((now, open_capability)));
+        open.add(dir, Some((now, open_capability)));
         open.remove(dir);
-        assert_eq!(open.proof(now, dir), Some(proof));
-        assert_eq!(open.proof(later, dir), None);
-        open.add(dir, Some((later, proof)));
-        assert_eq!(open.proof(later, dir), Some(proof));
+        assert_eq!(open.open_capability(now, dir), Some(open_capability));
+        assert_eq!(open.open_capability(later, dir), None);
+        open.add(dir, Some((later, open_capability)));
+        assert_eq!(open.open_capability(later, dir), Some(open_capability));
         open.remove(dir);
         open.remove(dir);
         open.remove(dir);
-        assert_eq!((open.proof(later, dir), open.0.lock().len()), (None, 0));
+        assert_eq!(
+            (open.open_capability(later, dir), open.0.lock().len()),
+            (None, 0)
+        );
     }
 }

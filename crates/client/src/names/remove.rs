@@ -1,9 +1,9 @@
-//! Removing and moving names. What loses its last one lives on while somebody knows it.
+//! Removing and renaming. An inode that loses its last name exists until it has no lookups and is not open.
 
-use crate::answer;
+use crate::reply;
 use crate::service::Client;
-use gupfs_proto::meta::{Op, Removed, RenameHow};
-use gupfs_proto::{Caller, InodeId, Name, Refusal};
+use gupfs_proto::meta::{MetaOp, RemovedName, RenameMode};
+use gupfs_proto::{Caller, FsError, InodeId, Name};
 use std::sync::Arc;
 
 impl Client {
@@ -12,12 +12,12 @@ impl Client {
         caller: &Caller,
         dir: InodeId,
         name: &Name,
-    ) -> Result<Removed, Refusal> {
-        let op = Op::Unlink {
+    ) -> Result<RemovedName, FsError> {
+        let op = MetaOp::Unlink {
             dir,
             name: name.clone(),
         };
-        self.ask_removed(caller, op).await
+        self.request_removal(caller, op).await
     }
 
     pub async fn rmdir(
@@ -25,12 +25,12 @@ impl Client {
         caller: &Caller,
         dir: InodeId,
         name: &Name,
-    ) -> Result<Removed, Refusal> {
-        let op = Op::Rmdir {
+    ) -> Result<RemovedName, FsError> {
+        let op = MetaOp::Rmdir {
             dir,
             name: name.clone(),
         };
-        self.ask_removed(caller, op).await
+        self.request_removal(caller, op).await
     }
 
     pub async fn rename(
@@ -38,29 +38,33 @@ impl Client {
         caller: &Caller,
         from: (InodeId, &Name),
         to: (InodeId, &Name),
-        how: RenameHow,
-    ) -> Result<Removed, Refusal> {
-        let op = Op::Rename {
+        mode: RenameMode,
+    ) -> Result<RemovedName, FsError> {
+        let op = MetaOp::Rename {
             from: from.0,
             name: from.1.clone(),
             to: to.0,
             new_name: to.1.clone(),
-            how,
+            mode,
         };
-        self.ask_removed(caller, op).await
+        self.request_removal(caller, op).await
     }
 
-    async fn ask_removed(self: &Arc<Self>, caller: &Caller, op: Op) -> Result<Removed, Refusal> {
-        let (moment, question) = (self.table.moment(), op.name());
-        let mut removed = answer::removed(question, self.ask(caller, op).await?)?;
+    async fn request_removal(
+        self: &Arc<Self>,
+        caller: &Caller,
+        op: MetaOp,
+    ) -> Result<RemovedName, FsError> {
+        let (attr_version, operation) = (self.inodes.attr_version(), op.name());
+        let mut removed = reply::removed(operation, self.call_mds(caller, op).await?)?;
         if let Some(victim) = removed.victim
-            && removed.orphan
+            && removed.is_orphan
         {
-            let gone = self.ledger.lock().orphaned(victim);
-            self.tell_gone(gone);
+            let forgotten = self.lookup_counts.lock().set_orphan(victim);
+            self.queue_forgets(forgotten);
         }
         if let Some(attr) = removed.attr {
-            removed.attr = Some(self.current(moment, attr).await?);
+            removed.attr = Some(self.current_attr(attr_version, attr).await?);
         }
         Ok(removed)
     }

@@ -1,88 +1,88 @@
 //! statfs(2).
 
-use crate::answer;
 use crate::join;
 use crate::limits::SPACE_WAIT;
+use crate::reply;
 use crate::service::Client;
-use gupfs_proto::meta::{Answer, Op};
-use gupfs_proto::{Caller, OstId, Refusal, data};
+use gupfs_proto::meta::{MetaOp, MetaReplyBody};
+use gupfs_proto::{Caller, FsError, OstId, data};
 use std::collections::BTreeSet;
 
-/// The room of all targets, in bytes, that of a file system with several of them counted once, and the inodes in use.
+/// The space of all targets, in bytes, and the inodes in use. A local file system with several targets counts once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Space {
+pub struct FileSystemSpace {
     pub total: u64,
     pub free: u64,
-    /// What writers may still take.
+    /// Bytes that writers may still allocate.
     pub available: u64,
     pub inodes: u64,
-    /// Removed files whose space is not given back yet.
+    /// Removed files whose space is not freed yet.
     pub purging: u64,
-    /// Targets that did not answer, and why: their room is not in the numbers.
-    pub missing: Vec<(OstId, Refusal)>,
+    /// Targets that did not reply, and why: their space is not in the numbers.
+    pub missing: Vec<(OstId, FsError)>,
 }
 
-/// One target's room.
-pub struct Room {
+/// One target's space.
+pub struct TargetSpace {
     pub ost: OstId,
-    pub space: Result<data::Space, Refusal>,
+    pub space: Result<data::TargetCapacity, FsError>,
 }
 
 impl Client {
     /// # Errors
-    /// When the metadata server or every target fails; a file system with one target down still has a size.
-    pub async fn statfs(&self, caller: &Caller) -> Result<Space, Refusal> {
-        let Answer::StatFs(names) = self.ask(caller, Op::StatFs).await? else {
-            return answer::unexpected("statfs");
+    /// When the metadata server or every target fails; with one target down the call returns the space of the others.
+    pub async fn statfs(&self, caller: &Caller) -> Result<FileSystemSpace, FsError> {
+        let MetaReplyBody::StatFs(names) = self.call_mds(caller, MetaOp::StatFs).await? else {
+            return reply::unexpected("statfs");
         };
-        let mut space = Space {
+        let mut space = FileSystemSpace {
             inodes: names.inodes,
             purging: names.purging,
-            ..Space::default()
+            ..FileSystemSpace::default()
         };
-        let rooms = self.rooms().await?;
+        let rooms = self.target_spaces().await?;
         let targets = rooms.len();
         let mut seen = BTreeSet::new();
-        for Room { ost, space: answer } in rooms {
-            match answer {
-                // Targets on one file system share its room.
+        for TargetSpace { ost, space: reply } in rooms {
+            match reply {
+                // Targets on one local file system share its space.
                 Ok(room) if seen.insert(room.volume) => {
                     space.total += room.total;
                     space.free += room.free;
                     space.available += room.available;
                 }
                 Ok(_) => {}
-                Err(refusal) => space.missing.push((ost, refusal)),
+                Err(error) => space.missing.push((ost, error)),
             }
         }
         match space.missing.first() {
-            Some((_, refusal)) if space.missing.len() == targets => Err(refusal.clone()),
+            Some((_, error)) if space.missing.len() == targets => Err(error.clone()),
             _ => Ok(space),
         }
     }
 
-    /// What each target says of its room.
-    pub async fn rooms(&self) -> Result<Vec<Room>, Refusal> {
-        let osts = self.route.all(self.view.map_epoch()).await?;
+    /// The space of each target.
+    pub async fn target_spaces(&self) -> Result<Vec<TargetSpace>, FsError> {
+        let osts = self.route.all(self.replay_log.map_epoch()).await?;
         let asked = osts.into_iter().map(|ost| async move {
-            let space = self.room_of(ost).await;
-            Room { ost, space }
+            let space = self.target_space(ost).await;
+            TargetSpace { ost, space }
         });
         Ok(join::all(asked.collect()).await)
     }
 
-    /// A target that is silent does not hold up the others: df(1) is what one asks when something is wrong.
-    async fn room_of(&self, ost: OstId) -> Result<data::Space, Refusal> {
-        let answer = tokio::select! {
+    /// A target that does not reply does not block the others: operators run df(1) when something is wrong.
+    async fn target_space(&self, ost: OstId) -> Result<data::TargetCapacity, FsError> {
+        let reply = tokio::select! {
             biased;
-            answer = self.ask_ost(ost, data::Op::Space) => answer?,
+            reply = self.call_ost(ost, data::DataOp::Space) => reply?,
             () = self.platform.clock.sleep(SPACE_WAIT) => {
-                return Err(Refusal::TimedOut(format!("the space of ost{ost}")));
+                return Err(FsError::TimedOut(format!("the space of ost{ost}")));
             }
         };
-        match answer {
-            data::Answer::Space(space) => Ok(space),
-            _ => answer::unexpected("space"),
+        match reply {
+            data::DataReplyBody::Space(space) => Ok(space),
+            _ => reply::unexpected("space"),
         }
     }
 }

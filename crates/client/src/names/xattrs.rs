@@ -1,11 +1,11 @@
-//! Extended attributes: passed through.
+//! Extended attributes: passed through to the metadata server.
 
-use crate::answer;
 use crate::file::OpenFile;
+use crate::reply;
 use crate::service::Client;
 use bytes::Bytes;
-use gupfs_proto::meta::{Answer, Op, XattrHow, XattrName};
-use gupfs_proto::{Caller, InodeId, Mode, Refusal};
+use gupfs_proto::meta::{MetaOp, MetaReplyBody, XattrMode, XattrName};
+use gupfs_proto::{Caller, FileMode, FsError, InodeId};
 
 impl Client {
     pub async fn getxattr(
@@ -13,17 +13,20 @@ impl Client {
         caller: &Caller,
         ino: InodeId,
         name: &XattrName,
-    ) -> Result<Bytes, Refusal> {
-        if name.as_bytes() == XattrName::CAPABILITY && self.has_no_capability(ino) {
-            self.within_term().await?;
-            if self.has_no_capability(ino) {
-                return Err(Refusal::NoAttribute);
+    ) -> Result<Bytes, FsError> {
+        if name.as_bytes() == XattrName::CAPABILITY && self.has_no_file_capability(ino) {
+            self.wait_for_valid_session().await?;
+            if self.has_no_file_capability(ino) {
+                return Err(FsError::NoAttribute);
             }
         }
         let name = name.clone();
-        match self.ask(caller, Op::GetXattr { ino, name }).await? {
-            Answer::Xattr(value) => Ok(value),
-            _ => answer::unexpected("getxattr"),
+        match self
+            .call_mds(caller, MetaOp::GetXattr { ino, name })
+            .await?
+        {
+            MetaReplyBody::Xattr(value) => Ok(value),
+            _ => reply::unexpected("getxattr"),
         }
     }
 
@@ -31,10 +34,10 @@ impl Client {
         &self,
         caller: &Caller,
         ino: InodeId,
-    ) -> Result<Vec<XattrName>, Refusal> {
-        match self.ask(caller, Op::ListXattr { ino }).await? {
-            Answer::XattrNames(names) => Ok(names),
-            _ => answer::unexpected("listxattr"),
+    ) -> Result<Vec<XattrName>, FsError> {
+        match self.call_mds(caller, MetaOp::ListXattr { ino }).await? {
+            MetaReplyBody::XattrNames(names) => Ok(names),
+            _ => reply::unexpected("listxattr"),
         }
     }
 
@@ -44,17 +47,17 @@ impl Client {
         ino: InodeId,
         name: &XattrName,
         value: Bytes,
-        how: XattrHow,
-    ) -> Result<(), Refusal> {
+        mode: XattrMode,
+    ) -> Result<(), FsError> {
         let name = name.clone();
-        let op = Op::SetXattr {
+        let op = MetaOp::SetXattr {
             ino,
             name,
             value,
-            how,
+            mode,
         };
-        let answer = self.ask(caller, op).await?;
-        self.learn_change(ino, answer)
+        let reply = self.call_mds(caller, op).await?;
+        self.note_xattr_change(ino, reply)
     }
 
     pub async fn removexattr(
@@ -62,18 +65,22 @@ impl Client {
         caller: &Caller,
         ino: InodeId,
         name: &XattrName,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), FsError> {
         let name = name.clone();
-        let answer = self.ask(caller, Op::RemoveXattr { ino, name }).await?;
-        self.learn_change(ino, answer)
+        let reply = self
+            .call_mds(caller, MetaOp::RemoveXattr { ino, name })
+            .await?;
+        self.note_xattr_change(ino, reply)
     }
 
-    /// Before a change of an open file's content by a process without privileges that the kernel does not speak of: setgid
-    /// goes also where the group may not execute the file, if the caller is not of the group.
-    pub async fn kill_setgid(&self, caller: &Caller, file: &OpenFile) -> Result<(), Refusal> {
+    /// Called before an unprivileged process changes an open file's data by a request without FUSE's kill flag (fallocate):
+    /// clears setgid also where the group may not execute the file, if the caller is not in the group.
+    pub async fn kill_setgid(&self, caller: &Caller, file: &OpenFile) -> Result<(), FsError> {
         let has_setgid = {
             let state = file.inode.state();
-            state.base().is_some_and(|base| base.mode.has(Mode::SETGID))
+            state
+                .server_attr()
+                .is_some_and(|base| base.mode.has(FileMode::SETGID))
         };
         match has_setgid {
             true => self.kill_privileges(caller, file.ino()).await,
@@ -81,39 +88,39 @@ impl Client {
         }
     }
 
-    /// setuid, setgid and capabilities of a file go, because a process without privileges is changing it.
-    pub async fn kill_privileges(&self, caller: &Caller, ino: InodeId) -> Result<(), Refusal> {
-        let op = Op::KillPrivileges { ino };
-        let answer = self.ask(caller, op).await?;
-        let attr = answer::changed("kill_privileges", answer)?;
-        if let Some(file) = self.table.get(ino) {
+    /// Clears setuid, setgid and capabilities of a file, because a process without privileges is changing it.
+    pub async fn kill_privileges(&self, caller: &Caller, ino: InodeId) -> Result<(), FsError> {
+        let op = MetaOp::KillPrivileges { ino };
+        let reply = self.call_mds(caller, op).await?;
+        let attr = reply::changed("kill_privileges", reply)?;
+        if let Some(file) = self.inodes.get(ino) {
             let mut state = file.state();
-            state.took_privileges(true);
+            state.set_privileges_killed(true);
             if let Some(attr) = attr {
-                state.said(attr);
+                state.note_own_update(attr);
             }
         }
         Ok(())
     }
 
-    /// Beginning to write took it away, and another that sets one takes the file back first. Linux asks whenever a file's
-    /// owner is changed.
-    fn has_no_capability(&self, ino: InodeId) -> bool {
-        let Some(file) = self.table.get(ino) else {
+    /// Acquiring the write lease cleared security.capability, and another client that sets it makes the server revoke the lease
+    /// first. Linux reads this attribute on every chown.
+    fn has_no_file_capability(&self, ino: InodeId) -> bool {
+        let Some(file) = self.inodes.get(ino) else {
             return false;
         };
         let state = file.state();
-        state.marked && state.has_no_capability()
+        state.has_write_lease && state.has_no_file_capability()
     }
 
-    fn learn_change(&self, ino: InodeId, answer: Answer) -> Result<(), Refusal> {
-        let attr = answer::changed("setxattr", answer)?;
-        if let Some(file) = self.table.get(ino) {
+    fn note_xattr_change(&self, ino: InodeId, reply: MetaReplyBody) -> Result<(), FsError> {
+        let attr = reply::changed("setxattr", reply)?;
+        if let Some(file) = self.inodes.get(ino) {
             let mut state = file.state();
-            // It may have been security.capability: the next write asks.
-            state.may_have_privileges();
+            // It may have been security.capability: the next write asks the server to clear it.
+            state.reset_privileges();
             if let Some(attr) = attr {
-                state.note(attr);
+                state.note_attr(attr);
             }
         }
         Ok(())

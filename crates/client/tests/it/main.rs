@@ -1,20 +1,20 @@
-//! The client against small honest servers (`fake`), which check what they are asked; and against the real ones over
-//! faked disks (`town`), through kills and power cuts.
+//! Tests of the client against small in-memory servers (`fake`), which check every request; and against the real servers over
+//! fake disks (`real_servers`), through kills and power losses.
 
 mod allocations;
-mod away;
 mod concurrency;
 mod fake;
 mod faults;
 mod locks;
 mod locks_random;
+mod messages;
 mod model;
 mod names;
 mod orphans;
+mod real_servers;
 mod sessions;
 mod sharing;
 mod sharing_model;
+mod target_down;
 mod times;
-mod town;
 mod user;
-mod words;

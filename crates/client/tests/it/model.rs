@@ -1,15 +1,15 @@
-//! Random operations on one file, beside a vector of bytes that does the same.
+//! Random operations on one file, compared with a byte vector as the model.
 
-use crate::fake::{Shape, Site};
-use crate::user::{User, flags, how, me};
+use crate::fake::{FakeCluster, LayoutShape};
+use crate::user::{User, flags, me, open_mode};
 use bytes::Bytes;
-use gupfs_client::{AllocateHow, OpenFile, Options, SeekTo, WriteHow};
-use gupfs_proto::Refusal;
-use gupfs_proto::meta::{OpenHow, WriteAt};
+use gupfs_client::{AllocateMode, OpenFile, SeekTo, SessionOptions, WriteOptions};
+use gupfs_proto::FsError;
+use gupfs_proto::meta::{OpenMode, WritePosition};
 use gupfs_proto::{InodeId, Presence};
 use std::sync::Arc;
 
-/// The file as it should be.
+/// The expected content of the file.
 #[derive(Default)]
 struct Model {
     bytes: Vec<u8>,
@@ -37,18 +37,18 @@ impl Model {
     }
 }
 
-pub struct Run {
+pub struct ModelRun {
     pub user: User,
     ino: InodeId,
     files: Vec<Arc<OpenFile>>,
     model: Model,
     borders: &'static [u64],
     longest: u64,
-    /// Called when all files are closed, with what the file should be: does the server know?
-    told: Box<Told>,
+    /// Called with the expected content when all files are closed: checks the server's state.
+    check_server: Box<CheckServer>,
 }
 
-type Told = dyn Fn(InodeId, &[u8]);
+type CheckServer = dyn Fn(InodeId, &[u8]);
 
 const SMALL: &[u64] = &[
     0,
@@ -63,29 +63,33 @@ const SMALL: &[u64] = &[
 ];
 const DEFAULT: &[u64] = &[0, 4 << 10, 64 << 10, 1 << 20, 4 << 20, 5 << 20, 7 << 20];
 
-impl Run {
-    pub async fn new(user: User, shape: Shape, told: impl Fn(InodeId, &[u8]) + 'static) -> Run {
+impl ModelRun {
+    pub async fn new(
+        user: User,
+        shape: LayoutShape,
+        check_server: impl Fn(InodeId, &[u8]) + 'static,
+    ) -> ModelRun {
         let file = user.create("file").await;
         let (borders, longest) = match shape {
-            Shape::Small => (SMALL, 200 << 10),
-            Shape::Default => (DEFAULT, 1 << 20),
+            LayoutShape::Small => (SMALL, 200 << 10),
+            LayoutShape::Default => (DEFAULT, 1 << 20),
         };
-        Run {
+        ModelRun {
             user,
             ino: file.ino(),
             files: vec![file],
             model: Model::default(),
             borders,
             longest,
-            told: Box::new(told),
+            check_server: Box::new(check_server),
         }
     }
 
     fn below(&self, bound: u64) -> u64 {
-        self.user.platform.dice.below(bound)
+        self.user.platform.random.below(bound)
     }
 
-    /// Near a border, mostly.
+    /// Mostly near a border of the layout.
     fn offset(&self) -> u64 {
         let border = self.borders[self.below(self.borders.len() as u64) as usize];
         match self.below(5) {
@@ -108,7 +112,7 @@ impl Run {
 
     fn data(&self, len: u64) -> Bytes {
         let mut data = vec![0; len as usize];
-        self.user.platform.dice.fill(&mut data);
+        self.user.platform.random.fill(&mut data);
         data.into()
     }
 
@@ -134,7 +138,12 @@ impl Run {
             25..40 => {
                 let data = self.data(len.min(10_000));
                 let done = client
-                    .write(self.file(), WriteAt::End, data.clone(), WriteHow::default())
+                    .write(
+                        self.file(),
+                        WritePosition::End,
+                        data.clone(),
+                        WriteOptions::default(),
+                    )
                     .await
                     .unwrap();
                 let end = self.model.bytes.len() as u64;
@@ -159,7 +168,7 @@ impl Run {
             }
             66..70 => {
                 let keep_size = self.below(2) == 0;
-                let how = AllocateHow::Allocate { keep_size };
+                let how = AllocateMode::Allocate { keep_size };
                 client
                     .allocate(self.file(), how, at, len, false)
                     .await
@@ -169,7 +178,7 @@ impl Run {
             }
             70..76 => {
                 client
-                    .allocate(self.file(), AllocateHow::Punch, at, len, false)
+                    .allocate(self.file(), AllocateMode::Punch, at, len, false)
                     .await
                     .unwrap();
                 self.model.zero(at, at + len);
@@ -177,7 +186,7 @@ impl Run {
             }
             76..80 => {
                 let keep_size = self.below(2) == 0;
-                let how = AllocateHow::Zero { keep_size };
+                let how = AllocateMode::Zero { keep_size };
                 client
                     .allocate(self.file(), how, at, len, false)
                     .await
@@ -201,7 +210,10 @@ impl Run {
             }
             91..94 if self.files.len() < 4 => {
                 let truncate = self.below(4) == 0;
-                let how = OpenHow { truncate, ..how() };
+                let how = OpenMode {
+                    truncate,
+                    ..open_mode()
+                };
                 let opened = client.open(&me(), self.ino, how, flags()).await.unwrap();
                 self.files.push(opened.file);
                 if truncate {
@@ -214,7 +226,7 @@ impl Run {
                 let file = self.files.swap_remove(index);
                 self.user.close(file).await;
                 if self.files.is_empty() {
-                    self.check_told();
+                    self.check_server_state();
                     self.files.push(self.user.open(self.ino).await);
                 }
                 "close".into()
@@ -236,11 +248,11 @@ impl Run {
         if at >= size {
             assert_eq!(
                 (data, hole),
-                (Err(Refusal::NoMoreData), Err(Refusal::NoMoreData))
+                (Err(FsError::NoMoreData), Err(FsError::NoMoreData))
             );
             return;
         }
-        // Data may be zeros; a hole never holds anything else, and comes to an end.
+        // Data may be zeros; a hole reads as zeros only, and ends.
         let zero_until = data.clone().unwrap_or(size);
         assert!(
             self.model
@@ -263,10 +275,10 @@ impl Run {
         let copied = self
             .user
             .client
-            .copy_range(source, target, len, WriteHow::default())
+            .copy_range(source, target, len, WriteOptions::default())
             .await;
         if from.abs_diff(to) < len {
-            assert_eq!(copied, Err(Refusal::Invalid));
+            assert_eq!(copied, Err(FsError::Invalid));
             return;
         }
         let bytes = self.model.read(from, len).to_vec();
@@ -291,8 +303,8 @@ impl Run {
         assert_eq!(read.len() as u64, size);
     }
 
-    fn check_told(&self) {
-        (self.told)(self.ino, &self.model.bytes);
+    fn check_server_state(&self) {
+        (self.check_server)(self.ino, &self.model.bytes);
         let status = self.user.client.status();
         assert_eq!((status.open_files, status.open_inodes), (0, 0));
     }
@@ -306,8 +318,8 @@ impl Run {
         }
     }
 
-    /// The process ended without a word; what was answered is there for the next.
-    pub async fn live_on(&mut self, user: User) {
+    /// The client process ended without closing its session; its answered operations are there for the next client.
+    pub async fn continue_with(&mut self, user: User) {
         self.user = user;
         self.files = vec![self.user.open(self.ino).await];
         self.check_all().await;
@@ -320,19 +332,19 @@ impl Run {
     }
 }
 
-/// With all files closed the server knows everything.
-fn check_told(site: &Site, ino: InodeId, bytes: &[u8]) {
-    let inode = site.mds.inode(ino);
+/// With all files closed the server has the complete state.
+fn check_server_state(cluster: &FakeCluster, ino: InodeId, bytes: &[u8]) {
+    let inode = cluster.mds.inode(ino);
     assert!(inode.writers.is_empty());
     assert_eq!(inode.attr.size, bytes.len() as u64);
-    let targets = site.ost.state.lock();
+    let targets = cluster.ost.state.lock();
     let mut blocks = 0;
     for (_, _, _, object, presence) in inode.layout.objects(ino) {
         let found = targets.objects.get(&object);
         match presence {
             Presence::Never => assert!(found.is_none(), "{object}"),
             Presence::Maybe => {}
-            // Called present: no power cut may take it.
+            // Reported as present: a power loss must not lose it.
             Presence::Present => assert!(found.is_some_and(|it| it.was_synced), "{object}"),
         }
         blocks += found.map_or(0, |it| it.stat().blocks);
@@ -342,47 +354,50 @@ fn check_told(site: &Site, ino: InodeId, bytes: &[u8]) {
     }
 }
 
-async fn run(seed: u64, shape: Shape, steps: usize) {
+async fn run(seed: u64, shape: LayoutShape, steps: usize) {
     println!("seed {seed}");
-    let site = Site::shaped(seed, shape, Options::default()).await;
-    let user = site.user.clone();
-    let mut run = Run::new(user, shape, move |ino, bytes| check_told(&site, ino, bytes)).await;
+    let cluster = FakeCluster::with_shape(seed, shape, SessionOptions::default()).await;
+    let user = cluster.user.clone();
+    let mut run = ModelRun::new(user, shape, move |ino, bytes| {
+        check_server_state(&cluster, ino, bytes)
+    })
+    .await;
     for number in 0..steps {
         let step = run.step().await;
         println!("{number}: {step}");
         run.check_all().await;
     }
     run.close_all().await;
-    run.check_told();
+    run.check_server_state();
     run.user.client.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn random_operations_do_what_a_vector_of_bytes_does() {
+async fn random_operations_match_a_byte_vector() {
     for seed in 0..60 {
-        run(seed, Shape::Small, 60).await;
+        run(seed, LayoutShape::Small, 60).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn random_operations_at_the_borders_of_the_default_layout() {
     for seed in 1000..1004 {
-        run(seed, Shape::Default, 30).await;
+        run(seed, LayoutShape::Default, 30).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_answered_is_there_after_the_client_died() {
+async fn answered_operations_survive_the_end_of_the_client() {
     for seed in 2000..2040 {
         println!("seed {seed}");
-        let mut site = Site::new(seed).await;
-        let mut run = Run::new(site.user.clone(), Shape::Small, |_, _| {}).await;
+        let mut cluster = FakeCluster::new(seed).await;
+        let mut run = ModelRun::new(cluster.user.clone(), LayoutShape::Small, |_, _| {}).await;
         for number in 0..25 {
             let step = run.step().await;
             println!("{number}: {step}");
         }
-        site.crash().await;
-        run.live_on(site.user.clone()).await;
+        cluster.crash().await;
+        run.continue_with(cluster.user.clone()).await;
         for _ in 0..10 {
             run.step().await;
             run.check_all().await;

@@ -1,21 +1,21 @@
-//! Names, listings, space and status.
+//! Names, directory listings, space and status.
 
-use crate::fake::Site;
-use crate::user::{make, me, name};
-use gupfs_proto::Refusal;
-use gupfs_proto::meta::Op;
+use crate::fake::FakeCluster;
+use crate::user::{create_mode, me, name};
+use gupfs_proto::FsError;
+use gupfs_proto::meta::MetaOp;
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_goes_on_where_it_stopped_and_shows_what_is_held() {
-    let site = Site::new(1).await;
-    let root = site.client.root();
+async fn a_listing_continues_at_its_cookie_and_shows_leased_files() {
+    let cluster = FakeCluster::new(1).await;
+    let root = cluster.client.root();
     for number in 0..5 {
-        let file = site.create(&format!("f{number}")).await;
-        site.write(&file, 0, &vec![1; 10_000 + number]).await;
+        let file = cluster.create(&format!("f{number}")).await;
+        cluster.write(&file, 0, &vec![1; 10_000 + number]).await;
     }
     let (mut names, mut sizes, mut cookie) = (Vec::new(), Vec::new(), 0);
     loop {
-        let listing = site
+        let listing = cluster
             .client
             .readdir(&me(), root, cookie, 2, true)
             .await
@@ -31,7 +31,7 @@ async fn a_listing_goes_on_where_it_stopped_and_shows_what_is_held() {
     }
     assert_eq!(names, [".", "..", "f0", "f1", "f2", "f3", "f4"]);
     assert_eq!(sizes, [10_000, 10_001, 10_002, 10_003, 10_004]);
-    let rest = site
+    let rest = cluster
         .client
         .readdir(&me(), root, 1, 10, false)
         .await
@@ -40,35 +40,36 @@ async fn a_listing_goes_on_where_it_stopped_and_shows_what_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn listed_entries_are_known_only_when_they_were_passed_on() {
-    let site = Site::new(2).await;
-    let dir = site
+async fn listed_entries_count_as_lookups_only_when_added() {
+    let cluster = FakeCluster::new(2).await;
+    let dir = cluster
         .client
-        .mkdir(&me(), site.client.root(), &name("dir"), make())
+        .mkdir(&me(), cluster.client.root(), &name("dir"), create_mode())
         .await
         .unwrap();
-    site.client.forget([(dir.ino, 1)]);
-    site.client
-        .readdir(&me(), site.client.root(), 0, 10, true)
+    cluster.client.forget([(dir.ino, 1)]);
+    cluster
+        .client
+        .readdir(&me(), cluster.client.root(), 0, 10, true)
         .await
         .unwrap();
-    assert_eq!(site.client.status().known_inodes, 0);
-    site.client.gave([dir.ino]);
-    assert_eq!(site.client.status().known_inodes, 1);
+    assert_eq!(cluster.client.status().known_inodes, 0);
+    cluster.client.add_lookups([dir.ino]);
+    assert_eq!(cluster.client.status().known_inodes, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_shows_the_same_size_by_every_way_of_asking() {
-    let site = Site::new(3).await;
-    let file = site.create("file").await;
-    let (client, root, the_name) = (&site.client, site.client.root(), name("file"));
+async fn lookup_getattr_and_link_return_the_same_size() {
+    let cluster = FakeCluster::new(3).await;
+    let file = cluster.create("file").await;
+    let (client, root, the_name) = (&cluster.client, cluster.client.root(), name("file"));
     for size in [100u64, 5_000, 300_000] {
-        site.write(&file, size - 1, &[1]).await;
+        cluster.write(&file, size - 1, &[1]).await;
         assert_eq!(
             client.lookup(&me(), root, &the_name).await.unwrap().size,
             size
         );
-        assert_eq!(site.attr(file.ino()).await.size, size);
+        assert_eq!(cluster.attr(file.ino()).await.size, size);
         let other = name(&format!("link{size}"));
         assert_eq!(
             client
@@ -79,8 +80,8 @@ async fn a_file_shows_the_same_size_by_every_way_of_asking() {
             size
         );
     }
-    let blocks = site.attr(file.ino()).await.blocks;
-    let real: u64 = site
+    let blocks = cluster.attr(file.ino()).await.blocks;
+    let real: u64 = cluster
         .ost
         .state
         .lock()
@@ -92,43 +93,45 @@ async fn a_file_shows_the_same_size_by_every_way_of_asking() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn space_is_that_of_all_disks_and_names_those_that_are_missing() {
-    let site = Site::new(4).await;
-    let space = site.client.statfs(&me()).await.unwrap();
+async fn statfs_sums_all_disks_and_lists_missing_targets() {
+    let cluster = FakeCluster::new(4).await;
+    let space = cluster.client.statfs(&me()).await.unwrap();
     assert_eq!(
         (space.total, space.inodes, space.missing.len()),
         (3 << 40, 1, 0)
     );
-    let down = Refusal::TargetDown {
+    let down = FsError::TargetDown {
         ost: gupfs_proto::OstId(2),
-        why: "gone".into(),
+        reason: "gone".into(),
     };
-    site.ost
+    cluster
+        .ost
         .state
         .lock()
-        .refused
+        .errors
         .push(("space", gupfs_proto::OstId(2), down));
-    let space = site.client.statfs(&me()).await.unwrap();
+    let space = cluster.client.statfs(&me()).await.unwrap();
     assert_eq!((space.total, space.missing.len()), (2 << 40, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_hangs_says_what_it_waits_for() {
-    let site = Site::new(5).await;
-    let file = site.create("file").await;
+async fn status_shows_the_request_of_a_hanging_call() {
+    let cluster = FakeCluster::new(5).await;
+    let file = cluster.create("file").await;
     let ino = file.ino();
-    site.mds
+    cluster
+        .mds
         .state
         .lock()
-        .held_back
-        .push(Op::GetAttr { ino }.name());
-    let client = site.client.clone();
+        .delayed
+        .push(MetaOp::GetAttr { ino }.name());
+    let client = cluster.client.clone();
     let hung = tokio::spawn(async move { client.getattr(&me(), ino).await });
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    let status = site.client.status();
-    let waiting = &status.waiting[0];
+    let status = cluster.client.status();
+    let waiting = &status.pending_calls[0];
     assert_eq!(
-        (waiting.whom.as_str(), waiting.what, waiting.for_ms),
+        (waiting.server.as_str(), waiting.operation, waiting.for_ms),
         ("mds", "getattr", 3_000)
     );
     assert_eq!(
@@ -139,7 +142,7 @@ async fn a_call_that_hangs_says_what_it_waits_for() {
         ),
         (1, 1, 1)
     );
-    site.mds.let_go.notify_one();
+    cluster.mds.release_delayed.notify_one();
     hung.await.unwrap().unwrap();
-    assert!(site.client.status().waiting.is_empty());
+    assert!(cluster.client.status().pending_calls.is_empty());
 }

@@ -1,50 +1,50 @@
-//! Several clients on the same files: they agree at every moment, as processes on one host would.
+//! Several clients on the same files: they see one state at every moment, as processes on one host would.
 
-use crate::town::{Servers, Town, lay_out_small};
-use crate::user::{User, flags, how, make, me, name};
+use crate::real_servers::{ClusterDisks, Servers, lay_out_small};
+use crate::user::{User, create_mode, flags, me, name, open_mode};
 use bytes::Bytes;
-use gupfs_client::{AllocateHow, Mds, OpenFile, Options, SeekTo, WriteHow};
-use gupfs_proto::meta::{self, Access, OpenHow, SetAttr, SetTime, WriteAt};
-use gupfs_proto::{InodeId, Refusal, Timestamp};
+use gupfs_client::{AllocateMode, MdsPeer, OpenFile, SeekTo, SessionOptions, WriteOptions};
+use gupfs_proto::meta::{self, AccessMode, OpenMode, SetAttr, SetTime, WritePosition};
+use gupfs_proto::{FsError, InodeId, Timestamp};
 use gupfs_rpc::{Peer, Service};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Servers, and clients that share them.
-pub struct Site {
-    pub town: Town,
+/// Real servers, and several shared clients.
+pub struct SharedCluster {
+    pub disks: ClusterDisks,
     pub servers: Servers,
     pub users: Vec<User>,
 }
 
-impl Site {
-    pub async fn new(seed: u64, clients: usize) -> Site {
-        let town = Town::found(seed).await;
-        let servers = town.servers(|_| {}).await;
-        let mut site = Site {
-            town,
+impl SharedCluster {
+    pub async fn new(seed: u64, clients: usize) -> SharedCluster {
+        let disks = ClusterDisks::new(seed).await;
+        let servers = disks.servers(|_| {}).await;
+        let mut cluster = SharedCluster {
+            disks,
             servers,
             users: Vec::new(),
         };
         for _ in 0..clients {
-            let user = site.client().await;
-            site.users.push(user);
+            let user = cluster.client().await;
+            cluster.users.push(user);
         }
-        lay_out_small(&site.users[0]).await;
-        site
+        lay_out_small(&cluster.users[0]).await;
+        cluster
     }
 
-    /// One more.
+    /// Connects one more client.
     pub async fn client(&self) -> User {
         self.client_by(Peer::local(self.servers.mds.clone())).await
     }
 
-    /// One that asks the metadata server in another way.
-    async fn client_by(&self, mds: Mds) -> User {
-        let options = Options {
+    /// Connects a client through the given metadata peer.
+    async fn client_by(&self, mds: MdsPeer) -> User {
+        let options = SessionOptions {
             shared: true,
-            ..Options::default()
+            ..SessionOptions::default()
         };
         let user = self.servers.connect_by(mds, options).await;
         self.attach(&user);
@@ -56,7 +56,7 @@ impl Site {
         self.servers.mds.attach(user.client.session(), back);
     }
 
-    pub fn two(&self) -> (&User, &User) {
+    pub fn clients(&self) -> (&User, &User) {
         (&self.users[0], &self.users[1])
     }
 
@@ -74,7 +74,7 @@ pub async fn append(user: &User, file: &OpenFile, bytes: &[u8]) -> u64 {
     let bytes = Bytes::copy_from_slice(bytes);
     let done = user
         .client
-        .write(file, WriteAt::End, bytes, WriteHow::default())
+        .write(file, WritePosition::End, bytes, WriteOptions::default())
         .await;
     done.unwrap().offset
 }
@@ -88,38 +88,38 @@ async fn pause() {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
-/// For whatever happens in the background.
+/// Long enough for background tasks.
 async fn long_pause() {
     tokio::time::sleep(Duration::from_secs(10)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn appends_in_turn_neither_overlap_nor_get_lost() {
-    let site = Site::new(1, 2).await;
-    let (one, two) = site.two();
-    let mine = one.create("log").await;
-    let his = two.open(mine.ino()).await;
+async fn alternating_appends_neither_overlap_nor_get_lost() {
+    let cluster = SharedCluster::new(1, 2).await;
+    let (one, two) = cluster.clients();
+    let file1 = one.create("log").await;
+    let file2 = two.open(file1.ino()).await;
     let mut expected = Vec::new();
     for number in 0..60u8 {
         let record = vec![number; 700];
         let (user, file) = if number % 2 == 0 {
-            (one, &mine)
+            (one, &file1)
         } else {
-            (two, &his)
+            (two, &file2)
         };
         assert_eq!(append(user, file, &record).await, expected.len() as u64);
         expected.extend(record);
     }
-    assert_eq!(one.read(&mine, 0, 1 << 20).await, expected);
-    assert_eq!(two.read(&his, 0, 1 << 20).await, expected);
+    assert_eq!(one.read(&file1, 0, 1 << 20).await, expected);
+    assert_eq!(two.read(&file2, 0, 1 << 20).await, expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn appends_at_once_neither_overlap_nor_get_lost() {
-    let site = Site::new(2, 3).await;
-    let file = site.users[0].create("log").await;
+    let cluster = SharedCluster::new(2, 3).await;
+    let file = cluster.users[0].create("log").await;
     let mut writers = Vec::new();
-    for (number, user) in site.users.iter().enumerate() {
+    for (number, user) in cluster.users.iter().enumerate() {
         let (user, ino) = (user.clone(), file.ino());
         writers.push(tokio::spawn(async move {
             let file = user.open(ino).await;
@@ -132,7 +132,7 @@ async fn appends_at_once_neither_overlap_nor_get_lost() {
     for writer in writers {
         writer.await.unwrap();
     }
-    let all = site.users[0].read(&file, 0, 1 << 20).await;
+    let all = cluster.users[0].read(&file, 0, 1 << 20).await;
     assert_eq!(all.len(), 3 * 30 * 500);
     let mut next = [0u8; 3];
     for record in all.chunks(500) {
@@ -145,88 +145,88 @@ async fn appends_at_once_neither_overlap_nor_get_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_size_is_seen_while_another_writes() {
-    let site = Site::new(3, 2).await;
-    let (one, two) = site.two();
+async fn a_client_sees_the_size_while_another_writes() {
+    let cluster = SharedCluster::new(3, 2).await;
+    let (one, two) = cluster.clients();
     let file = one.create("file").await;
     let ino = file.ino();
     for step in 1..20u64 {
         one.platform.clock.advance(Duration::from_millis(1));
         one.write(&file, (step - 1) * 9_000, &[1; 9_000]).await;
-        let (mine, his) = (one.attr(ino).await, two.attr(ino).await);
-        assert_eq!(his.size, step * 9_000);
-        assert_eq!((mine.size, mine.mtime), (his.size, his.mtime));
+        let (attr1, attr2) = (one.attr(ino).await, two.attr(ino).await);
+        assert_eq!(attr2.size, step * 9_000);
+        assert_eq!((attr1.size, attr1.mtime), (attr2.size, attr2.mtime));
         let name = name("file");
         let found = two.client.lookup(&me(), two.client.root(), &name).await;
         assert_eq!(found.unwrap().size, step * 9_000);
     }
-    // It was held all the time.
-    assert_eq!(one.client.status().held_inodes, 1);
+    // Client `one` had the write lease all the time.
+    assert_eq!(one.client.status().leased_inodes, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_sees_what_another_wrote_wherever_the_bytes_lie() {
-    let site = Site::new(4, 2).await;
-    let (one, two) = site.two();
-    let mine = one.create("file").await;
-    let his = two.open(mine.ino()).await;
+async fn a_read_sees_another_clients_writes_wherever_the_bytes_lie() {
+    let cluster = SharedCluster::new(4, 2).await;
+    let (one, two) = cluster.clients();
+    let file1 = one.create("file").await;
+    let file2 = two.open(file1.ino()).await;
     let all = 2 << 20;
-    one.write(&mine, 0, b"small").await;
-    assert_eq!(two.read(&his, 0, all).await, b"small");
-    two.write(&his, 2, b"ALL of it").await;
-    assert_eq!(one.read(&mine, 0, all).await, b"smALL of it");
-    // Out of the inode.
-    one.write(&mine, 11, &[7; 100_000]).await;
+    one.write(&file1, 0, b"small").await;
+    assert_eq!(two.read(&file2, 0, all).await, b"small");
+    two.write(&file2, 2, b"ALL of it").await;
+    assert_eq!(one.read(&file1, 0, all).await, b"smALL of it");
+    // The inline data moves to an object.
+    one.write(&file1, 11, &[7; 100_000]).await;
     let expected = [b"smALL of it".as_slice(), &[7; 100_000]].concat();
-    assert_eq!(two.read(&his, 0, all).await, expected);
-    // Into objects that were not there before.
-    one.write(&mine, 300_000, &[8; 100_000]).await;
+    assert_eq!(two.read(&file2, 0, all).await, expected);
+    // Into objects that did not exist before.
+    one.write(&file1, 300_000, &[8; 100_000]).await;
     assert_eq!(
-        two.read(&his, 299_990, 20).await,
+        two.read(&file2, 299_990, 20).await,
         [[0; 10], [8; 10]].concat()
     );
-    // Over what the other has read.
-    one.write(&mine, 50_000, &[9; 10]).await;
-    assert_eq!(two.read(&his, 49_999, 3).await, [7, 9, 9]);
-    truncate(one, mine.ino(), 0).await;
-    assert_eq!(two.read(&his, 0, all).await, b"");
-    one.write(&mine, 3, b"again").await;
-    assert_eq!(two.read(&his, 0, all).await, b"\0\0\0again");
-    truncate(two, mine.ino(), 60_000).await;
-    one.write(&mine, 70_000, b"end").await;
+    // Over bytes that the other client has read.
+    one.write(&file1, 50_000, &[9; 10]).await;
+    assert_eq!(two.read(&file2, 49_999, 3).await, [7, 9, 9]);
+    truncate(one, file1.ino(), 0).await;
+    assert_eq!(two.read(&file2, 0, all).await, b"");
+    one.write(&file1, 3, b"again").await;
+    assert_eq!(two.read(&file2, 0, all).await, b"\0\0\0again");
+    truncate(two, file1.ino(), 60_000).await;
+    one.write(&file1, 70_000, b"end").await;
     let expected = [b"\0\0\0again".as_slice(), &[0; 69_992], b"end"].concat();
-    assert_eq!(two.read(&his, 0, all).await, expected);
-    assert_eq!(one.read(&mine, 0, all).await, expected);
+    assert_eq!(two.read(&file2, 0, all).await, expected);
+    assert_eq!(one.read(&file1, 0, all).await, expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn opening_with_truncation_cuts_what_another_holds() {
-    let site = Site::new(5, 2).await;
-    let (one, two) = site.two();
-    let mine = one.create("file").await;
+async fn opening_with_truncation_truncates_a_file_leased_to_another_client() {
+    let cluster = SharedCluster::new(5, 2).await;
+    let (one, two) = cluster.clients();
+    let file1 = one.create("file").await;
     for by_name in [false, true] {
-        one.write(&mine, 0, &[1; 200_000]).await;
-        let how = OpenHow {
+        one.write(&file1, 0, &[1; 200_000]).await;
+        let how = OpenMode {
             truncate: true,
-            ..how()
+            ..open_mode()
         };
         let opened = if by_name {
             let (root, name) = (two.client.root(), name("file"));
             let client = &two.client;
             let found = client
-                .create(&me(), root, &name, make(), false, how, flags())
+                .create(&me(), root, &name, create_mode(), false, how, flags())
                 .await;
             found.unwrap()
         } else {
             two.client
-                .open(&me(), mine.ino(), how, flags())
+                .open(&me(), file1.ino(), how, flags())
                 .await
                 .unwrap()
         };
         assert_eq!(opened.attr.size, 0);
-        assert_eq!(one.read(&mine, 0, 10).await, b"");
-        assert_eq!(one.attr(mine.ino()).await.size, 0);
-        one.write(&mine, 100_000, b"x").await;
+        assert_eq!(one.read(&file1, 0, 10).await, b"");
+        assert_eq!(one.attr(file1.ino()).await.size, 0);
+        one.write(&file1, 100_000, b"x").await;
         let read = two.read(&opened.file, 0, 1 << 20).await;
         assert_eq!((read.len(), read[0], read[100_000]), (100_001, 0, b'x'));
         two.close(opened.file).await;
@@ -234,36 +234,38 @@ async fn opening_with_truncation_cuts_what_another_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn times_set_by_one_are_not_undone_by_what_another_wrote_before() {
-    let site = Site::new(6, 2).await;
-    let (one, two) = site.two();
-    let mine = one.create("file").await;
-    one.write(&mine, 0, &[1; 10_000]).await;
+async fn times_set_by_one_client_are_not_undone_by_earlier_writes_of_another() {
+    let cluster = SharedCluster::new(6, 2).await;
+    let (one, two) = cluster.clients();
+    let file1 = one.create("file").await;
+    one.write(&file1, 0, &[1; 10_000]).await;
     let to = Timestamp::new(77, 0);
     let set = SetAttr {
         mtime: Some(SetTime::To(to)),
         ..SetAttr::default()
     };
-    two.client.setattr(&me(), mine.ino(), set).await.unwrap();
-    assert_eq!(one.attr(mine.ino()).await.mtime, to);
-    one.client.fsync(&mine, false).await.unwrap();
-    one.close(mine.clone()).await;
-    let attr = two.attr(mine.ino()).await;
+    two.client.setattr(&me(), file1.ino(), set).await.unwrap();
+    assert_eq!(one.attr(file1.ino()).await.mtime, to);
+    one.client.fsync(&file1, false).await.unwrap();
+    one.close(file1.clone()).await;
+    let attr = two.attr(file1.ino()).await;
     assert_eq!((attr.mtime, attr.size), (to, 10_000));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unprivileged_write_takes_setuid_away_that_another_gave_meanwhile() {
-    let site = Site::new(7, 2).await;
-    let (one, two) = site.two();
-    let mine = one.create("program").await;
+async fn an_unprivileged_write_clears_setuid_that_another_client_set_meanwhile() {
+    let cluster = SharedCluster::new(7, 2).await;
+    let (one, two) = cluster.clients();
+    let file1 = one.create("program").await;
     let write = async |at: u64, kill_privileges: bool| {
-        let how = WriteHow {
+        let how = WriteOptions {
             kill_privileges,
-            ..WriteHow::default()
+            ..WriteOptions::default()
         };
         let data = Bytes::from(vec![1; 10_000]);
-        let done = one.client.write(&mine, WriteAt::Offset(at), data, how);
+        let done = one
+            .client
+            .write(&file1, WritePosition::Offset(at), data, how);
         done.await.unwrap();
     };
     write(0, true).await;
@@ -271,85 +273,92 @@ async fn an_unprivileged_write_takes_setuid_away_that_another_gave_meanwhile() {
         mode: Some(0o4755),
         ..SetAttr::default()
     };
-    two.client.setattr(&me(), mine.ino(), set).await.unwrap();
-    assert_eq!(one.attr(mine.ino()).await.mode.0, 0o4755);
+    two.client.setattr(&me(), file1.ino(), set).await.unwrap();
+    assert_eq!(one.attr(file1.ino()).await.mode.0, 0o4755);
     write(400, false).await;
-    assert_eq!(two.attr(mine.ino()).await.mode.0, 0o4755);
+    assert_eq!(two.attr(file1.ino()).await.mode.0, 0o4755);
     write(500, true).await;
-    assert_eq!(two.attr(mine.ino()).await.mode.0, 0o755);
+    assert_eq!(two.attr(file1.ino()).await.mode.0, 0o755);
 }
 
 #[tokio::test(start_paused = true)]
-async fn holes_and_space_are_found_in_what_another_wrote() {
-    let site = Site::new(8, 2).await;
-    let (one, two) = site.two();
-    let mine = one.create("file").await;
-    let his = two.open(mine.ino()).await;
+async fn seek_allocate_and_copy_see_another_clients_writes() {
+    let cluster = SharedCluster::new(8, 2).await;
+    let (one, two) = cluster.clients();
+    let file1 = one.create("file").await;
+    let file2 = two.open(file1.ino()).await;
     let other = two.create("copy").await;
-    one.write(&mine, 0, &[1; 8_192]).await;
-    one.write(&mine, 400_000, &[2; 1_000]).await;
-    let found = two.client.seek(&his, 100_000, SeekTo::Data).await.unwrap();
-    assert!((393_216..=400_000).contains(&found), "{found}");
-    let how = AllocateHow::Zero { keep_size: false };
-    two.client
-        .allocate(&his, how, 0, 500_000, false)
+    one.write(&file1, 0, &[1; 8_192]).await;
+    one.write(&file1, 400_000, &[2; 1_000]).await;
+    let found = two
+        .client
+        .seek(&file2, 100_000, SeekTo::Data)
         .await
         .unwrap();
-    assert_eq!(one.attr(mine.ino()).await.size, 500_000);
-    assert_eq!(one.read(&mine, 0, 1).await, [0]);
-    one.write(&mine, 500_000, b"tail").await;
-    let copied = two
-        .client
-        .copy_range((&his, 499_999), (&other, 0), 100, WriteHow::default());
+    assert!((393_216..=400_000).contains(&found), "{found}");
+    let how = AllocateMode::Zero { keep_size: false };
+    two.client
+        .allocate(&file2, how, 0, 500_000, false)
+        .await
+        .unwrap();
+    assert_eq!(one.attr(file1.ino()).await.size, 500_000);
+    assert_eq!(one.read(&file1, 0, 1).await, [0]);
+    one.write(&file1, 500_000, b"tail").await;
+    let copied =
+        two.client
+            .copy_range((&file2, 499_999), (&other, 0), 100, WriteOptions::default());
     assert_eq!(copied.await, Ok(5));
     assert_eq!(two.read(&other, 0, 10).await, b"\0tail");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_removed_by_another_stays_while_it_is_open_and_no_longer() {
-    let site = Site::new(9, 3).await;
-    let (one, two) = site.two();
+async fn a_file_removed_by_another_client_exists_until_its_last_close() {
+    let cluster = SharedCluster::new(9, 3).await;
+    let (one, two) = cluster.clients();
     let root = one.client.root();
-    let mine = one.create("file").await;
-    one.write(&mine, 0, &[1; 300_000]).await;
-    let ino = mine.ino();
-    let his = two.open(ino).await;
+    let file1 = one.create("file").await;
+    one.write(&file1, 0, &[1; 300_000]).await;
+    let ino = file1.ino();
+    let file2 = two.open(ino).await;
     two.client.unlink(&me(), root, &name("file")).await.unwrap();
     two.client.forget([(ino, 1)]);
-    let refused = site.users[2].client.open(&me(), ino, how(), flags()).await;
-    assert_eq!(refused.err(), Some(Refusal::Stale));
-    // Before everybody was asked, and after.
+    let refused = cluster.users[2]
+        .client
+        .open(&me(), ino, open_mode(), flags())
+        .await;
+    assert_eq!(refused.err(), Some(FsError::Stale));
+    // Before the server has asked every session, and after.
     for round in 0..2u8 {
-        one.write(&mine, 299_999, &[round; 2]).await;
+        one.write(&file1, 299_999, &[round; 2]).await;
         assert_eq!(one.attr(ino).await.nlink, 0);
-        assert_eq!(two.read(&his, 299_998, 9).await, [1, round, round]);
+        assert_eq!(two.read(&file2, 299_998, 9).await, [1, round, round]);
         long_pause().await;
     }
-    two.close(his).await;
+    two.close(file2).await;
     two.client.forget([(ino, 1)]);
     long_pause().await;
-    assert_eq!(one.read(&mine, 0, 2).await, [1, 1], "it is open here");
+    assert_eq!(one.read(&file1, 0, 2).await, [1, 1], "it is open here");
     truncate(one, ino, 5).await;
-    assert!(site.town.objects() > 0);
-    one.close(mine).await;
+    assert!(cluster.disks.objects() > 0);
+    one.close(file1).await;
     long_pause().await;
-    assert_eq!(site.town.objects(), 0);
+    assert_eq!(cluster.disks.objects(), 0);
     let gone = one.client.getattr(&me(), ino).await;
-    assert_eq!(gone, Err(Refusal::Stale));
+    assert_eq!(gone, Err(FsError::Stale));
     let space = one.client.statfs(&me()).await.unwrap();
     assert_eq!((space.inodes, space.purging), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_renamed_over_by_another_stays_readable() {
-    let site = Site::new(10, 2).await;
-    let (one, two) = site.two();
+async fn a_file_replaced_by_another_clients_rename_stays_readable() {
+    let cluster = SharedCluster::new(10, 2).await;
+    let (one, two) = cluster.clients();
     let root = one.client.root();
     let old = one.create("name").await;
     one.write(&old, 0, &[1; 100_000]).await;
     let new = two.create("new").await;
     two.write(&new, 0, &[2; 50_000]).await;
-    let how = meta::RenameHow::Replace;
+    let how = meta::RenameMode::Replace;
     let (from, to) = (name("new"), name("name"));
     let moved = two
         .client
@@ -369,9 +378,9 @@ async fn a_file_renamed_over_by_another_stays_readable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_has_open_goes_at_once() {
-    let site = Site::new(11, 3).await;
-    let (one, two) = site.two();
+async fn a_removed_file_that_is_open_nowhere_is_purged_at_once() {
+    let cluster = SharedCluster::new(11, 3).await;
+    let (one, two) = cluster.clients();
     for number in 0..50 {
         let file = one.create(&format!("f{number}")).await;
         let ino = file.ino();
@@ -382,108 +391,117 @@ async fn what_nobody_has_open_goes_at_once() {
     for number in 0..50 {
         let name = name(&format!("f{number}"));
         let removed = two.client.unlink(&me(), two.client.root(), &name).await;
-        assert!(removed.unwrap().orphan);
+        assert!(removed.unwrap().is_orphan);
     }
     pause().await;
-    assert_eq!(site.town.objects(), 0);
+    assert_eq!(cluster.disks.objects(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_cannot_be_asked_is_waited_for_until_it_ends() {
-    let site = Site::new(12, 2).await;
-    let (one, two) = site.two();
-    let mine = one.create("file").await;
-    one.write(&mine, 0, &[1; 70_000]).await;
-    let his = two.open(mine.ino()).await;
-    one.write(&mine, 0, &[1; 170_000]).await;
+async fn an_unreachable_lease_holder_is_waited_for_until_its_session_ends() {
+    let cluster = SharedCluster::new(12, 2).await;
+    let (one, two) = cluster.clients();
+    let file1 = one.create("file").await;
+    one.write(&file1, 0, &[1; 70_000]).await;
+    let file2 = two.open(file1.ino()).await;
+    one.write(&file1, 0, &[1; 170_000]).await;
     let session = one.client.session();
-    site.servers.mds.detach(session);
-    let (ino, looking) = (mine.ino(), two.clone());
+    cluster.servers.mds.detach(session);
+    let (ino, looking) = (file1.ino(), two.clone());
     let look = tokio::spawn(async move { looking.attr(ino).await.size });
     let writing = two.clone();
     let write = tokio::spawn(async move {
-        let offset = append(&writing, &his, &[2; 10]).await;
-        (offset, his)
+        let offset = append(&writing, &file2, &[2; 10]).await;
+        (offset, file2)
     });
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert!(!look.is_finished() && !write.is_finished());
-    let mut waits = site.waits().await;
+    let mut waits = cluster.waits().await;
     waits.sort();
     assert_eq!(
         waits,
         [
-            format!("session {session} to give back inode {:x}", ino.0),
-            format!("session {session} to tell of inode {:x}", ino.0),
+            format!(
+                "session {session} to release its write lease on inode {:x}",
+                ino.0
+            ),
+            format!(
+                "session {session} to report the attributes of inode {:x}",
+                ino.0
+            ),
         ]
     );
-    // A client that is gone for good closes without a word of its files.
-    let goodbye = meta::Request {
+    // A client that never returns: its session is closed without a report of its files.
+    let goodbye = meta::MetaRequest {
         session,
-        lane: Some(meta::Lane {
+        slot_seq: Some(meta::SlotSeq {
             slot: gupfs_proto::Slot(63),
             sequence: 1_000,
         }),
         caller: gupfs_proto::Caller::root(),
         job: 0,
-        life: site.servers.mds.owner_epoch(),
-        seen: gupfs_proto::Seq(0),
-        op: meta::Op::CloseSession,
+        instance: cluster.servers.mds.owner_epoch(),
+        last_seen: gupfs_proto::Seq(0),
+        op: meta::MetaOp::CloseSession,
     };
-    let mds: Peer<_, meta::Reply> = Peer::local(site.servers.mds.clone());
+    let mds: Peer<_, meta::MetaReply> = Peer::local(cluster.servers.mds.clone());
     mds.call(goodbye).await.result.unwrap();
     pause().await;
-    assert_eq!(look.await.unwrap(), 170_000, "as its objects say");
-    let (offset, his) = write.await.unwrap();
+    assert_eq!(look.await.unwrap(), 170_000, "the size of its objects");
+    let (offset, file2) = write.await.unwrap();
     assert_eq!(offset, 170_000);
     assert_eq!(
-        two.read(&his, 169_999, 20).await,
+        two.read(&file2, 169_999, 20).await,
         [[1].as_slice(), &[2; 10]].concat()
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_comes_back_is_asked_then() {
-    let site = Site::new(13, 2).await;
-    let (one, two) = site.two();
-    let mine = one.create("file").await;
-    one.write(&mine, 0, &[1; 70_000]).await;
-    site.servers.mds.detach(one.client.session());
-    let (ino, looking) = (mine.ino(), two.clone());
+async fn a_lease_holder_that_reconnects_gets_the_glimpse() {
+    let cluster = SharedCluster::new(13, 2).await;
+    let (one, two) = cluster.clients();
+    let file1 = one.create("file").await;
+    one.write(&file1, 0, &[1; 70_000]).await;
+    cluster.servers.mds.detach(one.client.session());
+    let (ino, looking) = (file1.ino(), two.clone());
     let look = tokio::spawn(async move { looking.attr(ino).await.size });
     tokio::time::sleep(Duration::from_secs(5)).await;
-    one.write(&mine, 70_000, &[1; 10]).await;
-    site.attach(one);
+    one.write(&file1, 70_000, &[1; 10]).await;
+    cluster.attach(one);
     pause().await;
     assert_eq!(look.await.unwrap(), 70_010);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_too_long_is_told_for_whom() {
-    let site = Site::new(14, 2).await;
-    let (one, two) = site.two();
-    let mine = one.create("file").await;
-    one.write(&mine, 0, &[1; 70_000]).await;
+async fn a_timed_out_request_names_the_session_it_waited_for() {
+    let cluster = SharedCluster::new(14, 2).await;
+    let (one, two) = cluster.clients();
+    let file1 = one.create("file").await;
+    one.write(&file1, 0, &[1; 70_000]).await;
     let session = one.client.session();
-    site.servers.mds.detach(session);
-    let refused = two.client.getattr(&me(), mine.ino()).await;
-    let why = format!("session {session} to tell of inode {:x}", mine.ino().0);
-    assert_eq!(refused, Err(Refusal::TimedOut(why)));
+    cluster.servers.mds.detach(session);
+    let refused = two.client.getattr(&me(), file1.ino()).await;
+    let why = format!(
+        "session {session} to report the attributes of inode {:x}",
+        file1.ino().0
+    );
+    assert_eq!(refused, Err(FsError::TimedOut(why)));
 }
 
-/// Each waits for what the other holds, with every lane in use.
+/// Each client waits for leases of the other, with every slot in use.
 #[tokio::test(start_paused = true)]
-async fn many_files_change_hands_at_once_both_ways() {
-    let site = Site::new(15, 2).await;
+async fn many_write_leases_move_both_ways_at_once() {
+    let cluster = SharedCluster::new(15, 2).await;
     let mut files = Vec::new();
     for number in 0..140 {
-        let holder = &site.users[number % 2];
+        let holder = &cluster.users[number % 2];
         let file = holder.create(&format!("f{number}")).await;
         holder.write(&file, 0, &[1; 5_000]).await;
         files.push(file);
     }
     let mut writes = Vec::new();
     for (number, file) in files.iter().enumerate() {
-        let (other, ino) = (site.users[(number + 1) % 2].clone(), file.ino());
+        let (other, ino) = (cluster.users[(number + 1) % 2].clone(), file.ino());
         writes.push(tokio::spawn(async move {
             let file = other.open(ino).await;
             append(&other, &file, &[2; 10]).await
@@ -496,86 +514,86 @@ async fn many_files_change_hands_at_once_both_ways() {
     };
     tokio::time::timeout(Duration::from_secs(30), all)
         .await
-        .expect("nobody waits for himself");
+        .expect("the two clients block each other");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_syncs_makes_durable_what_another_wrote() {
+async fn fsync_makes_another_clients_writes_durable() {
     for seed in 16..22 {
-        let site = Site::new(seed, 2).await;
-        let (one, two) = site.two();
-        let mine = one.create("file").await;
-        let opened = OpenHow {
-            access: Access::READ,
-            ..how()
+        let cluster = SharedCluster::new(seed, 2).await;
+        let (one, two) = cluster.clients();
+        let file1 = one.create("file").await;
+        let opened = OpenMode {
+            access: AccessMode::READ,
+            ..open_mode()
         };
-        let his = two.client.open(&me(), mine.ino(), opened, flags()).await;
-        let his = his.unwrap().file;
-        one.write(&mine, 0, &[3; 300_000]).await;
-        two.client.fsync(&his, seed % 2 == 0).await.unwrap();
-        let Site { town, servers, .. } = site;
-        town.cut_power_of(servers).await;
-        let servers = town.servers(|_| {}).await;
-        let user = servers.connect(Options::default()).await;
-        let file = user.open(his.ino()).await;
+        let file2 = two.client.open(&me(), file1.ino(), opened, flags()).await;
+        let file2 = file2.unwrap().file;
+        one.write(&file1, 0, &[3; 300_000]).await;
+        two.client.fsync(&file2, seed % 2 == 0).await.unwrap();
+        let SharedCluster { disks, servers, .. } = cluster;
+        disks.power_loss_of(servers).await;
+        let servers = disks.servers(|_| {}).await;
+        let user = servers.connect(SessionOptions::default()).await;
+        let file = user.open(file2.ino()).await;
         assert!(user.read(&file, 0, 1 << 20).await == [3; 300_000]);
     }
 }
 
-/// Whoever has given the file back still owes the sync of what he wrote.
+/// A client that has released the write lease must still sync its own writes.
 #[tokio::test(start_paused = true)]
-async fn who_syncs_makes_durable_what_he_wrote_before_another_took_over() {
+async fn a_sync_covers_writes_made_before_the_lease_was_revoked() {
     for seed in 30..46 {
-        let site = Site::new(seed, 2).await;
-        let (one, two) = site.two();
-        let mine = one.create("file").await;
-        one.write(&mine, 0, &[3; 300_000]).await;
-        let his = two.open(mine.ino()).await;
-        two.write(&his, 300_000, b"more").await;
-        let ino: InodeId = his.ino();
+        let cluster = SharedCluster::new(seed, 2).await;
+        let (one, two) = cluster.clients();
+        let file1 = one.create("file").await;
+        one.write(&file1, 0, &[3; 300_000]).await;
+        let file2 = two.open(file1.ino()).await;
+        two.write(&file2, 300_000, b"more").await;
+        let ino: InodeId = file2.ino();
         if seed % 2 == 0 {
-            one.client.fsync(&mine, false).await.unwrap();
+            one.client.fsync(&file1, false).await.unwrap();
         } else {
-            // Also when it was closed since, and by syncfs(2).
-            assert_eq!(one.read(&mine, 299_999, 9).await, b"\x03more");
-            two.client.fsync(&his, false).await.unwrap();
-            one.write(&mine, 0, b"first").await;
-            two.write(&his, 300_000, b"MORE").await;
-            assert_eq!(one.read(&mine, 299_999, 9).await, b"\x03MORE");
-            one.close(mine.clone()).await;
+            // Also if the file was closed since, and by syncfs(2).
+            assert_eq!(one.read(&file1, 299_999, 9).await, b"\x03more");
+            two.client.fsync(&file2, false).await.unwrap();
+            one.write(&file1, 0, b"first").await;
+            two.write(&file2, 300_000, b"MORE").await;
+            assert_eq!(one.read(&file1, 299_999, 9).await, b"\x03MORE");
+            one.close(file1.clone()).await;
             one.client.sync_all().await.unwrap();
         }
-        let Site { town, servers, .. } = site;
-        town.cut_power_of(servers).await;
-        let servers = town.servers(|_| {}).await;
-        let user = servers.connect(Options::default()).await;
+        let SharedCluster { disks, servers, .. } = cluster;
+        disks.power_loss_of(servers).await;
+        let servers = disks.servers(|_| {}).await;
+        let user = servers.connect(SessionOptions::default()).await;
         let file = user.open(ino).await;
         let read = user.read(&file, 0, 1 << 20).await;
         match seed % 2 {
             0 => assert!(read == [[3; 300_000].as_slice(), b"more"].concat()),
-            // What the other wrote last was not synced.
+            // The last write of the other client was not synced.
             _ => assert!(read[..5] == *b"first" && read[5..300_000] == [3; 299_995]),
         }
     }
 }
 
-/// Registers in one file: each has one writer, and whoever reads it sees what was written last, or what is being written.
+/// Registers in one file: each has one writer, and every reader sees the last write, or one that is in progress.
 #[tokio::test(start_paused = true)]
-async fn what_was_written_is_read_by_all_from_then_on() {
+async fn every_client_reads_a_write_once_it_is_answered() {
     const SLOTS: u64 = 6;
     const APART: u64 = 70_000;
     for seed in 40..50 {
-        let site = Site::new(seed, 3).await;
-        let file = site.users[0].create("registers").await;
+        let cluster = SharedCluster::new(seed, 3).await;
+        let file = cluster.users[0].create("registers").await;
         let ino = file.ino();
         let written: Arc<[AtomicU64; SLOTS as usize]> = Arc::default();
         let mut tasks = Vec::new();
         for task in 0..9u64 {
-            let user = site.users[task as usize % 3].clone();
+            let user = cluster.users[task as usize % 3].clone();
             let written = written.clone();
             tasks.push(tokio::spawn(async move {
                 let file = user.open(ino).await;
-                let dice = user.platform.dice.fork();
+                let dice = user.platform.random.fork();
                 for round in 1..40u64 {
                     let slot = if task < SLOTS {
                         task
@@ -610,12 +628,12 @@ async fn what_was_written_is_read_by_all_from_then_on() {
     }
 }
 
-/// Answers what an attribute was a second ago.
-struct Late(Peer<meta::Request, meta::Reply>);
+/// A metadata peer that delays its replies to GetAttr by one second.
+struct DelayedGetAttr(Peer<meta::MetaRequest, meta::MetaReply>);
 
-impl Service<meta::Request, meta::Reply> for Late {
-    async fn answer(self: Arc<Self>, request: meta::Request) -> meta::Reply {
-        let is_late = matches!(request.op, meta::Op::GetAttr { .. });
+impl Service<meta::MetaRequest, meta::MetaReply> for DelayedGetAttr {
+    async fn handle(self: Arc<Self>, request: meta::MetaRequest) -> meta::MetaReply {
+        let is_late = matches!(request.op, meta::MetaOp::GetAttr { .. });
         let reply = self.0.call(request).await;
         if is_late {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -624,57 +642,59 @@ impl Service<meta::Request, meta::Reply> for Late {
     }
 }
 
-/// The answer was given while the file was held here, and does not say what was written: then it was given back.
+/// The server replied while this client had the write lease, so the reply lacks its writes; then the lease was released.
 #[tokio::test(start_paused = true)]
-async fn a_stat_is_no_older_than_what_was_written_before_it() {
-    let site = Site::new(60, 1).await;
-    let late = Late(Peer::local(site.servers.mds.clone()));
-    let one = site.client_by(Peer::local(Arc::new(late))).await;
-    let two = &site.users[0];
-    let mine = one.create("log").await;
-    let his = two.open(mine.ino()).await;
-    one.write(&mine, 0, &[1; 9_000]).await;
-    let (user, ino) = (one.clone(), mine.ino());
+async fn a_stat_is_no_older_than_the_writes_before_it() {
+    let cluster = SharedCluster::new(60, 1).await;
+    let late = DelayedGetAttr(Peer::local(cluster.servers.mds.clone()));
+    let one = cluster.client_by(Peer::local(Arc::new(late))).await;
+    let two = &cluster.users[0];
+    let file1 = one.create("log").await;
+    let file2 = two.open(file1.ino()).await;
+    one.write(&file1, 0, &[1; 9_000]).await;
+    let (user, ino) = (one.clone(), file1.ino());
     let stat = tokio::spawn(async move { user.attr(ino).await.size });
     pause().await;
-    append(two, &his, &[2; 10]).await;
-    assert_eq!(one.client.status().held_inodes, 0);
+    append(two, &file2, &[2; 10]).await;
+    assert_eq!(one.client.status().leased_inodes, 0);
     assert_eq!(stat.await.unwrap(), 9_010);
 }
 
-/// Hears the server's questions late.
-struct HardOfHearing(Arc<gupfs_client::Client>, gupfs_platform::Clock);
+/// Delays callbacks of the metadata server.
+struct DelayedCallbacks(Arc<gupfs_client::Client>, gupfs_platform::Clock);
 
-impl Service<gupfs_proto::recall::Request, gupfs_proto::recall::Reply> for HardOfHearing {
-    async fn answer(
+impl Service<gupfs_proto::callback::CallbackRequest, gupfs_proto::callback::CallbackReply>
+    for DelayedCallbacks
+{
+    async fn handle(
         self: Arc<Self>,
-        question: gupfs_proto::recall::Request,
-    ) -> gupfs_proto::recall::Reply {
+        question: gupfs_proto::callback::CallbackRequest,
+    ) -> gupfs_proto::callback::CallbackReply {
         self.1.sleep(Duration::from_millis(50)).await;
-        self.0.clone().answer(question).await
+        self.0.clone().handle(question).await
     }
 }
 
-/// The question comes when the file was closed and is written again: the answer would wait for that write, which waits for
-/// who asks.
+/// The callback arrives after the file was closed and while it is written again: its reply would wait for that write, which waits
+/// for the client whose request caused the callback.
 #[tokio::test(start_paused = true)]
-async fn a_question_to_who_holds_the_file_no_more_keeps_nobody_waiting() {
-    let site = Site::new(9, 2).await;
-    let (one, two) = site.two();
+async fn a_late_callback_to_a_former_lease_holder_blocks_no_operation() {
+    let cluster = SharedCluster::new(9, 2).await;
+    let (one, two) = cluster.clients();
     let clock = gupfs_platform::Clock::real();
-    let late = HardOfHearing(one.client.clone(), clock);
+    let late = DelayedCallbacks(one.client.clone(), clock);
     let back = Peer::local(Arc::new(late));
-    site.servers.mds.attach(one.client.session(), back);
-    let mine = one.create("f").await;
-    let his = two.open(mine.ino()).await;
-    append(one, &mine, &[1; 9_000]).await;
-    let asks = append(two, &his, &[2; 9_000]);
+    cluster.servers.mds.attach(one.client.session(), back);
+    let file1 = one.create("f").await;
+    let file2 = two.open(file1.ino()).await;
+    append(one, &file1, &[1; 9_000]).await;
+    let asks = append(two, &file2, &[2; 9_000]);
     let closes_and_writes = async {
         tokio::time::sleep(Duration::from_millis(10)).await;
-        let again = one.open(mine.ino()).await;
-        one.client.release(mine.id()).await.unwrap();
+        let again = one.open(file1.ino()).await;
+        one.client.release(file1.id()).await.unwrap();
         one.client.release(again.id()).await.unwrap();
-        let again = one.open(his.ino()).await;
+        let again = one.open(file2.ino()).await;
         append(one, &again, &[3; 9_000]).await
     };
     let begun = tokio::time::Instant::now();

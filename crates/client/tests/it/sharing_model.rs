@@ -1,11 +1,11 @@
-//! Random operations of three clients on a few files, one at a time, beside a model of what one host would do.
+//! Random operations of three clients on a few files, one at a time, compared with a model of one host.
 
-use crate::sharing::Site;
-use crate::user::{User, flags, how, make, me, name};
+use crate::sharing::SharedCluster;
+use crate::user::{User, create_mode, flags, me, name, open_mode};
 use bytes::Bytes;
-use gupfs_client::{AllocateHow, OpenFile, SeekTo, WriteHow};
-use gupfs_proto::meta::{OpenHow, RenameHow, SetAttr, WriteAt};
-use gupfs_proto::{InodeId, Refusal, Timestamp};
+use gupfs_client::{AllocateMode, OpenFile, SeekTo, WriteOptions};
+use gupfs_proto::meta::{OpenMode, RenameMode, SetAttr, WritePosition};
+use gupfs_proto::{FsError, InodeId, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ struct Open {
 }
 
 struct Run {
-    site: Site,
+    cluster: SharedCluster,
     names: BTreeMap<&'static str, InodeId>,
     files: BTreeMap<InodeId, File>,
     open: Vec<Open>,
@@ -37,7 +37,7 @@ struct Run {
 impl Run {
     async fn new(seed: u64) -> Run {
         Run {
-            site: Site::new(seed, 3).await,
+            cluster: SharedCluster::new(seed, 3).await,
             names: BTreeMap::new(),
             files: BTreeMap::new(),
             open: Vec::new(),
@@ -45,15 +45,15 @@ impl Run {
     }
 
     fn below(&self, bound: u64) -> u64 {
-        self.site.servers.platform.dice.below(bound)
+        self.cluster.servers.platform.random.below(bound)
     }
 
     fn user(&self, number: usize) -> User {
-        self.site.users[number].clone()
+        self.cluster.users[number].clone()
     }
 
     fn any_user(&self) -> usize {
-        self.below(self.site.users.len() as u64) as usize
+        self.below(self.cluster.users.len() as u64) as usize
     }
 
     fn any_name(&self) -> &'static str {
@@ -76,7 +76,7 @@ impl Run {
             _ => 1 + self.below(300),
         };
         let mut data = vec![0; len as usize];
-        self.site.servers.platform.dice.fill(&mut data);
+        self.cluster.servers.platform.random.fill(&mut data);
         data.into()
     }
 
@@ -84,7 +84,7 @@ impl Run {
         self.files.get_mut(&ino).expect("an open file is known")
     }
 
-    /// An open file, whoever has it open.
+    /// A random open file, and the user that has it open.
     fn any_open(&self) -> Option<(User, Arc<OpenFile>)> {
         let count = self.open.len() as u64;
         if count == 0 {
@@ -95,7 +95,7 @@ impl Run {
     }
 
     async fn step(&mut self) -> String {
-        self.site
+        self.cluster
             .servers
             .platform
             .clock
@@ -121,14 +121,17 @@ impl Run {
         }
         let (user, text) = (self.any_user(), self.any_name());
         let truncate = self.below(4) == 0;
-        let how = OpenHow { truncate, ..how() };
+        let how = OpenMode {
+            truncate,
+            ..open_mode()
+        };
         let client = self.user(user).client;
         let created = client
             .create(
                 &me(),
                 client.root(),
                 &name(text),
-                make(),
+                create_mode(),
                 false,
                 how,
                 flags(),
@@ -162,13 +165,13 @@ impl Run {
         let client = self.user(user).client;
         let removed = client.unlink(&me(), client.root(), &name(text)).await;
         match self.names.remove(text) {
-            None => assert_eq!(removed, Err(Refusal::NotFound)),
+            None => assert_eq!(removed, Err(FsError::NotFound)),
             Some(ino) => {
                 let model = self.model(ino);
                 model.links -= 1;
                 let orphan = model.links == 0;
                 let removed = removed.unwrap();
-                assert_eq!((removed.victim, removed.orphan), (Some(ino), orphan));
+                assert_eq!((removed.victim, removed.is_orphan), (Some(ino), orphan));
             }
         }
         format!("{user} unlinks {text}")
@@ -179,11 +182,11 @@ impl Run {
         let client = self.user(user).client;
         let root = client.root();
         let (old, new) = (name(from), name(to));
-        let how = RenameHow::Replace;
+        let how = RenameMode::Replace;
         let moved = client.rename(&me(), (root, &old), (root, &new), how).await;
         let (source, target) = (self.names.get(from).copied(), self.names.get(to).copied());
         match source {
-            None => assert_eq!(moved, Err(Refusal::NotFound)),
+            None => assert_eq!(moved, Err(FsError::NotFound)),
             Some(ino) if target == Some(ino) => assert_eq!(moved.unwrap().victim, None),
             Some(ino) => {
                 let moved = moved.unwrap();
@@ -208,7 +211,7 @@ impl Run {
         };
         let made = client.link(&me(), ino, client.root(), &name(to)).await;
         if self.names.contains_key(to) {
-            assert_eq!(made, Err(Refusal::Exists));
+            assert_eq!(made, Err(FsError::Exists));
         } else {
             let attr = made.unwrap();
             client.forget([(ino, 1)]);
@@ -228,7 +231,7 @@ impl Run {
         let client = self.user(user).client;
         let found = client.lookup(&me(), client.root(), &name(text)).await;
         match self.names.get(text) {
-            None => assert_eq!(found, Err(Refusal::NotFound)),
+            None => assert_eq!(found, Err(FsError::NotFound)),
             Some(ino) => {
                 let attr = found.unwrap();
                 client.forget([(*ino, 1)]);
@@ -267,7 +270,12 @@ impl Run {
             }
             16..24 => {
                 let done = client
-                    .write(&file, WriteAt::End, data.clone(), WriteHow::default())
+                    .write(
+                        &file,
+                        WritePosition::End,
+                        data.clone(),
+                        WriteOptions::default(),
+                    )
                     .await
                     .unwrap();
                 let model = self.model(ino);
@@ -286,15 +294,15 @@ impl Run {
                 let cut = client.truncate(&me(), ino, to, true, false).await.unwrap();
                 assert_eq!(cut.size, to);
                 self.model(ino).bytes.resize(to as usize, 0);
-                format!("{session:?} cuts {ino:?} to {to}")
+                format!("{session:?} truncates {ino:?} to {to}")
             }
             41..44 => {
-                let how = AllocateHow::Zero {
+                let how = AllocateMode::Zero {
                     keep_size: self.below(2) == 0,
                 };
                 client.allocate(&file, how, at, len, false).await.unwrap();
                 let model = self.model(ino);
-                if how == (AllocateHow::Zero { keep_size: false }) {
+                if how == (AllocateMode::Zero { keep_size: false }) {
                     let end = model.bytes.len().max((at + len) as usize);
                     model.bytes.resize(end, 0);
                 }
@@ -303,7 +311,7 @@ impl Run {
             }
             44..46 => {
                 client
-                    .allocate(&file, AllocateHow::Punch, at, len, false)
+                    .allocate(&file, AllocateMode::Punch, at, len, false)
                     .await
                     .unwrap();
                 self.model(ino).zero(at, at + len);
@@ -315,8 +323,8 @@ impl Run {
                 let size = model.bytes.len() as u64;
                 let until = match data {
                     Ok(found) => found,
-                    Err(refusal) => {
-                        assert_eq!(refusal, Refusal::NoMoreData);
+                    Err(error) => {
+                        assert_eq!(error, FsError::NoMoreData);
                         size
                     }
                 };
@@ -350,7 +358,7 @@ impl Run {
                 }
                 let to = self.offset();
                 let copied = client
-                    .copy_range((&file, at), (&other, to), len, WriteHow::default())
+                    .copy_range((&file, at), (&other, to), len, WriteOptions::default())
                     .await;
                 let bytes = self.files[&ino].read(at, len).to_vec();
                 assert_eq!(copied, Ok(bytes.len() as u64));
@@ -374,16 +382,16 @@ impl Run {
     }
 
     fn open_of(&self, session: gupfs_proto::SessionId) -> Option<(User, Arc<OpenFile>)> {
-        let theirs: Vec<&Open> = self
+        let of_session: Vec<&Open> = self
             .open
             .iter()
-            .filter(|open| self.site.users[open.user].client.session() == session)
+            .filter(|open| self.cluster.users[open.user].client.session() == session)
             .collect();
-        let chosen = theirs[self.below(theirs.len() as u64) as usize];
+        let chosen = of_session[self.below(of_session.len() as u64) as usize];
         Some((self.user(chosen.user), chosen.file.clone()))
     }
 
-    /// One file as one of the clients sees it now.
+    /// Compares one open file's attributes on a random client with the model.
     async fn check_one(&mut self) {
         let Some((_, file)) = self.any_open() else {
             return;
@@ -393,12 +401,12 @@ impl Run {
         let model = &self.files[&ino];
         let is_open_there = self.open.iter().any(|open| {
             open.file.ino() == ino
-                && self.site.users[open.user].client.session() == looker.client.session()
+                && self.cluster.users[open.user].client.session() == looker.client.session()
         });
         let attr = match looker.client.getattr(&me(), ino).await {
             Ok(attr) => attr,
-            Err(refusal) => {
-                assert!(model.links == 0 && !is_open_there, "{refusal}");
+            Err(error) => {
+                assert!(model.links == 0 && !is_open_there, "{error}");
                 return;
             }
         };
@@ -406,19 +414,19 @@ impl Run {
             (attr.size, attr.nlink, attr.mode.0),
             (model.bytes.len() as u64, model.links, model.mode)
         );
-        assert!(attr.mtime >= model.mtime, "mtime runs back");
+        assert!(attr.mtime >= model.mtime, "mtime went backwards");
         self.model(ino).mtime = attr.mtime;
     }
 
-    /// All is closed: nobody holds anything, and what has no name is gone.
+    /// Closes all files: no write lease is left, and files without a name are purged.
     async fn end(mut self) {
         while !self.open.is_empty() {
             self.close().await;
         }
         tokio::time::sleep(Duration::from_secs(30)).await;
-        for user in &self.site.users {
+        for user in &self.cluster.users {
             let status = user.client.status();
-            assert_eq!((status.held_inodes, status.known_inodes), (0, 0));
+            assert_eq!((status.leased_inodes, status.known_inodes), (0, 0));
         }
         for (text, ino) in self.names.clone() {
             let reader = self.user(self.any_user());
@@ -430,11 +438,11 @@ impl Run {
         let kept: std::collections::BTreeSet<InodeId> = self.names.values().copied().collect();
         let space = self.user(0).client.statfs(&me()).await.unwrap();
         assert_eq!((space.inodes, space.purging), (1 + kept.len() as u64, 0));
-        for user in &self.site.users {
+        for user in &self.cluster.users {
             user.client.stop().await.unwrap();
         }
-        self.site.servers.mds.stop().await.unwrap();
-        self.site.servers.oss.stop().await.unwrap();
+        self.cluster.servers.mds.stop().await.unwrap();
+        self.cluster.servers.oss.stop().await.unwrap();
     }
 }
 
@@ -461,7 +469,7 @@ impl File {
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_clients_do_what_one_host_would() {
+async fn three_clients_match_a_model_of_one_host() {
     for seed in 0..60 {
         println!("seed {seed}");
         let mut run = Run::new(seed).await;

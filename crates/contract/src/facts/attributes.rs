@@ -1,95 +1,131 @@
-//! Attributes: how long they are believed, and what makes them unknown.
+//! Facts about attributes: how long the kernel caches them, and what invalidates them.
 
 use std::time::Duration;
 
 use gupfs_fuse::InitFlags;
 
-use super::{CACHED, FILE, both, one_file};
-use crate::fact::{Tried, given, is};
-use crate::linux::{Flags, How, Linux, Tree, Word};
-use crate::probe::{LONG, SIZE};
+use super::{CACHED, FILE, one_file, run_both};
+use crate::fact::{ProbeResult, expect_before, expect_equal};
+use crate::kernel_under_test::{
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount, ProbeOpenMode,
+};
+use crate::probe::{INITIAL_SIZE, LONG_TTL};
 
 const SHORT: Duration = Duration::from_millis(50);
 
-pub async fn what_is_believed_for_no_time_is_asked_for_again<L: Linux>(linux: &L) -> Tried {
+pub async fn attributes_with_lifetime_zero_are_requested_again<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    probe.believed_for(FILE, Duration::ZERO);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    given("size", tree.size("file").await?, SIZE)?;
+    probe.set_attr_ttl(FILE, Duration::ZERO);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
     probe.change(FILE, 20_000, b'b');
-    is("size after it changed", tree.size("file").await?, 20_000)
+    expect_equal(
+        "size after a change on the server",
+        mount.size("file").await?,
+        20_000,
+    )
 }
 
-pub async fn what_is_believed_for_a_time_is_asked_for_after_it<L: Linux>(linux: &L) -> Tried {
+pub async fn attributes_are_requested_again_after_their_lifetime<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    probe.believed_for(FILE, SHORT);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    given("size", tree.size("file").await?, SIZE)?;
+    probe.set_attr_ttl(FILE, SHORT);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
     probe.change(FILE, 20_000, b'b');
     tokio::time::sleep(2 * SHORT).await;
-    is("size after its time", tree.size("file").await?, 20_000)
+    expect_equal("size after the lifetime", mount.size("file").await?, 20_000)
 }
 
-/// What it brings is taken, however old it is: so it must not be believed.
-pub async fn the_answer_to_a_link_brings_old_attributes_back<L: Linux>(linux: &L) -> Tried {
+/// The kernel takes the attributes of the reply, however old they are: so the reply must carry lifetime zero.
+pub async fn a_link_reply_replaces_newer_attributes<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
     let probe = one_file(CACHED);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    given("size", tree.size("file").await?, SIZE)?;
-    let gate = probe.hold("link");
-    let meanwhile = async {
-        gate.reached(1).await?;
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
+    let gate = probe.hold_replies("link");
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
         probe.change(FILE, 20_000, b'b');
-        tree.tell(Word::attributes(FILE)).await?;
-        is("size after it changed", tree.size("file").await?, 20_000)?;
-        gate.let_go(1);
+        mount.notify(KernelNotification::attributes(FILE)).await?;
+        expect_equal(
+            "size after a change on the server",
+            mount.size("file").await?,
+            20_000,
+        )?;
+        gate.release_replies(1);
         Ok(())
     };
-    both(tree.link("file", "other"), meanwhile).await?;
-    is("size after the link", tree.size("file").await?, SIZE)
+    run_both(mount.link("file", "other"), concurrent_events).await?;
+    expect_equal(
+        "size after the link",
+        mount.size("file").await?,
+        INITIAL_SIZE,
+    )
 }
 
-/// As that to a link: an exclusive create finds no file, but another may find one that somebody else has made.
-pub async fn the_answer_to_a_create_brings_old_attributes_back<L: Linux>(linux: &L) -> Tried {
+/// As with link: an exclusive create finds no file, but another create may find a file that another client has made.
+pub async fn a_create_reply_replaces_newer_attributes<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    probe.names_for(FILE, Duration::ZERO);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let _known = tree.open("file", How::Read).await?;
-    given("size", tree.size("file").await?, SIZE)?;
+    probe.set_name_ttl(FILE, Duration::ZERO);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let _known = mount.open("file", ProbeOpenMode::Read).await?;
+    expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
     probe.hide(FILE);
-    probe.names_for(FILE, LONG);
-    let gate = probe.hold("create");
-    let meanwhile = async {
-        gate.reached(1).await?;
+    probe.set_name_ttl(FILE, LONG_TTL);
+    let gate = probe.hold_replies("create");
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
         probe.change(FILE, 20_000, b'b');
-        tree.tell(Word::attributes(FILE)).await?;
-        gate.let_go(1);
+        mount.notify(KernelNotification::attributes(FILE)).await?;
+        gate.release_replies(1);
         Ok(())
     };
-    both(tree.create("file"), meanwhile).await?;
-    is("size after the create", tree.size("file").await?, SIZE)
+    run_both(mount.create("file"), concurrent_events).await?;
+    expect_equal(
+        "size after the create",
+        mount.size("file").await?,
+        INITIAL_SIZE,
+    )
 }
 
-pub async fn an_invalidation_makes_attributes_unknown<L: Linux>(linux: &L) -> Tried {
+pub async fn an_invalidation_drops_cached_attributes<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    given("size", tree.size("file").await?, SIZE)?;
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
     probe.change(FILE, 20_000, b'b');
-    given("size that is believed", tree.size("file").await?, SIZE)?;
-    tree.tell(Word::attributes(FILE)).await?;
-    is("size", tree.size("file").await?, 20_000)
+    expect_before("cached size", mount.size("file").await?, INITIAL_SIZE)?;
+    mount.notify(KernelNotification::attributes(FILE)).await?;
+    expect_equal("size", mount.size("file").await?, 20_000)
 }
 
-/// The kernel is the authority on size and time then: this is why it is never agreed on.
-pub async fn with_a_write_back_cache_growth_elsewhere_is_not_seen<L: Linux>(linux: &L) -> Tried {
+/// With the writeback cache the kernel keeps its own size and times: this is why WRITEBACK_CACHE is never negotiated.
+pub async fn with_a_writeback_cache_growth_on_the_server_is_not_seen<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    probe.believed_for(FILE, Duration::ZERO);
-    let flags = Flags::usual().with(InitFlags::WRITEBACK_CACHE);
-    let tree = linux.mount(&probe, flags).await?;
-    let _open = tree.open("file", How::Read).await?;
-    given("size", tree.size("file").await?, SIZE)?;
+    probe.set_attr_ttl(FILE, Duration::ZERO);
+    let flags = InitFlagChanges::usual().with(InitFlags::WRITEBACK_CACHE);
+    let mount = kernel.mount(&probe, flags).await?;
+    let _open = mount.open("file", ProbeOpenMode::Read).await?;
+    expect_before("size", mount.size("file").await?, INITIAL_SIZE)?;
     probe.change(FILE, 20_000, b'b');
-    tree.tell(Word::pages(FILE)).await?;
-    probe.asked();
-    is("size after it changed", tree.size("file").await?, SIZE)?;
-    is("asked for it", probe.asked_for("getattr", FILE) > 0, true)
+    mount.notify(KernelNotification::pages(FILE)).await?;
+    probe.take_log();
+    expect_equal(
+        "size after a change on the server",
+        mount.size("file").await?,
+        INITIAL_SIZE,
+    )?;
+    expect_equal(
+        "GETATTR was sent",
+        probe.count_requests("getattr", FILE) > 0,
+        true,
+    )
 }

@@ -1,67 +1,81 @@
-//! INC_EPOCH: all names become old at once.
+//! Facts about INC_EPOCH: all names expire at once.
 
 use std::sync::Arc;
 
 use gupfs_fuse::InitFlags;
 
-use super::{ALL_OF_THEM, CACHED, FILE, both, one_file};
-use crate::fact::{Tried, given, is};
-use crate::linux::{Flags, Linux, Tree, Word};
+use super::{ALL_REQUESTS, CACHED, FILE, one_file, run_both};
+use crate::fact::{ProbeResult, expect_before, expect_equal};
+use crate::kernel_under_test::{InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount};
 use crate::probe::Probe;
 
-pub async fn a_new_epoch_waits_for_nobody_and_makes_names_old<L: Linux>(linux: &L) -> Tried {
+pub async fn inc_epoch_waits_for_no_lock_and_expires_all_names<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    tree.size("file").await?;
-    let gate = probe.hold("create");
-    let meanwhile = async {
-        gate.reached(1).await?;
-        tree.tell(Word::Epoch).await?;
-        tree.tell(Word::attributes(1)).await?;
-        gate.let_go(1);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    mount.size("file").await?;
+    let gate = probe.hold_replies("create");
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
+        mount.notify(KernelNotification::Epoch).await?;
+        mount.notify(KernelNotification::attributes(1)).await?;
+        gate.release_replies(1);
         Ok(())
     };
-    both(tree.create("new"), meanwhile).await?;
-    probe.asked();
-    tree.size("file").await?;
-    is("looked up the name", probe.asked_for("lookup", "file"), 1)
-}
-
-/// Names that a listing brings after the new epoch are of it, though they were read before.
-pub async fn a_listing_under_way_survives_a_new_epoch<L: Linux>(linux: &L) -> Tried {
-    let probe = one_file(CACHED);
-    let flags = Flags::usual().without(InitFlags::READDIRPLUS_AUTO);
-    let tree = linux.mount(&probe, flags).await?;
-    let gate = probe.hold("readdirplus");
-    let meanwhile = async {
-        gate.reached(1).await?;
-        tree.tell(Word::Epoch).await?;
-        gate.let_go(ALL_OF_THEM);
-        Ok(())
-    };
-    let found = both(tree.list(), meanwhile).await?;
-    given("names", found, vec!["file".to_owned()])?;
-    probe.asked();
-    tree.size("file").await?;
-    is(
-        "looked up what was listed",
-        probe.asked_for("lookup", "file"),
-        0,
-    )?;
-    tree.tell(Word::Epoch).await?;
-    tree.size("file").await?;
-    is(
-        "looked up after one more",
-        probe.asked_for("lookup", "file"),
+    run_both(mount.create("new"), concurrent_events).await?;
+    probe.take_log();
+    mount.size("file").await?;
+    expect_equal(
+        "LOOKUPs of the name",
+        probe.count_requests("lookup", "file"),
         1,
     )
 }
 
-pub async fn a_new_epoch_unmounts_what_is_mounted_on_the_tree<L: Linux>(linux: &L) -> Tried {
+/// Names in a listing reply that arrives after the new epoch count as of that epoch, though the server read them before.
+pub async fn names_of_a_listing_in_flight_survive_inc_epoch<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let probe = one_file(CACHED);
+    let flags = InitFlagChanges::usual().without(InitFlags::READDIRPLUS_AUTO);
+    let mount = kernel.mount(&probe, flags).await?;
+    let gate = probe.hold_replies("readdirplus");
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
+        mount.notify(KernelNotification::Epoch).await?;
+        gate.release_replies(ALL_REQUESTS);
+        Ok(())
+    };
+    let found = run_both(mount.list(), concurrent_events).await?;
+    expect_before("names", found, vec!["file".to_owned()])?;
+    probe.take_log();
+    mount.size("file").await?;
+    expect_equal(
+        "LOOKUPs of a listed name",
+        probe.count_requests("lookup", "file"),
+        0,
+    )?;
+    mount.notify(KernelNotification::Epoch).await?;
+    mount.size("file").await?;
+    expect_equal(
+        "LOOKUPs after another INC_EPOCH",
+        probe.count_requests("lookup", "file"),
+        1,
+    )
+}
+
+pub async fn inc_epoch_unmounts_file_systems_mounted_inside_the_mount<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = Arc::new(Probe::default().with(FILE, "dir", 0o040_777, CACHED));
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    tree.cover("dir").await?;
-    given("covered", tree.is_covered("dir").await, true)?;
-    tree.tell(Word::Epoch).await?;
-    is("covered afterwards", tree.is_covered("dir").await, false)
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    mount.cover("dir").await?;
+    expect_before("covered", mount.is_covered("dir").await, true)?;
+    mount.notify(KernelNotification::Epoch).await?;
+    expect_equal(
+        "covered after INC_EPOCH",
+        mount.is_covered("dir").await,
+        false,
+    )
 }

@@ -1,50 +1,58 @@
-//! Locks that the server has: how it hears that they go.
+//! Facts about file locks of the server: how it learns of their release.
 
 use super::{CACHED, FILE, one_file};
-use crate::fact::{Otherwise, Tried, is};
-use crate::linux::{Flags, How, Linux, OpenFile, Tree};
+use crate::fact::{ProbeFailure, ProbeResult, expect_equal};
+use crate::kernel_under_test::{
+    InitFlagChanges, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
+};
 
-/// By an unlock before it, or by what RELEASE says.
-pub async fn a_flock_is_given_back_at_the_release_of_its_file<L: Linux>(linux: &L) -> Tried {
+/// By an unlock request before RELEASE, or by a flag of RELEASE.
+pub async fn closing_a_file_releases_its_flock<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
     let probe = one_file(CACHED);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let file = tree.open("file", How::Read).await?;
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
     file.flock().await?;
-    probe.asked();
-    let gate = probe.hold("release");
+    probe.take_log();
+    let gate = probe.hold_replies("release");
     file.close().await;
-    gate.reached(1).await?;
-    let asked = probe.asked();
-    gate.let_go(1);
+    gate.wait_until_waiting(1).await?;
+    let log = probe.take_log();
+    gate.release_replies(1);
     let by_release = format!("release {FILE} ReleaseFlags(FLOCK_UNLOCK)");
     let before = format!("setlk {FILE} Unlock");
-    let given_back = asked
+    let given_back = log
         .iter()
-        .any(|what| *what == by_release || *what == before);
-    is("given back", given_back, true)
+        .any(|request| *request == by_release || *request == before);
+    expect_equal("flock released", given_back, true)
 }
 
-/// No lock is unlocked then, for the kernel has no list of them: FLUSH names the owner. It is not asked of a file opened with
-/// NOFLUSH.
-pub async fn a_close_tells_whose_records_go<L: Linux>(linux: &L) -> Tried {
+/// The kernel sends no unlock, because it has no list of the locks: FLUSH carries the owner. It is not sent for a file opened
+/// with NOFLUSH.
+pub async fn a_close_names_the_owner_whose_posix_locks_it_releases<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let file = tree.open("file", How::ReadWrite).await?;
-    probe.asked();
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    probe.take_log();
     file.lock().await?;
-    let locked = probe.asked();
-    let begin = format!("setlk {FILE} Write by ");
-    let owner = locked.iter().find_map(|what| what.strip_prefix(&begin));
+    let locked = probe.take_log();
+    let prefix = format!("setlk {FILE} Write by ");
+    let owner = locked
+        .iter()
+        .find_map(|request| request.strip_prefix(&prefix));
     let Some(owner) = owner else {
-        return Err(Otherwise::Differs(format!("asked for a lock: {locked:?}")));
+        return Err(ProbeFailure::Differs(format!(
+            "the requests for a lock are {locked:?}"
+        )));
     };
-    let gate = probe.hold("release");
+    let gate = probe.hold_replies("release");
     file.close().await;
-    gate.reached(1).await?;
-    let asked = probe.asked();
-    gate.let_go(1);
+    gate.wait_until_waiting(1).await?;
+    let log = probe.take_log();
+    gate.release_replies(1);
     let flush = format!("flush {FILE} by {owner}");
     let unlock = format!("setlk {FILE} Unlock by {owner}");
-    let told = asked.contains(&flush) || asked.contains(&unlock);
-    is("told whose records go", told, true)
+    let owner_sent = log.contains(&flush) || log.contains(&unlock);
+    expect_equal("the close carried the lock owner", owner_sent, true)
 }

@@ -1,4 +1,4 @@
-//! The facts. Each is a function that tries it on a kernel; its name says what is so.
+//! The facts. Each is a function that tests a kernel; its name is the statement.
 
 mod attributes;
 mod epoch;
@@ -12,136 +12,154 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fact::{Fact, Finding, Otherwise, Rule, Tried, Weight, is};
-use crate::linux::{Linux, Tree, Word};
-use crate::probe::{Gate, Probe};
-use gupfs_fuse::OpenedFlags;
+use crate::fact::{
+    CoherenceRule, FactFinding, FactWeight, KernelFact, ProbeFailure, ProbeResult, expect_equal,
+};
+use crate::kernel_under_test::{KernelNotification, KernelUnderTest, ProbeMount};
+use crate::probe::{Probe, RequestGate};
+use gupfs_fuse::OpenReplyFlags;
 
-/// No fact needs so long, unless something waits for ever.
+/// The test of a fact ends after this time; only one that hangs takes longer.
 const TOO_LONG: Duration = Duration::from_secs(10);
 
-/// How often a fact is tried that does not stand.
+/// How often a fact is tested before it counts as not holding.
 const TRIES: usize = 3;
 
-/// Long enough to see that something waits.
-const A_WHILE: Duration = Duration::from_millis(50);
+/// Long enough to observe that an operation waits.
+const SHORT_WAIT: Duration = Duration::from_millis(50);
 
-/// More requests than any fact makes.
-const ALL_OF_THEM: usize = 100;
+/// More requests than the test of any fact sends.
+const ALL_REQUESTS: usize = 100;
 
-const CACHED: OpenedFlags = OpenedFlags::empty();
-const DIRECT: OpenedFlags = OpenedFlags::DIRECT_IO;
+const CACHED: OpenReplyFlags = OpenReplyFlags::empty();
+const DIRECT: OpenReplyFlags = OpenReplyFlags::DIRECT_IO;
 
-/// The node of the file that most facts are about.
+/// The node of the file that most facts use.
 const FILE: u64 = 9;
 
-fn one_file(flags: OpenedFlags) -> Arc<Probe> {
+fn one_file(flags: OpenReplyFlags) -> Arc<Probe> {
     Arc::new(Probe::default().file(FILE, "file", flags))
 }
 
-/// What a program does and what happens meanwhile; the first that goes wrong ends both.
-async fn both<T, E: Into<Otherwise>>(
+/// Runs a program's operation and concurrent events; the first failure ends both.
+async fn run_both<T, E: Into<ProbeFailure>>(
     program: impl Future<Output = Result<T, E>>,
-    meanwhile: impl Future<Output = Tried>,
-) -> Result<T, Otherwise> {
+    concurrent_events: impl Future<Output = ProbeResult>,
+) -> Result<T, ProbeFailure> {
     let program = async { program.await.map_err(E::into) };
-    Ok(tokio::try_join!(program, meanwhile)?.0)
+    Ok(tokio::try_join!(program, concurrent_events)?.0)
 }
 
-/// `program` asks for what `gate` holds back; `word`, said meanwhile, is over only when that is let go.
-async fn word_waits<P, E: Into<Otherwise>>(
-    tree: &impl Tree,
-    word: Word,
-    gate: &Gate,
+/// `program` sends the request that `gate` holds back; the notification, sent meanwhile, must return only after the request is
+/// released.
+async fn notification_waits<P, E: Into<ProbeFailure>>(
+    mount: &impl ProbeMount,
+    notification: KernelNotification,
+    gate: &RequestGate,
     program: impl Future<Output = Result<P, E>>,
-) -> Tried {
-    let told = Cell::new(false);
-    let telling = async {
-        gate.reached(1).await?;
-        tree.tell(word).await?;
-        told.set(true);
-        Ok::<(), Otherwise>(())
+) -> ProbeResult {
+    let has_returned = Cell::new(false);
+    let notifying = async {
+        gate.wait_until_waiting(1).await?;
+        mount.notify(notification).await?;
+        has_returned.set(true);
+        Ok::<(), ProbeFailure>(())
     };
-    let meanwhile = async {
-        gate.reached(1).await?;
-        tokio::time::sleep(A_WHILE).await;
-        is("told while it is held back", told.get(), false)?;
-        gate.let_go(ALL_OF_THEM);
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
+        tokio::time::sleep(SHORT_WAIT).await;
+        expect_equal(
+            "notification returned while the reply was held back",
+            has_returned.get(),
+            false,
+        )?;
+        gate.release_replies(ALL_REQUESTS);
         Ok(())
     };
-    both(both(program, meanwhile), telling).await?;
-    is("told afterwards", told.get(), true)
+    run_both(run_both(program, concurrent_events), notifying).await?;
+    expect_equal(
+        "notification returned after the release",
+        has_returned.get(),
+        true,
+    )
 }
 
 macro_rules! facts {
-    ($($rule:ident, $weight:ident: $room:ident::$fact:ident;)*) => {
+    ($($rule:ident, $weight:ident: $module:ident::$fact:ident;)*) => {
         /// Every fact, in the order of the rules.
-        pub const ALL: &[Fact] = &[$(
-            Fact { rule: Rule::$rule, weight: Weight::$weight, name: stringify!($fact) },
+        pub const ALL: &[KernelFact] = &[$(
+            KernelFact { rule: CoherenceRule::$rule, weight: FactWeight::$weight, name: stringify!($fact) },
         )*];
 
-        async fn try_one<L: Linux>(linux: &L, name: &str) -> Tried {
+        async fn try_one<L: KernelUnderTest>(kernel: &L, name: &str) -> ProbeResult {
             match name {
-                $(stringify!($fact) => $room::$fact(linux).await,)*
-                _ => Err(Otherwise::Untried("there is no such fact".into())),
+                $(stringify!($fact) => $module::$fact(kernel).await,)*
+                _ => Err(ProbeFailure::Untried("unknown fact".into())),
             }
         }
     };
 }
 
 facts! {
-    Features, CountedOn: pages::new_attributes_drop_the_pages_of_a_cached_file;
-    Features, GuardedAgainst: attributes::with_a_write_back_cache_growth_elsewhere_is_not_seen;
-    Features, GuardedAgainst: pages::explicit_invalidation_serves_the_pages_of_a_dead_server;
-    Lifetimes, CountedOn: attributes::what_is_believed_for_no_time_is_asked_for_again;
-    Lifetimes, CountedOn: attributes::what_is_believed_for_a_time_is_asked_for_after_it;
-    Lifetimes, ForSharing: pages::pages_of_a_dead_server_are_not_served_after_their_lifetime;
-    Lifetimes, GuardedAgainst: attributes::the_answer_to_a_link_brings_old_attributes_back;
-    Lifetimes, GuardedAgainst: attributes::the_answer_to_a_create_brings_old_attributes_back;
-    Invalidations, ForSharing: attributes::an_invalidation_makes_attributes_unknown;
-    Invalidations, GuardedAgainst: names::an_invalidation_that_passes_a_lookup_is_lost;
+    Features, Required: pages::new_attributes_drop_the_pages_of_a_cached_file;
+    Features, Tolerated: attributes::with_a_writeback_cache_growth_on_the_server_is_not_seen;
+    Features, Tolerated: pages::with_explicit_inval_data_pages_outlive_an_aborted_connection;
+    Lifetimes, Required: attributes::attributes_with_lifetime_zero_are_requested_again;
+    Lifetimes, Required: attributes::attributes_are_requested_again_after_their_lifetime;
+    Lifetimes, ForSharing: pages::pages_of_an_aborted_connection_are_not_served_after_their_lifetime;
+    Lifetimes, Tolerated: attributes::a_link_reply_replaces_newer_attributes;
+    Lifetimes, Tolerated: attributes::a_create_reply_replaces_newer_attributes;
+    Invalidations, ForSharing: attributes::an_invalidation_drops_cached_attributes;
+    Invalidations, Tolerated: names::an_invalidation_during_a_lookup_is_lost;
     Names, ForSharing: names::an_invalidated_name_is_looked_up_again;
-    Names, GuardedAgainst: names::that_a_name_is_absent_is_remembered;
-    Names, ForSharing: epoch::a_new_epoch_waits_for_nobody_and_makes_names_old;
-    Names, GuardedAgainst: epoch::a_listing_under_way_survives_a_new_epoch;
-    Names, GuardedAgainst: epoch::a_new_epoch_unmounts_what_is_mounted_on_the_tree;
-    Notifications, GuardedAgainst: names::an_invalidated_name_waits_for_a_create_in_its_directory;
-    Notifications, GuardedAgainst: pages::invalidated_pages_wait_for_the_read_that_fills_them;
-    Notifications, GuardedAgainst: pages::invalidated_pages_are_written_first_if_they_are_dirty;
-    Notifications, ForSharing: pages::invalidated_attributes_wait_for_no_read;
-    TwoDoors, ForPageCache: writes::a_write_past_the_page_cache_drops_the_pages_it_covers;
-    TwoDoors, ForPageCache: writes::pages_that_are_filled_while_they_are_written_are_dropped_afterwards;
-    TwoDoors, ForSharing: writes::an_open_for_the_page_cache_waits_for_no_later_write;
-    TwoDoors, ForSharing: pages::only_a_read_past_the_page_cache_names_its_owner;
-    TwoDoors, GuardedAgainst: pages::splice_fills_pages_whatever_the_file_is;
-    TwoDoors, GuardedAgainst: pages::a_store_into_a_mapped_page_asks_nobody;
-    TwoDoors, ForSharing: writes::writes_within_a_file_go_beside_each_other;
-    TwoDoors, GuardedAgainst: writes::writes_that_extend_a_file_go_one_by_one;
-    Appends, GuardedAgainst: writes::the_offset_of_an_append_may_be_old;
-    Locks, ForSharing: locks::a_flock_is_given_back_at_the_release_of_its_file;
-    Locks, ForSharing: locks::a_close_tells_whose_records_go;
+    Names, Tolerated: names::a_negative_dentry_is_cached;
+    Names, ForSharing: epoch::inc_epoch_waits_for_no_lock_and_expires_all_names;
+    Names, Tolerated: epoch::names_of_a_listing_in_flight_survive_inc_epoch;
+    Names, Tolerated: epoch::inc_epoch_unmounts_file_systems_mounted_inside_the_mount;
+    Notifications, Tolerated: names::a_name_invalidation_waits_for_a_create_in_its_directory;
+    Notifications, Tolerated: pages::a_page_invalidation_waits_for_the_read_that_fills_the_page;
+    Notifications, Tolerated: pages::a_page_invalidation_writes_dirty_pages_first;
+    Notifications, ForSharing: pages::an_attribute_invalidation_waits_for_no_read;
+    CachedAndDirect, ForPageCache: writes::a_direct_write_drops_the_pages_it_covers;
+    CachedAndDirect, ForPageCache: writes::pages_filled_during_a_direct_write_are_dropped_after_it;
+    CachedAndDirect, ForSharing: writes::a_cached_open_waits_for_no_later_direct_write;
+    CachedAndDirect, ForSharing: pages::only_a_direct_read_carries_a_lock_owner;
+    CachedAndDirect, Tolerated: pages::splice_fills_the_page_cache_of_a_direct_file;
+    CachedAndDirect, Tolerated: pages::a_store_into_a_mapped_page_sends_no_request;
+    CachedAndDirect, ForSharing: writes::direct_writes_within_the_file_run_in_parallel;
+    CachedAndDirect, Tolerated: writes::direct_writes_that_extend_the_file_run_one_at_a_time;
+    Appends, Tolerated: writes::the_offset_of_an_append_may_be_stale;
+    Locks, ForSharing: locks::closing_a_file_releases_its_flock;
+    Locks, ForSharing: locks::a_close_names_the_owner_whose_posix_locks_it_releases;
 }
 
-/// Tries those of the facts that `which` wants, one after the other.
-pub async fn try_all<L: Linux>(linux: &L, which: impl Fn(&Fact) -> bool) -> Vec<Finding> {
+/// Tests the facts that `which` selects, one after the other.
+pub async fn try_all<L: KernelUnderTest>(
+    kernel: &L,
+    select: impl Fn(&KernelFact) -> bool,
+) -> Vec<FactFinding> {
     let mut findings = Vec::new();
-    for fact in ALL.iter().filter(|fact| which(fact)) {
-        findings.push(Finding::of(fact, try_again(linux, fact.name).await));
+    for fact in ALL.iter().filter(|fact| select(fact)) {
+        findings.push(FactFinding::of(fact, try_again(kernel, fact.name).await));
     }
     findings
 }
 
-/// What goes wrong once may be chance: a machine short of memory forgets, a slow one is late. What stands once stands; what
-/// is otherwise must be so again.
-async fn try_again<L: Linux>(linux: &L, name: &str) -> Tried {
-    let mut tried = Ok(());
+/// A single failure may be chance: under memory pressure the kernel drops caches, and a slow host is late. A fact that holds
+/// once holds; a failure must repeat.
+async fn try_again<L: KernelUnderTest>(kernel: &L, name: &str) -> ProbeResult {
+    let mut result = Ok(());
     for _ in 0..TRIES {
-        let once = tokio::time::timeout(TOO_LONG, try_one(linux, name)).await;
-        let waits = |_| Otherwise::Untried("something waits, or the machine is too slow".into());
-        tried = once.map_err(waits).flatten();
-        if tried.is_ok() {
+        let once = tokio::time::timeout(TOO_LONG, try_one(kernel, name)).await;
+        let waits = |_| {
+            ProbeFailure::Untried(
+                "the test timed out: an operation hangs, or the host is too slow".into(),
+            )
+        };
+        result = once.map_err(waits).flatten();
+        if result.is_ok() {
             break;
         }
     }
-    tried
+    result
 }

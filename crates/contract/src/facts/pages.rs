@@ -1,4 +1,4 @@
-//! The page cache: who fills it, what empties it.
+//! Facts about the page cache: what fills it, what empties it.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -6,151 +6,184 @@ use std::time::Duration;
 
 use gupfs_fuse::InitFlags;
 
-use super::{A_WHILE, ALL_OF_THEM, CACHED, DIRECT, FILE, both, one_file, word_waits};
-use crate::fact::{Otherwise, Tried, given, is};
-use crate::linux::{Flags, How, Linux, OpenFile, Tree, Word};
-use crate::probe::{BYTE, Probe};
+use super::{
+    ALL_REQUESTS, CACHED, DIRECT, FILE, SHORT_WAIT, notification_waits, one_file, run_both,
+};
+use crate::fact::{ProbeFailure, ProbeResult, expect_before, expect_equal};
+use crate::kernel_under_test::{
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
+};
+use crate::probe::{INITIAL_BYTE, Probe};
 
 const SHORT: Duration = Duration::from_millis(50);
 
-/// With AUTO_INVAL_DATA, by size or by time.
-pub async fn new_attributes_drop_the_pages_of_a_cached_file<L: Linux>(linux: &L) -> Tried {
+/// With AUTO_INVAL_DATA a changed size or mtime drops the pages.
+pub async fn new_attributes_drop_the_pages_of_a_cached_file<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    probe.believed_for(FILE, Duration::ZERO);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let file = tree.open("file", How::Read).await?;
-    given("first byte", file.read(0).await?, Some(BYTE))?;
-    probe.asked();
-    given("first byte, again", file.read(0).await?, Some(BYTE))?;
-    given("reads of what is cached", probe.asked_for("read", FILE), 0)?;
+    probe.set_attr_ttl(FILE, Duration::ZERO);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
+    probe.take_log();
+    expect_before("first byte, again", file.read(0).await?, Some(INITIAL_BYTE))?;
+    expect_before(
+        "READs of cached bytes",
+        probe.count_requests("read", FILE),
+        0,
+    )?;
     probe.change(FILE, 10_000, b'b');
-    is(
-        "first byte, with a new time",
+    expect_equal(
+        "first byte after a new mtime",
         file.read(0).await?,
         Some(b'b'),
     )?;
     probe.change(FILE, 12_000, b'c');
-    is(
-        "first byte, with a new size",
+    expect_equal(
+        "first byte after a new size",
         file.read(0).await?,
         Some(b'c'),
     )?;
-    is("size", tree.size("file").await?, 12_000)
+    expect_equal("size", mount.size("file").await?, 12_000)
 }
 
-async fn served_by_a_dead_server<L: Linux>(linux: &L, flags: Flags) -> Result<bool, Otherwise> {
+async fn is_served_after_abort<L: KernelUnderTest>(
+    kernel: &L,
+    flags: InitFlagChanges,
+) -> Result<bool, ProbeFailure> {
     let probe = one_file(CACHED);
-    probe.believed_for(FILE, SHORT);
-    let tree = linux.mount(&probe, flags).await?;
-    let file = tree.open("file", How::Read).await?;
-    given("first byte", file.read(0).await?, Some(BYTE))?;
-    tree.abort().await?;
+    probe.set_attr_ttl(FILE, SHORT);
+    let mount = kernel.mount(&probe, flags).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
+    mount.abort().await?;
     tokio::time::sleep(2 * SHORT).await;
     Ok(file.read(0).await.is_ok())
 }
 
-pub async fn pages_of_a_dead_server_are_not_served_after_their_lifetime<L: Linux>(
-    linux: &L,
-) -> Tried {
-    let served = served_by_a_dead_server(linux, Flags::usual()).await?;
-    is("served", served, false)
+pub async fn pages_of_an_aborted_connection_are_not_served_after_their_lifetime<
+    L: KernelUnderTest,
+>(
+    kernel: &L,
+) -> ProbeResult {
+    let served = is_served_after_abort(kernel, InitFlagChanges::usual()).await?;
+    expect_equal("served", served, false)
 }
 
-/// Why EXPLICIT_INVAL_DATA is never agreed on.
-pub async fn explicit_invalidation_serves_the_pages_of_a_dead_server<L: Linux>(linux: &L) -> Tried {
-    let flags = Flags::usual()
+/// Why EXPLICIT_INVAL_DATA is never negotiated.
+pub async fn with_explicit_inval_data_pages_outlive_an_aborted_connection<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let flags = InitFlagChanges::usual()
         .with(InitFlags::EXPLICIT_INVAL_DATA)
         .without(InitFlags::AUTO_INVAL_DATA);
-    is("served", served_by_a_dead_server(linux, flags).await?, true)
+    expect_equal("served", is_served_after_abort(kernel, flags).await?, true)
 }
 
-/// So nobody who must answer the READ may wait for the notification.
-pub async fn invalidated_pages_wait_for_the_read_that_fills_them<L: Linux>(linux: &L) -> Tried {
+/// So a task that must reply to the READ must not wait for the notification.
+pub async fn a_page_invalidation_waits_for_the_read_that_fills_the_page<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let file = tree.open("file", How::Read).await?;
-    let gate = probe.hold("read");
-    word_waits(&tree, Word::pages(FILE), &gate, file.read(0)).await
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let gate = probe.hold_replies("read");
+    notification_waits(&mount, KernelNotification::pages(FILE), &gate, file.read(0)).await
 }
 
-pub async fn invalidated_attributes_wait_for_no_read<L: Linux>(linux: &L) -> Tried {
+pub async fn an_attribute_invalidation_waits_for_no_read<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let file = tree.open("file", How::Read).await?;
-    let gate = probe.hold("read");
-    let meanwhile = async {
-        gate.reached(1).await?;
-        tree.tell(Word::attributes(FILE)).await?;
-        gate.let_go(ALL_OF_THEM);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let gate = probe.hold_replies("read");
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
+        mount.notify(KernelNotification::attributes(FILE)).await?;
+        gate.release_replies(ALL_REQUESTS);
         Ok(())
     };
-    both(file.read(0), meanwhile).await.map(drop)
+    run_both(file.read(0), concurrent_events).await.map(drop)
 }
 
-pub async fn only_a_read_past_the_page_cache_names_its_owner<L: Linux>(linux: &L) -> Tried {
+pub async fn only_a_direct_read_carries_a_lock_owner<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = Probe::default().file(8, "cached", CACHED);
     let probe = Arc::new(probe.file(FILE, "direct", DIRECT));
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let cached = tree.open("cached", How::Read).await?;
-    let direct = tree.open("direct", How::Read).await?;
-    probe.asked();
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let cached = mount.open("cached", ProbeOpenMode::Read).await?;
+    let direct = mount.open("direct", ProbeOpenMode::Read).await?;
+    probe.take_log();
     cached.read(0).await?;
     direct.read(0).await?;
-    let asked = probe.asked();
-    let reads = asked.iter().filter(|what| what.starts_with("read "));
-    is(
-        "asked for",
+    let log = probe.take_log();
+    let reads = log.iter().filter(|request| request.starts_with("read "));
+    expect_equal(
+        "requests",
         reads.map(String::as_str).collect(),
         vec!["read 8 at 0", "read 9 at 0 with owner"],
     )
 }
 
-pub async fn splice_fills_pages_whatever_the_file_is<L: Linux>(linux: &L) -> Tried {
+pub async fn splice_fills_the_page_cache_of_a_direct_file<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(DIRECT);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let file = tree.open("file", How::Read).await?;
-    probe.asked();
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    probe.take_log();
     file.splice().await?;
-    let asked = probe.asked();
-    let cached = |what: &&String| what.starts_with("read 9 ") && !what.contains("owner");
-    is(
-        "reads for the page cache",
-        asked.iter().filter(cached).count() > 0,
+    let log = probe.take_log();
+    let cached = |request: &&String| request.starts_with("read 9 ") && !request.contains("owner");
+    expect_equal(
+        "a READ for the page cache was sent",
+        log.iter().filter(cached).count() > 0,
         true,
     )
 }
 
-pub async fn a_store_into_a_mapped_page_asks_nobody<L: Linux>(linux: &L) -> Tried {
+pub async fn a_store_into_a_mapped_page_sends_no_request<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let file = tree.open("file", How::ReadWrite).await?;
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
     file.store(b'x').await?;
-    probe.asked();
+    probe.take_log();
     file.store(b'y').await?;
-    let asked = probe.asked();
-    let about = asked.iter().filter(|what| what.contains(" 9 "));
-    is("asked for", about.collect::<Vec<_>>(), Vec::new())
+    let log = probe.take_log();
+    let about = log.iter().filter(|request| request.contains(" 9 "));
+    expect_equal("requests", about.collect::<Vec<_>>(), Vec::new())
 }
 
-/// So the server must take a WRITE while it waits for the notification.
-pub async fn invalidated_pages_are_written_first_if_they_are_dirty<L: Linux>(linux: &L) -> Tried {
+/// So the server must accept a WRITE while it waits for the notification.
+pub async fn a_page_invalidation_writes_dirty_pages_first<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let file = tree.open("file", How::ReadWrite).await?;
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
     file.store(b'x').await?;
-    let gate = probe.hold("write");
-    let told = Cell::new(false);
-    let telling = async {
-        tree.tell(Word::pages(FILE)).await?;
-        told.set(true);
-        Ok::<(), Otherwise>(())
+    let gate = probe.hold_replies("write");
+    let has_returned = Cell::new(false);
+    let notifying = async {
+        mount.notify(KernelNotification::pages(FILE)).await?;
+        has_returned.set(true);
+        Ok::<(), ProbeFailure>(())
     };
-    let meanwhile = async {
-        gate.reached(1).await?;
-        tokio::time::sleep(A_WHILE).await;
-        is("told while they are written", told.get(), false)?;
-        gate.let_go(1);
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
+        tokio::time::sleep(SHORT_WAIT).await;
+        expect_equal(
+            "notification returned during the write-back",
+            has_returned.get(),
+            false,
+        )?;
+        gate.release_replies(1);
         Ok(())
     };
-    both(telling, meanwhile).await
+    run_both(notifying, concurrent_events).await
 }

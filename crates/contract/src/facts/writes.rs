@@ -1,111 +1,141 @@
-//! Writes past the page cache, appends, locks.
+//! Facts about direct writes and appends.
 
-use gupfs_fuse::OpenedFlags;
+use gupfs_fuse::OpenReplyFlags;
 
-use super::{A_WHILE, CACHED, DIRECT, FILE, both, one_file};
-use crate::fact::{Otherwise, Tried, given, is};
-use crate::linux::{Flags, How, Linux, OpenFile, Tree};
-use crate::probe::{BYTE, Probe, SIZE};
+use super::{CACHED, DIRECT, FILE, SHORT_WAIT, one_file, run_both};
+use crate::fact::{ProbeFailure, ProbeResult, expect_before, expect_equal};
+use crate::kernel_under_test::{
+    InitFlagChanges, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
+};
+use crate::probe::{INITIAL_BYTE, INITIAL_SIZE, Probe};
 
-const PARALLEL: OpenedFlags = DIRECT.union(OpenedFlags::PARALLEL_DIRECT_WRITES);
+const PARALLEL: OpenReplyFlags = DIRECT.union(OpenReplyFlags::PARALLEL_DIRECT_WRITES);
 
-/// Two writes from `at` on, of which `together` are asked for at the same time.
-async fn two_writes<L: Linux>(linux: &L, at: u64, together: usize) -> Tried {
+/// Two writes from offset `at` on, of which `together` must be in flight at the same time.
+async fn two_writes<L: KernelUnderTest>(kernel: &L, at: u64, together: usize) -> ProbeResult {
     let probe = one_file(PARALLEL);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
     let files = [
-        tree.open("file", How::ReadWrite).await?,
-        tree.open("file", How::ReadWrite).await?,
+        mount.open("file", ProbeOpenMode::ReadWrite).await?,
+        mount.open("file", ProbeOpenMode::ReadWrite).await?,
     ];
-    let gate = probe.hold("write");
-    let meanwhile = async {
-        gate.reached(together).await?;
-        tokio::time::sleep(A_WHILE).await;
-        is("writes at a time", gate.waiting(), together)?;
-        gate.let_go(2);
-        Ok::<(), Otherwise>(())
+    let gate = probe.hold_replies("write");
+    let concurrent_events = async {
+        gate.wait_until_waiting(together).await?;
+        tokio::time::sleep(SHORT_WAIT).await;
+        expect_equal("concurrent WRITEs", gate.waiting(), together)?;
+        gate.release_replies(2);
+        Ok::<(), ProbeFailure>(())
     };
     let second = async { Ok(files[1].write(at + 4096, b"xxxx").await?) };
-    both(both(files[0].write(at, b"xxxx"), meanwhile), second).await
+    run_both(
+        run_both(files[0].write(at, b"xxxx"), concurrent_events),
+        second,
+    )
+    .await
 }
 
-pub async fn writes_within_a_file_go_beside_each_other<L: Linux>(linux: &L) -> Tried {
-    two_writes(linux, 0, 2).await
+pub async fn direct_writes_within_the_file_run_in_parallel<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    two_writes(kernel, 0, 2).await
 }
 
-pub async fn writes_that_extend_a_file_go_one_by_one<L: Linux>(linux: &L) -> Tried {
-    two_writes(linux, 50_000, 1).await
+pub async fn direct_writes_that_extend_the_file_run_one_at_a_time<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    two_writes(kernel, 50_000, 1).await
 }
 
-/// A reader through the page cache and a writer past it, of one file.
-async fn two_doors<T: Tree>(tree: &T, probe: &Probe) -> Result<(T::File, T::File), Otherwise> {
-    probe.opens(FILE, OpenedFlags::KEEP_CACHE);
-    let reader = tree.open("file", How::Read).await?;
-    probe.opens(FILE, PARALLEL);
-    Ok((reader, tree.open("file", How::ReadWrite).await?))
+/// Opens one file for a cached reader and a direct writer.
+async fn open_cached_and_direct<T: ProbeMount>(
+    mount: &T,
+    probe: &Probe,
+) -> Result<(T::File, T::File), ProbeFailure> {
+    probe.set_open_flags(FILE, OpenReplyFlags::KEEP_CACHE);
+    let reader = mount.open("file", ProbeOpenMode::Read).await?;
+    probe.set_open_flags(FILE, PARALLEL);
+    Ok((reader, mount.open("file", ProbeOpenMode::ReadWrite).await?))
 }
 
-pub async fn a_write_past_the_page_cache_drops_the_pages_it_covers<L: Linux>(linux: &L) -> Tried {
+pub async fn a_direct_write_drops_the_pages_it_covers<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let (reader, writer) = two_doors(&tree, &probe).await?;
-    given("first byte", reader.read(0).await?, Some(BYTE))?;
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let (reader, writer) = open_cached_and_direct(&mount, &probe).await?;
+    expect_before("first byte", reader.read(0).await?, Some(INITIAL_BYTE))?;
     writer.write(0, b"xxxx").await?;
-    is("first byte afterwards", reader.read(0).await?, Some(b'x'))
+    expect_equal(
+        "first byte after the write",
+        reader.read(0).await?,
+        Some(b'x'),
+    )
 }
 
-pub async fn pages_that_are_filled_while_they_are_written_are_dropped_afterwards<L: Linux>(
-    linux: &L,
-) -> Tried {
+pub async fn pages_filled_during_a_direct_write_are_dropped_after_it<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(CACHED);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let (reader, writer) = two_doors(&tree, &probe).await?;
-    let gate = probe.hold("write");
-    let meanwhile = async {
-        gate.reached(1).await?;
-        given("first byte meanwhile", reader.read(0).await?, Some(BYTE))?;
-        gate.let_go(1);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let (reader, writer) = open_cached_and_direct(&mount, &probe).await?;
+    let gate = probe.hold_replies("write");
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
+        expect_before(
+            "first byte during the write",
+            reader.read(0).await?,
+            Some(INITIAL_BYTE),
+        )?;
+        gate.release_replies(1);
         Ok(())
     };
-    both(writer.write(0, b"xxxx"), meanwhile).await?;
-    is("first byte afterwards", reader.read(0).await?, Some(b'x'))
+    run_both(writer.write(0, b"xxxx"), concurrent_events).await?;
+    expect_equal(
+        "first byte after the write",
+        reader.read(0).await?,
+        Some(b'x'),
+    )
 }
 
-/// It waits for those under way. Were it to wait for later ones, too, it could wait for ever.
-pub async fn an_open_for_the_page_cache_waits_for_no_later_write<L: Linux>(linux: &L) -> Tried {
+/// The open waits for writes in flight. If it waited for later ones as well, it could wait without end.
+pub async fn a_cached_open_waits_for_no_later_direct_write<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
     let probe = one_file(PARALLEL);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let writer = tree.open("file", How::ReadWrite).await?;
-    probe.opens(FILE, OpenedFlags::KEEP_CACHE);
-    let gate = probe.hold("write");
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let writer = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    probe.set_open_flags(FILE, OpenReplyFlags::KEEP_CACHE);
+    let gate = probe.hold_replies("write");
     let later = async {
-        gate.reached(1).await?;
-        tokio::time::sleep(A_WHILE).await;
-        Ok::<(), Otherwise>(writer.write(4096, b"yyyy").await?)
+        gate.wait_until_waiting(1).await?;
+        tokio::time::sleep(SHORT_WAIT).await;
+        Ok::<(), ProbeFailure>(writer.write(4096, b"yyyy").await?)
     };
-    let meanwhile = async {
-        gate.reached(1).await?;
-        let opening = tokio::time::timeout(A_WHILE * 100, tree.open("file", How::Read));
-        let letting = async {
-            tokio::time::sleep(2 * A_WHILE).await;
-            gate.let_go(1);
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
+        let cached_open =
+            tokio::time::timeout(SHORT_WAIT * 100, mount.open("file", ProbeOpenMode::Read));
+        let release_gate = async {
+            tokio::time::sleep(2 * SHORT_WAIT).await;
+            gate.release_replies(1);
         };
-        let (opened, ()) = tokio::join!(opening, letting);
-        is("opened before a later write", opened.is_ok(), true)?;
-        gate.let_go(1);
-        Ok::<(), Otherwise>(())
+        let (opened, ()) = tokio::join!(cached_open, release_gate);
+        expect_equal("opened before a later write", opened.is_ok(), true)?;
+        gate.release_replies(1);
+        Ok::<(), ProbeFailure>(())
     };
-    both(both(writer.write(0, b"xxxx"), meanwhile), later).await
+    run_both(run_both(writer.write(0, b"xxxx"), concurrent_events), later).await
 }
 
-/// It is the size that the kernel believes, so we must not.
-pub async fn the_offset_of_an_append_may_be_old<L: Linux>(linux: &L) -> Tried {
+/// The offset is the size that the kernel has cached, so the server must not use it.
+pub async fn the_offset_of_an_append_may_be_stale<L: KernelUnderTest>(kernel: &L) -> ProbeResult {
     let probe = one_file(DIRECT);
-    let tree = linux.mount(&probe, Flags::usual()).await?;
-    let file = tree.open("file", How::Append).await?;
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Append).await?;
     probe.change(FILE, 20_000, b'b');
-    probe.asked();
+    probe.take_log();
     file.append(b"x").await?;
-    let old = format!("write {FILE} at {SIZE}");
-    is("asked for", probe.asked().contains(&old), true)
+    let old = format!("write {FILE} at {INITIAL_SIZE}");
+    expect_equal("requests", probe.take_log().contains(&old), true)
 }

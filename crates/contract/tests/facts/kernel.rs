@@ -1,22 +1,23 @@
-//! Every fact stands on this kernel.
+//! Every fact holds on this kernel.
 
 use std::path::Path;
 
-use gupfs_contract::{ALL, Running, Verdict, try_all};
-use gupfs_fuse::Transport;
-use gupfs_fuse::over_io_uring::{self, Support};
+use gupfs_contract::{ALL, FactVerdict, RunningKernel, try_all};
+use gupfs_fuse::FuseTransport;
+use gupfs_fuse::over_io_uring::{self, UringSupport};
 
 fn can_try() -> bool {
-    let ring = matches!(over_io_uring::support(), Support::Ready);
-    let can = Path::new("/dev/fuse").exists() && (crate::TRANSPORT == Transport::Device || ring);
+    let ring = matches!(over_io_uring::support(), UringSupport::Ready);
+    let can =
+        Path::new("/dev/fuse").exists() && (crate::TRANSPORT == FuseTransport::Device || ring);
     if !can {
-        eprintln!("SKIPPED: this machine has no FUSE of that kind");
+        eprintln!("SKIPPED: this host does not support this FUSE transport");
     }
     can
 }
 
 #[test]
-fn every_fact_stands() {
+fn every_fact_holds() {
     if !can_try() {
         return;
     }
@@ -25,9 +26,9 @@ fn every_fact_stands() {
         .enable_all()
         .build()
         .unwrap();
-    let place = tempfile::tempdir().unwrap();
-    let running = Running::new(crate::TRANSPORT, place.path().into());
-    let findings = runtime.block_on(try_all(&running, |_| true));
+    let directory = tempfile::tempdir().unwrap();
+    let kernel = RunningKernel::new(crate::TRANSPORT, directory.path().into());
+    let findings = runtime.block_on(try_all(&kernel, |_| true));
     let mut differs = Vec::new();
     for finding in &findings {
         println!(
@@ -35,9 +36,9 @@ fn every_fact_stands() {
             finding.rule, finding.fact, finding.verdict
         );
         match &finding.verdict {
-            Verdict::Stands => {}
-            Verdict::Untried(why) => eprintln!("SKIPPED: {}: {why}", finding.fact),
-            Verdict::Differs(how) => differs.push(format!("{}: {how}", finding.fact)),
+            FactVerdict::Holds => {}
+            FactVerdict::Untried(why) => eprintln!("SKIPPED: {}: {why}", finding.fact),
+            FactVerdict::Differs(how) => differs.push(format!("{}: {how}", finding.fact)),
         }
     }
     assert_eq!(findings.len(), ALL.len());
@@ -45,7 +46,7 @@ fn every_fact_stands() {
 }
 
 #[test]
-fn facts_have_names_of_their_own() {
+fn facts_have_distinct_names() {
     for fact in ALL {
         assert_eq!(
             ALL.iter().filter(|other| other.name == fact.name).count(),

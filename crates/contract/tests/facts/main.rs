@@ -1,6 +1,6 @@
-//! The facts, tried on the running kernel over /dev/fuse. Without the device, or the right to mount, the test says so.
+//! Tests the facts on the running kernel over /dev/fuse. Without the device, or the right to mount, the test prints SKIPPED.
 
 mod kernel;
 
-/// The way requests come in this run of the tests.
-const TRANSPORT: gupfs_fuse::Transport = gupfs_fuse::Transport::Device;
+/// The transport of this run of the tests.
+const TRANSPORT: gupfs_fuse::FuseTransport = gupfs_fuse::FuseTransport::Device;

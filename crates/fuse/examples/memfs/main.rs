@@ -1,5 +1,4 @@
-//! A file system in memory, mounted: `memfs MOUNTPOINT [FILES]`, with so many empty files at the start. Ends when it is
-//! unmounted.
+//! A file system in memory: `memfs MOUNTPOINT [FILES]` mounts it with FILES empty files. Ends when it is unmounted.
 
 mod fs;
 
@@ -7,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fs::MemFs;
-use gupfs_fuse::{Config, InitFlags, OpenedFlags, Spawner, mount};
+use gupfs_fuse::{InitFlags, MountConfig, OpenReplyFlags, Spawner, mount};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     tracing_subscriber::fmt()
@@ -22,14 +21,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Runtime::new()?;
     let handle = runtime.handle().clone();
     let spawner: Spawner = Arc::new(move |task| drop(handle.spawn(task)));
-    let mut config = Config::new("memory", "memfs");
-    config.want |= InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS;
+    let mut config = MountConfig::new("memory", "memfs");
+    config.wanted_flags |= InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS;
     let handle = runtime.handle().clone();
-    config.around_reactor = Some(Arc::new(move |run| {
+    config.around_worker = Some(Arc::new(move |run| {
         let _in_runtime = handle.enter();
         run();
     }));
-    let fs = Arc::new(MemFs::new(OpenedFlags::empty()));
+    let fs = Arc::new(MemFs::new(OpenReplyFlags::empty()));
     fs.fill(
         &(0..files)
             .map(|number| format!("file {number}"))
@@ -39,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     session.wait();
     let counts = session.counts();
     eprintln!(
-        "{} requests, {} of them not at once",
+        "{} requests, {} of them pending at their first poll",
         counts.requests, counts.parked
     );
     Ok(())

@@ -1,7 +1,7 @@
-//! A file system that does nothing, to measure what the door and the kernel cost by themselves.
+//! A file system that does nothing, to measure the cost of the FUSE protocol and the kernel alone.
 //!
-//! `nullfs MOUNTPOINT [REACTORS [SPIN_MICROSECONDS]]` mounts it until it is unmounted, `nullfs ring MOUNTPOINT` and `nullfs
-//! ring-unpinned MOUNTPOINT` do so over io_uring; `nullfs measure DIRECTORY` runs the work. See `gupfs_fuse::nullfs`.
+//! `nullfs MOUNTPOINT [WORKERS [SPIN_MICROSECONDS]]` mounts it until it is unmounted; `nullfs ring MOUNTPOINT` and `nullfs
+//! ring-unpinned MOUNTPOINT` do so over io_uring; `nullfs measure DIRECTORY` runs the workload. See `gupfs_fuse::nullfs`.
 
 mod measure;
 
@@ -10,31 +10,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gupfs_fuse::nullfs::{self, NullFs};
-use gupfs_fuse::{Spawner, Transport, mount};
+use gupfs_fuse::{FuseTransport, Spawner, mount};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["measure", directory] => Ok(measure::all(Path::new(directory))?),
-        ["ring", path] => serve(path, None, None, Transport::IoUring, true),
-        ["ring-unpinned", path] => serve(path, None, None, Transport::IoUring, false),
-        [path] => serve(path, None, None, Transport::Device, false),
-        [path, reactors] => serve(
+        ["ring", path] => serve(path, None, None, FuseTransport::IoUring, true),
+        ["ring-unpinned", path] => serve(path, None, None, FuseTransport::IoUring, false),
+        [path] => serve(path, None, None, FuseTransport::Device, false),
+        [path, workers] => serve(
             path,
-            Some(reactors.parse()?),
+            Some(workers.parse()?),
             None,
-            Transport::Device,
+            FuseTransport::Device,
             false,
         ),
-        [path, reactors, spin] => serve(
+        [path, workers, spin] => serve(
             path,
-            Some(reactors.parse()?),
+            Some(workers.parse()?),
             Some(spin.parse()?),
-            Transport::Device,
+            FuseTransport::Device,
             false,
         ),
         _ => Err(
-            "usage: nullfs MOUNTPOINT [REACTORS [SPIN_MICROSECONDS]] | nullfs measure DIRECTORY"
+            "usage: nullfs MOUNTPOINT [WORKERS [SPIN_MICROSECONDS]] | nullfs measure DIRECTORY"
                 .into(),
         ),
     }
@@ -42,17 +42,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn serve(
     path: &str,
-    reactors: Option<usize>,
+    workers: Option<usize>,
     spin: Option<u64>,
-    transport: Transport,
+    transport: FuseTransport,
     pin: bool,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut config = nullfs::config();
-    config.reactors = reactors.unwrap_or(config.reactors);
+    config.device_workers = workers.unwrap_or(config.device_workers);
     (config.transport, config.pin_rings) = (transport, pin);
-    config.on_idle_spin = spin.map(Duration::from_micros);
-    // Everything is answered at once.
-    let spawner: Spawner = Arc::new(|_| unreachable!("nothing here waits"));
+    config.idle_spin = spin.map(Duration::from_micros);
+    // Every handler is ready at its first poll.
+    let spawner: Spawner = Arc::new(|_| unreachable!("every handler is ready at its first poll"));
     let session = mount(Path::new(path), &config, Arc::new(NullFs::new(0)), spawner)?;
     session.wait();
     eprintln!("{:?}", session.counts());

@@ -1,4 +1,4 @@
-//! The work: creates, small writes, large writes and reads, each for about a second.
+//! The workload: creates, small writes, large writes and reads, each for about a second.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -58,7 +58,7 @@ fn absent(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// A buffer of this thread that begins on a page: otherwise 1 MiB is two requests.
+/// Runs `work` with a page-aligned buffer of this thread: an unaligned 1 MiB buffer needs two requests.
 fn with_buffer(size: usize, work: impl FnOnce(&mut [u8]) -> io::Result<()>) -> io::Result<()> {
     thread_local! {
         static BUFFER: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
@@ -70,9 +70,9 @@ fn with_buffer(size: usize, work: impl FnOnce(&mut [u8]) -> io::Result<()>) -> i
     })
 }
 
-/// Prints the median of some runs.
+/// Prints the median rate of several runs.
 fn rate(
-    what: &str,
+    label: &str,
     threads: usize,
     rounds: usize,
     work: impl Fn(usize, usize) -> io::Result<()> + Sync,
@@ -101,7 +101,7 @@ fn rate(
     }
     rates.sort_by(f64::total_cmp);
     println!(
-        "{what}, {threads} threads: {:.1} k/s (of {RUNS}: {:.1} to {:.1})",
+        "{label}, {threads} threads: {:.1} k/s (of {RUNS}: {:.1} to {:.1})",
         rates[RUNS / 2] / 1e3,
         rates[0] / 1e3,
         rates[RUNS - 1] / 1e3

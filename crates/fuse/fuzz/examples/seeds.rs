@@ -1,11 +1,11 @@
-//! Writes the inputs to begin with: `seeds DIRECTORY`, a folder for each target in it.
+//! Writes the seed inputs: `seeds DIRECTORY` creates a directory for each target in it.
 
 use std::fs;
 use std::io::Result;
 use std::path::PathBuf;
 
 use gupfs_fuse::fuzzing;
-use gupfs_door_fuzz::input::{CROWDED, LONG, PAYLOAD_LIES};
+use gupfs_fuse_fuzz::input::{CROWDED, LONG, PAYLOAD_LIES};
 
 fn write(target: &str, seeds: impl IntoIterator<Item = Vec<u8>>) -> Result<()> {
     let corpus = std::env::args_os().nth(1).map(PathBuf::from);
@@ -22,14 +22,14 @@ fn main() -> Result<()> {
         "device",
         messages.iter().map(|message| after(&[LONG], message)),
     )?;
-    // In a ring the bytes of WRITE are the payload, names are one, too.
-    let places = messages.iter().flat_map(|message| {
+    // In a ring the data of WRITE is the payload, and so are names.
+    let ring_entries = messages.iter().flat_map(|message| {
         [0, 8, 16, 40, 128].map(|fixed| after(&[LONG | CROWDED, fixed], message))
     });
     let lie = [PAYLOAD_LIES, 40, 0, 16, 0, 0];
     write(
         "ring",
-        places.chain(messages.iter().map(|message| after(&lie, message))),
+        ring_entries.chain(messages.iter().map(|message| after(&lie, message))),
     )?;
     write("init", [after(&[0], &fuzzing::init())])?;
     write(

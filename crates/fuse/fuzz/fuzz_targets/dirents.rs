@@ -1,10 +1,10 @@
-//! Names into the answer to READDIR: what was taken is read back, and what was refused had no room. The input is the room and
-//! names, each with its length before it.
+//! Names in a READDIR reply: accepted entries are parsed back, and rejected ones did not fit. The input is the size and names,
+//! each preceded by its length.
 #![no_main]
 
 use std::time::Duration;
 
-use gupfs_fuse::{Dirents, DirentsPlus, Entry, Handle, fuzzing, op};
+use gupfs_fuse::{Dirents, DirentsPlus, EntryReply, FileHandle, fuzzing, op};
 use libfuzzer_sys::fuzz_target;
 
 const HEAD: usize = 24;
@@ -20,7 +20,7 @@ fn names(mut rest: &[u8]) -> Vec<&[u8]> {
     names
 }
 
-/// Number, offset, kind and name of what lies at the beginning.
+/// Inode number, offset, type and name of the first entry.
 fn read(bytes: &[u8]) -> (u64, u64, u32, &[u8]) {
     let quad = |at: usize| u64::from_ne_bytes(bytes[at..][..8].try_into().unwrap());
     let word = |at: usize| u32::from_ne_bytes(bytes[at..][..4].try_into().unwrap());
@@ -32,8 +32,8 @@ fn read(bytes: &[u8]) -> (u64, u64, u32, &[u8]) {
     )
 }
 
-fn check(room: usize, before: usize, names: &[&[u8]], taken: &[bool], bytes: &[u8]) {
-    assert!(bytes.len() <= room);
+fn check(size_max: usize, before: usize, names: &[&[u8]], taken: &[bool], bytes: &[u8]) {
+    assert!(bytes.len() <= size_max);
     let mut at = 0;
     for (index, name) in names.iter().enumerate() {
         let length = before + (HEAD + name.len()).next_multiple_of(8);
@@ -45,19 +45,19 @@ fn check(room: usize, before: usize, names: &[&[u8]], taken: &[bool], bytes: &[u
             );
             at += length;
         } else {
-            assert!(at + length > room, "there was room");
+            assert!(at + length > size_max, "the entry would have fit");
         }
     }
     assert_eq!(at, bytes.len());
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some((room, rest)) = bytes.split_first_chunk() else {
+    let Some((size_max, rest)) = bytes.split_first_chunk() else {
         return;
     };
-    let (size, names) = (u32::from_ne_bytes(*room), names(rest));
+    let (size, names) = (u32::from_ne_bytes(*size_max), names(rest));
     let request = op::Readdir {
-        fh: Handle(0),
+        fh: FileHandle(0),
         offset: 0,
         size,
     };
@@ -65,15 +65,15 @@ fuzz_target!(|bytes: &[u8]| {
     let (mut in_plain, mut in_plus) = (Vec::new(), Vec::new());
     for (index, name) in names.iter().enumerate() {
         let (ino, mode) = (index as u64, 0o100644);
-        let mut entry = Entry::absent(Duration::ZERO);
+        let mut entry = EntryReply::absent(Duration::ZERO);
         (entry.attr.ino, entry.attr.mode) = (ino, mode);
         in_plain.push(plain.push(ino, ino + 1, mode, name));
         in_plus.push(plus.push(&entry, ino + 1, name));
     }
-    let room = size as usize;
-    check(room, 0, &names, &in_plain, &fuzzing::names(plain));
+    let size_max = size as usize;
+    check(size_max, 0, &names, &in_plain, &fuzzing::names(plain));
     check(
-        room,
+        size_max,
         ENTRY,
         &names,
         &in_plus,

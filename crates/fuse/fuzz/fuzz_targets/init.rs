@@ -1,14 +1,14 @@
 //! The first message of a mount.
 #![no_main]
 
-use gupfs_door_fuzz::input::Input;
+use gupfs_fuse_fuzz::input::Input;
 use libfuzzer_sys::fuzz_target;
 
-/// More than the door has room for.
-const MOST: usize = 10_000;
+/// Longer than the buffer for INIT.
+const BYTES_MAX: usize = 10_000;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(input) = Input::new(bytes) {
-        gupfs_fuse::fuzzing::greet(&input.message(MOST));
+        gupfs_fuse::fuzzing::reply_to_init(&input.message(BYTES_MAX));
     }
 });

@@ -1,17 +1,17 @@
-//! A request in a place of a ring: the place is given back with the answer that is due, whatever is in it. After the twist
-//! comes how long the fixed part is, and what lies about the payload's length, if something does.
+//! A request in a ring entry: the entry returns with the expected reply, whatever it contains. The byte after the twist is the
+//! length of the fixed part, followed by a false payload length if the twist selects one.
 #![no_main]
 
-use gupfs_fuse::fuzzing::{Door, in_place, say_payload};
-use gupfs_door_fuzz::input::{CROWDED, Input, LONG, PAYLOAD_LIES};
-use gupfs_door_fuzz::{Everything, check_written};
+use gupfs_fuse::fuzzing::{ProtocolHarness, set_payload_length, split_for_ring};
+use gupfs_fuse_fuzz::input::{CROWDED, Input, LONG, PAYLOAD_LIES};
+use gupfs_fuse_fuzz::{EveryFieldFs, check_written};
 use libfuzzer_sys::fuzz_target;
 
 const HEADER: usize = 40;
 
 thread_local! {
-    static DOORS: [Door<Everything>; 2] =
-        [false, true].map(|long| Door::new(Everything, long).unwrap());
+    static HARNESSES: [ProtocolHarness<EveryFieldFs>; 2] =
+        [false, true].map(|long| ProtocolHarness::new(EveryFieldFs, long).unwrap());
 }
 
 fn run(bytes: &[u8]) -> Option<()> {
@@ -21,16 +21,16 @@ fn run(bytes: &[u8]) -> Option<()> {
         true => Some(u32::from_ne_bytes(input.take()?)),
         false => None,
     };
-    DOORS.with(|doors| {
-        let door = &doors[usize::from(input.is(LONG))];
-        let mut message = input.message(door.capacity());
+    HARNESSES.with(|harnesses| {
+        let harness = &harnesses[usize::from(input.is(LONG))];
+        let mut message = input.message(harness.capacity());
         message.resize(message.len().max(HEADER), 0);
-        let (mut headers, payload) = in_place(&message, usize::from(fixed));
+        let (mut headers, payload) = split_for_ring(&message, usize::from(fixed));
         if let Some(bytes) = lie {
-            say_payload(&mut headers, bytes);
+            set_payload_length(&mut headers, bytes);
         }
-        let (came, answer) = door.by_ring(&headers, &payload, input.is(CROWDED));
-        check_written(&came, &answer);
+        let (came, reply) = harness.send_by_ring(&headers, &payload, input.is(CROWDED));
+        check_written(&came, &reply);
     });
     Some(())
 }

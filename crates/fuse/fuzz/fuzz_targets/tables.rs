@@ -1,4 +1,4 @@
-//! The kernel's table of mounts, with paths that users choose, and its list of CPUs.
+//! The kernel's mount table, with paths that users choose, and its list of CPUs.
 #![no_main]
 
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::path::Path;
 use gupfs_fuse::fuzzing;
 use libfuzzer_sys::fuzz_target;
 
-/// As the kernel writes a path.
+/// Escapes a path like the kernel.
 fn escaped(path: &[u8]) -> Vec<u8> {
     let escape = |byte: &u8| match byte {
         b' ' | b'\t' | b'\n' | b'\\' => format!("\\{byte:03o}").into_bytes(),

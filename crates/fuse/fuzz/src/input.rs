@@ -1,14 +1,14 @@
-//! How the bytes of an input are meant. The first says how to twist the message that follows.
+//! The format of an input: the first byte selects how to modify the message that follows.
 
 use gupfs_fuse::fuzzing;
 
-/// SETXATTR has its longer form.
+/// SETXATTR has its long form.
 pub const LONG: u8 = 1;
-/// The header's length is as it is in the input, not as long as the message is.
+/// The header's length field stays as in the input instead of being set to the message's length.
 pub const LENGTH_LIES: u8 = 2;
-/// For a ring: the queue has few places left.
+/// For a ring: the queue has few free entries.
 pub const CROWDED: u8 = 4;
-/// For a ring: four bytes before the message say how long the payload is.
+/// For a ring: four bytes before the message set the payload length.
 pub const PAYLOAD_LIES: u8 = 8;
 
 pub struct Input<'a> {
@@ -35,7 +35,7 @@ impl<'a> Input<'a> {
         Some(*head)
     }
 
-    /// What is left, of at most so many bytes.
+    /// The remaining input as a message of at most `most` bytes.
     pub fn message(&self, most: usize) -> Vec<u8> {
         let message = self.rest[..self.rest.len().min(most)].to_vec();
         match self.is(LENGTH_LIES) {

@@ -1,6 +1,6 @@
-//! fusermount3: the setuid program that mounts for those who are not root.
+//! fusermount3: the setuid program that mounts for users other than root.
 //!
-//! It mounts, and sends the device through a socket whose number it finds in its environment.
+//! It mounts, and sends the device descriptor through a socket whose number is in its environment.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -14,17 +14,17 @@ use rustix::net::{
     recvmsg, socketpair,
 };
 
-use crate::config::Config;
+use crate::config::MountConfig;
 use crate::error::MountError;
 
 const PROGRAM: &str = "fusermount3";
 
-pub(super) fn mount(path: &Path, config: &Config) -> Result<OwnedFd, MountError> {
+pub(super) fn mount(path: &Path, config: &MountConfig) -> Result<OwnedFd, MountError> {
     let failed = |why: String| MountError::Helper {
         path: path.into(),
         why,
     };
-    let socket = |error: rustix::io::Errno| failed(format!("no socket: {error}"));
+    let socket = |error: rustix::io::Errno| failed(format!("cannot create a socket: {error}"));
     let (ours, theirs) = socketpair(
         AddressFamily::UNIX,
         SocketType::STREAM,
@@ -32,7 +32,7 @@ pub(super) fn mount(path: &Path, config: &Config) -> Result<OwnedFd, MountError>
         None,
     )
     .map_err(socket)?;
-    // The program inherits its end under the same number.
+    // fusermount3 inherits its end under the same descriptor number.
     fcntl_setfd(&theirs, FdFlags::empty()).map_err(socket)?;
     let output = Command::new(PROGRAM)
         .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
@@ -41,16 +41,17 @@ pub(super) fn mount(path: &Path, config: &Config) -> Result<OwnedFd, MountError>
         .arg("--")
         .arg(path)
         .output()
-        .map_err(|error| failed(format!("cannot start it: {error}")))?;
+        .map_err(|error| failed(format!("cannot start fusermount3: {error}")))?;
     drop(theirs);
     if !output.status.success() {
-        return Err(failed(complaint(&output)));
+        return Err(failed(error_text(&output)));
     }
-    receive(&ours).map_err(|error| failed(format!("no device came from it: {error}")))
+    receive_descriptor(&ours)
+        .map_err(|error| failed(format!("fusermount3 sent no device descriptor: {error}")))
 }
 
-fn options(config: &Config) -> String {
-    // A comma ends an option unless a backslash is before it.
+fn options(config: &MountConfig) -> String {
+    // A comma ends an option unless a backslash precedes it.
     let quoted = |text: &str| text.replace('\\', "\\\\").replace(',', "\\,");
     let mut options = format!(
         "fsname={},subtype={}",
@@ -76,7 +77,7 @@ fn options(config: &Config) -> String {
     options
 }
 
-fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
+fn receive_descriptor(socket: &OwnedFd) -> io::Result<OwnedFd> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -93,10 +94,10 @@ fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     let first = descriptors
         .next()
         .and_then(|mut descriptors| descriptors.next());
-    first.ok_or_else(|| io::Error::other("the message has no descriptor"))
+    first.ok_or_else(|| io::Error::other("its message contains no descriptor"))
 }
 
-/// Takes the mount at `path` out of the tree; `lazily` also if it is in use.
+/// Unmounts `path`; with `lazily` also if it is in use.
 pub(crate) fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
     let mut command = Command::new(PROGRAM);
     command.arg("-u");
@@ -107,16 +108,16 @@ pub(crate) fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let complaint = complaint(&output);
-    // The program gives no number, only words.
-    Err(if complaint.contains("busy") {
+    let error_text = error_text(&output);
+    // fusermount3 reports no error number, only a message.
+    Err(if error_text.contains("busy") {
         io::Error::from_raw_os_error(libc::EBUSY)
     } else {
-        io::Error::other(complaint)
+        io::Error::other(error_text)
     })
 }
 
-fn complaint(output: &Output) -> String {
+fn error_text(output: &Output) -> String {
     let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     if words.is_empty() {
         output.status.to_string()
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn options_are_quoted_where_they_are_names() {
-        let mut config = Config::new("a,b\\c", "gupfs");
+        let mut config = MountConfig::new("a,b\\c", "gupfs");
         config.allow_other = false;
         config.read_only = true;
         config.max_read = Some(4096);

@@ -1,6 +1,6 @@
-//! # mount: putting a device into the tree, and taking it out
+//! # mount: mounting a device and unmounting it
 //!
-//! Owns   mount(2) with its options, fusermount3 for those who are not root.
+//! Owns   mount(2) with its options, fusermount3 for users other than root.
 //! Never  serves requests.
 //! Enter  at `attach`.
 
@@ -13,13 +13,13 @@ use std::path::Path;
 
 use rustix::mount::{UnmountFlags, unmount};
 
-use crate::config::Config;
+use crate::config::MountConfig;
 use crate::error::MountError;
 
 pub(crate) use helper::unmount as helper_unmount;
 
-/// Mounts at `path`, which has no symbolic links in it; returns the device that serves it.
-pub(crate) fn attach(path: &Path, config: &Config) -> Result<OwnedFd, MountError> {
+/// Mounts at `path`, which contains no symbolic links; returns the device descriptor of the connection.
+pub(crate) fn attach(path: &Path, config: &MountConfig) -> Result<OwnedFd, MountError> {
     match system::mount(path, config) {
         // Not root, or root without CAP_SYS_ADMIN.
         Err(MountError::Mount {
@@ -30,7 +30,7 @@ pub(crate) fn attach(path: &Path, config: &Config) -> Result<OwnedFd, MountError
     }
 }
 
-/// Takes the topmost mount at `path` out of the tree. EBUSY while somebody uses it.
+/// Unmounts the topmost mount at `path`. EBUSY while a process uses it.
 pub(crate) fn release(path: &Path) -> io::Result<()> {
     match unmount(path, UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),

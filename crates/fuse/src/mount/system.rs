@@ -7,11 +7,11 @@ use std::path::Path;
 use rustix::fs::FileType;
 use rustix::mount::MountFlags;
 
-use crate::config::Config;
+use crate::config::MountConfig;
 use crate::error::MountError;
 use crate::transport::Device;
 
-pub(super) fn mount(path: &Path, config: &Config) -> Result<OwnedFd, MountError> {
+pub(super) fn mount(path: &Path, config: &MountConfig) -> Result<OwnedFd, MountError> {
     let mode = match rustix::fs::stat(path) {
         Ok(stat) => FileType::from_raw_mode(stat.st_mode).as_raw_mode(),
         Err(error) => {
@@ -40,7 +40,7 @@ pub(super) fn mount(path: &Path, config: &Config) -> Result<OwnedFd, MountError>
         options.push_str(&format!(",max_read={size}"));
     }
     let kind = format!("fuse.{}", config.subtype);
-    // Numbers and fixed words have no zero byte in them.
+    // Numbers and fixed words contain no zero byte.
     let options = CString::new(options).map_err(|_| MountError::Mount {
         path: path.into(),
         errno: crate::Errno::EINVAL,
@@ -59,7 +59,7 @@ pub(super) fn mount(path: &Path, config: &Config) -> Result<OwnedFd, MountError>
     Ok(device)
 }
 
-fn flags(config: &Config) -> MountFlags {
+fn flags(config: &MountConfig) -> MountFlags {
     let table = [
         (config.read_only, MountFlags::RDONLY),
         (config.no_suid, MountFlags::NOSUID),

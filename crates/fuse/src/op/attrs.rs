@@ -1,22 +1,22 @@
 //! Operations on attributes.
 
-use crate::values::Timestamp;
+use crate::values::FuseTimestamp;
 use crate::wire::{Cursor, FromWire, GetattrFlags, Malformed, SetattrValid};
-use crate::{Handle, LockOwner};
+use crate::{FileHandle, LockOwner};
 
-/// stat(2) and whatever makes the kernel look again.
+/// GETATTR: for stat(2), and when the kernel revalidates attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Getattr {
     pub flags: GetattrFlags,
-    /// fstat of this open file.
-    pub fh: Option<Handle>,
+    /// Set for fstat(2) of an open file.
+    pub fh: Option<FileHandle>,
 }
 
 impl FromWire for Getattr {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Getattr, Malformed> {
         let flags = GetattrFlags::from_bits_retain(body.u32("flags")?);
         body.skip(4)?;
-        let fh = Handle(body.u64("fh")?);
+        let fh = FileHandle(body.u64("fh")?);
         Ok(Getattr {
             flags,
             fh: flags.contains(GetattrFlags::FH).then_some(fh),
@@ -24,14 +24,14 @@ impl FromWire for Getattr {
     }
 }
 
-/// statx(2) for what GETATTR does not know. Answer ENOSYS once, and the kernel asks with GETATTR from then on.
+/// STATX, for fields that GETATTR does not have. After one ENOSYS the kernel uses GETATTR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statx {
     pub getattr_flags: GetattrFlags,
-    pub fh: Option<Handle>,
+    pub fh: Option<FileHandle>,
     /// AT_STATX_…
     pub flags: u32,
-    /// STATX_…: the fields asked for.
+    /// STATX_…: the requested fields.
     pub mask: u32,
 }
 
@@ -39,7 +39,7 @@ impl FromWire for Statx {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Statx, Malformed> {
         let getattr_flags = GetattrFlags::from_bits_retain(body.u32("getattr flags")?);
         body.skip(4)?;
-        let fh = Handle(body.u64("fh")?);
+        let fh = FileHandle(body.u64("fh")?);
         let flags = body.u32("flags")?;
         let mask = body.u32("mask")?;
         Ok(Statx {
@@ -51,24 +51,25 @@ impl FromWire for Statx {
     }
 }
 
-/// A time to be set.
+/// A time to set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetTime {
-    /// The server's clock decides.
+    /// The current time of the server's clock.
     Now,
-    At(Timestamp),
+    At(FuseTimestamp),
 }
 
-/// chmod, chown, truncate, utimensat, as one. The raw fields are there as they came; the methods say which count.
+/// SETATTR: chmod, chown, truncate and utimensat in one request. The raw fields are as received; the methods return the fields
+/// that are valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setattr {
     pub valid: SetattrValid,
-    pub raw_fh: Handle,
+    pub raw_fh: FileHandle,
     pub raw_size: u64,
     pub raw_lock_owner: LockOwner,
-    pub raw_atime: Timestamp,
-    pub raw_mtime: Timestamp,
-    pub raw_ctime: Timestamp,
+    pub raw_atime: FuseTimestamp,
+    pub raw_mtime: FuseTimestamp,
+    pub raw_ctime: FuseTimestamp,
     pub raw_mode: u32,
     pub raw_uid: u32,
     pub raw_gid: u32,
@@ -78,7 +79,7 @@ impl FromWire for Setattr {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Setattr, Malformed> {
         let valid = SetattrValid::from_bits_retain(body.u32("valid")?);
         body.skip(4)?;
-        let raw_fh = Handle(body.u64("fh")?);
+        let raw_fh = FileHandle(body.u64("fh")?);
         let raw_size = body.u64("size")?;
         let raw_lock_owner = LockOwner(body.u64("lock owner")?);
         let seconds = [body.u64("atime")?, body.u64("mtime")?, body.u64("ctime")?];
@@ -92,10 +93,10 @@ impl FromWire for Setattr {
         let raw_uid = body.u32("uid")?;
         let raw_gid = body.u32("gid")?;
         body.skip(4)?;
-        // Seconds travel as the bits of a signed number: files may be older than 1970.
-        let time = |which: usize| Timestamp {
-            seconds: seconds[which] as i64,
-            nanos: nanos[which],
+        // Seconds are transferred as the bits of a signed number: files may be older than 1970.
+        let time = |index: usize| FuseTimestamp {
+            seconds: seconds[index] as i64,
+            nanos: nanos[index],
         };
         Ok(Setattr {
             valid,
@@ -113,34 +114,34 @@ impl FromWire for Setattr {
 }
 
 impl Setattr {
-    fn given<T>(&self, bit: SetattrValid, value: T) -> Option<T> {
+    fn if_valid<T>(&self, bit: SetattrValid, value: T) -> Option<T> {
         self.valid.contains(bit).then_some(value)
     }
 
-    /// Kind and permissions.
+    /// File type and permission bits.
     pub fn mode(&self) -> Option<u32> {
-        self.given(SetattrValid::MODE, self.raw_mode)
+        self.if_valid(SetattrValid::MODE, self.raw_mode)
     }
 
     pub fn uid(&self) -> Option<u32> {
-        self.given(SetattrValid::UID, self.raw_uid)
+        self.if_valid(SetattrValid::UID, self.raw_uid)
     }
 
     pub fn gid(&self) -> Option<u32> {
-        self.given(SetattrValid::GID, self.raw_gid)
+        self.if_valid(SetattrValid::GID, self.raw_gid)
     }
 
     pub fn size(&self) -> Option<u64> {
-        self.given(SetattrValid::SIZE, self.raw_size)
+        self.if_valid(SetattrValid::SIZE, self.raw_size)
     }
 
-    /// ftruncate of this open file.
-    pub fn fh(&self) -> Option<Handle> {
-        self.given(SetattrValid::FH, self.raw_fh)
+    /// Set for ftruncate(2) of an open file.
+    pub fn fh(&self) -> Option<FileHandle> {
+        self.if_valid(SetattrValid::FH, self.raw_fh)
     }
 
     pub fn lock_owner(&self) -> Option<LockOwner> {
-        self.given(SetattrValid::LOCKOWNER, self.raw_lock_owner)
+        self.if_valid(SetattrValid::LOCKOWNER, self.raw_lock_owner)
     }
 
     pub fn atime(&self) -> Option<SetTime> {
@@ -151,17 +152,17 @@ impl Setattr {
         self.time(SetattrValid::MTIME, SetattrValid::MTIME_NOW, self.raw_mtime)
     }
 
-    pub fn ctime(&self) -> Option<Timestamp> {
-        self.given(SetattrValid::CTIME, self.raw_ctime)
+    pub fn ctime(&self) -> Option<FuseTimestamp> {
+        self.if_valid(SetattrValid::CTIME, self.raw_ctime)
     }
 
-    /// The caller has no CAP_FSETID: a change of size takes setuid and setgid away.
+    /// The caller has no CAP_FSETID: a change of size clears setuid and setgid.
     pub fn kill_suidgid(&self) -> bool {
         self.valid.contains(SetattrValid::KILL_SUIDGID)
     }
 
-    fn time(&self, bit: SetattrValid, now: SetattrValid, at: Timestamp) -> Option<SetTime> {
-        self.given(
+    fn time(&self, bit: SetattrValid, now: SetattrValid, at: FuseTimestamp) -> Option<SetTime> {
+        self.if_valid(
             bit,
             if self.valid.contains(now) {
                 SetTime::Now

@@ -1,10 +1,10 @@
-//! Forgetting, interrupting, and the odd ones.
+//! FORGET, INTERRUPT, and rarely used operations.
 
 use crate::buffer::Payload;
 use crate::wire::{Cursor, FromWire, IoctlFlags, Malformed, PollFlags};
-use crate::{Handle, NodeId, Unique};
+use crate::{FileHandle, NodeId, Unique};
 
-/// The kernel gives `lookups` references to `node` back.
+/// The kernel drops `lookups` references to `node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forget {
     pub node: NodeId,
@@ -17,12 +17,12 @@ impl FromWire for BatchForget {
     fn from_wire(body: &mut Cursor<'_>) -> Result<BatchForget, Malformed> {
         let count = body.u32("count")? as usize;
         body.skip(4)?;
-        let room = body.left() / 16;
-        if count > room {
+        let limit = body.left() / 16;
+        if count > limit {
             return Err(Malformed::Count {
                 field: "count",
-                said: count,
-                room,
+                stated: count,
+                limit,
             });
         }
         let mut batch = Vec::with_capacity(count);
@@ -44,23 +44,23 @@ impl FromWire for Interrupt {
     }
 }
 
-/// ioctl(2), in its restricted form: the kernel has copied the argument, as long as `cmd` says.
+/// ioctl(2), in its restricted form: the kernel has copied the argument, with the length that `cmd` encodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ioctl {
-    pub fh: Handle,
+    pub fh: FileHandle,
     pub flags: IoctlFlags,
     pub cmd: u32,
-    /// The program's number or address.
+    /// The program's argument: a number or an address.
     pub arg: u64,
-    /// What the program handed in.
+    /// The data that the program passed.
     pub data: Vec<u8>,
-    /// Bytes that the answer may have.
+    /// Largest reply in bytes.
     pub out_size: u32,
 }
 
 impl FromWire for Ioctl {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Ioctl, Malformed> {
-        let fh = Handle(body.u64("fh")?);
+        let fh = FileHandle(body.u64("fh")?);
         let flags = IoctlFlags::from_bits_retain(body.u32("flags")?);
         let cmd = body.u32("cmd")?;
         let arg = body.u64("arg")?;
@@ -81,17 +81,17 @@ impl FromWire for Ioctl {
 /// poll(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Poll {
-    pub fh: Handle,
+    pub fh: FileHandle,
     /// For `Notifier::poll`.
     pub kh: u64,
     pub flags: PollFlags,
-    /// POLL… asked for.
+    /// Requested POLL… events.
     pub events: u32,
 }
 
 impl FromWire for Poll {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Poll, Malformed> {
-        let fh = Handle(body.u64("fh")?);
+        let fh = FileHandle(body.u64("fh")?);
         let kh = body.u64("kh")?;
         let flags = PollFlags::from_bits_retain(body.u32("flags")?);
         Ok(Poll {
@@ -103,7 +103,7 @@ impl FromWire for Poll {
     }
 }
 
-/// Cached pages that `Notifier::retrieve` asked for; fewer bytes than asked if not all are cached.
+/// Cached pages that `Notifier::retrieve` requested; fewer bytes than requested if not all are cached.
 #[derive(Debug)]
 pub struct Retrieved {
     pub offset: u64,
@@ -122,7 +122,7 @@ impl FromWire for RetrievedHead {
         let offset = body.u64("offset")?;
         let size = body.u32("size")? as usize;
         body.skip(20)?;
-        // The kernel sends less than it says if a page vanished on the way.
+        // The kernel sends less than the size field states if a page was evicted meanwhile.
         let size = size.min(body.left());
         Ok(RetrievedHead { offset, size })
     }

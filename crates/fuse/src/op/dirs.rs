@@ -1,22 +1,22 @@
 //! Reading directories.
 
 use super::Read;
-use crate::Handle;
+use crate::FileHandle;
 use crate::wire::{Cursor, FromWire, Malformed};
 
-/// READDIR and READDIRPLUS: entries after `offset`, as many as fit.
+/// READDIR and READDIRPLUS: entries after `offset`, up to `size` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Readdir {
-    pub fh: Handle,
-    /// 0, or the offset that an entry came with: go on after it.
+    pub fh: FileHandle,
+    /// 0, or the offset of an entry, after which the listing continues.
     pub offset: u64,
-    /// Bytes that the answer may have.
+    /// Largest reply in bytes.
     pub size: u32,
 }
 
 impl FromWire for Readdir {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Readdir, Malformed> {
-        // The same bytes as READ; the rest has no meaning for a directory.
+        // The same layout as READ; the other fields have no meaning for a directory.
         let Read {
             fh, offset, size, ..
         } = Read::from_wire(body)?;

@@ -1,16 +1,16 @@
 //! Operations on open files.
 
-use super::Name;
+use super::EntryName;
 use crate::buffer::Payload;
 use crate::wire::{
     Cursor, FromWire, FsyncFlags, Malformed, OpenFlags, ReadFlags, ReleaseFlags, WriteFlags,
 };
-use crate::{Handle, LockOwner};
+use crate::{FileHandle, LockOwner};
 
 /// OPEN and OPENDIR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open {
-    /// O_… of the program, without O_CREAT, O_EXCL, O_NOCTTY; with O_TRUNC if ATOMIC_O_TRUNC was agreed on.
+    /// O_… flags of the program, without O_CREAT, O_EXCL, O_NOCTTY; with O_TRUNC if ATOMIC_O_TRUNC was negotiated.
     pub flags: u32,
     pub open_flags: OpenFlags,
 }
@@ -25,10 +25,10 @@ impl FromWire for Open {
     }
 }
 
-/// open(2) with O_CREAT of a name that the kernel does not know: create if absent (O_EXCL: only then), and open.
+/// open(2) with O_CREAT of a name that the kernel does not know: create if absent (with O_EXCL fail if present), and open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Create {
-    pub name: Name,
+    pub name: EntryName,
     pub flags: u32,
     pub mode: u32,
     pub umask: u32,
@@ -42,7 +42,7 @@ impl FromWire for Create {
         let umask = body.u32("umask")?;
         let open_flags = OpenFlags::from_bits_retain(body.u32("open flags")?);
         Ok(Create {
-            name: Name::from_wire(body)?,
+            name: EntryName::from_wire(body)?,
             flags,
             mode,
             umask,
@@ -62,7 +62,7 @@ pub struct Tmpfile {
 
 impl FromWire for Tmpfile {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Tmpfile, Malformed> {
-        // The same bytes as CREATE; the name is a placeholder of the kernel's.
+        // The same layout as CREATE; the kernel sends a placeholder as name.
         let Create {
             flags,
             mode,
@@ -79,22 +79,22 @@ impl FromWire for Tmpfile {
     }
 }
 
-/// Bytes of a file, `size` of them unless it ends before.
+/// Bytes of a file: `size` of them, or fewer at the end of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Read {
-    pub fh: Handle,
+    pub fh: FileHandle,
     pub offset: u64,
     pub size: u32,
-    /// Without LOCKOWNER it is the page cache that asks.
+    /// Without LOCKOWNER the read is for the page cache.
     pub flags: ReadFlags,
     pub lock_owner: Option<LockOwner>,
-    /// O_… as they are now.
+    /// Current O_… flags of the open file.
     pub open_flags: u32,
 }
 
 impl FromWire for Read {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Read, Malformed> {
-        let fh = Handle(body.u64("fh")?);
+        let fh = FileHandle(body.u64("fh")?);
         let offset = body.u64("offset")?;
         let size = body.u32("size")?;
         let flags = ReadFlags::from_bits_retain(body.u32("read flags")?);
@@ -114,29 +114,29 @@ impl FromWire for Read {
 }
 
 impl Read {
-    /// A program's own read, past the page cache.
+    /// Whether it is a program's direct read that bypasses the page cache.
     pub fn is_direct(&self) -> bool {
         self.flags.contains(ReadFlags::LOCKOWNER)
     }
 }
 
-/// Bytes for a file.
+/// Bytes to write to a file.
 #[derive(Debug)]
 pub struct Write {
-    pub fh: Handle,
-    /// With O_APPEND in `open_flags`: where the kernel believes the end to be.
+    pub fh: FileHandle,
+    /// With O_APPEND in `open_flags`: the end of the file as the kernel has it cached.
     pub offset: u64,
     pub flags: WriteFlags,
     pub lock_owner: Option<LockOwner>,
-    /// O_… as they are now.
+    /// Current O_… flags of the open file.
     pub open_flags: u32,
     pub data: Payload,
 }
 
-/// WRITE as it lies in the message; the bytes are a range of it.
+/// The fixed part of WRITE; the data follows it in the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WriteHead {
-    pub fh: Handle,
+    pub fh: FileHandle,
     pub offset: u64,
     pub size: usize,
     pub flags: WriteFlags,
@@ -146,7 +146,7 @@ pub(crate) struct WriteHead {
 
 impl FromWire for WriteHead {
     fn from_wire(body: &mut Cursor<'_>) -> Result<WriteHead, Malformed> {
-        let fh = Handle(body.u64("fh")?);
+        let fh = FileHandle(body.u64("fh")?);
         let offset = body.u64("offset")?;
         let size = body.u32("size")? as usize;
         let flags = WriteFlags::from_bits_retain(body.u32("write flags")?);
@@ -187,17 +187,17 @@ impl WriteHead {
     }
 }
 
-/// close(2) of one of perhaps several descriptors of an open file; the error reaches the program.
+/// close(2) of one descriptor of an open file, which may have others; the program receives the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flush {
-    pub fh: Handle,
-    /// All POSIX locks of this owner in the file are gone with it.
+    pub fh: FileHandle,
+    /// All POSIX locks of this owner on the file are released with it.
     pub lock_owner: LockOwner,
 }
 
 impl FromWire for Flush {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Flush, Malformed> {
-        let fh = Handle(body.u64("fh")?);
+        let fh = FileHandle(body.u64("fh")?);
         body.skip(8)?;
         Ok(Flush {
             fh,
@@ -206,11 +206,11 @@ impl FromWire for Flush {
     }
 }
 
-/// The last descriptor and mapping of an open file (or directory) is gone. Nobody waits for the answer.
+/// The last descriptor and mapping of an open file (or directory) is gone. No program waits for the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release {
-    pub fh: Handle,
-    /// O_…
+    pub fh: FileHandle,
+    /// O_… flags of the open file.
     pub open_flags: u32,
     pub flags: ReleaseFlags,
     pub lock_owner: LockOwner,
@@ -218,7 +218,7 @@ pub struct Release {
 
 impl FromWire for Release {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Release, Malformed> {
-        let fh = Handle(body.u64("fh")?);
+        let fh = FileHandle(body.u64("fh")?);
         let open_flags = body.u32("flags")?;
         let flags = ReleaseFlags::from_bits_retain(body.u32("release flags")?);
         Ok(Release {
@@ -233,13 +233,13 @@ impl FromWire for Release {
 /// FSYNC and FSYNCDIR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fsync {
-    pub fh: Handle,
+    pub fh: FileHandle,
     pub flags: FsyncFlags,
 }
 
 impl FromWire for Fsync {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Fsync, Malformed> {
-        let fh = Handle(body.u64("fh")?);
+        let fh = FileHandle(body.u64("fh")?);
         let flags = FsyncFlags::from_bits_retain(body.u32("fsync flags")?);
         body.skip(4)?;
         Ok(Fsync { fh, flags })
@@ -247,7 +247,7 @@ impl FromWire for Fsync {
 }
 
 impl Fsync {
-    /// fdatasync.
+    /// Whether it is fdatasync(2).
     pub fn data_only(&self) -> bool {
         self.flags.contains(FsyncFlags::DATASYNC)
     }

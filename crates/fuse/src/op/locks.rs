@@ -1,7 +1,7 @@
 //! POSIX locks, OFD locks and flock.
 
 use crate::wire::{Cursor, FromWire, LockFlags, Malformed};
-use crate::{Handle, LockOwner};
+use crate::{FileHandle, LockOwner};
 
 /// Shared, exclusive, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,26 +31,26 @@ impl LockKind {
     }
 }
 
-/// A range of a file and what is locked there.
+/// A byte range of a file and the kind of lock on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileLock {
     pub start: u64,
-    /// The last byte, itself included; `FileLock::EOF` for "to the end, wherever that will be".
+    /// The last byte of the range, inclusive; `FileLock::EOF` for a lock to the end of the file, wherever that will be.
     pub end: u64,
     pub kind: LockKind,
-    /// The process that holds it; counts in the answer to GETLK.
+    /// The process that holds the lock; used in the reply to GETLK.
     pub pid: u32,
 }
 
 impl FileLock {
-    /// The largest offset there is.
+    /// The largest offset.
     pub const EOF: u64 = i64::MAX as u64;
 }
 
 /// GETLK, SETLK and SETLKW.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lock {
-    pub fh: Handle,
+    pub fh: FileHandle,
     pub owner: LockOwner,
     pub lock: FileLock,
     pub flags: LockFlags,
@@ -58,15 +58,15 @@ pub struct Lock {
 
 impl FromWire for Lock {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Lock, Malformed> {
-        let fh = Handle(body.u64("fh")?);
+        let fh = FileHandle(body.u64("fh")?);
         let owner = LockOwner(body.u64("owner")?);
         let start = body.u64("start")?;
         let end = body.u64("end")?;
         let raw = body.u32("type")?;
         let kind = LockKind::from_raw(raw).ok_or(Malformed::Count {
             field: "type",
-            said: raw as usize,
-            room: 2,
+            stated: raw as usize,
+            limit: 2,
         })?;
         let pid = body.u32("pid")?;
         let flags = LockFlags::from_bits_retain(body.u32("lock flags")?);
@@ -86,7 +86,7 @@ impl FromWire for Lock {
 }
 
 impl Lock {
-    /// flock(2), on the whole file; the owner is the open file.
+    /// Whether it is flock(2): it locks the entire file, and the owner is the open file.
     pub fn is_flock(&self) -> bool {
         self.flags.contains(LockFlags::FLOCK)
     }

@@ -1,10 +1,10 @@
-//! # op: what requests ask for, one struct a kind
+//! # op: the arguments of requests, one struct per operation
 //!
-//! Owns   the fields of every request, read from the wire, every flag kept.
-//! Never  judges them.
-//! Enter  at the struct named like the method of `FileSystem`.
+//! Owns   the fields of every request as parsed from the wire; unknown flags are kept.
+//! Never  validates their meaning.
+//! Enter  at the struct that is named like the method of `FileSystem`.
 //!
-//! Structs own what they carry, so a handler may move them into a task. Names are copied out of the message (one small
+//! The structs own their contents, so a handler may move them into a task. Names are copied out of the message (one small
 //! allocation); the payload of WRITE is the message's own buffer.
 
 mod attrs;
@@ -24,7 +24,7 @@ pub(crate) use files::WriteHead;
 pub use files::{Create, Flush, Fsync, Open, Read, Release, Tmpfile, Write};
 pub use locks::{FileLock, Lock, LockKind};
 pub(crate) use names::RenamePlain;
-pub use names::{Link, Lookup, Mkdir, Mknod, Name, Rename, Rmdir, Symlink, Unlink};
+pub use names::{EntryName, Link, Lookup, Mkdir, Mknod, Rename, Rmdir, Symlink, Unlink};
 pub use space::{Bmap, CopyFileRange, Fallocate, Lseek};
 pub(crate) use xattrs::SetxattrShort;
 pub use xattrs::{Getxattr, Listxattr, Removexattr, Setxattr};

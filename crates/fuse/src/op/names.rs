@@ -8,13 +8,13 @@ use std::os::unix::ffi::OsStrExt;
 use crate::NodeId;
 use crate::wire::{Cursor, FromWire, Malformed};
 
-/// One component of a path: bytes, not empty, without zero and without slash.
+/// One component of a path: bytes, not empty, without a zero byte and without a slash.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(Box<[u8]>);
+pub struct EntryName(Box<[u8]>);
 
-impl Name {
-    pub fn new(bytes: impl Into<Box<[u8]>>) -> Name {
-        Name(bytes.into())
+impl EntryName {
+    pub fn new(bytes: impl Into<Box<[u8]>>) -> EntryName {
+        EntryName(bytes.into())
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -35,12 +35,12 @@ impl Name {
         self.0.into_vec()
     }
 
-    fn read(body: &mut Cursor<'_>, field: &'static str) -> Result<Name, Malformed> {
-        body.name(field).map(|bytes| Name(bytes.into()))
+    fn read(body: &mut Cursor<'_>, field: &'static str) -> Result<EntryName, Malformed> {
+        body.name(field).map(|bytes| EntryName(bytes.into()))
     }
 }
 
-impl Deref for Name {
+impl Deref for EntryName {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -48,21 +48,21 @@ impl Deref for Name {
     }
 }
 
-impl AsRef<[u8]> for Name {
+impl AsRef<[u8]> for EntryName {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl fmt::Debug for Name {
+impl fmt::Debug for EntryName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.as_os_str())
     }
 }
 
-impl FromWire for Name {
-    fn from_wire(body: &mut Cursor<'_>) -> Result<Name, Malformed> {
-        Name::read(body, "name")
+impl FromWire for EntryName {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<EntryName, Malformed> {
+        EntryName::read(body, "name")
     }
 }
 
@@ -71,56 +71,56 @@ macro_rules! only_a_name {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $op {
-            pub name: Name,
+            pub name: EntryName,
         }
 
         impl FromWire for $op {
             fn from_wire(body: &mut Cursor<'_>) -> Result<$op, Malformed> {
-                Ok($op { name: Name::from_wire(body)? })
+                Ok($op { name: EntryName::from_wire(body)? })
             }
         }
     };
 }
 
 only_a_name! {
-    /// Which node has this name? With EXPORT_SUPPORT the name may be "." (`Call::node` itself) or "..".
+    /// LOOKUP of a name. With EXPORT_SUPPORT the name may be "." (`Call::node` itself) or "..".
     Lookup
 }
 only_a_name! {
-    /// Take a name of something that is no directory away.
+    /// Removes a name that is not a directory.
     Unlink
 }
 only_a_name! {
-    /// Take a directory's name away; the directory must be empty.
+    /// Removes a directory, which must be empty.
     Rmdir
 }
 
-/// A new symbolic link.
+/// Creates a symbolic link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symlink {
-    pub name: Name,
-    /// What the link says; any bytes but zero.
+    pub name: EntryName,
+    /// Target of the link; any bytes except zero.
     pub target: Box<[u8]>,
 }
 
 impl FromWire for Symlink {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Symlink, Malformed> {
         Ok(Symlink {
-            name: Name::from_wire(body)?,
+            name: EntryName::from_wire(body)?,
             target: body.name("target")?.into(),
         })
     }
 }
 
-/// A new file, fifo, socket or device.
+/// Creates a file, fifo, socket or device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mknod {
-    pub name: Name,
-    /// Kind and permissions.
+    pub name: EntryName,
+    /// File type and permission bits.
     pub mode: u32,
-    /// For devices, in the kernel's 32-bit form.
+    /// Device number, in the kernel's 32-bit form.
     pub rdev: u32,
-    /// To be applied by the file system if DONT_MASK was agreed on (and there is no default ACL).
+    /// The file system must apply it if DONT_MASK was negotiated (and the directory has no default ACL).
     pub umask: u32,
 }
 
@@ -131,7 +131,7 @@ impl FromWire for Mknod {
         let umask = body.u32("umask")?;
         body.skip(4)?;
         Ok(Mknod {
-            name: Name::from_wire(body)?,
+            name: EntryName::from_wire(body)?,
             mode,
             rdev,
             umask,
@@ -139,11 +139,11 @@ impl FromWire for Mknod {
     }
 }
 
-/// A new directory.
+/// Creates a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mkdir {
-    pub name: Name,
-    /// Permissions; the kind is not set.
+    pub name: EntryName,
+    /// Permission bits; the file type is not set.
     pub mode: u32,
     pub umask: u32,
 }
@@ -153,20 +153,20 @@ impl FromWire for Mkdir {
         let mode = body.u32("mode")?;
         let umask = body.u32("umask")?;
         Ok(Mkdir {
-            name: Name::from_wire(body)?,
+            name: EntryName::from_wire(body)?,
             mode,
             umask,
         })
     }
 }
 
-/// RENAME and RENAME2: another name for what has one.
+/// RENAME and RENAME2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rename {
-    /// In `Call::node`.
-    pub name: Name,
+    /// The old name, in `Call::node`.
+    pub name: EntryName,
     pub new_directory: NodeId,
-    pub new_name: Name,
+    pub new_name: EntryName,
     /// RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT; 0 for a plain rename.
     pub flags: u32,
 }
@@ -186,8 +186,8 @@ impl Rename {
         new_directory: NodeId,
         flags: u32,
     ) -> Result<Rename, Malformed> {
-        let name = Name::read(body, "old name")?;
-        let new_name = Name::read(body, "new name")?;
+        let name = EntryName::read(body, "old name")?;
+        let new_name = EntryName::read(body, "new name")?;
         Ok(Rename {
             name,
             new_directory,
@@ -207,12 +207,12 @@ impl FromWire for RenamePlain {
     }
 }
 
-/// One more name, in the directory `Call::node`.
+/// Creates a hard link in the directory `Call::node`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// What gets the name.
+    /// The node that gets the name.
     pub target: NodeId,
-    pub name: Name,
+    pub name: EntryName,
 }
 
 impl FromWire for Link {
@@ -220,7 +220,7 @@ impl FromWire for Link {
         let target = NodeId(body.u64("target")?);
         Ok(Link {
             target,
-            name: Name::from_wire(body)?,
+            name: EntryName::from_wire(body)?,
         })
     }
 }

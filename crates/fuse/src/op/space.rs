@@ -1,12 +1,12 @@
-//! Where a file's bytes lie: allocation, holes, copies.
+//! Operations on a file's space: allocation, holes, copies.
 
 use crate::wire::{Cursor, FromWire, Malformed};
-use crate::{Handle, NodeId};
+use crate::{FileHandle, NodeId};
 
 /// fallocate(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fallocate {
-    pub fh: Handle,
+    pub fh: FileHandle,
     pub offset: u64,
     pub length: u64,
     /// FALLOC_FL_…
@@ -15,7 +15,7 @@ pub struct Fallocate {
 
 impl FromWire for Fallocate {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Fallocate, Malformed> {
-        let fh = Handle(body.u64("fh")?);
+        let fh = FileHandle(body.u64("fh")?);
         let offset = body.u64("offset")?;
         let length = body.u64("length")?;
         let mode = body.u32("mode")?;
@@ -29,10 +29,10 @@ impl FromWire for Fallocate {
     }
 }
 
-/// lseek(2) with SEEK_DATA or SEEK_HOLE; the kernel does the others itself.
+/// lseek(2) with SEEK_DATA or SEEK_HOLE; the kernel handles the other modes itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lseek {
-    pub fh: Handle,
+    pub fh: FileHandle,
     pub offset: u64,
     /// SEEK_…
     pub whence: u32,
@@ -40,7 +40,7 @@ pub struct Lseek {
 
 impl FromWire for Lseek {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Lseek, Malformed> {
-        let fh = Handle(body.u64("fh")?);
+        let fh = FileHandle(body.u64("fh")?);
         let offset = body.u64("offset")?;
         let whence = body.u32("whence")?;
         body.skip(4)?;
@@ -51,13 +51,13 @@ impl FromWire for Lseek {
 /// copy_file_range(2) from `Call::node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyFileRange {
-    pub fh: Handle,
+    pub fh: FileHandle,
     pub offset: u64,
     pub to_node: NodeId,
-    pub to_fh: Handle,
+    pub to_fh: FileHandle,
     pub to_offset: u64,
-    /// The answer may be smaller. The older form of the request cannot say more than 4 GiB − 1; `length` is cut to
-    /// that, so the answer always fits.
+    /// The copied length may be smaller. The reply to the older form of the request is limited to 4 GiB − 1; `length` is
+    /// reduced to that, so the reply always fits.
     pub length: u64,
     pub flags: u64,
 }
@@ -65,10 +65,10 @@ pub struct CopyFileRange {
 impl FromWire for CopyFileRange {
     fn from_wire(body: &mut Cursor<'_>) -> Result<CopyFileRange, Malformed> {
         Ok(CopyFileRange {
-            fh: Handle(body.u64("fh in")?),
+            fh: FileHandle(body.u64("fh in")?),
             offset: body.u64("offset in")?,
             to_node: NodeId(body.u64("node out")?),
-            to_fh: Handle(body.u64("fh out")?),
+            to_fh: FileHandle(body.u64("fh out")?),
             to_offset: body.u64("offset out")?,
             length: body.u64("length")?,
             flags: body.u64("flags")?,
@@ -76,7 +76,7 @@ impl FromWire for CopyFileRange {
     }
 }
 
-/// FIBMAP; only on block devices.
+/// FIBMAP; only for mounts of block devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bmap {
     pub block: u64,

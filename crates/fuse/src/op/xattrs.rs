@@ -1,13 +1,13 @@
 //! Extended attributes.
 
-use super::Name;
+use super::EntryName;
 use crate::wire::{Cursor, FromWire, Malformed, SetxattrFlags};
 
 /// setxattr(2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setxattr {
     /// With its prefix: `user.`, `trusted.`, `security.`, `system.`
-    pub name: Name,
+    pub name: EntryName,
     pub value: Vec<u8>,
     /// XATTR_CREATE, XATTR_REPLACE.
     pub flags: u32,
@@ -31,7 +31,7 @@ impl Setxattr {
         flags: u32,
         more: SetxattrFlags,
     ) -> Result<Setxattr, Malformed> {
-        let name = Name::from_wire(body)?;
+        let name = EntryName::from_wire(body)?;
         let value = body.bytes(size, "value")?.to_vec();
         Ok(Setxattr {
             name,
@@ -56,8 +56,8 @@ impl FromWire for SetxattrShort {
 /// getxattr(2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Getxattr {
-    pub name: Name,
-    /// Room in the program's buffer; 0 asks how much is needed.
+    pub name: EntryName,
+    /// Size of the program's buffer; 0 requests the needed size.
     pub size: u32,
 }
 
@@ -66,16 +66,16 @@ impl FromWire for Getxattr {
         let size = body.u32("size")?;
         body.skip(4)?;
         Ok(Getxattr {
-            name: Name::from_wire(body)?,
+            name: EntryName::from_wire(body)?,
             size,
         })
     }
 }
 
-/// listxattr(2): names, each ended by a zero byte.
+/// listxattr(2): names, each terminated by a zero byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listxattr {
-    /// Room in the program's buffer; 0 asks how much is needed.
+    /// Size of the program's buffer; 0 requests the needed size.
     pub size: u32,
 }
 
@@ -90,13 +90,13 @@ impl FromWire for Listxattr {
 /// removexattr(2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removexattr {
-    pub name: Name,
+    pub name: EntryName,
 }
 
 impl FromWire for Removexattr {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Removexattr, Malformed> {
         Ok(Removexattr {
-            name: Name::from_wire(body)?,
+            name: EntryName::from_wire(body)?,
         })
     }
 }

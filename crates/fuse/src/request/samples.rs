@@ -1,13 +1,13 @@
-//! A whole request of each kind, every field with a value of its own: where tests and fuzzing begin.
+//! One complete request of each opcode, every field with a distinct value: input for tests and fuzzing.
 
 use crate::limits::{IN_HEADER, MAJOR, MINOR};
 use crate::transport::ring::{COMMIT_ID, HEADERS, OP_HEADER, OP_HEADER_MAX, PAYLOAD_BYTES};
 use crate::wire::{InitFlags, Opcode, Put};
 
-/// A whole message of every kind.
+/// A complete message for each opcode.
 pub fn messages() -> Vec<Vec<u8>> {
     let all = Opcode::ALL.iter();
-    all.map(|opcode| message(*opcode as u32, &whole(*opcode)))
+    all.map(|opcode| message(*opcode as u32, &sample_body(*opcode)))
         .collect()
 }
 
@@ -20,36 +20,36 @@ pub fn init() -> Vec<u8> {
     message(Opcode::Init as u32, &body(&fields))
 }
 
-/// The message with the length that it has.
+/// Sets the header's length field to the actual length of the message.
 pub fn with_length(mut message: Vec<u8>) -> Vec<u8> {
     let length = (message.len() as u32).to_ne_bytes();
-    if let Some(said) = message.first_chunk_mut() {
-        *said = length;
+    if let Some(length_field) = message.first_chunk_mut() {
+        *length_field = length;
     }
     message
 }
 
-/// Headers and payload of a place with this message, of which `fixed` bytes come behind the header, as far as it has some. It
-/// has a header.
-pub fn in_place(message: &[u8], fixed: usize) -> ([u8; HEADERS], Vec<u8>) {
+/// Splits the message into headers and payload as the kernel does for a ring entry: `fixed` bytes after the header go into the
+/// operation header, the rest into the payload. The message must contain a complete request header.
+pub fn split_for_ring(message: &[u8], fixed: usize) -> ([u8; HEADERS], Vec<u8>) {
     let (head, rest) = message.split_at(IN_HEADER);
     let (fixed, payload) = rest.split_at(fixed.min(rest.len()));
     let mut headers = [0; HEADERS];
     headers[..IN_HEADER].copy_from_slice(head);
-    // A longer one does not fit: it is said to be there, which is what a reader must not believe.
+    // A longer fixed part does not fit; the message's length field still includes it, which a parser must not trust.
     let room = fixed.len().min(OP_HEADER_MAX);
     headers[OP_HEADER..][..room].copy_from_slice(&fixed[..room]);
     headers[COMMIT_ID..][..8].copy_from_slice(&message[8..16]);
-    say_payload(&mut headers, payload.len() as u32);
+    set_payload_length(&mut headers, payload.len() as u32);
     (headers, payload.to_vec())
 }
 
-/// So many bytes are the payload's, say the headers.
-pub fn say_payload(headers: &mut [u8; HEADERS], bytes: u32) {
+/// Sets the payload length in the headers.
+pub fn set_payload_length(headers: &mut [u8; HEADERS], bytes: u32) {
     headers[PAYLOAD_BYTES..][..4].copy_from_slice(&bytes.to_ne_bytes());
 }
 
-/// A message with this body, from one user, about node 9.
+/// A message with this body, uid 1000, gid 100, node 9.
 pub fn message(opcode: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.put_u32((IN_HEADER + body.len()) as u32);
@@ -63,7 +63,7 @@ pub fn message(opcode: u32, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A field of a body.
+/// One field of a message body.
 pub enum Field {
     Word(u32),
     Quad(u64),
@@ -83,8 +83,8 @@ pub fn body(fields: &[Field]) -> Vec<u8> {
     bytes
 }
 
-/// A body for each kind.
-pub fn whole(opcode: Opcode) -> Vec<u8> {
+/// A complete body for each opcode.
+pub fn sample_body(opcode: Opcode) -> Vec<u8> {
     let create = [Word(1), Word(2), Word(3), Word(1), Text(b"name\0")];
     let read = [
         Quad(1),

@@ -1,4 +1,4 @@
-//! Every kind of request: whole, cut, lengthened, and made of chance.
+//! Parses every opcode: complete, truncated, lengthened and random messages.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -7,27 +7,27 @@ use super::samples::*;
 use super::*;
 use crate::limits::BEFORE_PAYLOAD;
 
-const LONG: Dialect = Dialect { setxattr_ext: true };
-const SHORT: Dialect = Dialect {
+const LONG: RequestFormat = RequestFormat { setxattr_ext: true };
+const SHORT: RequestFormat = RequestFormat {
     setxattr_ext: false,
 };
 
-fn parse(bytes: &[u8], dialect: &Dialect) -> Result<Request, Malformed> {
-    Header::from_wire(bytes).and_then(|header| Request::from_wire(&header, bytes, dialect))
+fn parse(bytes: &[u8], format: &RequestFormat) -> Result<Request, Malformed> {
+    RequestHeader::from_wire(bytes).and_then(|header| Request::from_wire(&header, bytes, format))
 }
 
 #[test]
-fn every_field_of_every_kind_is_read_from_its_place() {
+fn every_field_of_every_operation_is_parsed() {
     let mut table = String::new();
     for opcode in Opcode::ALL {
-        let request = parse(&message(*opcode as u32, &whole(*opcode)), &LONG).unwrap();
+        let request = parse(&message(*opcode as u32, &sample_body(*opcode)), &LONG).unwrap();
         table.push_str(&format!("{} {:?}\n", *opcode as u32, request.operation));
     }
     let expected: Expect = expect![[r#"
         1 Lookup(Lookup { name: "name" })
         2 Forget([Forget { node: NodeId(0x9), lookups: 3 }])
-        3 Getattr(Getattr { flags: GetattrFlags(FH), fh: Some(Handle(0x7)) })
-        4 Setattr(Setattr { valid: SetattrValid(MODE | UID | GID | SIZE | ATIME | MTIME | FH | ATIME_NOW | MTIME_NOW | LOCKOWNER | CTIME | KILL_SUIDGID), raw_fh: Handle(0x1), raw_size: 2, raw_lock_owner: LockOwner(0x3), raw_atime: Timestamp { seconds: 4, nanos: 7 }, raw_mtime: Timestamp { seconds: 5, nanos: 8 }, raw_ctime: Timestamp { seconds: -6, nanos: 9 }, raw_mode: 10, raw_uid: 11, raw_gid: 12 })
+        3 Getattr(Getattr { flags: GetattrFlags(FH), fh: Some(FileHandle(0x7)) })
+        4 Setattr(Setattr { valid: SetattrValid(MODE | UID | GID | SIZE | ATIME | MTIME | FH | ATIME_NOW | MTIME_NOW | LOCKOWNER | CTIME | KILL_SUIDGID), raw_fh: FileHandle(0x1), raw_size: 2, raw_lock_owner: LockOwner(0x3), raw_atime: FuseTimestamp { seconds: 4, nanos: 7 }, raw_mtime: FuseTimestamp { seconds: 5, nanos: 8 }, raw_ctime: FuseTimestamp { seconds: -6, nanos: 9 }, raw_mode: 10, raw_uid: 11, raw_gid: 12 })
         5 Readlink
         6 Symlink(Symlink { name: "name", target: [116, 111, 47, 119, 104, 101, 114, 101] })
         8 Mknod(Mknod { name: "name", mode: 1, rdev: 2, umask: 3 })
@@ -37,57 +37,57 @@ fn every_field_of_every_kind_is_read_from_its_place() {
         12 Rename(Rename { name: "old", new_directory: NodeId(0x5), new_name: "new", flags: 0 })
         13 Link(Link { target: NodeId(0x5), name: "name" })
         14 Open(Open { flags: 2, open_flags: OpenFlags(KILL_SUIDGID) })
-        15 Read(Read { fh: Handle(0x1), offset: 2, size: 3, flags: ReadFlags(LOCKOWNER), lock_owner: Some(LockOwner(0x4)), open_flags: 5 })
-        16 Write(WriteHead { fh: Handle(0x1), offset: 2, size: 4, flags: WriteFlags(CACHE | LOCKOWNER | KILL_SUIDGID), lock_owner: Some(LockOwner(0x5)), open_flags: 6 })
+        15 Read(Read { fh: FileHandle(0x1), offset: 2, size: 3, flags: ReadFlags(LOCKOWNER), lock_owner: Some(LockOwner(0x4)), open_flags: 5 })
+        16 Write(WriteHead { fh: FileHandle(0x1), offset: 2, size: 4, flags: WriteFlags(CACHE | LOCKOWNER | KILL_SUIDGID), lock_owner: Some(LockOwner(0x5)), open_flags: 6 })
         17 Statfs
-        18 Release(Release { fh: Handle(0x1), open_flags: 2, flags: ReleaseFlags(FLUSH | FLOCK_UNLOCK), lock_owner: LockOwner(0x4) })
-        20 Fsync(Fsync { fh: Handle(0x1), flags: FsyncFlags(DATASYNC) })
+        18 Release(Release { fh: FileHandle(0x1), open_flags: 2, flags: ReleaseFlags(FLUSH | FLOCK_UNLOCK), lock_owner: LockOwner(0x4) })
+        20 Fsync(Fsync { fh: FileHandle(0x1), flags: FsyncFlags(DATASYNC) })
         21 Setxattr(Setxattr { name: "user.x", value: [118, 97, 108, 117, 101], flags: 1, setxattr_flags: SetxattrFlags(ACL_KILL_SGID) })
         22 Getxattr(Getxattr { name: "user.x", size: 5 })
         23 Listxattr(Listxattr { size: 5 })
         24 Removexattr(Removexattr { name: "name" })
-        25 Flush(Flush { fh: Handle(0x1), lock_owner: LockOwner(0x2) })
+        25 Flush(Flush { fh: FileHandle(0x1), lock_owner: LockOwner(0x2) })
         26 Unsupported(26)
         27 Opendir(Open { flags: 2, open_flags: OpenFlags(KILL_SUIDGID) })
-        28 Readdir(Readdir { fh: Handle(0x1), offset: 2, size: 3 })
-        29 Releasedir(Release { fh: Handle(0x1), open_flags: 2, flags: ReleaseFlags(FLUSH | FLOCK_UNLOCK), lock_owner: LockOwner(0x4) })
-        30 Fsyncdir(Fsync { fh: Handle(0x1), flags: FsyncFlags(DATASYNC) })
-        31 Getlk(Lock { fh: Handle(0x1), owner: LockOwner(0x2), lock: FileLock { start: 3, end: 4, kind: Write, pid: 6 }, flags: LockFlags(FLOCK) })
-        32 Setlk(Lock { fh: Handle(0x1), owner: LockOwner(0x2), lock: FileLock { start: 3, end: 4, kind: Write, pid: 6 }, flags: LockFlags(FLOCK) })
-        33 Setlkw(Lock { fh: Handle(0x1), owner: LockOwner(0x2), lock: FileLock { start: 3, end: 4, kind: Write, pid: 6 }, flags: LockFlags(FLOCK) })
+        28 Readdir(Readdir { fh: FileHandle(0x1), offset: 2, size: 3 })
+        29 Releasedir(Release { fh: FileHandle(0x1), open_flags: 2, flags: ReleaseFlags(FLUSH | FLOCK_UNLOCK), lock_owner: LockOwner(0x4) })
+        30 Fsyncdir(Fsync { fh: FileHandle(0x1), flags: FsyncFlags(DATASYNC) })
+        31 Getlk(Lock { fh: FileHandle(0x1), owner: LockOwner(0x2), lock: FileLock { start: 3, end: 4, kind: Write, pid: 6 }, flags: LockFlags(FLOCK) })
+        32 Setlk(Lock { fh: FileHandle(0x1), owner: LockOwner(0x2), lock: FileLock { start: 3, end: 4, kind: Write, pid: 6 }, flags: LockFlags(FLOCK) })
+        33 Setlkw(Lock { fh: FileHandle(0x1), owner: LockOwner(0x2), lock: FileLock { start: 3, end: 4, kind: Write, pid: 6 }, flags: LockFlags(FLOCK) })
         34 Access(Access { mask: 4 })
         35 Create(Create { name: "name", flags: 1, mode: 2, umask: 3, open_flags: OpenFlags(KILL_SUIDGID) })
         36 Interrupt(Unique(0x3))
         37 Bmap(Bmap { block: 1, block_size: 2 })
         38 Destroy
-        39 Ioctl(Ioctl { fh: Handle(0x1), flags: IoctlFlags(DIR), cmd: 2, arg: 3, data: [100, 97, 116, 97], out_size: 5 })
-        40 Poll(Poll { fh: Handle(0x1), kh: 2, flags: PollFlags(SCHEDULE_NOTIFY), events: 4 })
+        39 Ioctl(Ioctl { fh: FileHandle(0x1), flags: IoctlFlags(DIR), cmd: 2, arg: 3, data: [100, 97, 116, 97], out_size: 5 })
+        40 Poll(Poll { fh: FileHandle(0x1), kh: 2, flags: PollFlags(SCHEDULE_NOTIFY), events: 4 })
         41 Retrieved(RetrievedHead { offset: 1, size: 4 })
         42 Forget([Forget { node: NodeId(0x5), lookups: 6 }, Forget { node: NodeId(0x7), lookups: 8 }])
-        43 Fallocate(Fallocate { fh: Handle(0x1), offset: 2, length: 3, mode: 4 })
-        44 Readdirplus(Readdir { fh: Handle(0x1), offset: 2, size: 3 })
+        43 Fallocate(Fallocate { fh: FileHandle(0x1), offset: 2, length: 3, mode: 4 })
+        44 Readdirplus(Readdir { fh: FileHandle(0x1), offset: 2, size: 3 })
         45 Rename(Rename { name: "old", new_directory: NodeId(0x5), new_name: "new", flags: 1 })
-        46 Lseek(Lseek { fh: Handle(0x1), offset: 2, whence: 3 })
-        47 CopyFileRange(CopyFileRange { fh: Handle(0x1), offset: 2, to_node: NodeId(0x3), to_fh: Handle(0x4), to_offset: 5, length: 4294967295, flags: 7 })
+        46 Lseek(Lseek { fh: FileHandle(0x1), offset: 2, whence: 3 })
+        47 CopyFileRange(CopyFileRange { fh: FileHandle(0x1), offset: 2, to_node: NodeId(0x3), to_fh: FileHandle(0x4), to_offset: 5, length: 4294967295, flags: 7 })
         48 Unsupported(48)
         49 Unsupported(49)
         50 Syncfs
         51 Tmpfile(Tmpfile { flags: 1, mode: 2, umask: 3, open_flags: OpenFlags(KILL_SUIDGID) })
-        52 Statx(Statx { getattr_flags: GetattrFlags(FH), fh: Some(Handle(0x2)), flags: 3, mask: 4 })
-        53 CopyFileRange64(CopyFileRange { fh: Handle(0x1), offset: 2, to_node: NodeId(0x3), to_fh: Handle(0x4), to_offset: 5, length: 1099511627776, flags: 7 })
+        52 Statx(Statx { getattr_flags: GetattrFlags(FH), fh: Some(FileHandle(0x2)), flags: 3, mask: 4 })
+        53 CopyFileRange64(CopyFileRange { fh: FileHandle(0x1), offset: 2, to_node: NodeId(0x3), to_fh: FileHandle(0x4), to_offset: 5, length: 1099511627776, flags: 7 })
     "#]];
     expected.assert_eq(&table);
 }
 
 #[test]
-fn a_body_that_ends_too_early_is_refused() {
+fn a_truncated_body_is_rejected() {
     for opcode in Opcode::ALL {
-        let body = whole(*opcode);
-        // Of these the body is not read, or may be shorter than it says.
+        let body = sample_body(*opcode);
+        // The parser does not read the body of SYNCFS.
         if matches!(opcode, Opcode::Syncfs) {
             continue;
         }
-        // Without the padding at its end a body is still whole.
+        // A NOTIFY_REPLY may carry fewer data bytes than its size field states.
         let needed = match opcode {
             Opcode::NotifyReply => 40,
             _ => body.len(),
@@ -100,9 +100,9 @@ fn a_body_that_ends_too_early_is_refused() {
 }
 
 #[test]
-fn a_longer_body_is_read_as_far_as_it_is_known() {
+fn unknown_bytes_after_a_body_are_ignored() {
     for opcode in Opcode::ALL {
-        let body = whole(*opcode);
+        let body = sample_body(*opcode);
         let known = format!(
             "{:?}",
             parse(&message(*opcode as u32, &body), &LONG).unwrap()
@@ -117,7 +117,7 @@ fn a_longer_body_is_read_as_far_as_it_is_known() {
 }
 
 #[test]
-fn setxattr_is_read_in_the_form_that_was_agreed_on() {
+fn setxattr_is_parsed_in_the_negotiated_form() {
     let short = body(&[Word(5), Word(1), Text(b"user.x\0"), Text(b"value")]);
     let Operation::Setxattr(op) = parse(&message(21, &short), &SHORT).unwrap().operation else {
         panic!()
@@ -130,15 +130,15 @@ fn setxattr_is_read_in_the_form_that_was_agreed_on() {
 }
 
 #[test]
-fn counts_that_the_message_has_no_room_for_are_refused() {
+fn counts_beyond_the_message_are_rejected() {
     let forgets = message(42, &body(&[Word(u32::MAX), Word(0), Quad(5), Quad(6)]));
     let refused = parse(&forgets, &LONG).unwrap_err();
     assert_eq!(
         refused,
         Malformed::Count {
             field: "count",
-            said: u32::MAX as usize,
-            room: 1
+            stated: u32::MAX as usize,
+            limit: 1
         }
     );
     let write = [
@@ -172,14 +172,14 @@ fn counts_that_the_message_has_no_room_for_are_refused() {
 }
 
 #[test]
-fn an_ioctl_may_ask_for_as_much_as_its_field_can_say() {
+fn an_ioctl_may_request_the_largest_size_of_its_field() {
     let ioctl = [Quad(1), Word(16), Word(2), Quad(3), Word(0), Word(u32::MAX)];
     let request = parse(&message(39, &body(&ioctl)), &LONG).unwrap();
-    assert_eq!(request.operation.answer_room(), 16 + u32::MAX as usize);
+    assert_eq!(request.operation.reply_body_max(), 16 + u32::MAX as usize);
 }
 
 #[test]
-fn unknown_kinds_are_no_errors_of_the_message() {
+fn unknown_opcodes_are_unsupported_and_not_malformed() {
     for opcode in [0, 7, 19, 54, 4096, u32::MAX] {
         let request = parse(&message(opcode, b"whatever"), &LONG).unwrap();
         assert!(matches!(request.operation, Operation::Unsupported(number) if number == opcode));
@@ -187,7 +187,7 @@ fn unknown_kinds_are_no_errors_of_the_message() {
 }
 
 #[test]
-fn what_a_setattr_does_not_mention_is_not_there() {
+fn fields_that_a_setattr_does_not_mark_valid_are_none() {
     let fields: Vec<Field> = std::iter::once(Word(1 << 4 | 1 << 7 | 1 << 5))
         .chain((0..21).map(Word))
         .collect();
@@ -211,12 +211,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn chance_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300), long in any::<bool>()) {
-        let _ = parse(&bytes, &Dialect { setxattr_ext: long });
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), long in any::<bool>()) {
+        let _ = parse(&bytes, &RequestFormat { setxattr_ext: long });
     }
 
     #[test]
-    fn chance_behind_a_good_header_never_panics(
+    fn random_bytes_after_a_valid_header_never_panic(
         opcode in 0..60u32,
         body in prop::collection::vec(any::<u8>(), 0..300),
         extensions in 0..40u16,
@@ -224,19 +224,19 @@ proptest! {
     ) {
         let mut bytes = message(opcode, &body);
         bytes[36..38].copy_from_slice(&extensions.to_ne_bytes());
-        let parsed = parse(&bytes, &Dialect { setxattr_ext: long });
+        let parsed = parse(&bytes, &RequestFormat { setxattr_ext: long });
         if let Ok(Request { operation: Operation::Write(head), .. }) = parsed {
             prop_assert!(BEFORE_PAYLOAD + head.size <= bytes.len());
         }
     }
 
     #[test]
-    fn a_whole_message_with_a_few_bytes_changed_never_panics(
+    fn a_valid_message_with_a_few_changed_bytes_never_panics(
         which in 0..Opcode::ALL.len(),
         changes in prop::collection::vec((0..200usize, any::<u8>()), 0..4),
     ) {
         let opcode = Opcode::ALL[which];
-        let mut bytes = message(opcode as u32, &whole(opcode));
+        let mut bytes = message(opcode as u32, &sample_body(opcode));
         for (at, value) in changes {
             if let Some(byte) = bytes.get_mut(at) {
                 *byte = value;

@@ -1,4 +1,4 @@
-//! Messages through /dev/fuse: one `read` a request, one `write` an answer.
+//! Messages through /dev/fuse: one `read` per request, one `write` per reply.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,27 +12,27 @@ use crate::{Errno, sys};
 
 const PATH: &str = "/dev/fuse";
 
-/// One way into the connection. Each has its own queue of requests that were read and not answered, so an answer is
-/// written to the device that its request was read from.
+/// One device descriptor of the connection. Each has its own queue of requests that were read and not replied to, so a reply
+/// must be written to the descriptor that its request was read from.
 pub(crate) struct Device {
     fd: OwnedFd,
-    /// How long to ask again and again before going to sleep; the descriptor does not block then.
+    /// How long to poll the device before sleeping; the descriptor is non-blocking then.
     spin: Option<Duration>,
 }
 
-/// What a read brought.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Received {
-    /// A message of so many bytes.
+pub(crate) enum DeviceRead {
+    /// A message with this length in bytes.
     Message(usize),
-    /// A signal, or a request that was taken back: read again.
-    Nothing,
-    /// The mount is gone.
-    End,
+    /// A signal, or a request that was interrupted before it was copied: read again.
+    Retry,
+    /// The mount has ended.
+    Disconnected,
 }
 
 impl Device {
-    /// A device that belongs to no connection yet: mount(2) makes one of it.
+    /// A device descriptor without a connection; mount(2) connects it.
     pub fn open() -> Result<OwnedFd, Errno> {
         Ok(rustix::fs::open(
             PATH,
@@ -41,7 +41,7 @@ impl Device {
         )?)
     }
 
-    /// One more way into the connection of `original`.
+    /// One more device descriptor of the connection of `original`.
     pub fn clone_of(original: BorrowedFd<'_>, spin: Option<Duration>) -> Result<Device, Errno> {
         let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
         if spin.is_some() {
@@ -52,8 +52,8 @@ impl Device {
         Ok(Device { fd, spin })
     }
 
-    /// The same for who asks only when something is there: reading never waits.
-    pub fn watched_clone_of(original: BorrowedFd<'_>) -> Result<Device, Errno> {
+    /// Like `clone_of`, but reading never blocks; for an event loop that reads when the descriptor is readable.
+    pub fn nonblocking_clone_of(original: BorrowedFd<'_>) -> Result<Device, Errno> {
         Device::clone_of(original, Some(Duration::ZERO))
     }
 
@@ -62,8 +62,8 @@ impl Device {
         Device { fd, spin: None }
     }
 
-    /// One more descriptor of the same way, to wait for what comes.
-    pub fn to_watch(&self) -> io::Result<OwnedFd> {
+    /// A duplicate descriptor, to poll for requests.
+    pub fn poll_descriptor(&self) -> io::Result<OwnedFd> {
         self.fd.try_clone()
     }
 
@@ -71,26 +71,26 @@ impl Device {
         self.fd
     }
 
-    pub fn read(&self, buffer: &mut [u8]) -> Result<Received, Errno> {
+    pub fn read(&self, buffer: &mut [u8]) -> Result<DeviceRead, Errno> {
         let received = match self.spin {
             None => rustix::io::read(&self.fd, buffer),
             Some(spin) => self.read_spinning(buffer, spin),
         };
         match received {
-            Err(rustix::io::Errno::AGAIN) => Ok(Received::Nothing),
-            other => received_of(other),
+            Err(rustix::io::Errno::AGAIN) => Ok(DeviceRead::Retry),
+            other => device_read_of(other),
         }
     }
 
-    /// Of a `watched_clone_of`: None if nothing is there.
-    pub fn read_now(&self, buffer: &mut [u8]) -> Result<Option<Received>, Errno> {
+    /// For a `nonblocking_clone_of`: None if no request is queued.
+    pub fn read_now(&self, buffer: &mut [u8]) -> Result<Option<DeviceRead>, Errno> {
         match rustix::io::read(&self.fd, buffer) {
             Err(rustix::io::Errno::AGAIN) => Ok(None),
-            other => received_of(other).map(Some),
+            other => device_read_of(other).map(Some),
         }
     }
 
-    /// Asks until something comes; sleeps when nothing came for so long.
+    /// Reads in a loop; after `spin` without a request it sleeps in poll(2).
     fn read_spinning(&self, buffer: &mut [u8], spin: Duration) -> rustix::io::Result<usize> {
         let start = clock_gettime(ClockId::Monotonic);
         loop {
@@ -107,10 +107,10 @@ impl Device {
         }
     }
 
-    /// Writes one message, whole or not at all.
-    pub fn write(&self, pieces: &[IoSlice<'_>]) -> Result<(), Errno> {
+    /// Writes one message with a single system call.
+    pub fn write(&self, slices: &[IoSlice<'_>]) -> Result<(), Errno> {
         loop {
-            let written = match pieces {
+            let written = match slices {
                 [only] => rustix::io::write(&self.fd, only),
                 several => rustix::io::writev(&self.fd, several),
             };
@@ -123,13 +123,15 @@ impl Device {
     }
 }
 
-fn received_of(read: rustix::io::Result<usize>) -> Result<Received, Errno> {
+fn device_read_of(read: rustix::io::Result<usize>) -> Result<DeviceRead, Errno> {
     match read {
-        Ok(length) => Ok(Received::Message(length)),
+        Ok(length) => Ok(DeviceRead::Message(length)),
         // ENOENT: the request was interrupted before it could be copied.
-        Err(rustix::io::Errno::INTR | rustix::io::Errno::NOENT) => Ok(Received::Nothing),
-        // ECONNABORTED instead of ENODEV if ABORT_ERROR was agreed on.
-        Err(rustix::io::Errno::NODEV | rustix::io::Errno::CONNABORTED) => Ok(Received::End),
+        Err(rustix::io::Errno::INTR | rustix::io::Errno::NOENT) => Ok(DeviceRead::Retry),
+        // ECONNABORTED instead of ENODEV if ABORT_ERROR was negotiated.
+        Err(rustix::io::Errno::NODEV | rustix::io::Errno::CONNABORTED) => {
+            Ok(DeviceRead::Disconnected)
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -1,10 +1,10 @@
-//! # transport: how messages come and go
+//! # transport: how messages reach this process and replies reach the kernel
 //!
-//! Owns   the descriptors of /dev/fuse, the rings and the memory that the kernel shares with us.
-//! Never  looks into a message.
+//! Owns   the descriptors of /dev/fuse, the rings, and the memory shared with the kernel.
+//! Never  parses a message.
 //! Enter  at `Device`, at `ring`.
 
 mod device;
 pub(crate) mod ring;
 
-pub(crate) use device::{Device, Received};
+pub(crate) use device::{Device, DeviceRead};

@@ -1,8 +1,8 @@
-//! Reading numbers and names out of a message, one after the other, never beyond its end.
+//! Parses numbers and names of a message in order, never beyond its end.
 
 use thiserror::Error;
 
-/// Why a message could not be read.
+/// Why a message could not be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Malformed {
     #[error("{field} needs {need} bytes, {have} are left")]
@@ -15,17 +15,17 @@ pub enum Malformed {
     Unterminated(&'static str),
     #[error("{0} is empty")]
     Empty(&'static str),
-    #[error("the header says {said} bytes, {came} came")]
-    Length { said: usize, came: usize },
-    #[error("{field} says {said}, room is for {room}")]
+    #[error("the header states {stated} bytes, but {received} were received")]
+    Length { stated: usize, received: usize },
+    #[error("{field} is {stated}, but at most {limit} are possible")]
     Count {
         field: &'static str,
-        said: usize,
-        room: usize,
+        stated: usize,
+        limit: usize,
     },
 }
 
-/// The part of a message that has not been read yet.
+/// The part of a message that has not been parsed yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'a> {
     rest: &'a [u8],
@@ -48,7 +48,7 @@ impl<'a> Cursor<'a> {
         Ok(*head)
     }
 
-    /// The protocol speaks the byte order of the machine: both ends are on it.
+    /// The protocol uses the byte order of the host: both ends run on it.
     pub fn u16(&mut self, field: &'static str) -> Result<u16, Malformed> {
         self.array(field).map(u16::from_ne_bytes)
     }
@@ -61,7 +61,7 @@ impl<'a> Cursor<'a> {
         self.array(field).map(u64::from_ne_bytes)
     }
 
-    /// Padding, and fields without a meaning for a server.
+    /// Skips padding, and fields that a server does not use.
     pub fn skip(&mut self, bytes: usize) -> Result<(), Malformed> {
         self.bytes(bytes, "padding").map(drop)
     }
@@ -78,7 +78,7 @@ impl<'a> Cursor<'a> {
         Ok(head)
     }
 
-    /// Bytes up to a zero, which is consumed and not returned. An empty one is refused: the kernel never sends it.
+    /// Returns the bytes before a zero byte, which is consumed. An empty name is rejected: the kernel never sends one.
     pub fn name(&mut self, field: &'static str) -> Result<&'a [u8], Malformed> {
         let end = self
             .rest
@@ -98,7 +98,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// What can be read from the body of a request.
+/// A value that can be parsed from the body of a request.
 pub trait FromWire: Sized {
     fn from_wire(body: &mut Cursor<'_>) -> Result<Self, Malformed>;
 }

@@ -1,18 +1,18 @@
-//! The bit sets of the protocol. Bits without a name here are kept, not dropped: a newer kernel may send them.
+//! The bit sets of the protocol. Unknown bits are kept, not dropped: a newer kernel may send them.
 
 use bitflags::bitflags;
 
 bitflags! {
-    /// What kernel and server agree on when they meet (INIT). Bits 32 and up travel in `flags2`.
+    /// Features that kernel and server negotiate in INIT. Bits 32 and up are in `flags2`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct InitFlags: u64 {
-        /// Several reads of one file at a time.
+        /// Parallel reads of one file.
         const ASYNC_READ = 1 << 0;
-        /// fcntl locks are asked of the server.
+        /// The kernel sends fcntl locks to the server.
         const POSIX_LOCKS = 1 << 1;
         /// O_TRUNC comes with OPEN instead of as a SETATTR before it.
         const ATOMIC_O_TRUNC = 1 << 3;
-        /// LOOKUP of "." and ".." is answered: the mount can be exported and opened by handle.
+        /// The server replies to LOOKUP of "." and "..": the mount can be exported and opened by handle.
         const EXPORT_SUPPORT = 1 << 4;
         /// Writes above 4 KiB.
         const BIG_WRITES = 1 << 5;
@@ -21,10 +21,10 @@ bitflags! {
         const SPLICE_WRITE = 1 << 7;
         const SPLICE_MOVE = 1 << 8;
         const SPLICE_READ = 1 << 9;
-        /// flock locks are asked of the server.
+        /// The kernel sends flock locks to the server.
         const FLOCK_LOCKS = 1 << 10;
         const HAS_IOCTL_DIR = 1 << 11;
-        /// Cached pages are dropped when an answer brings another size or mtime.
+        /// The kernel drops cached pages when a reply carries another size or mtime.
         const AUTO_INVAL_DATA = 1 << 12;
         const DO_READDIRPLUS = 1 << 13;
         /// The kernel chooses between READDIR and READDIRPLUS.
@@ -32,29 +32,29 @@ bitflags! {
         const ASYNC_DIO = 1 << 15;
         const WRITEBACK_CACHE = 1 << 16;
         const NO_OPEN_SUPPORT = 1 << 17;
-        /// LOOKUP and READDIR of one directory go in parallel.
+        /// Parallel LOOKUP and READDIR in one directory.
         const PARALLEL_DIROPS = 1 << 18;
         const HANDLE_KILLPRIV = 1 << 19;
-        /// ACLs are kept as xattrs and checked by the kernel.
+        /// ACLs are stored as xattrs, and the kernel checks them.
         const POSIX_ACL = 1 << 20;
         /// A reader of an aborted connection gets ECONNABORTED instead of ENODEV.
         const ABORT_ERROR = 1 << 21;
-        /// `max_pages` counts.
+        /// `max_pages` is valid.
         const MAX_PAGES = 1 << 22;
         const CACHE_SYMLINKS = 1 << 23;
         const NO_OPENDIR_SUPPORT = 1 << 24;
         const EXPLICIT_INVAL_DATA = 1 << 25;
         const MAP_ALIGNMENT = 1 << 26;
         const SUBMOUNTS = 1 << 27;
-        /// The server takes setuid, setgid and capabilities away on write, truncate and chown.
+        /// The server clears setuid, setgid and capabilities on write, truncate and chown.
         const HANDLE_KILLPRIV_V2 = 1 << 28;
         /// SETXATTR has its long form.
         const SETXATTR_EXT = 1 << 29;
-        /// `flags2` counts.
+        /// `flags2` is valid.
         const INIT_EXT = 1 << 30;
         const SECURITY_CTX = 1 << 32;
         const HAS_INODE_DAX = 1 << 33;
-        /// Creating requests say if the caller is in the directory's group.
+        /// Creating requests carry the directory's group if the caller is a member.
         const CREATE_SUPP_GROUP = 1 << 34;
         const HAS_EXPIRE_ONLY = 1 << 35;
         /// A file opened with DIRECT_IO can be mapped shared.
@@ -68,14 +68,14 @@ bitflags! {
         const REQUEST_TIMEOUT = 1 << 42;
     }
 
-    /// How the kernel shall treat an open file (answers to OPEN, CREATE, TMPFILE, OPENDIR).
+    /// How the kernel treats an open file (replies to OPEN, CREATE, TMPFILE, OPENDIR).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-    pub struct OpenedFlags: u32 {
+    pub struct OpenReplyFlags: u32 {
         const DIRECT_IO = 1 << 0;
-        /// Pages that were cached before stay.
+        /// The kernel keeps pages that were cached before the open.
         const KEEP_CACHE = 1 << 1;
         const NONSEEKABLE = 1 << 2;
-        /// OPENDIR: the names read may be cached.
+        /// OPENDIR: the kernel may cache the listing.
         const CACHE_DIR = 1 << 3;
         const STREAM = 1 << 4;
         /// No FLUSH at close.
@@ -84,7 +84,7 @@ bitflags! {
         const PASSTHROUGH = 1 << 7;
     }
 
-    /// Which fields of SETATTR count.
+    /// Which fields of SETATTR are valid.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct SetattrValid: u32 {
         const MODE = 1 << 0;
@@ -104,32 +104,33 @@ bitflags! {
     /// GETATTR and STATX.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct GetattrFlags: u32 {
-        /// The handle counts.
+        /// The handle is valid.
         const FH = 1 << 0;
     }
 
-    /// OPEN and CREATE, beside the program's own flags.
+    /// Flags of OPEN and CREATE, in addition to the program's own flags.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct OpenFlags: u32 {
-        /// O_TRUNC of a caller without CAP_FSETID: take setuid and setgid away.
+        /// O_TRUNC of a caller without CAP_FSETID: clear setuid and setgid.
         const KILL_SUIDGID = 1 << 0;
     }
 
     /// READ, READDIR, READDIRPLUS.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct ReadFlags: u32 {
-        /// A program's own read, past the page cache; the lock owner counts. Without it the page cache asks.
+        /// A program's direct read that bypasses the page cache; the lock owner is valid. Without it the read is for the page
+        /// cache.
         const LOCKOWNER = 1 << 1;
     }
 
     /// WRITE.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct WriteFlags: u32 {
-        /// From the page cache, later than the program's store; handle and caller are guessed.
+        /// Write-back from the page cache, later than the program's store; handle and caller are guesses of the kernel.
         const CACHE = 1 << 0;
-        /// The lock owner counts.
+        /// The lock owner is valid.
         const LOCKOWNER = 1 << 1;
-        /// The caller has no CAP_FSETID: take setuid and setgid away.
+        /// The caller has no CAP_FSETID: clear setuid and setgid.
         const KILL_SUIDGID = 1 << 2;
     }
 
@@ -137,21 +138,21 @@ bitflags! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct ReleaseFlags: u32 {
         const FLUSH = 1 << 0;
-        /// The file held a flock; let it go.
+        /// The file held a flock, which the server must release.
         const FLOCK_UNLOCK = 1 << 1;
     }
 
     /// FSYNC and FSYNCDIR.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct FsyncFlags: u32 {
-        /// fdatasync: bytes, and what finds them.
+        /// fdatasync: the data, and the metadata needed to read it.
         const DATASYNC = 1 << 0;
     }
 
-    /// SETXATTR, beside the program's XATTR_CREATE and XATTR_REPLACE.
+    /// Flags of SETXATTR, in addition to the program's XATTR_CREATE and XATTR_REPLACE.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct SetxattrFlags: u32 {
-        /// An access ACL of a caller outside the group: take setgid away.
+        /// An access ACL of a caller outside the group: clear setgid.
         const ACL_KILL_SGID = 1 << 0;
     }
 
@@ -176,7 +177,7 @@ bitflags! {
     /// POLL.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct PollFlags: u32 {
-        /// Tell the kernel with `Notifier::poll` when something happens.
+        /// Call `Notifier::poll` when one of the events occurs.
         const SCHEDULE_NOTIFY = 1 << 0;
     }
 
@@ -189,12 +190,12 @@ bitflags! {
 }
 
 impl InitFlags {
-    /// The half that travels in `flags`.
+    /// The half in `flags`.
     pub fn low(self) -> u32 {
         self.bits() as u32
     }
 
-    /// The half that travels in `flags2`.
+    /// The half in `flags2`.
     pub fn high(self) -> u32 {
         (self.bits() >> 32) as u32
     }

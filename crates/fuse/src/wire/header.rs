@@ -1,20 +1,20 @@
-//! The head of every request, and the extensions at its tail.
+//! The header of every request, and the extensions at its end.
 
 use super::{Cursor, Malformed};
 use crate::limits::IN_HEADER;
 use crate::{NodeId, Unique};
 
-/// Groups of the caller that the kernel thought worth sending; empty unless CREATE_SUPP_GROUP was agreed on and the
-/// request creates something. The kernel sends the group of the directory if the caller is a member, and no other.
+/// Supplementary groups of the caller that the kernel sends; empty unless CREATE_SUPP_GROUP was negotiated and the request
+/// creates an object. The kernel sends only the group of the directory, if the caller is a member.
 pub type Groups = Vec<u32>;
 
-/// Types below are security contexts, types above are not known.
+/// Lower types are security contexts; higher types are unknown.
 const SUPPLEMENTARY_GROUPS: u32 = 32;
 
 /// The first 40 bytes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
-    /// Of the whole message.
+pub struct RequestHeader {
+    /// Length of the entire message.
     pub length: usize,
     pub opcode: u32,
     pub unique: Unique,
@@ -22,15 +22,15 @@ pub struct Header {
     pub uid: u32,
     pub gid: u32,
     pub pid: u32,
-    /// Bytes at the end that are extensions.
+    /// Length of the extensions at the end of the message, in bytes.
     pub extensions: usize,
 }
 
-impl Header {
-    /// Reads the head alone, so that a request whose rest cannot be read can still be answered.
-    pub fn from_wire(message: &[u8]) -> Result<Header, Malformed> {
+impl RequestHeader {
+    /// Parses the header alone, so that a request whose rest cannot be parsed still gets a reply.
+    pub fn from_wire(message: &[u8]) -> Result<RequestHeader, Malformed> {
         let mut head = Cursor::new(message);
-        let header = Header {
+        let header = RequestHeader {
             length: head.u32("length")? as usize,
             opcode: head.u32("opcode")?,
             unique: Unique(head.u64("unique")?),
@@ -45,12 +45,15 @@ impl Header {
     }
 }
 
-/// Body and groups of the message that `header` heads.
-pub fn split<'a>(header: &Header, message: &'a [u8]) -> Result<(Cursor<'a>, Groups), Malformed> {
+/// Body and groups of the message that begins with `header`.
+pub fn split<'a>(
+    header: &RequestHeader,
+    message: &'a [u8],
+) -> Result<(Cursor<'a>, Groups), Malformed> {
     if header.length != message.len() {
         return Err(Malformed::Length {
-            said: header.length,
-            came: message.len(),
+            stated: header.length,
+            received: message.len(),
         });
     }
     let mut rest = Cursor::new(message);
@@ -80,8 +83,8 @@ fn groups(mut extensions: Cursor<'_>) -> Result<Groups, Malformed> {
         let kind = extensions.u32("extension type")?;
         let inner = size.checked_sub(HEAD).ok_or(Malformed::Count {
             field: "extension size",
-            said: size,
-            room: HEAD,
+            stated: size,
+            limit: HEAD,
         })?;
         let mut inner = Cursor::new(extensions.bytes(inner, "extension")?);
         let padding = size.next_multiple_of(8) - size;
@@ -90,12 +93,12 @@ fn groups(mut extensions: Cursor<'_>) -> Result<Groups, Malformed> {
             continue;
         }
         let count = inner.u32("group count")? as usize;
-        let room = inner.left() / 4;
-        if count > room {
+        let limit = inner.left() / 4;
+        if count > limit {
             return Err(Malformed::Count {
                 field: "group count",
-                said: count,
-                room,
+                stated: count,
+                limit,
             });
         }
         for _ in 0..count {
@@ -127,9 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn a_header_says_who_asks_for_what() {
+    fn a_header_contains_caller_and_opcode() {
         let bytes = message(b"name\0", &[]);
-        let header = Header::from_wire(&bytes).unwrap();
+        let header = RequestHeader::from_wire(&bytes).unwrap();
         assert_eq!(header.length, 45);
         assert_eq!(header.unique, Unique(12));
         assert_eq!((header.uid, header.gid, header.pid), (1000, 100, 4242));
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_found_behind_a_security_context() {
+    fn groups_are_found_after_a_security_context() {
         let mut extensions = Vec::new();
         extensions.put_u32(12);
         extensions.put_u32(1);
@@ -150,14 +153,14 @@ mod tests {
         extensions.put_u32(1);
         extensions.put_u32(777);
         let bytes = message(b"name\0", &extensions);
-        let header = Header::from_wire(&bytes).unwrap();
+        let header = RequestHeader::from_wire(&bytes).unwrap();
         let (body, groups) = split(&header, &bytes).unwrap();
         assert_eq!(groups, [777]);
         assert_eq!(body.left(), 5);
     }
 
     #[test]
-    fn extensions_that_lie_about_their_size_are_refused() {
+    fn extensions_with_a_wrong_size_are_rejected() {
         for (size, count) in [(4, 1), (0, 0), (64, 1), (16, 2), (16, u32::MAX)] {
             let mut extensions = Vec::new();
             extensions.put_u32(size);
@@ -165,7 +168,7 @@ mod tests {
             extensions.put_u32(count);
             extensions.put_u32(777);
             let bytes = message(b"name\0", &extensions);
-            let header = Header::from_wire(&bytes).unwrap();
+            let header = RequestHeader::from_wire(&bytes).unwrap();
             assert!(
                 split(&header, &bytes).is_err(),
                 "size {size}, count {count}"
@@ -174,10 +177,16 @@ mod tests {
     }
 
     #[test]
-    fn a_message_shorter_than_its_header_says_is_refused() {
+    fn a_message_shorter_than_its_header_states_is_rejected() {
         let bytes = message(b"name\0", &[]);
-        let header = Header::from_wire(&bytes).unwrap();
+        let header = RequestHeader::from_wire(&bytes).unwrap();
         let cut = split(&header, &bytes[..bytes.len() - 1]).err();
-        assert_eq!(cut, Some(Malformed::Length { said: 45, came: 44 }));
+        assert_eq!(
+            cut,
+            Some(Malformed::Length {
+                stated: 45,
+                received: 44
+            })
+        );
     }
 }

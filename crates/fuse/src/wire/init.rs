@@ -1,6 +1,6 @@
-//! INIT: what kernel and server tell each other when they meet.
+//! INIT: the negotiation between kernel and server.
 //!
-//! | answer | bytes |
+//! | reply | bytes |
 //! |---|---|
 //! | major, minor, max read-ahead, flags | 4 × u32 |
 //! | max background, congestion threshold | 2 × u16 |
@@ -11,17 +11,17 @@
 
 use super::{Cursor, FromWire, InitFlags, Malformed, Put};
 
-/// What the kernel offers.
+/// The kernel's offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offer {
+pub struct InitRequest {
     pub major: u32,
     pub minor: u32,
     pub max_readahead: u32,
     pub flags: InitFlags,
 }
 
-impl FromWire for Offer {
-    fn from_wire(body: &mut Cursor<'_>) -> Result<Offer, Malformed> {
+impl FromWire for InitRequest {
+    fn from_wire(body: &mut Cursor<'_>) -> Result<InitRequest, Malformed> {
         let major = body.u32("major")?;
         let minor = body.u32("minor")?;
         let max_readahead = body.u32("max_readahead")?;
@@ -33,13 +33,13 @@ impl FromWire for Offer {
             0
         };
         let flags = InitFlags::from_halves(low, high);
-        // The bit that says that `flags2` counts guards it in both directions.
+        // `flags2` is valid only if INIT_EXT is set.
         let flags = if flags.contains(InitFlags::INIT_EXT) {
             flags
         } else {
             InitFlags::from_halves(low, 0)
         };
-        Ok(Offer {
+        Ok(InitRequest {
             major,
             minor,
             max_readahead,
@@ -48,9 +48,9 @@ impl FromWire for Offer {
     }
 }
 
-/// What the server answers.
+/// The server's reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
+pub struct InitReply {
     pub major: u32,
     pub minor: u32,
     pub max_readahead: u32,
@@ -62,7 +62,7 @@ pub struct Terms {
     pub max_pages: u16,
 }
 
-impl Terms {
+impl InitReply {
     pub fn put(&self, out: &mut impl Put) {
         out.put_u32(self.major);
         out.put_u32(self.minor);
@@ -85,25 +85,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_upper_flags_count_only_with_their_bit() {
+    fn the_upper_flags_are_valid_only_with_their_bit() {
         let mut body = Vec::new();
         for word in [7, 45, 131072, 1 << 12, 1 << 4] {
             body.put_u32(word);
         }
         body.put_zeros(44);
-        let offer = Offer::from_wire(&mut Cursor::new(&body)).unwrap();
+        let offer = InitRequest::from_wire(&mut Cursor::new(&body)).unwrap();
         assert_eq!(offer.flags, InitFlags::AUTO_INVAL_DATA);
         body[12..16].copy_from_slice(&(1u32 << 12 | 1 << 30).to_ne_bytes());
-        let offer = Offer::from_wire(&mut Cursor::new(&body)).unwrap();
+        let offer = InitRequest::from_wire(&mut Cursor::new(&body)).unwrap();
         let expected =
             InitFlags::AUTO_INVAL_DATA | InitFlags::INIT_EXT | InitFlags::DIRECT_IO_ALLOW_MMAP;
         assert_eq!(offer.flags, expected);
     }
 
     #[test]
-    fn the_answer_has_64_bytes() {
+    fn the_reply_has_64_bytes() {
         let mut out = Vec::new();
-        let terms = Terms {
+        let terms = InitReply {
             major: 7,
             minor: 45,
             max_readahead: 1 << 20,

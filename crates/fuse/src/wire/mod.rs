@@ -1,12 +1,11 @@
-//! # wire: the kernel's messages, byte by byte
+//! # wire: the layout of the kernel's messages
 //!
 //! Owns   the layout of every message, the numbers of opcodes and flags.
-//! Never  reads or writes a descriptor, knows a handler.
-//! Enter  at `Header::from_wire` for what comes, `values` and `reply` for what goes.
+//! Never  reads or writes a descriptor, or knows a handler.
+//! Enter  at `RequestHeader::from_wire` for requests, `values` and `reply` for replies.
 //!
-//! A message is one `read` or one `write` of the device. All numbers are in the byte order of the machine; the
-//! compiler's structs are not used: fields are read one after the other, so there is no alignment to think of and no
-//! unsafe code.
+//! A message is one `read` or one `write` of the device. All numbers are in the byte order of the host. The compiler's struct
+//! layout is not used: fields are parsed one after the other, so alignment does not matter and no unsafe code is needed.
 //!
 //! ## Every request
 //!
@@ -26,7 +25,7 @@
 //! An extension is `size u32, type u32, bytes, padding to 8`. Types up to 31 are security contexts (skipped); 32 is
 //! `count u32, gid u32 × count`: groups of the caller that matter for a new object.
 //!
-//! ## Every answer
+//! ## Every reply
 //!
 //! | at | bytes | field |
 //! |---|---|---|
@@ -37,9 +36,9 @@
 //!
 //! ## Bodies
 //!
-//! `name` is bytes ended by a zero; `…` is the rest of the message.
+//! `name` is bytes terminated by a zero byte; `…` is the rest of the message.
 //!
-//! | opcode | request | answer |
+//! | opcode | request | reply |
 //! |---|---|---|
 //! | LOOKUP 1 | name | entry |
 //! | FORGET 2 | lookups u64 | none |
@@ -59,7 +58,7 @@
 //! | RELEASE 18, RELEASEDIR 29 | fh u64, flags, release flags u32, lock owner u64 | |
 //! | FSYNC 20, FSYNCDIR 30 | fh u64, fsync flags u32, pad | |
 //! | SETXATTR 21 | size, flags u32, with SETXATTR_EXT: setxattr flags u32, pad; name, … | |
-//! | GETXATTR 22 | size u32, pad, name | size u32, pad if asked with size 0, else … |
+//! | GETXATTR 22 | size u32, pad, name | size u32, pad for a request with size 0, else … |
 //! | LISTXATTR 23 | size u32, pad | as GETXATTR |
 //! | REMOVEXATTR 24 | name | |
 //! | FLUSH 25 | fh u64, pad u64, lock owner u64 | |
@@ -102,9 +101,9 @@ mod put;
 
 pub use cursor::{Cursor, FromWire, Malformed};
 pub use flags::{
-    AttrFlags, FsyncFlags, GetattrFlags, InitFlags, IoctlFlags, LockFlags, OpenFlags, OpenedFlags,
-    PollFlags, ReadFlags, ReleaseFlags, SetattrValid, SetxattrFlags, WriteFlags,
+    AttrFlags, FsyncFlags, GetattrFlags, InitFlags, IoctlFlags, LockFlags, OpenFlags,
+    OpenReplyFlags, PollFlags, ReadFlags, ReleaseFlags, SetattrValid, SetxattrFlags, WriteFlags,
 };
-pub use header::{Groups, Header, split};
+pub use header::{Groups, RequestHeader, split};
 pub use opcode::Opcode;
 pub use put::Put;

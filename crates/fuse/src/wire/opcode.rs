@@ -1,8 +1,8 @@
-//! The kinds of requests.
+//! The opcodes of requests.
 
 macro_rules! opcodes {
     ($($name:ident = $number:literal,)*) => {
-        /// What a request asks for. Numbers not listed are answered ENOSYS.
+        /// The operation of a request. Numbers that are not listed get ENOSYS.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u32)]
         pub enum Opcode {
@@ -10,7 +10,7 @@ macro_rules! opcodes {
         }
 
         impl Opcode {
-            /// Every kind, in the order of their numbers.
+            /// Every opcode, in numeric order.
             pub const ALL: &[Opcode] = &[$(Opcode::$name,)*];
 
             pub const fn from_raw(raw: u32) -> Option<Opcode> {
@@ -84,8 +84,8 @@ opcodes! {
 }
 
 impl Opcode {
-    /// The kernel waits for no answer, and would refuse one.
-    pub const fn has_no_answer(self) -> bool {
+    /// Whether the kernel expects no reply, and would reject one.
+    pub const fn has_no_reply(self) -> bool {
         matches!(
             self,
             Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt | Opcode::NotifyReply

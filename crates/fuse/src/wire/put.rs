@@ -1,6 +1,6 @@
-//! Writing numbers, one after the other.
+//! Writes numbers in order.
 
-/// Something that bytes are appended to.
+/// A target that bytes are appended to.
 pub trait Put {
     fn put(&mut self, bytes: &[u8]);
 

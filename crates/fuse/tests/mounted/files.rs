@@ -1,4 +1,4 @@
-//! What programs do with files.
+//! Programs' operations on files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -7,20 +7,20 @@ use std::thread;
 
 use rustix::fs::{AtFlags, RenameFlags, StatxFlags, XattrFlags};
 
-use crate::map::Map;
-use crate::rig::{errno, memory, memory_direct, until};
+use crate::shared_mapping::SharedMapping;
+use crate::test_mount::{errno, memory, memory_direct, until};
 
 #[test]
-fn what_is_written_is_read_through_the_cache_and_past_it() {
-    for rig in [memory(), memory_direct()].into_iter().flatten() {
+fn written_bytes_are_read_cached_and_direct() {
+    for mount in [memory(), memory_direct()].into_iter().flatten() {
         let bytes: Vec<u8> = (0..3_000_001u32).map(|n| (n * 7 % 251) as u8).collect();
-        fs::write(rig.path("file"), &bytes).unwrap();
-        assert!(fs::read(rig.path("file")).unwrap() == bytes);
+        fs::write(mount.path("file"), &bytes).unwrap();
+        assert!(fs::read(mount.path("file")).unwrap() == bytes);
         assert_eq!(
-            fs::metadata(rig.path("file")).unwrap().len(),
+            fs::metadata(mount.path("file")).unwrap().len(),
             bytes.len() as u64
         );
-        let file = File::open(rig.path("file")).unwrap();
+        let file = File::open(mount.path("file")).unwrap();
         let mut part = [0; 100];
         file.read_exact_at(&mut part, 1_048_570).unwrap();
         assert_eq!(part[..], bytes[1_048_570..1_048_670]);
@@ -29,9 +29,9 @@ fn what_is_written_is_read_through_the_cache_and_past_it() {
 }
 
 #[test]
-fn writers_at_many_offsets_do_not_disturb_each_other() {
-    let Some(rig) = memory_direct() else { return };
-    let file = File::create(rig.path("file")).unwrap();
+fn parallel_writers_at_different_offsets_do_not_interfere() {
+    let Some(mount) = memory_direct() else { return };
+    let file = File::create(mount.path("file")).unwrap();
     thread::scope(|scope| {
         for writer in 0..8u8 {
             let file = &file;
@@ -43,7 +43,7 @@ fn writers_at_many_offsets_do_not_disturb_each_other() {
             });
         }
     });
-    let bytes = fs::read(rig.path("file")).unwrap();
+    let bytes = fs::read(mount.path("file")).unwrap();
     assert_eq!(bytes.len(), 8 * 50 * 5000);
     assert!(
         bytes
@@ -55,56 +55,56 @@ fn writers_at_many_offsets_do_not_disturb_each_other() {
 
 #[test]
 fn appending_and_truncating_change_the_size() {
-    let Some(rig) = memory() else { return };
-    fs::write(rig.path("file"), "0123456789").unwrap();
+    let Some(mount) = memory() else { return };
+    fs::write(mount.path("file"), "0123456789").unwrap();
     OpenOptions::new()
         .append(true)
-        .open(rig.path("file"))
+        .open(mount.path("file"))
         .unwrap()
         .write_all(b"abc")
         .unwrap();
-    assert_eq!(fs::read(rig.path("file")).unwrap(), b"0123456789abc");
+    assert_eq!(fs::read(mount.path("file")).unwrap(), b"0123456789abc");
     let file = OpenOptions::new()
         .write(true)
-        .open(rig.path("file"))
+        .open(mount.path("file"))
         .unwrap();
     file.set_len(4).unwrap();
-    assert_eq!(fs::read(rig.path("file")).unwrap(), b"0123");
+    assert_eq!(fs::read(mount.path("file")).unwrap(), b"0123");
     file.set_len(6).unwrap();
-    assert_eq!(fs::read(rig.path("file")).unwrap(), b"0123\0\0");
+    assert_eq!(fs::read(mount.path("file")).unwrap(), b"0123\0\0");
     drop(
         OpenOptions::new()
             .write(true)
             .truncate(true)
-            .open(rig.path("file"))
+            .open(mount.path("file"))
             .unwrap(),
     );
-    assert_eq!(fs::metadata(rig.path("file")).unwrap().len(), 0);
+    assert_eq!(fs::metadata(mount.path("file")).unwrap().len(), 0);
 }
 
 #[test]
-fn names_are_made_moved_linked_and_removed() {
-    let Some(rig) = memory() else { return };
-    fs::write(rig.path("a"), "a").unwrap();
-    fs::create_dir_all(rig.path("d/e")).unwrap();
-    fs::rename(rig.path("a"), rig.path("d/b")).unwrap();
-    assert_eq!(errno(fs::metadata(rig.path("a"))), libc::ENOENT);
-    fs::hard_link(rig.path("d/b"), rig.path("c")).unwrap();
-    assert_eq!(fs::metadata(rig.path("c")).unwrap().nlink(), 2);
-    symlink("d/b", rig.path("link")).unwrap();
+fn names_are_created_renamed_linked_and_removed() {
+    let Some(mount) = memory() else { return };
+    fs::write(mount.path("a"), "a").unwrap();
+    fs::create_dir_all(mount.path("d/e")).unwrap();
+    fs::rename(mount.path("a"), mount.path("d/b")).unwrap();
+    assert_eq!(errno(fs::metadata(mount.path("a"))), libc::ENOENT);
+    fs::hard_link(mount.path("d/b"), mount.path("c")).unwrap();
+    assert_eq!(fs::metadata(mount.path("c")).unwrap().nlink(), 2);
+    symlink("d/b", mount.path("link")).unwrap();
     assert_eq!(
-        fs::read_link(rig.path("link")).unwrap().to_str(),
+        fs::read_link(mount.path("link")).unwrap().to_str(),
         Some("d/b")
     );
-    assert_eq!(fs::read(rig.path("link")).unwrap(), b"a");
-    assert_eq!(errno(fs::remove_dir(rig.path("d"))), libc::ENOTEMPTY);
-    fs::write(rig.path("other"), "other").unwrap();
+    assert_eq!(fs::read(mount.path("link")).unwrap(), b"a");
+    assert_eq!(errno(fs::remove_dir(mount.path("d"))), libc::ENOTEMPTY);
+    fs::write(mount.path("other"), "other").unwrap();
     let exchange = |flags| {
         rustix::fs::renameat_with(
             rustix::fs::CWD,
-            rig.path("c"),
+            mount.path("c"),
             rustix::fs::CWD,
-            rig.path("other"),
+            mount.path("other"),
             flags,
         )
     };
@@ -113,23 +113,23 @@ fn names_are_made_moved_linked_and_removed() {
         Err(rustix::io::Errno::EXIST)
     );
     exchange(RenameFlags::EXCHANGE).unwrap();
-    assert_eq!(fs::read(rig.path("c")).unwrap(), b"other");
-    assert_eq!(fs::read(rig.path("other")).unwrap(), b"a");
-    fs::remove_dir_all(rig.path("d")).unwrap();
-    assert_eq!(fs::metadata(rig.path("other")).unwrap().nlink(), 1);
+    assert_eq!(fs::read(mount.path("c")).unwrap(), b"other");
+    assert_eq!(fs::read(mount.path("other")).unwrap(), b"a");
+    fs::remove_dir_all(mount.path("d")).unwrap();
+    assert_eq!(fs::metadata(mount.path("other")).unwrap().nlink(), 1);
     let long = "x".repeat(256);
-    assert_eq!(errno(fs::write(rig.path(&long), "")), libc::ENAMETOOLONG);
+    assert_eq!(errno(fs::write(mount.path(&long), "")), libc::ENAMETOOLONG);
 }
 
 #[test]
-fn a_directory_of_a_hundred_thousand_names_is_read_whole_and_once() {
-    let Some(rig) = memory() else { return };
+fn a_directory_of_a_hundred_thousand_names_is_listed_completely_and_once() {
+    let Some(mount) = memory() else { return };
     let names: Vec<String> = (0..100_000)
         .map(|n| format!("a name with the number {n}"))
         .collect();
-    rig.fs.fill(&names);
+    mount.fs.fill(&names);
     let read = |with_attributes: bool| {
-        let entries = fs::read_dir(rig.root()).unwrap().map(Result::unwrap);
+        let entries = fs::read_dir(mount.root()).unwrap().map(Result::unwrap);
         let name = |entry: fs::DirEntry| {
             if with_attributes {
                 assert!(entry.metadata().unwrap().is_file());
@@ -144,15 +144,15 @@ fn a_directory_of_a_hundred_thousand_names_is_read_whole_and_once() {
     expected.sort_unstable();
     assert!(read(false) == expected);
     assert!(read(true) == expected);
-    // While names are read others go away: those that stay are still there once.
-    let mut entries = fs::read_dir(rig.root()).unwrap();
+    // Names are removed during the listing: those that remain are listed exactly once.
+    let mut entries = fs::read_dir(mount.root()).unwrap();
     let mut seen: Vec<String> = entries
         .by_ref()
         .take(1000)
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     for name in names.iter().step_by(50) {
-        fs::remove_file(rig.path(name)).unwrap();
+        fs::remove_file(mount.path(name)).unwrap();
     }
     seen.extend(entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()));
     seen.sort_unstable();
@@ -172,15 +172,15 @@ fn a_directory_of_a_hundred_thousand_names_is_read_whole_and_once() {
 }
 
 #[test]
-fn a_mapping_and_the_file_are_the_same_bytes() {
-    for rig in [memory(), memory_direct()].into_iter().flatten() {
-        fs::write(rig.path("file"), vec![b'.'; 10_000]).unwrap();
+fn a_mapping_and_its_file_have_the_same_bytes() {
+    for mount in [memory(), memory_direct()].into_iter().flatten() {
+        fs::write(mount.path("file"), vec![b'.'; 10_000]).unwrap();
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .open(rig.path("file"))
+            .open(mount.path("file"))
             .unwrap();
-        let mut map = Map::shared(&file, 10_000);
+        let mut map = SharedMapping::shared(&file, 10_000);
         assert!(map.bytes().iter().all(|byte| *byte == b'.'));
         map.bytes_mut()[5000..5005].copy_from_slice(b"hello");
         map.sync();
@@ -192,8 +192,8 @@ fn a_mapping_and_the_file_are_the_same_bytes() {
 
 #[test]
 fn extended_attributes_are_set_listed_and_removed() {
-    let Some(rig) = memory() else { return };
-    let path = rig.path("file");
+    let Some(mount) = memory() else { return };
+    let path = mount.path("file");
     fs::write(&path, "").unwrap();
     let big = vec![7; 65536];
     rustix::fs::setxattr(&path, "user.big", &big, XattrFlags::empty()).unwrap();
@@ -220,48 +220,48 @@ fn extended_attributes_are_set_listed_and_removed() {
 }
 
 #[test]
-fn a_file_without_a_name_vanishes_unless_it_gets_one() {
-    let Some(rig) = memory() else { return };
+fn an_o_tmpfile_file_is_deleted_unless_it_is_linked() {
+    let Some(mount) = memory() else { return };
     let open = || {
         OpenOptions::new()
             .read(true)
             .write(true)
             .custom_flags(libc::O_TMPFILE)
-            .open(rig.root())
+            .open(mount.root())
             .unwrap()
     };
     let (mut kept, lost) = (open(), open());
     kept.write_all(b"kept").unwrap();
-    assert_eq!(fs::read_dir(rig.root()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(mount.root()).unwrap().count(), 0);
     let descriptor = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&kept));
     let follow = AtFlags::SYMLINK_FOLLOW;
     rustix::fs::linkat(
         rustix::fs::CWD,
         descriptor,
         rustix::fs::CWD,
-        rig.path("named"),
+        mount.path("named"),
         follow,
     )
     .unwrap();
     drop((kept, lost));
-    assert_eq!(fs::read(rig.path("named")).unwrap(), b"kept");
+    assert_eq!(fs::read(mount.path("named")).unwrap(), b"kept");
     until("only the root and one file are left", || {
-        rig.fs.inodes() == 2
+        mount.fs.inodes() == 2
     });
 }
 
 #[test]
-fn statx_knows_when_a_file_was_born() {
-    let Some(rig) = memory() else { return };
-    let path = rig.path("file");
+fn statx_returns_the_creation_time() {
+    let Some(mount) = memory() else { return };
+    let path = mount.path("file");
     fs::write(&path, "x").unwrap();
-    let born =
+    let btime =
         |path| rustix::fs::statx(rustix::fs::CWD, path, AtFlags::empty(), StatxFlags::ALL).unwrap();
-    let before = born(&path);
+    let before = btime(&path);
     assert!(before.stx_mask & StatxFlags::BTIME.bits() != 0);
     std::thread::sleep(std::time::Duration::from_millis(20));
     fs::write(&path, "y").unwrap();
-    let after = born(&path);
+    let after = btime(&path);
     let nanos = |time: rustix::fs::StatxTimestamp| {
         i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
     };
@@ -270,17 +270,17 @@ fn statx_knows_when_a_file_was_born() {
 }
 
 #[test]
-fn a_file_that_lost_its_name_is_read_and_written_until_it_is_closed() {
-    for rig in [memory(), memory_direct()].into_iter().flatten() {
+fn an_unlinked_file_is_usable_until_it_is_closed() {
+    for mount in [memory(), memory_direct()].into_iter().flatten() {
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .open(rig.path("file"))
+            .open(mount.path("file"))
             .unwrap();
         file.write_all(b"before").unwrap();
-        fs::remove_file(rig.path("file")).unwrap();
+        fs::remove_file(mount.path("file")).unwrap();
         file.write_all(b" after").unwrap();
         file.seek(SeekFrom::Start(0)).unwrap();
         let mut text = String::new();
@@ -288,14 +288,14 @@ fn a_file_that_lost_its_name_is_read_and_written_until_it_is_closed() {
         assert_eq!(text, "before after");
         assert_eq!(file.metadata().unwrap().nlink(), 0);
         drop(file);
-        until("only the root is left", || rig.fs.inodes() == 1);
+        until("only the root is left", || mount.fs.inodes() == 1);
     }
 }
 
 #[test]
-fn attributes_are_set_as_told() {
-    let Some(rig) = memory() else { return };
-    let path = rig.path("file");
+fn attributes_are_set_as_requested() {
+    let Some(mount) = memory() else { return };
+    let path = mount.path("file");
     fs::write(&path, "x").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4711)).unwrap();
     std::os::unix::fs::chown(&path, Some(1234), Some(5678)).unwrap();
@@ -317,14 +317,14 @@ fn attributes_are_set_as_told() {
 }
 
 #[test]
-fn space_is_allocated_punched_sought_and_copied() {
-    let Some(rig) = memory() else { return };
+fn space_is_allocated_punched_searched_and_copied() {
+    let Some(mount) = memory() else { return };
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
-        .open(rig.path("file"))
+        .open(mount.path("file"))
         .unwrap();
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 100_000).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 100_000);
@@ -338,32 +338,32 @@ fn space_is_allocated_punched_sought_and_copied() {
         rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(10)),
         Ok(100_000)
     );
-    let copy = File::create(rig.path("copy")).unwrap();
+    let copy = File::create(mount.path("copy")).unwrap();
     let (mut from, mut to) = (50_000, 7);
     let copied = rustix::fs::copy_file_range(&file, Some(&mut from), &copy, Some(&mut to), 1 << 40);
     assert_eq!(copied, Ok(50_000));
-    assert_eq!(fs::read(rig.path("copy")).unwrap()[7..9], *b"da");
-    let statfs = rustix::fs::statvfs(rig.root()).unwrap();
+    assert_eq!(fs::read(mount.path("copy")).unwrap()[7..9], *b"da");
+    let statfs = rustix::fs::statvfs(mount.root()).unwrap();
     assert_eq!((statfs.f_namemax, statfs.f_bsize), (255, 4096));
 }
 
 #[test]
-fn a_stranger_who_writes_takes_setuid_away_and_root_does_not() {
-    for rig in [memory(), memory_direct()].into_iter().flatten() {
-        let path = rig.path("program");
+fn a_write_by_another_user_clears_setuid_and_a_write_by_root_does_not() {
+    for mount in [memory(), memory_direct()].into_iter().flatten() {
+        let path = mount.path("program");
         let mode = || fs::metadata(&path).unwrap().mode() & 0o7777;
-        for (work, by_stranger) in [
+        for (work, by_other_user) in [
             ("printf x >> $0", 0o777),
             (": > $0", 0o777),
             ("truncate -s 9 $0", 0o777),
         ] {
-            for (who, expected) in [("0", 0o6777), ("1234", by_stranger)] {
+            for (uid, expected) in [("0", 0o6777), ("1234", by_other_user)] {
                 fs::write(&path, "x").unwrap();
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
                 let mut command = std::process::Command::new("setpriv");
                 command
                     .args([
-                        &format!("--reuid={who}"),
+                        &format!("--reuid={uid}"),
                         "--clear-groups",
                         "sh",
                         "-c",
@@ -371,7 +371,7 @@ fn a_stranger_who_writes_takes_setuid_away_and_root_does_not() {
                     ])
                     .arg(&path);
                 assert!(command.status().unwrap().success());
-                assert_eq!(mode(), expected, "{work} by {who}");
+                assert_eq!(mode(), expected, "{work} by {uid}");
             }
         }
     }

@@ -1,30 +1,30 @@
-//! The door against the real kernel: file systems mounted in temporary directories.
+//! Tests of this crate against the real kernel: file systems mounted in temporary directories.
 //!
-//! These run over /dev/fuse, those of `ringed` are the same over io_uring.
+//! These run over /dev/fuse; `over_io_uring` runs the same over io_uring.
 //!
-//! Needs /dev/fuse and the right to mount; without the device every test says so and does nothing.
+//! Needs /dev/fuse and the right to mount; without the device every test prints SKIPPED and does nothing.
 
-// Tests stand outside the simulated world and wait by the real clock.
+// Tests run on the real clock, not on the simulated platform.
 #![allow(clippy::disallowed_methods)]
 
-/// The way requests come in this run of the tests.
-const TRANSPORT: gupfs_fuse::Transport = gupfs_fuse::Transport::Device;
+/// The transport of this run of the tests.
+const TRANSPORT: gupfs_fuse::FuseTransport = gupfs_fuse::FuseTransport::Device;
 
-/// Who takes them: not an event loop of the test's.
-const LOOPED: bool = false;
+/// Worker threads read the requests, not an event loop of the test.
+const EVENT_LOOP: bool = false;
 
 #[path = "../../examples/memfs/fs/mod.rs"]
 mod memfs;
 
+mod disk_waits;
+mod faulty_fs;
 mod files;
-mod gated;
-mod in_time;
-mod life;
-mod map;
-mod notices;
-mod odd;
+mod gated_fs;
+mod lifecycle;
+mod lock_waits;
+mod notifications;
 mod one_file;
+mod reply_deadlines;
 mod requests;
-mod rig;
-mod waiters;
-mod waits;
+mod shared_mapping;
+mod test_mount;

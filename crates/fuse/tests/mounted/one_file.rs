@@ -1,27 +1,27 @@
-//! What a file system says that has one file, whatever it is asked for.
+//! Replies of a file system with one file.
 
 use std::time::Duration;
 
-use gupfs_fuse::{Attr, Attributes, Entry, Handle, NodeId, Opened, OpenedFlags};
+use gupfs_fuse::{AttrReply, EntryReply, FileHandle, InodeAttr, NodeId, OpenReply, OpenReplyFlags};
 
 const FILE: NodeId = NodeId(2);
 
-fn attr(node: NodeId, size: u64) -> Attr {
+fn attr(node: NodeId, size: u64) -> InodeAttr {
     let mode = match node {
         NodeId::ROOT => 0o040777,
         _ => 0o100444,
     };
-    Attr {
+    InodeAttr {
         ino: node.0,
         mode,
         nlink: 1,
         size,
-        ..Attr::default()
+        ..InodeAttr::default()
     }
 }
 
-pub fn entry(size: u64) -> Entry {
-    Entry {
+pub fn entry(size: u64) -> EntryReply {
+    EntryReply {
         node: FILE,
         generation: 0,
         name_ttl: Duration::ZERO,
@@ -30,16 +30,16 @@ pub fn entry(size: u64) -> Entry {
     }
 }
 
-pub fn attributes(node: NodeId, size: u64) -> Attributes {
-    Attributes {
+pub fn attributes(node: NodeId, size: u64) -> AttrReply {
+    AttrReply {
         attr: attr(node, size),
         ttl: Duration::ZERO,
     }
 }
 
-pub fn opened() -> Opened {
-    Opened {
-        fh: Handle(0),
-        flags: OpenedFlags::DIRECT_IO,
+pub fn opened() -> OpenReply {
+    OpenReply {
+        fh: FileHandle(0),
+        flags: OpenReplyFlags::DIRECT_IO,
     }
 }

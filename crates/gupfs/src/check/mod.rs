@@ -13,15 +13,15 @@ mod targets;
 
 pub use objects::ObjectProblem;
 
-use crate::exit::{Exit, Outcome, Trouble};
-use crate::home::{Home, Lock, Marker};
-use crate::node::{Share, open_metadata};
+use crate::exit::{Exit, CliResult, CliError};
+use crate::home::{StoreDir, Lock, Marker};
+use crate::node::{DescriptorBudget, open_metadata};
 use gupfs_namespace::check::Problem;
 use gupfs_platform::Platform;
 use gupfs_proto::{OstId, OwnerEpoch};
 use gupfs_store::kv::Kv;
-use gupfs_store::log::Stop;
-use gupfs_store::object::LostFound;
+use gupfs_store::log::StopMode;
+use gupfs_store::object::LostFoundUsage;
 use progress::Progress;
 use records::Records;
 use serde::Serialize;
@@ -34,7 +34,7 @@ const ROUNDS: u32 = 5;
 
 /// What to do beside looking at names and objects.
 #[derive(Clone, Default)]
-pub struct Wish {
+pub struct CheckOptions {
     /// Directories of OSTs that are not in the store's own, or of servers that have some.
     pub osts: Vec<PathBuf>,
     /// Read all bytes and compare them with their checksums.
@@ -44,39 +44,39 @@ pub struct Wish {
 
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Fault {
+pub enum CheckFault {
     Record(Problem),
     Object(ObjectProblem),
     /// A target that cannot be looked at, and why.
     Target(OstId, String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for CheckFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Record(problem) => problem.fmt(f),
-            Fault::Object(problem) => problem.fmt(f),
-            Fault::Target(ost, why) => write!(f, "ost{ost} cannot be looked at: {why}"),
+            CheckFault::Record(problem) => problem.fmt(f),
+            CheckFault::Object(problem) => problem.fmt(f),
+            CheckFault::Target(ost, why) => write!(f, "ost{ost} cannot be looked at: {why}"),
         }
     }
 }
 
-impl Fault {
+impl CheckFault {
     pub fn is_repairable(&self) -> bool {
         match self {
-            Fault::Record(problem) => problem.is_repairable(),
-            Fault::Object(problem) => problem.is_repairable(),
-            Fault::Target(..) => false,
+            CheckFault::Record(problem) => problem.is_repairable(),
+            CheckFault::Object(problem) => problem.is_repairable(),
+            CheckFault::Target(..) => false,
         }
     }
 
     /// As every crash leaves it, and every start settles it.
     fn is_left_by_a_crash(&self, crashed: bool) -> bool {
-        let forgotten = matches!(self, Fault::Object(ObjectProblem::WithoutInode { .. }));
+        let forgotten = matches!(self, CheckFault::Object(ObjectProblem::WithoutInode { .. }));
         (crashed && forgotten)
             || matches!(
                 self,
-                Fault::Record(
+                CheckFault::Record(
                     Problem::OrphanWithoutSession { .. } | Problem::WriterWithoutSession { .. }
                 )
             )
@@ -85,20 +85,20 @@ impl Fault {
     /// For scripts.
     pub fn kind(&self) -> String {
         match self {
-            Fault::Record(problem) => {
+            CheckFault::Record(problem) => {
                 let text = format!("{problem:?}");
                 let end = text.find(|c: char| !c.is_alphanumeric());
                 text[..end.unwrap_or(text.len())].to_string()
             }
-            Fault::Object(problem) => problem.kind().to_string(),
-            Fault::Target(..) => "TargetDown".to_string(),
+            CheckFault::Object(problem) => problem.kind().to_string(),
+            CheckFault::Target(..) => "TargetDown".to_string(),
         }
     }
 }
 
 /// What was looked at, and what was found.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Seen {
+pub struct CheckFindings {
     pub inodes: u64,
     pub directories: u64,
     pub entries: u64,
@@ -108,18 +108,18 @@ pub struct Seen {
     /// Bytes compared with their checksums.
     pub bytes: u64,
     /// Objects in `lost+found` of OSTs: of files that are lost, and no problem.
-    pub lost_found: LostFound,
+    pub lost_found: LostFoundUsage,
     /// OSTs that were not there to be looked at, with the objects that must be on them.
     pub elsewhere: BTreeMap<OstId, u64>,
     #[serde(skip)]
-    pub faults: Vec<Fault>,
+    pub faults: Vec<CheckFault>,
 }
 
 /// The last look, and what was mended before it.
 #[derive(Default)]
 pub struct Report {
-    pub seen: Seen,
-    pub repaired: Vec<Fault>,
+    pub seen: CheckFindings,
+    pub repaired: Vec<CheckFault>,
 }
 
 impl Report {
@@ -133,8 +133,8 @@ impl Report {
 }
 
 /// Looks at a store that nothing serves; with `repair`, mends what loses nothing.
-pub async fn run(home: &Home, wish: Wish, platform: &Platform) -> Outcome<Report> {
-    let unusable = |trouble: Trouble| trouble.exit(Exit::Unusable);
+pub async fn run(home: &StoreDir, wish: CheckOptions, platform: &Platform) -> CliResult<Report> {
+    let unusable = |trouble: CliError| trouble.exit(Exit::Unusable);
     let marker = home.read_marker().map_err(unusable)?;
     let _lock = Lock::take(home).map_err(unusable)?;
     let places = targets::find(home, &marker, &wish.osts)
@@ -154,29 +154,29 @@ struct Store {
     /// Its last owner did not stop in order: the next start clears up.
     crashed: bool,
     owner_epoch: OwnerEpoch,
-    targets: Vec<targets::Opened>,
+    targets: Vec<targets::OpenedTarget>,
 }
 
 impl Store {
     async fn open(
-        home: &Home,
+        home: &StoreDir,
         marker: &Marker,
         places: Vec<(OstId, PathBuf)>,
         platform: &Platform,
-    ) -> Outcome<Store> {
+    ) -> CliResult<Store> {
         let share =
-            Share::of_this_process(places.len()).map_err(|trouble| trouble.exit(Exit::Unusable))?;
+            DescriptorBudget::of_this_process(places.len()).map_err(|trouble| trouble.exit(Exit::Unusable))?;
         let (kv, found) = open_metadata(home, marker, share, platform).await?;
         Ok(Store {
             platform: platform.clone(),
             kv,
-            crashed: !found.log.stopped,
+            crashed: !found.log.clean_stop,
             owner_epoch: found.log.epoch,
             targets: targets::open(marker.cluster(), places, share, platform).await,
         })
     }
 
-    async fn check_and_repair(&self, wish: &Wish) -> Outcome<Report> {
+    async fn check_and_repair(&self, wish: &CheckOptions) -> CliResult<Report> {
         let mut report = Report::default();
         for round in 0..ROUNDS {
             // Bytes do not change by repairs: they are read once.
@@ -184,13 +184,13 @@ impl Store {
             let mut seen = self.look(data).await?;
             if round > 0 {
                 let damaged =
-                    |fault: &&Fault| matches!(fault, Fault::Object(ObjectProblem::Damaged { .. }));
+                    |fault: &&CheckFault| matches!(fault, CheckFault::Object(ObjectProblem::Damaged { .. }));
                 seen.faults
                     .extend(report.seen.faults.iter().filter(damaged).cloned());
                 seen.bytes = report.seen.bytes;
             }
-            let (mendable, _): (Vec<Fault>, Vec<Fault>) =
-                seen.faults.iter().cloned().partition(Fault::is_repairable);
+            let (mendable, _): (Vec<CheckFault>, Vec<CheckFault>) =
+                seen.faults.iter().cloned().partition(CheckFault::is_repairable);
             report.seen = seen;
             if !wish.repair || mendable.is_empty() {
                 break;
@@ -201,7 +201,7 @@ impl Store {
     }
 
     /// One look at everything.
-    async fn look(&self, data: bool) -> Outcome<Seen> {
+    async fn look(&self, data: bool) -> CliResult<CheckFindings> {
         let mut progress = Progress::new(&self.platform.clock);
         let mut records = Records::read(&self.kv, &mut progress)?;
         let mut seen = records.seen;
@@ -219,8 +219,8 @@ impl Store {
 
     async fn close(self) {
         let how = match self.crashed {
-            true => Stop::WorkLeft,
-            false => Stop::InOrder,
+            true => StopMode::WorkPending,
+            false => StopMode::Clean,
         };
         if let Err(error) = self.kv.stop(how).await {
             tracing::error!(%error, "the metadata store could not be closed cleanly");

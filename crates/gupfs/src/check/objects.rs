@@ -2,7 +2,7 @@
 //!
 //! Pure: it is fed with inodes and purges, then with each OST's objects in ascending order.
 
-use gupfs_namespace::{Body, Inode, Purge, PurgeId};
+use gupfs_namespace::{InodeBody, Inode, Purge, PurgeId};
 use gupfs_proto::{InodeId, ObjectId, OstId, Presence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -105,7 +105,7 @@ impl Expected {
             self.unreadable.insert(ino);
             return;
         };
-        let Body::File(file) = &inode.body else {
+        let InodeBody::File(file) = &inode.body else {
             return;
         };
         for (_, _, ost, object, presence) in file.layout.objects(ino) {

@@ -2,11 +2,11 @@
 
 use super::objects::Expected;
 use super::progress::Progress;
-use super::{Fault, Seen};
-use crate::exit::{OrTrouble, Outcome, Trouble};
+use super::{CheckFault, CheckFindings};
+use crate::exit::{OrCliError, CliResult, CliError};
 use bytes::Bytes;
-use gupfs_namespace::check::Check;
-use gupfs_namespace::{Format, Inode, Key, KeyRange, Parsed, Purge, Record};
+use gupfs_namespace::check::NamespaceCheck;
+use gupfs_namespace::{StoreFormat, Inode, RecordKey, KeyRange, ParsedKey, Purge, Record};
 use gupfs_proto::VirtualShards;
 use gupfs_store::kv::Kv;
 
@@ -14,16 +14,16 @@ use gupfs_store::kv::Kv;
 const STEP: usize = 1_024;
 
 pub struct Records {
-    pub seen: Seen,
+    pub seen: CheckFindings,
     pub expected: Expected,
 }
 
 impl Records {
-    pub fn read(kv: &Kv, progress: &mut Progress) -> Outcome<Records> {
+    pub fn read(kv: &Kv, progress: &mut Progress) -> CliResult<Records> {
         let shards = shards(kv)?;
-        let (mut check, mut expected) = (Check::new(), Expected::default());
+        let (mut check, mut expected) = (NamespaceCheck::new(), Expected::default());
         progress.part("records".into());
-        for range in Check::ranges(shards) {
+        for range in NamespaceCheck::ranges(shards) {
             each(kv, &range, |key, value| {
                 progress.step();
                 check.add(key, value);
@@ -31,34 +31,34 @@ impl Records {
             })?;
         }
         let report = check.finish();
-        let seen = Seen {
+        let seen = CheckFindings {
             inodes: report.inodes,
             directories: report.directories,
             entries: report.entries,
             orphans: report.orphans,
             purges: report.purges,
-            faults: report.problems.into_iter().map(Fault::Record).collect(),
-            ..Seen::default()
+            faults: report.problems.into_iter().map(CheckFault::Record).collect(),
+            ..CheckFindings::default()
         };
         Ok(Records { seen, expected })
     }
 }
 
 /// From the format record: how many shards the store was made with.
-pub fn shards(kv: &Kv) -> Outcome<VirtualShards> {
-    let unreadable = || Trouble::new("the metadata store has no format record: it holds no names");
+pub fn shards(kv: &Kv) -> CliResult<VirtualShards> {
+    let unreadable = || CliError::new("the metadata store has no format record: it holds no names");
     let value = kv
-        .get(Key::format().as_bytes())
+        .get(RecordKey::format().as_bytes())
         .or_trouble(|| "cannot read the metadata store".into())?
         .ok_or_else(unreadable)?;
-    let format = Format::decode(&value).or_trouble(|| "cannot read the format record".into())?;
+    let format = StoreFormat::decode(&value).or_trouble(|| "cannot read the format record".into())?;
     Ok(format.shards)
 }
 
-fn note(expected: &mut Expected, key: &Key, value: &Bytes) {
+fn note(expected: &mut Expected, key: &RecordKey, value: &Bytes) {
     match key.parse() {
-        Some(Parsed::Inode(ino)) => expected.add_inode(ino, Inode::decode(value).ok().as_ref()),
-        Some(Parsed::Purge(id)) => {
+        Some(ParsedKey::Inode(ino)) => expected.add_inode(ino, Inode::decode(value).ok().as_ref()),
+        Some(ParsedKey::Purge(id)) => {
             if let Ok(purge) = Purge::decode(value) {
                 expected.add_purge(id, &purge);
             }
@@ -67,7 +67,7 @@ fn note(expected: &mut Expected, key: &Key, value: &Bytes) {
     }
 }
 
-pub fn each(kv: &Kv, range: &KeyRange, mut take: impl FnMut(&Key, &Bytes)) -> Outcome<()> {
+pub fn each(kv: &Kv, range: &KeyRange, mut take: impl FnMut(&RecordKey, &Bytes)) -> CliResult<()> {
     let mut from = range.from.clone();
     loop {
         let records = kv
@@ -75,7 +75,7 @@ pub fn each(kv: &Kv, range: &KeyRange, mut take: impl FnMut(&Key, &Bytes)) -> Ou
             .or_trouble(|| "cannot read the metadata store".into())?;
         let more = records.len() == STEP;
         for (key, value) in records {
-            let key = Key::from_bytes(&key);
+            let key = RecordKey::from_bytes(&key);
             take(&key, &value);
             from = key.successor();
         }
@@ -85,6 +85,6 @@ pub fn each(kv: &Kv, range: &KeyRange, mut take: impl FnMut(&Key, &Bytes)) -> Ou
     }
 }
 
-pub fn bytes(key: &Key) -> Bytes {
+pub fn bytes(key: &RecordKey) -> Bytes {
     Bytes::copy_from_slice(key.as_bytes())
 }

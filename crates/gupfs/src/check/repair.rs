@@ -2,13 +2,13 @@
 
 use super::objects::ObjectProblem;
 use super::records::{bytes, shards};
-use super::{Fault, Store};
-use crate::exit::{OrTrouble, Outcome, Trouble};
+use super::{CheckFault, Store};
+use crate::exit::{OrCliError, CliResult, CliError};
 use bytes::Bytes;
 use gupfs_namespace::check::Problem;
-use gupfs_namespace::rights::Opens;
+use gupfs_namespace::rights::OpenRights;
 use gupfs_namespace::{
-    ChoreOp, Context, Effects, Key, KeyRange, Known, Machine, Need, Op, Records, Step, Words,
+    BackgroundOp, OpContext, Effects, RecordKey, KeyRange, CachedRecord, ShardMachine, Prerequisite, Operation, RecordSource, ApplyResult, CallbackResults,
 };
 use gupfs_proto::{Caller, Seq, SessionId};
 use gupfs_store::kv::Kv;
@@ -19,13 +19,13 @@ const ROUNDS: u32 = 4_096;
 
 impl Store {
     /// Returns what was mended.
-    pub(super) async fn repair(&self, faults: Vec<Fault>) -> Outcome<Vec<Fault>> {
+    pub(super) async fn repair(&self, faults: Vec<CheckFault>) -> CliResult<Vec<CheckFault>> {
         let mut mended = Vec::new();
         for fault in faults {
             let done = match &fault {
-                Fault::Record(problem) => self.repair_record(problem).await?,
-                Fault::Object(problem) => self.remove_object(problem).await,
-                Fault::Target(..) => false,
+                CheckFault::Record(problem) => self.repair_record(problem).await?,
+                CheckFault::Object(problem) => self.remove_object(problem).await,
+                CheckFault::Target(..) => false,
             };
             if done {
                 mended.push(fault);
@@ -33,23 +33,23 @@ impl Store {
         }
         let last = self.kv.last_seq();
         self.kv
-            .durable(last)
+            .wait_durable(last)
             .await
             .or_trouble(|| "the repairs could not be made durable".into())?;
         Ok(mended)
     }
 
-    async fn repair_record(&self, problem: &Problem) -> Outcome<bool> {
-        let chore = ChoreOp::Repair(problem.clone());
-        self.run_chore(&chore, &problem.to_string()).await
+    async fn repair_record(&self, problem: &Problem) -> CliResult<bool> {
+        let chore = BackgroundOp::Repair(problem.clone());
+        self.run_background_op(&chore, &problem.to_string()).await
     }
 
     /// Applies a chore and commits what it changes, in as many batches as that takes; false if it is refused.
-    pub(super) async fn run_chore(&self, chore: &ChoreOp, problem: &str) -> Outcome<bool> {
+    pub(super) async fn run_background_op(&self, chore: &BackgroundOp, problem: &str) -> CliResult<bool> {
         let failed = || format!("cannot commit the repair of: {problem}");
         loop {
             let effects = self.apply(chore)?;
-            if let Err(refusal) = effects.answer {
+            if let Err(refusal) = effects.reply {
                 tracing::warn!(%problem, %refusal, "cannot be repaired");
                 return Ok(false);
             }
@@ -59,7 +59,7 @@ impl Store {
             let batch = effects.batch.into_iter();
             let batch = batch.map(|(key, value)| (bytes(&key), value)).collect();
             let seq = self.kv.stage(0, batch).or_trouble(failed)?;
-            self.kv.committed(seq).await.or_trouble(failed)?;
+            self.kv.wait_committed(seq).await.or_trouble(failed)?;
             if !effects.unfinished {
                 return Ok(true);
             }
@@ -67,45 +67,45 @@ impl Store {
     }
 
     /// Applies a chore to the records as they are now, fetching what it needs.
-    fn apply(&self, chore: &ChoreOp) -> Outcome<Effects> {
+    fn apply(&self, chore: &BackgroundOp) -> CliResult<Effects> {
         let shards = shards(&self.kv)?;
         let root = Caller::root();
-        let mut machine = Machine::new();
+        let mut machine = ShardMachine::new();
         let mut known = Fetched::default();
         // One for all attempts: what a chore makes must ask for the same records in each.
-        let entropy = self.platform.dice.u64();
+        let entropy = self.platform.random.u64();
         for _ in 0..ROUNDS {
-            let context = Context {
+            let context = OpContext {
                 now: self.platform.clock.now(),
                 session: SessionId(0),
-                lane: None,
+                slot_seq: None,
                 caller: &root,
-                opens: Opens::NONE,
+                open_rights: OpenRights::NONE,
                 entropy,
                 shards,
                 owner_epoch: self.owner_epoch,
                 targets: &[],
                 growth_allowed: true,
-                alone: true,
-                unseen: false,
-                queues: false,
-                words: &Words::default(),
+                is_only_session: true,
+                is_private_file: false,
+                must_queue: false,
+                callbacks: &CallbackResults::default(),
                 seq: Seq(0),
-                again: None,
+                replay: None,
             };
-            match machine.apply(&known, &context, Op::Chore(chore)) {
-                Step::Done(effects) => return Ok(effects),
-                Step::Need(Need::Keys(keys)) => known.fetch(&self.kv, keys)?,
-                Step::Need(Need::Scan { range, limit }) => known.read(&self.kv, range, limit)?,
-                Step::Need(other) => {
-                    return Err(Trouble::new(format!(
+            match machine.apply(&known, &context, Operation::Background(chore)) {
+                ApplyResult::Done(effects) => return Ok(effects),
+                ApplyResult::Needs(Prerequisite::Keys(keys)) => known.fetch(&self.kv, keys)?,
+                ApplyResult::Needs(Prerequisite::Scan { range, limit }) => known.read(&self.kv, range, limit)?,
+                ApplyResult::Needs(other) => {
+                    return Err(CliError::new(format!(
                         "a repair needs what only a running store has: {other:?}"
                     ))
                     .todo("start and stop the store once, then check again"));
                 }
             }
         }
-        Err(Trouble::new("a repair asks for ever more records"))
+        Err(CliError::new("a repair asks for ever more records"))
     }
 
     async fn remove_object(&self, problem: &ObjectProblem) -> bool {
@@ -129,15 +129,15 @@ impl Store {
 /// Records as one repair sees them. Nobody else changes them.
 #[derive(Default)]
 struct Fetched {
-    values: BTreeMap<Key, Option<Bytes>>,
+    values: BTreeMap<RecordKey, Option<Bytes>>,
     scans: Vec<Scanned>,
 }
 
 /// What was asked, at most how many, what was found.
-type Scanned = (KeyRange, usize, Vec<(Key, Bytes)>);
+type Scanned = (KeyRange, usize, Vec<(RecordKey, Bytes)>);
 
 impl Fetched {
-    fn fetch(&mut self, kv: &Kv, keys: Vec<Key>) -> Outcome<()> {
+    fn fetch(&mut self, kv: &Kv, keys: Vec<RecordKey>) -> CliResult<()> {
         for key in keys {
             let value = kv
                 .get(key.as_bytes())
@@ -147,28 +147,28 @@ impl Fetched {
         Ok(())
     }
 
-    fn read(&mut self, kv: &Kv, range: KeyRange, limit: usize) -> Outcome<()> {
+    fn read(&mut self, kv: &Kv, range: KeyRange, limit: usize) -> CliResult<()> {
         let records = kv
             .scan(bytes(&range.from), bytes(&range.to), limit)
             .or_trouble(|| "cannot read the metadata store".into())?;
         let records = records
             .into_iter()
-            .map(|(key, value)| (Key::from_bytes(&key), value))
+            .map(|(key, value)| (RecordKey::from_bytes(&key), value))
             .collect();
         self.scans.push((range, limit, records));
         Ok(())
     }
 }
 
-impl Records for Fetched {
-    fn get(&self, key: &Key) -> Known {
+impl RecordSource for Fetched {
+    fn get(&self, key: &RecordKey) -> CachedRecord {
         match self.values.get(key) {
-            Some(value) => Known::Value(value.clone()),
-            None => Known::Unknown,
+            Some(value) => CachedRecord::Value(value.clone()),
+            None => CachedRecord::Unknown,
         }
     }
 
-    fn scan(&self, range: &KeyRange, limit: usize) -> Option<Vec<(Key, Bytes)>> {
+    fn scan(&self, range: &KeyRange, limit: usize) -> Option<Vec<(RecordKey, Bytes)>> {
         self.scans
             .iter()
             .find(|(known, most, _)| known == range && *most == limit)

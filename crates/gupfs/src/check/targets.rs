@@ -1,14 +1,14 @@
 //! The OSTs' side: which objects they have, and whether their bytes are what they were.
 
-use super::Fault;
+use super::CheckFault;
 use super::objects::{Expected, ObjectProblem};
 use super::progress::Progress;
-use crate::exit::{OrTrouble, Outcome, Trouble};
-use crate::home::{Home, Marker};
-use crate::node::{Share, open_target, own_and_below, peek_target};
+use crate::exit::{OrCliError, CliResult, CliError};
+use crate::home::{StoreDir, Marker};
+use crate::node::{DescriptorBudget, open_target, dir_and_subdirs, peek_target};
 use gupfs_platform::Platform;
-use gupfs_proto::{ClusterId, ObjectId, OstId, Refusal};
-use gupfs_store::object::{LostFound, Objects, Scrub, Verify, Whose};
+use gupfs_proto::{ClusterId, ObjectId, OstId, FsError};
+use gupfs_store::object::{LostFoundUsage, Objects, ScrubOptions, ScrubScope, TargetId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,27 +17,27 @@ use std::time::Duration;
 const STEP: u32 = 1_024;
 
 /// A target, or why it cannot be looked at.
-pub type Opened = (OstId, Result<Objects, String>);
+pub type OpenedTarget = (OstId, Result<Objects, String>);
 
 /// Where targets lie: the store's own, then those in the directories named, or right below them.
 ///
 /// # Errors
 /// A directory that holds no target of this cluster, or the same one twice.
 pub async fn find(
-    home: &Home,
+    home: &StoreDir,
     marker: &Marker,
     elsewhere: &[PathBuf],
-) -> Outcome<Vec<(OstId, PathBuf)>> {
+) -> CliResult<Vec<(OstId, PathBuf)>> {
     let mut found: Vec<_> = marker.osts().map(|ost| (ost, home.ost(ost))).collect();
     for dir in elsewhere {
         let below = targets_of(marker.cluster(), dir).await?;
         if below.is_empty() {
-            return Err(Trouble::new(format!("'{}' holds no OST", dir.display()))
+            return Err(CliError::new(format!("'{}' holds no OST", dir.display()))
                 .todo("name the directory that `gupfs ost add` was given, or the one above it"));
         }
         for (ost, place) in below {
             if let Some((_, other)) = found.iter().find(|(known, _)| *known == ost) {
-                return Err(Trouble::new(format!(
+                return Err(CliError::new(format!(
                     "'{}' is ost{ost}, and so is '{}'",
                     place.display(),
                     other.display()
@@ -51,9 +51,9 @@ pub async fn find(
 }
 
 /// The targets in a directory, or right below it.
-async fn targets_of(cluster: ClusterId, dir: &Path) -> Outcome<Vec<(OstId, PathBuf)>> {
+async fn targets_of(cluster: ClusterId, dir: &Path) -> CliResult<Vec<(OstId, PathBuf)>> {
     let places =
-        own_and_below(dir).or_trouble(|| format!("cannot look into '{}'", dir.display()))?;
+        dir_and_subdirs(dir).or_trouble(|| format!("cannot look into '{}'", dir.display()))?;
     let mut found = Vec::new();
     for place in places {
         if let Some(ost) = target_of(cluster, &place).await? {
@@ -64,12 +64,12 @@ async fn targets_of(cluster: ClusterId, dir: &Path) -> Outcome<Vec<(OstId, PathB
 }
 
 /// None for a directory that is no target.
-async fn target_of(cluster: ClusterId, dir: &Path) -> Outcome<Option<OstId>> {
-    let Some(whose) = peek_target(dir).await.map_err(Trouble::new)? else {
+async fn target_of(cluster: ClusterId, dir: &Path) -> CliResult<Option<OstId>> {
+    let Some(whose) = peek_target(dir).await.map_err(CliError::new)? else {
         return Ok(None);
     };
     if whose.cluster != cluster {
-        return Err(Trouble::new(format!(
+        return Err(CliError::new(format!(
             "'{}' is ost{} of cluster {}, and the store is {cluster}'s",
             dir.display(),
             whose.ost,
@@ -83,14 +83,14 @@ async fn target_of(cluster: ClusterId, dir: &Path) -> Outcome<Option<OstId>> {
 pub async fn open(
     cluster: ClusterId,
     places: Vec<(OstId, PathBuf)>,
-    share: Share,
+    share: DescriptorBudget,
     platform: &Platform,
-) -> Vec<Opened> {
+) -> Vec<OpenedTarget> {
     let mut opened = Vec::new();
     for (ost, dir) in places {
-        let whose = Whose { cluster, ost };
+        let whose = TargetId { cluster, ost };
         let target = match open_target(&dir, whose, share, platform).await {
-            Ok(objects) => match objects.go_on().await {
+            Ok(objects) => match objects.serve_unadopted().await {
                 Ok(()) => Ok(objects),
                 Err(refusal) => Err(refusal.to_string()),
             },
@@ -102,28 +102,28 @@ pub async fn open(
 }
 
 #[derive(Default)]
-pub struct Looked {
+pub struct TargetFindings {
     pub objects: u64,
     pub bytes: u64,
-    pub lost_found: LostFound,
-    pub faults: Vec<Fault>,
+    pub lost_found: LostFoundUsage,
+    pub faults: Vec<CheckFault>,
     /// Of targets that were not there to be looked at: objects that must be on them.
     pub elsewhere: BTreeMap<OstId, u64>,
 }
 
 pub async fn look(
-    targets: &[Opened],
+    targets: &[OpenedTarget],
     expected: &mut Expected,
     data: bool,
     progress: &mut Progress,
-) -> Looked {
-    let mut looked = Looked::default();
+) -> TargetFindings {
+    let mut looked = TargetFindings::default();
     let mut listed = BTreeSet::new();
     for (ost, target) in targets {
         let objects = match target {
             Ok(objects) => objects,
             Err(why) => {
-                looked.faults.push(Fault::Target(*ost, why.clone()));
+                looked.faults.push(CheckFault::Target(*ost, why.clone()));
                 continue;
             }
         };
@@ -136,16 +136,16 @@ pub async fn look(
             if data {
                 scrub(objects, *ost, progress, &mut looked).await?;
             }
-            Ok::<(), Refusal>(())
+            Ok::<(), FsError>(())
         };
         match done.await {
             Ok(()) => drop(listed.insert(*ost)),
-            Err(refusal) => looked.faults.push(Fault::Target(*ost, refusal.to_string())),
+            Err(refusal) => looked.faults.push(CheckFault::Target(*ost, refusal.to_string())),
         }
     }
     let here: BTreeSet<OstId> = targets.iter().map(|(ost, _)| *ost).collect();
     looked.elsewhere = expected.elsewhere(&here);
-    let lost = expected.lost(&listed).into_iter().map(Fault::Object);
+    let lost = expected.lost(&listed).into_iter().map(CheckFault::Object);
     looked.faults.extend(lost);
     looked
 }
@@ -155,8 +155,8 @@ async fn list(
     ost: OstId,
     expected: &mut Expected,
     progress: &mut Progress,
-    looked: &mut Looked,
-) -> Result<(), Refusal> {
+    looked: &mut TargetFindings,
+) -> Result<(), FsError> {
     let mut after: Option<ObjectId> = None;
     loop {
         let page = objects.list(after, STEP).await?;
@@ -164,7 +164,7 @@ async fn list(
             progress.step();
             looked.objects += 1;
             let problem = expected.judge(ost, *object, stat.size);
-            looked.faults.extend(problem.map(Fault::Object));
+            looked.faults.extend(problem.map(CheckFault::Object));
         }
         match page.last() {
             Some((last, _)) if page.len() == STEP as usize => after = Some(*last),
@@ -177,19 +177,19 @@ async fn scrub(
     objects: &Objects,
     ost: OstId,
     progress: &mut Progress,
-    looked: &mut Looked,
-) -> Result<(), Refusal> {
+    looked: &mut TargetFindings,
+) -> Result<(), FsError> {
     progress.part(format!("bytes of ost{ost}, by object"));
-    let scrub = Scrub {
+    let scrub = ScrubOptions {
         // Nobody else wants the disk.
         pause: Duration::ZERO,
-        ..Scrub::new(Verify::All)
+        ..ScrubOptions::new(ScrubScope::All)
     };
     let done = objects.scrub(scrub, |_| progress.step()).await?;
     looked.bytes += done.bytes;
     let damaged = done.damaged.into_iter();
     looked
         .faults
-        .extend(damaged.map(|object| Fault::Object(ObjectProblem::Damaged { ost, object })));
+        .extend(damaged.map(|object| CheckFault::Object(ObjectProblem::Damaged { ost, object })));
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! The list of client keys, beside the marker of a metadata store: which hosts that only mount are let in. The keys are not in
 //! it: each is derived from the cluster's key.
 
-use crate::exit::{Outcome, Trouble};
-use crate::home::Home;
+use crate::exit::{CliResult, CliError};
+use crate::home::StoreDir;
 use gupfs_proto::Timestamp;
-use gupfs_rpc::{ClientKeys, ClientName, ClientOptions};
+use gupfs_rpc::{ClientKeyList, ClientKeyId, ClientKeyOptions};
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -22,13 +22,13 @@ pub struct KeyList {
     format: String,
     version: u32,
     #[serde(default, rename = "key")]
-    pub keys: Vec<Listed>,
+    pub keys: Vec<KeyListEntry>,
 }
 
 /// One key. A revoked one stays, so that the list tells what became of it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Listed {
+pub struct KeyListEntry {
     pub name: String,
     number: String,
     /// Seconds since 1970.
@@ -38,8 +38,8 @@ pub struct Listed {
     pub revoked: Option<i64>,
 }
 
-impl Listed {
-    fn is(&self, key: &ClientName) -> bool {
+impl KeyListEntry {
+    fn is(&self, key: &ClientKeyId) -> bool {
         self.name == key.name && u64::from_str_radix(&self.number, 16) == Ok(key.number)
     }
 }
@@ -76,22 +76,22 @@ impl KeyList {
         }
     }
 
-    fn find(&self, key: &ClientName) -> Result<ClientOptions, String> {
+    fn find(&self, key: &ClientKeyId) -> Result<ClientKeyOptions, String> {
         match self.keys.iter().find(|listed| listed.is(key)) {
             None => Err("it is not in the list of this cluster's client keys (`gupfs key list`); make another with `gupfs key client`".into()),
             Some(listed) if listed.revoked.is_some() => Err("it was revoked".into()),
-            Some(listed) => Ok(ClientOptions { root: listed.root }),
+            Some(listed) => Ok(ClientKeyOptions { root: listed.root }),
         }
     }
 
     /// The key of this name that counts; there is at most one.
-    pub fn living(&mut self, name: &str) -> Option<&mut Listed> {
+    pub fn active(&mut self, name: &str) -> Option<&mut KeyListEntry> {
         let mut living = self.keys.iter_mut().filter(|key| key.revoked.is_none());
         living.find(|key| key.name == name)
     }
 
-    pub fn add(&mut self, of: &ClientName, options: ClientOptions, now: Timestamp) {
-        self.keys.push(Listed {
+    pub fn add(&mut self, of: &ClientKeyId, options: ClientKeyOptions, now: Timestamp) {
+        self.keys.push(KeyListEntry {
             name: of.name.clone(),
             number: format!("{:016x}", of.number),
             made: now.secs,
@@ -105,10 +105,10 @@ impl KeyList {
 ///
 /// # Errors
 /// When the list cannot be read or written, or `change` refuses.
-pub fn change_list<T>(home: &Home, change: impl FnOnce(&mut KeyList) -> Outcome<T>) -> Outcome<T> {
+pub fn change_list<T>(home: &StoreDir, change: impl FnOnce(&mut KeyList) -> CliResult<T>) -> CliResult<T> {
     let path = home.client_keys();
     let failed = |what: &str, error: &dyn std::fmt::Display| {
-        Trouble::new(format!("cannot {what} the list of client keys '{}': {error}", path.display()))
+        CliError::new(format!("cannot {what} the list of client keys '{}': {error}", path.display()))
             .todo("run as the user that owns the store, or as root; a damaged list is restored from a backup of the store")
     };
     let secret = |path: &Path| {
@@ -139,26 +139,26 @@ pub fn change_list<T>(home: &Home, change: impl FnOnce(&mut KeyList) -> Outcome<
 }
 
 /// The list as a running server sees it: read again whenever the file is another.
-pub struct ListFile {
+pub struct KeyListFile {
     path: PathBuf,
-    known: Mutex<Known>,
+    known: Mutex<CachedKeyList>,
 }
 
-struct Known {
+struct CachedKeyList {
     /// (inode, size, time of change in seconds and nanoseconds); None for no file.
     version: Option<(u64, u64, i64, i64)>,
     list: Result<KeyList, String>,
 }
 
-impl ListFile {
-    pub fn of(home: &Home) -> ListFile {
+impl KeyListFile {
+    pub fn of(home: &StoreDir) -> KeyListFile {
         let path = home.client_keys();
         // Its version first: a change in between is seen at the next look.
         let version = version(&path);
         let list = KeyList::read(&path);
-        ListFile {
+        KeyListFile {
             path,
-            known: Mutex::new(Known { version, list }),
+            known: Mutex::new(CachedKeyList { version, list }),
         }
     }
 }
@@ -168,12 +168,12 @@ fn version(path: &Path) -> Option<(u64, u64, i64, i64)> {
     Some((found.ino(), found.size(), found.ctime(), found.ctime_nsec()))
 }
 
-impl ClientKeys for ListFile {
-    fn find(&self, key: &ClientName) -> Result<ClientOptions, String> {
+impl ClientKeyList for KeyListFile {
+    fn find(&self, key: &ClientKeyId) -> Result<ClientKeyOptions, String> {
         let mut known = self.known.lock();
         let now = version(&self.path);
         if now != known.version {
-            *known = Known {
+            *known = CachedKeyList {
                 version: now,
                 list: KeyList::read(&self.path),
             };
@@ -195,15 +195,15 @@ mod tests {
     #[test]
     fn a_list_that_changes_is_seen_and_a_damaged_one_lets_nobody_in() {
         let dir = tempfile::tempdir().unwrap();
-        let home = Home::at(dir.path()).unwrap();
-        let file = ListFile::of(&home);
-        let of = ClientName {
+        let home = StoreDir::at(dir.path()).unwrap();
+        let file = KeyListFile::of(&home);
+        let of = ClientKeyId {
             name: "node7".into(),
             number: 5,
         };
         assert!(file.find(&of).unwrap_err().contains("not in the list"));
         let now = Timestamp::new(7, 0);
-        let root = ClientOptions { root: true };
+        let root = ClientKeyOptions { root: true };
         change_list(&home, |list| {
             list.add(&of, root, now);
             Ok(())
@@ -211,13 +211,13 @@ mod tests {
         .unwrap();
         assert_eq!(file.find(&of), Ok(root));
         change_list(&home, |list| {
-            list.living("node7").unwrap().revoked = Some(8);
+            list.active("node7").unwrap().revoked = Some(8);
             Ok(())
         })
         .unwrap();
         assert_eq!(file.find(&of).unwrap_err(), "it was revoked");
         // The same name again is another key.
-        let again = ClientName {
+        let again = ClientKeyId {
             number: 6,
             ..of.clone()
         };

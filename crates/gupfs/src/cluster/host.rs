@@ -1,12 +1,12 @@
 //! Which machine this is.
 
-use gupfs_cluster::Identity;
+use gupfs_cluster::ProcessIdentity;
 use gupfs_platform::{Net, Platform};
-use gupfs_rpc::{Key, Tls};
+use gupfs_rpc::{AuthKey, TlsConfig};
 
 /// This process of this machine.
-pub fn identity(platform: &Platform, key: Option<Key>, tls: Option<Tls>) -> Identity {
-    Identity::new(platform, Net::real(), host_name(), key).with_tls(tls)
+pub fn identity(platform: &Platform, key: Option<AuthKey>, tls: Option<TlsConfig>) -> ProcessIdentity {
+    ProcessIdentity::new(platform, Net::real(), host_name(), key).with_tls(tls)
 }
 
 pub fn host_name() -> String {

@@ -1,7 +1,7 @@
 //! Keys, as files: the cluster's, which servers have, and those of hosts that only mount.
 
-use crate::exit::{Exit, Outcome, Trouble};
-use gupfs_rpc::{ClientKey, ClientName, ClusterKey, Key};
+use crate::exit::{Exit, CliResult, CliError};
+use gupfs_rpc::{ClientKey, ClientKeyId, ClusterKey, AuthKey};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -37,7 +37,7 @@ struct Head {
 ///
 /// # Errors
 /// When the file cannot be read, is not a key, or others could read it.
-pub fn read_key(path: Option<&Path>) -> Outcome<Option<Key>> {
+pub fn read_key(path: Option<&Path>) -> CliResult<Option<AuthKey>> {
     let usual = [DEFAULT_CLIENT_KEY, DEFAULT_CLUSTER_KEY].map(Path::new);
     let path = path.or_else(|| usual.into_iter().find(|path| path.exists()));
     path.map(read).transpose()
@@ -47,33 +47,33 @@ pub fn read_key(path: Option<&Path>) -> Outcome<Option<Key>> {
 ///
 /// # Errors
 /// As `read_key`, and when it is a client key.
-pub fn read_cluster_key(path: Option<&Path>) -> Outcome<Option<ClusterKey>> {
+pub fn read_cluster_key(path: Option<&Path>) -> CliResult<Option<ClusterKey>> {
     let usual = Path::new(DEFAULT_CLUSTER_KEY);
     let Some(path) = path.or_else(|| usual.exists().then_some(usual)) else {
         return Ok(None);
     };
     match read(path)? {
-        Key::Cluster(key) => Ok(Some(key)),
-        Key::Client(key) => Err(Trouble::new(format!(
+        AuthKey::Cluster(key) => Ok(Some(key)),
+        AuthKey::Client(key) => Err(CliError::new(format!(
             "'{}' is the client key of '{}', and servers need the cluster's key",
             path.display(),
-            key.of.name
+            key.id.name
         ))
         .todo("copy cluster.key from the metadata server's directory, and let root alone read it")
         .exit(Exit::Unusable)),
     }
 }
 
-fn read(path: &Path) -> Outcome<Key> {
+fn read(path: &Path) -> CliResult<AuthKey> {
     let failed = |error: &std::io::Error| {
-        Trouble::new(format!("cannot read the key '{}'", path.display()))
+        CliError::new(format!("cannot read the key '{}'", path.display()))
             .because(error)
             .todo("make one for this host with `gupfs key client` at the metadata server, copy it here, and let root alone read it")
             .exit(Exit::Unusable)
     };
     let found = std::fs::metadata(path).map_err(|error| failed(&error))?;
     if found.mode() & 0o077 != 0 {
-        return Err(Trouble::new(format!(
+        return Err(CliError::new(format!(
             "others than its owner may read the key '{}'",
             path.display()
         ))
@@ -82,13 +82,13 @@ fn read(path: &Path) -> Outcome<Key> {
     }
     let bytes = std::fs::read(path).map_err(|error| failed(&error))?;
     parse(&bytes).map_err(|why| {
-        Trouble::new(format!("'{}' is no key of gupfs: {why}", path.display()))
+        CliError::new(format!("'{}' is no key of gupfs: {why}", path.display()))
             .todo("a cluster's key has 32 bytes; a client key is a text that `gupfs key client` wrote")
             .exit(Exit::Unusable)
     })
 }
 
-fn parse(bytes: &[u8]) -> Result<Key, String> {
+fn parse(bytes: &[u8]) -> Result<AuthKey, String> {
     if let Ok(key) = <[u8; 32]>::try_from(bytes) {
         return Ok(ClusterKey::new(key).into());
     }
@@ -108,10 +108,10 @@ fn parse(bytes: &[u8]) -> Result<Key, String> {
     let file: ClientKeyFile = toml::from_str(text).map_err(|error| error.message().to_string())?;
     let number = u64::from_str_radix(&file.number, 16).map_err(|_| "its number is none")?;
     let secret = from_hex(&file.key).ok_or("its key has not 64 hexadecimal digits")?;
-    if !ClientName::is_good(&file.name) {
+    if !ClientKeyId::is_valid_name(&file.name) {
         return Err("its name is none".into());
     }
-    let of = ClientName {
+    let of = ClientKeyId {
         name: file.name,
         number,
     };
@@ -122,7 +122,7 @@ fn parse(bytes: &[u8]) -> Result<Key, String> {
 ///
 /// # Errors
 /// When it is there, or cannot be written.
-pub fn write_client_key(path: &Path, cluster: &ClusterKey, of: &ClientName) -> std::io::Result<()> {
+pub fn write_client_key(path: &Path, cluster: &ClusterKey, of: &ClientKeyId) -> std::io::Result<()> {
     let text = toml::to_string(&ClientKeyFile {
         format: FORMAT.into(),
         version: VERSION,
@@ -167,8 +167,8 @@ mod tests {
 
     fn check(bytes: &[u8], expected: Expect) {
         let shown = match parse(bytes) {
-            Ok(Key::Cluster(_)) => "the cluster's key".to_string(),
-            Ok(Key::Client(key)) => format!("client key {}", key.of),
+            Ok(AuthKey::Cluster(_)) => "the cluster's key".to_string(),
+            Ok(AuthKey::Client(key)) => format!("client key {}", key.id),
             Err(why) => why,
         };
         expected.assert_eq(&shown);
@@ -179,7 +179,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("node7.key");
         let cluster = ClusterKey::new([7; 32]);
-        let of = ClientName {
+        let of = ClientKeyId {
             name: "node7".into(),
             number: 0xabc,
         };

@@ -1,10 +1,10 @@
 //! Listening, if that is safe.
 
-use super::Identity;
-use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
+use super::ProcessIdentity;
+use crate::exit::{Exit, OrCliError, CliResult, CliError};
 use gupfs_platform::Listener;
 use gupfs_proto::ClusterId;
-use gupfs_rpc::{Attend, Capacity, ClientKeys, Hosts, Myself, Server, ServerOptions};
+use gupfs_rpc::{ConnectionObserver, Capacity, ClientKeyList, Handlers, LocalIdentity, RpcServer, RpcServerOptions};
 use rustix::process::Resource;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,38 +15,38 @@ pub fn capacity(open_files: usize) -> Capacity {
     Capacity {
         clients: (open_files / 8).clamp(least.clients, MOST_CLIENTS),
         others: (open_files / 32).clamp(least.others, 1_024),
-        strangers: (open_files / 40).clamp(least.strangers, 256),
+        unauthenticated: (open_files / 40).clamp(least.unauthenticated, 256),
     }
 }
 
 const MOST_CLIENTS: usize = 16_384;
 
 /// A small host's limit has room for them beside its stores.
-pub const CAPACITY_LEAST: Capacity = Capacity::of_clients(64);
+pub const CAPACITY_LEAST: Capacity = Capacity::for_clients(64);
 
 /// An address that is ours; nobody is let in yet.
-pub struct Listening(Listener);
+pub struct BoundListener(Listener);
 
 /// Takes the address.
 ///
 /// # Errors
 /// When it is taken, or without a key when other hosts could reach it.
-pub async fn listen(identity: &Identity, address: &str) -> Outcome<Listening> {
+pub async fn listen(identity: &ProcessIdentity, address: &str) -> CliResult<BoundListener> {
     if identity.cluster_key().is_none() && !is_of_this_host(address) {
-        return Err(Trouble::new(format!(
+        return Err(CliError::new(format!(
             "without the cluster's key nobody listens at '{address}': every host that reaches it could read and write everything"
         ))
         .todo("name the key's file with --key, or listen at 127.0.0.1")
         .exit(Exit::Unusable));
     }
     if identity.tls.as_ref().is_some_and(|tls| !tls.can_serve()) {
-        return Err(Trouble::new("a server that speaks TLS needs a certificate of its own")
+        return Err(CliError::new("a server that speaks TLS needs a certificate of its own")
             .todo("put cert.pem and key.pem beside ca.pem: docs/operate.md, \"TLS\", says how to make them")
             .exit(Exit::Unusable));
     }
     let listener = identity.net.listen(address).await;
     listener
-        .map(Listening)
+        .map(BoundListener)
         .or_trouble(|| format!("cannot listen at '{address}'"))
 }
 
@@ -64,7 +64,7 @@ fn is_of_this_host(address: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-impl Listening {
+impl BoundListener {
     pub fn address(&self) -> String {
         self.0.address()
     }
@@ -72,24 +72,24 @@ impl Listening {
     /// Lets others in from here on.
     pub fn open(
         self,
-        identity: &Identity,
-        me: Myself,
+        identity: &ProcessIdentity,
+        me: LocalIdentity,
         cluster: ClusterId,
-        clients: Arc<dyn ClientKeys>,
-        (hosts, attend): (Hosts, Arc<dyn Attend>),
+        clients: Arc<dyn ClientKeyList>,
+        (hosts, attend): (Handlers, Arc<dyn ConnectionObserver>),
         capacity: Capacity,
-    ) -> Server {
-        Server::start(
+    ) -> RpcServer {
+        RpcServer::start(
             self.0,
-            ServerOptions {
+            RpcServerOptions {
                 platform: identity.platform.clone(),
-                me,
+                identity: me,
                 cluster,
                 key: identity.cluster_key(),
-                clients,
+                client_keys: clients,
                 tls: identity.tls.clone(),
-                hosts,
-                attend,
+                handlers: hosts,
+                observer: attend,
                 capacity,
             },
         )

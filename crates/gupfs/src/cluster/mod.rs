@@ -13,15 +13,15 @@ mod survey;
 mod tls;
 mod visit;
 
-pub use client_keys::{KeyList, ListFile, change_list};
+pub use client_keys::{KeyList, KeyListFile, change_list};
 pub use gupfs_cluster::{
-    Announced, ClusterDoor, Identity, Lines, Lives, MetaDoor, Recalled, announce, greet_again,
+    OssReporter, ClusterHandler, ProcessIdentity, OssConnections, VerifierReporter, MetaHandler, ClientCallbacks, run_reports, renew_after_reconnect,
 };
 pub use host::{host_name, host_number, identity};
 pub use key::{read_cluster_key, read_key, write_client_key};
-pub use listen::{CAPACITY_LEAST, Listening, capacity, listen, open_files};
+pub use listen::{CAPACITY_LEAST, BoundListener, capacity, listen, open_files};
 pub use revoked::watch_revoked;
-pub use survey::{Surveying, survey};
+pub use survey::{SurveyContext, survey};
 pub use tls::{TlsFlags, read_tls};
 pub use visit::visit;
 

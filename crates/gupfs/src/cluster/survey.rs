@@ -1,12 +1,12 @@
 //! Object servers elsewhere are heard before a start that accepts a loss: what is lost is told, and numbers begin above theirs.
 
-use super::{Identity, ListFile, Listening, capacity, listen, open_files};
-use crate::exit::{OrTrouble, Outcome};
-use crate::node::say;
-use gupfs_mds::{Survey, Surveyed};
+use super::{ProcessIdentity, KeyListFile, BoundListener, capacity, listen, open_files};
+use crate::exit::{OrCliError, CliResult};
+use crate::node::print_event;
+use gupfs_mds::{TargetSurvey, SurveyedTarget};
 use gupfs_platform::Platform;
 use gupfs_proto::{ClusterId, OstId};
-use gupfs_rpc::{Hosts, Myself, Unattended};
+use gupfs_rpc::{Handlers, LocalIdentity, NoObserver};
 use gupfs_store::kv::Kv;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ const FREE_AGAIN: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Who takes the survey, and where.
-pub struct Surveying<'a> {
-    pub identity: &'a Identity,
-    pub me: Myself,
+pub struct SurveyContext<'a> {
+    pub identity: &'a ProcessIdentity,
+    pub me: LocalIdentity,
     pub cluster: ClusterId,
     /// Clients that come meanwhile are known, and told to wait.
-    pub keys: Arc<ListFile>,
+    pub keys: Arc<KeyListFile>,
     /// Targets of this process.
     pub here: &'a [OstId],
     pub json: bool,
@@ -29,32 +29,32 @@ pub struct Surveying<'a> {
 
 /// Listens until all known targets elsewhere were heard, or for a while; returns what they said, and the address, free again.
 pub async fn survey(
-    listening: Listening,
+    listening: BoundListener,
     kv: &Kv,
-    by: Surveying<'_>,
+    by: SurveyContext<'_>,
     platform: &Platform,
-) -> Outcome<(Vec<Surveyed>, Listening)> {
+) -> CliResult<(Vec<SurveyedTarget>, BoundListener)> {
     let unreadable = || "the metadata store cannot be read".into();
-    let survey = Survey::new(kv, by.cluster, platform.clock.clone()).or_trouble(unreadable)?;
+    let survey = TargetSurvey::new(kv, by.cluster, platform.clock.clone()).or_trouble(unreadable)?;
     if !survey.expects(by.here) {
         return Ok((Vec::new(), listening));
     }
-    say(
+    print_event(
         by.json,
         "waiting",
         "a loss may be accepted: all OSTs are heard first",
     );
     let address = listening.address();
-    let hosts = Hosts::none().with(survey.clone());
+    let hosts = Handlers::none().with_service(survey.clone());
     let server = listening.open(
         by.identity,
         by.me,
         by.cluster,
         by.keys,
-        (hosts, Arc::new(Unattended)),
+        (hosts, Arc::new(NoObserver)),
         capacity(open_files()),
     );
-    let heard = survey.heard(by.here).await;
+    let heard = survey.wait_for_reports(by.here).await;
     drop(server);
     let begun = platform.clock.boot();
     loop {

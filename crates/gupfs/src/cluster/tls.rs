@@ -1,9 +1,9 @@
 //! The site's certificates, as files.
 
 use crate::config;
-use crate::exit::{Exit, Outcome, Trouble};
+use crate::exit::{Exit, CliResult, CliError};
 use clap::Args;
-use gupfs_rpc::{Tls, TlsParts};
+use gupfs_rpc::{TlsConfig, TlsMaterial};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ impl TlsFlags {
     }
 
     /// For commands without a configuration.
-    pub fn read(&self) -> Outcome<Option<Tls>> {
+    pub fn read(&self) -> CliResult<Option<TlsConfig>> {
         let mut config = config::Cluster::default();
         self.over(&mut config);
         read_tls(&config)
@@ -40,7 +40,7 @@ impl TlsFlags {
 ///
 /// # Errors
 /// When a file is missing or cannot be used, with its name.
-pub fn read_tls(config: &config::Cluster) -> Outcome<Option<Tls>> {
+pub fn read_tls(config: &config::Cluster) -> CliResult<Option<TlsConfig>> {
     let Some(dir) = &config.tls else {
         return Ok(None);
     };
@@ -59,14 +59,14 @@ pub fn read_tls(config: &config::Cluster) -> Outcome<Option<Tls>> {
         .tls_name
         .as_deref()
         .or(beside.as_deref().map(str::trim));
-    let parts = TlsParts {
+    let parts = TlsMaterial {
         ca: &ca,
         own: own.as_ref().map(|(cert, key)| (&cert[..], &key[..])),
         name,
-        ask_clients: config.tls_clients.unwrap_or(false),
+        require_client_certificates: config.tls_clients.unwrap_or(false),
     };
-    let tls = Tls::new(parts).map_err(|error| {
-        Trouble::new(format!("no TLS with the files in '{}'", dir.display()))
+    let tls = TlsConfig::new(parts).map_err(|error| {
+        CliError::new(format!("no TLS with the files in '{}'", dir.display()))
             .because(&error)
             .todo(HOW)
             .exit(Exit::Unusable)
@@ -74,18 +74,18 @@ pub fn read_tls(config: &config::Cluster) -> Outcome<Option<Tls>> {
     Ok(Some(tls))
 }
 
-fn read(path: &Path) -> Outcome<Vec<u8>> {
+fn read(path: &Path) -> CliResult<Vec<u8>> {
     std::fs::read(path).map_err(|error| {
-        Trouble::new(format!("cannot read '{}' for TLS", path.display()))
+        CliError::new(format!("cannot read '{}' for TLS", path.display()))
             .because(&error)
             .todo(HOW)
             .exit(Exit::Unusable)
     })
 }
 
-fn must_be_secret(key: &Path) -> Outcome<()> {
+fn must_be_secret(key: &Path) -> CliResult<()> {
     match std::fs::metadata(key) {
-        Ok(found) if found.mode() & 0o077 != 0 => Err(Trouble::new(format!(
+        Ok(found) if found.mode() & 0o077 != 0 => Err(CliError::new(format!(
             "others than its owner may read the private key '{}'",
             key.display()
         ))

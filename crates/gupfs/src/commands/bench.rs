@@ -2,7 +2,7 @@
 //! `suite`, the measurements of our own layers in `bench`.
 
 use super::itself;
-use crate::exit::{Exit, Outcome, Trouble};
+use crate::exit::{Exit, CliResult, CliError};
 use clap::Subcommand;
 use gupfs_bench::door;
 use gupfs_suite::bench_cli;
@@ -20,7 +20,7 @@ pub enum Bench {
 }
 
 impl Bench {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         let measured = match self {
             Bench::Suite(suite) => return run_suite(suite),
             Bench::Door(door) => door.run(),
@@ -29,13 +29,13 @@ impl Bench {
         };
         measured
             .map(|()| Exit::Fine)
-            .map_err(|error| Trouble::new(format!("{error:#}")))
+            .map_err(|error| CliError::new(format!("{error:#}")))
     }
 }
 
 /// The suite says itself what went wrong.
-fn run_suite(suite: bench_cli::Bench) -> Outcome<Exit> {
-    Ok(match suite.run(itself::words("bench")?) {
+fn run_suite(suite: bench_cli::Bench) -> CliResult<Exit> {
+    Ok(match suite.run(itself::command_line("bench")?) {
         0 => Exit::Fine,
         2 => Exit::Unusable,
         _ => Exit::Failed,

@@ -1,10 +1,10 @@
 //! `gupfs check`: do names, objects and counts of a stopped store fit together.
 
 use crate::amount::{show_count, show_size};
-use crate::check::salvage::{self, Loss, Salvaged, show_date};
-use crate::check::{self, Report, Wish};
-use crate::exit::{Exit, OrTrouble, Outcome};
-use crate::home::Home;
+use crate::check::salvage::{self, SalvageLoss, Salvaged, show_date};
+use crate::check::{self, Report, CheckOptions};
+use crate::exit::{Exit, OrCliError, CliResult};
+use crate::home::StoreDir;
 use clap::Args;
 use gupfs_platform::Platform;
 use std::path::PathBuf;
@@ -53,15 +53,15 @@ pub struct Check {
 }
 
 impl Check {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         crate::logging::start_quiet();
-        let unusable = |trouble: crate::exit::Trouble| trouble.exit(Exit::Unusable);
-        let home = Home::at(&self.dir).map_err(unusable)?;
+        let unusable = |trouble: crate::exit::CliError| trouble.exit(Exit::Unusable);
+        let home = StoreDir::at(&self.dir).map_err(unusable)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
             .or_trouble(|| "cannot start the runtime".into())?;
-        let wish = Wish {
+        let wish = CheckOptions {
             osts: self.ost,
             data: self.data,
             repair: self.repair,
@@ -138,7 +138,7 @@ fn salvage_text(done: &Salvaged) -> String {
     text
 }
 
-fn show_loss(loss: &Loss) -> String {
+fn show_loss(loss: &SalvageLoss) -> String {
     match &loss.path {
         Some(path) => format!("{path}: {}", loss.text),
         None => loss.text.clone(),
@@ -146,7 +146,7 @@ fn show_loss(loss: &Loss) -> String {
 }
 
 /// For scripts: each problem with its kind.
-fn list(faults: &[check::Fault]) -> Vec<serde_json::Value> {
+fn list(faults: &[check::CheckFault]) -> Vec<serde_json::Value> {
     faults
         .iter()
         .map(|fault| {

@@ -1,7 +1,7 @@
 //! `gupfs completions`: what a shell needs to complete our commands.
 
 use crate::cli::Cli;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, CliResult};
 use clap::{Args, CommandFactory};
 
 /// Print completions for a shell
@@ -15,7 +15,7 @@ pub struct Completions {
 }
 
 impl Completions {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         clap_complete::generate(
             self.shell,
             &mut Cli::command(),

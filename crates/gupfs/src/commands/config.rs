@@ -2,7 +2,7 @@
 
 use crate::cluster::read_tls;
 use crate::config::Config;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, CliResult};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub struct Check {
 }
 
 impl ConfigCommand {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         let ConfigCommand::Check(Check { file }) = self;
         let config = Config::read(&file)?;
         // What it names is looked at, too.

@@ -1,8 +1,8 @@
 //! `gupfs df`: space, per OST and in all.
 
 use crate::amount::{show_count, show_size};
-use crate::control::{Ask, Place};
-use crate::exit::{Exit, Outcome};
+use crate::control::{ControlRequest, ControlTarget};
+use crate::exit::{Exit, CliResult};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -38,9 +38,9 @@ pub struct OstSpace {
 }
 
 impl Df {
-    pub fn run(self) -> Outcome<Exit> {
-        let place = Place::find(self.path.as_deref())?;
-        let osts: Vec<OstSpace> = place.ask(&Ask::Df)?;
+    pub fn run(self) -> CliResult<Exit> {
+        let place = ControlTarget::find(self.path.as_deref())?;
+        let osts: Vec<OstSpace> = place.request(&ControlRequest::Df)?;
         let all = total(&osts);
         if self.json {
             println!("{}", serde_json::json!({ "osts": osts, "total": all }));

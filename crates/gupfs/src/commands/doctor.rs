@@ -1,13 +1,13 @@
 //! `gupfs doctor`: what this machine lacks, and how to get it.
 
 use crate::amount::show_size;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, CliResult};
 use crate::home::OSTS_DEFAULT;
-use crate::kernel::{self, Trial, Which};
-use crate::node::Share;
+use crate::kernel::{self, Trial, FactSelection};
+use crate::node::DescriptorBudget;
 use clap::Args;
-use gupfs_contract::{Finding as Tried, Verdict, Weight};
-use gupfs_fuse::over_io_uring::{self, Support};
+use gupfs_contract::{FactFinding as Tried, FactVerdict, FactWeight};
+use gupfs_fuse::over_io_uring::{self, UringSupport};
 use gupfs_fuse::pages_limit;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ struct Finding {
 }
 
 impl Doctor {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         let mut findings = vec![
             release(),
             device(),
@@ -196,26 +196,26 @@ fn memory() -> Finding {
 
 fn rings() -> Finding {
     let (good, found, todo) = match over_io_uring::support() {
-        Support::Ready => (true, "requests come over it".into(), String::new()),
-        Support::SwitchedOff => (
+        UringSupport::Ready => (true, "requests come over it".into(), String::new()),
+        UringSupport::Disabled => (
             false,
             "switched off: requests come through /dev/fuse".into(),
             format!(
                 "echo Y > {}, or `gupfs up --transport io-uring`: small requests are answered about twice as fast",
-                over_io_uring::SWITCH
+                over_io_uring::PARAMETER
             ),
         ),
-        Support::KernelLacks => (
+        UringSupport::NotInKernel => (
             false,
             "this kernel's FUSE cannot: requests come through /dev/fuse".into(),
             "Linux 6.14 or newer, built with CONFIG_FUSE_IO_URING".into(),
         ),
-        Support::KernelLeaks => (
+        UringSupport::LeaksMemory => (
             false,
             "this kernel loses memory that way: requests come through /dev/fuse".into(),
             "Linux 6.18.3 or newer".into(),
         ),
-        Support::RingsRefused(error) => (
+        UringSupport::RingsRefused(error) => (
             false,
             format!("refused to this process ({error}): requests come through /dev/fuse"),
             "sysctl kernel.io_uring_disabled=0; in a container: permit it in its seccomp profile"
@@ -230,7 +230,7 @@ fn rings() -> Finding {
 fn requests() -> Finding {
     let (limit, wanted) = (pages_limit::get(), pages_limit::wanted());
     let enough = limit >= wanted;
-    let raised = !enough && pages_limit::may_be_set();
+    let raised = !enough && pages_limit::is_writable();
     let found = match (enough, raised) {
         (true, _) => format!("of up to {limit} pages: one carries 1 MiB of any buffer"),
         (_, true) => format!("of up to {limit} pages; {wanted} once gupfs has mounted here"),
@@ -238,7 +238,7 @@ fn requests() -> Finding {
             "of up to {limit} pages: 1 MiB of a buffer that does not begin on a page makes two"
         ),
     };
-    let todo = match pages_limit::can_be_set() {
+    let todo = match pages_limit::exists() {
         true => format!("as root: sysctl fs.fuse.max_pages_limit={wanted}"),
         false => "Linux 6.13 or newer".into(),
     };
@@ -249,7 +249,7 @@ fn requests() -> Finding {
 
 /// Every fact about the kernel, tried now.
 fn tried() -> Result<Vec<Tried>, String> {
-    let trial = Trial::begin(Which::All, gupfs_fuse::Transport::Auto);
+    let trial = Trial::begin(FactSelection::All, gupfs_fuse::FuseTransport::Auto);
     trial.map_err(|error| error.to_string())?.findings()
 }
 
@@ -263,7 +263,7 @@ fn untried(why: &str) -> Finding {
 
 /// What stands, by rule, and a line for each fact that does not.
 fn rules(facts: &[Tried]) -> Vec<Finding> {
-    let stands = |tried: &&Tried| tried.verdict == Verdict::Stands;
+    let stands = |tried: &&Tried| tried.verdict == FactVerdict::Holds;
     let by_rule = facts.chunk_by(|one, next| one.rule == next.rule);
     let counts: Vec<String> = by_rule
         .map(|facts| {
@@ -281,9 +281,9 @@ fn rules(facts: &[Tried]) -> Vec<Finding> {
     let mut untried: BTreeMap<&str, usize> = BTreeMap::new();
     for tried in facts {
         match &tried.verdict {
-            Verdict::Stands => {}
-            Verdict::Untried(why) => *untried.entry(why).or_default() += 1,
-            Verdict::Differs(how) => findings.push(differs(tried, how)),
+            FactVerdict::Holds => {}
+            FactVerdict::Untried(why) => *untried.entry(why).or_default() += 1,
+            FactVerdict::Differs(how) => findings.push(differs(tried, how)),
         }
     }
     for (why, count) in untried {
@@ -302,15 +302,15 @@ fn rules(facts: &[Tried]) -> Vec<Finding> {
 fn differs(tried: &Tried, how: &str) -> Finding {
     let what = format!("not so: {}: {how}", tried.fact);
     let todo = match tried.weight {
-        Weight::CountedOn => "`gupfs up` refuses this kernel: start another one",
-        Weight::ForPageCache => {
+        FactWeight::Required => "`gupfs up` refuses this kernel: start another one",
+        FactWeight::ForPageCache => {
             "it works: files are read past the kernel's page cache, more slowly; Linux 6.18 needs no such care"
         }
-        Weight::ForSharing => "mounts that share files will need a newer kernel",
-        Weight::GuardedAgainst => "nothing to do: gupfs guards against it, here in vain",
+        FactWeight::ForSharing => "mounts that share files will need a newer kernel",
+        FactWeight::Tolerated => "nothing to do: gupfs guards against it, here in vain",
     };
     Finding {
-        needed: tried.weight == Weight::CountedOn,
+        needed: tried.weight == FactWeight::Required,
         ..finding(kernel::name_of(tried.rule), false, what, todo)
     }
 }
@@ -319,7 +319,7 @@ fn files() -> Finding {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     // No limit is None.
     let most = limit.maximum.unwrap_or(u64::MAX);
-    let needed = Share::needed(usize::from(OSTS_DEFAULT)) as u64;
+    let needed = DescriptorBudget::needed(usize::from(OSTS_DEFAULT)) as u64;
     let mut files = finding(
         "open files",
         most >= FILES_MIN,

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
-use crate::exit::{Exit, Outcome, Trouble};
+use crate::exit::{Exit, CliResult, CliError};
 
 /// The executable and the name of a command of it.
-pub fn words(command: &str) -> Outcome<Vec<OsString>> {
+pub fn command_line(command: &str) -> CliResult<Vec<OsString>> {
     let itself = std::env::current_exe().map_err(|error| {
-        Trouble::new("It is not known where this program lies")
+        CliError::new("It is not known where this program lies")
             .because(&error)
             .exit(Exit::Unusable)
     })?;

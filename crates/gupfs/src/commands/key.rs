@@ -1,12 +1,12 @@
 //! `gupfs key`: keys of hosts that only mount.
 
 use crate::cluster::{KeyList, change_list, read_cluster_key, write_client_key};
-use crate::control::Place;
-use crate::exit::{Exit, Outcome, Trouble};
-use crate::home::Home;
+use crate::control::ControlTarget;
+use crate::exit::{Exit, CliResult, CliError};
+use crate::home::StoreDir;
 use clap::{Args, Subcommand};
 use gupfs_platform::Platform;
-use gupfs_rpc::{CLIENT_NAME_MAX, ClientName, ClientOptions};
+use gupfs_rpc::{CLIENT_NAME_MAX, ClientKeyId, ClientKeyOptions};
 use std::path::{Path, PathBuf};
 
 /// Keys of hosts that mount: make, list, revoke
@@ -73,7 +73,7 @@ pub struct Revoke {
 }
 
 impl Key {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         match self {
             Key::Client(client) => client.run(),
             Key::List(list) => list.run(),
@@ -83,9 +83,9 @@ impl Key {
 }
 
 impl Client {
-    fn run(self) -> Outcome<Exit> {
-        if !ClientName::is_good(&self.name) {
-            return Err(Trouble::new(format!(
+    fn run(self) -> CliResult<Exit> {
+        if !ClientKeyId::is_valid_name(&self.name) {
+            return Err(CliError::new(format!(
                 "'{}' cannot be the name of a key: it has 1 to {CLIENT_NAME_MAX} letters, digits, '.', '-', '_'",
                 self.name
             ))
@@ -93,27 +93,27 @@ impl Client {
         }
         let home = home(self.dir.as_deref())?;
         let Some(cluster) = read_cluster_key(Some(&home.key()))? else {
-            return Err(Trouble::new("this store has no cluster's key"));
+            return Err(CliError::new("this store has no cluster's key"));
         };
         let platform = Platform::real();
-        let of = ClientName {
+        let of = ClientKeyId {
             name: self.name.clone(),
-            number: platform.dice.u64(),
+            number: platform.random.u64(),
         };
         let out = self
             .out
             .unwrap_or_else(|| format!("{}.key", self.name).into());
-        let options = ClientOptions { root: self.root };
+        let options = ClientKeyOptions { root: self.root };
         change_list(&home, |list| {
-            if list.living(&of.name).is_some() {
+            if list.active(&of.name).is_some() {
                 return Err(
-                    Trouble::new(format!("there is a key '{}' already", of.name)).todo(
+                    CliError::new(format!("there is a key '{}' already", of.name)).todo(
                         "give another name, or revoke that one first with `gupfs key revoke`",
                     ),
                 );
             }
             write_client_key(&out, &cluster, &of).map_err(|error| {
-                Trouble::new(format!("cannot make the key's file '{}'", out.display()))
+                CliError::new(format!("cannot make the key's file '{}'", out.display()))
                     .because(&error)
             })?;
             list.add(&of, options, platform.clock.now());
@@ -135,17 +135,17 @@ impl Client {
 }
 
 /// Whether the file was made by this very run: its number is of chance.
-fn is_ours(path: &Path, of: &ClientName) -> bool {
+fn is_ours(path: &Path, of: &ClientKeyId) -> bool {
     let number = format!("{:016x}", of.number);
     std::fs::read_to_string(path).is_ok_and(|text| text.contains(&number))
 }
 
 impl List {
-    fn run(self) -> Outcome<Exit> {
+    fn run(self) -> CliResult<Exit> {
         let home = home(self.dir.as_deref())?;
         let path = home.client_keys();
         let list = KeyList::read(&path).map_err(|why| {
-            Trouble::new(format!(
+            CliError::new(format!(
                 "cannot read the list of client keys '{}': {why}",
                 path.display()
             ))
@@ -176,11 +176,11 @@ impl List {
 }
 
 impl Revoke {
-    fn run(self) -> Outcome<Exit> {
+    fn run(self) -> CliResult<Exit> {
         let home = home(self.dir.as_deref())?;
         change_list(&home, |list| {
-            let Some(key) = list.living(&self.name) else {
-                return Err(Trouble::new(format!("there is no key '{}'", self.name))
+            let Some(key) = list.active(&self.name) else {
+                return Err(CliError::new(format!("there is no key '{}'", self.name))
                     .todo("`gupfs key list` shows the keys that there are"));
             };
             key.revoked = Some(Platform::real().clock.now().secs);
@@ -192,10 +192,10 @@ impl Revoke {
 }
 
 /// A metadata store of this host.
-fn home(dir: Option<&Path>) -> Outcome<Home> {
-    let place = Place::find(dir)?;
+fn home(dir: Option<&Path>) -> CliResult<StoreDir> {
+    let place = ControlTarget::find(dir)?;
     let Some(home) = place.home() else {
-        return Err(Trouble::new(format!(
+        return Err(CliError::new(format!(
             "'{}' is a mount of servers elsewhere: client keys are made where the metadata store is",
             place.name()
         ))

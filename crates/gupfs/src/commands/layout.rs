@@ -1,11 +1,11 @@
 //! `gupfs layout`: where bytes lie, and where those of new files will.
 
 use crate::amount::parse_size;
-use crate::control::{Ask, Place};
-use crate::exit::{Exit, Outcome, Trouble};
+use crate::control::{ControlRequest, ControlTarget};
+use crate::exit::{Exit, CliResult, CliError};
 use crate::node::LayoutView;
 use clap::{Args, Subcommand};
-use gupfs_proto::layout::{ComponentRule, LayoutRule};
+use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
 use gupfs_proto::{ByteCount, FileOffset, InodeId, OstId};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ pub struct Set {
 }
 
 impl Layout {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         match self {
             Layout::Get(get) => get.run(),
             Layout::Set(set) => set.run(),
@@ -72,9 +72,9 @@ impl Layout {
 }
 
 impl Get {
-    fn run(self) -> Outcome<Exit> {
+    fn run(self) -> CliResult<Exit> {
         let (place, ino) = on_mount(&self.path)?;
-        let view: LayoutView = place.ask(&Ask::LayoutGet { ino })?;
+        let view: LayoutView = place.request(&ControlRequest::LayoutGet { ino })?;
         if self.json {
             println!("{}", serde_json::json!(view));
         } else {
@@ -85,23 +85,23 @@ impl Get {
 }
 
 impl Set {
-    fn run(self) -> Outcome<Exit> {
+    fn run(self) -> CliResult<Exit> {
         let rule = (!self.inherit).then(|| self.rule());
         if let Some(rule) = &rule {
             rule.check().map_err(|_| {
-                Trouble::new("such a layout is not possible")
+                CliError::new("such a layout is not possible")
                     .todo("unit: 64KiB to 1GiB in steps of 64KiB; count: up to 512; first component: a size")
                     .exit(Exit::Unusable)
             })?;
         }
         let (place, ino) = on_mount(&self.path)?;
-        let view: LayoutView = place.ask(&Ask::LayoutSet { ino, rule })?;
+        let view: LayoutView = place.request(&ControlRequest::LayoutSet { ino, rule })?;
         print!("{}", view.text());
         Ok(Exit::Fine)
     }
 
-    fn rule(&self) -> LayoutRule {
-        let component = |to, count| ComponentRule {
+    fn rule(&self) -> DefaultLayout {
+        let component = |to, count| DefaultComponent {
             to: FileOffset(to),
             unit: ByteCount(self.unit),
             count,
@@ -111,7 +111,7 @@ impl Set {
         if self.first_component > 0 && self.count != 1 {
             components.insert(0, component(self.first_component, 1));
         }
-        LayoutRule { components }
+        DefaultLayout { components }
     }
 }
 
@@ -126,16 +126,16 @@ fn parse_count(text: &str) -> Result<u32, String> {
 }
 
 /// The store behind a path, and the path's inode.
-fn on_mount(path: &Path) -> Outcome<(Place, InodeId)> {
+fn on_mount(path: &Path) -> CliResult<(ControlTarget, InodeId)> {
     let found = std::fs::symlink_metadata(path).map_err(|error| {
-        Trouble::new(format!("cannot find '{}'", path.display()))
+        CliError::new(format!("cannot find '{}'", path.display()))
             .because(&error)
             .exit(Exit::Unusable)
     })?;
-    let place = Place::find(Some(path))?;
+    let place = ControlTarget::find(Some(path))?;
     if place.mount.is_none() {
         return Err(
-            Trouble::new(format!("'{}' is a store, not on a mount", path.display()))
+            CliError::new(format!("'{}' is a store, not on a mount", path.display()))
                 .todo("name a file or directory below the mount point")
                 .exit(Exit::Unusable),
         );

@@ -1,7 +1,7 @@
 //! `gupfs man`: manual pages, made from the same definitions as the help.
 
 use crate::cli::Cli;
-use crate::exit::{Exit, OrTrouble, Outcome};
+use crate::exit::{Exit, OrCliError, CliResult};
 use clap::{Args, CommandFactory};
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub struct Man {
 }
 
 impl Man {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         match &self.dir {
             None => clap_mangen::Man::new(Cli::command())
                 .render(&mut std::io::stdout())

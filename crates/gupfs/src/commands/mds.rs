@@ -1,11 +1,11 @@
 //! `gupfs mds`: the metadata server of a cluster.
 
-use super::up::{Logging, take_home};
+use super::up::{Logging, open_store_dir};
 use crate::check::salvage;
 use crate::cluster::TlsFlags;
 use crate::config::Config;
 use crate::daemon;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, CliResult};
 use crate::logging;
 use clap::Args;
 use gupfs_platform::Platform;
@@ -51,7 +51,7 @@ pub struct Mds {
 }
 
 impl Mds {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         let mut config = Config::read_or_default(self.config.as_deref())?;
         config.cluster.listen = self.listen.or(config.cluster.listen);
         config.cluster.root_squash = self.root_squash.or(config.cluster.root_squash);
@@ -61,7 +61,7 @@ impl Mds {
         logging::start(&config.log);
         let platform = Platform::real();
         let began = platform.clock.boot();
-        let entered = take_home(&self.dir, Some(0), &config, &platform)?;
+        let entered = open_store_dir(&self.dir, Some(0), &config, &platform)?;
         let settings = daemon::mds::Settings {
             config,
             accept_loss: self.accept_loss,

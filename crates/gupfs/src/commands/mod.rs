@@ -29,9 +29,9 @@ pub mod verify;
 pub mod version;
 
 use crate::cli::Command;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, CliResult};
 
-pub fn run(command: Command) -> Outcome<Exit> {
+pub fn run(command: Command) -> CliResult<Exit> {
     match command {
         Command::Tls(tls) => tls.run(),
         Command::Up(up) => up.run(),

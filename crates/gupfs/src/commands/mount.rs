@@ -6,7 +6,7 @@ use crate::amount::Deadline;
 use crate::cluster::TlsFlags;
 use crate::config::{Config, Permissions, Transport};
 use crate::daemon;
-use crate::exit::{Exit, Outcome, Trouble};
+use crate::exit::{Exit, CliResult, CliError};
 use crate::{logging, mountpoint};
 use clap::Args;
 use gupfs_platform::Platform;
@@ -68,7 +68,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         let mut config = Config::read_or_default(self.config.as_deref())?;
         config.cluster.key = self.key.or(config.cluster.key);
         config.metrics.listen = self.listen_metrics.or(config.metrics.listen);
@@ -86,7 +86,7 @@ impl Mount {
         mount.read_only = mount.read_only.or(self.read_only.then_some(true));
         self.options.over(mount)?;
         let missing = |what: &str, advice: &str| {
-            Trouble::new(format!("no {what} is given"))
+            CliError::new(format!("no {what} is given"))
                 .todo(advice)
                 .exit(Exit::Unusable)
         };

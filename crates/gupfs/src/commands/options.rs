@@ -1,7 +1,7 @@
 //! Mount options as mount(8) and /etc/fstab have them: `-o noatime,ro`.
 
 use crate::config::{self, Atime};
-use crate::exit::{Exit, Outcome, Trouble};
+use crate::exit::{Exit, CliResult, CliError};
 use clap::Args;
 
 #[derive(Args)]
@@ -27,7 +27,7 @@ enum Effect {
 
 impl MountOptions {
     /// Lays the options over the configuration.
-    pub fn over(&self, mount: &mut config::Mount) -> Outcome<()> {
+    pub fn over(&self, mount: &mut config::Mount) -> CliResult<()> {
         let all = self.options.iter().flat_map(|options| options.split(','));
         for option in all.filter(|option| !option.is_empty()) {
             match effect(option)? {
@@ -45,7 +45,7 @@ impl MountOptions {
     }
 }
 
-fn effect(option: &str) -> Outcome<Effect> {
+fn effect(option: &str) -> CliResult<Effect> {
     Ok(match option {
         "ro" => Effect::ReadOnly(true),
         "rw" => Effect::ReadOnly(false),
@@ -67,7 +67,7 @@ fn effect(option: &str) -> Outcome<Effect> {
         // Comments for other programs, by convention.
         other if other.starts_with("x-") => Effect::None,
         other => {
-            return Err(Trouble::new(format!("there is no mount option '{other}'"))
+            return Err(CliError::new(format!("there is no mount option '{other}'"))
                 .todo("`gupfs mount --help` lists those that there are")
                 .exit(Exit::Unusable));
         }
@@ -78,7 +78,7 @@ fn effect(option: &str) -> Outcome<Effect> {
 mod tests {
     use super::*;
 
-    fn laid_over(options: &[&str]) -> Outcome<config::Mount> {
+    fn laid_over(options: &[&str]) -> CliResult<config::Mount> {
         let options = options.iter().map(|option| option.to_string()).collect();
         let mut mount = config::Mount::default();
         MountOptions { options }.over(&mut mount)?;

@@ -4,7 +4,7 @@ use super::up::Logging;
 use crate::cluster::TlsFlags;
 use crate::config::Config;
 use crate::daemon;
-use crate::exit::{Exit, Outcome, Trouble};
+use crate::exit::{Exit, CliResult, CliError};
 use crate::logging;
 use clap::Args;
 use gupfs_platform::Platform;
@@ -53,7 +53,7 @@ pub struct Oss {
 }
 
 impl Oss {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         let mut config = Config::read_or_default(self.config.as_deref())?;
         config.cluster.mds = self.mds.or(config.cluster.mds);
         config.cluster.key = self.key.or(config.cluster.key);
@@ -67,14 +67,14 @@ impl Oss {
             true => config.oss.targets.clone().unwrap_or_default(),
         };
         if dirs.is_empty() {
-            return Err(Trouble::new("no directory of targets is given")
+            return Err(CliError::new("no directory of targets is given")
                 .todo("name one, or several, or set oss.targets in the configuration")
                 .exit(Exit::Unusable));
         }
         for dir in &dirs {
             if !dir.is_dir() {
                 return Err(
-                    Trouble::new(format!("'{}' is not a directory", dir.display()))
+                    CliError::new(format!("'{}' is not a directory", dir.display()))
                         .todo("make a target with `gupfs ost add`")
                         .exit(Exit::Unusable),
                 );

@@ -1,15 +1,15 @@
 //! `gupfs ost`: targets of a cluster.
 
-use crate::cluster::{Identity, MDS_PORT, TlsFlags, identity, read_cluster_key, visit, with_port};
+use crate::cluster::{ProcessIdentity, MDS_PORT, TlsFlags, identity, read_cluster_key, visit, with_port};
 use crate::daemon::block_on;
-use crate::exit::{Exit, Outcome, Trouble};
+use crate::exit::{Exit, CliResult, CliError};
 use crate::home::make_dir;
 use clap::{Args, Subcommand};
 use gupfs_platform::{Disk, Platform};
-use gupfs_proto::cluster::{Answer, Request};
+use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
 use gupfs_proto::{Incarnation, OstId};
-use gupfs_rpc::{Key, Role};
-use gupfs_store::object::{Objects, Whose};
+use gupfs_rpc::{AuthKey, Role};
+use gupfs_store::object::{Objects, TargetId};
 use std::path::{Path, PathBuf};
 
 /// Make targets for a cluster
@@ -46,7 +46,7 @@ pub struct Add {
 }
 
 impl Ost {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         match self {
             Ost::Add(add) => add.run(),
         }
@@ -54,12 +54,12 @@ impl Ost {
 }
 
 impl Add {
-    fn run(self) -> Outcome<Exit> {
+    fn run(self) -> CliResult<Exit> {
         crate::logging::start_quiet();
         let platform = Platform::real();
         let identity = identity(
             &platform,
-            read_cluster_key(self.key.as_deref())?.map(Key::from),
+            read_cluster_key(self.key.as_deref())?.map(AuthKey::from),
             self.tls.read()?,
         );
         let mds = with_port(self.mds.as_deref().unwrap_or("127.0.0.1"), MDS_PORT);
@@ -72,22 +72,22 @@ impl Add {
         Ok(Exit::Fine)
     }
 
-    async fn make(&self, identity: &Identity, mds: &str, platform: &Platform) -> Outcome<OstId> {
+    async fn make(&self, identity: &ProcessIdentity, mds: &str, platform: &Platform) -> CliResult<OstId> {
         let failed = |error: &(dyn std::error::Error + 'static)| {
-            Trouble::new(format!("cannot make the target '{}'", self.dir.display())).because(error)
+            CliError::new(format!("cannot make the target '{}'", self.dir.display())).because(error)
         };
         let disk = Disk::real(&self.dir).map_err(|error| failed(&error))?;
         // A number first: a target without one could not be made, a number without a target is a gap.
-        let incarnation = Incarnation(platform.dice.u64());
+        let incarnation = Incarnation(platform.random.u64());
         // As an object server: only these add targets.
-        let question = Request::Admit { incarnation };
+        let question = ClusterRequest::RegisterTarget { incarnation };
         let (answer, cluster) = visit(identity, mds, Role::Oss, question).await?;
-        let Answer::Admitted { ost } = answer else {
-            return Err(Trouble::new(format!(
+        let ClusterReplyBody::TargetRegistered { ost } = answer else {
+            return Err(CliError::new(format!(
                 "'{mds}' answered with something else"
             )));
         };
-        let whose = Whose { cluster, ost };
+        let whose = TargetId { cluster, ost };
         Objects::init_as(&disk, platform, whose, incarnation)
             .await
             .map_err(|error| failed(&error))?;
@@ -96,9 +96,9 @@ impl Add {
 }
 
 /// Empty, or nothing is written there.
-fn prepare(dir: &Path) -> Outcome<()> {
+fn prepare(dir: &Path) -> CliResult<()> {
     let failed = |error: &std::io::Error| {
-        Trouble::new(format!("cannot use '{}'", dir.display()))
+        CliError::new(format!("cannot use '{}'", dir.display()))
             .because(error)
             .exit(Exit::Unusable)
     };
@@ -108,7 +108,7 @@ fn prepare(dir: &Path) -> Outcome<()> {
     let entries = std::fs::read_dir(dir).map_err(|error| failed(&error))?;
     for entry in entries.flatten() {
         if entry.file_name() != "lost+found" {
-            return Err(Trouble::new(format!(
+            return Err(CliError::new(format!(
                 "'{}' is not empty: '{}' is in it",
                 dir.display(),
                 entry.file_name().to_string_lossy()

@@ -1,13 +1,13 @@
 //! `gupfs status`: what runs, what it does, what it waits for.
 
 use crate::cluster::{TlsFlags, identity, read_key, visit};
-use crate::control::{Ask, Place};
+use crate::control::{ControlRequest, ControlTarget};
 use crate::daemon::block_on;
-use crate::exit::{Exit, Outcome, Trouble};
-use crate::node::{Offline, StatusAnswer};
+use crate::exit::{Exit, CliResult, CliError};
+use crate::node::{Offline, StatusReply};
 use clap::Args;
 use gupfs_platform::Platform;
-use gupfs_proto::cluster::{Answer, Request};
+use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
 use gupfs_rpc::Role;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,13 +45,13 @@ pub struct Status {
 }
 
 impl Status {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         if let Some(address) = self.address() {
             return self.of_server(&address);
         }
-        let place = Place::find(self.path.as_deref())?;
+        let place = ControlTarget::find(self.path.as_deref())?;
         loop {
-            let answer: Result<StatusAnswer, Trouble> = place.ask(&Ask::Status);
+            let answer: Result<StatusReply, CliError> = place.request(&ControlRequest::Status);
             let answer = match answer {
                 Err(trouble) if trouble.exit == Exit::NotRunning => return self.offline(&place),
                 other => other?,
@@ -78,7 +78,7 @@ impl Status {
         (is_address && !Path::new(given).exists()).then(|| given.to_string())
     }
 
-    fn of_server(&self, address: &str) -> Outcome<Exit> {
+    fn of_server(&self, address: &str) -> CliResult<Exit> {
         crate::logging::start_quiet();
         let identity = identity(
             &Platform::real(),
@@ -86,9 +86,9 @@ impl Status {
             self.tls.read()?,
         );
         loop {
-            let (answer, _) = block_on(visit(&identity, address, Role::Visitor, Request::Status))?;
-            let Answer::Status { text, json } = answer else {
-                return Err(Trouble::new(format!(
+            let (answer, _) = block_on(visit(&identity, address, Role::Visitor, ClusterRequest::Status))?;
+            let ClusterReplyBody::Status { text, json } = answer else {
+                return Err(CliError::new(format!(
                     "'{address}' answered with something else"
                 )));
             };
@@ -103,9 +103,9 @@ impl Status {
         }
     }
 
-    fn offline(&self, place: &Place) -> Outcome<Exit> {
+    fn offline(&self, place: &ControlTarget) -> CliResult<Exit> {
         let Some(home) = place.home() else {
-            let answer: Outcome<StatusAnswer> = place.ask(&Ask::Status);
+            let answer: CliResult<StatusReply> = place.request(&ControlRequest::Status);
             return answer.map(|_| Exit::Fine);
         };
         let offline = Offline::of(home, &home.read_marker()?);

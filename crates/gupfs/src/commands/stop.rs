@@ -1,7 +1,7 @@
 //! `gupfs stop`: end a running `gupfs up`, as Ctrl-C would.
 
-use crate::control::{Ask, Place};
-use crate::exit::{Exit, Outcome, Trouble};
+use crate::control::{ControlRequest, ControlTarget};
+use crate::exit::{Exit, CliResult, CliError};
 use crate::home::Lock;
 use clap::Args;
 use std::path::PathBuf;
@@ -30,15 +30,15 @@ pub struct Stop {
 }
 
 impl Stop {
-    pub fn run(self) -> Outcome<Exit> {
-        let place = Place::find(self.path.as_deref())?;
+    pub fn run(self) -> CliResult<Exit> {
+        let place = ControlTarget::find(self.path.as_deref())?;
         // Unmounted when this is answered; what follows is the end of the process.
-        let () = place.ask(&Ask::Stop { force: self.force })?;
+        let () = place.request(&ControlRequest::Stop { force: self.force })?;
         let dir = place.name();
         let mut left = Duration::from_secs(self.wait);
         while !has_ended(&place)? {
             if left.is_zero() {
-                return Err(Trouble::new(format!(
+                return Err(CliError::new(format!(
                     "'{dir}' is unmounted, but its process has not ended after {} seconds",
                     self.wait
                 ))
@@ -53,11 +53,11 @@ impl Stop {
 }
 
 /// A store's lock goes last of all; a mount has only its socket.
-fn has_ended(place: &Place) -> Outcome<bool> {
+fn has_ended(place: &ControlTarget) -> CliResult<bool> {
     match place.home() {
         Some(home) => Ok(!Lock::is_taken(home)?),
         None => {
-            let asked: Outcome<serde_json::Value> = place.ask(&Ask::Status);
+            let asked: CliResult<serde_json::Value> = place.request(&ControlRequest::Status);
             Ok(asked.is_err_and(|trouble| trouble.exit == Exit::NotRunning))
         }
     }

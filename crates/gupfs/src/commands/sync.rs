@@ -1,8 +1,8 @@
 //! `gupfs sync`: everything that programs were answered is on the disks.
 
 use crate::amount::show_time;
-use crate::control::{Ask, Place};
-use crate::exit::{Exit, Outcome};
+use crate::control::{ControlRequest, ControlTarget};
+use crate::exit::{Exit, CliResult};
 use clap::Args;
 use gupfs_platform::Platform;
 use serde::{Deserialize, Serialize};
@@ -35,11 +35,11 @@ pub struct Synced {
 }
 
 impl Sync {
-    pub fn run(self) -> Outcome<Exit> {
-        let place = Place::find(self.path.as_deref())?;
+    pub fn run(self) -> CliResult<Exit> {
+        let place = ControlTarget::find(self.path.as_deref())?;
         let clock = Platform::real().clock;
         let begun = clock.boot();
-        let synced: Synced = place.ask(&Ask::Sync)?;
+        let synced: Synced = place.request(&ControlRequest::Sync)?;
         let took: Duration = clock.boot().since(begun);
         match self.json {
             true => println!(

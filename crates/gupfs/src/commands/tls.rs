@@ -1,6 +1,6 @@
 //! `gupfs tls`: certificates for a site that has none.
 
-use crate::exit::{Exit, Outcome, Trouble};
+use crate::exit::{Exit, CliResult, CliError};
 use clap::{Args, Subcommand};
 use gupfs_platform::Platform;
 use rcgen::{
@@ -53,7 +53,7 @@ pub struct Init {
 }
 
 impl Tls {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         match self {
             Tls::Init(init) => init.run(),
         }
@@ -61,7 +61,7 @@ impl Tls {
 }
 
 impl Init {
-    fn run(self) -> Outcome<Exit> {
+    fn run(self) -> CliResult<Exit> {
         let now = Duration::from_secs(Platform::real().clock.now().secs.max(0).unsigned_abs());
         let made = self.make(now)?;
         let dir = self.dir.display();
@@ -77,7 +77,7 @@ impl Init {
     }
 
     /// Whether the CA was made too.
-    fn make(&self, now: Duration) -> Outcome<bool> {
+    fn make(&self, now: Duration) -> CliResult<bool> {
         let (ca_key, name_file) = (self.dir.join("ca.key"), self.dir.join("servers/name"));
         let is_there = ca_key.exists();
         let name = match is_there {
@@ -87,7 +87,7 @@ impl Init {
                 let known = known.map_err(|error| cannot("read", &name_file, &error))?;
                 let known = known.trim().to_string();
                 if self.name.as_ref().is_some_and(|name| *name != known) {
-                    return Err(Trouble::new(format!(
+                    return Err(CliError::new(format!(
                         "the CA in '{}' was made for the name '{known}'",
                         self.dir.display()
                     ))
@@ -98,7 +98,7 @@ impl Init {
             }
         };
         let failed = |error: rcgen::Error| {
-            Trouble::new(format!("no certificates of the name '{name}'"))
+            CliError::new(format!("no certificates of the name '{name}'"))
                 .because(&error)
                 .exit(Exit::Unusable)
         };
@@ -144,7 +144,7 @@ impl Init {
         Ok(!is_there)
     }
 
-    fn prepare(&self) -> Outcome<()> {
+    fn prepare(&self) -> CliResult<()> {
         let made = |dir: &Path, mode| {
             let made = fs::DirBuilder::new().recursive(true).mode(mode).create(dir);
             made.map_err(|error| cannot("make", dir, &error))
@@ -155,7 +155,7 @@ impl Init {
             let name = entry.file_name();
             // Of a run that broke off.
             if name != "servers" && name != "hosts" {
-                return Err(Trouble::new(format!(
+                return Err(CliError::new(format!(
                     "'{}' holds something else: '{}'",
                     self.dir.display(),
                     name.to_string_lossy()
@@ -200,7 +200,7 @@ fn lives(params: &mut CertificateParams, now: Duration, life: Duration) {
     params.not_after = epoch + now + life;
 }
 
-fn write(path: &Path, mode: u32, text: &str) -> Outcome<()> {
+fn write(path: &Path, mode: u32, text: &str) -> CliResult<()> {
     let aside = path.with_extension("new");
     let write = || -> std::io::Result<()> {
         let _ = fs::remove_file(&aside);
@@ -217,14 +217,14 @@ fn write(path: &Path, mode: u32, text: &str) -> Outcome<()> {
     write().map_err(|error| cannot("write", path, &error))
 }
 
-fn cannot(op: &str, path: &Path, error: &std::io::Error) -> Trouble {
-    Trouble::new(format!("cannot {op} '{}'", path.display())).because(error)
+fn cannot(op: &str, path: &Path, error: &std::io::Error) -> CliError {
+    CliError::new(format!("cannot {op} '{}'", path.display())).because(error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_rpc::TlsParts;
+    use gupfs_rpc::TlsMaterial;
     use std::os::unix::fs::MetadataExt;
 
     fn init(dir: &Path, name: Option<&str>) -> Init {
@@ -254,13 +254,13 @@ mod tests {
             (ca.clone(), ca.clone())
         );
         let (cert, key) = (read("servers/cert.pem"), read("servers/key.pem"));
-        let parts = TlsParts {
+        let parts = TlsMaterial {
             ca: &ca,
             own: Some((&cert, &key)),
             name: Some(DEFAULT_NAME),
-            ask_clients: true,
+            require_client_certificates: true,
         };
-        assert!(gupfs_rpc::Tls::new(parts).unwrap().can_serve());
+        assert!(gupfs_rpc::TlsConfig::new(parts).unwrap().can_serve());
         let other = init(&site, Some("other")).make(now).unwrap_err();
         assert!(
             other.to_string().contains("was made for the name"),

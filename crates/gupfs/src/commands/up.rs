@@ -5,8 +5,8 @@ use crate::check::salvage;
 use crate::cluster::TlsFlags;
 use crate::config::{Config, LogFormat, Transport};
 use crate::daemon::block_on;
-use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
-use crate::home::{Entered, Home, Lock, Wish, close_to_others, make_dir};
+use crate::exit::{Exit, OrCliError, CliResult, CliError};
+use crate::home::{LockedStore, StoreDir, Lock, StoreOptions, close_to_others, make_dir};
 use crate::node::{self, Node};
 use crate::{logging, mountpoint};
 use clap::Args;
@@ -84,11 +84,11 @@ pub struct Logging {
 
 impl Logging {
     /// Lays the flags over the configuration.
-    pub fn over(&self, config: &mut Config) -> Outcome<()> {
+    pub fn over(&self, config: &mut Config) -> CliResult<()> {
         if let Some(level) = &self.log_level
             && let Err(error) = level.parse::<tracing_subscriber::EnvFilter>()
         {
-            return Err(Trouble::new(format!("--log-level: '{level}' is no filter"))
+            return Err(CliError::new(format!("--log-level: '{level}' is no filter"))
                 .because(&error)
                 .exit(Exit::Unusable));
         }
@@ -100,13 +100,13 @@ impl Logging {
 }
 
 impl Up {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         let config = self.configuration()?;
         logging::start(&config.log);
         let platform = Platform::real();
         let began = platform.clock.boot();
         let point = config.mount.point.clone().ok_or_else(|| {
-            Trouble::new("no mount point is given")
+            CliError::new("no mount point is given")
                 .todo(
                     "name an empty directory with --mount, or as mount.point in the configuration",
                 )
@@ -126,7 +126,7 @@ impl Up {
             }
             let node = Node::start(entered, settings, &platform, began).await?;
             match node {
-                Some(node) => node.serve_until_told().await,
+                Some(node) => node.serve_until_stopped().await,
                 None => Ok(()),
             }
         });
@@ -134,7 +134,7 @@ impl Up {
     }
 
     /// The file, with the flags laid over it.
-    fn configuration(&self) -> Outcome<Config> {
+    fn configuration(&self) -> CliResult<Config> {
         let mut config = Config::read_or_default(self.config.as_deref())?;
         self.tls.over(&mut config.cluster);
         self.logging.over(&mut config)?;
@@ -160,11 +160,11 @@ impl Up {
 }
 
 /// A store on a mount of ours: its servers would wait for a file system that waits for them.
-fn refuse_on_gupfs(dir: &Path) -> Outcome<()> {
+fn refuse_on_gupfs(dir: &Path) -> CliResult<()> {
     let whole =
         std::path::absolute(dir).or_trouble(|| format!("cannot find '{}'", dir.display()))?;
-    match mountpoint::holding(&whole)? {
-        Some(mount) if mount.kind == mountpoint::FSTYPE => Err(Trouble::new(format!(
+    match mountpoint::mount_containing(&whole)? {
+        Some(mount) if mount.kind == mountpoint::FSTYPE => Err(CliError::new(format!(
             "the store '{}' would lie on the gupfs mount '{}'",
             dir.display(),
             mount.path.display()
@@ -176,24 +176,24 @@ fn refuse_on_gupfs(dir: &Path) -> Outcome<()> {
 }
 
 /// A store without a mount, ours and locked.
-pub fn take_home(
+pub fn open_store_dir(
     dir: &Path,
     osts: Option<u16>,
     config: &Config,
     platform: &Platform,
-) -> Outcome<Entered> {
+) -> CliResult<LockedStore> {
     close_to_others();
     refuse_on_gupfs(dir)?;
     if !dir.exists() {
         make_dir(dir)?;
     }
-    let home = Home::at(dir)?;
+    let home = StoreDir::at(dir)?;
     let lock = Lock::take(&home)?;
-    home.enter(lock, &wish(osts, config), &platform.dice)
+    home.enter(lock, &wish(osts, config), &platform.random)
 }
 
-fn wish(osts: Option<u16>, config: &Config) -> Wish {
-    Wish {
+fn wish(osts: Option<u16>, config: &Config) -> StoreOptions {
+    StoreOptions {
         osts,
         virtual_shards: VirtualShards(
             config
@@ -210,7 +210,7 @@ fn enter(
     point: &Path,
     config: &Config,
     platform: &Platform,
-) -> Outcome<(Entered, PathBuf)> {
+) -> CliResult<(LockedStore, PathBuf)> {
     close_to_others();
     let wish = wish(config.store.osts, config);
     // Before the directory is made: a wrong mount point should leave nothing behind.
@@ -219,9 +219,9 @@ fn enter(
         mountpoint::prepare(point, None)?;
         make_dir(dir)?;
     }
-    let home = Home::at(dir)?;
+    let home = StoreDir::at(dir)?;
     let lock = Lock::take(&home)?;
     let point = mountpoint::prepare(point, Some(&home))?;
-    let entered = home.enter(lock, &wish, &platform.dice)?;
+    let entered = home.enter(lock, &wish, &platform.random)?;
     Ok((entered, point))
 }

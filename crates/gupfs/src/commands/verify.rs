@@ -1,14 +1,14 @@
 //! `gupfs verify`: do several mounts of a file system agree? Everything about it is in the room `verify`.
 
 use super::itself;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, CliResult};
 use gupfs_verify::report::Verdict;
 
 pub use gupfs_verify::cli::Verify;
 
-pub fn run(verify: Verify) -> Outcome<Exit> {
+pub fn run(verify: Verify) -> CliResult<Exit> {
     // How its workers are started.
-    let itself = itself::words("verify")?;
+    let itself = itself::command_line("verify")?;
     Ok(match verify.run(itself) {
         Verdict::Agreed => Exit::Fine,
         Verdict::Disagreed => Exit::Failed,

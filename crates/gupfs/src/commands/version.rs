@@ -1,6 +1,6 @@
 //! `gupfs version`: this program, and what it reads and writes.
 
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, CliResult};
 use crate::home;
 use clap::Args;
 
@@ -17,7 +17,7 @@ pub struct Version {
 }
 
 impl Version {
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         let version = env!("CARGO_PKG_VERSION");
         if self.json {
             let object = serde_json::json!({ "version": version, "store_format": home::VERSION });

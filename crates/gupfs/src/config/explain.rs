@@ -1,9 +1,9 @@
 //! From the parser's error to what a person can act on.
 
-use crate::exit::{Exit, Trouble};
+use crate::exit::{Exit, CliError};
 use std::path::Path;
 
-pub(super) fn unreadable(text: &str, path: &Path, error: &toml::de::Error) -> Trouble {
+pub(super) fn unreadable(text: &str, path: &Path, error: &toml::de::Error) -> CliError {
     let start = error.span().map_or(0, |span| span.start);
     let before = &text[..start.min(text.len())];
     let line = before.matches('\n').count() + 1;
@@ -22,7 +22,7 @@ pub(super) fn unreadable(text: &str, path: &Path, error: &toml::de::Error) -> Tr
         Some(key) => format!("{place}: {key}: {message}"),
         None => format!("{place}: {message}"),
     };
-    Trouble::new(what.trim_end()).exit(Exit::Unusable)
+    CliError::new(what.trim_end()).exit(Exit::Unusable)
 }
 
 /// The section a line belongs to, itself included; None at the top.
@@ -35,7 +35,7 @@ fn section<'a>(before: &'a str, current: &'a str) -> Option<&'a str> {
 }
 
 /// `list` is "`wrong`, expected one of `a`, `b`", as serde has said it since its beginnings.
-fn unknown_key(place: &str, section: Option<&str>, list: &str) -> Trouble {
+fn unknown_key(place: &str, section: Option<&str>, list: &str) -> CliError {
     let mut names = list.split('`').skip(1).step_by(2);
     let wrong = names.next().unwrap_or_default();
     let valid: Vec<&str> = names.collect();
@@ -54,7 +54,7 @@ fn unknown_key(place: &str, section: Option<&str>, list: &str) -> Trouble {
         Some(near) => format!("'{near}' was probably meant; {all}"),
         None => all,
     };
-    Trouble::new(what).todo(advice)
+    CliError::new(what).todo(advice)
 }
 
 /// A name that differs in about a third of its letters or fewer.

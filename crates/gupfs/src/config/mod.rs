@@ -7,7 +7,7 @@
 mod explain;
 
 use crate::amount::{BusyPoll, Deadline, Size};
-use crate::exit::{Exit, Outcome, Trouble};
+use crate::exit::{Exit, CliResult, CliError};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -133,13 +133,13 @@ pub struct Metrics {
 
 impl Config {
     /// Without a file, everything is left to flags and defaults.
-    pub fn read_or_default(path: Option<&Path>) -> Outcome<Config> {
+    pub fn read_or_default(path: Option<&Path>) -> CliResult<Config> {
         path.map_or_else(|| Ok(Config::default()), Config::read)
     }
 
-    pub fn read(path: &Path) -> Outcome<Config> {
+    pub fn read(path: &Path) -> CliResult<Config> {
         let text = std::fs::read_to_string(path).map_err(|error| {
-            Trouble::new(format!(
+            CliError::new(format!(
                 "cannot read the configuration '{}'",
                 path.display()
             ))
@@ -149,7 +149,7 @@ impl Config {
         Config::parse(&text, path)
     }
 
-    fn parse(text: &str, path: &Path) -> Outcome<Config> {
+    fn parse(text: &str, path: &Path) -> CliResult<Config> {
         let config: Config =
             toml::from_str(text).map_err(|error| explain::unreadable(text, path, &error))?;
         config.check(path)?;
@@ -157,9 +157,9 @@ impl Config {
     }
 
     /// What types cannot say.
-    fn check(&self, path: &Path) -> Outcome<()> {
+    fn check(&self, path: &Path) -> CliResult<()> {
         let wrong = |key: &str, what: String| {
-            Err(Trouble::new(format!("{}: {key}: {what}", path.display())).exit(Exit::Unusable))
+            Err(CliError::new(format!("{}: {key}: {what}", path.display())).exit(Exit::Unusable))
         };
         if let Some(level) = &self.log.level
             && let Err(error) = level.parse::<tracing_subscriber::EnvFilter>()

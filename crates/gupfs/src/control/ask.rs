@@ -1,12 +1,12 @@
 //! Questions and answers.
 
 use gupfs_proto::InodeId;
-use gupfs_proto::layout::LayoutRule;
+use gupfs_proto::layout::DefaultLayout;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Ask {
+pub enum ControlRequest {
     /// Answered with a `Status`.
     Status,
     /// Answered with a list of `OstStatus`.
@@ -18,7 +18,7 @@ pub enum Ask {
     /// None: what the directory above says.
     LayoutSet {
         ino: InodeId,
-        rule: Option<LayoutRule>,
+        rule: Option<DefaultLayout>,
     },
     /// Unmount and end. Answered when it is unmounted; refused if the mount is in use, unless forced.
     Stop { force: bool },
@@ -26,17 +26,17 @@ pub enum Ask {
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reply {
+pub enum ControlReply {
     Good(serde_json::Value),
     /// What happened, for people.
     Bad(String),
 }
 
-impl Reply {
+impl ControlReply {
     /// # Panics
     /// When `value` cannot be said in JSON, which of our types holds for none.
-    pub fn good<T: Serialize>(value: &T) -> Reply {
-        Reply::Good(serde_json::to_value(value).expect("answers are plain data"))
+    pub fn good<T: Serialize>(value: &T) -> ControlReply {
+        ControlReply::Good(serde_json::to_value(value).expect("answers are plain data"))
     }
 }
 
@@ -46,12 +46,12 @@ mod tests {
 
     #[test]
     fn a_question_is_one_line_that_a_person_can_type() {
-        let ask: Ask = serde_json::from_str(r#"{"ask":"stop","force":false}"#).unwrap();
-        assert_eq!(ask, Ask::Stop { force: false });
+        let ask: ControlRequest = serde_json::from_str(r#"{"ask":"stop","force":false}"#).unwrap();
+        assert_eq!(ask, ControlRequest::Stop { force: false });
         assert_eq!(
-            serde_json::to_string(&Ask::LayoutGet { ino: InodeId(7) }).unwrap(),
+            serde_json::to_string(&ControlRequest::LayoutGet { ino: InodeId(7) }).unwrap(),
             r#"{"ask":"layout_get","ino":7}"#
         );
-        assert!(serde_json::from_str::<Ask>(r#"{"ask":"statsu"}"#).is_err());
+        assert!(serde_json::from_str::<ControlRequest>(r#"{"ask":"statsu"}"#).is_err());
     }
 }

@@ -12,10 +12,10 @@ mod mounts;
 mod place;
 mod serve;
 
-pub use ask::{Ask, Reply};
+pub use ask::{ControlRequest, ControlReply};
 pub use mounts::{make_base_of_mounts, make_run_of_mount, run_of_mount};
-pub use place::Place;
-pub use serve::{Answerer, CONNECTIONS, Served, serve};
+pub use place::ControlTarget;
+pub use serve::{ControlHandler, CONNECTIONS_MAX, ControlServer, serve};
 
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsRawFd, OwnedFd};

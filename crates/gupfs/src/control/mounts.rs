@@ -1,6 +1,6 @@
 //! Where the process of a mount without a store on this machine can be asked.
 
-use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
+use crate::exit::{Exit, OrCliError, CliResult, CliError};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ fn name_of(point: &Path) -> String {
 ///
 /// # Errors
 /// When somebody else could have put it there.
-pub fn run_of_mount(point: &Path) -> Outcome<PathBuf> {
+pub fn run_of_mount(point: &Path) -> CliResult<PathBuf> {
     let name = name_of(point);
     let bases = bases();
     let found = bases.iter().find(|base| base.join(&name).exists());
@@ -39,19 +39,19 @@ pub fn run_of_mount(point: &Path) -> Outcome<PathBuf> {
 
 /// # Errors
 /// When new mounts cannot have a control socket: before anything is mounted.
-pub fn make_base_of_mounts() -> Outcome<PathBuf> {
+pub fn make_base_of_mounts() -> CliResult<PathBuf> {
     let base = bases().remove(0);
     make(&base)?;
     Ok(base)
 }
 
-pub fn make_run_of_mount(point: &Path) -> Outcome<PathBuf> {
+pub fn make_run_of_mount(point: &Path) -> CliResult<PathBuf> {
     let run = make_base_of_mounts()?.join(name_of(point));
     make(&run)?;
     Ok(run)
 }
 
-fn make(dir: &Path) -> Outcome<()> {
+fn make(dir: &Path) -> CliResult<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -62,7 +62,7 @@ fn make(dir: &Path) -> Outcome<()> {
 
 /// Whoever may write to the directory may put a socket of his own there, and is told what is meant for us: a name in /tmp is
 /// anybody's who comes first.
-fn must_be_ours(dir: &Path) -> Outcome<()> {
+fn must_be_ours(dir: &Path) -> CliResult<()> {
     let at = dir.display();
     let found = dir
         .symlink_metadata()
@@ -77,7 +77,7 @@ fn must_be_ours(dir: &Path) -> Outcome<()> {
     } else {
         return Ok(());
     };
-    Err(Trouble::new(format!(
+    Err(CliError::new(format!(
         "the control socket of a mount of yours cannot lie in '{at}': {why}"
     ))
     .todo(format!(

@@ -1,8 +1,8 @@
 //! From what a user points at (a store, a mount point, a file on the mount, nothing) to the process that serves it.
 
-use super::{Ask, Reply, address, run_of_mount};
-use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
-use crate::home::{Home, MARKER};
+use super::{ControlRequest, ControlReply, address, run_of_mount};
+use crate::exit::{Exit, OrCliError, CliResult, CliError};
+use crate::home::{StoreDir, MARKER};
 use crate::mountpoint::{self, FSTYPE};
 use gupfs_fuse::mountinfo;
 use serde::de::DeserializeOwned;
@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long an answer may take. `status` collects from all parts; a part that hangs is given up after less.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a process serves, and the mount through which it was found.
-pub struct Place {
-    pub what: What,
+pub struct ControlTarget {
+    pub kind: ControlTargetKind,
     pub mount: Option<PathBuf>,
 }
 
 #[derive(Debug)]
-pub enum What {
-    Store(Home),
+pub enum ControlTargetKind {
+    Store(StoreDir),
     /// A mount of servers elsewhere, at this mount point.
     Mount {
         point: PathBuf,
@@ -30,34 +30,34 @@ pub enum What {
     },
 }
 
-impl Place {
+impl ControlTarget {
     /// `path` is a store's directory, a mount point or anything below it; None is the only mount of this machine.
-    pub fn find(path: Option<&Path>) -> Outcome<Place> {
+    pub fn find(path: Option<&Path>) -> CliResult<ControlTarget> {
         let Some(path) = path else {
             return the_only_mount();
         };
         // Not canonicalize: a mount whose process hangs would hang us too, and its path needs no look inside.
         let whole =
             std::path::absolute(path).or_trouble(|| format!("cannot find '{}'", path.display()))?;
-        if let Some(mount) = mountpoint::holding(&whole)?
+        if let Some(mount) = mountpoint::mount_containing(&whole)?
             && mount.kind == FSTYPE
         {
-            return Place::behind(mount.path, &mount.source);
+            return ControlTarget::behind(mount.path, &mount.source);
         }
         // A file says by its directory where it is, also through a link.
         let real = path.canonicalize().ok().filter(|real| !real.is_dir());
         let dir = real.as_deref().and_then(Path::parent).unwrap_or(path);
-        let home = Home::at(dir).map_err(|trouble| trouble.exit(Exit::Unusable))?;
+        let home = StoreDir::at(dir).map_err(|trouble| trouble.exit(Exit::Unusable))?;
         if home.marker().exists() {
-            return Ok(Place {
-                what: What::Store(home),
+            return Ok(ControlTarget {
+                kind: ControlTargetKind::Store(home),
                 mount: None,
             });
         }
         // A relative path through a symbolic link into a mount shows only now.
-        match mountpoint::holding(home.root())? {
-            Some(mount) if mount.kind == FSTYPE => Place::behind(mount.path, &mount.source),
-            _ => Err(Trouble::new(format!(
+        match mountpoint::mount_containing(home.root())? {
+            Some(mount) if mount.kind == FSTYPE => ControlTarget::behind(mount.path, &mount.source),
+            _ => Err(CliError::new(format!(
                 "'{}' is neither a gupfs store (no {MARKER} in it) nor on a gupfs mount",
                 path.display()
             ))
@@ -65,68 +65,68 @@ impl Place {
         }
     }
 
-    fn behind(mount: PathBuf, source: &str) -> Outcome<Place> {
+    fn behind(mount: PathBuf, source: &str) -> CliResult<ControlTarget> {
         let what = match source.starts_with('/') {
-            true => What::Store(Home::at(Path::new(source))?),
-            false => What::Mount {
+            true => ControlTargetKind::Store(StoreDir::at(Path::new(source))?),
+            false => ControlTargetKind::Mount {
                 point: mount.clone(),
                 source: source.to_string(),
             },
         };
-        Ok(Place {
-            what,
+        Ok(ControlTarget {
+            kind: what,
             mount: Some(mount),
         })
     }
 
     /// What people know it by.
     pub fn name(&self) -> String {
-        match &self.what {
-            What::Store(home) => home.root().display().to_string(),
-            What::Mount { point, .. } => point.display().to_string(),
+        match &self.kind {
+            ControlTargetKind::Store(home) => home.root().display().to_string(),
+            ControlTargetKind::Mount { point, .. } => point.display().to_string(),
         }
     }
 
     /// The store, if it is on this machine.
-    pub fn home(&self) -> Option<&Home> {
-        match &self.what {
-            What::Store(home) => Some(home),
-            What::Mount { .. } => None,
+    pub fn home(&self) -> Option<&StoreDir> {
+        match &self.kind {
+            ControlTargetKind::Store(home) => Some(home),
+            ControlTargetKind::Mount { .. } => None,
         }
     }
 
-    fn run(&self) -> Outcome<PathBuf> {
-        match &self.what {
-            What::Store(home) => Ok(home.run()),
-            What::Mount { point, .. } => run_of_mount(point),
+    fn run(&self) -> CliResult<PathBuf> {
+        match &self.kind {
+            ControlTargetKind::Store(home) => Ok(home.run()),
+            ControlTargetKind::Mount { point, .. } => run_of_mount(point),
         }
     }
 
-    fn start_it(&self) -> String {
-        match &self.what {
-            What::Store(home) => {
+    fn how_to_start(&self) -> String {
+        match &self.kind {
+            ControlTargetKind::Store(home) => {
                 format!("start it: gupfs up '{}' --mount MNT", home.root().display())
             }
-            What::Mount { point, source } => {
+            ControlTargetKind::Mount { point, source } => {
                 format!("mount it: gupfs mount {source} '{}'", point.display())
             }
         }
     }
 
-    pub fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Outcome<T> {
+    pub fn request<T: DeserializeOwned>(&self, ask: &ControlRequest) -> CliResult<T> {
         let dir = self.name();
         match exchange(&self.run()?, ask) {
-            Ok(Reply::Good(value)) => serde_json::from_value(value)
+            Ok(ControlReply::Good(value)) => serde_json::from_value(value)
                 .or_trouble(|| format!("the process that serves '{dir}' answered what this program does not understand; are they of different versions?")),
-            Ok(Reply::Bad(why)) => Err(Trouble::new(why)),
-            Err(error) if is_absence(&error) => Err(Trouble::new(format!("nothing serves '{dir}'"))
-                .todo(self.start_it())
+            Ok(ControlReply::Bad(why)) => Err(CliError::new(why)),
+            Err(error) if means_not_running(&error) => Err(CliError::new(format!("nothing serves '{dir}'"))
+                .todo(self.how_to_start())
                 .exit(Exit::NotRunning)),
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(Trouble::new(
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(CliError::new(
                 format!("'{dir}' may not be asked by this user"),
             )
             .todo("run as its owner, or as root")),
-            Err(error) => Err(Trouble::new(format!(
+            Err(error) => Err(CliError::new(format!(
                 "the process that serves '{dir}' does not answer"
             ))
             .because(&error)),
@@ -134,11 +134,11 @@ impl Place {
     }
 }
 
-fn exchange(run: &Path, ask: &Ask) -> std::io::Result<Reply> {
+fn exchange(run: &Path, ask: &ControlRequest) -> std::io::Result<ControlReply> {
     let (_dir, path) = address(run)?;
     let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+    stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
     let mut line = serde_json::to_string(ask)?;
     line.push('\n');
     stream.write_all(line.as_bytes())?;
@@ -151,22 +151,22 @@ fn exchange(run: &Path, ask: &Ask) -> std::io::Result<Reply> {
 }
 
 /// No socket, or one that a dead process left.
-fn is_absence(error: &std::io::Error) -> bool {
+fn means_not_running(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
         std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused
     )
 }
 
-fn the_only_mount() -> Outcome<Place> {
+fn the_only_mount() -> CliResult<ControlTarget> {
     let mounts = mountinfo::mounts().or_trouble(|| "cannot read the table of mounts".into())?;
     let ours: Vec<_> = mounts
         .into_iter()
         .filter(|mount| mount.kind == FSTYPE)
         .collect();
     match ours.as_slice() {
-        [one] => Place::behind(one.path.clone(), &one.source),
-        [] => Err(Trouble::new("no gupfs is mounted on this machine")
+        [one] => ControlTarget::behind(one.path.clone(), &one.source),
+        [] => Err(CliError::new("no gupfs is mounted on this machine")
             .todo("name the store's directory, or start it: gupfs up DIR --mount MNT")
             .exit(Exit::NotRunning)),
         several => {
@@ -174,7 +174,7 @@ fn the_only_mount() -> Outcome<Place> {
                 .iter()
                 .map(|mount| mount.path.display().to_string())
                 .collect();
-            Err(Trouble::new("several gupfs are mounted on this machine")
+            Err(CliError::new("several gupfs are mounted on this machine")
                 .todo(format!("name one of them: {}", list.join(", ")))
                 .exit(Exit::Unusable))
         }

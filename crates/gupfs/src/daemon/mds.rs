@@ -3,20 +3,20 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    Lines, ListFile, Listening, MDS_PORT, MetaDoor, Surveying, identity, listen, read_cluster_key,
+    OssConnections, KeyListFile, BoundListener, MDS_PORT, MetaHandler, SurveyContext, identity, listen, read_cluster_key,
     read_tls, survey, watch_revoked,
 };
 use crate::config::Config;
 use crate::control;
-use crate::exit::{Outcome, Trouble};
-use crate::home::Entered;
+use crate::exit::{CliResult, CliError};
+use crate::home::LockedStore;
 use crate::node::{
-    Answers, Parts, Share, Told, cluster_door, nothing_left_to_serve, open_metadata, say, say_loss,
+    ControlService, Parts, DescriptorBudget, StopEvents, cluster_handler, nothing_left_to_serve, open_metadata, print_event, print_loss,
 };
 use gupfs_mds::Mds;
 use gupfs_platform::{BootTime, Disk, Platform};
 use gupfs_proto::VirtualShards;
-use gupfs_rpc::{Hosts, Key, Role};
+use gupfs_rpc::{Handlers, AuthKey, Role};
 use std::sync::Arc;
 
 pub struct Settings {
@@ -27,34 +27,34 @@ pub struct Settings {
 
 /// Serves until it is told to end.
 pub async fn run(
-    entered: Entered,
+    entered: LockedStore,
     settings: Settings,
     platform: &Platform,
     began: BootTime,
-) -> Outcome<()> {
-    let (mut told, ask_stop) = Told::listen()?;
+) -> CliResult<()> {
+    let (mut told, ask_stop) = StopEvents::listen()?;
     let config = &settings.config;
     let key = read_cluster_key(Some(&entered.home.key()))?;
-    let identity = identity(platform, key.map(Key::from), read_tls(&config.cluster)?);
+    let identity = identity(platform, key.map(AuthKey::from), read_tls(&config.cluster)?);
     let usual = format!("127.0.0.1:{MDS_PORT}");
     let address = config.cluster.listen.as_deref().unwrap_or(&usual);
     let listening = listen(&identity, address).await?;
     let name = entered.home.root().display().to_string();
-    let me = identity.myself(Role::Mds, &name);
+    let me = identity.local_identity(Role::Mds, &name);
     let cluster = entered.marker.cluster();
-    let lines = Lines::new(&identity, me.clone(), cluster, "");
-    let surveying = Surveying {
+    let lines = OssConnections::new(&identity, me.clone(), cluster, "");
+    let surveying = SurveyContext {
         identity: &identity,
         me: me.clone(),
         cluster,
-        keys: Arc::new(ListFile::of(&entered.home)),
+        keys: Arc::new(KeyListFile::of(&entered.home)),
         here: &[],
         json: settings.json,
     };
     let dial = lines.clone();
     let (mds, listening) =
         start(&entered, &settings, dial, (surveying, listening), platform).await?;
-    say_loss(&mds, settings.json);
+    print_loss(&mds, settings.json);
     entered.finish()?;
     if entered.fresh {
         let key = entered.home.key();
@@ -62,25 +62,25 @@ pub async fn run(
             "a new store; every object server needs the cluster's key '{}', and hosts that mount get keys of their own with `gupfs key client`",
             key.display()
         );
-        say(settings.json, "made", &text);
+        print_event(settings.json, "made", &text);
     }
     let mut parts = Parts::new(name, cluster, platform, began);
     parts.home = Some(entered.home.clone());
     parts.mds = Some(mds.clone());
     parts.lines.push(lines);
     let parts = Arc::new(parts);
-    let meta = MetaDoor::new(mds.clone(), config.cluster.root_squash.unwrap_or(true));
-    let hosts = Hosts::none()
-        .with_host(meta.clone())
-        .with(cluster_door(&parts));
-    let keys = Arc::new(ListFile::of(&entered.home));
+    let meta = MetaHandler::new(mds.clone(), config.cluster.root_squash.unwrap_or(true));
+    let hosts = Handlers::none()
+        .with_peer_handler(meta.clone())
+        .with_service(cluster_handler(&parts));
+    let keys = Arc::new(KeyListFile::of(&entered.home));
     let revoking = watch_revoked(
         platform.clone(),
         parts.callers(),
         meta.clone(),
         keys.clone(),
     );
-    let capacity = Share::of_this_process(0)?.capacity;
+    let capacity = DescriptorBudget::of_this_process(0)?.capacity;
     let server = listening.open(&identity, me, cluster, keys, (hosts, meta), capacity);
     let ready = format!(
         "metadata served at {}, ready in {}; Ctrl-C to stop",
@@ -89,7 +89,7 @@ pub async fn run(
     );
     let _ = parts.server.set(server);
     let _revoking = platform.tasks.spawn("revoked keys", revoking);
-    let answers = Arc::new(Answers {
+    let answers = Arc::new(ControlService {
         parts: parts.clone(),
         stop: ask_stop,
     });
@@ -97,8 +97,8 @@ pub async fn run(
     let metrics = start_metrics(config, platform, &parts).await?;
     // An administrator who accepts a loss stops the daemon when it is ready, which it is not before the surveyed OSTs serve.
     let announce = async {
-        mds.surveyed_serve().await;
-        say(settings.json, "ready", &ready);
+        mds.wait_for_surveyed().await;
+        print_event(settings.json, "ready", &ready);
         std::future::pending().await
     };
     let why = tokio::select! {
@@ -110,7 +110,7 @@ pub async fn run(
             return Err(trouble);
         }
     };
-    say(settings.json, "stopping", &why);
+    print_event(settings.json, "stopping", &why);
     if let Some(metrics) = metrics {
         metrics.stop();
     }
@@ -120,27 +120,27 @@ pub async fn run(
     let stopped = mds.stop().await;
     let _ = std::fs::remove_file(entered.home.pid());
     stopped.map_err(|error| {
-        Trouble::new("the metadata server did not stop cleanly")
+        CliError::new("the metadata server did not stop cleanly")
             .because(&error)
             .todo("the next start recovers; `gupfs check` looks for damage")
     })?;
-    say(settings.json, "stopped", "stopped; everything is kept");
+    print_event(settings.json, "stopped", "stopped; everything is kept");
     Ok(())
 }
 
 async fn start(
-    entered: &Entered,
+    entered: &LockedStore,
     settings: &Settings,
-    lines: Arc<Lines>,
-    (surveying, mut listening): (Surveying<'_>, Listening),
+    lines: Arc<OssConnections>,
+    (surveying, mut listening): (SurveyContext<'_>, BoundListener),
     platform: &Platform,
-) -> Outcome<(Arc<Mds>, Listening)> {
+) -> CliResult<(Arc<Mds>, BoundListener)> {
     let dir = entered.home.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
-        Trouble::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
+        CliError::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
     };
     crate::node::refuse_lost_metadata(entered)?;
-    let share = Share::of_this_process(0)?;
+    let share = DescriptorBudget::of_this_process(0)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
     let opened = open_metadata(&entered.home, &entered.marker, share, platform).await?;
     let key = surveying.identity.cluster_key();
@@ -149,7 +149,7 @@ async fn start(
         (surveyed, listening) = survey(listening, &opened.0, surveying, platform).await?;
     }
     let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
-    let mut options = gupfs_mds::Options::new(opened, disk, platform.clone(), cluster, incarnation);
+    let mut options = gupfs_mds::MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.dial = Some(lines);

@@ -10,7 +10,7 @@ pub mod oss;
 
 use crate::amount::BusyPoll;
 use crate::config::{Config, Threads};
-use crate::exit::{OrTrouble, Outcome};
+use crate::exit::{OrCliError, CliResult};
 use crate::home::close_to_others;
 use crate::metrics;
 use crate::node::Parts;
@@ -25,12 +25,12 @@ const CPUS_A_WORKER: usize = 4;
 const WORKERS_MOST: usize = 8;
 
 /// Runs a process to its end, on a thread for each CPU.
-pub fn block_on<T>(run: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+pub fn block_on<T>(run: impl Future<Output = CliResult<T>>) -> CliResult<T> {
     block_on_workers(None, None, run)
 }
 
 /// Runs a server or a mount to its end: what waits for messages between others, and not for a CPU.
-pub fn serve<T>(threads: &Threads, run: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+pub fn serve<T>(threads: &Threads, run: impl Future<Output = CliResult<T>>) -> CliResult<T> {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
     let (workers, busy_poll) = plan(threads, cpus);
     block_on_workers(Some(workers), busy_poll, run)
@@ -52,8 +52,8 @@ fn plan(threads: &Threads, cpus: usize) -> (usize, Option<Duration>) {
 fn block_on_workers<T>(
     workers: Option<usize>,
     busy_poll: Option<Duration>,
-    run: impl Future<Output = Outcome<T>>,
-) -> Outcome<T> {
+    run: impl Future<Output = CliResult<T>>,
+) -> CliResult<T> {
     close_to_others();
     let everywhere = sched_getaffinity(None);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -71,7 +71,7 @@ fn block_on_workers<T>(
         .build()
         .or_trouble(|| "cannot start the runtime".into())?;
     if let Some(window) = busy_poll {
-        runtime.spawn(gupfs_platform::busy_poll::keep_awake(window));
+        runtime.spawn(gupfs_platform::busy_poll::run(window));
     }
     runtime.spawn(async {
         let why = gupfs_uring::serve().await;
@@ -87,7 +87,7 @@ async fn start_metrics(
     config: &Config,
     platform: &Platform,
     parts: &Arc<Parts>,
-) -> Outcome<Option<Task<()>>> {
+) -> CliResult<Option<Task<()>>> {
     Ok(match config.metrics.listen {
         Some(listen) => Some(metrics::start(listen, platform, parts.clone()).await?),
         None => None,

@@ -3,20 +3,20 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    Announced, Lives, MDS_PORT, OSS_PORT, announce, host_number, identity, listen,
+    OssReporter, VerifierReporter, MDS_PORT, OSS_PORT, run_reports, host_number, identity, listen,
     read_cluster_key, read_tls, with_port,
 };
 use crate::config::Config;
-use crate::exit::{Exit, Outcome, Trouble};
+use crate::exit::{Exit, CliResult, CliError};
 use crate::node::{
-    Parts, Share, Told, cluster_door, nothing_left_to_serve, open_target, own_and_below,
-    peek_target, say,
+    Parts, DescriptorBudget, StopEvents, cluster_handler, nothing_left_to_serve, open_target, dir_and_subdirs,
+    peek_target, print_event,
 };
-use gupfs_oss::{Door, Oss, Target};
+use gupfs_oss::{DataHandler, Oss, ServedTarget};
 use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::{ClusterId, OstId};
-use gupfs_rpc::{EveryClientKey, Hosts, Key, Line, LineOptions, Role, Unattended};
-use gupfs_store::object::Whose;
+use gupfs_rpc::{AcceptAllClientKeys, Handlers, AuthKey, ClientConnection, ClientConnectionOptions, Role, NoObserver};
+use gupfs_store::object::TargetId;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use tokio::sync::watch;
 const SEARCH_EVERY: Duration = Duration::from_secs(1);
 
 /// How long an end waits until it is known that lives are over.
-const LIVES_TOLD: Duration = Duration::from_secs(3);
+const VERIFIER_REPORT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How soon the metadata server is told again what it did not take.
-const TOLD_AGAIN: Duration = Duration::from_millis(250);
+const REPORT_RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// Descriptors are shared among so many targets at least: more may be added while it runs.
 const TARGETS_LEAST: usize = 16;
 
 /// How long the metadata server may take to hear that this server ends.
-const LEAVING: Duration = Duration::from_secs(2);
+const STOP_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct Settings {
     pub config: Config,
@@ -46,13 +46,13 @@ pub struct Settings {
 }
 
 /// Serves until it is told to end.
-pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Outcome<()> {
-    let (mut told, ask_stop) = Told::listen()?;
+pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> CliResult<()> {
+    let (mut told, ask_stop) = StopEvents::listen()?;
     drop(ask_stop);
     let config = &settings.config;
     let identity = identity(
         platform,
-        read_cluster_key(config.cluster.key.as_deref())?.map(Key::from),
+        read_cluster_key(config.cluster.key.as_deref())?.map(AuthKey::from),
         read_tls(&config.cluster)?,
     );
     let usual = format!("127.0.0.1:{OSS_PORT}");
@@ -60,25 +60,25 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Ou
     let listening = listen(&identity, address).await?;
     let mds = config.cluster.mds.as_deref().unwrap_or("127.0.0.1");
     let name = settings.dirs[0].display().to_string();
-    let me = identity.myself(Role::Oss, &name);
-    let line = Line::open(LineOptions {
-        patience: Some(Duration::from_secs(5)),
-        ..identity.line_to_mds(&with_port(mds, MDS_PORT), &me, Hosts::none())
+    let me = identity.local_identity(Role::Oss, &name);
+    let line = ClientConnection::connect(ClientConnectionOptions {
+        request_timeout: Some(Duration::from_secs(5)),
+        ..identity.mds_connection_options(&with_port(mds, MDS_PORT), &me, Handlers::none())
     });
     let cluster = tokio::select! {
-        cluster = meet(&line, &settings) => cluster?,
+        cluster = wait_for_mds(&line, &settings) => cluster?,
         why = told.wait() => {
-            say(settings.json, "stopped", &why);
+            print_event(settings.json, "stopped", &why);
             return Ok(());
         }
     };
-    let oss = Oss::of_host(host_number(), Vec::<(OstId, Target)>::new());
-    oss.gate().belongs_to(identity.cluster_key());
-    let mut search = Search {
+    let oss = Oss::of_host(host_number(), Vec::<(OstId, ServedTarget)>::new());
+    oss.authorizer().set_cluster_key(identity.cluster_key());
+    let mut search = TargetSearch {
         dirs: settings.dirs.clone(),
         oss: oss.clone(),
         cluster,
-        share: Share::of_this_process(TARGETS_LEAST)?,
+        share: DescriptorBudget::of_this_process(TARGETS_LEAST)?,
         platform: platform.clone(),
         known: BTreeSet::new(),
         complained: BTreeSet::new(),
@@ -90,33 +90,33 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Ou
     let parts = Arc::new(parts);
     let advertised = match &config.oss.advertise {
         Some(address) => with_port(address, OSS_PORT),
-        None => reachable(&listening.address(), line.near()),
+        None => reachable(&listening.address(), line.local_address()),
     };
     let (heard, mut is_heard) = watch::channel(false);
-    let lives = Lives::new(oss.clone(), line.peer());
-    let announced = Announced {
+    let lives = VerifierReporter::new(oss.clone(), line.peer());
+    let announced = OssReporter {
         oss: oss.clone(),
         address: advertised.clone(),
         mds: line.peer(),
-        lives: lives.clone(),
+        verifiers: lives.clone(),
         platform: platform.clone(),
     };
     let last_report = announced.clone();
-    let announcing = platform.tasks.spawn("announce", announce(announced, heard));
+    let announcing = platform.tasks.spawn("announce", run_reports(announced, heard));
     // Before the metadata server has heard of these targets nobody knows whether they are who they were.
     let why = tokio::select! {
         _ = is_heard.wait_for(|heard| *heard) => None,
         why = told.wait() => Some(why),
     };
-    let hosts = Hosts::none()
-        .with_host(Door::of(&oss, &platform.clock))
-        .with(cluster_door(&parts));
+    let hosts = Handlers::none()
+        .with_peer_handler(DataHandler::new(&oss, &platform.clock))
+        .with_service(cluster_handler(&parts));
     let why = match why {
         Some(why) => why,
         None => {
             // A revoked key opens a connection here, and no more: the metadata server gives it no pass.
-            let keys = Arc::new(EveryClientKey);
-            let (attend, capacity) = (Arc::new(Unattended), search.share.capacity);
+            let keys = Arc::new(AcceptAllClientKeys);
+            let (attend, capacity) = (Arc::new(NoObserver), search.share.capacity);
             let server = listening.open(&identity, me, cluster, keys, (hosts, attend), capacity);
             let ready = format!(
                 "{} OSTs served at {}, told to others as {advertised}, ready in {}; Ctrl-C to stop",
@@ -126,13 +126,13 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Ou
             );
             let _ = parts.server.set(server);
             let metrics = start_metrics(config, platform, &parts).await?;
-            say(settings.json, "ready", &ready);
+            print_event(settings.json, "ready", &ready);
             let why = tokio::select! {
                 why = told.wait() => why,
-                () = search.for_ever() => "the search for targets ended".into(),
+                () = search.run() => "the search for targets ended".into(),
                 trouble = nothing_left_to_serve(None, Some(&oss), &platform.clock) => {
                     tracing::error!(%trouble, "ending");
-                    last_words(&oss, &lives, platform).await;
+                    report_retired_verifiers(&oss, &lives, platform).await;
                     return Err(trouble);
                 }
             };
@@ -142,54 +142,54 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Ou
             why
         }
     };
-    say(settings.json, "stopping", &why);
+    print_event(settings.json, "stopping", &why);
     announcing.stop();
     if let Some(server) = parts.server.get() {
         server.stop();
     }
     let _ = announcing.await; // that it was stopped
     if let Err(refusal) = oss.stop().await {
-        last_words(&oss, &lives, platform).await;
-        return Err(Trouble::new("an OST did not stop cleanly")
+        report_retired_verifiers(&oss, &lives, platform).await;
+        return Err(CliError::new("an OST did not stop cleanly")
             .because(&refusal)
             .todo("the next start recovers"));
     }
     // Without it the metadata server finds out by itself.
     tokio::select! {
-        _ = last_report.leave() => {}
-        () = platform.clock.sleep(LEAVING) => {}
+        _ = last_report.report_stopped() => {}
+        () = platform.clock.sleep(STOP_REPORT_TIMEOUT) => {}
     }
-    say(settings.json, "stopped", "stopped; everything is kept");
+    print_event(settings.json, "stopped", "stopped; everything is kept");
     Ok(())
 }
 
 /// Returns when it is known that the lives of targets whose disk failed are over: at the metadata server, and on their disks
 /// if these take it.
-async fn last_words(oss: &Oss, lives: &Lives, platform: &Platform) {
+async fn report_retired_verifiers(oss: &Oss, lives: &VerifierReporter, platform: &Platform) {
     let told = async {
-        while let Err(refusal) = lives.tell().await {
+        while let Err(refusal) = lives.report_changes().await {
             tracing::warn!(%refusal, "the metadata server has not heard which lives of OSTs are over");
-            platform.clock.sleep(TOLD_AGAIN).await;
+            platform.clock.sleep(REPORT_RETRY_PAUSE).await;
         }
     };
     tokio::select! {
-        _ = async { tokio::join!(oss.lives_are_noted(), told) } => {}
-        () = platform.clock.sleep(LIVES_TOLD) => {
+        _ = async { tokio::join!(oss.wait_verifiers_retired(), told) } => {}
+        () = platform.clock.sleep(VERIFIER_REPORT_TIMEOUT) => {
             tracing::error!("it may be unknown that lives of OSTs are over");
         }
     }
 }
 
 /// The cluster, told by its metadata server, which is waited for.
-async fn meet(line: &Line, settings: &Settings) -> Outcome<ClusterId> {
+async fn wait_for_mds(line: &ClientConnection, settings: &Settings) -> CliResult<ClusterId> {
     let mut told = false;
     loop {
-        match line.ready(Duration::from_secs(3)).await {
+        match line.wait_connected(Duration::from_secs(3)).await {
             Ok(met) => return Ok(met.cluster),
-            Err(error) if error.is_for_good() => {
-                return Err(Trouble::new(format!(
+            Err(error) if error.is_permanent() => {
+                return Err(CliError::new(format!(
                     "the metadata server at '{}' does not take us",
-                    line.status().to
+                    line.status().address
                 ))
                 .because(&*error)
                 .todo("are --key and --tls those of this cluster?")
@@ -197,12 +197,12 @@ async fn meet(line: &Line, settings: &Settings) -> Outcome<ClusterId> {
             }
             Err(error) => {
                 if !told {
-                    say(
+                    print_event(
                         settings.json,
                         "waiting",
                         &format!(
                             "the metadata server at {} cannot be reached ({error}); waiting for it",
-                            line.status().to
+                            line.status().address
                         ),
                     );
                 }
@@ -224,11 +224,11 @@ fn reachable(listening: &str, near: Option<String>) -> String {
 }
 
 /// Looks for targets in the directories that were named.
-struct Search {
+struct TargetSearch {
     dirs: Vec<PathBuf>,
     oss: Arc<Oss>,
     cluster: ClusterId,
-    share: Share,
+    share: DescriptorBudget,
     platform: Platform,
     /// Directories that are served.
     known: BTreeSet<PathBuf>,
@@ -236,8 +236,8 @@ struct Search {
     complained: BTreeSet<PathBuf>,
 }
 
-impl Search {
-    async fn for_ever(&mut self) {
+impl TargetSearch {
+    async fn run(&mut self) {
         loop {
             self.platform.clock.sleep(SEARCH_EVERY).await;
             self.look().await;
@@ -267,7 +267,7 @@ impl Search {
     /// The directories named, and those right below them; of one that cannot be read, itself.
     fn candidates(&self) -> Vec<PathBuf> {
         let dirs = self.dirs.iter();
-        dirs.flat_map(|dir| own_and_below(dir).unwrap_or_else(|_| vec![dir.clone()]))
+        dirs.flat_map(|dir| dir_and_subdirs(dir).unwrap_or_else(|_| vec![dir.clone()]))
             .collect()
     }
 
@@ -277,7 +277,7 @@ impl Search {
         let Some(whose) = peek_target(dir).await? else {
             return Ok(None);
         };
-        let Whose { cluster, ost } = whose;
+        let TargetId { cluster, ost } = whose;
         if cluster != self.cluster {
             return Err(at(&format!(
                 "it belongs to cluster {cluster}, not to {}",
@@ -285,9 +285,9 @@ impl Search {
             )));
         }
         let target = match open_target(dir, whose, self.share, &self.platform).await {
-            Ok(objects) => Target::Serving(objects),
+            Ok(objects) => ServedTarget::Serving(objects),
             Err(why) => {
-                let _ = self.oss.add(ost, Target::Down(why.clone()));
+                let _ = self.oss.add(ost, ServedTarget::Down(why.clone()));
                 return Err(why);
             }
         };

@@ -5,10 +5,10 @@
 
 use super::lock::LOCK;
 use super::marker::{self, BEGUN, Marker};
-use super::{Home, Lock, MARKER, cannot, ost_of_name};
+use super::{StoreDir, Lock, MARKER, cannot, ost_of_name};
 use crate::amount::show_size;
-use crate::exit::{Exit, Outcome, Trouble};
-use gupfs_platform::Dice;
+use crate::exit::{Exit, CliResult, CliError};
+use gupfs_platform::Random;
 use gupfs_proto::{ClusterId, Incarnation, OstId, VirtualShards};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -26,15 +26,15 @@ pub const OSTS_DEFAULT: u16 = gupfs_proto::limits::STRIPE_COUNT_DEFAULT as u16;
 pub const OSTS_MAX: u16 = gupfs_proto::limits::STRIPE_COUNT_MAX as u16;
 
 /// What the caller asks of a directory.
-pub struct Wish {
+pub struct StoreOptions {
     /// None: as many as there are, or the default. 0: none, they are served elsewhere.
     pub osts: Option<u16>,
     pub virtual_shards: VirtualShards,
 }
 
 /// A directory that is ours and locked. Its stores may still have to be made; then `finish` ends the initialisation.
-pub struct Entered {
-    pub home: Home,
+pub struct LockedStore {
+    pub home: StoreDir,
     pub marker: Marker,
     /// The whole store is new.
     pub fresh: bool,
@@ -43,25 +43,25 @@ pub struct Entered {
     _lock: Lock,
 }
 
-impl Home {
+impl StoreDir {
     /// Takes a locked directory into use: initialises it if it is empty, goes on with an initialisation that broke
     /// off, adds OSTs; refuses what is not ours.
-    pub fn enter(self, lock: Lock, wish: &Wish, dice: &Dice) -> Outcome<Entered> {
+    pub fn enter(self, lock: Lock, wish: &StoreOptions, dice: &Random) -> CliResult<LockedStore> {
         if let Some(osts) = wish.osts
             && osts > OSTS_MAX
         {
-            return Err(Trouble::new(format!(
+            return Err(CliError::new(format!(
                 "{osts} OSTs are not possible: up to {OSTS_MAX} are"
             ))
             .exit(Exit::Unusable));
         }
         match marker::read(&self)? {
-            Some(marker) => self.reenter(lock, marker, wish),
+            Some(marker) => self.open_existing(lock, marker, wish),
             None => self.initialise(lock, wish, dice),
         }
     }
 
-    fn reenter(self, lock: Lock, mut marker: Marker, wish: &Wish) -> Outcome<Entered> {
+    fn open_existing(self, lock: Lock, mut marker: Marker, wish: &StoreOptions) -> CliResult<LockedStore> {
         marker::remove_begun(&self)?;
         let have = marker.osts().len();
         let want = match wish.osts {
@@ -69,7 +69,7 @@ impl Home {
             Some(osts) => usize::from(osts),
         };
         if want < have {
-            return Err(Trouble::new(format!(
+            return Err(CliError::new(format!(
                 "'{}' has {have} OSTs, and --osts asks for {want}: an OST cannot be taken away while files lie on it",
                 self.root().display()
             ))
@@ -90,8 +90,8 @@ impl Home {
             new_osts.push(id);
         }
         make_dir(&self.run())?;
-        self.leave_pid();
-        Ok(Entered {
+        self.write_pid();
+        Ok(LockedStore {
             home: self,
             marker,
             fresh: false,
@@ -100,13 +100,13 @@ impl Home {
         })
     }
 
-    fn initialise(self, lock: Lock, wish: &Wish, dice: &Dice) -> Outcome<Entered> {
+    fn initialise(self, lock: Lock, wish: &StoreOptions, dice: &Random) -> CliResult<LockedStore> {
         let prepared = self.check_empty_or_unfinished()?;
         let space = rustix::fs::statvfs(self.root())
             .map_err(|errno| cannot("ask for the free space of", self.root(), &errno.into()))?;
         let free = space.f_bavail * space.f_frsize;
         if free < SPACE_MIN {
-            return Err(Trouble::new(format!(
+            return Err(CliError::new(format!(
                 "'{}' has {} free, and a new store needs {}",
                 self.root().display(),
                 show_size(free),
@@ -121,7 +121,7 @@ impl Home {
         });
         let osts: Vec<OstId> = (0..count).map(OstId).collect();
         if let Some(extra) = prepared.iter().find(|id| !osts.contains(id)) {
-            return Err(Trouble::new(format!(
+            return Err(CliError::new(format!(
                 "'{}' is prepared, but with {count} OSTs the last is 'ost{}'",
                 self.ost(*extra).display(),
                 count - 1
@@ -147,8 +147,8 @@ impl Home {
         }
         marker::sync_dir(&self.mds())?;
         marker::sync_dir(self.root())?;
-        self.leave_pid();
-        Ok(Entered {
+        self.write_pid();
+        Ok(LockedStore {
             home: self,
             marker,
             fresh: true,
@@ -158,7 +158,7 @@ impl Home {
     }
 
     /// Which OST directories the user has prepared. An initialisation that broke off is cleared away.
-    fn check_empty_or_unfinished(&self) -> Outcome<BTreeSet<OstId>> {
+    fn check_empty_or_unfinished(&self) -> CliResult<BTreeSet<OstId>> {
         let begun = marker::read_begun(self)?;
         let mut prepared = BTreeSet::new();
         let mut foreign = Vec::new();
@@ -191,7 +191,7 @@ impl Home {
         Ok(prepared)
     }
 
-    fn explain_foreign(&self, begun: bool, foreign: &[String]) -> Trouble {
+    fn explain_foreign(&self, begun: bool, foreign: &[String]) -> CliError {
         let dir = self.root().display();
         let some: Vec<String> = foreign
             .iter()
@@ -201,7 +201,7 @@ impl Home {
         let more = if foreign.len() > 3 { ", …" } else { "" };
         let some = some.join(", ") + more;
         if begun {
-            return Trouble::new(format!(
+            return CliError::new(format!(
                 "an initialisation of '{dir}' broke off, and since then something else came there: {some}"
             ))
             .todo("move that away and start again");
@@ -209,27 +209,27 @@ impl Home {
         if foreign.iter().any(|name| name == "cluster.key")
             && foreign.iter().any(|name| name == "mds")
         {
-            return Trouble::new(format!(
+            return CliError::new(format!(
                 "'{dir}' looks like a gupfs store whose marker {MARKER} is missing"
             ))
             .todo(format!(
                 "restore {MARKER} from a backup; nothing in the directory was changed"
             ));
         }
-        Trouble::new(format!(
+        CliError::new(format!(
             "'{dir}' holds no gupfs store, and is not empty: {some}"
         ))
         .todo("give an empty or new directory for the store; the mount point is what --mount names")
     }
 
     /// Empties what a broken initialisation left of a target that no marker lists. If objects are in it, it served once.
-    fn clear_ost(&self, id: OstId) -> Outcome<()> {
+    fn clear_ost(&self, id: OstId) -> CliResult<()> {
         let dir = self.ost(id);
         if !dir.exists() {
             return Ok(());
         }
         if holds_objects(&dir)? {
-            return Err(Trouble::new(format!(
+            return Err(CliError::new(format!(
                 "'{}' holds objects, but {MARKER} does not list ost{id}",
                 dir.display()
             ))
@@ -245,13 +245,13 @@ impl Home {
     }
 
     /// For whoever finds the store locked. Only a hint for people: not synced, and no reason to stop.
-    fn leave_pid(&self) {
+    fn write_pid(&self) {
         if let Err(error) = std::fs::write(self.pid(), format!("{}\n", std::process::id())) {
             tracing::warn!(%error, path = %self.pid().display(), "cannot leave the pid");
         }
     }
 
-    fn write_key(&self, dice: &Dice) -> Outcome<()> {
+    fn write_key(&self, dice: &Random) -> CliResult<()> {
         let mut key = [0; 32];
         dice.fill(&mut key);
         let path = self.key();
@@ -268,9 +268,9 @@ impl Home {
     }
 }
 
-impl Entered {
+impl LockedStore {
     /// All stores are in place: from here on the directory is a store.
-    pub fn finish(&self) -> Outcome<()> {
+    pub fn finish(&self) -> CliResult<()> {
         if self.fresh || !self.new_osts.is_empty() {
             marker::write(&self.home, &self.marker)?;
         }
@@ -284,7 +284,7 @@ fn is_from_initialisation(name: &str) -> bool {
 }
 
 /// Any file of an object's name, at any depth: the store of an OST names data files by their object.
-fn holds_objects(dir: &Path) -> Outcome<bool> {
+fn holds_objects(dir: &Path) -> CliResult<bool> {
     for name in names(dir)? {
         let path = dir.join(&name);
         let found = if path.is_dir() && !path.is_symlink() {
@@ -303,7 +303,7 @@ fn is_empty(dir: &Path) -> bool {
     names(dir).is_ok_and(|names| names.iter().all(|name| name == "lost+found"))
 }
 
-pub(super) fn names(dir: &Path) -> Outcome<Vec<String>> {
+pub(super) fn names(dir: &Path) -> CliResult<Vec<String>> {
     let read = || -> std::io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(dir)? {
@@ -316,7 +316,7 @@ pub(super) fn names(dir: &Path) -> Outcome<Vec<String>> {
 }
 
 /// For its owner alone, whatever the umask.
-pub fn make_dir(dir: &Path) -> Outcome<()> {
+pub fn make_dir(dir: &Path) -> CliResult<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             Err(cannot("make the directory", dir, &error))
@@ -325,7 +325,7 @@ pub fn make_dir(dir: &Path) -> Outcome<()> {
     }
 }
 
-fn remove_tree(path: &Path) -> Outcome<()> {
+fn remove_tree(path: &Path) -> CliResult<()> {
     let gone = if path.is_dir() && !path.is_symlink() {
         std::fs::remove_dir_all(path)
     } else {
@@ -334,7 +334,7 @@ fn remove_tree(path: &Path) -> Outcome<()> {
     unless_absent(gone).map_err(|error| cannot("remove", path, &error))
 }
 
-fn remove_file(path: &Path) -> Outcome<()> {
+fn remove_file(path: &Path) -> CliResult<()> {
     unless_absent(std::fs::remove_file(path)).map_err(|error| cannot("remove", path, &error))
 }
 

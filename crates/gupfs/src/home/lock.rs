@@ -6,8 +6,8 @@
 
 use super::enter::names;
 use super::marker::{self, BEGUN};
-use super::{Home, cannot, ost_of_name};
-use crate::exit::{Outcome, Trouble};
+use super::{StoreDir, cannot, ost_of_name};
+use crate::exit::{CliResult, CliError};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -23,7 +23,7 @@ pub struct Lock {
     /// None while a local user who serves nothing holds it.
     _dir: Option<OwnedFd>,
     /// The directory, if the file was not there before.
-    made_in: Option<Home>,
+    made_in: Option<StoreDir>,
 }
 
 impl Drop for Lock {
@@ -37,7 +37,7 @@ impl Drop for Lock {
 }
 
 impl Lock {
-    pub fn take(home: &Home) -> Outcome<Lock> {
+    pub fn take(home: &StoreDir) -> CliResult<Lock> {
         let (mut file, mut made_in);
         loop {
             (file, made_in) = (open_file(home, false)?, None);
@@ -84,7 +84,7 @@ impl Lock {
     }
 
     /// Whether another process serves the directory now.
-    pub fn is_taken(home: &Home) -> Outcome<bool> {
+    pub fn is_taken(home: &StoreDir) -> CliResult<bool> {
         match open_file(home, false)? {
             Some(file) => Ok(!is_locked(&file, home)? || former_program(home).is_some()),
             None => Ok(!is_locked(&open_dir(home)?, home)? && former_program(home).is_some()),
@@ -93,7 +93,7 @@ impl Lock {
 }
 
 /// None if there is none, and none is to be made or can be.
-fn open_file(home: &Home, make: bool) -> Outcome<Option<OwnedFd>> {
+fn open_file(home: &StoreDir, make: bool) -> CliResult<Option<OwnedFd>> {
     let path = home.root().join(LOCK);
     let mut flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     flags.set(OFlags::CREATE, make);
@@ -116,7 +116,7 @@ fn open_file(home: &Home, make: bool) -> Outcome<Option<OwnedFd>> {
     ];
     let is_file = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
     if !is_file || found.st_mode & 0o077 != 0 || !owners.contains(&found.st_uid) {
-        return Err(Trouble::new(format!(
+        return Err(CliError::new(format!(
             "the lock '{}' could be opened by others than the owner of the store",
             path.display()
         ))
@@ -125,14 +125,14 @@ fn open_file(home: &Home, make: bool) -> Outcome<Option<OwnedFd>> {
     Ok(Some(file))
 }
 
-fn open_dir(home: &Home) -> Outcome<OwnedFd> {
+fn open_dir(home: &StoreDir) -> CliResult<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(home.root(), flags, Mode::empty())
         .map_err(|errno| cannot("lock", home.root(), &errno.into()))
 }
 
 /// Locks it, and whether that could be done.
-fn is_locked(fd: &OwnedFd, home: &Home) -> Outcome<bool> {
+fn is_locked(fd: &OwnedFd, home: &StoreDir) -> CliResult<bool> {
     match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
         Err(Errno::WOULDBLOCK) => Ok(false),
@@ -141,7 +141,7 @@ fn is_locked(fd: &OwnedFd, home: &Home) -> Outcome<bool> {
 }
 
 /// Whether the file is the one that others find: who made it takes it away if nothing is served.
-fn is_there(file: &OwnedFd, home: &Home) -> bool {
+fn is_there(file: &OwnedFd, home: &StoreDir) -> bool {
     let found = std::fs::symlink_metadata(home.root().join(LOCK));
     match (rustix::fs::fstat(file), found) {
         (Ok(open), Ok(found)) => (open.st_dev, open.st_ino) == (found.dev(), found.ino()),
@@ -150,7 +150,7 @@ fn is_there(file: &OwnedFd, home: &Home) -> bool {
 }
 
 /// A store, an initialisation that broke off, or what one may be made of: nothing is written into any other directory.
-fn may_become_ours(home: &Home) -> Outcome<bool> {
+fn may_become_ours(home: &StoreDir) -> CliResult<bool> {
     match (marker::read(home), marker::read_begun(home)) {
         // Newer than we are, or damaged: it is refused, and untouched.
         (Err(_), _) | (_, Err(_)) => return Ok(false),
@@ -166,19 +166,19 @@ fn may_become_ours(home: &Home) -> Outcome<bool> {
     }))
 }
 
-fn in_use(home: &Home, by: Option<u32>) -> Trouble {
+fn in_use(home: &StoreDir, by: Option<u32>) -> CliError {
     let who = match by {
         Some(pid) => format!("process {pid}"),
         None => "another process".into(),
     };
-    Trouble::new(format!("'{}' is in use by {who}", home.root().display())).todo(format!(
+    CliError::new(format!("'{}' is in use by {who}", home.root().display())).todo(format!(
         "look at it with `gupfs status {0}`, or stop it with `gupfs stop {0}`",
         home.root().display()
     ))
 }
 
 /// The process that has the directory open and left its pid there: one that locked it before there was a file for that.
-fn former_program(home: &Home) -> Option<u32> {
+fn former_program(home: &StoreDir) -> Option<u32> {
     let pid = holder(home)?;
     if pid == std::process::id() {
         return None;
@@ -198,7 +198,7 @@ fn former_program(home: &Home) -> Option<u32> {
 }
 
 /// The pid that the holder left for people; None if it left none.
-pub fn holder(home: &Home) -> Option<u32> {
+pub fn holder(home: &StoreDir) -> Option<u32> {
     std::fs::read_to_string(home.pid())
         .ok()?
         .trim()
@@ -214,10 +214,10 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
-    fn store() -> (tempfile::TempDir, Home) {
+    fn store() -> (tempfile::TempDir, StoreDir) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("run")).unwrap();
-        let home = Home::at(dir.path()).unwrap();
+        let home = StoreDir::at(dir.path()).unwrap();
         let marker = Marker::new(ClusterId(1), Incarnation(2), VirtualShards(64), Vec::new());
         marker::write(&home, &marker).unwrap();
         (dir, home)
@@ -297,7 +297,7 @@ mod tests {
     fn nothing_is_written_into_a_directory_that_is_no_store() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("thesis.tex"), "").unwrap();
-        let home = Home::at(dir.path()).unwrap();
+        let home = StoreDir::at(dir.path()).unwrap();
         let _lock = Lock::take(&home).unwrap();
         assert!(Lock::take(&home).is_err());
         assert_eq!(names(home.root()).unwrap(), ["thesis.tex"]);
@@ -307,7 +307,7 @@ mod tests {
         drop(Lock::take(&newer).unwrap());
         assert_eq!(names(newer.root()).unwrap(), [MARKER, "run"]);
         let empty = tempfile::tempdir().unwrap();
-        let home = Home::at(empty.path()).unwrap();
+        let home = StoreDir::at(empty.path()).unwrap();
         let lock = Lock::take(&home).unwrap();
         assert_eq!(names(home.root()).unwrap(), [LOCK]);
         assert!(Lock::take(&home).is_err());

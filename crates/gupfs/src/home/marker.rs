@@ -1,7 +1,7 @@
 //! gupfs.toml: whose directory this is, and which program may open it.
 
-use super::{Home, cannot};
-use crate::exit::{Outcome, Trouble};
+use super::{StoreDir, cannot};
+use crate::exit::{CliResult, CliError};
 use gupfs_proto::{ClusterId, Incarnation, OstId, VirtualShards};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -76,16 +76,16 @@ impl Marker {
 }
 
 /// None if the directory has no marker.
-pub(super) fn read(home: &Home) -> Outcome<Option<Marker>> {
+pub(super) fn read(home: &StoreDir) -> CliResult<Option<Marker>> {
     read_file(&home.marker())
 }
 
 /// The marker of an initialisation that did not come to its end.
-pub(super) fn read_begun(home: &Home) -> Outcome<Option<Marker>> {
+pub(super) fn read_begun(home: &StoreDir) -> CliResult<Option<Marker>> {
     read_file(&home.root().join(BEGUN))
 }
 
-fn read_file(path: &Path) -> Outcome<Option<Marker>> {
+fn read_file(path: &Path) -> CliResult<Option<Marker>> {
     match std::fs::read_to_string(path) {
         Ok(text) => parse(&text, path).map(Some),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -93,10 +93,10 @@ fn read_file(path: &Path) -> Outcome<Option<Marker>> {
     }
 }
 
-fn parse(text: &str, path: &Path) -> Outcome<Marker> {
+fn parse(text: &str, path: &Path) -> CliResult<Marker> {
     let dir = path.parent().unwrap_or(path).display();
     let unreadable = |why: String| {
-        Trouble::new(format!("'{}' is not the marker of a gupfs store: {why}", path.display()))
+        CliError::new(format!("'{}' is not the marker of a gupfs store: {why}", path.display()))
             .todo("if it was edited or damaged, restore it from a backup; its values are also shown by the log of the last start")
     };
     let head: Head =
@@ -105,7 +105,7 @@ fn parse(text: &str, path: &Path) -> Outcome<Marker> {
         return Err(unreadable(format!("its format is '{}'", head.format)));
     }
     if head.version > VERSION {
-        return Err(Trouble::new(format!(
+        return Err(CliError::new(format!(
             "the store in '{dir}' has format version {}; this program reads up to version {VERSION}",
             head.version
         ))
@@ -118,7 +118,7 @@ fn parse(text: &str, path: &Path) -> Outcome<Marker> {
         .filter(|name| !FEATURES.contains(name))
         .collect();
     if !unknown.is_empty() {
-        return Err(Trouble::new(format!(
+        return Err(CliError::new(format!(
             "the store in '{dir}' uses what this program does not know: {}",
             unknown.join(", ")
         ))
@@ -142,7 +142,7 @@ fn parse(text: &str, path: &Path) -> Outcome<Marker> {
 }
 
 /// Whole or not at all, also over a power cut: written aside, synced, renamed, and the directory synced.
-pub(super) fn write(home: &Home, marker: &Marker) -> Outcome<()> {
+pub(super) fn write(home: &StoreDir, marker: &Marker) -> CliResult<()> {
     write_file(
         home,
         MARKER,
@@ -151,7 +151,7 @@ pub(super) fn write(home: &Home, marker: &Marker) -> Outcome<()> {
     )
 }
 
-pub(super) fn write_begun(home: &Home, marker: &Marker) -> Outcome<()> {
+pub(super) fn write_begun(home: &StoreDir, marker: &Marker) -> CliResult<()> {
     write_file(
         home,
         BEGUN,
@@ -160,7 +160,7 @@ pub(super) fn write_begun(home: &Home, marker: &Marker) -> Outcome<()> {
     )
 }
 
-pub(super) fn remove_begun(home: &Home) -> Outcome<()> {
+pub(super) fn remove_begun(home: &StoreDir) -> CliResult<()> {
     let path = home.root().join(BEGUN);
     match std::fs::remove_file(&path) {
         Ok(()) => sync_dir(home.root()),
@@ -169,7 +169,7 @@ pub(super) fn remove_begun(home: &Home) -> Outcome<()> {
     }
 }
 
-fn write_file(home: &Home, name: &str, marker: &Marker, comment: &str) -> Outcome<()> {
+fn write_file(home: &StoreDir, name: &str, marker: &Marker, comment: &str) -> CliResult<()> {
     let (path, aside) = (
         home.root().join(name),
         home.root().join(format!("{name}.new")),
@@ -185,7 +185,7 @@ fn write_file(home: &Home, name: &str, marker: &Marker, comment: &str) -> Outcom
     sync_dir(home.root())
 }
 
-pub(super) fn sync_dir(dir: &Path) -> Outcome<()> {
+pub(super) fn sync_dir(dir: &Path) -> CliResult<()> {
     std::fs::File::open(dir)
         .and_then(|dir| dir.sync_all())
         .map_err(|error| cannot("sync", dir, &error))

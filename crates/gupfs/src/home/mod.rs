@@ -19,34 +19,34 @@ mod enter;
 mod lock;
 mod marker;
 
-pub use enter::{Entered, OSTS_DEFAULT, SPACE_MIN, Wish, make_dir};
+pub use enter::{LockedStore, OSTS_DEFAULT, SPACE_MIN, StoreOptions, make_dir};
 pub use lock::Lock;
 pub use marker::{MARKER, Marker, VERSION};
 
-use crate::exit::{Outcome, Trouble};
+use crate::exit::{CliResult, CliError};
 use gupfs_proto::OstId;
 use std::path::{Path, PathBuf};
 
 /// The paths of one directory.
 #[derive(Clone, Debug)]
-pub struct Home {
+pub struct StoreDir {
     root: PathBuf,
 }
 
-impl Home {
+impl StoreDir {
     /// A directory that exists; its path is made absolute and free of symbolic links, so that it means the same to
     /// every process.
-    pub fn at(dir: &Path) -> Outcome<Home> {
+    pub fn at(dir: &Path) -> CliResult<StoreDir> {
         let root = dir
             .canonicalize()
             .map_err(|error| cannot("find the directory", dir, &error))?;
         if !root.is_dir() {
-            return Err(Trouble::new(format!(
+            return Err(CliError::new(format!(
                 "'{}' is not a directory",
                 dir.display()
             )));
         }
-        Ok(Home { root })
+        Ok(StoreDir { root })
     }
 
     pub fn root(&self) -> &Path {
@@ -84,13 +84,13 @@ impl Home {
 
     /// # Errors
     /// When a salvage was interrupted at its end, with the command that finishes it.
-    pub fn refuse_half_exchanged(&self) -> Outcome<()> {
+    pub fn refuse_half_exchanged(&self) -> CliResult<()> {
         if !self.mds_swap().exists() {
             return Ok(());
         }
         let at = self.root.display();
         Err(
-            Trouble::new(format!("a salvage of '{at}' was interrupted at its end"))
+            CliError::new(format!("a salvage of '{at}' was interrupted at its end"))
                 .todo(format!("finish it with `gupfs check {at} --salvage`")),
         )
     }
@@ -108,9 +108,9 @@ impl Home {
     }
 
     /// The marker, checked; trouble if the directory is not a finished store of ours.
-    pub fn read_marker(&self) -> Outcome<Marker> {
+    pub fn read_marker(&self) -> CliResult<Marker> {
         marker::read(self)?.ok_or_else(|| {
-            Trouble::new(format!("'{}' holds no gupfs store", self.root.display())).todo(format!(
+            CliError::new(format!("'{}' holds no gupfs store", self.root.display())).todo(format!(
                 "a store is a directory with the file {MARKER}; `gupfs up DIR --mount MNT` makes one"
             ))
         })
@@ -132,8 +132,8 @@ fn ost_of_name(name: &str) -> Option<OstId> {
     (ost_name(OstId(number)) == name).then_some(OstId(number))
 }
 
-fn cannot(op: &str, path: &Path, error: &std::io::Error) -> Trouble {
-    let trouble = Trouble::new(format!("cannot {op} '{}'", path.display())).because(error);
+fn cannot(op: &str, path: &Path, error: &std::io::Error) -> CliError {
+    let trouble = CliError::new(format!("cannot {op} '{}'", path.display())).because(error);
     match error
         .raw_os_error()
         .map(rustix::io::Errno::from_raw_os_error)

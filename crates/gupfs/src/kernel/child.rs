@@ -1,9 +1,9 @@
 //! `gupfs kernel-facts`: tries the facts and prints what it finds, as JSON. It is no command for people: `gupfs doctor` is.
 
-use crate::exit::{Exit, OrTrouble, Outcome};
+use crate::exit::{Exit, OrCliError, CliResult};
 use clap::Parser;
-use gupfs_contract::{Running, Weight, try_all};
-use gupfs_fuse::Transport;
+use gupfs_contract::{RunningKernel, FactWeight, try_all};
+use gupfs_fuse::FuseTransport;
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub const NAME: &str = "kernel-facts";
 
 /// Tries what the kernel does with a FUSE server's answers; started by `gupfs up` and `gupfs doctor`
 #[derive(Parser)]
-pub struct Facts {
+pub struct KernelFactsProcess {
     /// Where to mount
     place: PathBuf,
     /// Also those that change nothing for a mount
@@ -24,19 +24,19 @@ pub struct Facts {
     device: bool,
 }
 
-impl Facts {
+impl KernelFactsProcess {
     /// If this process was started as one.
-    pub fn asked() -> Option<Facts> {
+    pub fn from_args() -> Option<KernelFactsProcess> {
         let mut args = std::env::args_os().skip(1).peekable();
         let meant = args.peek().is_some_and(|first| first == NAME);
-        meant.then(|| Facts::parse_from(args))
+        meant.then(|| KernelFactsProcess::parse_from(args))
     }
 
-    pub fn run(self) -> Outcome<Exit> {
+    pub fn run(self) -> CliResult<Exit> {
         // A session of its own, as the guardian has: Ctrl-C is meant for who started us, and we leave no mount behind.
         let _ = rustix::process::setsid();
         if rustix::process::geteuid().is_root()
-            && let Err(error) = gupfs_fuse::mountpoint::keep_mounts_private(&self.place)
+            && let Err(error) = gupfs_fuse::mountpoint::enter_private_mount_namespace(&self.place)
         {
             // A container may forbid it. The mounts are seen then, for a moment.
             tracing::debug!(%error, "mounts are not private");
@@ -47,13 +47,13 @@ impl Facts {
             .build()
             .or_trouble(|| "cannot start the runtime".into())?;
         let transport = match self.device {
-            true => Transport::Device,
-            false => Transport::Auto,
+            true => FuseTransport::Device,
+            false => FuseTransport::Auto,
         };
-        let running = Running::new(transport, self.place);
-        end_with_who_started_us(running.clone())?;
+        let running = RunningKernel::new(transport, self.place);
+        exit_with_parent(running.clone())?;
         let findings = runtime.block_on(try_all(&running, |fact| {
-            self.all || matches!(fact.weight, Weight::CountedOn | Weight::ForPageCache)
+            self.all || matches!(fact.weight, FactWeight::Required | FactWeight::ForPageCache)
         }));
         runtime.shutdown_timeout(Duration::from_secs(5));
         let text = serde_json::to_string(&findings).or_trouble(|| "cannot say it".into())?;
@@ -63,7 +63,7 @@ impl Facts {
 }
 
 /// Standard input ends when who started us has enough of it, or is gone.
-fn end_with_who_started_us(running: Running) -> Outcome<()> {
+fn exit_with_parent(running: RunningKernel) -> CliResult<()> {
     let watching = std::thread::Builder::new().name("parent".into());
     let watched = watching.spawn(move || {
         let read = std::io::stdin().read(&mut [0]);

@@ -6,11 +6,11 @@
 
 mod child;
 
-pub use child::{Facts, NAME};
+pub use child::{KernelFactsProcess, NAME};
 
-use crate::exit::{Exit, Outcome, Trouble};
-use gupfs_contract::{Finding, Rule, Verdict, Weight};
-use gupfs_fuse::Transport;
+use crate::exit::{Exit, CliResult, CliError};
+use gupfs_contract::{FactFinding, CoherenceRule, FactVerdict, FactWeight};
+use gupfs_fuse::FuseTransport;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -26,7 +26,7 @@ const GRACE_STEPS: u32 = 100;
 
 /// Which facts to try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Which {
+pub enum FactSelection {
     /// Those that decide whether something is mounted, and how.
     Deciding,
     All,
@@ -41,14 +41,14 @@ pub struct Trial {
 }
 
 impl Trial {
-    pub fn begin(which: Which, transport: Transport) -> std::io::Result<Trial> {
+    pub fn begin(which: FactSelection, transport: FuseTransport) -> std::io::Result<Trial> {
         let place = tempfile::Builder::new().prefix("gupfs-kernel-").tempdir()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(NAME).arg(place.path());
-        if which == Which::All {
+        if which == FactSelection::All {
             command.arg("--all");
         }
-        if transport == Transport::Device {
+        if transport == FuseTransport::Device {
             command.arg("--device");
         }
         let child = command
@@ -63,7 +63,7 @@ impl Trial {
     ///
     /// # Errors
     /// Why nothing can be said.
-    pub fn findings(mut self) -> Result<Vec<Finding>, String> {
+    pub fn findings(mut self) -> Result<Vec<FactFinding>, String> {
         let mut pipe = self.child.stdout.take().ok_or("it has no output")?;
         let (send, receive) = mpsc::channel();
         // Nobody waits for this thread: a child that hangs on its own mount may keep the pipe open.
@@ -113,16 +113,16 @@ impl Trial {
 }
 
 /// A rule's name, for people.
-pub fn name_of(rule: Rule) -> &'static str {
+pub fn name_of(rule: CoherenceRule) -> &'static str {
     match rule {
-        Rule::Features => "features",
-        Rule::Lifetimes => "lifetimes",
-        Rule::Invalidations => "invalidations",
-        Rule::Names => "names",
-        Rule::Notifications => "notifications",
-        Rule::TwoDoors => "two doors",
-        Rule::Appends => "appends",
-        Rule::Locks => "locks",
+        CoherenceRule::Features => "features",
+        CoherenceRule::Lifetimes => "lifetimes",
+        CoherenceRule::Invalidations => "invalidations",
+        CoherenceRule::Names => "names",
+        CoherenceRule::Notifications => "notifications",
+        CoherenceRule::CachedAndDirect => "cached and direct I/O",
+        CoherenceRule::Appends => "appends",
+        CoherenceRule::Locks => "locks",
     }
 }
 
@@ -135,13 +135,13 @@ pub struct Judgement {
 
 /// # Errors
 /// When the kernel does otherwise where every mount counts on it; the rule is named.
-pub fn judge(findings: &[Finding]) -> Outcome<Judgement> {
+pub fn judge(findings: &[FactFinding]) -> CliResult<Judgement> {
     let mut judgement = Judgement { page_cache: true };
     for finding in findings {
         match (&finding.verdict, finding.weight) {
-            (Verdict::Differs(how), Weight::CountedOn) => {
+            (FactVerdict::Differs(how), FactWeight::Required) => {
                 let release = rustix::system::uname();
-                return Err(Trouble::new(format!(
+                return Err(CliError::new(format!(
                     "this kernel (Linux {}) breaks the rule '{}' that every mount counts on: not so: {} ({how})",
                     release.release().to_string_lossy(),
                     name_of(finding.rule),
@@ -151,7 +151,7 @@ pub fn judge(findings: &[Finding]) -> Outcome<Judgement> {
                 .todo("`gupfs doctor` lists every rule and how this kernel keeps it")
                 .exit(Exit::Failed));
             }
-            (Verdict::Differs(how), Weight::ForPageCache) => {
+            (FactVerdict::Differs(how), FactWeight::ForPageCache) => {
                 tracing::warn!(
                     fact = finding.fact,
                     how,
@@ -159,7 +159,7 @@ pub fn judge(findings: &[Finding]) -> Outcome<Judgement> {
                 );
                 judgement.page_cache = false;
             }
-            (Verdict::Untried(why), Weight::CountedOn | Weight::ForPageCache) => {
+            (FactVerdict::Untried(why), FactWeight::Required | FactWeight::ForPageCache) => {
                 tracing::warn!(
                     fact = finding.fact,
                     why,
@@ -184,7 +184,7 @@ mod tests {
             .build()
             .unwrap();
         let findings = runtime.block_on(try_all(&Model { quirk }, |fact| {
-            matches!(fact.weight, Weight::CountedOn | Weight::ForPageCache)
+            matches!(fact.weight, FactWeight::Required | FactWeight::ForPageCache)
         }));
         let judged = judge(&findings).map(|judgement| judgement.page_cache);
         judged.map_err(|trouble| trouble.to_string())
@@ -192,15 +192,15 @@ mod tests {
 
     #[test]
     fn a_rule_that_could_not_be_tried_refuses_nothing() {
-        let finding = |verdict| Finding {
-            rule: Rule::Names,
-            weight: Weight::CountedOn,
+        let finding = |verdict| FactFinding {
+            rule: CoherenceRule::Names,
+            weight: FactWeight::Required,
             fact: "names are names".into(),
             verdict,
         };
-        let untried = finding(Verdict::Untried("no /dev/fuse".into()));
+        let untried = finding(FactVerdict::Untried("no /dev/fuse".into()));
         assert!(judge(&[untried]).is_ok());
-        assert!(judge(&[finding(Verdict::Differs("no".into()))]).is_err());
+        assert!(judge(&[finding(FactVerdict::Differs("no".into()))]).is_err());
     }
 
     #[test]

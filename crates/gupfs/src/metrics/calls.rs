@@ -1,8 +1,8 @@
 //! How long the OSTs took for the client: told by the client call by call.
 
-use super::Text;
-use gupfs_client::{Call, Observer, Whom};
-use gupfs_mds::stats::Histogram;
+use super::MetricsText;
+use gupfs_client::{ServerCall, Observer, CalledServer};
+use gupfs_mds::stats::LatencyHistogram;
 use gupfs_proto::OstId;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -19,16 +19,16 @@ pub struct Calls {
 #[derive(Default)]
 struct Row {
     refused: AtomicU64,
-    took: Histogram,
+    took: LatencyHistogram,
 }
 
 impl Observer for Calls {
-    fn called(&self, call: &Call, took: Duration, succeeded: bool) {
+    fn call_finished(&self, call: &ServerCall, took: Duration, succeeded: bool) {
         // The metadata server counts and times by itself.
-        let Whom::Ost(ost) = call.whom else {
+        let CalledServer::Ost(ost) = call.server else {
             return;
         };
-        let row = self.row(ost, call.what);
+        let row = self.row(ost, call.operation);
         row.took.record(took);
         if !succeeded {
             row.refused.fetch_add(1, Relaxed);
@@ -44,7 +44,7 @@ impl Calls {
         self.rows.write().entry((ost, what)).or_default().clone()
     }
 
-    pub fn write(&self, text: &mut Text) {
+    pub fn write(&self, text: &mut MetricsText) {
         let rows: Vec<_> = self
             .rows
             .read()

@@ -9,5 +9,5 @@ mod page;
 mod text;
 
 pub use calls::Calls;
-pub use page::{CONNECTIONS, Source, start};
-pub use text::Text;
+pub use page::{CONNECTIONS, MetricsSource, start};
+pub use text::MetricsText;

@@ -1,12 +1,12 @@
 //! The page, over HTTP.
 //!
 //! Whoever reaches the port may ask, so each connection has one question, few seconds for it, and one of few places: when they
-//! are taken, the oldest goes of the address that has the most (`gupfs_rpc::strangers`).
+//! are taken, the oldest goes of the address that has the most (`gupfs_rpc::unauthenticated`).
 
-use super::Text;
-use crate::exit::{OrTrouble, Outcome};
+use super::MetricsText;
+use crate::exit::{OrCliError, CliResult};
 use gupfs_platform::{Platform, Task};
-use gupfs_rpc::strangers::{Bounds, Origin, Strangers};
+use gupfs_rpc::unauthenticated::{UnauthenticatedLimits, Origin, UnauthenticatedConnections};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::CONTENT_TYPE;
@@ -35,16 +35,16 @@ const WHOLE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Who has numbers to tell.
-pub trait Source: Send + Sync + 'static {
-    fn write(&self, text: &mut Text) -> impl Future<Output = ()> + Send;
+pub trait MetricsSource: Send + Sync + 'static {
+    fn write(&self, text: &mut MetricsText) -> impl Future<Output = ()> + Send;
 }
 
 /// Serves until the returned task is stopped.
-pub async fn start<S: Source>(
+pub async fn start<S: MetricsSource>(
     listen: SocketAddr,
     platform: &Platform,
     source: Arc<S>,
-) -> Outcome<Task<()>> {
+) -> CliResult<Task<()>> {
     let failed = || format!("cannot serve metrics at {listen}");
     let listener = TcpListener::bind(listen).await.or_trouble(failed)?;
     let address = listener.local_addr().or_trouble(failed)?;
@@ -55,19 +55,19 @@ pub async fn start<S: Source>(
     Ok(task)
 }
 
-async fn accept<S: Source>(listener: TcpListener, platform: Platform, source: Arc<S>) {
-    let bounds = Bounds {
+async fn accept<S: MetricsSource>(listener: TcpListener, platform: Platform, source: Arc<S>) {
+    let bounds = UnauthenticatedLimits {
         all: CONNECTIONS,
         for_known: 0,
     };
-    let places = Strangers::new(platform.clock.clone(), bounds);
+    let places = UnauthenticatedConnections::new(platform.clock.clone(), bounds);
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
                 let leave = Arc::new(Notify::new());
                 let told = leave.clone();
                 let origin = Origin::of(&from.to_string());
-                let place = places.enter(origin, move || told.notify_one()).await;
+                let place = places.admit(origin, move || told.notify_one()).await;
                 let (clock, source) = (platform.clock.clone(), source.clone());
                 platform.tasks.spawn("metrics connection", async move {
                     tokio::select! {
@@ -88,7 +88,7 @@ async fn accept<S: Source>(listener: TcpListener, platform: Platform, source: Ar
     }
 }
 
-async fn converse<S: Source>(stream: TcpStream, source: Arc<S>) {
+async fn converse<S: MetricsSource>(stream: TcpStream, source: Arc<S>) {
     let answering = service_fn(|question| {
         let source = source.clone();
         async move { Ok::<_, Infallible>(answer(&question, &*source).await) }
@@ -104,14 +104,14 @@ async fn converse<S: Source>(stream: TcpStream, source: Arc<S>) {
     }
 }
 
-async fn answer(question: &Request<Incoming>, source: &impl Source) -> Response<Full<Bytes>> {
+async fn answer(question: &Request<Incoming>, source: &impl MetricsSource) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     if question.uri().path() != "/metrics" {
         *response.status_mut() = StatusCode::NOT_FOUND;
     } else if ![Method::GET, Method::HEAD].contains(question.method()) {
         *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     } else {
-        let mut text = Text::default();
+        let mut text = MetricsText::default();
         source.write(&mut text).await;
         *response.body_mut() = Full::from(text.finish());
         let kind = "text/plain; version=0.0.4";
@@ -129,8 +129,8 @@ mod tests {
 
     struct Numbers;
 
-    impl Source for Numbers {
-        async fn write(&self, text: &mut Text) {
+    impl MetricsSource for Numbers {
+        async fn write(&self, text: &mut MetricsText) {
             text.gauge("gupfs_test", "A number.", &[], 7);
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// A page being written. Samples of one family stand together, in whatever order they are given.
 #[derive(Default)]
-pub struct Text {
+pub struct MetricsText {
     families: Vec<Family>,
 }
 
@@ -17,7 +17,7 @@ struct Family {
 /// What a sample is of: `[("op", "create")]`.
 pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
-impl Text {
+impl MetricsText {
     /// What only rises.
     pub fn counter(&mut self, name: &'static str, help: &str, labels: Labels<'_>, value: u64) {
         self.family(name, "counter", help)
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_page_has_one_head_a_family_and_counts_that_add_up() {
-        let mut text = Text::default();
+        let mut text = MetricsText::default();
         let help = "Operations done.";
         text.counter("gupfs_operations_total", help, &[("op", "mkdir")], 3);
         text.counter("gupfs_operations_total", help, &[("op", "a\"b\\c")], 1);

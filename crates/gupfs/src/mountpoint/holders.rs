@@ -6,28 +6,28 @@ use std::path::{Path, PathBuf};
 
 /// A process and one thing it does with the mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Holder {
+pub struct MountUser {
     pub pid: u32,
     pub command: String,
-    pub how: How,
+    pub how: MountUse,
     pub path: PathBuf,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum How {
+pub enum MountUse {
     WorksIn,
     Runs,
     HasOpen,
     HasMapped,
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for MountUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = match self.how {
-            How::WorksIn => "works in",
-            How::Runs => "runs",
-            How::HasOpen => "has open",
-            How::HasMapped => "has mapped",
+            MountUse::WorksIn => "works in",
+            MountUse::Runs => "runs",
+            MountUse::HasOpen => "has open",
+            MountUse::HasMapped => "has mapped",
         };
         write!(
             f,
@@ -41,7 +41,7 @@ impl fmt::Display for Holder {
 
 /// The first thing each process does there. Only link texts are read: nothing here asks the mount itself. Processes of
 /// others are seen by root only.
-pub fn holders(mount: &Path) -> Vec<Holder> {
+pub fn holders(mount: &Path) -> Vec<MountUser> {
     let mut found = Vec::new();
     let Ok(processes) = std::fs::read_dir("/proc") else {
         return found;
@@ -56,7 +56,7 @@ pub fn holders(mount: &Path) -> Vec<Holder> {
         };
         if let Some((how, path)) = first_use(&process.path(), mount) {
             let command = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            found.push(Holder {
+            found.push(MountUser {
                 pid,
                 command: command.trim().into(),
                 how,
@@ -68,7 +68,7 @@ pub fn holders(mount: &Path) -> Vec<Holder> {
     found
 }
 
-fn first_use(process: &Path, mount: &Path) -> Option<(How, PathBuf)> {
+fn first_use(process: &Path, mount: &Path) -> Option<(MountUse, PathBuf)> {
     let link = |path: PathBuf| {
         std::fs::read_link(path)
             .ok()
@@ -76,11 +76,11 @@ fn first_use(process: &Path, mount: &Path) -> Option<(How, PathBuf)> {
     };
     for name in ["cwd", "root"] {
         if let Some(path) = link(process.join(name)) {
-            return Some((How::WorksIn, path));
+            return Some((MountUse::WorksIn, path));
         }
     }
     if let Some(path) = link(process.join("exe")) {
-        return Some((How::Runs, path));
+        return Some((MountUse::Runs, path));
     }
     for fd in std::fs::read_dir(process.join("fd"))
         .into_iter()
@@ -88,10 +88,10 @@ fn first_use(process: &Path, mount: &Path) -> Option<(How, PathBuf)> {
         .flatten()
     {
         if let Some(path) = link(fd.path()) {
-            return Some((How::HasOpen, path));
+            return Some((MountUse::HasOpen, path));
         }
     }
-    mapped(process, mount).map(|path| (How::HasMapped, path))
+    mapped(process, mount).map(|path| (MountUse::HasMapped, path))
 }
 
 fn mapped(process: &Path, mount: &Path) -> Option<PathBuf> {
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(found[0].pid, std::process::id());
         assert_eq!(
             (found[0].how, found[0].path.clone()),
-            (How::HasOpen, root.join("held"))
+            (MountUse::HasOpen, root.join("held"))
         );
     }
 }

@@ -8,8 +8,8 @@ mod holders;
 
 pub use holders::holders;
 
-use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
-use crate::home::{Home, Lock};
+use crate::exit::{Exit, OrCliError, CliResult, CliError};
+use crate::home::{StoreDir, Lock};
 use gupfs_fuse::mountinfo::{self, MountEntry};
 use gupfs_fuse::mountpoint::detach;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub const FSTYPE: &str = "fuse.gupfs";
 
 /// The mount that a path lies on: the longest mount point that it begins with. The mount itself is not asked.
-pub fn holding(path: &Path) -> Outcome<Option<MountEntry>> {
+pub fn mount_containing(path: &Path) -> CliResult<Option<MountEntry>> {
     let mounts = mountinfo::mounts().or_trouble(|| "cannot read the table of mounts".into())?;
     Ok(mounts
         .into_iter()
@@ -31,11 +31,11 @@ pub fn holding(path: &Path) -> Outcome<Option<MountEntry>> {
 /// Sees to it that `point` is an empty directory that nothing is mounted on, and gives its absolute path. A mount of
 /// ours whose process is dead is taken away first. `home` is the store to be served, locked by the caller; None if
 /// it does not exist yet.
-pub fn prepare(point: &Path, home: Option<&Home>) -> Outcome<PathBuf> {
-    let unusable = |what: String| Trouble::new(what).exit(Exit::Unusable);
+pub fn prepare(point: &Path, home: Option<&StoreDir>) -> CliResult<PathBuf> {
+    let unusable = |what: String| CliError::new(what).exit(Exit::Unusable);
     // Not canonicalize on the point itself: on a dead mount that fails. Its parent and name are what counts.
     let point = absolute(point)?;
-    let mounted = mountinfo::at(&point).or_trouble(|| "cannot read the table of mounts".into())?;
+    let mounted = mountinfo::mount_at(&point).or_trouble(|| "cannot read the table of mounts".into())?;
     if let Some(mount) = mounted {
         remove_if_dead(&mount, home)?;
     }
@@ -67,7 +67,7 @@ pub fn prepare(point: &Path, home: Option<&Home>) -> Outcome<PathBuf> {
     Ok(point)
 }
 
-fn absolute(point: &Path) -> Outcome<PathBuf> {
+fn absolute(point: &Path) -> CliResult<PathBuf> {
     let found = || -> std::io::Result<PathBuf> {
         let whole = std::path::absolute(point)?;
         match (whole.parent(), whole.file_name()) {
@@ -76,7 +76,7 @@ fn absolute(point: &Path) -> Outcome<PathBuf> {
         }
     };
     let place = found().map_err(|error| {
-        Trouble::new(format!("cannot find the mount point '{}'", point.display()))
+        CliError::new(format!("cannot find the mount point '{}'", point.display()))
             .because(&error)
             .exit(Exit::Unusable)
     })?;
@@ -87,10 +87,10 @@ fn absolute(point: &Path) -> Outcome<PathBuf> {
     }
 }
 
-fn remove_if_dead(mount: &MountEntry, home: Option<&Home>) -> Outcome<()> {
+fn remove_if_dead(mount: &MountEntry, home: Option<&StoreDir>) -> CliResult<()> {
     let point = mount.path.display();
     let in_use = |by: String| {
-        Trouble::new(format!("the mount point '{point}' is in use: {by}")).exit(Exit::Unusable)
+        CliError::new(format!("the mount point '{point}' is in use: {by}")).exit(Exit::Unusable)
     };
     if mount.kind != FSTYPE {
         return Err(in_use(format!(
@@ -102,7 +102,7 @@ fn remove_if_dead(mount: &MountEntry, home: Option<&Home>) -> Outcome<()> {
         )));
     }
     // Whether a mount of ours is alive shows in its store's lock. Asking the mount itself could wait for ever.
-    let served = match Home::at(Path::new(&mount.source)) {
+    let served = match StoreDir::at(Path::new(&mount.source)) {
         Ok(its) if home.is_some_and(|home| home.root() == its.root()) => false,
         Ok(its) => Lock::is_taken(&its)?,
         Err(_) => false,
@@ -117,13 +117,13 @@ fn remove_if_dead(mount: &MountEntry, home: Option<&Home>) -> Outcome<()> {
     }
     tracing::warn!(point = %point, store = %mount.source, "a mount whose process is dead was left here; taking it away");
     detach(&mount.path).map_err(|error| {
-        Trouble::new(format!("cannot take away the dead mount on '{point}'"))
+        CliError::new(format!("cannot take away the dead mount on '{point}'"))
             .because(&error)
             .todo(format!("as root: umount -l '{point}'"))
     })
 }
 
-fn refuse_nested(point: &Path, home: &Home) -> Outcome<()> {
+fn refuse_nested(point: &Path, home: &StoreDir) -> CliResult<()> {
     let root = home.root();
     let how = if point == root {
         "are the same directory"
@@ -134,7 +134,7 @@ fn refuse_nested(point: &Path, home: &Home) -> Outcome<()> {
     } else {
         return Ok(());
     };
-    Err(Trouble::new(format!(
+    Err(CliError::new(format!(
         "the store '{}' and the mount point '{}' {how}",
         root.display(),
         point.display()

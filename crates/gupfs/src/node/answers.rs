@@ -4,58 +4,58 @@ use super::layout::{ComponentView, LayoutView, ObjectState, ObjectView};
 use super::{Parts, StopRequest, status};
 use crate::commands::df::OstSpace;
 use crate::commands::sync::Synced;
-use crate::control::{Answerer, Ask, Reply};
-use gupfs_client::{Client, Room};
+use crate::control::{ControlHandler, ControlRequest, ControlReply};
+use gupfs_client::{Client, TargetSpace};
 use gupfs_oss::Oss;
-use gupfs_proto::layout::LayoutRule;
-use gupfs_proto::{Caller, FileKind, InodeId, Layout, ObjectId, OstId, Presence, Refusal};
-use gupfs_store::object::TargetState;
+use gupfs_proto::layout::DefaultLayout;
+use gupfs_proto::{Caller, FileKind, InodeId, Layout, ObjectId, OstId, Presence, FsError};
+use gupfs_store::object::OstState;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 /// Answers commands from what runs here.
-pub struct Answers {
+pub struct ControlService {
     pub parts: Arc<Parts>,
     pub stop: mpsc::Sender<StopRequest>,
 }
 
-impl Answerer for Answers {
-    async fn answer(&self, ask: Ask) -> Reply {
+impl ControlHandler for ControlService {
+    async fn handle(&self, ask: ControlRequest) -> ControlReply {
         match ask {
-            Ask::Status => Reply::good(&status::of(&self.parts, status::Audience::Admin).await),
-            Ask::Df => self.df().await,
-            Ask::Sync => self.sync().await,
-            Ask::LayoutGet { ino } => told(self.layout(ino).await),
-            Ask::LayoutSet { ino, rule } => told(self.set_layout(ino, rule).await),
-            Ask::Stop { force } => self.stop(force).await,
+            ControlRequest::Status => ControlReply::good(&status::of(&self.parts, status::Audience::Admin).await),
+            ControlRequest::Df => self.df().await,
+            ControlRequest::Sync => self.sync().await,
+            ControlRequest::LayoutGet { ino } => told(self.layout(ino).await),
+            ControlRequest::LayoutSet { ino, rule } => told(self.set_layout(ino, rule).await),
+            ControlRequest::Stop { force } => self.stop(force).await,
         }
     }
 }
 
 /// A refusal in the words that the user of a path expects.
-fn told(outcome: Result<LayoutView, Refusal>) -> Reply {
+fn told(outcome: Result<LayoutView, FsError>) -> ControlReply {
     match outcome {
-        Ok(view) => Reply::good(&view),
-        Err(refusal) => Reply::Bad(format!("refused: {refusal}")),
+        Ok(view) => ControlReply::good(&view),
+        Err(refusal) => ControlReply::Bad(format!("refused: {refusal}")),
     }
 }
 
-impl Answers {
-    async fn df(&self) -> Reply {
+impl ControlService {
+    async fn df(&self) -> ControlReply {
         match (&self.parts.oss, &self.parts.client) {
             // Where clients and targets are one process, a target that is down says why.
-            (Some(oss), _) if self.parts.lines.is_empty() => Reply::good(&self.near(oss).await),
-            (_, Some(client)) => match client.rooms().await {
-                Ok(rooms) => Reply::good(&rooms.into_iter().map(far).collect::<Vec<_>>()),
-                Err(refusal) => Reply::Bad(format!("the targets are not known: {refusal}")),
+            (Some(oss), _) if self.parts.lines.is_empty() => ControlReply::good(&self.local_spaces(oss).await),
+            (_, Some(client)) => match client.target_spaces().await {
+                Ok(rooms) => ControlReply::good(&rooms.into_iter().map(remote_space).collect::<Vec<_>>()),
+                Err(refusal) => ControlReply::Bad(format!("the targets are not known: {refusal}")),
             },
-            (Some(oss), None) => Reply::good(&self.near(oss).await),
-            (None, None) => Reply::Bad("this process has no targets to tell of".into()),
+            (Some(oss), None) => ControlReply::good(&self.local_spaces(oss).await),
+            (None, None) => ControlReply::Bad("this process has no targets to tell of".into()),
         }
     }
 
-    async fn near(&self, oss: &Oss) -> Vec<OstSpace> {
+    async fn local_spaces(&self, oss: &Oss) -> Vec<OstSpace> {
         let device = |ost: OstId| {
             let dir = self.parts.home.as_ref().map(|home| home.ost(ost));
             let found = dir.and_then(|dir| std::fs::metadata(dir).ok());
@@ -68,8 +68,8 @@ impl Answers {
             .map(|target| OstSpace {
                 ost: target.ost.0,
                 down: match target.state {
-                    TargetState::Serving => None,
-                    TargetState::Down(why) => Some(why),
+                    OstState::Serving => None,
+                    OstState::Down(why) => Some(why),
                 },
                 total: target.total,
                 free: target.free,
@@ -80,29 +80,29 @@ impl Answers {
             .collect()
     }
 
-    fn client(&self) -> Result<&Arc<Client>, Refusal> {
-        self.parts.client.as_ref().ok_or(Refusal::NotSupported)
+    fn client(&self) -> Result<&Arc<Client>, FsError> {
+        self.parts.client.as_ref().ok_or(FsError::NotSupported)
     }
 
-    async fn sync(&self) -> Reply {
+    async fn sync(&self) -> ControlReply {
         let Ok(client) = self.client() else {
-            return Reply::Bad("nothing is mounted by this process: ask one that mounts".into());
+            return ControlReply::Bad("nothing is mounted by this process: ask one that mounts".into());
         };
         match client.sync_all().await {
-            Ok(()) => Reply::good(&Synced {
+            Ok(()) => ControlReply::good(&Synced {
                 change: client.status().durable,
             }),
-            Err(refusal) => Reply::Bad(format!("not everything could be synced: {refusal}")),
+            Err(refusal) => ControlReply::Bad(format!("not everything could be synced: {refusal}")),
         }
     }
 
-    async fn layout(&self, ino: InodeId) -> Result<LayoutView, Refusal> {
+    async fn layout(&self, ino: InodeId) -> Result<LayoutView, FsError> {
         let root = Caller::root();
         let client = self.client()?;
         let attr = client.getattr(&root, ino).await?;
         match attr.kind {
             FileKind::Directory => {
-                let (rule, inherited) = client.layout_rule(&root, ino).await?;
+                let (rule, inherited) = client.default_layout(&root, ino).await?;
                 Ok(LayoutView::Directory { rule, inherited })
             }
             FileKind::Regular => {
@@ -120,10 +120,10 @@ impl Answers {
     async fn set_layout(
         &self,
         ino: InodeId,
-        rule: Option<LayoutRule>,
-    ) -> Result<LayoutView, Refusal> {
+        rule: Option<DefaultLayout>,
+    ) -> Result<LayoutView, FsError> {
         let root = Caller::root();
-        self.client()?.set_layout_rule(&root, ino, rule).await?;
+        self.client()?.set_default_layout(&root, ino, rule).await?;
         self.layout(ino).await
     }
 
@@ -164,22 +164,22 @@ impl Answers {
         }
     }
 
-    async fn stop(&self, force: bool) -> Reply {
+    async fn stop(&self, force: bool) -> ControlReply {
         let (answer, answered) = oneshot::channel();
         if self.stop.send(StopRequest { force, answer }).await.is_err() {
-            return Reply::Bad("it is stopping already".into());
+            return ControlReply::Bad("it is stopping already".into());
         }
         match answered.await {
-            Ok(Ok(())) => Reply::good(&()),
-            Ok(Err(why)) => Reply::Bad(format!(
+            Ok(Ok(())) => ControlReply::good(&()),
+            Ok(Err(why)) => ControlReply::Bad(format!(
                 "{why}. End these programs, or use --force: they get errors"
             )),
-            Err(_) => Reply::Bad("it is stopping already".into()),
+            Err(_) => ControlReply::Bad("it is stopping already".into()),
         }
     }
 }
 
-fn far(room: Room) -> OstSpace {
+fn remote_space(room: TargetSpace) -> OstSpace {
     let space = room.space.as_ref().copied().unwrap_or_default();
     OstSpace {
         ost: room.ost.0,

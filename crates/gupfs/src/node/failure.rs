@@ -1,6 +1,6 @@
 //! A process that has nothing left to serve ends, so that its service manager can start it again.
 
-use crate::exit::Trouble;
+use crate::exit::CliError;
 use gupfs_mds::Mds;
 use gupfs_oss::Oss;
 use gupfs_platform::Clock;
@@ -14,7 +14,7 @@ const NOTES_WAIT: Duration = Duration::from_secs(5);
 
 /// Returns when the metadata store failed, or all OSTs that served: what is on their disks is unknown until they are opened
 /// again.
-pub async fn nothing_left_to_serve(mds: Option<&Mds>, oss: Option<&Oss>, clock: &Clock) -> Trouble {
+pub async fn nothing_left_to_serve(mds: Option<&Mds>, oss: Option<&Oss>, clock: &Clock) -> CliError {
     loop {
         if let Some(why) = mds.and_then(Mds::failure) {
             return ended("the metadata can be served no more", &why);
@@ -23,7 +23,7 @@ pub async fn nothing_left_to_serve(mds: Option<&Mds>, oss: Option<&Oss>, clock: 
             && let Some(why) = oss.failure()
         {
             tokio::select! {
-                () = oss.lives_are_noted() => {}
+                () = oss.wait_verifiers_retired() => {}
                 () = clock.sleep(NOTES_WAIT) => {}
             }
             return ended("every OST that served has failed", &why);
@@ -32,7 +32,7 @@ pub async fn nothing_left_to_serve(mds: Option<&Mds>, oss: Option<&Oss>, clock: 
     }
 }
 
-fn ended(what: &str, why: &str) -> Trouble {
-    Trouble::new(format!("{what}: {why}; this process ends"))
+fn ended(what: &str, why: &str) -> CliError {
+    CliError::new(format!("{what}: {why}; this process ends"))
         .todo("look after the disk, then start it again: what fsync acknowledged is kept, and clients wait for a while")
 }

@@ -1,8 +1,8 @@
 //! The guardian beside the mount: started, told that we live, told farewell.
 
-use crate::exit::{OrTrouble, Outcome};
-use gupfs_fuse::connection::Control;
-use gupfs_fuse::guardian::{ALIVE, FAREWELL};
+use crate::exit::{OrCliError, CliResult};
+use gupfs_fuse::connection::ConnectionControl;
+use gupfs_fuse::watchdog::{HEARTBEAT, CLEAN_END};
 use gupfs_platform::{Clock, Task, Tasks};
 use std::io::Write;
 use std::path::Path;
@@ -23,19 +23,19 @@ const FAREWELL_LOOKS: u32 = 500;
 const FAREWELL_LOOK: Duration = Duration::from_millis(10);
 
 /// The guardian of one mount.
-pub struct Guard {
+pub struct WatchdogProcess {
     child: Child,
     pipe: Arc<Mutex<ChildStdin>>,
     signs: Task<()>,
 }
 
-impl Guard {
+impl WatchdogProcess {
     /// # Errors
     /// When this program cannot be started a second time.
-    pub fn start(control: &Control, point: &Path, clock: &Clock, tasks: &Tasks) -> Outcome<Guard> {
+    pub fn start(control: &ConnectionControl, point: &Path, clock: &Clock, tasks: &Tasks) -> CliResult<WatchdogProcess> {
         let failed = || "cannot start the guardian, a second process of this program".into();
         let program = std::env::current_exe().or_trouble(failed)?;
-        let abort = control.hand_over().or_trouble(failed)?;
+        let abort = control.clone_abort_file().or_trouble(failed)?;
         let mut child = Command::new(program)
             .arg(crate::commands::guardian::NAME)
             .arg("--connection")
@@ -53,19 +53,19 @@ impl Guard {
         let signs = tasks.spawn("signs of life", {
             let (pipe, clock) = (pipe.clone(), clock.clone());
             async move {
-                while say(&pipe, ALIVE) {
+                while say(&pipe, HEARTBEAT) {
                     clock.sleep(EVERY).await;
                 }
                 tracing::warn!("the guardian has ended; should this process die, the mount may need `umount -l`");
             }
         });
-        Ok(Guard { child, pipe, signs })
+        Ok(WatchdogProcess { child, pipe, signs })
     }
 
     /// The mount has ended well; waits for the guardian's end. One that does not end is killed: it has nothing to guard any more.
-    pub async fn farewell(mut self, clock: &Clock) {
+    pub async fn finish(mut self, clock: &Clock) {
         self.signs.stop();
-        say(&self.pipe, FAREWELL);
+        say(&self.pipe, CLEAN_END);
         for _ in 0..FAREWELL_LOOKS {
             match self.child.try_wait() {
                 Ok(None) => clock.sleep(FAREWELL_LOOK).await,

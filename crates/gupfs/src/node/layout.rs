@@ -2,7 +2,7 @@
 
 use crate::amount::show_size;
 use gupfs_proto::data::ObjectStat;
-use gupfs_proto::layout::LayoutRule;
+use gupfs_proto::layout::DefaultLayout;
 use serde::{Deserialize, Serialize};
 
 /// The answer to `gupfs layout get`.
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum LayoutView {
     Directory {
         /// How files to be made here are laid out.
-        rule: LayoutRule,
+        rule: DefaultLayout,
         /// Said by a directory above, or by the default.
         inherited: bool,
     },
@@ -70,7 +70,7 @@ impl LayoutView {
     }
 }
 
-fn rule_text(rule: &LayoutRule, inherited: bool) -> String {
+fn rule_text(rule: &DefaultLayout, inherited: bool) -> String {
     let mut text = String::from(if inherited {
         "New files here, as said above this directory or by default:\n"
     } else {
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn the_default_rule_reads_as_a_sentence() {
         let view = LayoutView::Directory {
-            rule: LayoutRule::default(),
+            rule: DefaultLayout::default(),
             inherited: true,
         };
         expect![[r#"

@@ -1,8 +1,8 @@
 //! The metadata store of a directory, opened.
 
-use super::descriptors::Share;
-use crate::exit::{Outcome, Trouble};
-use crate::home::{Home, Marker};
+use super::descriptors::DescriptorBudget;
+use crate::exit::{CliResult, CliError};
+use crate::home::{StoreDir, Marker};
 use gupfs_platform::{Disk, Platform};
 use gupfs_store::index::Index;
 use gupfs_store::kv::{Kv, KvOptions, KvRecovery};
@@ -10,13 +10,13 @@ use gupfs_store::log::{LogOptions, StoreId};
 
 /// Opens log and index; the log gives the index what it lacks.
 pub async fn open_metadata(
-    home: &Home,
+    home: &StoreDir,
     marker: &Marker,
-    share: Share,
+    share: DescriptorBudget,
     platform: &Platform,
-) -> Outcome<(Kv, KvRecovery)> {
+) -> CliResult<(Kv, KvRecovery)> {
     let failed = |error: &(dyn std::error::Error + 'static)| {
-        Trouble::new(format!(
+        CliError::new(format!(
             "cannot open the metadata in '{}'",
             home.mds().display()
         ))
@@ -47,7 +47,7 @@ pub async fn open_metadata(
         last = recovery.log.last.0,
         index = recovery.applied.0,
         replayed = recovery.replayed,
-        torn = ?recovery.log.torn,
+        torn = ?recovery.log.torn_tail,
         "metadata store opened"
     );
     Ok((kv, recovery))

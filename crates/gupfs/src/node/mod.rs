@@ -19,30 +19,30 @@ mod status;
 mod told;
 mod unmount;
 
-pub use answers::Answers;
-pub use descriptors::Share;
+pub use answers::ControlService;
+pub use descriptors::DescriptorBudget;
 pub use failure::nothing_left_to_serve;
 pub use layout::LayoutView;
 pub use metadata::open_metadata;
-pub use mounted::{MountWish, Mounted, judge_kernel, try_kernel};
+pub use mounted::{MountSettings, ActiveMount, judge_kernel, try_kernel};
 pub use parts::Parts;
-pub use roles::{client_options, open_target, own_and_below, peek_target, refuse_lost_metadata};
-pub use status::{Audience, Offline, StatusAnswer};
-pub use told::{StopRequest, Told};
+pub use roles::{client_options, open_target, dir_and_subdirs, peek_target, refuse_lost_metadata};
+pub use status::{Audience, Offline, StatusReply};
+pub use told::{StopRequest, StopEvents};
 
 use crate::amount::show_time;
 use crate::cluster::{
-    ClusterDoor, Identity, ListFile, Listening, MetaDoor, identity, listen, read_tls, watch_revoked,
+    ClusterHandler, ProcessIdentity, KeyListFile, BoundListener, MetaHandler, identity, listen, read_tls, watch_revoked,
 };
 use crate::config::Config;
-use crate::control::{self, Served};
-use crate::exit::{Outcome, Trouble};
-use crate::home::Entered;
+use crate::control::{self, ControlServer};
+use crate::exit::{CliResult, CliError};
+use crate::home::LockedStore;
 use crate::metrics::{self, Calls};
 use gupfs_mds::Mds;
 use gupfs_platform::{BootTime, Platform, Task};
 use gupfs_proto::cluster;
-use gupfs_rpc::{Capacity, Hosts, Key, Role};
+use gupfs_rpc::{Capacity, Handlers, AuthKey, Role};
 use roles::Roles;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,32 +60,32 @@ pub struct Settings {
 
 /// A process that serves a store and mounts it.
 pub struct Node {
-    entered: Entered,
+    entered: LockedStore,
     json: bool,
     platform: Platform,
     roles: Arc<Roles>,
     parts: Arc<Parts>,
-    mounted: Mounted,
-    _control: Served,
+    mounted: ActiveMount,
+    _control: ControlServer,
     metrics: Option<Task<()>>,
 }
 
 impl Node {
     /// `began` is when the command was given: the ready line tells how long it took. None if a signal ended it before it was mounted.
     pub async fn start(
-        mut entered: Entered,
+        mut entered: LockedStore,
         settings: Settings,
         platform: &Platform,
         began: BootTime,
-    ) -> Outcome<Option<Node>> {
+    ) -> CliResult<Option<Node>> {
         // Before anything is started: a signal from here on ends us cleanly.
-        let (mut told, ask_stop) = Told::listen()?;
+        let (mut told, ask_stop) = StopEvents::listen()?;
         let trial = try_kernel(&settings.config.mount);
         let calls = Arc::new(Calls::default());
-        let door = Door::take(&entered, &settings, platform).await?;
+        let door = ReservedAddress::take(&entered, &settings, platform).await?;
         let (roles, door) =
             Roles::start(&mut entered, &settings, platform, calls.clone(), door).await?;
-        say_loss(&roles.mds, settings.json);
+        print_loss(&roles.mds, settings.json);
         let roles = Arc::new(roles);
         let mut parts = Parts::new(
             entered.home.root().display().to_string(),
@@ -101,10 +101,10 @@ impl Node {
         parts.lines.extend(roles.lines.clone());
         let parts = Arc::new(parts);
         if let Some(door) = door {
-            let share = Share::of_this_process(entered.marker.osts().count())?;
+            let share = DescriptorBudget::of_this_process(entered.marker.osts().count())?;
             door.open(&entered, &settings, &roles, &parts, share.capacity);
         }
-        let wish = MountWish {
+        let wish = MountSettings {
             source: parts.name.clone(),
             point: &settings.point,
             config: &settings.config.mount,
@@ -114,21 +114,21 @@ impl Node {
             json: settings.json,
         };
         let judging = async {
-            roles.mds.surveyed_serve().await;
+            roles.mds.wait_for_surveyed().await;
             judge_kernel(trial, platform).await
         };
         let judged = tokio::select! {
             judged = judging => judged,
             why = told.wait() => {
-                say(settings.json, "stopping", &why);
+                print_event(settings.json, "stopping", &why);
                 roles.stop().await;
                 let _ = std::fs::remove_file(entered.home.pid());
-                say(settings.json, "stopped", "stopped before anything was mounted");
+                print_event(settings.json, "stopped", "stopped before anything was mounted");
                 return Ok(None);
             }
         };
         let mounted = match judged {
-            Ok(judgement) => Mounted::start(wish, judgement, platform, &roles.client, told).await,
+            Ok(judgement) => ActiveMount::start(wish, judgement, platform, &roles.client, told).await,
             Err(trouble) => Err(trouble),
         };
         let mounted = match mounted {
@@ -139,7 +139,7 @@ impl Node {
             }
         };
         let _ = parts.mount.set(mounted.mount().clone());
-        let answers = Arc::new(Answers {
+        let answers = Arc::new(ControlService {
             parts: parts.clone(),
             stop: ask_stop,
         });
@@ -158,20 +158,20 @@ impl Node {
             _control: control,
             metrics,
         };
-        node.say_ready(began).await;
+        node.print_ready(began).await;
         Ok(Some(node))
     }
 
     /// Until a signal, `gupfs stop`, or an unmount from outside; then everything is stopped in order.
-    pub async fn serve_until_told(mut self) -> Outcome<()> {
+    pub async fn serve_until_stopped(mut self) -> CliResult<()> {
         let (mds, oss) = (self.roles.mds.clone(), self.roles.oss.clone());
         let why = tokio::select! {
-            why = self.mounted.wait_for_the_end() => why,
+            why = self.mounted.wait_for_unmount() => why,
             trouble = nothing_left_to_serve(Some(&mds), Some(&oss), &self.platform.clock) => {
                 return Err(self.end_without_a_store(trouble).await);
             }
         };
-        say(self.json, "stopping", &why);
+        print_event(self.json, "stopping", &why);
         self.mounted.finish().await;
         if let Some(metrics) = &self.metrics {
             metrics.stop();
@@ -182,20 +182,20 @@ impl Node {
         let clean = self.roles.stop().await;
         let _ = std::fs::remove_file(self.entered.home.pid());
         if !clean {
-            return Err(Trouble::new(format!(
+            return Err(CliError::new(format!(
                 "'{}' is unmounted, but did not stop cleanly; the log says what failed",
                 self.entered.home.root().display()
             ))
             .todo("the next start recovers; `gupfs check` looks for damage"));
         }
-        say(self.json, "stopped", "stopped; everything is kept");
+        print_event(self.json, "stopped", "stopped; everything is kept");
         Ok(())
     }
 
     /// Takes the mount out of the tree. Nothing is stopped in order: there is nothing that could be kept by that.
-    async fn end_without_a_store(mut self, trouble: Trouble) -> Trouble {
+    async fn end_without_a_store(mut self, trouble: CliError) -> CliError {
         tracing::error!(%trouble, "ending");
-        self.mounted.take_away().await;
+        self.mounted.detach_mount().await;
         if let Some(server) = self.parts.server.get() {
             server.stop();
         }
@@ -203,7 +203,7 @@ impl Node {
         trouble
     }
 
-    async fn say_ready(&self, began: BootTime) {
+    async fn print_ready(&self, began: BootTime) {
         let took = show_time(self.platform.clock.boot().since(began));
         let osts = self.entered.marker.osts().len();
         let down = match self.roles.down().await {
@@ -218,12 +218,12 @@ impl Node {
             "mounted at {}, {osts} OSTs{down}, ready in {took}{open}; Ctrl-C to stop",
             self.mounted.mount().at().display()
         );
-        say(self.json, "ready", &text);
+        print_event(self.json, "ready", &text);
     }
 }
 
 /// On standard output, where a person or a script waits for it.
-pub fn say(json: bool, event: &str, text: &str) {
+pub fn print_event(json: bool, event: &str, text: &str) {
     if json {
         println!("{}", serde_json::json!({ "event": event, "text": text }));
     } else {
@@ -232,9 +232,9 @@ pub fn say(json: bool, event: &str, text: &str) {
 }
 
 /// That this start goes on with an older copy of the metadata, if it does.
-pub fn say_loss(mds: &Mds, json: bool) {
+pub fn print_loss(mds: &Mds, json: bool) {
     if let Some(loss) = &mds.recovery().loss {
-        say(
+        print_event(
             json,
             "loss",
             &format!("an older copy of the metadata goes on: {loss}"),
@@ -243,28 +243,28 @@ pub fn say_loss(mds: &Mds, json: bool) {
 }
 
 /// The address at which others find this store: taken before anything is started, opened when all is there.
-struct Door {
-    identity: Identity,
-    listening: Listening,
+struct ReservedAddress {
+    identity: ProcessIdentity,
+    listening: BoundListener,
 }
 
-impl Door {
+impl ReservedAddress {
     async fn take(
-        entered: &Entered,
+        entered: &LockedStore,
         settings: &Settings,
         platform: &Platform,
-    ) -> Outcome<Option<Door>> {
+    ) -> CliResult<Option<ReservedAddress>> {
         let Some(address) = &settings.listen else {
             return Ok(None);
         };
         let key = crate::cluster::read_cluster_key(Some(&entered.home.key()))?;
         let identity = identity(
             platform,
-            key.map(Key::from),
+            key.map(AuthKey::from),
             read_tls(&settings.config.cluster)?,
         );
         let listening = listen(&identity, address).await?;
-        Ok(Some(Door {
+        Ok(Some(ReservedAddress {
             identity,
             listening,
         }))
@@ -272,25 +272,25 @@ impl Door {
 
     fn open(
         self,
-        entered: &Entered,
+        entered: &LockedStore,
         settings: &Settings,
         roles: &Roles,
         parts: &Arc<Parts>,
         capacity: Capacity,
     ) {
-        let me = self.identity.myself(Role::Mds, &parts.name);
+        let me = self.identity.local_identity(Role::Mds, &parts.name);
         let squash = settings.config.cluster.root_squash.unwrap_or(true);
-        let meta = MetaDoor::new(roles.mds.clone(), squash);
-        let hosts = Hosts::none()
-            .with_host(meta.clone())
-            .with_host(gupfs_oss::Door::of(
+        let meta = MetaHandler::new(roles.mds.clone(), squash);
+        let hosts = Handlers::none()
+            .with_peer_handler(meta.clone())
+            .with_peer_handler(gupfs_oss::DataHandler::new(
                 &roles.oss,
                 &self.identity.platform.clock,
             ))
-            .with(cluster_door(parts));
+            .with_service(cluster_handler(parts));
         let (platform, keys) = (
             &self.identity.platform,
-            Arc::new(ListFile::of(&entered.home)),
+            Arc::new(KeyListFile::of(&entered.home)),
         );
         let revoking = watch_revoked(
             platform.clone(),
@@ -307,18 +307,18 @@ impl Door {
 }
 
 /// Questions about the cluster, answered from what runs here.
-pub fn cluster_door(parts: &Arc<Parts>) -> Arc<ClusterDoor> {
+pub fn cluster_handler(parts: &Arc<Parts>) -> Arc<ClusterHandler> {
     let weak = Arc::downgrade(parts);
-    Arc::new(ClusterDoor {
+    Arc::new(ClusterHandler {
         mds: parts.mds.clone(),
         status: Box::new(move || {
             let parts = weak.upgrade();
             Box::pin(async move {
                 let Some(parts) = parts else {
-                    return Err(gupfs_proto::Refusal::Interrupted);
+                    return Err(gupfs_proto::FsError::Interrupted);
                 };
                 let answer = status::of(&parts, Audience::Others).await;
-                Ok(cluster::Answer::Status {
+                Ok(cluster::ClusterReplyBody::Status {
                     text: answer.text,
                     json: answer.status.to_string(),
                 })

@@ -1,13 +1,13 @@
 //! A mount and what belongs to it: the trial of the kernel before, the guardian beside, its end.
 
-use super::guard::Guard;
-use super::told::Told;
+use super::guard::WatchdogProcess;
+use super::told::StopEvents;
 use crate::config::{self, Atime, Permissions, Transport};
-use crate::exit::{Outcome, Trouble};
-use crate::kernel::{self, Judgement, Trial, Which};
+use crate::exit::{CliResult, CliError};
+use crate::kernel::{self, Judgement, Trial, FactSelection};
 use gupfs_client::Client;
-use gupfs_fuse::over_io_uring::{self, Support};
-use gupfs_mount::{InTime, Mount, ShownAtime};
+use gupfs_fuse::over_io_uring::{self, UringSupport};
+use gupfs_mount::{CallDeadlines, Mount, AtimeFlags};
 use gupfs_platform::Platform;
 use std::future::Future;
 use std::path::Path;
@@ -26,7 +26,7 @@ const _: () = assert!(LAST_REQUESTS.as_secs() < COPIES.as_secs());
 const ABORTED: Duration = Duration::from_secs(5);
 
 /// How it is to be mounted.
-pub struct MountWish<'a> {
+pub struct MountSettings<'a> {
     /// What `mount` shows as the source: a store's directory, or the metadata server's address.
     pub source: String,
     pub point: &'a Path,
@@ -34,30 +34,30 @@ pub struct MountWish<'a> {
     /// Others may mount it too: nothing is kept that they could change.
     pub shared: bool,
     /// Servers may be away.
-    pub in_time: Option<InTime>,
+    pub in_time: Option<CallDeadlines>,
     pub json: bool,
 }
 
 /// What is mounted until it is finished.
-pub struct Mounted {
+pub struct ActiveMount {
     pub(super) platform: Platform,
     pub(super) mount: Arc<Mount>,
     /// None where the kernel gives no means to abort a mount, and when it has said farewell.
-    guard: Option<Guard>,
-    pub(super) told: Told,
+    guard: Option<WatchdogProcess>,
+    pub(super) told: StopEvents,
     pub(super) json: bool,
 }
 
-impl Mounted {
+impl ActiveMount {
     pub async fn start(
-        wish: MountWish<'_>,
+        wish: MountSettings<'_>,
         judgement: Judgement,
         platform: &Platform,
         client: &Arc<Client>,
-        told: Told,
-    ) -> Outcome<Mounted> {
+        told: StopEvents,
+    ) -> CliResult<ActiveMount> {
         let config = wish.config;
-        let mut options = gupfs_mount::Options::new(wish.source);
+        let mut options = gupfs_mount::FuseMountOptions::new(wish.source);
         options.allow_other = config
             .allow_other
             .unwrap_or_else(|| rustix::process::geteuid().is_root());
@@ -65,7 +65,7 @@ impl Mounted {
         options.allow_suid = config.setuid.unwrap_or(false);
         options.allow_devices = config.devices.unwrap_or(false);
         options.allow_exec = config.exec.unwrap_or(true);
-        options.atime = ShownAtime {
+        options.atime = AtimeFlags {
             never: config.atime == Some(Atime::Never),
             always: config.atime == Some(Atime::Always),
             not_of_directories: config.directory_atime == Some(false),
@@ -75,7 +75,7 @@ impl Mounted {
             options = options.shared();
             options.kernel_permissions = config.permissions != Some(Permissions::Servers);
         }
-        options.in_time = wish.in_time;
+        options.call_deadlines = wish.in_time;
         if let Some(size) = config.read_ahead {
             options.read_ahead_kib = Some((size.0 >> 10) as u32);
         }
@@ -91,13 +91,13 @@ impl Mounted {
             .blocking(move || Mount::start(client, &point, &options, &runtime))
             .await;
         let mount = started.map_err(|error| {
-            Trouble::new(format!("cannot mount at '{}'", wish.point.display()))
+            CliError::new(format!("cannot mount at '{}'", wish.point.display()))
                 .because(&error)
                 .todo("`gupfs doctor` says what this machine lacks")
         })?;
         let mount = Arc::new(mount);
         let guard = match mount.session().control() {
-            Some(control) => Some(Guard::start(
+            Some(control) => Some(WatchdogProcess::start(
                 control,
                 mount.at(),
                 &platform.clock,
@@ -105,7 +105,7 @@ impl Mounted {
             )?),
             None => None,
         };
-        Ok(Mounted {
+        Ok(ActiveMount {
             platform: platform.clone(),
             mount,
             guard,
@@ -152,7 +152,7 @@ impl Mounted {
             }
         }
         if let Some(guard) = self.guard.take() {
-            guard.farewell(&self.platform.clock).await;
+            guard.finish(&self.platform.clock).await;
         }
     }
 
@@ -182,10 +182,10 @@ impl Mounted {
 /// The kernel is tried while the stores are opened.
 pub fn try_kernel(config: &config::Mount) -> std::io::Result<Trial> {
     let transport = match config.transport {
-        Some(Transport::Device) => gupfs_fuse::Transport::Device,
-        Some(Transport::IoUring | Transport::Auto) | None => gupfs_fuse::Transport::Auto,
+        Some(Transport::Device) => gupfs_fuse::FuseTransport::Device,
+        Some(Transport::IoUring | Transport::Auto) | None => gupfs_fuse::FuseTransport::Auto,
     };
-    Trial::begin(Which::Deciding, transport)
+    Trial::begin(FactSelection::Deciding, transport)
 }
 
 /// # Errors
@@ -193,7 +193,7 @@ pub fn try_kernel(config: &config::Mount) -> std::io::Result<Trial> {
 pub async fn judge_kernel(
     trial: std::io::Result<Trial>,
     platform: &Platform,
-) -> Outcome<Judgement> {
+) -> CliResult<Judgement> {
     let trial = trial.map_err(|error| error.to_string());
     let found = platform
         .tasks
@@ -212,23 +212,23 @@ pub async fn judge_kernel(
 }
 
 /// Who asks for io_uring by name, and may, gets it switched on.
-fn transport(wish: Option<Transport>) -> Outcome<gupfs_fuse::Transport> {
+fn transport(wish: Option<Transport>) -> CliResult<gupfs_fuse::FuseTransport> {
     Ok(match wish.unwrap_or(Transport::Auto) {
-        Transport::Auto => gupfs_fuse::Transport::Auto,
-        Transport::Device => gupfs_fuse::Transport::Device,
+        Transport::Auto => gupfs_fuse::FuseTransport::Auto,
+        Transport::Device => gupfs_fuse::FuseTransport::Device,
         Transport::IoUring => {
-            if matches!(over_io_uring::support(), Support::SwitchedOff) {
-                over_io_uring::switch_on().map_err(|error| {
-                    Trouble::new("FUSE over io_uring is off on this machine")
+            if matches!(over_io_uring::support(), UringSupport::Disabled) {
+                over_io_uring::enable().map_err(|error| {
+                    CliError::new("FUSE over io_uring is off on this machine")
                         .because(&error)
-                        .todo(format!("as root: echo Y > {}", over_io_uring::SWITCH))
+                        .todo(format!("as root: echo Y > {}", over_io_uring::PARAMETER))
                 })?;
                 tracing::info!(
-                    switch = over_io_uring::SWITCH,
+                    switch = over_io_uring::PARAMETER,
                     "switched FUSE over io_uring on"
                 );
             }
-            gupfs_fuse::Transport::IoUring
+            gupfs_fuse::FuseTransport::IoUring
         }
     })
 }

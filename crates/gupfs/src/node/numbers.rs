@@ -1,16 +1,16 @@
 //! The metrics page: every room's numbers under one naming.
 
 use super::Parts;
-use crate::metrics::{Source, Text};
+use crate::metrics::{MetricsSource, MetricsText};
 use gupfs_mds::MdsStatus;
 use gupfs_mount::MountStats;
-use gupfs_oss::GateStatus;
-use gupfs_rpc::{LineStatus, ServerStatus};
-use gupfs_store::object::{TargetState, TargetStatus};
+use gupfs_oss::AuthorizerStatus;
+use gupfs_rpc::{ClientConnectionStatus, RpcServerStatus};
+use gupfs_store::object::{OstState, OstStatus};
 use std::time::Duration;
 
-impl Source for Parts {
-    async fn write(&self, text: &mut Text) {
+impl MetricsSource for Parts {
+    async fn write(&self, text: &mut MetricsText) {
         text.gauge(
             "gupfs_info",
             "Always 1; the label tells the version.",
@@ -26,7 +26,7 @@ impl Source for Parts {
         if let Some(oss) = &self.oss {
             let status = oss.status().await;
             targets(text, &status.targets);
-            rights(text, &status.gate);
+            rights(text, &status.authorizer);
         }
         self.calls.write(text);
         let lines = self.lines.iter().flat_map(|lines| lines.status());
@@ -55,7 +55,7 @@ const BYTES: &str = "gupfs_bytes_total";
 const BYTES_HELP: &str = "Bytes of file content.";
 
 /// One role's operations: (name, done, refused).
-fn operations(text: &mut Text, role: &str, ops: &[(&str, u64, u64)]) {
+fn operations(text: &mut MetricsText, role: &str, ops: &[(&str, u64, u64)]) {
     for (op, done, _) in ops {
         text.counter(
             OPERATIONS,
@@ -74,7 +74,7 @@ fn operations(text: &mut Text, role: &str, ops: &[(&str, u64, u64)]) {
     }
 }
 
-fn mount(text: &mut Text, stats: &MountStats) {
+fn mount(text: &mut MetricsText, stats: &MountStats) {
     let occurred = || stats.ops.iter().filter(|op| op.done > 0);
     let ops: Vec<_> = occurred()
         .map(|op| (op.name, op.done, op.refused))
@@ -102,7 +102,7 @@ fn mount(text: &mut Text, stats: &MountStats) {
     }
 }
 
-fn metadata(text: &mut Text, status: &MdsStatus) {
+fn metadata(text: &mut MetricsText, status: &MdsStatus) {
     let ops: Vec<_> = status
         .ops
         .iter()
@@ -151,17 +151,17 @@ fn metadata(text: &mut Text, status: &MdsStatus) {
     );
 }
 
-fn targets(text: &mut Text, targets: &[TargetStatus]) {
-    let named: Vec<(String, &TargetStatus)> = targets
+fn targets(text: &mut MetricsText, targets: &[OstStatus]) {
+    let named: Vec<(String, &OstStatus)> = targets
         .iter()
         .map(|target| (target.ost.to_string(), target))
         .collect();
-    type Gauge = (&'static str, &'static str, fn(&TargetStatus) -> u64);
+    type Gauge = (&'static str, &'static str, fn(&OstStatus) -> u64);
     let gauges: [Gauge; 7] = [
         (
             "gupfs_ost_up",
             "1 if it serves, 0 if it is down.",
-            |target| u64::from(target.state == TargetState::Serving),
+            |target| u64::from(target.state == OstState::Serving),
         ),
         (
             "gupfs_ost_size_bytes",
@@ -227,7 +227,7 @@ fn targets(text: &mut Text, targets: &[TargetStatus]) {
     }
 }
 
-fn rights(text: &mut Text, gate: &GateStatus) {
+fn rights(text: &mut MetricsText, gate: &AuthorizerStatus) {
     let refused = [
         ("missing", gate.missing),
         ("forged", gate.forged),
@@ -251,7 +251,7 @@ fn rights(text: &mut Text, gate: &GateStatus) {
     );
 }
 
-fn connections(text: &mut Text, server: Option<&ServerStatus>, lines: &[LineStatus]) {
+fn connections(text: &mut MetricsText, server: Option<&RpcServerStatus>, lines: &[ClientConnectionStatus]) {
     if let Some(server) = server {
         text.gauge(
             "gupfs_connections",
@@ -263,19 +263,19 @@ fn connections(text: &mut Text, server: Option<&ServerStatus>, lines: &[LineStat
             "gupfs_strangers",
             "Connections that have proved nothing yet.",
             &[],
-            server.strangers as u64,
+            server.unauthenticated as u64,
         );
         text.counter(
             "gupfs_turned_away_total",
             "Connections that were not let in.",
             &[],
-            server.turned_away,
+            server.rejected,
         );
         text.counter(
             "gupfs_misspoken_total",
             "Connections that were ended because what came is no message.",
             &[],
-            server.misspoken,
+            server.protocol_errors,
         );
         text.counter(
             "gupfs_busy_total",
@@ -288,7 +288,7 @@ fn connections(text: &mut Text, server: Option<&ServerStatus>, lines: &[LineStat
         text.gauge(
             "gupfs_line_up",
             "1 if the server at the other end is connected.",
-            &[("to", &line.to)],
+            &[("to", &line.address)],
             u64::from(line.connected),
         );
     }

@@ -1,7 +1,7 @@
 //! What runs in one process: any of the roles.
 
-use crate::cluster::Lines;
-use crate::home::Home;
+use crate::cluster::OssConnections;
+use crate::home::StoreDir;
 use crate::metrics::Calls;
 use gupfs_client::Client;
 use gupfs_mds::Mds;
@@ -9,7 +9,7 @@ use gupfs_mount::Mount;
 use gupfs_oss::Oss;
 use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::ClusterId;
-use gupfs_rpc::{Caller, Line, Server};
+use gupfs_rpc::{ConnectedPeer, ClientConnection, RpcServer};
 use std::sync::{Arc, OnceLock};
 
 /// Everything that an answer about this process may need.
@@ -20,7 +20,7 @@ pub struct Parts {
     pub platform: Platform,
     pub started: BootTime,
     /// The store in whose directory the roles live, if they do.
-    pub home: Option<Home>,
+    pub home: Option<StoreDir>,
     pub mds: Option<Arc<Mds>>,
     pub oss: Option<Arc<Oss>>,
     pub client: Option<Arc<Client>>,
@@ -28,11 +28,11 @@ pub struct Parts {
     /// Set when it is mounted.
     pub mount: OnceLock<Arc<Mount>>,
     /// Set when others are let in.
-    pub server: OnceLock<Server>,
+    pub server: OnceLock<RpcServer>,
     /// The line to the metadata server, where that is elsewhere.
-    pub line: Option<Arc<Line>>,
+    pub line: Option<Arc<ClientConnection>>,
     /// Lines to object servers elsewhere.
-    pub lines: Vec<Arc<Lines>>,
+    pub lines: Vec<Arc<OssConnections>>,
 }
 
 impl Parts {
@@ -55,12 +55,12 @@ impl Parts {
     }
 
     /// Who is connected to us, whenever that is asked.
-    pub fn callers(self: &Arc<Self>) -> impl Fn() -> Vec<Arc<Caller>> + use<> {
+    pub fn callers(self: &Arc<Self>) -> impl Fn() -> Vec<Arc<ConnectedPeer>> + use<> {
         let weak = Arc::downgrade(self);
         move || {
             let parts = weak.upgrade();
             let server = parts.as_ref().and_then(|parts| parts.server.get());
-            server.map(Server::callers).unwrap_or_default()
+            server.map(RpcServer::peers).unwrap_or_default()
         }
     }
 }

@@ -1,22 +1,22 @@
 //! The servers and the client of one process, started and stopped in order.
 
-use super::descriptors::Share;
+use super::descriptors::DescriptorBudget;
 use super::metadata::open_metadata;
-use super::{Door, Settings};
-use crate::cluster::{Identity, Lines, ListFile, Lives, Surveying, host_name, survey};
+use super::{ReservedAddress, Settings};
+use crate::cluster::{ProcessIdentity, OssConnections, KeyListFile, VerifierReporter, SurveyContext, host_name, survey};
 use crate::config::{self, Atime};
-use crate::exit::{Outcome, Trouble};
-use crate::home::Entered;
+use crate::exit::{CliResult, CliError};
+use crate::home::LockedStore;
 use crate::metrics::Calls;
 use futures_util::future::join_all;
-use gupfs_client::{AtimeRule, Client, Route};
+use gupfs_client::{AtimeMode, Client, Route};
 use gupfs_mds::Mds;
-use gupfs_mds::targets::{Admin, Dial, Target};
+use gupfs_mds::osts::{TargetAdmin, DialOss, TargetHandle};
 use gupfs_oss::Oss;
 use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::{ClusterId, OstId, VirtualShards, data};
 use gupfs_rpc::{ClusterKey, Peer, Role};
-use gupfs_store::object::{Objects, TargetState, TargetStatus, Whose};
+use gupfs_store::object::{Objects, OstState, OstStatus, TargetId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,30 +28,30 @@ const STAMP_EVERY: Duration = Duration::from_secs(60);
 /// How often it is looked for a life that is over: a look asks nobody where none is.
 const LIVES_EVERY: Duration = Duration::from_secs(1);
 
-type OstPeer = Peer<data::Request, data::Reply>;
+type OstPeer = Peer<data::DataRequest, data::DataReply>;
 
 pub struct Roles {
     pub mds: Arc<Mds>,
     pub oss: Arc<Oss>,
     pub client: Arc<Client>,
     /// To object servers elsewhere, if others may join.
-    pub lines: Vec<Arc<Lines>>,
-    chores: [Task<()>; 2],
+    pub lines: Vec<Arc<OssConnections>>,
+    background: [Task<()>; 2],
 }
 
 impl Roles {
     /// Makes the stores that are new, opens all, and finishes the directory's initialisation.
     pub async fn start(
-        entered: &mut Entered,
+        entered: &mut LockedStore,
         settings: &Settings,
         platform: &Platform,
         calls: Arc<Calls>,
-        door: Option<Door>,
-    ) -> Outcome<(Roles, Option<Door>)> {
+        door: Option<ReservedAddress>,
+    ) -> CliResult<(Roles, Option<ReservedAddress>)> {
         let identity = door.as_ref().map(|door| door.identity.clone());
         let identity = identity.as_ref();
         let cluster = entered.marker.cluster();
-        let share = Share::of_this_process(entered.marker.osts().count())?;
+        let share = DescriptorBudget::of_this_process(entered.marker.osts().count())?;
         make_targets(entered, cluster, platform).await?;
         let opened = open_targets(entered, share, cluster, platform).await;
         let oss = Oss::new(opened);
@@ -60,21 +60,21 @@ impl Roles {
             .map(|ost| (ost, peer.clone()))
             .collect();
         let [as_mds, as_client] = lines(entered, identity);
-        let dial = as_mds.clone().map(|lines| lines as Arc<dyn Dial>);
+        let dial = as_mds.clone().map(|lines| lines as Arc<dyn DialOss>);
         let local = Local {
             oss: &oss,
             osts: &osts,
         };
-        let key = identity.and_then(Identity::cluster_key);
-        oss.gate().belongs_to(key.clone());
+        let key = identity.and_then(ProcessIdentity::cluster_key);
+        oss.authorizer().set_cluster_key(key.clone());
         let (mds, door) =
             start_mds(entered, settings, share, platform, local, (dial, key), door).await?;
-        tell_seals(&mds, &oss, platform);
-        disown_refused(&mds, &oss);
-        let lives = Lives::new(oss.clone(), Peer::local(mds.clone()));
+        share_capability_keys(&mds, &oss, platform);
+        refuse_rejected_targets(&mds, &oss);
+        let lives = VerifierReporter::new(oss.clone(), Peer::local(mds.clone()));
         // Before anything is served.
-        lives.tell().await.map_err(|refusal| {
-            Trouble::new("the metadata server does not say which lives of the OSTs are over")
+        lives.report_changes().await.map_err(|refusal| {
+            CliError::new("the metadata server does not say which lives of the OSTs are over")
                 .because(&refusal)
         })?;
         entered.finish()?;
@@ -82,7 +82,7 @@ impl Roles {
         options.shared = identity.is_some();
         let route = match &as_client {
             None => Route::new(Peer::local(mds.clone()), osts.clone()),
-            Some(lines) => Route::found(
+            Some(lines) => Route::with_map(
                 Peer::local(mds.clone()),
                 osts.clone(),
                 Peer::local(mds.clone()),
@@ -90,10 +90,10 @@ impl Roles {
                 platform.clock.clone(),
             ),
         };
-        let client = Client::begin(route, platform.clone(), options)
+        let client = Client::connect_with_route(route, platform.clone(), options)
             .await
             .map_err(|refusal| {
-                Trouble::new("the metadata server refused our own client").because(&refusal)
+                CliError::new("the metadata server refused our own client").because(&refusal)
             })?;
         if identity.is_some() {
             mds.attach(client.session(), Peer::local(client.clone()));
@@ -103,8 +103,8 @@ impl Roles {
             async move {
                 loop {
                     platform.clock.sleep(STAMP_EVERY).await;
-                    tell_stamps(&mds, &oss).await;
-                    tell_seals(&mds, &oss, &platform);
+                    report_stamps(&mds, &oss).await;
+                    share_capability_keys(&mds, &oss, &platform);
                 }
             }
         });
@@ -113,7 +113,7 @@ impl Roles {
             async move {
                 loop {
                     platform.clock.sleep(LIVES_EVERY).await;
-                    if let Err(refusal) = lives.tell().await {
+                    if let Err(refusal) = lives.report_changes().await {
                         tracing::warn!(%refusal, "the end of an OST's life is not remembered yet");
                     }
                 }
@@ -124,7 +124,7 @@ impl Roles {
             oss,
             client,
             lines: as_mds.into_iter().chain(as_client).collect(),
-            chores: [stamps, told],
+            background: [stamps, told],
         };
         Ok((roles, door))
     }
@@ -132,14 +132,14 @@ impl Roles {
     /// How many targets do not serve.
     pub async fn down(&self) -> usize {
         let status = self.oss.status().await;
-        let serving = |target: &&TargetStatus| target.state == TargetState::Serving;
+        let serving = |target: &&OstStatus| target.state == OstState::Serving;
         status.targets.len() - status.targets.iter().filter(serving).count()
     }
 
     /// Client first, since it has something to say to both servers; metadata next, since it asks OSTs. All are stopped
     /// whatever fails; false if something did.
     pub async fn stop(&self) -> bool {
-        for chore in &self.chores {
+        for chore in &self.background {
             chore.stop();
         }
         let mut clean = true;
@@ -160,14 +160,14 @@ impl Roles {
 }
 
 /// Superblocks for targets that are new. In a new store all must succeed; so must those that --osts adds.
-async fn make_targets(entered: &Entered, cluster: ClusterId, platform: &Platform) -> Outcome<()> {
+async fn make_targets(entered: &LockedStore, cluster: ClusterId, platform: &Platform) -> CliResult<()> {
     for ost in &entered.new_osts {
         let dir = entered.home.ost(*ost);
         let failed = |error: &(dyn std::error::Error + 'static)| {
-            Trouble::new(format!("cannot make the target '{}'", dir.display())).because(error)
+            CliError::new(format!("cannot make the target '{}'", dir.display())).because(error)
         };
         let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
-        let whose = Whose { cluster, ost: *ost };
+        let whose = TargetId { cluster, ost: *ost };
         Objects::init(&disk, platform, whose)
             .await
             .map_err(|error| failed(&error))?;
@@ -177,19 +177,19 @@ async fn make_targets(entered: &Entered, cluster: ClusterId, platform: &Platform
 
 /// A target that cannot be opened is down, and no reason for the others not to serve.
 async fn open_targets(
-    entered: &Entered,
-    share: Share,
+    entered: &LockedStore,
+    share: DescriptorBudget,
     cluster: ClusterId,
     platform: &Platform,
-) -> Vec<(OstId, gupfs_oss::Target)> {
+) -> Vec<(OstId, gupfs_oss::ServedTarget)> {
     // Beside each other: each waits for its own disk.
     let opening = entered.marker.osts().map(|ost| async move {
         let dir = entered.home.ost(ost);
-        let target = match open_target(&dir, Whose { cluster, ost }, share, platform).await {
-            Ok(objects) => gupfs_oss::Target::Serving(objects),
+        let target = match open_target(&dir, TargetId { cluster, ost }, share, platform).await {
+            Ok(objects) => gupfs_oss::ServedTarget::Serving(objects),
             Err(why) => {
                 tracing::error!(%ost, why, "an OST is down; files with bytes on it give EIO");
-                gupfs_oss::Target::Down(why)
+                gupfs_oss::ServedTarget::Down(why)
             }
         };
         (ost, target)
@@ -198,7 +198,7 @@ async fn open_targets(
 }
 
 /// A directory and those right below it: where targets may lie if it is named.
-pub fn own_and_below(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+pub fn dir_and_subdirs(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut below = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
@@ -212,40 +212,40 @@ pub fn own_and_below(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// Whose target a directory holds; None if it holds none. Err says why it cannot be told, with the directory.
-pub async fn peek_target(dir: &Path) -> Result<Option<Whose>, String> {
+pub async fn peek_target(dir: &Path) -> Result<Option<TargetId>, String> {
     let at = |why: String| format!("'{}': {why}", dir.display());
-    let disk = Disk::real(dir).map_err(|error| at(told(&error)))?;
+    let disk = Disk::real(dir).map_err(|error| at(error_chain(&error)))?;
     let found = Objects::peek(&disk).await;
-    let found = found.map_err(|error| at(told(&error)))?;
+    let found = found.map_err(|error| at(error_chain(&error)))?;
     Ok(found.map(|(whose, _)| whose))
 }
 
 /// Err says why, with the directory.
 pub async fn open_target(
     dir: &Path,
-    whose: Whose,
-    share: Share,
+    whose: TargetId,
+    share: DescriptorBudget,
     platform: &Platform,
 ) -> Result<Objects, String> {
     let at = |why: String| format!("'{}': {why}", dir.display());
-    let disk = Disk::real(dir).map_err(|error| at(told(&error)))?;
+    let disk = Disk::real(dir).map_err(|error| at(error_chain(&error)))?;
     Objects::open(disk, platform.clone(), whose, share.target)
         .await
-        .map_err(|error| at(told(&error)))
+        .map_err(|error| at(error_chain(&error)))
 }
 
 async fn start_mds(
-    entered: &Entered,
+    entered: &LockedStore,
     settings: &Settings,
-    share: Share,
+    share: DescriptorBudget,
     platform: &Platform,
     local: Local<'_>,
-    (dial, key): (Option<Arc<dyn Dial>>, Option<ClusterKey>),
-    mut door: Option<Door>,
-) -> Outcome<(Arc<Mds>, Option<Door>)> {
+    (dial, key): (Option<Arc<dyn DialOss>>, Option<ClusterKey>),
+    mut door: Option<ReservedAddress>,
+) -> CliResult<(Arc<Mds>, Option<ReservedAddress>)> {
     let dir = entered.home.mds();
     let failed = |error: &(dyn std::error::Error + 'static)| {
-        Trouble::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
+        CliError::new(format!("cannot serve the metadata in '{}'", dir.display())).because(error)
     };
     refuse_lost_metadata(entered)?;
     let disk = Disk::real(&dir).map_err(|error| failed(&error))?;
@@ -253,27 +253,27 @@ async fn start_mds(
     let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
     let mut surveyed = Vec::new();
     if settings.accept_loss
-        && let Some(Door {
+        && let Some(ReservedAddress {
             identity,
             listening,
         }) = door
     {
-        let surveying = Surveying {
+        let surveying = SurveyContext {
             identity: &identity,
-            me: identity.myself(Role::Mds, &entered.home.root().display().to_string()),
+            me: identity.local_identity(Role::Mds, &entered.home.root().display().to_string()),
             cluster,
-            keys: Arc::new(ListFile::of(&entered.home)),
+            keys: Arc::new(KeyListFile::of(&entered.home)),
             here: &local.oss.osts(),
             json: settings.json,
         };
         let listening = survey(listening, &opened.0, surveying, platform).await?;
         surveyed = listening.0;
-        door = Some(Door {
+        door = Some(ReservedAddress {
             listening: listening.1,
             identity,
         });
     }
-    let mut options = gupfs_mds::Options::new(opened, disk, platform.clone(), cluster, incarnation);
+    let mut options = gupfs_mds::MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.keep_sessions = dial.is_some();
@@ -281,7 +281,7 @@ async fn start_mds(
     options.key = key;
     options.surveyed = surveyed;
     for (ost, peer) in local.osts {
-        options.targets.push(Target {
+        options.targets.push(TargetHandle {
             ost: *ost,
             peer: peer.clone(),
             admin: admin_of(local.oss, *ost),
@@ -292,13 +292,13 @@ async fn start_mds(
 }
 
 /// An empty store is formatted by whoever opens it: right for a new one, the end of all names for another.
-pub fn refuse_lost_metadata(entered: &Entered) -> Outcome<()> {
+pub fn refuse_lost_metadata(entered: &LockedStore) -> CliResult<()> {
     let dir = entered.home.mds_log();
     let empty = std::fs::read_dir(&dir).map_or(true, |mut entries| entries.next().is_none());
     if entered.fresh || !empty {
         return Ok(());
     }
-    Err(Trouble::new(format!(
+    Err(CliError::new(format!(
         "'{}' is empty: the metadata is not there",
         dir.display()
     ))
@@ -312,14 +312,14 @@ struct Local<'a> {
 }
 
 /// Lines for the metadata server and for the client, if others may join.
-fn lines(entered: &Entered, identity: Option<&Identity>) -> [Option<Arc<Lines>>; 2] {
+fn lines(entered: &LockedStore, identity: Option<&ProcessIdentity>) -> [Option<Arc<OssConnections>>; 2] {
     let name = entered.home.root().display().to_string();
     [Role::Mds, Role::Client].map(|role| {
         let identity = identity?;
         // Two users of one server from one process: each has its own connection.
-        let identity = identity.another();
-        let me = identity.myself(role, &name);
-        Some(Lines::new(&identity, me, entered.marker.cluster(), ""))
+        let identity = identity.with_new_process_id();
+        let me = identity.local_identity(role, &name);
+        Some(OssConnections::new(&identity, me, entered.marker.cluster(), ""))
     })
 }
 
@@ -328,23 +328,23 @@ pub fn client_options(
     point: &Path,
     config: &config::Mount,
     calls: Arc<Calls>,
-) -> gupfs_client::Options {
-    gupfs_client::Options {
+) -> gupfs_client::SessionOptions {
+    gupfs_client::SessionOptions {
         name: format!("{}:{}", host_name(), point.display()),
         atime: match config.atime {
             // Nothing changes through it, not by reading either.
-            _ if config.read_only == Some(true) => AtimeRule::Never,
-            None | Some(Atime::Relative) => AtimeRule::Relative,
-            Some(Atime::Always) => AtimeRule::Always,
-            Some(Atime::Never) => AtimeRule::Never,
+            _ if config.read_only == Some(true) => AtimeMode::Never,
+            None | Some(Atime::Relative) => AtimeMode::Relative,
+            Some(Atime::Always) => AtimeMode::Always,
+            Some(Atime::Never) => AtimeMode::Never,
         },
         directory_atime: config.directory_atime.unwrap_or(true),
         observer: Some(calls),
-        ..gupfs_client::Options::default()
+        ..gupfs_client::SessionOptions::default()
     }
 }
 
-fn admin_of(oss: &Oss, ost: OstId) -> Result<Arc<dyn Admin>, String> {
+fn admin_of(oss: &Oss, ost: OstId) -> Result<Arc<dyn TargetAdmin>, String> {
     match oss.objects(ost) {
         Ok(objects) => Ok(Arc::new(objects)),
         Err(refusal) => Err(refusal.to_string()),
@@ -352,7 +352,7 @@ fn admin_of(oss: &Oss, ost: OstId) -> Result<Arc<dyn Admin>, String> {
 }
 
 /// A target that is not who it was must not be read by anybody: old bytes would pass for new ones.
-fn disown_refused(mds: &Mds, oss: &Oss) {
+fn refuse_rejected_targets(mds: &Mds, oss: &Oss) {
     for (ost, why) in mds.refused_targets() {
         if let Ok(objects) = oss.objects(ost) {
             objects.refuse(why);
@@ -360,24 +360,24 @@ fn disown_refused(mds: &Mds, oss: &Oss) {
     }
 }
 
-async fn tell_stamps(mds: &Mds, oss: &Oss) {
+async fn report_stamps(mds: &Mds, oss: &Oss) {
     for ost in oss.osts() {
-        if let Err(refusal) = mds.hear(ost, admin_of(oss, ost)).await {
+        if let Err(refusal) = mds.admit_local_target(ost, admin_of(oss, ost)).await {
             tracing::error!(%ost, %refusal, "a target is not believed");
         }
     }
 }
 
 /// By what other hosts' requests for our targets are believed.
-fn tell_seals(mds: &Mds, oss: &Oss, platform: &Platform) {
+fn share_capability_keys(mds: &Mds, oss: &Oss, platform: &Platform) {
     let asked = platform.clock.boot();
-    if let Some(seals) = mds.seals(&oss.osts()) {
-        oss.gate().hear(&seals, asked);
+    if let Some(seals) = mds.capability_keys(&oss.osts()) {
+        oss.authorizer().update_keys(&seals, asked);
     }
 }
 
 /// An error with all it rests on, on one line.
-fn told(error: &(dyn std::error::Error + 'static)) -> String {
+fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {

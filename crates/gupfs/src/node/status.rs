@@ -3,13 +3,13 @@
 use super::Parts;
 use crate::amount::{show_count, show_size, show_time};
 use crate::home::Marker;
-use gupfs_fuse::Transport;
+use gupfs_fuse::FuseTransport;
 use gupfs_mds::{MdsState, MdsStatus, RecoveryReport};
 use gupfs_mount::Mount;
-use gupfs_oss::GateStatus;
+use gupfs_oss::AuthorizerStatus;
 use gupfs_proto::OstId;
-use gupfs_rpc::{LineStatus, ServerStatus};
-use gupfs_store::object::{TargetState, TargetStatus};
+use gupfs_rpc::{ClientConnectionStatus, RpcServerStatus};
+use gupfs_store::object::{OstState, OstStatus};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ const CONNECTIONS_SHOWN: usize = 20;
 
 /// Both forms, so that whoever asks need not know the shape of what it prints.
 #[derive(Serialize, Deserialize)]
-pub struct StatusAnswer {
+pub struct StatusReply {
     pub text: String,
     pub status: serde_json::Value,
 }
@@ -43,14 +43,14 @@ struct Status {
     uptime_seconds: u64,
     mount: Option<MountStatus>,
     mds: Option<MdsStatus>,
-    osts: Vec<TargetStatus>,
+    osts: Vec<OstStatus>,
     /// By what right others ask our OSTs, if others may.
-    gate: Option<GateStatus>,
-    client: Option<gupfs_client::Status>,
+    gate: Option<AuthorizerStatus>,
+    client: Option<gupfs_client::ClientStatus>,
     /// Who is connected to us.
-    server: Option<ServerStatus>,
+    server: Option<RpcServerStatus>,
     /// Whom we are connected to.
-    lines: Vec<LineStatus>,
+    lines: Vec<ClientConnectionStatus>,
 }
 
 #[derive(Serialize)]
@@ -80,7 +80,7 @@ pub enum Audience {
     Others,
 }
 
-pub async fn of(parts: &Parts, audience: Audience) -> StatusAnswer {
+pub async fn of(parts: &Parts, audience: Audience) -> StatusReply {
     let lines = parts.lines.iter().flat_map(|lines| lines.status());
     let line = parts.line.iter().map(|line| line.status());
     let mut status = Status {
@@ -101,15 +101,15 @@ pub async fn of(parts: &Parts, audience: Audience) -> StatusAnswer {
         },
         gate: (parts.oss.as_ref())
             .filter(|_| parts.server.get().is_some())
-            .map(|oss| oss.gate().status()),
+            .map(|oss| oss.authorizer().status()),
         client: parts.client.as_ref().map(|client| client.status()),
         server: parts.server.get().map(|server| server.status()),
         lines: line.chain(lines).collect(),
     };
     if audience == Audience::Others {
-        status.forget_openings();
+        status.hide_instance_ids();
     }
-    StatusAnswer {
+    StatusReply {
         text: status.text(),
         status: serde_json::to_value(&status).expect("a status is plain data"),
     }
@@ -121,8 +121,8 @@ fn mount_status(mount: &Mount) -> MountStatus {
         at: mount.at().to_path_buf(),
         connection: mount.session().connection().0,
         over: match mount.session().transport() {
-            Transport::IoUring => "io_uring",
-            Transport::Auto | Transport::Device => "/dev/fuse",
+            FuseTransport::IoUring => "io_uring",
+            FuseTransport::Auto | FuseTransport::Device => "/dev/fuse",
         },
         requests: counts.requests,
         parked: counts.parked,
@@ -140,7 +140,7 @@ fn mount_status(mount: &Mount) -> MountStatus {
 }
 
 impl Status {
-    fn forget_openings(&mut self) {
+    fn hide_instance_ids(&mut self) {
         for target in self.mds.iter_mut().flat_map(|mds| &mut mds.targets) {
             target.incarnation = None;
             target.stamp = None;
@@ -185,7 +185,7 @@ impl Status {
                 "client    session {} · {} open files, {} held for writing · {} inodes known to the kernel",
                 client.session,
                 show_count(client.open_files as u64),
-                client.held_inodes,
+                client.leased_inodes,
                 show_count(client.known_inodes as u64)
             );
         }
@@ -199,7 +199,7 @@ impl Status {
                 .iter()
                 .filter(|target| !self.is_here(target.ost))
             {
-                far_ost(&mut out, target);
+                remote_ost_text(&mut out, target);
             }
         }
         for target in &self.osts {
@@ -224,7 +224,7 @@ impl Status {
             let text = format!("{} waits for {}", wait.op, wait.waits_for);
             (wait.millis, text)
         });
-        let waiting = self.client.iter().flat_map(|client| &client.waiting);
+        let waiting = self.client.iter().flat_map(|client| &client.pending_calls);
         let client = waiting.map(|wait| {
             let about = wait
                 .ino
@@ -232,7 +232,7 @@ impl Status {
                 .map_or(String::new(), |ino| format!(" (inode {ino})"));
             (
                 wait.for_ms,
-                format!("{} asked {}{about}", wait.what, wait.whom),
+                format!("{} asked {}{about}", wait.operation, wait.server),
             )
         });
         let mut waits: Vec<(u64, String)> = mds.chain(client).collect();
@@ -333,7 +333,7 @@ fn metadata(out: &mut String, mds: &MdsStatus) {
 }
 
 /// A target that is served elsewhere, as the metadata server knows it.
-fn far_ost(out: &mut String, target: &gupfs_mds::targets::TargetStatus) {
+fn remote_ost_text(out: &mut String, target: &gupfs_mds::osts::MdsTargetStatus) {
     let name = format!("ost{}", target.ost);
     let address = target.address.as_deref().unwrap_or("nowhere yet");
     let _ = match &target.why_not {
@@ -348,33 +348,33 @@ fn far_ost(out: &mut String, target: &gupfs_mds::targets::TargetStatus) {
     };
 }
 
-fn line_text(out: &mut String, line: &LineStatus) {
+fn line_text(out: &mut String, line: &ClientConnectionStatus) {
     let time = show_time(Duration::from_millis(line.for_ms));
-    let _ = match &line.why_not {
+    let _ = match &line.last_error {
         None if line.connected => writeln!(
             out,
             "line      to {} at {}, connected for {time} · {} open questions",
-            line.whom, line.to, line.open_questions
+            line.peer_name, line.address, line.pending_requests
         ),
         why => writeln!(
             out,
             "line      to {} at {}, NOT CONNECTED for {time}: {} · {} open questions",
-            line.whom,
-            line.to,
+            line.peer_name,
+            line.address,
             why.as_deref().unwrap_or("connecting"),
-            line.open_questions
+            line.pending_requests
         ),
     };
 }
 
-fn server_text(out: &mut String, server: &ServerStatus) {
+fn server_text(out: &mut String, server: &RpcServerStatus) {
     let _ = writeln!(
         out,
         "listening at {} · {} connections, {} that proved nothing yet · {} questions under way, {} of messages",
         server.address,
         server.connections.len(),
-        server.strangers,
-        show_count(server.questions as u64),
+        server.unauthenticated,
+        show_count(server.requests as u64),
         show_size(server.payload as u64)
     );
     for connection in server.connections.iter().take(CONNECTIONS_SHOWN) {
@@ -382,26 +382,26 @@ fn server_text(out: &mut String, server: &ServerStatus) {
         let _ = writeln!(
             out,
             "          {} {} from {}, connected for {time}, {} questions",
-            connection.role, connection.name, connection.from, connection.questions
+            connection.role, connection.name, connection.address, connection.requests
         );
     }
-    if let Some(last) = &server.last_turned_away {
+    if let Some(last) = &server.last_rejected {
         let _ = writeln!(
             out,
             "          {} connections were turned away; the last: {last}",
-            show_count(server.turned_away)
+            show_count(server.rejected)
         );
     }
-    if let Some(last) = &server.last_misspoken {
+    if let Some(last) = &server.last_protocol_error {
         let _ = writeln!(
             out,
             "          {} connections sent what is no message; the last: {last}",
-            show_count(server.misspoken)
+            show_count(server.protocol_errors)
         );
     }
 }
 
-fn gate_text(out: &mut String, gate: &GateStatus) {
+fn gate_text(out: &mut String, gate: &AuthorizerStatus) {
     let _ = writeln!(
         out,
         "rights    {} sessions known · {} verified · {} requests refused, {} with an expired pass",
@@ -415,13 +415,13 @@ fn gate_text(out: &mut String, gate: &GateStatus) {
     }
 }
 
-fn ost(out: &mut String, target: &TargetStatus) {
+fn ost(out: &mut String, target: &OstStatus) {
     let name = format!("ost{}", target.ost);
     match &target.state {
-        TargetState::Down(why) => {
+        OstState::Down(why) => {
             let _ = writeln!(out, "{name:<9} DOWN: {why}");
         }
-        TargetState::Serving => {
+        OstState::Serving => {
             let served = &target.served;
             let _ = writeln!(
                 out,
@@ -501,7 +501,7 @@ struct OfflineOst {
 }
 
 impl Offline {
-    pub fn of(home: &crate::home::Home, marker: &Marker) -> Offline {
+    pub fn of(home: &crate::home::StoreDir, marker: &Marker) -> Offline {
         let osts = marker.osts().map(|id| {
             let dir = home.ost(id);
             let space = rustix::fs::statvfs(&dir);

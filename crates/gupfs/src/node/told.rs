@@ -1,6 +1,6 @@
 //! What ends a process: a signal, or somebody who asks through the control socket.
 
-use crate::exit::{OrTrouble, Outcome};
+use crate::exit::{OrCliError, CliResult};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
@@ -10,16 +10,16 @@ pub struct StopRequest {
     pub answer: oneshot::Sender<Result<(), String>>,
 }
 
-pub struct Told {
+pub struct StopEvents {
     pub signals: Signals,
     pub stops: mpsc::Receiver<StopRequest>,
 }
 
-impl Told {
+impl StopEvents {
     /// From here on signals come here. Whoever asks for a stop sends it to the other end.
-    pub fn listen() -> Outcome<(Told, mpsc::Sender<StopRequest>)> {
+    pub fn listen() -> CliResult<(StopEvents, mpsc::Sender<StopRequest>)> {
         let (ask, stops) = mpsc::channel(1);
-        let told = Told {
+        let told = StopEvents {
             signals: Signals::listen()?,
             stops,
         };
@@ -47,7 +47,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    fn listen() -> Outcome<Signals> {
+    fn listen() -> CliResult<Signals> {
         let listen = |kind| signal(kind).or_trouble(|| "cannot listen for signals".into());
         Ok(Signals {
             interrupt: listen(SignalKind::interrupt())?,

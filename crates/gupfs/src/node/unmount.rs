@@ -1,7 +1,7 @@
 //! What ends a mount: a signal, `gupfs stop`, somebody's umount. A mount in use is not torn away unless asked twice.
 
 use super::told::StopRequest;
-use super::{Mounted, say};
+use super::{ActiveMount, print_event};
 use crate::mountpoint::holders;
 use gupfs_mount::Mount;
 use gupfs_platform::Platform;
@@ -26,9 +26,9 @@ const UNMOUNTING: Duration = Duration::from_secs(60);
 /// refused.
 const TRIES: u32 = 4;
 
-impl Mounted {
+impl ActiveMount {
     /// Returns when the mount is out of the tree, with what led to it.
-    pub async fn wait_for_the_end(&mut self) -> String {
+    pub async fn wait_for_unmount(&mut self) -> String {
         let ended = self.ended();
         tokio::pin!(ended);
         let mut told = 0;
@@ -39,16 +39,16 @@ impl Mounted {
                 signal = self.told.signals.next() => {
                     told += 1;
                     let force = told > 1;
-                    if self.unmount_unless_told(force).await.is_ok() {
+                    if self.unmount_or_abort(force).await.is_ok() {
                         return format!("{signal}: unmounted; stopping");
                     }
                     busy = true;
                     let users = in_use(self.mount.at());
-                    say(self.json, "busy", &format!("{signal}: {users}; it stops when they are done, or at once after a second signal"));
+                    print_event(self.json, "busy", &format!("{signal}: {users}; it stops when they are done, or at once after a second signal"));
                 }
                 Some(request) = self.told.stops.recv() => {
                     let StopRequest { force, answer } = request;
-                    let outcome = self.unmount_patiently(force).await;
+                    let outcome = self.unmount_with_retries(force).await;
                     let done = outcome.is_ok();
                     // Who asked may have gone away.
                     let _ = answer.send(outcome);
@@ -57,7 +57,7 @@ impl Mounted {
                     }
                 }
                 () = self.platform.clock.sleep(AGAIN), if busy => {
-                    if self.unmount_unless_told(false).await.is_ok() {
+                    if self.unmount_or_abort(false).await.is_ok() {
                         return "the mount is free now: unmounted; stopping".into();
                     }
                 }
@@ -66,10 +66,10 @@ impl Mounted {
     }
 
     /// Takes the mount out of the tree, whoever uses it, and whether or not that works: the process ends.
-    pub async fn take_away(&mut self) {
+    pub async fn detach_mount(&mut self) {
         let taken = async {
             // Without the guardian's farewell: it takes away what is still there when we are not.
-            let _ = self.leaving().unmount(true).await;
+            let _ = self.unmount_attempt().unmount(true).await;
         };
         tokio::select! {
             () = taken => {}
@@ -79,8 +79,8 @@ impl Mounted {
 
     /// A signal meanwhile asks for force. The kernel returns from an unmount when it has written what programs changed through mappings, which
     /// waits for servers that are away.
-    async fn unmount_unless_told(&mut self, force: bool) -> Result<(), String> {
-        let unmounting = self.leaving().unmount(force);
+    async fn unmount_or_abort(&mut self, force: bool) -> Result<(), String> {
+        let unmounting = self.unmount_attempt().unmount(force);
         tokio::pin!(unmounting);
         let why = tokio::select! {
             biased;
@@ -105,18 +105,18 @@ impl Mounted {
         }
     }
 
-    async fn unmount_patiently(&self, force: bool) -> Result<(), String> {
+    async fn unmount_with_retries(&self, force: bool) -> Result<(), String> {
         for _ in 1..TRIES {
-            if self.leaving().unmount(force).await.is_ok() {
+            if self.unmount_attempt().unmount(force).await.is_ok() {
                 return Ok(());
             }
             self.platform.clock.sleep(AGAIN).await;
         }
-        self.leaving().unmount(force).await
+        self.unmount_attempt().unmount(force).await
     }
 
-    fn leaving(&self) -> Leaving {
-        Leaving {
+    fn unmount_attempt(&self) -> UnmountAttempt {
+        UnmountAttempt {
             mount: self.mount.clone(),
             platform: self.platform.clone(),
         }
@@ -124,12 +124,12 @@ impl Mounted {
 }
 
 /// One try to take the mount out of the tree, while signals are listened for.
-struct Leaving {
+struct UnmountAttempt {
     mount: Arc<Mount>,
     platform: Platform,
 }
 
-impl Leaving {
+impl UnmountAttempt {
     /// Err says who uses it.
     async fn unmount(self, force: bool) -> Result<(), String> {
         if force {
@@ -143,7 +143,7 @@ impl Leaving {
             }
             let outcome = session.unmount();
             // Out of the tree, but who uses it would keep it, and us, alive: their calls fail from here on.
-            if let Ok(gupfs_fuse::Unmounted::Detached) = outcome {
+            if let Ok(gupfs_fuse::UnmountOutcome::Detached) = outcome {
                 session.abort()?;
             }
             outcome

@@ -4,10 +4,10 @@ mod plant;
 #[path = "../running/mod.rs"]
 mod running;
 
-use gupfs_namespace::{Body, Entry, Key, Kind, Link, Parsed, Usage, Xattr};
-use gupfs_proto::data::{BlockSums, Existing, Owner};
+use gupfs_namespace::{InodeBody, EntryRecord, RecordKey, RecordKind, DentryPosition, ParsedKey, Usage, XattrRecord};
+use gupfs_proto::data::{BlockChecksums, ObjectExistence, ObjectOwner};
 use gupfs_proto::{InodeId, ObjectOffset, Presence};
-use gupfs_store::object::Write;
+use gupfs_store::object::WriteRequest;
 use plant::{data_file, in_objects, in_records};
 use running::{Place, Running, can_mount, gupfs};
 use std::fs;
@@ -135,13 +135,13 @@ fn an_object_without_inode_is_found_and_removed() {
     let (_, mut object, _) = data_file(&store.place, store.large);
     object.ino = InodeId(0x7_7777);
     in_objects(&store.place, 1, async |objects| {
-        let write = Write {
+        let write = WriteRequest {
             object,
             at: ObjectOffset(0),
             data: b"nobody's",
-            sums: &BlockSums::default(),
-            existing: Existing::Perhaps,
-            owner: Owner::default(),
+            sums: &BlockChecksums::default(),
+            existing: ObjectExistence::MayExist,
+            owner: ObjectOwner::default(),
         };
         objects.write(write).await.unwrap();
     });
@@ -173,13 +173,13 @@ fn an_object_on_a_wrong_ost_is_found() {
         objects.remove(object).await.unwrap();
     });
     in_objects(&store.place, 1 - ost, async |objects| {
-        let write = Write {
+        let write = WriteRequest {
             object,
             at: ObjectOffset(0),
             data: &bytes,
-            sums: &BlockSums::default(),
-            existing: Existing::Perhaps,
-            owner: Owner::default(),
+            sums: &BlockChecksums::default(),
+            existing: ObjectExistence::MayExist,
+            owner: ObjectOwner::default(),
         };
         objects.write(write).await.unwrap();
     });
@@ -194,7 +194,7 @@ fn an_object_its_inode_knows_nothing_of_is_found() {
     let store = Store::new();
     in_records(&store.place, |records| {
         records.change_inode(store.large, |inode| {
-            let Body::File(file) = &mut inode.body else {
+            let InodeBody::File(file) = &mut inode.body else {
                 panic!("a file is a file");
             };
             file.layout.components[0].presence.set(0, Presence::Never);
@@ -226,7 +226,7 @@ fn an_entry_without_inode_is_found_and_removed() {
     }
     let store = Store::new();
     in_records(&store.place, |records| {
-        records.remove(&Key::inode(store.large));
+        records.remove(&RecordKey::inode(store.large));
     });
     // Its attribute and its object belong to nothing, and its shard counts one inode too many.
     store.finds(&[
@@ -279,11 +279,11 @@ fn wrong_counts_are_found_and_set_right() {
         records.change_inode(store.small, |inode| inode.names = 5);
         records.change_inode(store.large, |inode| inode.xattrs = 3);
         records.change_inode(store.dir, |inode| {
-            if let Body::Directory(dir) = &mut inode.body {
+            if let InodeBody::Directory(dir) = &mut inode.body {
                 dir.entries = 40;
             }
         });
-        let usage = records.keys(Kind::Usage).remove(0);
+        let usage = records.keys(RecordKind::Usage).remove(0);
         let wrong = Usage {
             inodes: 1_000,
             purging: 0,
@@ -301,8 +301,8 @@ fn records_that_cannot_be_read_are_found_and_left_alone() {
     }
     let store = Store::new();
     in_records(&store.place, |records| {
-        records.put_raw(&Key::inode(store.small), b"\x01garbage");
-        records.put_raw(&Key::inode(store.large), b"\x09of a newer version");
+        records.put_raw(&RecordKey::inode(store.small), b"\x01garbage");
+        records.put_raw(&RecordKey::inode(store.large), b"\x09of a newer version");
     });
     let (code, json) = store.check(&[]);
     assert_eq!(code, 1);
@@ -329,9 +329,9 @@ fn records_that_cannot_be_read_are_salvaged() {
     let store = Store::new();
     in_records(&store.place, |records| {
         for ino in [store.small, store.large, store.dir] {
-            records.put_raw(&Key::inode(ino), b"\x09of a newer version");
+            records.put_raw(&RecordKey::inode(ino), b"\x09of a newer version");
         }
-        records.put_raw(&Key::from_bytes(b"\0\0?"), b"of no kind");
+        records.put_raw(&RecordKey::from_bytes(b"\0\0?"), b"of no kind");
     });
     let (code, json) = store.check(&["--salvage"]);
     assert_eq!(code, 4, "{json:#}");
@@ -367,14 +367,14 @@ fn a_directory_inside_of_itself_is_salvaged() {
     let store = Store::new();
     in_records(&store.place, |records| {
         let key = records.entry("dir");
-        let entry: Entry = records.get(&key);
-        let sub: Entry = records.get(&records.entry("sub"));
-        let Some(Parsed::Entry { hash, name, .. }) = key.parse() else {
+        let entry: EntryRecord = records.get(&key);
+        let sub: EntryRecord = records.get(&records.entry("sub"));
+        let Some(ParsedKey::Entry { hash, name, .. }) = key.parse() else {
             panic!("an entry is an entry");
         };
         records.remove(&key);
-        records.put(&Key::entry(sub.ino, hash, &name), &entry);
-        let parent = Some(Link { dir: sub.ino, hash });
+        records.put(&RecordKey::entry(sub.ino, hash, &name), &entry);
+        let parent = Some(DentryPosition { dir: sub.ino, hash });
         records.change_inode(store.dir, |inode| inode.parent = parent);
         // And links that are not its names.
         records.change_inode(store.small, |inode| inode.parent = None);
@@ -411,9 +411,9 @@ fn leftovers_that_belong_to_nothing_are_found_and_removed() {
     let store = Store::new();
     in_records(&store.place, |records| {
         let nobody = InodeId(0x9_9999);
-        records.put(&Key::xattr(nobody, b"user.x"), &Xattr("y".into()));
-        let back_link = records.keys(Kind::BackLink).remove(0);
-        assert!(matches!(back_link.parse(), Some(Parsed::BackLink { .. })));
+        records.put(&RecordKey::xattr(nobody, b"user.x"), &XattrRecord("y".into()));
+        let back_link = records.keys(RecordKind::BackLink).remove(0);
+        assert!(matches!(back_link.parse(), Some(ParsedKey::BackLink { .. })));
         records.change_inode(store.small, |inode| inode.names = 2);
     });
     store.finds(&["Dangling"]);

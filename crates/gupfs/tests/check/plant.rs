@@ -2,13 +2,13 @@
 
 use crate::running::Place;
 use bytes::Bytes;
-use gupfs_namespace::{Inode, Key, KeyRange, Kind, Parsed, Record};
+use gupfs_namespace::{Inode, RecordKey, KeyRange, RecordKind, ParsedKey, Record};
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{ClusterId, Incarnation, InodeId, ObjectId, OstId, VirtualShard};
-use gupfs_store::index::{FILES_LEAST, Index};
+use gupfs_store::index::{OPEN_TABLES_MIN, Index};
 use gupfs_store::kv::{Kv, KvOptions};
-use gupfs_store::log::{LogOptions, Stop, StoreId};
-use gupfs_store::object::{Objects, OpenFiles, Whose};
+use gupfs_store::log::{LogOptions, StopMode, StoreId};
+use gupfs_store::object::{Objects, OpenFileLimits, TargetId};
 use std::path::PathBuf;
 
 /// What the marker says.
@@ -36,7 +36,7 @@ pub struct Records {
 }
 
 impl Records {
-    pub fn get<R: Record>(&self, key: &Key) -> R {
+    pub fn get<R: Record>(&self, key: &RecordKey) -> R {
         let value = self
             .kv
             .get(key.as_bytes())
@@ -45,35 +45,35 @@ impl Records {
         R::decode(&value).unwrap()
     }
 
-    pub fn put<R: Record>(&self, key: &Key, record: &R) {
+    pub fn put<R: Record>(&self, key: &RecordKey, record: &R) {
         self.change(key, Some(record.encode()));
     }
 
-    pub fn put_raw(&self, key: &Key, value: &'static [u8]) {
+    pub fn put_raw(&self, key: &RecordKey, value: &'static [u8]) {
         self.change(key, Some(Bytes::from_static(value)));
     }
 
-    pub fn remove(&self, key: &Key) {
+    pub fn remove(&self, key: &RecordKey) {
         self.change(key, None);
     }
 
     pub fn change_inode(&self, ino: InodeId, change: impl FnOnce(&mut Inode)) {
-        let key = Key::inode(ino);
+        let key = RecordKey::inode(ino);
         let mut inode: Inode = self.get(&key);
         change(&mut inode);
         self.put(&key, &inode);
     }
 
     /// The key of an inode's first name.
-    pub fn entry(&self, wanted: &str) -> Key {
-        let found = self.keys(Kind::Entry).into_iter().find(|key| {
-            matches!(key.parse(), Some(Parsed::Entry { name, .. }) if name.as_bytes() == wanted.as_bytes())
+    pub fn entry(&self, wanted: &str) -> RecordKey {
+        let found = self.keys(RecordKind::Entry).into_iter().find(|key| {
+            matches!(key.parse(), Some(ParsedKey::Entry { name, .. }) if name.as_bytes() == wanted.as_bytes())
         });
         found.expect("the name is there")
     }
 
-    pub fn keys(&self, kind: Kind) -> Vec<Key> {
-        let bytes = |key: &Key| Bytes::copy_from_slice(key.as_bytes());
+    pub fn keys(&self, kind: RecordKind) -> Vec<RecordKey> {
+        let bytes = |key: &RecordKey| Bytes::copy_from_slice(key.as_bytes());
         (0..self.shards)
             .map(|shard| KeyRange::of_kind(VirtualShard(shard), kind))
             .flat_map(|range| {
@@ -81,11 +81,11 @@ impl Records {
                     .scan(bytes(&range.from), bytes(&range.to), 10_000)
                     .unwrap()
             })
-            .map(|(key, _)| Key::from_bytes(&key))
+            .map(|(key, _)| RecordKey::from_bytes(&key))
             .collect()
     }
 
-    fn change(&self, key: &Key, value: Option<Bytes>) {
+    fn change(&self, key: &RecordKey, value: Option<Bytes>) {
         self.kv
             .stage(0, vec![(Bytes::copy_from_slice(key.as_bytes()), value)])
             .unwrap();
@@ -96,7 +96,7 @@ pub fn in_records(place: &Place, plant: impl FnOnce(&Records)) {
     let marker = marker(place);
     run(async {
         let mds = place.store().join("mds");
-        let index = Index::open_fjall(&mds.join("index"), FILES_LEAST).unwrap();
+        let index = Index::open_fjall(&mds.join("index"), OPEN_TABLES_MIN).unwrap();
         let store = StoreId {
             cluster: marker.cluster,
             incarnation: marker.metadata,
@@ -111,7 +111,7 @@ pub fn in_records(place: &Place, plant: impl FnOnce(&Records)) {
             shards: marker.shards,
         };
         plant(&records);
-        records.kv.stop(Stop::InOrder).await.unwrap();
+        records.kv.stop(StopMode::Clean).await.unwrap();
     });
 }
 
@@ -123,14 +123,14 @@ pub fn in_objects<F: Future<Output = ()>>(
     let cluster = marker(place).cluster;
     run(async {
         let disk = Disk::real(place.store().join(format!("ost{ost}"))).unwrap();
-        let whose = Whose {
+        let whose = TargetId {
             cluster,
             ost: OstId(ost),
         };
-        let objects = Objects::open(disk, Platform::real(), whose, OpenFiles::LEAST)
+        let objects = Objects::open(disk, Platform::real(), whose, OpenFileLimits::MIN)
             .await
             .unwrap();
-        objects.go_on().await.unwrap();
+        objects.serve_unadopted().await.unwrap();
         plant(objects.clone()).await;
         objects.stop().await.unwrap();
     });

@@ -4,18 +4,18 @@ use crate::running::{PATIENCE, resident};
 use crate::town::{Ground, Town};
 use bytes::Bytes;
 use futures_util::future::join_all;
-use gupfs_client::{Client, OpenFile, OpenFlags, Options, ReadHow, Route, WriteHow};
-use gupfs_cluster::{Identity, Lines, Recalled, greet_again};
+use gupfs_client::{Client, OpenFile, OpenFileFlags, SessionOptions, ReadOptions, Route, WriteOptions};
+use gupfs_cluster::{ProcessIdentity, OssConnections, ClientCallbacks, renew_after_reconnect};
 use gupfs_platform::{Net, Platform, Task};
-use gupfs_proto::meta::{Access, Make, OpenHow, WriteAt};
+use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode, WritePosition};
 use gupfs_proto::{Caller, FileKind, InodeId, Name, SessionId};
-use gupfs_rpc::{ClusterKey, Hosts, Line, Role};
+use gupfs_rpc::{ClusterKey, Handlers, ClientConnection, Role};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::sync::Arc;
 use std::time::Instant;
 
-const MAKE: Make = Make {
+const MAKE: CreateMode = CreateMode {
     mode: 0o644,
     umask: 0,
 };
@@ -42,36 +42,36 @@ struct Member {
     session: SessionId,
     dir: InodeId,
     held: Arc<OpenFile>,
-    _recalled: Arc<Recalled>,
+    _recalled: Arc<ClientCallbacks>,
     _greeting: Task<()>,
 }
 
 impl Member {
-    async fn enter(identity: Identity, at: &str, number: usize) -> Member {
+    async fn enter(identity: ProcessIdentity, at: &str, number: usize) -> Member {
         let platform = identity.platform.clone();
-        let me = identity.myself(Role::Client, &format!("member{number}"));
-        let recalled = Arc::new(Recalled::default());
-        let line = Line::open(identity.line_to_mds(at, &me, Hosts::none().with(recalled.clone())));
-        let met = line.ready(PATIENCE).await;
+        let me = identity.local_identity(Role::Client, &format!("member{number}"));
+        let recalled = Arc::new(ClientCallbacks::default());
+        let line = ClientConnection::connect(identity.mds_connection_options(at, &me, Handlers::none().with_service(recalled.clone())));
+        let met = line.wait_connected(PATIENCE).await;
         let met = met.unwrap_or_else(|error| panic!("member {number}: {error}"));
-        let lines = Lines::new(&identity, me, met.cluster, at);
-        let route = Route::found(
+        let lines = OssConnections::new(&identity, me, met.cluster, at);
+        let route = Route::with_map(
             line.peer(),
             Vec::new(),
             line.peer(),
             lines,
             platform.clock.clone(),
         );
-        let options = Options {
+        let options = SessionOptions {
             name: format!("member{number}"),
             shared: true,
-            ..Options::default()
+            ..SessionOptions::default()
         };
-        let client = Client::begin(route, platform.clone(), options)
+        let client = Client::connect_with_route(route, platform.clone(), options)
             .await
             .unwrap();
-        recalled.answered_by(&client);
-        let greet = greet_again(line, client.clone());
+        recalled.set_client(&client);
+        let greet = renew_after_reconnect(line, client.clone());
         let (session, root) = (client.session(), client.root());
         let (caller, own) = (Caller::root(), name(&format!("dir{number}")));
         let made = client.mkdir(&caller, root, &own, MAKE);
@@ -100,7 +100,7 @@ impl Member {
 
     /// What it has is as it was, and it can make more.
     async fn goes_on(&self) {
-        let how = ReadHow::default();
+        let how = ReadOptions::default();
         write(&self.client, &self.held, 6, b" and after").await;
         let bytes = self.client.read(&self.held, 0, 100, how).await.unwrap();
         assert_eq!(bytes.concat(), b"before and after");
@@ -115,19 +115,19 @@ fn name(text: &str) -> Name {
 }
 
 async fn create(client: &Client, dir: InodeId, called: &str) -> Arc<OpenFile> {
-    let how = OpenHow {
-        access: Access::READ | Access::WRITE,
+    let how = OpenMode {
+        access: AccessMode::READ | AccessMode::WRITE,
         truncate: false,
         kill_privileges: false,
     };
     let (caller, called) = (Caller::root(), name(called));
-    let made = client.create(&caller, dir, &called, MAKE, true, how, OpenFlags::default());
+    let made = client.create(&caller, dir, &called, MAKE, true, how, OpenFileFlags::default());
     made.await.unwrap().file
 }
 
 async fn write(client: &Client, file: &OpenFile, at: u64, bytes: &'static [u8]) {
-    let (at, bytes) = (WriteAt::Offset(at), Bytes::from_static(bytes));
-    let written = client.write(file, at, bytes, WriteHow::default()).await;
+    let (at, bytes) = (WritePosition::Offset(at), Bytes::from_static(bytes));
+    let written = client.write(file, at, bytes, WriteOptions::default()).await;
     written.unwrap();
 }
 
@@ -159,13 +159,13 @@ fn a_thousand_sessions_come_back_to_a_metadata_server_that_was_killed() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let platform = Platform::real();
     let key = ClusterKey::new(fs::read(town.key()).unwrap().try_into().unwrap());
-    let base = Identity::new(&platform, Net::real(), "crowd".into(), Some(key.into()));
+    let base = ProcessIdentity::new(&platform, Net::real(), "crowd".into(), Some(key.into()));
     let at = town.at.clone();
     let begun = Instant::now();
     let members = runtime.block_on(async {
         let enter = |number| {
             tokio::spawn({
-                let (identity, at) = (base.another(), at.clone());
+                let (identity, at) = (base.with_new_process_id(), at.clone());
                 async move { Member::enter(identity, &at, number).await }
             })
         };

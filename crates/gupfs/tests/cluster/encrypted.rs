@@ -57,12 +57,12 @@ fn a_cluster_over_tls_works_and_others_are_told_why_they_do_not_belong() {
     };
     expect![[r#"
         2
-        gupfs mount: cannot reach the metadata server at 'AT': it refused us: this server speaks TLS alone: say where the site's certificates are (--tls).
+        gupfs mount: cannot reach the metadata server at 'AT': the server rejected the connection: this server requires TLS: name the directory of the site's certificates (--tls).
     "#]]
     .assert_eq(&said(&["mount", &at, &point]));
     expect![[r#"
         2
-        gupfs status: cannot reach 'AT': it refused us: this server speaks TLS alone: say where the site's certificates are (--tls).
+        gupfs status: cannot reach 'AT': the server rejected the connection: this server requires TLS: name the directory of the site's certificates (--tls).
     "#]]
     .assert_eq(&said(&["status", &at]));
     let theirs = certs.path().join("theirs");
@@ -71,12 +71,12 @@ fn a_cluster_over_tls_works_and_others_are_told_why_they_do_not_belong() {
     let name = ["--tls-name", "gupfs.example.org"];
     expect![[r#"
         2
-        gupfs mount: cannot reach the metadata server at 'AT': its certificate is not signed by our CA.
+        gupfs mount: cannot reach the metadata server at 'AT': the peer's certificate is not signed by our CA.
     "#]]
     .assert_eq(&said(&[&["mount", &at, &point, "--tls", &theirs], &name[..]].concat()));
     let wrong_name = said(&["mount", &at, &point, "--tls", &ours]);
     assert!(
-        wrong_name.contains("its certificate is of another name"),
+        wrong_name.contains("the peer's certificate has another name"),
         "{wrong_name}"
     );
     let status = gupfs([&["status", &at, "--key", &key, "--tls", &ours], &name[..]].concat());
@@ -99,7 +99,7 @@ fn a_client_that_speaks_tls_is_told_that_the_server_does_not() {
     let said = refused(&gupfs(args), &town.root()).replace(&town.at, "AT");
     expect![[r#"
         2
-        gupfs mount: cannot reach the metadata server at 'AT': it speaks without TLS, and we speak TLS alone.
+        gupfs mount: cannot reach the metadata server at 'AT': the peer does not use TLS, and this process requires TLS.
     "#]]
     .assert_eq(&said);
     town.stop();
@@ -149,7 +149,7 @@ fn files_for_tls_that_cannot_be_used_are_named() {
     fs::write(certs.join("ca.pem"), "nothing").unwrap();
     expect![[r#"
         2
-        gupfs config: no TLS with the files in 'DIR/certs': there is no CA in it.
+        gupfs config: no TLS with the files in 'DIR/certs': found no CA in the PEM data.
           → docs/operate.md, "TLS", says how to make them.
     "#]]
     .assert_eq(&refused(&check(), dir.path()));

@@ -3,9 +3,9 @@
 use crate::running::{PATIENCE, can_mount, gupfs};
 use crate::town::{Daemon, Mounted, Town, text};
 use gupfs_platform::{Net, Platform};
-use gupfs_proto::cluster::{Answer, Reply, Request};
-use gupfs_proto::{Incarnation, Refusal};
-use gupfs_rpc::{ClientKey, ClientName, Hosts, Key, Line, LineOptions, Myself, Role};
+use gupfs_proto::cluster::{ClusterReplyBody, ClusterReply, ClusterRequest};
+use gupfs_proto::{Incarnation, FsError};
+use gupfs_rpc::{ClientKey, ClientKeyId, Handlers, AuthKey, ClientConnection, ClientConnectionOptions, LocalIdentity, Role};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -52,10 +52,10 @@ pub fn mount(town: &mut Town, key: &str, deadline: &str) -> Result<PathBuf, Stri
 }
 
 /// What the file says, as another program than ours reads it.
-fn read(file: &PathBuf) -> Key {
+fn read(file: &PathBuf) -> AuthKey {
     let file: toml::Table = fs::read_to_string(file).unwrap().parse().unwrap();
     let text = |name: &str| file[name].as_str().unwrap().to_string();
-    let of = ClientName {
+    let of = ClientKeyId {
         name: text("name"),
         number: u64::from_str_radix(&text("number"), 16).unwrap(),
     };
@@ -67,14 +67,14 @@ fn read(file: &PathBuf) -> Key {
     ClientKey::new(of, secret).into()
 }
 
-fn line(town: &Town, key: &Key, role: Role) -> Arc<Line> {
+fn line(town: &Town, key: &AuthKey, role: Role) -> Arc<ClientConnection> {
     let platform = Platform::real();
-    Line::open(LineOptions {
-        to: town.at.clone(),
-        whom: "the metadata server".into(),
+    ClientConnection::connect(ClientConnectionOptions {
+        address: town.at.clone(),
+        peer_name: "the metadata server".into(),
         net: Net::real(),
-        me: Myself {
-            who: u128::from(platform.dice.u64()),
+        identity: LocalIdentity {
+            process_id: u128::from(platform.random.u64()),
             role,
             name: "a host that only mounts".into(),
         },
@@ -82,9 +82,9 @@ fn line(town: &Town, key: &Key, role: Role) -> Arc<Line> {
         cluster: None,
         key: Some(key.clone()),
         tls: None,
-        patience: Some(Duration::from_secs(30)),
+        request_timeout: Some(Duration::from_secs(30)),
         fence: false,
-        hosts: Hosts::none(),
+        handlers: Handlers::none(),
     })
 }
 
@@ -110,23 +110,23 @@ fn a_host_with_a_client_key_mounts_and_cannot_speak_as_a_server() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         for role in [Role::Oss, Role::Mds] {
-            let met = line(&town, &key, role).ready(PATIENCE).await;
+            let met = line(&town, &key, role).wait_connected(PATIENCE).await;
             let why = met.unwrap_err().to_string();
-            assert!(why.contains("a server proves the cluster's key"), "{why}");
+            assert!(why.contains("must prove the cluster key"), "{why}");
         }
         for role in [Role::Client, Role::Visitor] {
             let line = line(&town, &key, role);
-            let here = Request::Here {
+            let here = ClusterRequest::LegacyReport {
                 address: "127.0.0.1:1".into(),
                 targets: Vec::new(),
             };
             let incarnation = Incarnation(7);
-            for question in [here, Request::Admit { incarnation }] {
-                let reply: Reply = line.peer().call(question).await;
-                assert_eq!(reply, Err(Refusal::NotPermitted));
+            for question in [here, ClusterRequest::RegisterTarget { incarnation }] {
+                let reply: ClusterReply = line.peer().call(question).await;
+                assert_eq!(reply, Err(FsError::NotPermitted));
             }
-            let reply: Reply = line.peer().call(Request::Status).await;
-            let Ok(Answer::Status { json, .. }) = reply else {
+            let reply: ClusterReply = line.peer().call(ClusterRequest::Status).await;
+            let Ok(ClusterReplyBody::Status { json, .. }) = reply else {
                 panic!("{reply:?}");
             };
             let status: serde_json::Value = serde_json::from_str(&json).unwrap();

@@ -29,7 +29,7 @@ fn keys_that_are_wrong_missing_or_open_to_others() {
     };
     expect![[r#"
         2
-        gupfs mount: cannot reach the metadata server at 'AT': it did not prove that it has the key of this cluster.
+        gupfs mount: cannot reach the metadata server at 'AT': the server did not prove that it has the key of this cluster.
     "#]]
     .assert_eq(&mount(&text(&wrong)));
     fs::set_permissions(&wrong, fs::Permissions::from_mode(0o644)).unwrap();

@@ -3,15 +3,15 @@
 use crate::running::{can_mount, gupfs};
 use crate::town::Town;
 use gupfs_platform::{Net, Platform};
-use gupfs_proto::capability::{Capability, Fault, Grant, Pass, Rights, Tag, Warrant};
+use gupfs_proto::capability::{Capability, CapabilityFault, ObjectCapability, SessionCapability, Rights, CapabilityMac, DataCredentials};
 use gupfs_proto::cluster;
-use gupfs_proto::data::{self, BlockSums, Checked, Existing, Owner};
-use gupfs_proto::meta::{self, Access, Answer, Op, OpenHow};
+use gupfs_proto::data::{self, BlockChecksums, ChecksumCheck, ObjectExistence, ObjectOwner};
+use gupfs_proto::meta::{self, AccessMode, MetaReplyBody, MetaOp, OpenMode};
 use gupfs_proto::{
-    Caller, InodeId, Layout, MapEpoch, ObjectId, ObjectOffset, OstId, OwnerEpoch, Refusal, Seq,
+    Caller, InodeId, Layout, MapEpoch, ObjectId, ObjectOffset, OstId, OwnerEpoch, FsError, Seq,
     SessionId, Slot, Timestamp,
 };
-use gupfs_rpc::{ClusterKey, Hosts, Line, LineOptions, Myself, Role};
+use gupfs_rpc::{ClusterKey, Handlers, ClientConnection, ClientConnectionOptions, LocalIdentity, Role};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use std::time::Duration;
 struct Stranger {
     platform: Platform,
     key: ClusterKey,
-    mds: Arc<Line>,
+    mds: Arc<ClientConnection>,
     session: SessionId,
-    pass: Pass,
+    pass: SessionCapability,
     /// Of the metadata server.
     life: OwnerEpoch,
     /// Changes made so far.
@@ -53,20 +53,20 @@ impl Stranger {
             key,
             mds,
             session: SessionId(0),
-            pass: Pass {
+            pass: SessionCapability {
                 epoch: Default::default(),
                 until: 0,
-                tag: Tag([0; 16]),
+                mac: CapabilityMac([0; 16]),
             },
             life: OwnerEpoch(0),
             changes: 0,
         };
         let client = "stranger".to_string();
-        let opened = stranger.ask(Op::OpenSession { client }).await.unwrap();
-        let Answer::Session {
+        let opened = stranger.ask(MetaOp::OpenSession { client }).await.unwrap();
+        let MetaReplyBody::Session {
             session,
-            life,
-            pass: Some(pass),
+            instance: life,
+            session_capability: Some(pass),
         } = opened
         else {
             panic!("{opened:?}");
@@ -75,62 +75,62 @@ impl Stranger {
         stranger
     }
 
-    async fn ask(&mut self, op: Op) -> Result<Answer, Refusal> {
+    async fn ask(&mut self, op: MetaOp) -> Result<MetaReplyBody, FsError> {
         let lane = op.changes().then(|| {
             self.changes += 1;
-            meta::Lane {
+            meta::SlotSeq {
                 slot: Slot(0),
                 sequence: self.changes,
             }
         });
-        let request = meta::Request {
+        let request = meta::MetaRequest {
             session: self.session,
-            lane,
+            slot_seq: lane,
             caller: Caller::root(),
             job: 0,
-            life: self.life,
-            seen: Seq(0),
+            instance: self.life,
+            last_seen: Seq(0),
             op,
         };
-        let reply: meta::Reply = self.mds.peer().call(request).await;
+        let reply: meta::MetaReply = self.mds.peer().call(request).await;
         reply.result
     }
 
     /// Comes back to a server that was started again and says what was never so: its session is ended for it.
     async fn comes_back_with_a_lie(&mut self) {
-        let of = match self.ask(Op::StatFs).await {
-            Err(Refusal::AnotherLife(life)) => std::mem::replace(&mut self.life, life),
+        let of = match self.ask(MetaOp::StatFs).await {
+            Err(FsError::OtherInstance(life)) => std::mem::replace(&mut self.life, life),
             other => panic!("it was not started again: {other:?}"),
         };
-        let lie = meta::Kept {
-            change: meta::Change {
+        let lie = meta::ReplayRecord {
+            change: meta::AppliedChange {
                 seq: Seq((1 << 40) + self.session.0),
                 at: Timestamp::default(),
             },
-            lane: meta::Lane {
+            slot_seq: meta::SlotSeq {
                 slot: Slot(1),
                 sequence: 1,
             },
             caller: Caller::root(),
-            op: gupfs_proto::wire::op_bytes(&Op::KillPrivileges {
+            op: gupfs_proto::wire::encode_op(&MetaOp::KillPrivileges {
                 ino: InodeId(1 << 40),
             }),
-            made: None,
+            created: None,
             layout: None,
         };
-        let comes_back = Op::Return {
-            of,
-            kept: vec![lie],
+        let comes_back = MetaOp::Replay {
+            instance: of,
+            records: vec![lie],
             locks: Vec::new(),
             last: true,
         };
         let said = self.ask(comes_back).await;
-        assert_eq!(said, Err(Refusal::SessionEnded));
+        assert_eq!(said, Err(FsError::SessionEnded));
     }
 
-    async fn find(&mut self, op: Op) -> Found {
+    async fn find(&mut self, op: MetaOp) -> Found {
         match self.ask(op).await {
-            Ok(Answer::Opened(opened)) => Found {
+            Ok(MetaReplyBody::Opened(opened)) => Found {
                 layout: opened.layout,
                 capability: opened.capability.expect("a file with objects"),
             },
@@ -139,18 +139,18 @@ impl Stranger {
     }
 
     async fn open(&mut self, ino: InodeId) -> Found {
-        let open = OpenHow {
-            access: Access::READ,
+        let open = OpenMode {
+            access: AccessMode::READ,
             truncate: false,
             kill_privileges: false,
         };
-        self.find(Op::Open { ino, open }).await
+        self.find(MetaOp::Open { ino, open }).await
     }
 
     /// The object server of a target, to be asked with whatever is to be shown.
-    async fn at(&self, ost: OstId) -> Arc<Line> {
-        let map: cluster::Reply = self.mds.peer().call(cluster::Request::Map).await;
-        let Ok(cluster::Answer::Map(map)) = map else {
+    async fn at(&self, ost: OstId) -> Arc<ClientConnection> {
+        let map: cluster::ClusterReply = self.mds.peer().call(cluster::ClusterRequest::Map).await;
+        let Ok(cluster::ClusterReplyBody::Map(map)) = map else {
             panic!("{map:?}");
         };
         let place = map.targets.into_iter().find(|place| place.ost == ost);
@@ -160,75 +160,75 @@ impl Stranger {
 
     async fn try_at(
         &self,
-        oss: &Arc<Line>,
+        oss: &Arc<ClientConnection>,
         ost: OstId,
-        warrant: Warrant,
-        op: data::Op,
-    ) -> data::Reply {
-        let request = data::Request {
+        warrant: DataCredentials,
+        op: data::DataOp,
+    ) -> data::DataReply {
+        let request = data::DataRequest {
             session: self.session,
             map_epoch: MapEpoch(0),
             job: 0,
             ost,
-            warrant,
+            credentials: warrant,
             op,
         };
         oss.peer().call(request).await
     }
 
-    fn client(&self, grant: Option<Grant>) -> Warrant {
-        Warrant::Client {
-            pass: self.pass,
-            grant,
+    fn client(&self, grant: Option<ObjectCapability>) -> DataCredentials {
+        DataCredentials::Client {
+            session_capability: self.pass,
+            object_capability: grant,
         }
     }
 }
 
-fn line(platform: &Platform, key: &ClusterKey, role: Role, to: &str) -> Arc<Line> {
-    Line::open(LineOptions {
-        to: to.to_string(),
-        whom: "a server".into(),
+fn line(platform: &Platform, key: &ClusterKey, role: Role, to: &str) -> Arc<ClientConnection> {
+    ClientConnection::connect(ClientConnectionOptions {
+        address: to.to_string(),
+        peer_name: "a server".into(),
         net: Net::real(),
         platform: platform.clone(),
-        me: Myself {
-            who: u128::from(platform.dice.u64()),
+        identity: LocalIdentity {
+            process_id: u128::from(platform.random.u64()),
             role,
             name: "stranger".into(),
         },
         cluster: None,
         key: Some(key.clone().into()),
         tls: None,
-        patience: Some(Duration::from_secs(60)),
+        request_timeout: Some(Duration::from_secs(60)),
         fence: true,
-        hosts: Hosts::none(),
+        handlers: Handlers::none(),
     })
 }
 
-fn read(object: ObjectId) -> data::Op {
-    data::Op::Read {
+fn read(object: ObjectId) -> data::DataOp {
+    data::DataOp::Read {
         object,
         at: ObjectOffset(0),
         len: 100,
-        existing: Existing::Perhaps,
-        checked: Checked::ByAsker,
+        existence: ObjectExistence::MayExist,
+        checksum_check: ChecksumCheck::ByRequester,
     }
 }
 
-fn write(object: ObjectId) -> data::Op {
-    data::Op::Write {
+fn write(object: ObjectId) -> data::DataOp {
+    data::DataOp::Write {
         object,
         at: ObjectOffset(0),
         data: bytes::Bytes::from_static(b"mine"),
-        sums: BlockSums::default(),
-        existing: Existing::Perhaps,
-        owner: Owner::default(),
+        checksums: BlockChecksums::default(),
+        existence: ObjectExistence::MayExist,
+        owner: ObjectOwner::default(),
     }
 }
 
-fn fault<T>(reply: Result<T, Refusal>) -> Result<(), Fault> {
+fn fault<T>(reply: Result<T, FsError>) -> Result<(), CapabilityFault> {
     match reply {
         Ok(_) => Ok(()),
-        Err(Refusal::Capability(fault)) => Err(fault),
+        Err(FsError::Capability(fault)) => Err(fault),
         Err(other) => panic!("{other}"),
     }
 }
@@ -256,56 +256,56 @@ fn what_was_not_given_is_refused_counted_and_shown() {
         let mut stranger = Stranger::enter(&town).await;
         let (of_a, of_b) = (stranger.open(a).await, stranger.open(b).await);
         let (ost, object) = of_a.object(a);
-        let grant = of_a.capability.at(ost).unwrap();
+        let grant = of_a.capability.for_ost(ost).unwrap();
         let oss = stranger.at(ost).await;
         let of = async |warrant, op| fault(stranger.try_at(&oss, ost, warrant, op).await);
         // What was given.
         let mine = stranger.client(Some(grant));
         assert_eq!(of(mine, read(object)).await, Ok(()));
         // Nothing; another file's; one that was made up; more rights than were given.
-        assert_eq!(of(Warrant::None, read(object)).await, Err(Fault::Missing));
+        assert_eq!(of(DataCredentials::None, read(object)).await, Err(CapabilityFault::Missing));
         let nothing = stranger.client(None);
-        assert_eq!(of(nothing, read(object)).await, Err(Fault::Missing));
-        let others = of_b.capability.tags.iter();
-        for (_, tag) in others.chain([&(ost, Tag([7; 16]))]) {
-            let forged = stranger.client(Some(Grant { tag: *tag, ..grant }));
-            assert_eq!(of(forged, read(object)).await, Err(Fault::Forged));
+        assert_eq!(of(nothing, read(object)).await, Err(CapabilityFault::Missing));
+        let others = of_b.capability.macs.iter();
+        for (_, tag) in others.chain([&(ost, CapabilityMac([7; 16]))]) {
+            let forged = stranger.client(Some(ObjectCapability { mac: *tag, ..grant }));
+            assert_eq!(of(forged, read(object)).await, Err(CapabilityFault::Forged));
         }
-        assert_eq!(of(mine, write(object)).await, Err(Fault::Rights));
-        let more = Grant {
+        assert_eq!(of(mine, write(object)).await, Err(CapabilityFault::Rights));
+        let more = ObjectCapability {
             rights: Rights::all(),
             ..grant
         };
         let more = stranger.client(Some(more));
-        assert_eq!(of(more, write(object)).await, Err(Fault::Forged));
+        assert_eq!(of(more, write(object)).await, Err(CapabilityFault::Forged));
         // What is the metadata server's alone.
-        let list = data::Op::List {
+        let list = data::DataOp::List {
             after: None,
             limit: 10,
         };
-        assert_eq!(of(mine, list.clone()).await, Err(Fault::Rights));
-        let server = Warrant::Server {
+        assert_eq!(of(mine, list.clone()).await, Err(CapabilityFault::Rights));
+        let server = DataCredentials::Server {
             epoch: grant.epoch,
-            tag: grant.tag,
+            mac: grant.mac,
         };
         // In a client's role nobody speaks as a server. In a server's, which the cluster's key proves, the tag decides.
         let told = stranger.try_at(&oss, ost, server, list.clone()).await;
-        assert_eq!(told, Err(Refusal::NotPermitted));
+        assert_eq!(told, Err(FsError::NotPermitted));
         let as_mds = line(
             &stranger.platform,
             &stranger.key,
             Role::Mds,
-            &oss.status().to,
+            &oss.status().address,
         );
         let told = stranger.try_at(&as_mds, ost, server, list.clone()).await;
-        assert_eq!(fault(told), Err(Fault::Forged));
+        assert_eq!(fault(told), Err(CapabilityFault::Forged));
         let told = stranger.try_at(&as_mds, ost, mine, list).await;
-        assert_eq!(told, Err(Refusal::NotPermitted));
+        assert_eq!(told, Err(FsError::NotPermitted));
         // Who does not hold a file gets no right to write it, however it asks.
         let rights = Rights::WRITE;
-        let permit = stranger.ask(Op::Permit { ino: a, rights }).await;
-        assert_eq!(permit, Err(Refusal::Denied));
-        let at = oss.status().to;
+        let permit = stranger.ask(MetaOp::IssueCapability { ino: a, rights }).await;
+        assert_eq!(permit, Err(FsError::Denied));
+        let at = oss.status().address;
         let status = gupfs(["status", &at, "--key", &town.key()]);
         let status = String::from_utf8_lossy(&status.stdout).into_owned();
         assert!(status.contains("REFUSED, the last: stranger"), "{status}");
@@ -332,19 +332,19 @@ fn what_a_session_asks_after_its_end_is_refused_before_its_files_are_anothers() 
         let found = reader.open(file).await;
         let mut stranger = Stranger::enter(&town).await;
         let held = stranger
-            .find(Op::BeginWrite {
+            .find(MetaOp::BeginWrite {
                 ino: file,
                 kill_privileges: false,
             })
             .await;
         let (ost, object) = held.object(file);
-        let may = stranger.client(held.capability.at(ost));
+        let may = stranger.client(held.capability.for_ost(ost));
         let oss = stranger.at(ost).await;
         let late =
             async |stranger: &Stranger| fault(stranger.try_at(&oss, ost, may, write(object)).await);
         assert_eq!(late(&stranger).await, Ok(()));
         // One that holds nothing is fenced all the same.
-        let shown = reader.client(found.capability.at(ost));
+        let shown = reader.client(found.capability.for_ost(ost));
         let reading =
             async |reader: &Stranger| fault(reader.try_at(&oss, ost, shown, read(object)).await);
         assert_eq!(reading(&reader).await, Ok(()));
@@ -355,23 +355,23 @@ fn what_a_session_asks_after_its_end_is_refused_before_its_files_are_anothers() 
             stranger.comes_back_with_a_lie(),
             reader.comes_back_with_a_lie()
         );
-        assert_eq!(late(&stranger).await, Err(Fault::Fenced));
-        assert_eq!(reading(&reader).await, Err(Fault::Fenced));
+        assert_eq!(late(&stranger).await, Err(CapabilityFault::Fenced));
+        assert_eq!(reading(&reader).await, Err(CapabilityFault::Fenced));
         // Another holds the file from here on.
         let path = path.clone();
         let written = tokio::task::spawn_blocking(move || fs::write(&path, vec![6; 50_000]));
         written.await.unwrap().unwrap();
-        assert_eq!(late(&stranger).await, Err(Fault::Fenced));
+        assert_eq!(late(&stranger).await, Err(CapabilityFault::Fenced));
         // One that is not heard of any more: its pass is over when the session is.
         let mut silent = Stranger::enter(&town).await;
         let found = silent.open(file).await;
         let (ost, object) = found.object(file);
-        let may = silent.client(found.capability.at(ost));
+        let may = silent.client(found.capability.for_ost(ost));
         let reading =
             async |silent: &Stranger| fault(silent.try_at(&oss, ost, may, read(object)).await);
         assert_eq!(reading(&silent).await, Ok(()));
         tokio::time::sleep(Duration::from_secs(22)).await;
-        assert_eq!(reading(&silent).await, Err(Fault::Expired));
+        assert_eq!(reading(&silent).await, Err(CapabilityFault::Expired));
     });
     assert!(fs::read(&path).unwrap() == vec![6; 50_000]);
     town.stop();

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test program uses the part it needs
 #![allow(clippy::disallowed_methods)] // a real process is waited for, in real time
 
-use gupfs_fuse::over_io_uring::Support;
+use gupfs_fuse::over_io_uring::UringSupport;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -23,7 +23,7 @@ pub fn can_mount() -> bool {
     );
     let support = gupfs_fuse::over_io_uring::support();
     if transport() == "io-uring"
-        && matches!(support, Support::KernelLacks | Support::RingsRefused(_))
+        && matches!(support, UringSupport::NotInKernel | UringSupport::RingsRefused(_))
     {
         eprintln!("SKIPPED: no FUSE over io_uring on this machine: {support:?}");
         return false;

@@ -1,20 +1,20 @@
-//! # grace: the time after a start in which clients come back
+//! # grace: the time after a start in which sessions reconnect
 //!
-//! Owns   who is expected back, what they say again, and making it again.
-//! Never  serves anybody: whoever asks something else waits until it is over.
-//! Enter  at `Grace::expect`, `Core::come_back`, `Core::end_grace`.
+//! Owns   the sessions that are expected, their replay records, and the replay.
+//! Never  serves a request: every request waits until the grace is over.
+//! Enter  at `Grace::expect`, `Core::replay_session`, `Core::finish_grace`.
 //!
-//! A power cut takes what was answered and not synced. Clients keep such changes and say them again; made in the order
-//! they had, before anything new, they come out as they were (docs/decisions, "Changes said again"). It is over when every
-//! session that is recorded has come back or has ended.
+//! A power loss undoes changes that were answered and not synced. Clients keep such changes and replay them; replayed in their
+//! order, before anything new, they give the same results (docs/decisions, "Changes said again"). The grace is over when every
+//! recorded session has reconnected or has ended.
 
-mod again;
+mod replay;
 
 use crate::core::Core;
-use crate::limits::{KEPT_BYTES, KEPT_MOST};
-use crate::waits::{Awaited, Who};
-use gupfs_proto::meta::{Answer, Kept};
-use gupfs_proto::{OwnerEpoch, Refusal, Seq, SessionId};
+use crate::limits::{REPLAY_BYTES_MAX, REPLAY_RECORDS_MAX};
+use crate::waits::{RequestOrigin, WaitReason};
+use gupfs_proto::meta::{MetaReplyBody, ReplayRecord};
+use gupfs_proto::{FsError, OwnerEpoch, Seq, SessionId};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -22,27 +22,29 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use tokio::sync::Notify;
 
 pub struct Grace {
-    table: Mutex<Table>,
-    /// Somebody came back, or will not.
+    table: Mutex<GraceTable>,
+    /// Signals that a session reconnected, or has ended.
     changed: Notify,
     is_over: AtomicBool,
-    /// It is. (Not tokio's `watch`: that wakes in an order of its own chance, and a seed must always do the same.)
+    /// Signals the end of the grace. (Not tokio's `watch`: that wakes in a random order of its own, and a seed must always do the
+    /// same.)
     over: Notify,
 }
 
 #[derive(Default)]
-struct Table {
+struct GraceTable {
     missing: BTreeSet<SessionId>,
-    kept: BTreeMap<Place, Kept>,
+    records: BTreeMap<ReplayPosition, ReplayRecord>,
     bytes: usize,
 }
 
-/// Where a change was: lives one after the other, and in each as its log was numbered. A client that missed a whole life (its
-/// return was not answered before that ended) says changes of an earlier one than others; who says what is no client's to change.
-type Place = (OwnerEpoch, Seq, SessionId);
+/// The position of a change: owner epochs in order, and in each the order of its log. A client that missed a whole instance of
+/// the server (which ended before it answered the client's replay) replays changes of an earlier instance than others; no client
+/// can change the session in this key.
+type ReplayPosition = (OwnerEpoch, Seq, SessionId);
 
 impl Default for Grace {
-    /// Nobody is expected: it is over.
+    /// No session is expected: the grace is over.
     fn default() -> Grace {
         Grace {
             table: Mutex::default(),
@@ -54,7 +56,7 @@ impl Default for Grace {
 }
 
 impl Grace {
-    /// Begins, if anybody is expected. Nobody is served yet.
+    /// Begins the grace, if any session is expected. Called before the server serves.
     pub fn expect(&self, sessions: BTreeSet<SessionId>) {
         self.is_over.store(sessions.is_empty(), SeqCst);
         self.table.lock().missing = sessions;
@@ -64,8 +66,8 @@ impl Grace {
         self.is_over.load(SeqCst)
     }
 
-    /// Returns when it is over.
-    pub async fn over(&self) {
+    /// Returns when the grace is over.
+    pub async fn wait_until_over(&self) {
         let mut over = pin!(self.over.notified());
         over.as_mut().enable();
         if !self.is_over() {
@@ -77,104 +79,118 @@ impl Grace {
         self.table.lock().missing.contains(&session)
     }
 
-    /// Who has not come back yet.
+    /// The sessions that have not reconnected yet.
     pub fn missing(&self) -> Vec<SessionId> {
         self.table.lock().missing.iter().copied().collect()
     }
 
-    /// This session is back, or has ended: nobody waits for it.
-    pub fn ends(&self, session: SessionId) {
+    /// This session has reconnected, or has ended: the grace does not wait for it.
+    pub fn remove_missing(&self, session: SessionId) {
         self.table.lock().missing.remove(&session);
-        self.looks_again();
+        self.recheck();
     }
 
-    /// What `Core::end_grace` waits for may have happened.
-    pub fn looks_again(&self) {
+    /// The condition that `Core::finish_grace` waits for may have changed.
+    pub fn recheck(&self) {
         self.changed.notify_waiters();
     }
 
     /// # Errors
-    /// `Malformed` when they are more than an honest client keeps.
-    fn keep(&self, session: SessionId, of: OwnerEpoch, kept: &[Kept]) -> Result<(), Refusal> {
+    /// `Malformed` when there are more records than an honest client keeps.
+    fn add_records(
+        &self,
+        session: SessionId,
+        of: OwnerEpoch,
+        records: &[ReplayRecord],
+    ) -> Result<(), FsError> {
         let mut table = self.table.lock();
-        for change in kept {
-            let place = (of, change.change.seq, session);
+        for change in records {
+            let position = (of, change.change.seq, session);
             table.bytes += change.op.len();
-            if let Some(said_before) = table.kept.insert(place, change.clone()) {
-                table.bytes -= said_before.op.len();
+            if let Some(replaced) = table.records.insert(position, change.clone()) {
+                table.bytes -= replaced.op.len();
             }
         }
-        if table.bytes > KEPT_BYTES || table.kept.len() > KEPT_MOST {
-            return Err(Refusal::Malformed("too many changes are said again".into()));
+        if table.bytes > REPLAY_BYTES_MAX || table.records.len() > REPLAY_RECORDS_MAX {
+            return Err(FsError::Malformed(
+                "the clients replay more changes than the server accepts".into(),
+            ));
         }
         Ok(())
     }
 }
 
 impl Core {
-    /// A session comes back, with a part of its changes. After the last part: when the grace is over, and all is durable.
+    /// Takes a part of a session's changes. After the last part, returns when the grace is over and all changes are durable.
     ///
     /// # Errors
-    /// `SessionEnded` if something that it counts on could not be made again.
-    pub async fn come_back(
+    /// `SessionEnded` if the replay of one of its changes failed.
+    pub async fn replay_session(
         &self,
         session: SessionId,
         of: OwnerEpoch,
-        kept: &[Kept],
+        records: &[ReplayRecord],
         last: bool,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<MetaReplyBody, FsError> {
         self.renew(session)?;
-        // Over for who asks again; or never begun, because the former owner stopped in order, with everything durable.
+        // It is over if the session asks again; or it never began, because the former owner stopped in order, with everything
+        // durable.
         if self.grace.is_over() {
-            return Ok(Answer::Done);
+            return Ok(MetaReplyBody::Done);
         }
-        self.grace.keep(session, of, kept)?;
+        self.grace.add_records(session, of, records)?;
         if !last {
-            return Ok(Answer::Done);
+            return Ok(MetaReplyBody::Done);
         }
-        self.grace.ends(session);
-        let who = Who {
+        self.grace.remove_missing(session);
+        let origin = RequestOrigin {
             session,
             op: "return",
         };
-        self.after_grace(who).await?;
-        self.renew(session).map(|_| Answer::Done)
+        self.wait_for_grace(origin).await?;
+        self.renew(session).map(|_| MetaReplyBody::Done)
     }
 
-    /// Waits until everybody is back.
-    pub async fn after_grace(&self, who: Who) -> Result<(), Refusal> {
+    /// Waits until the grace is over.
+    pub async fn wait_for_grace(&self, origin: RequestOrigin) -> Result<(), FsError> {
         if self.grace.is_over() {
             return Ok(());
         }
         let missing = self.grace.missing().len();
         self.waits
-            .wait(who, Awaited::Returns(missing), self.grace.over())
+            .wait(
+                origin,
+                WaitReason::SessionReplays(missing),
+                self.grace.wait_until_over(),
+            )
             .await
     }
 
-    /// Waits for everybody, makes again what they brought, and ends the grace.
-    pub async fn end_grace(&self) {
+    /// Waits for all expected sessions, replays their changes, and ends the grace.
+    pub async fn finish_grace(&self) {
         loop {
             let mut changed = pin!(self.grace.changed.notified());
             changed.as_mut().enable();
-            // Who ended held files: they are recovered before others' changes of them are made again.
-            if self.grace.table.lock().missing.is_empty() && !self.holders.is_any_ending() {
+            // An ended session held write leases: its files are recovered before others' changes to them are replayed.
+            if self.grace.table.lock().missing.is_empty() && !self.callbacks.is_cleanup_pending() {
                 break;
             }
             changed.await;
         }
-        let kept = std::mem::take(&mut self.grace.table.lock().kept);
-        match self.make_again(kept).await {
+        let records = std::mem::take(&mut self.grace.table.lock().records);
+        match self.replay_all(records).await {
             Ok(failed) => {
                 for session in failed {
-                    self.end_from_here(session).await;
+                    self.end_by_server(session).await;
                 }
                 self.grace.is_over.store(true, SeqCst);
                 self.grace.over.notify_waiters();
-                tracing::info!("every session is back, or has ended; everybody is served");
+                tracing::info!(
+                    "every session has reconnected or ended; the server serves all requests"
+                );
             }
-            // Only a store that failed: nobody is served any more.
-            Err(refusal) => tracing::error!(%refusal, "changes could not be made again"),
+            // Only if the store failed: then the server serves nothing any more.
+            Err(error) => tracing::error!(%error, "the replay of changes failed"),
         }
     }
 }
@@ -183,42 +199,48 @@ impl Core {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use gupfs_proto::meta::{Change, Lane};
+    use gupfs_proto::meta::{AppliedChange, SlotSeq};
     use gupfs_proto::{Caller, Slot, Timestamp};
 
-    fn kept(seq: u64) -> Kept {
-        Kept {
-            change: Change {
+    fn records(seq: u64) -> ReplayRecord {
+        ReplayRecord {
+            change: AppliedChange {
                 seq: Seq(seq),
                 at: Timestamp::default(),
             },
-            lane: Lane {
+            slot_seq: SlotSeq {
                 slot: Slot(0),
                 sequence: seq,
             },
             caller: Caller::root(),
             op: Bytes::from_static(b"op"),
-            made: None,
+            created: None,
             layout: None,
         }
     }
 
     #[test]
-    fn changes_of_several_lives_have_the_same_numbers_and_none_is_lost() {
+    fn changes_of_several_instances_with_equal_numbers_are_all_kept() {
         let grace = Grace::default();
         let (one, two) = (SessionId(1), SessionId(2));
-        // The second has lived a life longer: what it did comes after what the first did.
-        grace.keep(two, OwnerEpoch(5), &[kept(7), kept(9)]).unwrap();
-        grace.keep(one, OwnerEpoch(4), &[kept(8), kept(9)]).unwrap();
-        // A part that is said again is said once.
-        grace.keep(one, OwnerEpoch(4), &[kept(8)]).unwrap();
+        // The second session reached a later instance: its changes come after those of the first.
+        grace
+            .add_records(two, OwnerEpoch(5), &[records(7), records(9)])
+            .unwrap();
+        grace
+            .add_records(one, OwnerEpoch(4), &[records(8), records(9)])
+            .unwrap();
+        // A part that is sent again counts once.
+        grace
+            .add_records(one, OwnerEpoch(4), &[records(8)])
+            .unwrap();
         let table = grace.table.lock();
-        let places: Vec<(u64, u64)> = table
-            .kept
+        let positions: Vec<(u64, u64)> = table
+            .records
             .keys()
             .map(|(of, seq, _)| (of.0, seq.0))
             .collect();
-        assert_eq!(places, [(4, 8), (4, 9), (5, 7), (5, 9)]);
+        assert_eq!(positions, [(4, 8), (4, 9), (5, 7), (5, 9)]);
         assert_eq!(table.bytes, 8);
     }
 }

@@ -1,15 +1,15 @@
-//! Telling those who waited that they have their lock.
+//! Grant callbacks: tells sessions that their waiting lock requests were granted.
 
-use super::Locks;
+use super::LockService;
 use crate::core::Core;
 use crate::limits::DEADLINE;
-use gupfs_namespace::locks::Grant;
-use gupfs_proto::recall::Request;
+use gupfs_namespace::locks::LockGrant;
+use gupfs_proto::callback::CallbackRequest;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-impl Locks {
-    pub(super) fn tell(&self, mut grants: Vec<Grant>) {
+impl LockService {
+    pub(super) fn queue_grants(&self, mut grants: Vec<LockGrant>) {
         if !grants.is_empty() {
             self.granted.lock().append(&mut grants);
             self.some_granted.notify_one();
@@ -18,32 +18,32 @@ impl Locks {
 }
 
 impl Core {
-    /// Each client on a task of its own: one that cannot be reached holds up no other.
-    pub async fn tell_grants_for_ever(self: Arc<Self>) {
+    /// Calls each session in a task of its own: one that cannot be reached does not delay the others.
+    pub async fn run_lock_grants(self: Arc<Self>) {
         loop {
             let grants = std::mem::take(&mut *self.locks.granted.lock());
             for grant in grants {
-                let telling = self.clone().tell_grant(grant);
-                self.platform.tasks.spawn("tell of a lock", telling);
+                let sending = self.clone().send_grant(grant);
+                self.platform.tasks.spawn("lock grant", sending);
             }
             self.locks.some_granted.notified().await;
         }
     }
 
-    /// Until the client has heard, or is no more: nobody else will ask for it.
-    async fn tell_grant(self: Arc<Self>, grant: Grant) {
-        let question = Request::Granted {
+    /// Calls until the client has replied, or has ended: nothing else sends this grant.
+    async fn send_grant(self: Arc<Self>, grant: LockGrant) {
+        let request = CallbackRequest::LockGranted {
             session: grant.session,
-            life: self.owner_epoch,
-            take: grant.take,
-            turn: grant.turn,
+            instance: self.owner_epoch,
+            acquire: grant.acquire_number,
+            grant_seq: grant.grant_seq,
         };
         while !self.stopping.load(SeqCst) && self.failure().is_none() {
             tokio::select! {
                 biased;
-                heard = self.ask_session(grant.session, &question) => {
-                    if heard.is_ok() {
-                        self.locks.table.lock().was_heard(&grant);
+                reply = self.send_callback(grant.session, &request) => {
+                    if reply.is_ok() {
+                        self.locks.table.lock().grant_delivered(&grant);
                         return;
                     }
                 }

@@ -1,20 +1,20 @@
-//! Who waits for a lock, and who has it.
+//! Lock waiters and lock holders, for `status`.
 
-use super::Locks;
+use super::LockService;
 use crate::waits::WaitStatus;
-use gupfs_namespace::locks::{Table, Waiter};
+use gupfs_namespace::locks::{LockTable, LockWaiter};
 use gupfs_platform::BootTime;
-use gupfs_proto::lock::{Extent, Kind, Mode};
+use gupfs_proto::lock::{LockFamily, LockMode, LockRange};
 
-impl Locks {
-    /// How many there are.
+impl LockService {
+    /// The number of locks held.
     pub fn count(&self) -> u64 {
         self.table.lock().len() as u64
     }
 
     pub fn waits(&self, now: BootTime) -> Vec<WaitStatus> {
         let table = self.table.lock();
-        let status = |waiter: &Waiter| WaitStatus {
+        let status = |waiter: &LockWaiter| WaitStatus {
             session: waiter.session,
             op: "lock",
             waits_for: waits_for(&table, waiter),
@@ -24,22 +24,24 @@ impl Locks {
     }
 }
 
-fn waits_for(table: &Table, waiter: &Waiter) -> String {
+fn waits_for(table: &LockTable, waiter: &LockWaiter) -> String {
     let lock = waiter.lock;
     let mode = match lock.mode {
-        Mode::Shared => "a shared",
-        Mode::Exclusive => "an exclusive",
+        LockMode::Shared => "a shared",
+        LockMode::Exclusive => "an exclusive",
     };
-    let what = match (lock.holder.kind, lock.extent) {
-        (Kind::Flock, _) => "flock".to_string(),
-        (Kind::Record, Extent { first, last }) if last == Extent::END => {
+    let what = match (lock.holder.family, lock.range) {
+        (LockFamily::Flock, _) => "flock".to_string(),
+        (LockFamily::Record, LockRange { first, last }) if last == LockRange::END => {
             format!("lock of bytes {first} and beyond")
         }
-        (Kind::Record, Extent { first, last }) => format!("lock of bytes {first} to {last}"),
+        (LockFamily::Record, LockRange { first, last }) => {
+            format!("lock of bytes {first} to {last}")
+        }
     };
     let holder = match table.conflict(waiter.session, lock) {
         Some(held) => format!("held by session {}, pid {}", held.session, held.lock.pid),
-        None => "free in a moment".to_string(),
+        None => "about to be granted".to_string(),
     };
     let (ino, pid) = (lock.holder.ino.0, lock.pid);
     format!("{mode} {what} of inode {ino:x} for pid {pid}, {holder}")

@@ -1,114 +1,128 @@
-//! One file whose writer is gone: its objects say how large it is.
+//! Recovery of one file whose writer is gone: its objects determine its size.
 
 use crate::core::Core;
+use crate::join;
 use crate::limits::OST_CALLS;
-use crate::records::damaged;
-use crate::targets::unexpected;
-use crate::together;
-use crate::waits::Who;
-use gupfs_namespace::{ChoreOp, Cutting, Inode, Key, Op, PurgeId, Record};
-use gupfs_proto::data::{self, Answer, ObjectStat};
-use gupfs_proto::{InodeId, ObjectId, OstId, Presence, Refusal, SessionId};
+use crate::osts::unexpected_reply;
+use crate::records::damaged_record;
+use crate::waits::RequestOrigin;
+use gupfs_namespace::{
+    BackgroundOp, Inode, Operation, PurgeId, Record, RecordKey, UnfinishedTruncate,
+};
+use gupfs_proto::data::{self, DataReplyBody, ObjectStat};
+use gupfs_proto::{FsError, InodeId, ObjectId, OstId, Presence, SessionId};
 
-/// How often a file is asked for again because it changed meanwhile.
-const TRIES: u32 = 100;
+/// How often recovery repeats for a file that changed in the meantime.
+const CHANGED_RETRIES: u32 = 100;
 
-/// (component, stripe, how the object stands).
-type Found = Vec<(u32, u32, Option<ObjectStat>)>;
+/// (component, stripe, the object's state).
+type ObjectStats = Vec<(u32, u32, Option<ObjectStat>)>;
 
 impl Core {
     /// # Errors
-    /// What an OST refused with: the file stays as it is recorded, and its reads meet the same refusal.
-    pub async fn recover_writer(&self, ino: InodeId, session: SessionId) -> Result<(), Refusal> {
-        let who = Who::own("recover writer");
-        let key = Key::inode(ino);
-        for _ in 0..TRIES {
+    /// The error of an OST: the file stays as it is recorded, and its reads fail with the same error.
+    pub async fn recover_writer(&self, ino: InodeId, session: SessionId) -> Result<(), FsError> {
+        let origin = RequestOrigin::server("recover writer");
+        let key = RecordKey::inode(ino);
+        for _ in 0..CHANGED_RETRIES {
             let Some(value) = self.get_now(&key).await? else {
-                return self.commit_recovery(ino, session, Found::new()).await;
+                return self.commit_recovery(ino, session, ObjectStats::new()).await;
             };
-            let inode = Inode::decode(&value).map_err(|error| damaged(&key, error))?;
+            let inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
             let file = inode.file()?;
-            if let Some(Cutting { number, .. }) = file.cutting {
-                self.finish_cut(who, PurgeId { ino, number }).await?;
+            if let Some(UnfinishedTruncate { number, .. }) = file.truncating {
+                self.await_truncate(origin, PurgeId { ino, number }).await?;
                 continue;
             }
-            // Inline bytes are the file: what its objects hold does not count.
+            // Inline bytes are the file: the contents of its objects do not count.
             let found = if file.inline.is_empty() {
-                self.ask_objects(ino, Some(session), &inode).await?
+                self.stat_objects(ino, Some(session), &inode).await?
             } else {
-                Found::new()
+                ObjectStats::new()
             };
-            let op = ChoreOp::RecoverWriter {
+            let op = BackgroundOp::RecoverWriteLease {
                 ino,
                 session,
                 found,
             };
-            // Only if the file is still what was asked about: meanwhile it may have got another layout.
+            // Only if the file is still as it was when its objects were read: it may have got another layout in the meantime.
             let expected = (key.clone(), value);
             let applied = self
-                .drive_if(self.own(), Op::Chore(&op), Some(&expected))
+                .drive_if_unchanged(
+                    self.server_requester(),
+                    Operation::Background(&op),
+                    Some(&expected),
+                )
                 .await?;
             if let Some(applied) = applied {
-                applied.answer?;
-                return self.committed(who, applied.seq).await;
+                applied.result?;
+                return self.committed(origin, applied.seq).await;
             }
         }
-        Err(Refusal::Busy)
+        Err(FsError::Busy)
     }
 
-    /// A file of an older copy of the store, of which objects know more than the record: it is as they say.
-    pub async fn recover_as_found(&self, ino: InodeId) -> Result<(), Refusal> {
-        let key = Key::inode(ino);
-        for _ in 0..TRIES {
+    /// Recovers a file of an older copy of the store, whose objects are newer than its record: it gets the state of its objects.
+    pub async fn recover_from_objects(&self, ino: InodeId) -> Result<(), FsError> {
+        let key = RecordKey::inode(ino);
+        for _ in 0..CHANGED_RETRIES {
             let Some(value) = self.get_now(&key).await? else {
                 return Ok(());
             };
-            let inode = Inode::decode(&value).map_err(|error| damaged(&key, error))?;
-            let found = self.ask_objects(ino, None, &inode).await?;
-            let op = ChoreOp::AsFound { ino, found };
+            let inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
+            let found = self.stat_objects(ino, None, &inode).await?;
+            let op = BackgroundOp::UpdateFromObjects { ino, found };
             let expected = (key.clone(), value);
             let applied = self
-                .drive_if(self.own(), Op::Chore(&op), Some(&expected))
+                .drive_if_unchanged(
+                    self.server_requester(),
+                    Operation::Background(&op),
+                    Some(&expected),
+                )
                 .await?;
             if let Some(applied) = applied {
-                applied.answer?;
-                return self.committed(Who::own("recover file"), applied.seq).await;
+                applied.result?;
+                return self
+                    .committed(RequestOrigin::server("recover file"), applied.seq)
+                    .await;
             }
         }
-        Err(Refusal::Busy)
+        Err(FsError::Busy)
     }
 
     async fn commit_recovery(
         &self,
         ino: InodeId,
         session: SessionId,
-        found: Found,
-    ) -> Result<(), Refusal> {
-        let op = ChoreOp::RecoverWriter {
+        found: ObjectStats,
+    ) -> Result<(), FsError> {
+        let op = BackgroundOp::RecoverWriteLease {
             ino,
             session,
             found,
         };
-        let seq = self.chore(&op).await?;
-        self.committed(Who::own("recover writer"), seq).await
+        let seq = self.background_op(&op).await?;
+        self.committed(RequestOrigin::server("recover writer"), seq)
+            .await
     }
 
-    /// How each object stands: with `session`, after all that it asked for; without, also those that are said not to be.
-    async fn ask_objects(
+    /// The state of each object: with `session`, after all requests of that session; without, also of objects that are recorded
+    /// as absent.
+    async fn stat_objects(
         &self,
         ino: InodeId,
         session: Option<SessionId>,
         inode: &Inode,
-    ) -> Result<Found, Refusal> {
+    ) -> Result<ObjectStats, FsError> {
         let layout = &inode.file()?.layout;
-        let asked =
+        let stats =
             layout
                 .objects(ino)
                 .map(|(component, stripe, ost, object, presence)| async move {
                     let stat = match (presence, session) {
                         (Presence::Never, Some(_)) => None,
                         (Presence::Maybe | Presence::Present, Some(session)) => {
-                            // What is under way there would come after the answer.
+                            // A request in flight there would take effect after the reply.
                             self.fence_at(session, ost).await?;
                             self.stat_object(ost, object).await?
                         }
@@ -116,18 +130,22 @@ impl Core {
                     };
                     Ok((component as u32, stripe as u32, stat))
                 });
-        let answers = together::all(asked.collect(), OST_CALLS).await;
-        answers.into_iter().collect()
+        let results = join::all(stats.collect(), OST_CALLS).await;
+        results.into_iter().collect()
     }
 
     async fn stat_object(
         &self,
         ost: OstId,
         object: ObjectId,
-    ) -> Result<Option<ObjectStat>, Refusal> {
-        match self.targets.call(ost, data::Op::Stat { object }).await? {
-            Answer::Stat(stat) => Ok(stat),
-            other => Err(unexpected(ost, &other)),
+    ) -> Result<Option<ObjectStat>, FsError> {
+        match self
+            .targets
+            .call(ost, data::DataOp::Stat { object })
+            .await?
+        {
+            DataReplyBody::Stat(stat) => Ok(stat),
+            other => Err(unexpected_reply(ost, &other)),
         }
     }
 }

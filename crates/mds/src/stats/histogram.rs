@@ -9,23 +9,23 @@ const BUCKETS: usize = 30;
 const FIRST: u32 = 8;
 
 #[derive(Default)]
-pub struct Histogram {
+pub struct LatencyHistogram {
     buckets: [AtomicU64; BUCKETS + 1],
     nanos: AtomicU64,
 }
 
-/// A histogram at a moment.
+/// A histogram at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct HistogramSnapshot {
     pub count: u64,
-    /// All durations together.
+    /// The sum of all durations.
     pub sum_nanos: u64,
-    /// (durations below this many nanoseconds, how many not counted in a bucket before), only buckets that counted.
+    /// (upper bound in nanoseconds, durations below it and not in an earlier bucket), only buckets that counted.
     /// `u64::MAX` bounds the last.
     pub buckets: Vec<(u64, u64)>,
 }
 
-impl Histogram {
+impl LatencyHistogram {
     pub fn record(&self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let bits = u64::BITS - nanos.leading_zeros();
@@ -34,7 +34,7 @@ impl Histogram {
         self.nanos.fetch_add(nanos, Relaxed);
     }
 
-    /// Not one moment's state while others record: sums may be a few records ahead of counts.
+    /// Not a consistent snapshot while other threads record: sums may be a few records ahead of counts.
     pub fn snapshot(&self) -> HistogramSnapshot {
         let buckets: Vec<(u64, u64)> = self
             .buckets
@@ -61,7 +61,7 @@ fn bound(bucket: usize) -> u64 {
 
 impl HistogramSnapshot {
     /// A duration that this share (0 to 1) of the records did not exceed, as the upper bound of its bucket; zero if there
-    /// are none.
+    /// are no records.
     pub fn quantile(&self, share: f64) -> Duration {
         let rank = (self.count as f64 * share).ceil() as u64;
         let mut seen = 0;
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn bucket_of(nanos: u64) -> u64 {
-        let histogram = Histogram::default();
+        let histogram = LatencyHistogram::default();
         histogram.record(Duration::from_nanos(nanos));
         histogram.snapshot().buckets[0].0
     }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn quantiles_and_mean_come_from_the_counts() {
-        let histogram = Histogram::default();
+        let histogram = LatencyHistogram::default();
         for _ in 0..99 {
             histogram.record(Duration::from_nanos(1_000));
         }

@@ -1,19 +1,20 @@
 //! # stats: what the metadata server has done, and how long it took
 //!
-//! Owns   counters and latency histograms, one of each an operation.
+//! Owns   counters and latency histograms, one of each per operation.
 //! Never  locks, allocates while counting, or decides anything.
-//! Enter  at `Stats::finished`; readers at `Stats::snapshot`.
+//! Enter  at `MdsStats::finished`; readers at `MdsStats::snapshot`.
 
 mod histogram;
 
-pub use histogram::{Histogram, HistogramSnapshot};
+pub use histogram::{HistogramSnapshot, LatencyHistogram};
 
-use gupfs_proto::meta::Op;
+use gupfs_proto::meta::MetaOp;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The operations in alphabetical order, so that a name is found by halving; the last counts what is not in the list.
+/// The operations in alphabetical order, so that a binary search finds a name; the last counts operations that are not in the
+/// list.
 const NAMES: [&str; 39] = [
     "access",
     "begin_write",
@@ -56,22 +57,22 @@ const NAMES: [&str; 39] = [
     "~other",
 ];
 
-/// Which counters an operation has.
+/// The index of an operation's counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kind(usize);
+pub struct OpKind(usize);
 
-impl Kind {
-    /// The metadata server's own work through the machine: purges, cuts, recoveries.
-    pub fn chore() -> Kind {
-        Kind::named("chore")
+impl OpKind {
+    /// The metadata server's own operations through the state machine: purges, truncates, recoveries.
+    pub fn background() -> OpKind {
+        OpKind::named("chore")
     }
 
-    pub fn of(op: &Op) -> Kind {
-        Kind::named(op.name())
+    pub fn of(op: &MetaOp) -> OpKind {
+        OpKind::named(op.name())
     }
 
-    fn named(name: &str) -> Kind {
-        Kind(NAMES.binary_search(&name).unwrap_or(NAMES.len() - 1))
+    fn named(name: &str) -> OpKind {
+        OpKind(NAMES.binary_search(&name).unwrap_or(NAMES.len() - 1))
     }
 
     pub fn name(self) -> &'static str {
@@ -79,49 +80,49 @@ impl Kind {
     }
 }
 
-/// What happened since the start. Counting takes no lock.
-pub struct Stats {
-    ops: [OpStats; NAMES.len()],
-    /// Rounds in which an operation asked for records that were not in memory.
+/// Counts since the start. Counting takes no lock.
+pub struct MdsStats {
+    ops: [OpCounters; NAMES.len()],
+    /// Rounds in which an operation fetched records that were not in memory.
     pub fetch_rounds: AtomicU64,
     /// Blocks of inode numbers reserved.
     pub number_blocks: AtomicU64,
-    /// Changes that a power cut undid and clients said again.
-    pub made_again: AtomicU64,
+    /// Changes that a power loss undid and clients replayed.
+    pub replayed_changes: AtomicU64,
     /// Objects removed at OSTs.
     pub objects_removed: AtomicU64,
 }
 
 #[derive(Default)]
-struct OpStats {
+struct OpCounters {
     refused: AtomicU64,
-    latency: Histogram,
+    latency: LatencyHistogram,
 }
 
-/// One operation's numbers at a moment.
+/// One operation's counts at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct OpSnapshot {
     pub op: &'static str,
-    /// Finished, the refused ones among them.
+    /// Finished operations, refused ones among them.
     pub done: u64,
     pub refused: u64,
     pub latency: HistogramSnapshot,
 }
 
-impl Default for Stats {
-    fn default() -> Stats {
-        Stats {
-            ops: std::array::from_fn(|_| OpStats::default()),
+impl Default for MdsStats {
+    fn default() -> MdsStats {
+        MdsStats {
+            ops: std::array::from_fn(|_| OpCounters::default()),
             fetch_rounds: AtomicU64::new(0),
             number_blocks: AtomicU64::new(0),
-            made_again: AtomicU64::new(0),
+            replayed_changes: AtomicU64::new(0),
             objects_removed: AtomicU64::new(0),
         }
     }
 }
 
-impl Stats {
-    pub fn finished(&self, kind: Kind, took: Duration, refused: bool) {
+impl MdsStats {
+    pub fn finished(&self, kind: OpKind, took: Duration, refused: bool) {
         let op = &self.ops[kind.0];
         op.latency.record(took);
         if refused {
@@ -154,10 +155,10 @@ mod tests {
     use gupfs_proto::InodeId;
 
     #[test]
-    fn the_names_are_in_order_so_that_halving_finds_them() {
+    fn the_names_are_sorted_for_the_binary_search() {
         assert!(NAMES.is_sorted());
         for name in NAMES {
-            assert_eq!(Kind::named(name).name(), name);
+            assert_eq!(OpKind::named(name).name(), name);
         }
     }
 
@@ -165,22 +166,25 @@ mod tests {
     fn an_operation_counts_under_its_own_name() {
         let ino = InodeId::ROOT;
         for op in [
-            Op::StatFs,
-            Op::GetAttr { ino },
-            Op::CloseSession,
-            Op::KillPrivileges { ino },
+            MetaOp::StatFs,
+            MetaOp::GetAttr { ino },
+            MetaOp::CloseSession,
+            MetaOp::KillPrivileges { ino },
         ] {
-            assert_eq!(Kind::of(&op).name(), op.name());
+            assert_eq!(OpKind::of(&op).name(), op.name());
         }
     }
 
     #[test]
-    fn only_what_occurred_is_told() {
-        let stats = Stats::default();
-        stats.finished(Kind::named("mkdir"), Duration::from_micros(5), false);
-        stats.finished(Kind::named("mkdir"), Duration::from_micros(6), true);
-        let told = stats.snapshot();
-        assert_eq!(told.len(), 1);
-        assert_eq!((told[0].op, told[0].done, told[0].refused), ("mkdir", 2, 1));
+    fn only_operations_that_occurred_are_listed() {
+        let stats = MdsStats::default();
+        stats.finished(OpKind::named("mkdir"), Duration::from_micros(5), false);
+        stats.finished(OpKind::named("mkdir"), Duration::from_micros(6), true);
+        let listed = stats.snapshot();
+        assert_eq!(listed.len(), 1);
+        assert_eq!(
+            (listed[0].op, listed[0].done, listed[0].refused),
+            ("mkdir", 2, 1)
+        );
     }
 }

@@ -1,28 +1,32 @@
-//! No request makes a batch that the log does not take: what is large is done in several.
+//! No request makes a batch that the log does not accept: a large operation is staged in several batches.
 
 use crate::client::Client;
-use crate::house::{Simulated, Start, simulate};
+use crate::fixture::{Simulated, Start, simulate};
 use bytes::Bytes;
 use gupfs_proto::InodeId;
-use gupfs_proto::meta::{Answer, Op, XattrHow, XattrName};
+use gupfs_proto::meta::{MetaOp, MetaReplyBody, XattrMode, XattrName};
 
 const FILES: usize = 70;
 const ATTRIBUTES: usize = 250;
 
-fn how(house: &Simulated, platform: &gupfs_platform::fake::FakeWorld) -> Start {
+fn options(fixture: &Simulated, platform: &gupfs_platform::fake::FakePlatform) -> Start {
     Start {
         segment_bytes: 8 << 20,
-        ..house.how(platform)
+        ..fixture.start_options(platform)
     }
 }
 
-/// An ordinary user can do this: files with as many and as long attributes as Linux allows, open while they are removed, and forgotten at once.
+/// An ordinary user can do this: files with as many and as long attributes as Linux allows, open while they are removed, and
+/// forgotten at once.
 #[test]
 fn files_with_many_attributes_are_forgotten_at_once_and_the_server_goes_on() {
     simulate(async {
-        let house = Simulated::new(41);
-        let platform = house.platform();
-        let mds = house.start_as(how(&house, &platform)).await.unwrap();
+        let fixture = Simulated::new(41);
+        let platform = fixture.platform();
+        let mds = fixture
+            .start_as(options(&fixture, &platform))
+            .await
+            .unwrap();
         let client = Client::open(&mds).await;
         let mut inodes = Vec::new();
         for file in 0..FILES {
@@ -30,11 +34,11 @@ fn files_with_many_attributes_are_forgotten_at_once_and_the_server_goes_on() {
             let ino = client.create(0, InodeId::ROOT, &what).await.unwrap();
             for number in 0..ATTRIBUTES {
                 let name = format!("user.{number:n>250}");
-                let op = Op::SetXattr {
+                let op = MetaOp::SetXattr {
                     ino,
                     name: XattrName::new(name.as_bytes()).unwrap(),
                     value: Bytes::from_static(b"v"),
-                    how: XattrHow::Create,
+                    mode: XattrMode::Create,
                 };
                 client.change(0, op).await.unwrap();
             }
@@ -42,26 +46,29 @@ fn files_with_many_attributes_are_forgotten_at_once_and_the_server_goes_on() {
             inodes.push(ino);
         }
         // 4.9 MB of keys.
-        let lane = client.next_lane(1);
-        let op = Op::Forgotten { inodes };
-        let reply = client.ask(Some(lane), op.clone()).await;
-        assert_eq!(reply.result, Ok(Answer::Done));
-        // Asked again, as after a lost answer, it was done before.
-        let again = client.ask(Some(lane), op).await;
+        let slot_seq = client.next_slot_seq(1);
+        let op = MetaOp::Forget { inodes };
+        let reply = client.send(Some(slot_seq), op.clone()).await;
+        assert_eq!(reply.result, Ok(MetaReplyBody::Done));
+        // A repeated request, as after a lost reply, finds that it was done.
+        let again = client.send(Some(slot_seq), op).await;
         assert_eq!((again.result, again.change), (reply.result, reply.change));
         client.mkdir(0, InodeId::ROOT, "after").await.unwrap();
         client.sync().await.unwrap();
         let status = mds.status().await;
         assert_eq!(status.inodes, Some(2));
-        // What was answered is there after a crash, and all counts are right.
-        house.cut_power(&platform).await;
-        let platform = house.platform();
-        let mds = house.start_as(how(&house, &platform)).await.unwrap();
+        // All answered changes survive a crash, and all counts are right.
+        fixture.lose_power(&platform).await;
+        let platform = fixture.platform();
+        let mds = fixture
+            .start_as(options(&fixture, &platform))
+            .await
+            .unwrap();
         let client = Client::open(&mds).await;
         client.lookup(InodeId::ROOT, "after").await.unwrap();
         assert_eq!(mds.status().await.inodes, Some(2));
         mds.stop().await.unwrap();
-        house.kill(&platform).await;
-        house.check().await;
+        fixture.kill(&platform).await;
+        fixture.check().await;
     });
 }

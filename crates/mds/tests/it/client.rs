@@ -1,9 +1,12 @@
-//! A client of the tests: a session with its lanes.
+//! The tests' client: a session with its slots.
 
 use gupfs_mds::Mds;
 use gupfs_proto::attr::Attr;
-use gupfs_proto::meta::{Access, Answer, Lane, Make, Op, OpenHow, Opened, Reply, Request, Written};
-use gupfs_proto::{Caller, InodeId, Name, Refusal, Seq, SessionId, Slot};
+use gupfs_proto::meta::{
+    AccessMode, AttrReport, CreateMode, MetaOp, MetaReply, MetaReplyBody, MetaRequest, OpenInfo,
+    OpenMode, SlotSeq,
+};
+use gupfs_proto::{Caller, FsError, InodeId, Name, Seq, SessionId, Slot};
 use gupfs_rpc::Service;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -12,18 +15,18 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 pub struct Client {
     pub mds: Arc<Mds>,
     pub session: SessionId,
-    /// The number of the last change in each lane used.
-    lanes: Mutex<Vec<u64>>,
+    /// The sequence number of the last change in each slot used.
+    sequences: Mutex<Vec<u64>>,
     seen: AtomicU64,
 }
 
-pub const MAKE: Make = Make {
+pub const MAKE: CreateMode = CreateMode {
     mode: 0o644,
     umask: 0o022,
 };
 
-pub const WRITE: OpenHow = OpenHow {
-    access: Access::WRITE,
+pub const WRITE: OpenMode = OpenMode {
+    access: AccessMode::WRITE,
     truncate: false,
     kill_privileges: false,
 };
@@ -34,11 +37,11 @@ pub fn name(text: &str) -> Name {
 
 impl Client {
     pub async fn open(mds: &Arc<Mds>) -> Client {
-        let op = Op::OpenSession {
+        let op = MetaOp::OpenSession {
             client: "a test".into(),
         };
-        let reply = ask(mds, SessionId(0), None, op).await;
-        let Ok(Answer::Session { session, .. }) = reply.result else {
+        let reply = send(mds, SessionId(0), None, op).await;
+        let Ok(MetaReplyBody::Session { session, .. }) = reply.result else {
             panic!("{reply:?}");
         };
         let client = Client::of(mds, session);
@@ -46,128 +49,128 @@ impl Client {
         client
     }
 
-    /// With a session that was opened already.
+    /// A client of a session that was opened already.
     pub fn of(mds: &Arc<Mds>, session: SessionId) -> Client {
         Client {
             mds: mds.clone(),
             session,
-            lanes: Mutex::new(vec![0; 64]),
+            sequences: Mutex::new(vec![0; 64]),
             seen: AtomicU64::new(0),
         }
     }
 
-    pub fn next_lane(&self, slot: u16) -> Lane {
-        let mut lanes = self.lanes.lock();
-        lanes[usize::from(slot)] += 1;
-        Lane {
+    pub fn next_slot_seq(&self, slot: u16) -> SlotSeq {
+        let mut sequences = self.sequences.lock();
+        sequences[usize::from(slot)] += 1;
+        SlotSeq {
             slot: Slot(slot),
-            sequence: lanes[usize::from(slot)],
+            sequence: sequences[usize::from(slot)],
         }
     }
 
-    pub async fn ask(&self, lane: Option<Lane>, op: Op) -> Reply {
-        let reply = ask(&self.mds, self.session, lane, op).await;
+    pub async fn send(&self, slot_seq: Option<SlotSeq>, op: MetaOp) -> MetaReply {
+        let reply = send(&self.mds, self.session, slot_seq, op).await;
         self.seen.fetch_max(reply.seq.0, SeqCst);
         reply
     }
 
-    pub async fn read(&self, op: Op) -> Result<Answer, Refusal> {
-        self.ask(None, op).await.result
+    pub async fn read(&self, op: MetaOp) -> Result<MetaReplyBody, FsError> {
+        self.send(None, op).await.result
     }
 
-    pub async fn change(&self, slot: u16, op: Op) -> Result<Answer, Refusal> {
-        let lane = self.next_lane(slot);
-        self.ask(Some(lane), op).await.result
+    pub async fn change(&self, slot: u16, op: MetaOp) -> Result<MetaReplyBody, FsError> {
+        let slot_seq = self.next_slot_seq(slot);
+        self.send(Some(slot_seq), op).await.result
     }
 
     pub fn seen(&self) -> Seq {
         Seq(self.seen.load(SeqCst))
     }
 
-    /// Returns what is durable now.
-    pub async fn sync(&self) -> Result<Seq, Refusal> {
+    /// Returns the newest change that is durable now.
+    pub async fn sync(&self) -> Result<Seq, FsError> {
         let upto = self.seen();
-        self.read(Op::Sync { upto }).await.map(|_| upto)
+        self.read(MetaOp::Sync { upto }).await.map(|_| upto)
     }
 
-    pub async fn mkdir(&self, slot: u16, dir: InodeId, what: &str) -> Result<InodeId, Refusal> {
+    pub async fn mkdir(&self, slot: u16, dir: InodeId, what: &str) -> Result<InodeId, FsError> {
         let name = name(what);
-        let op = Op::Mkdir {
+        let op = MetaOp::Mkdir {
             dir,
             name,
-            make: Make {
+            create_mode: CreateMode {
                 mode: 0o755,
                 ..MAKE
             },
         };
         match self.change(slot, op).await? {
-            Answer::Entry(attr) => Ok(attr.ino),
+            MetaReplyBody::Entry(attr) => Ok(attr.ino),
             other => panic!("{other:?}"),
         }
     }
 
-    pub fn creation(dir: InodeId, what: &str) -> Op {
-        Op::Create {
+    pub fn creation(dir: InodeId, what: &str) -> MetaOp {
+        MetaOp::Create {
             dir,
             name: name(what),
-            make: MAKE,
+            create_mode: MAKE,
             exclusive: true,
             open: WRITE,
         }
     }
 
-    pub async fn create(&self, slot: u16, dir: InodeId, what: &str) -> Result<InodeId, Refusal> {
+    pub async fn create(&self, slot: u16, dir: InodeId, what: &str) -> Result<InodeId, FsError> {
         match self.change(slot, Client::creation(dir, what)).await? {
-            Answer::Opened(opened) => Ok(opened.attr.ino),
+            MetaReplyBody::Opened(opened) => Ok(opened.attr.ino),
             other => panic!("{other:?}"),
         }
     }
 
-    pub async fn begin_write(&self, ino: InodeId) -> Opened {
-        let op = Op::BeginWrite {
+    pub async fn begin_write(&self, ino: InodeId) -> OpenInfo {
+        let op = MetaOp::BeginWrite {
             ino,
             kill_privileges: false,
         };
         match self.change(0, op).await.unwrap() {
-            Answer::Opened(opened) => opened,
+            MetaReplyBody::Opened(opened) => opened,
             other => panic!("{other:?}"),
         }
     }
 
-    pub async fn open_file(&self, ino: InodeId) -> Opened {
-        let open = OpenHow {
-            access: Access::READ,
+    pub async fn open_file(&self, ino: InodeId) -> OpenInfo {
+        let open = OpenMode {
+            access: AccessMode::READ,
             ..WRITE
         };
-        match self.change(0, Op::Open { ino, open }).await.unwrap() {
-            Answer::Opened(opened) => opened,
+        match self.change(0, MetaOp::Open { ino, open }).await.unwrap() {
+            MetaReplyBody::Opened(opened) => opened,
             other => panic!("{other:?}"),
         }
     }
 
-    pub async fn end_write(&self, ino: InodeId, written: Written) {
-        let op = Op::EndWrite {
+    pub async fn end_write(&self, ino: InodeId, written: AttrReport) {
+        let op = MetaOp::EndWrite {
             ino,
-            written,
-            keep: false,
+            report: written,
+            keep_lease: false,
         };
         self.change(0, op).await.unwrap();
     }
 
-    pub async fn truncate(&self, ino: InodeId, to: u64) -> Result<Opened, Refusal> {
-        let lane = self.next_lane(0);
+    pub async fn truncate(&self, ino: InodeId, to: u64) -> Result<OpenInfo, FsError> {
+        let slot_seq = self.next_slot_seq(0);
         match self
-            .ask(Some(lane), Client::truncation(ino, to))
+            .send(Some(slot_seq), Client::truncation(ino, to))
             .await
             .result?
         {
-            Answer::Opened(opened) => Ok(opened),
+            MetaReplyBody::Opened(opened) => Ok(opened),
             other => panic!("{other:?}"),
         }
     }
 
-    pub fn truncation(ino: InodeId, to: u64) -> Op {
-        Op::Truncate {
+    pub fn truncation(ino: InodeId, to: u64) -> MetaOp {
+        MetaOp::Truncate {
             ino,
             to,
             by_handle: true,
@@ -175,8 +178,13 @@ impl Client {
         }
     }
 
-    pub async fn unlink(&self, slot: u16, dir: InodeId, what: &str) -> Result<Answer, Refusal> {
-        let op = Op::Unlink {
+    pub async fn unlink(
+        &self,
+        slot: u16,
+        dir: InodeId,
+        what: &str,
+    ) -> Result<MetaReplyBody, FsError> {
+        let op = MetaOp::Unlink {
             dir,
             name: name(what),
         };
@@ -184,40 +192,40 @@ impl Client {
     }
 
     pub async fn forget(&self, ino: InodeId) {
-        let op = Op::Forgotten { inodes: vec![ino] };
+        let op = MetaOp::Forget { inodes: vec![ino] };
         self.change(0, op).await.unwrap();
     }
 
-    pub async fn attr(&self, ino: InodeId) -> Result<Attr, Refusal> {
-        match self.read(Op::GetAttr { ino }).await? {
-            Answer::Attr(attr) => Ok(attr),
+    pub async fn attr(&self, ino: InodeId) -> Result<Attr, FsError> {
+        match self.read(MetaOp::GetAttr { ino }).await? {
+            MetaReplyBody::Attr(attr) => Ok(attr),
             other => panic!("{other:?}"),
         }
     }
 
-    pub async fn lookup(&self, dir: InodeId, what: &str) -> Result<Attr, Refusal> {
-        let op = Op::Lookup {
+    pub async fn lookup(&self, dir: InodeId, what: &str) -> Result<Attr, FsError> {
+        let op = MetaOp::Lookup {
             dir,
             name: name(what),
         };
         match self.read(op).await? {
-            Answer::Entry(attr) => Ok(attr),
+            MetaReplyBody::Entry(attr) => Ok(attr),
             other => panic!("{other:?}"),
         }
     }
 
     /// All names of a directory, in readdir's order.
-    pub async fn names(&self, dir: InodeId, step: u32) -> Vec<String> {
+    pub async fn list_names(&self, dir: InodeId, step: u32) -> Vec<String> {
         let mut names = Vec::new();
         let mut after = 0;
         loop {
-            let op = Op::Readdir {
+            let op = MetaOp::Readdir {
                 dir,
                 after,
                 limit: step,
                 plus: true,
             };
-            let Ok(Answer::Entries { entries, end }) = self.read(op).await else {
+            let Ok(MetaReplyBody::Entries { entries, end }) = self.read(op).await else {
                 panic!("no entries");
             };
             names.extend(entries.iter().map(|entry| entry.name.to_string()));
@@ -229,15 +237,20 @@ impl Client {
     }
 }
 
-pub async fn ask(mds: &Arc<Mds>, session: SessionId, lane: Option<Lane>, op: Op) -> Reply {
-    let request = Request {
+pub async fn send(
+    mds: &Arc<Mds>,
+    session: SessionId,
+    slot_seq: Option<SlotSeq>,
+    op: MetaOp,
+) -> MetaReply {
+    let request = MetaRequest {
         session,
-        lane,
+        slot_seq,
         caller: Caller::root(),
         job: 0,
-        life: mds.owner_epoch(),
-        seen: Seq(0),
+        instance: mds.owner_epoch(),
+        last_seen: Seq(0),
         op,
     };
-    mds.clone().answer(request).await
+    mds.clone().handle(request).await
 }

@@ -1,23 +1,23 @@
-//! Records that are not in memory: every operation asks for them and comes to the same end.
+//! Records that are not in memory: every operation fetches them and has the same result.
 
 use crate::client::{Client, name};
-use crate::house::{House, Start};
+use crate::fixture::{DirFixture, Start};
 use bytes::Bytes;
 use gupfs_proto::InodeId;
-use gupfs_proto::meta::{Answer, Op, XattrHow, XattrName};
+use gupfs_proto::meta::{MetaOp, MetaReplyBody, XattrMode, XattrName};
 
-fn cold(house: &House) -> Start {
+fn cold(fixture: &DirFixture) -> Start {
     Start {
         cache_bytes: 0,
-        ..house.how()
+        ..fixture.start_options()
     }
 }
 
-/// Few records are read on the spot, many with one hand-off.
+/// The driver reads a few records under the lock, many with one hand-off.
 #[tokio::test]
 async fn operations_on_records_that_are_only_in_the_index_work() {
-    let house = House::new();
-    let mds = house.start().await;
+    let fixture = DirFixture::new();
+    let mds = fixture.start().await;
     let client = Client::open(&mds).await;
     let dir = client.mkdir(0, InodeId::ROOT, "dir").await.unwrap();
     for i in 0..50 {
@@ -26,26 +26,26 @@ async fn operations_on_records_that_are_only_in_the_index_work() {
     mds.stop().await.unwrap();
     drop((client, mds));
 
-    let mds = house.start_as(house.how()).await.unwrap();
+    let mds = fixture.start_as(fixture.start_options()).await.unwrap();
     let client = Client::open(&mds).await;
     let before = mds.status().await.fetch_rounds;
-    assert_eq!(client.names(dir, 1_000).await.len(), 50);
+    assert_eq!(client.list_names(dir, 1_000).await.len(), 50);
     let file = client.lookup(dir, "f7").await.unwrap();
     client.unlink(0, dir, "f7").await.unwrap();
     client.forget(file.ino).await;
     client.mkdir(0, dir, "new").await.unwrap();
     let after = mds.status().await.fetch_rounds;
     assert!(after > before, "everything was in memory");
-    // And once more, warm: nothing is fetched.
-    client.names(dir, 1_000).await;
+    // Once more, with warm records: nothing is fetched.
+    client.list_names(dir, 1_000).await;
     assert_eq!(mds.status().await.fetch_rounds, after);
     mds.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_cache_too_small_for_one_operation_ends_in_an_error_and_not_in_a_loop() {
-    let house = House::new();
-    let mds = house.start().await;
+    let fixture = DirFixture::new();
+    let mds = fixture.start().await;
     let client = Client::open(&mds).await;
     for i in 0..200 {
         client
@@ -55,11 +55,11 @@ async fn a_cache_too_small_for_one_operation_ends_in_an_error_and_not_in_a_loop(
     }
     mds.stop().await.unwrap();
     drop((client, mds));
-    let started = house.start_as(cold(&house)).await;
-    // Not even a recovery fits; what matters is that it ends.
+    let started = fixture.start_as(cold(&fixture)).await;
+    // Not even a recovery fits; the point is that it ends.
     if let Ok(mds) = started {
         let client = Client::open(&mds).await;
-        let op = Op::Readdir {
+        let op = MetaOp::Readdir {
             dir: InodeId::ROOT,
             after: 0,
             limit: 1_000,
@@ -69,11 +69,11 @@ async fn a_cache_too_small_for_one_operation_ends_in_an_error_and_not_in_a_loop(
     }
 }
 
-/// The end of a file with attributes scans for them: one scan a file, several files in one request.
+/// Removing a file with attributes scans for them: one scan per file, several files in one request.
 #[tokio::test]
 async fn forgetting_several_files_with_attributes_takes_them_all() {
-    let house = House::new();
-    let mds = house.start().await;
+    let fixture = DirFixture::new();
+    let mds = fixture.start().await;
     let client = Client::open(&mds).await;
     let mut inodes = Vec::new();
     for i in 0..5 {
@@ -82,18 +82,18 @@ async fn forgetting_several_files_with_attributes_takes_them_all() {
             .await
             .unwrap();
         for attribute in ["user.a", "user.b"] {
-            let op = Op::SetXattr {
+            let op = MetaOp::SetXattr {
                 ino,
                 name: XattrName::new(attribute.as_bytes()).unwrap(),
                 value: Bytes::from_static(b"value"),
-                how: XattrHow::Create,
+                mode: XattrMode::Create,
             };
             client.change(0, op).await.unwrap();
         }
         inodes.push(ino);
     }
     for i in 0..5 {
-        let op = Op::Unlink {
+        let op = MetaOp::Unlink {
             dir: InodeId::ROOT,
             name: name(&format!("f{i}")),
         };
@@ -102,12 +102,12 @@ async fn forgetting_several_files_with_attributes_takes_them_all() {
     let answer = client
         .change(
             0,
-            Op::Forgotten {
+            MetaOp::Forget {
                 inodes: inodes.clone(),
             },
         )
         .await;
-    assert_eq!(answer, Ok(Answer::Done));
+    assert_eq!(answer, Ok(MetaReplyBody::Done));
     assert_eq!(mds.status().await.inodes, Some(1));
     mds.stop().await.unwrap();
 }

@@ -1,17 +1,17 @@
-//! Many tasks at once: each sees its own changes, nobody loses one, and a directory that changes reads whole.
+//! Many tasks at once: each sees its own changes, no change is lost, and a directory that changes is listed completely.
 
 use crate::client::{Client, name};
-use crate::house::House;
-use gupfs_proto::meta::{Access, Answer, Op};
-use gupfs_proto::{InodeId, Refusal};
+use crate::fixture::DirFixture;
+use gupfs_proto::meta::{AccessMode, MetaOp, MetaReplyBody};
+use gupfs_proto::{FsError, InodeId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_tasks_make_and_remove_without_losing_anything() {
-    let house = House::new();
-    let mds = house.start().await;
+    let fixture = DirFixture::new();
+    let mds = fixture.start().await;
     let client = Arc::new(Client::open(&mds).await);
     let shared = client.mkdir(0, InodeId::ROOT, "shared").await.unwrap();
     let tasks: Vec<_> = (0..64u16)
@@ -26,7 +26,7 @@ async fn sixty_four_tasks_make_and_remove_without_losing_anything() {
                     let text = format!("{slot}-{i}");
                     let ino = client.create(slot, shared, &text).await.unwrap();
                     assert_eq!(client.lookup(shared, &text).await.unwrap().ino, ino);
-                    let link = Op::Link {
+                    let link = MetaOp::Link {
                         ino,
                         dir: own,
                         name: name(&text),
@@ -35,7 +35,7 @@ async fn sixty_four_tasks_make_and_remove_without_losing_anything() {
                     assert_eq!(client.attr(ino).await.unwrap().nlink, 2);
                     if i % 2 == 0 {
                         client.unlink(slot, shared, &text).await.unwrap();
-                        assert_eq!(client.lookup(shared, &text).await, Err(Refusal::NotFound));
+                        assert_eq!(client.lookup(shared, &text).await, Err(FsError::NotFound));
                     }
                 }
                 own
@@ -44,9 +44,9 @@ async fn sixty_four_tasks_make_and_remove_without_losing_anything() {
         .collect();
     for task in tasks {
         let own = task.await.unwrap();
-        assert_eq!(client.names(own, 1000).await.len(), 40);
+        assert_eq!(client.list_names(own, 1000).await.len(), 40);
     }
-    assert_eq!(client.names(shared, 100).await.len(), 64 * 20);
+    assert_eq!(client.list_names(shared, 100).await.len(), 64 * 20);
     let status = mds.status().await;
     assert_eq!(status.inodes, Some(1 + 1 + 64 + 64 * 40));
     assert!(status.store.log_writes <= status.store.log_changes);
@@ -55,9 +55,9 @@ async fn sixty_four_tasks_make_and_remove_without_losing_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_lists_a_directory_that_changes_gets_every_name_that_stays_once() {
-    let house = House::new();
-    let mds = house.start().await;
+async fn a_listing_of_a_changing_directory_has_every_unchanged_name_once() {
+    let fixture = DirFixture::new();
+    let mds = fixture.start().await;
     let client = Arc::new(Client::open(&mds).await);
     for i in 0..300 {
         client
@@ -79,7 +79,7 @@ async fn who_lists_a_directory_that_changes_gets_every_name_that_stays_once() {
         })
     };
     let churns = [churn(1, rounds[0].clone()), churn(2, rounds[1].clone())];
-    // On a busy machine the listings may be done before the others had a turn: who lists goes on until all have changed.
+    // On a busy machine the listings may end before the other tasks ran: the listing task goes on until all have changed.
     let changed = || rounds.iter().all(|done| done.load(SeqCst) > 10);
     let mut steps = [5, 50, 1_000, 7, 64].into_iter().cycle();
     for listed in 0.. {
@@ -91,7 +91,7 @@ async fn who_lists_a_directory_that_changes_gets_every_name_that_stays_once() {
             "one failed"
         );
         let step = steps.next().unwrap();
-        let names = client.names(InodeId::ROOT, step).await;
+        let names = client.list_names(InodeId::ROOT, step).await;
         let once: BTreeSet<&String> = names.iter().collect();
         assert_eq!(once.len(), names.len(), "a name came twice");
         let stays = once.iter().filter(|name| name.starts_with("stays")).count();
@@ -104,34 +104,34 @@ async fn who_lists_a_directory_that_changes_gets_every_name_that_stays_once() {
     mds.stop().await.unwrap();
 }
 
-/// A reader must not tell what a power cut could still take back as if it were kept: its answer's number covers what it saw.
+/// A reader must not report as kept what a power loss could still undo: the number in its reply covers what it saw.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_rests_on_committed_changes_only() {
-    let house = House::new();
-    let mds = house.start().await;
+async fn a_reply_depends_on_committed_changes_only() {
+    let fixture = DirFixture::new();
+    let mds = fixture.start().await;
     let client = Arc::new(Client::open(&mds).await);
     let tasks: Vec<_> = (0..8u16)
         .map(|slot| {
             let client = client.clone();
             tokio::spawn(async move {
                 for i in 0..100 {
-                    let lane = client.next_lane(slot);
+                    let slot_seq = client.next_slot_seq(slot);
                     let op = Client::creation(InodeId::ROOT, &format!("{slot}-{i}"));
-                    let made = client.ask(Some(lane), op).await;
+                    let made = client.send(Some(slot_seq), op).await;
                     let committed = client.mds.status().await.committed;
                     assert!(
                         made.seq <= committed,
                         "{:?} answered, {committed:?} committed",
                         made.seq
                     );
-                    let Ok(Answer::Opened(opened)) = made.result else {
+                    let Ok(MetaReplyBody::Opened(opened)) = made.result else {
                         panic!("{:?}", made.result);
                     };
-                    let op = Op::Access {
+                    let op = MetaOp::Access {
                         ino: opened.attr.ino,
-                        want: Access::READ,
+                        want: AccessMode::READ,
                     };
-                    let seen = client.ask(None, op).await;
+                    let seen = client.send(None, op).await;
                     assert!(seen.seq >= made.seq);
                 }
             })

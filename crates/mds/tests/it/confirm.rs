@@ -1,7 +1,7 @@
 //! Files that were closed without a sync: their objects are in doubt until the server has confirmed them.
 
 use crate::client::Client;
-use crate::house::{Life, Simulated, simulate};
+use crate::fixture::{ServerInstance, Simulated, simulate};
 use crate::ost::FakeOst;
 use crate::writers::write;
 use gupfs_proto::{InodeId, ObjectId, Presence};
@@ -10,32 +10,32 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-async fn close_unsynced(house: &Simulated, client: &Client, name: &str) -> InodeId {
-    close_unsynced_in(house, client, InodeId::ROOT, name).await
+async fn close_unsynced(fixture: &Simulated, client: &Client, name: &str) -> InodeId {
+    close_unsynced_in(fixture, client, InodeId::ROOT, name).await
 }
 
-async fn close_unsynced_small(house: &Simulated, client: &Client, name: &str) -> InodeId {
-    close_unsynced_of(house, client, (InodeId::ROOT, name), MIB).await
+async fn close_unsynced_small(fixture: &Simulated, client: &Client, name: &str) -> InodeId {
+    close_unsynced_of(fixture, client, (InodeId::ROOT, name), MIB).await
 }
 
 async fn close_unsynced_in(
-    house: &Simulated,
+    fixture: &Simulated,
     client: &Client,
     dir: InodeId,
     name: &str,
 ) -> InodeId {
-    close_unsynced_of(house, client, (dir, name), 5 * MIB).await
+    close_unsynced_of(fixture, client, (dir, name), 5 * MIB).await
 }
 
 async fn close_unsynced_of(
-    house: &Simulated,
+    fixture: &Simulated,
     client: &Client,
     (dir, name): (InodeId, &str),
     end: u64,
 ) -> InodeId {
     let ino = client.create(0, dir, name).await.unwrap();
     let opened = client.begin_write(ino).await;
-    let mut written = write(&house.osts, &opened, end, 1);
+    let mut written = write(&fixture.osts, &opened, end, 1);
     written.unsynced = std::mem::take(&mut written.present);
     client.end_write(ino, written).await;
     ino
@@ -47,24 +47,28 @@ async fn presence(client: &Client, ino: InodeId) -> Vec<Presence> {
     objects.map(|(.., presence)| presence).collect()
 }
 
-/// Since it was asked for last.
-fn confirms(house: &Simulated) -> usize {
-    let asked: Vec<String> = house.osts.iter().flat_map(FakeOst::asked).collect();
-    asked
+/// Confirm requests since the last call.
+fn confirms(fixture: &Simulated) -> usize {
+    let requests: Vec<String> = fixture
+        .osts
         .iter()
-        .filter(|asked| asked.starts_with("confirm "))
+        .flat_map(FakeOst::take_requests)
+        .collect();
+    requests
+        .iter()
+        .filter(|requests| requests.starts_with("confirm "))
         .count()
 }
 
 #[test]
-fn a_while_after_the_close_its_objects_are_present_and_the_others_never_were() {
+fn after_a_close_without_sync_each_object_is_confirmed_present_or_absent() {
     simulate(async {
-        let house = Simulated::new(11);
-        let Life { mds, platform } = house.start().await;
+        let fixture = Simulated::new(11);
+        let ServerInstance { mds, platform } = fixture.start().await;
         let client = Client::open(&mds).await;
         let files = [
-            close_unsynced(&house, &client, "a").await,
-            close_unsynced(&house, &client, "b").await,
+            close_unsynced(&fixture, &client, "a").await,
+            close_unsynced(&fixture, &client, "b").await,
         ];
         for ino in files {
             let presence = presence(&client, ino).await;
@@ -78,26 +82,29 @@ fn a_while_after_the_close_its_objects_are_present_and_the_others_never_were() {
         }
         let status = mds.status().await.confirm;
         assert_eq!((status.files_done, status.files_left), (2, 0));
-        assert!(confirms(&house) <= house.osts.len(), "one question an OST");
-        // Nothing is in doubt: nobody is asked.
+        assert!(
+            confirms(&fixture) <= fixture.osts.len(),
+            "one request per OST"
+        );
+        // Nothing is in doubt: the server sends no request.
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(confirms(&house), 0);
+        assert_eq!(confirms(&fixture), 0);
         mds.stop().await.unwrap();
-        house.kill(&platform).await;
-        house.check().await;
+        fixture.kill(&platform).await;
+        fixture.check().await;
     });
 }
 
 #[test]
 fn a_stop_leaves_nothing_in_doubt() {
     simulate(async {
-        let house = Simulated::new(12);
-        let life = house.start().await;
-        let client = Client::open(&life.mds).await;
-        let ino = close_unsynced(&house, &client, "a").await;
-        life.mds.stop().await.unwrap();
-        house.kill(&life.platform).await;
-        let Life { mds, .. } = house.start().await;
+        let fixture = Simulated::new(12);
+        let instance = fixture.start().await;
+        let client = Client::open(&instance.mds).await;
+        let ino = close_unsynced(&fixture, &client, "a").await;
+        instance.mds.stop().await.unwrap();
+        fixture.kill(&instance.platform).await;
+        let ServerInstance { mds, .. } = fixture.start().await;
         let client = Client::open(&mds).await;
         assert!(!presence(&client, ino).await.contains(&Presence::Maybe));
         assert_eq!(mds.status().await.confirm.files_done, 0);
@@ -106,18 +113,18 @@ fn a_stop_leaves_nothing_in_doubt() {
 }
 
 #[test]
-fn what_a_power_cut_took_before_is_a_hole_and_no_loss() {
+fn an_object_lost_before_its_confirmation_reads_as_a_hole() {
     simulate(async {
-        let house = Simulated::new(13);
-        let life = house.start().await;
-        let client = Client::open(&life.mds).await;
-        let ino = close_unsynced(&house, &client, "a").await;
-        house.kill(&life.platform).await;
-        for ost in &house.osts {
+        let fixture = Simulated::new(13);
+        let instance = fixture.start().await;
+        let client = Client::open(&instance.mds).await;
+        let ino = close_unsynced(&fixture, &client, "a").await;
+        fixture.kill(&instance.platform).await;
+        for ost in &fixture.osts {
             let there: Vec<ObjectId> = ost.list();
-            there.into_iter().for_each(|object| ost.lose(object));
+            there.into_iter().for_each(|object| ost.lose_object(object));
         }
-        let Life { mds, .. } = house.start().await;
+        let ServerInstance { mds, .. } = fixture.start().await;
         let client = Client::open(&mds).await;
         tokio::time::sleep(Duration::from_secs(15)).await;
         let presence = presence(&client, ino).await;
@@ -130,17 +137,17 @@ fn what_a_power_cut_took_before_is_a_hole_and_no_loss() {
 #[test]
 fn a_file_whose_ost_is_down_waits_and_the_others_do_not() {
     simulate(async {
-        let house = Simulated::new(14);
-        let Life { mds, .. } = house.start().await;
+        let fixture = Simulated::new(14);
+        let ServerInstance { mds, .. } = fixture.start().await;
         let client = Client::open(&mds).await;
-        let wide = close_unsynced(&house, &client, "wide").await;
-        house.osts[1].set_down(true);
+        let wide = close_unsynced(&fixture, &client, "wide").await;
+        fixture.osts[1].set_down(true);
         tokio::time::sleep(Duration::from_secs(15)).await;
         let status = mds.status().await.confirm;
         assert_eq!((status.files_done, status.files_left), (0, 1));
         assert!(status.last_error.is_some());
         assert!(presence(&client, wide).await.contains(&Presence::Maybe));
-        house.osts[1].set_down(false);
+        fixture.osts[1].set_down(false);
         tokio::time::sleep(Duration::from_secs(15)).await;
         assert_eq!(mds.status().await.confirm.files_done, 1);
         assert!(!presence(&client, wide).await.contains(&Presence::Maybe));
@@ -151,28 +158,28 @@ fn a_file_whose_ost_is_down_waits_and_the_others_do_not() {
 #[test]
 fn an_ost_that_does_not_answer_keeps_only_its_own_files_in_doubt() {
     simulate(async {
-        let house = Simulated::new(15);
-        let Life { mds, platform } = house.start().await;
+        let fixture = Simulated::new(15);
+        let ServerInstance { mds, platform } = fixture.start().await;
         let client = Client::open(&mds).await;
-        // Of one object each, on either OST.
+        // Each file has one object, on either OST.
         let mut files = Vec::new();
         for i in 0..20 {
-            files.push(close_unsynced_small(&house, &client, &format!("f{i}")).await);
+            files.push(close_unsynced_small(&fixture, &client, &format!("f{i}")).await);
         }
-        let of_one = house.osts[1].list().len() as u64;
+        let of_one = fixture.osts[1].list().len() as u64;
         assert!(of_one > 0 && of_one < 20);
-        house.osts[1].set_stuck(true);
+        fixture.osts[1].set_stuck(true);
         tokio::time::sleep(Duration::from_secs(18)).await;
         let status = mds.status().await.confirm;
         assert_eq!(
             (status.files_done, status.files_left),
             (20 - of_one, of_one)
         );
-        // New ones on the other are confirmed while that question is still open, and the silent one is asked nothing more.
+        // New files on the other OST are confirmed while that request is still open, and the silent OST gets no further one.
         for i in 20..30 {
-            files.push(close_unsynced_small(&house, &client, &format!("f{i}")).await);
+            files.push(close_unsynced_small(&fixture, &client, &format!("f{i}")).await);
         }
-        let of_one = house.osts[1].list().len() as u64;
+        let of_one = fixture.osts[1].list().len() as u64;
         tokio::time::sleep(Duration::from_secs(18)).await;
         let status = mds.status().await.confirm;
         assert_eq!(
@@ -180,36 +187,39 @@ fn an_ost_that_does_not_answer_keeps_only_its_own_files_in_doubt() {
             (30 - of_one, of_one)
         );
         assert!(status.last_error.unwrap().contains("ost1"));
-        house.osts[1].set_stuck(false);
+        fixture.osts[1].set_stuck(false);
         tokio::time::sleep(Duration::from_secs(80)).await;
         assert_eq!(mds.status().await.confirm.files_done, 30);
         for ino in files {
             assert!(!presence(&client, ino).await.contains(&Presence::Maybe));
         }
         mds.stop().await.unwrap();
-        house.kill(&platform).await;
-        house.check().await;
+        fixture.kill(&platform).await;
+        fixture.check().await;
     });
 }
 
 #[test]
 fn files_of_all_shards_are_confirmed_together() {
     simulate(async {
-        let house = Simulated::new(12);
-        let Life { mds, .. } = house.start().await;
+        let fixture = Simulated::new(12);
+        let ServerInstance { mds, .. } = fixture.start().await;
         let client = Client::open(&mds).await;
         let mut shards = BTreeSet::new();
         for number in 0..16 {
             let name = format!("d{number}");
             let dir = client.mkdir(0, InodeId::ROOT, &name).await.unwrap();
-            let file = close_unsynced_in(&house, &client, dir, "file").await;
+            let file = close_unsynced_in(&fixture, &client, dir, "file").await;
             shards.insert(file.shard());
         }
         assert!(shards.len() > 1, "{shards:?}");
-        confirms(&house);
+        confirms(&fixture);
         tokio::time::sleep(Duration::from_secs(15)).await;
         assert_eq!(mds.status().await.confirm.files_done, 16);
-        assert!(confirms(&house) <= house.osts.len(), "one question an OST");
+        assert!(
+            confirms(&fixture) <= fixture.osts.len(),
+            "one request per OST"
+        );
         mds.stop().await.unwrap();
     });
 }

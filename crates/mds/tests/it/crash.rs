@@ -1,13 +1,13 @@
-//! Power cuts and kills at every kind of moment: what was answered as durable is there, every change is whole or absent,
+//! Power losses and kills at every kind of moment: every change answered as durable survives, every change is whole or absent,
 //! no number is given twice, and in the end records and objects fit together.
 
 use crate::client::Client;
-use crate::house::{Life, Simulated, simulate};
+use crate::fixture::{ServerInstance, Simulated, simulate};
 use crate::ost::FakeOst;
-use gupfs_namespace::{Body, Inode, Key, Parsed, Purge, Record};
-use gupfs_platform::fake::{CallKind, FakeDice};
-use gupfs_proto::meta::{Answer, Op, OpenHow, RenameHow, Written};
-use gupfs_proto::{InodeId, Name, ObjectId, Presence, Refusal, Seq, Timestamp};
+use gupfs_namespace::{Inode, InodeBody, ParsedKey, Purge, Record, RecordKey};
+use gupfs_platform::fake::{CallKind, FakeRandom};
+use gupfs_proto::meta::{AttrReport, MetaOp, MetaReplyBody, OpenMode, RenameMode};
+use gupfs_proto::{FsError, InodeId, Name, ObjectId, Presence, Seq, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 const ACTORS: usize = 3;
@@ -20,7 +20,7 @@ const UNTOLD: InodeId = InodeId(0);
 struct Actor {
     dir: InodeId,
     osts: Vec<FakeOst>,
-    /// The directory after each change, with the change's number; None for one that was not answered.
+    /// The directory after each change, with the change's number; None for a change that was not answered.
     history: Vec<(Option<Seq>, Files)>,
 }
 
@@ -29,12 +29,12 @@ type Files = BTreeMap<String, (InodeId, u64)>;
 
 #[derive(Default, Debug)]
 struct Seen {
-    cuts: u64,
+    power_losses: u64,
     kills: u64,
     died: u64,
     unanswered: u64,
     lost: u64,
-    resumed_cuts: u64,
+    resumed_truncates: u64,
     orphans: u64,
     writers: u64,
     torn: u64,
@@ -45,11 +45,11 @@ struct Seen {
 fn crashes_at_any_call_lose_nothing_that_was_promised() {
     let mut seen = Seen::default();
     for seed in 0..60 {
-        simulate(lives(seed, &mut seen));
+        simulate(run_instances(seed, &mut seen));
     }
     println!("{seen:?}");
     for (what, count) in [
-        ("power cuts", seen.cuts),
+        ("power losses", seen.power_losses),
         ("kills", seen.kills),
         ("deaths while serving", seen.died),
         ("unanswered changes", seen.unanswered),
@@ -62,66 +62,70 @@ fn crashes_at_any_call_lose_nothing_that_was_promised() {
     }
 }
 
-async fn lives(seed: u64, seen: &mut Seen) {
-    let dice = FakeDice::new(seed ^ 0x5eed);
-    let house = Simulated::new(seed);
-    let mut actors = first_life(&house).await;
+async fn run_instances(seed: u64, seen: &mut Seen) {
+    let random = FakeRandom::new(seed ^ 0x5eed);
+    let fixture = Simulated::new(seed);
+    let mut actors = first_instance(&fixture).await;
     let mut given = BTreeSet::new();
-    let mut only_killed = true; // since the last life that served
+    let mut only_killed = true; // since the last instance that served
     for _ in 0..5 {
-        let platform = house.platform();
-        if dice.one_in(3) {
+        let platform = fixture.platform();
+        if random.one_in(3) {
             // Perhaps during the recovery.
-            house.disk.die_at(call(&dice), 1 + dice.below(40));
+            fixture
+                .disk
+                .die_at(random_call(&random), 1 + random.below(40));
         }
         let mut durable = None;
-        if let Ok(mds) = house.start_as(house.how(&platform)).await {
+        if let Ok(mds) = fixture.start_as(fixture.start_options(&platform)).await {
             let report = mds.recovery();
             seen.orphans += report.orphans_forgotten;
             seen.writers += report.writers;
-            seen.resumed_cuts += report.cuts_resumed;
+            seen.resumed_truncates += report.cuts_resumed;
             seen.torn += u64::from(report.log_was_torn);
-            if !house.disk.is_dead() && dice.one_in(2) {
-                house.disk.die_at(call(&dice), 1 + dice.below(200));
+            if !fixture.disk.is_dead() && random.one_in(2) {
+                fixture
+                    .disk
+                    .die_at(random_call(&random), 1 + random.below(200));
             }
             if only_killed {
                 actors.iter_mut().for_each(Actor::forget_before_answered);
             }
-            let life = Life {
+            let instance = ServerInstance {
                 platform: platform.clone(),
                 mds,
             };
-            durable = serve(&life, &mut actors, &dice, &mut given, seen).await;
+            durable = serve(&instance, &mut actors, &random, &mut given, seen).await;
             only_killed |= durable.is_some();
-            seen.died += u64::from(house.disk.is_dead());
+            seen.died += u64::from(fixture.disk.is_dead());
         }
-        match dice.one_in(3) {
+        match random.one_in(3) {
             true => {
                 seen.kills += 1;
-                house.kill(&platform).await;
+                fixture.kill(&platform).await;
             }
             false => {
-                seen.cuts += 1;
+                seen.power_losses += 1;
                 only_killed = false;
                 if let Some(durable) = durable {
                     for actor in &mut actors {
                         actor.forget_before(durable);
                     }
                 }
-                house.cut_power(&platform).await;
+                fixture.lose_power(&platform).await;
             }
         }
     }
-    last_life(&house, &mut actors, seen).await;
+    last_instance(&fixture, &mut actors, seen).await;
 }
 
-fn call(dice: &FakeDice) -> CallKind {
-    [CallKind::Write, CallKind::Sync][dice.below(2) as usize]
+fn random_call(random: &FakeRandom) -> CallKind {
+    [CallKind::Write, CallKind::Sync][random.below(2) as usize]
 }
 
-async fn first_life(house: &Simulated) -> Vec<Actor> {
-    let life = house.start().await;
-    let client = Client::open(&life.mds).await;
+async fn first_instance(fixture: &Simulated) -> Vec<Actor> {
+    let instance = fixture.start().await;
+    let client = Client::open(&instance.mds).await;
     let mut actors = Vec::new();
     for i in 0..ACTORS {
         let dir = client
@@ -130,39 +134,39 @@ async fn first_life(house: &Simulated) -> Vec<Actor> {
             .unwrap();
         actors.push(Actor {
             dir,
-            osts: house.osts.clone(),
+            osts: fixture.osts.clone(),
             history: vec![(Some(Seq(0)), Files::new())],
         });
     }
-    life.mds.stop().await.unwrap();
-    house.kill(&life.platform).await;
+    instance.mds.stop().await.unwrap();
+    fixture.kill(&instance.platform).await;
     actors
 }
 
-/// What was found must be one of the states the actors count with; then each changes its directory for a while. Returns what
-/// was durable at the end, as far as anybody was told.
+/// The state found must be one of those that the actors expect; then each actor changes its directory for a while. Returns the
+/// newest change that was durable at the end, as far as the actors learned.
 async fn serve(
-    life: &Life,
+    instance: &ServerInstance,
     actors: &mut [Actor],
-    dice: &FakeDice,
+    random: &FakeRandom,
     given: &mut BTreeSet<InodeId>,
     seen: &mut Seen,
 ) -> Option<Seq> {
-    let client = match open(life).await {
+    let client = match open(instance).await {
         Ok(client) => client,
         Err(_) => return None,
     };
     for actor in actors.iter_mut() {
-        match actor.find(&client).await {
+        match actor.match_state(&client).await {
             Some(lost) => seen.lost += lost,
-            None => return None, // it died meanwhile
+            None => return None, // the server died in the meantime
         }
     }
     let client = &client;
     let mut plays = Vec::new();
     for (slot, actor) in actors.iter_mut().enumerate() {
-        let dice = dice.fork();
-        plays.push(async move { actor.play(client, slot as u16, &dice).await });
+        let random = random.fork();
+        plays.push(async move { actor.play(client, slot as u16, &random).await });
     }
     let [one, two, three] = plays.try_into().ok().expect("three actors");
     let (one, two, three) = tokio::join!(one, two, three);
@@ -178,13 +182,13 @@ async fn serve(
     Some(durable)
 }
 
-async fn open(life: &Life) -> Result<Client, Refusal> {
-    let op = Op::OpenSession {
+async fn open(instance: &ServerInstance) -> Result<Client, FsError> {
+    let op = MetaOp::OpenSession {
         client: "actors".into(),
     };
-    let reply = crate::client::ask(&life.mds, gupfs_proto::SessionId(0), None, op).await;
+    let reply = crate::client::send(&instance.mds, gupfs_proto::SessionId(0), None, op).await;
     match reply.result? {
-        Answer::Session { session, .. } => Ok(Client::of(&life.mds, session)),
+        MetaReplyBody::Session { session, .. } => Ok(Client::of(&instance.mds, session)),
         other => panic!("{other:?}"),
     }
 }
@@ -198,7 +202,7 @@ struct Played {
 }
 
 impl Actor {
-    /// After a power cut any state since what was durable may be found.
+    /// After a power loss, any state since the durable change may be found.
     fn forget_before(&mut self, durable: Seq) {
         let at = self
             .history
@@ -207,15 +211,15 @@ impl Actor {
         self.history.drain(..at.unwrap_or(0));
     }
 
-    /// If nothing but kills happened since, what was answered must be there.
+    /// If nothing but kills happened since, every answered change must be there.
     fn forget_before_answered(&mut self) {
         let at = self.history.iter().rposition(|(seq, _)| seq.is_some());
         self.history.drain(..at.unwrap_or(0));
     }
 
-    /// Looks which of the possible states was found; returns how many changes are lost. None if the server died.
-    async fn find(&mut self, client: &Client) -> Option<u64> {
-        let found = self.look(client).await.ok()?;
+    /// Finds which of the possible states is there; returns how many changes are lost. None if the server died.
+    async fn match_state(&mut self, client: &Client) -> Option<u64> {
+        let found = self.list(client).await.ok()?;
         let possible = (0..self.history.len())
             .rev()
             .find(|at| self.could_be(*at, &found));
@@ -231,7 +235,7 @@ impl Actor {
         Some(lost as u64)
     }
 
-    /// For who reads a failure: how what was found differs from each state that could be.
+    /// For the message of a failed test: how the state found differs from each possible state.
     fn differences(&self, found: &Files) -> String {
         let mut text = String::new();
         for (seq, files) in &self.history {
@@ -248,8 +252,8 @@ impl Actor {
         text
     }
 
-    /// Whether a power cut may have left this instead of the state after that change. Bytes have no order with changes: a
-    /// file may be as large as a later write made it.
+    /// Whether a power loss may have left the state `found` instead of the state after that change. Bytes have no order with
+    /// changes: a file may be as large as a later write made it.
     fn could_be(&self, at: usize, found: &Files) -> bool {
         let files = &self.history[at].1;
         let had_size = |name: &String, of: InodeId, size: u64| {
@@ -268,14 +272,14 @@ impl Actor {
             )
     }
 
-    async fn look(&self, client: &Client) -> Result<Files, Refusal> {
-        let op = Op::Readdir {
+    async fn list(&self, client: &Client) -> Result<Files, FsError> {
+        let op = MetaOp::Readdir {
             dir: self.dir,
             after: 0,
             limit: 1_000,
             plus: true,
         };
-        let Answer::Entries { entries, .. } = client.read(op).await? else {
+        let MetaReplyBody::Entries { entries, .. } = client.read(op).await? else {
             panic!("no entries");
         };
         Ok(entries
@@ -289,12 +293,12 @@ impl Actor {
             .collect())
     }
 
-    /// Changes the directory until the server dies or it has had enough.
-    async fn play(&mut self, client: &Client, slot: u16, dice: &FakeDice) -> Played {
+    /// Changes the directory until the server dies or a random number of steps is done.
+    async fn play(&mut self, client: &Client, slot: u16, random: &FakeRandom) -> Played {
         let mut played = Played::default();
-        for number in 0..1 + dice.below(40) {
+        for number in 0..1 + random.below(40) {
             if self
-                .step(client, slot, dice, number, &mut played)
+                .step(client, slot, random, number, &mut played)
                 .await
                 .is_err()
             {
@@ -308,24 +312,24 @@ impl Actor {
         &self.history.last().unwrap().1
     }
 
-    /// One change, noted as unanswered before it is asked and with its number after.
+    /// One change, noted as unanswered before its request and with its number after the reply.
     async fn change(
         &mut self,
         client: &Client,
         slot: u16,
-        op: Op,
+        op: MetaOp,
         after: Files,
         played: &mut Played,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<MetaReplyBody, FsError> {
         self.history.push((None, after));
-        let lane = client.next_lane(slot);
-        let reply = client.ask(Some(lane), op).await;
+        let slot_seq = client.next_slot_seq(slot);
+        let reply = client.send(Some(slot_seq), op).await;
         let answer = match reply.result {
             Ok(answer) => answer,
-            Err(refusal) => {
-                assert!(matches!(refusal, Refusal::StoreFailed(_)), "{refusal}");
+            Err(error) => {
+                assert!(matches!(error, FsError::StoreFailed(_)), "{error}");
                 played.unanswered = true;
-                return Err(refusal);
+                return Err(error);
             }
         };
         played.durable = played.durable.max(reply.durable);
@@ -337,30 +341,30 @@ impl Actor {
         &mut self,
         client: &Client,
         slot: u16,
-        dice: &FakeDice,
+        random: &FakeRandom,
         number: u64,
         played: &mut Played,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), FsError> {
         let mut files = self.files().clone();
         let some = (!files.is_empty()).then(|| {
-            let at = dice.below(files.len() as u64) as usize;
+            let at = random.below(files.len() as u64) as usize;
             let (name, (ino, size)) = files.iter().nth(at).unwrap();
             (name.clone(), *ino, *size)
         });
         let name = |text: &str| Name::new(text.as_bytes()).unwrap();
-        match (dice.below(8), some) {
+        match (random.below(8), some) {
             (0..3, _) | (_, None) => {
-                let new = format!("f{number}-{}", dice.below(1 << 30));
-                // Which number it gets is seen in the answer; unanswered, it is looked for below.
-                let lane = client.next_lane(slot);
+                let new = format!("f{number}-{}", random.below(1 << 30));
+                // The reply has its inode number; without a reply, the test looks for the file below.
+                let slot_seq = client.next_slot_seq(slot);
                 let reply = client
-                    .ask(Some(lane), Client::creation(self.dir, &new))
+                    .send(Some(slot_seq), Client::creation(self.dir, &new))
                     .await;
-                let Ok(Answer::Opened(opened)) = reply.result else {
+                let Ok(MetaReplyBody::Opened(opened)) = reply.result else {
                     played.unanswered = true;
                     self.history.push((None, self.files().clone()));
-                    self.unknown(new);
-                    return Err(Refusal::Interrupted);
+                    self.note_unanswered_creation(new);
+                    return Err(FsError::Interrupted);
                 };
                 played.made.push(opened.attr.ino);
                 played.durable = played.durable.max(reply.durable);
@@ -368,36 +372,36 @@ impl Actor {
                 self.history.push((Some(reply.seq), files));
             }
             (3, Some((old, ino, size))) => {
-                let new = format!("r{number}-{}", dice.below(1 << 30));
+                let new = format!("r{number}-{}", random.below(1 << 30));
                 files.remove(&old);
                 files.insert(new.clone(), (ino, size));
-                let op = Op::Rename {
+                let op = MetaOp::Rename {
                     from: self.dir,
                     name: name(&old),
                     to: self.dir,
                     new_name: name(&new),
-                    how: RenameHow::Replace,
+                    mode: RenameMode::Replace,
                 };
                 self.change(client, slot, op, files, played).await?;
             }
             (4, Some((old, ino, _))) => {
                 files.remove(&old);
-                let op = Op::Unlink {
+                let op = MetaOp::Unlink {
                     dir: self.dir,
                     name: name(&old),
                 };
                 self.change(client, slot, op, files, played).await?;
-                if dice.one_in(2) {
+                if random.one_in(2) {
                     let after = self.files().clone();
-                    let op = Op::Forgotten { inodes: vec![ino] };
+                    let op = MetaOp::Forget { inodes: vec![ino] };
                     self.change(client, slot, op, after, played).await?;
                 }
             }
             (5, Some((_, ino, size))) => {
-                self.write(client, slot, dice, ino, size, played).await?;
+                self.write(client, slot, random, ino, size, played).await?;
             }
             (6, Some((old, ino, size))) if size > 0 => {
-                let to = dice.below(size);
+                let to = random.below(size);
                 files.insert(old, (ino, to));
                 let op = Client::truncation(ino, to);
                 self.change(client, slot, op, files, played).await?;
@@ -408,9 +412,9 @@ impl Actor {
             }
             (_, Some((old, ino, _))) => {
                 files.insert(old, (ino, 0));
-                let op = Op::Open {
+                let op = MetaOp::Open {
                     ino,
-                    open: OpenHow {
+                    open: OpenMode {
                         truncate: true,
                         ..crate::client::WRITE
                     },
@@ -421,36 +425,37 @@ impl Actor {
         Ok(())
     }
 
-    /// A creation that was not answered: the file is there with a number that nobody was told, or it is not.
-    fn unknown(&mut self, name: String) {
+    /// A creation that was not answered: the file exists with a number that no reply carried, or it does not exist.
+    fn note_unanswered_creation(&mut self, name: String) {
         let before = self.files().clone();
         self.history.push((None, before));
         self.history.last_mut().unwrap().1.insert(name, (UNTOLD, 0));
     }
 
-    /// Writes a file's objects, and perhaps does not say the last word.
+    /// Writes a file's objects, and perhaps does not release the write lease.
     async fn write(
         &mut self,
         client: &Client,
         slot: u16,
-        dice: &FakeDice,
+        random: &FakeRandom,
         ino: InodeId,
         size: u64,
         played: &mut Played,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), FsError> {
         let (name, mut files) = (self.name_of(ino), self.files().clone());
-        let op = Op::BeginWrite {
+        let op = MetaOp::BeginWrite {
             ino,
             kill_privileges: false,
         };
-        let Answer::Opened(opened) = self.change(client, slot, op, files.clone(), played).await?
+        let MetaReplyBody::Opened(opened) =
+            self.change(client, slot, op, files.clone(), played).await?
         else {
             panic!("no layout");
         };
-        let end = size.max(1 + dice.below(8 * MIB));
+        let end = size.max(1 + random.below(8 * MIB));
         let mut present = Vec::new();
         files.insert(name, (ino, end));
-        // From now on the objects say how large it is, if nobody else does.
+        // From now on the objects determine the size, unless the client reports it.
         self.history.push((None, files.clone()));
         for (component, stripe, ost, object, _) in opened.layout.objects(ino) {
             let bytes = opened.layout.components[component].object_size(stripe, end);
@@ -460,21 +465,21 @@ impl Actor {
                 played.objects += 1;
             }
         }
-        // Synced or not: a chore finds out.
-        let (present, unsynced) = match dice.one_in(2) {
+        // Synced or not: a background task finds out.
+        let (present, unsynced) = match random.one_in(2) {
             true => (present, vec![]),
             false => (vec![], present),
         };
-        let written = Written {
+        let written = AttrReport {
             size: end,
             present,
             unsynced,
-            ..Written::default()
+            ..AttrReport::default()
         };
-        let op = Op::EndWrite {
+        let op = MetaOp::EndWrite {
             ino,
-            written,
-            keep: dice.one_in(3),
+            report: written,
+            keep_lease: random.one_in(3),
         };
         self.change(client, slot, op, files, played).await?;
         Ok(())
@@ -489,37 +494,38 @@ impl Actor {
     }
 }
 
-/// Lets everything come to its end, and looks whether it fits together.
-async fn last_life(house: &Simulated, actors: &mut [Actor], seen: &mut Seen) {
-    let life = house.start().await;
-    let client = open(&life).await.unwrap();
+/// Lets all background work finish, and checks whether records and objects fit together.
+async fn last_instance(fixture: &Simulated, actors: &mut [Actor], seen: &mut Seen) {
+    let instance = fixture.start().await;
+    let client = open(&instance).await.unwrap();
     for actor in actors.iter_mut() {
-        seen.lost += actor.find(&client).await.unwrap();
+        seen.lost += actor.match_state(&client).await.unwrap();
     }
-    client.change(0, Op::CloseSession).await.unwrap();
+    client.change(0, MetaOp::CloseSession).await.unwrap();
     let is_over = async || {
-        let status = life.mds.status().await;
+        let status = instance.mds.status().await;
         status.purging == Some(0) && status.sweep.left == 0
     };
     while !is_over().await {
-        life.platform
+        instance
+            .platform
             .platform()
             .clock
             .sleep(std::time::Duration::from_millis(100))
             .await;
     }
-    life.mds.stop().await.unwrap();
-    house.kill(&life.platform).await;
+    instance.mds.stop().await.unwrap();
+    fixture.kill(&instance.platform).await;
 
     let (mut known, mut certain) = (BTreeSet::new(), BTreeSet::new());
-    for (key, value) in house.check().await {
+    for (key, value) in fixture.check().await {
         match key.parse() {
-            Some(Parsed::Inode(ino)) => objects_of(&key, ino, &value, &mut known, &mut certain),
-            Some(Parsed::Purge(_)) => panic!("left: {:?}", Purge::decode(&value)),
+            Some(ParsedKey::Inode(ino)) => objects_of(&key, ino, &value, &mut known, &mut certain),
+            Some(ParsedKey::Purge(_)) => panic!("left: {:?}", Purge::decode(&value)),
             _ => {}
         }
     }
-    let there: BTreeSet<ObjectId> = house.osts.iter().flat_map(|ost| ost.list()).collect();
+    let there: BTreeSet<ObjectId> = fixture.osts.iter().flat_map(|ost| ost.list()).collect();
     assert_eq!(
         there.difference(&known).next(),
         None,
@@ -533,17 +539,17 @@ async fn last_life(house: &Simulated, actors: &mut [Actor], seen: &mut Seen) {
 }
 
 fn objects_of(
-    key: &Key,
+    key: &RecordKey,
     ino: InodeId,
     value: &bytes::Bytes,
     known: &mut BTreeSet<ObjectId>,
     certain: &mut BTreeSet<ObjectId>,
 ) {
     let inode = Inode::decode(value).unwrap();
-    let Body::File(file) = inode.body else {
+    let InodeBody::File(file) = inode.body else {
         return;
     };
-    assert_eq!(file.cutting, None, "{key:?}");
+    assert_eq!(file.truncating, None, "{key:?}");
     for (.., object, presence) in file.layout.objects(ino) {
         match presence {
             Presence::Never => continue,

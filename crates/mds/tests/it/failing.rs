@@ -1,57 +1,57 @@
-//! A store that fails ends its server: nothing is answered that could turn out not to be kept.
+//! A store that fails ends its server: the server sends no reply about a change that may not be kept.
 
 use crate::client::Client;
-use crate::house::{Simulated, simulate};
+use crate::fixture::{Simulated, simulate};
 use gupfs_mds::MdsState;
 use gupfs_platform::fake::CallKind;
-use gupfs_proto::{InodeId, Refusal};
+use gupfs_proto::{FsError, InodeId};
 use std::time::Duration;
 
 #[test]
 fn a_failed_sync_stops_the_server_and_status_says_so() {
     simulate(async {
-        let house = Simulated::new(1);
-        let life = house.start().await;
-        let client = Client::open(&life.mds).await;
+        let fixture = Simulated::new(1);
+        let instance = fixture.start().await;
+        let client = Client::open(&instance.mds).await;
         client.create(0, InodeId::ROOT, "before").await.unwrap();
-        house.disk.fail_sync(1);
+        fixture.disk.fail_sync(1);
         client.create(0, InodeId::ROOT, "after").await.unwrap();
         let sync = client.sync().await;
-        assert!(matches!(sync, Err(Refusal::StoreFailed(_))), "{sync:?}");
-        // Reading too: what is in memory may not be what is kept.
+        assert!(matches!(sync, Err(FsError::StoreFailed(_))), "{sync:?}");
+        // Reading fails, too: the state in memory may not be the state on disk.
         let read = client.attr(InodeId::ROOT).await;
-        assert!(matches!(read, Err(Refusal::StoreFailed(_))), "{read:?}");
+        assert!(matches!(read, Err(FsError::StoreFailed(_))), "{read:?}");
         let made = client.create(0, InodeId::ROOT, "later").await;
-        assert!(matches!(made, Err(Refusal::StoreFailed(_))), "{made:?}");
-        let status = life.mds.status().await;
+        assert!(matches!(made, Err(FsError::StoreFailed(_))), "{made:?}");
+        let status = instance.mds.status().await;
         assert!(
             matches!(status.state, MdsState::Failed(_)),
             "{:?}",
             status.state
         );
-        assert!(life.mds.stop().await.is_err());
+        assert!(instance.mds.stop().await.is_err());
 
-        house.cut_power(&life.platform).await;
-        let life = house.start().await;
-        let client = Client::open(&life.mds).await;
+        fixture.lose_power(&instance.platform).await;
+        let instance = fixture.start().await;
+        let client = Client::open(&instance.mds).await;
         client.lookup(InodeId::ROOT, "before").await.unwrap();
-        life.mds.stop().await.unwrap();
+        instance.mds.stop().await.unwrap();
     });
 }
 
-/// The sync in the background has nobody who waits for it.
+/// No request waits for the sync in the background.
 #[test]
 fn a_sync_that_fails_in_the_background_stops_the_server() {
     simulate(async {
-        let house = Simulated::new(2);
-        let life = house.start().await;
-        let client = Client::open(&life.mds).await;
-        house.disk.fail_sync(1);
+        let fixture = Simulated::new(2);
+        let instance = fixture.start().await;
+        let client = Client::open(&instance.mds).await;
+        fixture.disk.fail_sync(1);
         client.create(0, InodeId::ROOT, "file").await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         let read = client.attr(InodeId::ROOT).await;
-        assert!(matches!(read, Err(Refusal::StoreFailed(_))), "{read:?}");
-        let status = life.mds.status().await;
+        assert!(matches!(read, Err(FsError::StoreFailed(_))), "{read:?}");
+        let status = instance.mds.status().await;
         assert!(
             matches!(status.state, MdsState::Failed(_)),
             "{:?}",
@@ -61,34 +61,34 @@ fn a_sync_that_fails_in_the_background_stops_the_server() {
 }
 
 #[test]
-fn a_failed_write_is_no_answer() {
+fn a_failed_log_write_fails_the_request() {
     simulate(async {
-        let house = Simulated::new(3);
-        let life = house.start().await;
-        let client = Client::open(&life.mds).await;
-        house.disk.die_at(CallKind::Write, 1);
+        let fixture = Simulated::new(3);
+        let instance = fixture.start().await;
+        let client = Client::open(&instance.mds).await;
+        fixture.disk.die_at(CallKind::Write, 1);
         let made = client.create(0, InodeId::ROOT, "file").await;
-        assert!(matches!(made, Err(Refusal::StoreFailed(_))), "{made:?}");
+        assert!(matches!(made, Err(FsError::StoreFailed(_))), "{made:?}");
     });
 }
 
 #[test]
 fn a_full_metadata_disk_refuses_growth_and_goes_on_removing() {
     simulate(async {
-        let house = Simulated::new(4);
-        let life = house.start().await;
-        let client = Client::open(&life.mds).await;
+        let fixture = Simulated::new(4);
+        let instance = fixture.start().await;
+        let client = Client::open(&instance.mds).await;
         let ino = client.create(0, InodeId::ROOT, "file").await.unwrap();
-        house.disk.set_capacity(1);
+        fixture.disk.set_capacity(1);
         tokio::time::sleep(Duration::from_secs(3)).await;
-        assert!(!life.mds.status().await.growth_allowed);
+        assert!(!instance.mds.status().await.growth_allowed);
         let made = client.create(0, InodeId::ROOT, "another").await;
-        assert_eq!(made, Err(Refusal::NoSpace));
+        assert_eq!(made, Err(FsError::NoSpace));
         client.unlink(0, InodeId::ROOT, "file").await.unwrap();
         client.forget(ino).await;
-        house.disk.set_capacity(1 << 40);
+        fixture.disk.set_capacity(1 << 40);
         tokio::time::sleep(Duration::from_secs(3)).await;
         client.create(0, InodeId::ROOT, "another").await.unwrap();
-        life.mds.stop().await.unwrap();
+        instance.mds.stop().await.unwrap();
     });
 }

@@ -1,11 +1,13 @@
-//! An object server of the tests: a map of objects with their sizes, that can be down or slow.
+//! The tests' object server: a map of objects with their sizes, which can be down or slow.
 
-use crate::house::CLUSTER;
-use gupfs_mds::targets::{Admin, OstPeer, Target, Told};
-use gupfs_proto::cluster::{Holdings, OwnerMark, TargetIdentity};
-use gupfs_proto::data::{Answer, ObjectStat, Op, Reply, Request, Space};
+use crate::fixture::CLUSTER;
+use gupfs_mds::osts::{AdminFuture, OstPeer, TargetAdmin, TargetHandle};
+use gupfs_proto::cluster::{ObjectInventory, OwnerMark, TargetIdentity};
+use gupfs_proto::data::{
+    DataOp, DataReply, DataReplyBody, DataRequest, ObjectStat, TargetCapacity,
+};
 use gupfs_proto::{
-    Incarnation, ObjectId, OstId, OstLife, OwnerEpoch, Refusal, Timestamp, VirtualShard,
+    FsError, Incarnation, ObjectId, OstId, OwnerEpoch, Timestamp, VirtualShard, WriteVerifier,
 };
 use gupfs_rpc::{Peer, Service};
 use parking_lot::Mutex;
@@ -23,16 +25,16 @@ struct Inner {
 
 struct State {
     objects: BTreeMap<ObjectId, ObjectStat>,
-    set_aside: Vec<ObjectId>,
+    quarantined: Vec<ObjectId>,
     info: TargetIdentity,
     down: bool,
-    /// Never answers, but for its space.
+    /// Never replies, except for its space.
     stuck: bool,
-    /// How long an answer, true when it is asked for, is on its way; not of space.
+    /// How long a reply, which is true when the request arrives, is on its way; not for space.
     slow: Duration,
-    space: Space,
-    /// Names of what was asked, with the object.
-    asked: Vec<String>,
+    space: TargetCapacity,
+    /// Names of the requests, with their objects.
+    requests: Vec<String>,
 }
 
 impl FakeOst {
@@ -41,27 +43,27 @@ impl FakeOst {
             ost: OstId(ost),
             state: Mutex::new(State {
                 objects: BTreeMap::new(),
-                set_aside: Vec::new(),
+                quarantined: Vec::new(),
                 info: TargetIdentity {
                     cluster: CLUSTER,
                     incarnation: Incarnation(0x100 + u64::from(ost)),
                     stamp: 10,
                     run: 1,
-                    opening: 1,
+                    open_instance: 1,
                     stopped: false,
                     owner: OwnerMark::default(),
                 },
                 down: false,
                 stuck: false,
                 slow: Duration::ZERO,
-                space: Space {
+                space: TargetCapacity {
                     volume: 0,
                     total: 1 << 40,
                     free: 1 << 39,
                     available: 1 << 39,
                     objects: 0,
                 },
-                asked: Vec::new(),
+                requests: Vec::new(),
             }),
         }))
     }
@@ -70,22 +72,22 @@ impl FakeOst {
         Peer::local(self.0.clone())
     }
 
-    /// As it is handed to a start: opened anew.
-    pub fn target(&self) -> Target {
+    /// The target as a start gets it: opened anew.
+    pub fn target(&self) -> TargetHandle {
         let mut state = self.0.state.lock();
-        state.info.opening += 1_000;
-        Target {
+        state.info.open_instance += 1_000;
+        TargetHandle {
             ost: self.0.ost,
             peer: self.peer(),
             admin: Ok(self.admin()),
         }
     }
 
-    pub fn admin(&self) -> Arc<dyn Admin> {
+    pub fn admin(&self) -> Arc<dyn TargetAdmin> {
         self.0.clone()
     }
 
-    /// What its superblock says, and who opened it.
+    /// The contents of its superblock, and its open instance.
     pub fn info(&self) -> TargetIdentity {
         self.0.state.lock().info
     }
@@ -94,7 +96,7 @@ impl FakeOst {
         self.0.state.lock().info = info;
     }
 
-    /// All that lies there, as a copy of its directory has it.
+    /// All its contents, as a copy of its directory has them.
     pub fn copy(&self) -> (TargetIdentity, BTreeMap<ObjectId, ObjectStat>) {
         let state = self.0.state.lock();
         (state.info, state.objects.clone())
@@ -105,11 +107,11 @@ impl FakeOst {
         (state.info, state.objects) = copy;
     }
 
-    pub fn was_set_aside(&self) -> Vec<ObjectId> {
-        self.0.state.lock().set_aside.clone()
+    pub fn quarantined(&self) -> Vec<ObjectId> {
+        self.0.state.lock().quarantined.clone()
     }
 
-    /// As a client writes it: the object exists, and ends at `size` or behind.
+    /// Writes as a client does: the object exists, and is at least `size` long.
     pub fn put(&self, object: ObjectId, size: u64, mtime: Timestamp) {
         let mut state = self.0.state.lock();
         let stat = state.objects.entry(object).or_default();
@@ -126,8 +128,8 @@ impl FakeOst {
         self.0.state.lock().objects.keys().copied().collect()
     }
 
-    /// As a power cut takes it.
-    pub fn lose(&self, object: ObjectId) {
+    /// Removes an object as a power loss does.
+    pub fn lose_object(&self, object: ObjectId) {
         self.0.state.lock().objects.remove(&object);
     }
 
@@ -147,57 +149,57 @@ impl FakeOst {
         self.0.state.lock().space.available = available;
     }
 
-    /// What was asked since the last call, but for space.
-    pub fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.state.lock().asked)
+    /// The requests since the last call, except for space.
+    pub fn take_requests(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.state.lock().requests)
     }
 }
 
-impl Admin for Inner {
+impl TargetAdmin for Inner {
     fn identity(&self) -> TargetIdentity {
         self.state.lock().info
     }
 
-    fn adopt(&self, owner: OwnerMark) -> Told<'_, ()> {
+    fn adopt(&self, owner: OwnerMark) -> AdminFuture<'_, ()> {
         let info = &mut self.state.lock().info;
         if !info.is_adopted() {
-            (info.stamp, info.run) = (info.stamp + 1, info.opening);
+            (info.stamp, info.run) = (info.stamp + 1, info.open_instance);
         }
         info.owner = owner;
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn holdings(&self, since: OwnerEpoch) -> Told<'_, Holdings> {
+    fn holdings(&self, since: OwnerEpoch) -> AdminFuture<'_, ObjectInventory> {
         let state = self.state.lock();
-        let mut held = Holdings {
+        let mut held = ObjectInventory {
             since,
-            ..Holdings::default()
+            ..ObjectInventory::default()
         };
         let mut numbers: BTreeMap<VirtualShard, u64> = BTreeMap::new();
         for (object, stat) in &state.objects {
             let above = numbers.entry(object.ino.shard()).or_default();
             *above = (*above).max(object.ino.counter() + 1);
             if object.generation.window() > since {
-                held.newer += 1;
+                held.newer_objects += 1;
                 held.newest = held.newest.max(Some(stat.mtime));
             }
         }
-        held.numbers = numbers.into_iter().collect();
+        held.inode_counters = numbers.into_iter().collect();
         Box::pin(std::future::ready(Ok(held)))
     }
 }
 
-impl Service<Request, Reply> for Inner {
-    async fn answer(self: Arc<Self>, request: Request) -> Reply {
+impl Service<DataRequest, DataReply> for Inner {
+    async fn handle(self: Arc<Self>, request: DataRequest) -> DataReply {
         tokio::task::yield_now().await;
         assert_eq!(request.ost, self.ost);
-        if matches!(request.op, Op::Space) {
-            return self.now(request.op);
+        if matches!(request.op, DataOp::Space) {
+            return self.execute(request.op);
         }
         if self.state.lock().stuck {
             std::future::pending::<()>().await;
         }
-        let reply = self.now(request.op);
+        let reply = self.execute(request.op);
         let slow = self.state.lock().slow;
         tokio::time::sleep(slow).await;
         reply
@@ -205,69 +207,72 @@ impl Service<Request, Reply> for Inner {
 }
 
 impl Inner {
-    fn now(&self, op: Op) -> Reply {
+    fn execute(&self, op: DataOp) -> DataReply {
         let mut state = self.state.lock();
         if state.down {
-            return Err(Refusal::TargetDown {
+            return Err(FsError::TargetDown {
                 ost: self.ost,
-                why: "the test took it away".into(),
+                reason: "the test took it away".into(),
             });
         }
         let State {
             objects,
-            asked,
-            set_aside,
+            requests,
+            quarantined,
             ..
         } = &mut *state;
         match op {
-            Op::Stat { object } => {
-                asked.push(format!("stat {object}"));
-                Ok(Answer::Stat(objects.get(&object).copied()))
+            DataOp::Stat { object } => {
+                requests.push(format!("stat {object}"));
+                Ok(DataReplyBody::Stat(objects.get(&object).copied()))
             }
-            Op::List { after, limit } => {
-                asked.push("list".into());
+            DataOp::List { after, limit } => {
+                requests.push("list".into());
                 let later = objects
                     .iter()
                     .filter(|(object, _)| after.is_none_or(|after| **object > after));
                 let some = later.take(limit as usize);
-                Ok(Answer::Objects(
+                Ok(DataReplyBody::Objects(
                     some.map(|(object, stat)| (*object, *stat)).collect(),
                 ))
             }
-            Op::Remove { object } => {
-                asked.push(format!("remove {object}"));
+            DataOp::Remove { object } => {
+                requests.push(format!("remove {object}"));
                 objects.remove(&object);
-                Ok(Answer::DoneIn(OstLife(1)))
+                Ok(DataReplyBody::DoneWithVerifier(WriteVerifier(1)))
             }
-            Op::SetAside { object } => {
-                asked.push(format!("set aside {object}"));
+            DataOp::Quarantine { object } => {
+                requests.push(format!("quarantine {object}"));
                 if objects.remove(&object).is_some() {
-                    set_aside.push(object);
+                    quarantined.push(object);
                 }
-                Ok(Answer::DoneIn(OstLife(1)))
+                Ok(DataReplyBody::DoneWithVerifier(WriteVerifier(1)))
             }
-            Op::Cut { object, to } => {
-                asked.push(format!("cut {object} to {to}"));
+            DataOp::Truncate { object, to } => {
+                requests.push(format!("truncate {object} to {to}"));
                 let stat = objects.get_mut(&object).map(|stat| {
                     stat.size = stat.size.min(to);
                     stat.blocks = stat.size.div_ceil(512);
                     *stat
                 });
-                Ok(Answer::Written(stat.unwrap_or_default(), OstLife(1)))
+                Ok(DataReplyBody::Written(
+                    stat.unwrap_or_default(),
+                    WriteVerifier(1),
+                ))
             }
-            Op::Sync { objects } => {
+            DataOp::Sync { objects } => {
                 let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
-                asked.push(format!("sync {}", names.join(" ")));
-                Ok(Answer::DoneIn(OstLife(1)))
+                requests.push(format!("sync {}", names.join(" ")));
+                Ok(DataReplyBody::DoneWithVerifier(WriteVerifier(1)))
             }
-            Op::Confirm { objects: asked_for } => {
+            DataOp::Confirm { objects: asked_for } => {
                 let names: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
-                asked.push(format!("confirm {}", names.join(" ")));
+                requests.push(format!("confirm {}", names.join(" ")));
                 let there = asked_for.iter().map(|object| objects.contains_key(object));
-                Ok(Answer::There(there.collect()))
+                Ok(DataReplyBody::Confirmed(there.collect()))
             }
-            Op::Space => Ok(Answer::Space(state.space)),
-            other => Err(Refusal::Malformed(format!(
+            DataOp::Space => Ok(DataReplyBody::Space(state.space)),
+            other => Err(FsError::Malformed(format!(
                 "the tests' OST does not know {}",
                 other.name()
             ))),

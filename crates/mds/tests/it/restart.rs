@@ -1,13 +1,13 @@
-//! What was answered is there after the server has gone, by a stop or without one.
+//! Every answered change survives the end of the server, by a stop or without one.
 
 use crate::client::Client;
-use crate::house::House;
+use crate::fixture::DirFixture;
 use gupfs_proto::InodeId;
 
 #[tokio::test]
 async fn a_stopped_server_starts_with_everything() {
-    let house = House::new();
-    let mds = house.start().await;
+    let fixture = DirFixture::new();
+    let mds = fixture.start().await;
     assert!(mds.recovery().formatted);
     let client = Client::open(&mds).await;
     let dir = client.mkdir(0, InodeId::ROOT, "dir").await.unwrap();
@@ -16,7 +16,7 @@ async fn a_stopped_server_starts_with_everything() {
     mds.stop().await.unwrap();
     drop((client, mds));
 
-    let mds = house.start().await;
+    let mds = fixture.start().await;
     assert!(!mds.recovery().formatted);
     assert_eq!(mds.recovery().dead_sessions, 1);
     assert_eq!(mds.recovery().replayed, 0);
@@ -28,35 +28,35 @@ async fn a_stopped_server_starts_with_everything() {
 
 #[tokio::test]
 async fn a_killed_server_starts_with_everything_that_was_answered() {
-    let house = House::new();
+    let fixture = DirFixture::new();
     let mut count = 0;
-    for life in 0..4 {
-        let mds = house.start().await;
+    for instance in 0..4 {
+        let mds = fixture.start().await;
         let client = Client::open(&mds).await;
-        assert_eq!(client.names(InodeId::ROOT, 100).await.len(), count);
+        assert_eq!(client.list_names(InodeId::ROOT, 100).await.len(), count);
         for i in 0..100 {
-            let name = format!("life{life}-{i}");
+            let name = format!("instance{instance}-{i}");
             client.create(0, InodeId::ROOT, &name).await.unwrap();
             count += 1;
         }
         drop((client, mds)); // no stop
     }
-    let mds = house.start().await;
+    let mds = fixture.start().await;
     let client = Client::open(&mds).await;
-    assert_eq!(client.names(InodeId::ROOT, 9).await.len(), 400);
+    assert_eq!(client.list_names(InodeId::ROOT, 9).await.len(), 400);
     assert_eq!(mds.status().await.inodes, Some(401));
     mds.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn inode_numbers_rise_over_restarts() {
-    let house = House::new();
+    let fixture = DirFixture::new();
     let mut last = InodeId(0);
-    for life in 0..3 {
-        let mds = house.start().await;
+    for instance in 0..3 {
+        let mds = fixture.start().await;
         let client = Client::open(&mds).await;
         for i in 0..10 {
-            let name = format!("{life}-{i}");
+            let name = format!("{instance}-{i}");
             let ino = client.create(0, InodeId::ROOT, &name).await.unwrap();
             assert!(ino > last);
             last = ino;

@@ -1,19 +1,22 @@
-//! What a session may do: by the credentials that it names, and by what it proves to have open.
+//! The rights of a session: by the credentials of its requests, and by its open capabilities.
 
 use crate::client::{MAKE, name};
-use crate::house::{Life, Simulated, simulate};
+use crate::fixture::{ServerInstance, Simulated, simulate};
 use gupfs_mds::Mds;
-use gupfs_mds::targets::{Dial, OstPeer};
-use gupfs_proto::capability::{Fault, OpenProof, Rights};
-use gupfs_proto::lock::{Ask, Extent, Holder, Kind, Lock, Mode, Order, Word};
-use gupfs_proto::meta::{
-    Access, Answer, Kept, Lane, Make, Op, OpenHow, Opened, Reply, Request, WriteAt,
+use gupfs_mds::osts::{DialOss, OstPeer};
+use gupfs_proto::capability::{CapabilityFault, OpenCapability, Rights};
+use gupfs_proto::lock::{
+    AdvisoryLock, LockFamily, LockHolder, LockMode, LockOutcome, LockRange, LockRequest, LockSeq,
 };
-use gupfs_proto::{Caller, InodeId, OwnerEpoch, Refusal, Seq, SessionId, Slot, wire};
+use gupfs_proto::meta::{
+    AccessMode, CreateMode, MetaOp, MetaReply, MetaReplyBody, MetaRequest, OpenInfo, OpenMode,
+    ReplayRecord, SlotSeq, WritePosition,
+};
+use gupfs_proto::{Caller, FsError, InodeId, OwnerEpoch, Seq, SessionId, Slot, wire};
 use gupfs_rpc::Service;
 use std::sync::Arc;
 
-/// What root of a host counts as whose root does not count.
+/// The credentials of root on a host whose root has no rights.
 fn nobody() -> Caller {
     Caller::new(65_534, 65_534, [])
 }
@@ -29,22 +32,22 @@ struct Host {
     changes: u64,
 }
 
-/// Servers of targets elsewhere may come: so sessions are given proofs. None does.
-struct Elsewhere;
+/// Remote servers may report, so sessions get capabilities. None does.
+struct NoRemoteOss;
 
-impl Dial for Elsewhere {
+impl DialOss for NoRemoteOss {
     fn dial(&self, address: &str) -> OstPeer {
-        panic!("nobody told of a server at {address}")
+        panic!("no server at {address} reported")
     }
 }
 
-async fn start(house: &Simulated) -> Life {
-    let platform = house.platform();
-    let mut how = house.how(&platform);
-    how.dial = Some(Arc::new(Elsewhere));
-    how.keep_sessions = true;
-    let mds = house.start_as(how).await.unwrap();
-    Life { platform, mds }
+async fn start(fixture: &Simulated) -> ServerInstance {
+    let platform = fixture.platform();
+    let mut options = fixture.start_options(&platform);
+    options.dial = Some(Arc::new(NoRemoteOss));
+    options.keep_sessions = true;
+    let mds = fixture.start_as(options).await.unwrap();
+    ServerInstance { platform, mds }
 }
 
 impl Host {
@@ -55,367 +58,394 @@ impl Host {
             changes: 0,
         };
         let client = "a host".to_string();
-        match host.ask(&nobody(), Op::OpenSession { client }).await {
-            Ok(Answer::Session { session, .. }) => host.session = session,
+        match host.send(&nobody(), MetaOp::OpenSession { client }).await {
+            Ok(MetaReplyBody::Session { session, .. }) => host.session = session,
             other => panic!("{other:?}"),
         }
         host
     }
 
-    async fn ask(&mut self, caller: &Caller, op: Op) -> Result<Answer, Refusal> {
+    async fn send(&mut self, caller: &Caller, op: MetaOp) -> Result<MetaReplyBody, FsError> {
         self.reply(caller, op).await.1.result
     }
 
-    async fn reply(&mut self, caller: &Caller, op: Op) -> (Option<Lane>, Reply) {
+    async fn reply(&mut self, caller: &Caller, op: MetaOp) -> (Option<SlotSeq>, MetaReply) {
         let changes = match &op {
-            Op::Proven { op, .. } => wire::op_of(op).unwrap().changes(),
+            MetaOp::WithOpenCapability { op, .. } => wire::decode_op(op).unwrap().changes(),
             op => op.changes(),
         };
-        let lane = changes.then(|| {
+        let slot_seq = changes.then(|| {
             self.changes += 1;
-            Lane {
+            SlotSeq {
                 slot: Slot(0),
                 sequence: self.changes,
             }
         });
-        let request = Request {
+        let request = MetaRequest {
             session: self.session,
-            lane,
+            slot_seq,
             caller: caller.clone(),
             job: 0,
-            life: self.mds.owner_epoch(),
-            seen: Seq(0),
+            instance: self.mds.owner_epoch(),
+            last_seen: Seq(0),
             op,
         };
-        (lane, self.mds.clone().answer(request).await)
+        (slot_seq, self.mds.clone().handle(request).await)
     }
 
-    async fn create(&mut self, what: &str) -> Opened {
-        match self.ask(&owner(), creation(what)).await {
-            Ok(Answer::Opened(opened)) => opened,
+    async fn create(&mut self, what: &str) -> OpenInfo {
+        match self.send(&owner(), creation(what)).await {
+            Ok(MetaReplyBody::Opened(opened)) => opened,
             other => panic!("{other:?}"),
         }
     }
 
     async fn bytes(&mut self, ino: InodeId) -> Vec<u8> {
-        match self.ask(&owner(), open(ino, Access::READ)).await {
-            Ok(Answer::Opened(opened)) => opened.inline.unwrap().to_vec(),
+        match self.send(&owner(), open(ino, AccessMode::READ)).await {
+            Ok(MetaReplyBody::Opened(opened)) => opened.inline.unwrap().to_vec(),
             other => panic!("{other:?}"),
         }
     }
 }
 
-fn creation(what: &str) -> Op {
-    Op::Create {
+fn creation(what: &str) -> MetaOp {
+    MetaOp::Create {
         dir: InodeId::ROOT,
         name: name(what),
-        make: Make {
+        create_mode: CreateMode {
             mode: 0o600,
             ..MAKE
         },
         exclusive: true,
-        open: how(Access::READ | Access::WRITE),
+        open: open_mode(AccessMode::READ | AccessMode::WRITE),
     }
 }
 
-fn how(access: Access) -> OpenHow {
-    OpenHow {
+fn open_mode(access: AccessMode) -> OpenMode {
+    OpenMode {
         access,
         truncate: false,
         kill_privileges: false,
     }
 }
 
-fn open(ino: InodeId, access: Access) -> Op {
-    let open = how(access);
-    Op::Open { ino, open }
+fn open(ino: InodeId, access: AccessMode) -> MetaOp {
+    let open = open_mode(access);
+    MetaOp::Open { ino, open }
 }
 
-fn write(ino: InodeId, data: &'static [u8]) -> Op {
-    Op::WriteInline {
+fn write(ino: InodeId, data: &'static [u8]) -> MetaOp {
+    MetaOp::WriteInline {
         ino,
-        at: WriteAt::Offset(0),
+        at: WritePosition::Offset(0),
         data: bytes::Bytes::from_static(data),
         kill_privileges: false,
     }
 }
 
-fn lock(ino: InodeId) -> Lock {
-    Lock {
-        holder: Holder {
+fn lock(ino: InodeId) -> AdvisoryLock {
+    AdvisoryLock {
+        holder: LockHolder {
             ino,
-            kind: Kind::Record,
+            family: LockFamily::Record,
             owner: 1,
         },
-        extent: Extent::WHOLE,
-        mode: Mode::Exclusive,
+        range: LockRange::WHOLE,
+        mode: LockMode::Exclusive,
         pid: 1,
     }
 }
 
-fn take(ino: InodeId, number: u64) -> Op {
-    Op::Lock(Ask::Take {
-        order: Order {
+fn take(ino: InodeId, number: u64) -> MetaOp {
+    MetaOp::Lock(LockRequest::Acquire {
+        seq: LockSeq {
             number,
-            answered_below: number,
+            replied_below: number,
         },
         lock: lock(ino),
-        waits: false,
+        wait: false,
     })
 }
 
-fn proven(proof: OpenProof, op: &Op) -> Op {
-    Op::Proven {
-        proofs: vec![proof],
-        op: wire::op_bytes(op),
+fn with_open_capability(capability: OpenCapability, op: &MetaOp) -> MetaOp {
+    MetaOp::WithOpenCapability {
+        open_capabilities: vec![capability],
+        op: wire::encode_op(op),
     }
 }
 
-fn given(opened: &Opened, access: Access) -> OpenProof {
+fn open_capability_of(opened: &OpenInfo, access: AccessMode) -> OpenCapability {
     let capability = opened.capability.as_ref();
-    let proof = capability.and_then(|it| it.open_proof(opened.attr.ino, access));
-    proof.expect("an open is answered with a proof")
+    let capability = capability.and_then(|it| it.open_capability(opened.attr.ino, access));
+    capability.expect("the reply to an open has an open capability")
 }
 
-/// The root of all tests may be written by everybody.
-async fn open_root(life: &Life) {
-    let mut host = Host::enter(&life.mds).await;
+/// Lets everybody write to the root directory of the tests.
+async fn open_root(instance: &ServerInstance) {
+    let mut host = Host::enter(&instance.mds).await;
     let set = gupfs_proto::meta::SetAttr {
         mode: Some(0o777),
         ..Default::default()
     };
     let ino = InodeId::ROOT;
-    host.ask(&Caller::root(), Op::SetAttr { ino, set })
+    host.send(&Caller::root(), MetaOp::SetAttr { ino, set })
         .await
         .unwrap();
-    host.ask(&nobody(), Op::CloseSession).await.unwrap();
+    host.send(&nobody(), MetaOp::CloseSession).await.unwrap();
 }
 
-const BOTH: Access = Access::READ.union(Access::WRITE);
+const BOTH: AccessMode = AccessMode::READ.union(AccessMode::WRITE);
 
 #[test]
-fn what_was_opened_is_proved_and_nothing_else_is_believed() {
+fn only_a_valid_open_capability_proves_an_open_file() {
     simulate(async {
-        let house = Simulated::new(1);
-        let life = start(&house).await;
-        open_root(&life).await;
-        let mut host = Host::enter(&life.mds).await;
+        let fixture = Simulated::new(1);
+        let instance = start(&fixture).await;
+        open_root(&instance).await;
+        let mut host = Host::enter(&instance.mds).await;
         let opened = host.create("f").await;
-        let (ino, proof) = (opened.attr.ino, given(&opened, BOTH));
-        let denied = Err(Refusal::Denied);
-        let forged = Err(Refusal::Capability(Fault::Forged));
+        let (ino, capability) = (opened.attr.ino, open_capability_of(&opened, BOTH));
+        let denied = Err(FsError::Denied);
+        let forged = Err(FsError::Capability(CapabilityFault::Forged));
         // A client writes for its programs as nobody, and shows that the file was opened.
         let wrote = host
-            .ask(&nobody(), proven(proof, &write(ino, b"ours")))
+            .send(
+                &nobody(),
+                with_open_capability(capability, &write(ino, b"ours")),
+            )
             .await;
-        assert!(matches!(wrote, Ok(Answer::Attr(_))), "{wrote:?}");
-        assert_eq!(host.ask(&nobody(), write(ino, b"PWNED")).await, denied);
-        // Made for another right, for another file, or by chance.
+        assert!(matches!(wrote, Ok(MetaReplyBody::Attr(_))), "{wrote:?}");
+        assert_eq!(host.send(&nobody(), write(ino, b"PWNED")).await, denied);
+        // Made for another right, for another file, or at random.
         let other = host.create("g").await.attr.ino;
-        let read_only = OpenProof {
+        let read_only = OpenCapability {
             rights: Rights::READ,
-            ..proof
+            ..capability
         };
         for wrong in [
             read_only,
-            OpenProof {
+            OpenCapability {
                 ino: other,
-                ..proof
+                ..capability
             },
         ] {
-            let op = proven(wrong, &write(wrong.ino, b"PWNED"));
-            assert_eq!(host.ask(&nobody(), op).await, forged);
+            let op = with_open_capability(wrong, &write(wrong.ino, b"PWNED"));
+            assert_eq!(host.send(&nobody(), op).await, forged);
         }
-        // A right one is of one file alone.
-        let op = proven(proof, &write(other, b"PWNED"));
-        assert_eq!(host.ask(&nobody(), op).await, denied);
-        // And of one session.
-        let mut stranger = Host::enter(&life.mds).await;
-        let op = proven(proof, &write(ino, b"PWNED"));
-        assert_eq!(stranger.ask(&nobody(), op).await, forged);
-        // Opened to read, it gives no right to write.
-        let reading = match host.ask(&owner(), open(ino, Access::READ)).await {
-            Ok(Answer::Opened(opened)) => given(&opened, Access::READ),
+        // A valid one is for one file alone.
+        let op = with_open_capability(capability, &write(other, b"PWNED"));
+        assert_eq!(host.send(&nobody(), op).await, denied);
+        // And for one session.
+        let mut other_host = Host::enter(&instance.mds).await;
+        let op = with_open_capability(capability, &write(ino, b"PWNED"));
+        assert_eq!(other_host.send(&nobody(), op).await, forged);
+        // One for reading gives no right to write.
+        let reading = match host.send(&owner(), open(ino, AccessMode::READ)).await {
+            Ok(MetaReplyBody::Opened(opened)) => open_capability_of(&opened, AccessMode::READ),
             other => panic!("{other:?}"),
         };
-        let op = proven(reading, &write(ino, b"PWNED"));
-        assert_eq!(host.ask(&nobody(), op).await, denied);
-        // What is asked again without access shows bytes to whom they were opened, and gives no proof.
-        let again = open(ino, Access::empty());
-        assert_eq!(stranger.ask(&nobody(), again.clone()).await, denied);
-        match host.ask(&nobody(), proven(reading, &again)).await {
-            Ok(Answer::Opened(opened)) => {
+        let op = with_open_capability(reading, &write(ino, b"PWNED"));
+        assert_eq!(host.send(&nobody(), op).await, denied);
+        // An open without access returns bytes to a session that has the file open, and no open capability.
+        let again = open(ino, AccessMode::empty());
+        assert_eq!(other_host.send(&nobody(), again.clone()).await, denied);
+        match host
+            .send(&nobody(), with_open_capability(reading, &again))
+            .await
+        {
+            Ok(MetaReplyBody::Opened(opened)) => {
                 assert_eq!(opened.inline.as_deref(), Some(&b"ours"[..]));
                 let capability = opened.capability;
-                assert!(capability.is_none_or(|it| it.open_proof(ino, BOTH).is_none()));
+                assert!(capability.is_none_or(|it| it.open_capability(ino, BOTH).is_none()));
             }
             other => panic!("{other:?}"),
         }
-        // Whoever holds a file says so by its record; permits and locks are for what is open.
-        let permit = |rights| Op::Permit { ino, rights };
-        assert_eq!(host.ask(&nobody(), permit(Rights::READ)).await, denied);
-        assert_eq!(host.ask(&nobody(), permit(Rights::WRITE)).await, denied);
+        // The record of the write lease proves its holder; capabilities and locks are for open files.
+        let issue = |rights| MetaOp::IssueCapability { ino, rights };
+        assert_eq!(host.send(&nobody(), issue(Rights::READ)).await, denied);
+        assert_eq!(host.send(&nobody(), issue(Rights::WRITE)).await, denied);
         let permitted = host
-            .ask(&nobody(), proven(proof, &permit(Rights::READ)))
+            .send(
+                &nobody(),
+                with_open_capability(capability, &issue(Rights::READ)),
+            )
             .await;
-        assert!(matches!(permitted, Ok(Answer::Permitted { .. })));
-        let op = proven(proof, &permit(Rights::WRITE));
-        assert_eq!(host.ask(&nobody(), op).await, denied);
-        assert_eq!(stranger.ask(&nobody(), take(ino, 1)).await, denied);
-        let op = proven(reading, &take(ino, 1));
-        assert_eq!(host.ask(&nobody(), op).await, denied);
-        match host.ask(&nobody(), proven(proof, &take(ino, 2))).await {
-            Ok(Answer::Lock(said)) => assert_eq!(said.word, Ok(Word::Done)),
+        assert!(matches!(
+            permitted,
+            Ok(MetaReplyBody::CapabilityIssued { .. })
+        ));
+        let op = with_open_capability(capability, &issue(Rights::WRITE));
+        assert_eq!(host.send(&nobody(), op).await, denied);
+        assert_eq!(other_host.send(&nobody(), take(ino, 1)).await, denied);
+        let op = with_open_capability(reading, &take(ino, 1));
+        assert_eq!(host.send(&nobody(), op).await, denied);
+        match host
+            .send(&nobody(), with_open_capability(capability, &take(ino, 2)))
+            .await
+        {
+            Ok(MetaReplyBody::Lock(reply)) => assert_eq!(reply.outcome, Ok(LockOutcome::Done)),
             other => panic!("{other:?}"),
         }
         assert_eq!(host.bytes(ino).await, b"ours");
-        // Proofs go with operations that they are for, once.
+        // Open capabilities go with operations that need them, and are not nested.
         for op in [
-            proven(proof, &proven(proof, &write(ino, b"PWNED"))),
-            proven(proof, &Op::CloseSession),
+            with_open_capability(
+                capability,
+                &with_open_capability(capability, &write(ino, b"PWNED")),
+            ),
+            with_open_capability(capability, &MetaOp::CloseSession),
         ] {
-            let refused = host.ask(&nobody(), op).await;
-            assert!(matches!(refused, Err(Refusal::Malformed(_))), "{refused:?}");
+            let refused = host.send(&nobody(), op).await;
+            assert!(matches!(refused, Err(FsError::Malformed(_))), "{refused:?}");
         }
     });
 }
 
-/// Coming back: what the session holds, and what it says again.
-fn comes_back(of: OwnerEpoch, kept: Vec<Kept>, locks: Vec<Lock>) -> Op {
+/// The replay request of a session: its changes and its locks.
+fn replay_request(of: OwnerEpoch, records: Vec<ReplayRecord>, locks: Vec<AdvisoryLock>) -> MetaOp {
     let last = true;
-    Op::Return {
-        of,
-        kept,
+    MetaOp::Replay {
+        instance: of,
+        records,
         locks,
         last,
     }
 }
 
-fn kept(caller: Caller, op: &Op, lane: Option<Lane>, reply: &Reply) -> Kept {
-    let made = match &reply.result {
-        Ok(Answer::Opened(opened)) if opened.created => Some(opened.attr.ino),
+fn replay_record(
+    caller: Caller,
+    op: &MetaOp,
+    slot_seq: Option<SlotSeq>,
+    reply: &MetaReply,
+) -> ReplayRecord {
+    let created = match &reply.result {
+        Ok(MetaReplyBody::Opened(opened)) if opened.created => Some(opened.attr.ino),
         _ => None,
     };
-    Kept {
+    ReplayRecord {
         change: reply.change.unwrap(),
-        lane: lane.unwrap(),
+        slot_seq: slot_seq.unwrap(),
         caller,
-        op: wire::op_bytes(op),
-        made,
+        op: wire::encode_op(op),
+        created,
         layout: None,
     }
 }
 
 #[test]
-fn a_proof_outlives_the_server_and_makes_a_change_that_is_said_again() {
+fn an_open_capability_outlives_the_server_and_covers_a_replayed_change() {
     simulate(async {
         for seed in 0..8 {
-            let house = Simulated::new(100 + seed);
-            let life = start(&house).await;
-            open_root(&life).await;
-            let mut host = Host::enter(&life.mds).await;
-            let of = life.mds.owner_epoch();
-            let (lane, created) = host.reply(&owner(), creation("f")).await;
-            let Ok(Answer::Opened(opened)) = &created.result else {
+            let fixture = Simulated::new(100 + seed);
+            let instance = start(&fixture).await;
+            open_root(&instance).await;
+            let mut host = Host::enter(&instance.mds).await;
+            let of = instance.mds.owner_epoch();
+            let (slot_seq, created) = host.reply(&owner(), creation("f")).await;
+            let Ok(MetaReplyBody::Opened(opened)) = &created.result else {
                 panic!("{created:?}");
             };
-            let (ino, proof) = (opened.attr.ino, given(opened, BOTH));
-            let creation = kept(owner(), &creation("f"), lane, &created);
-            let op = proven(proof, &write(ino, b"kept"));
-            let (lane, wrote) = host.reply(&nobody(), op.clone()).await;
-            let writing = kept(nobody(), &op, lane, &wrote);
-            house.cut_power(&life.platform).await;
+            let (ino, capability) = (opened.attr.ino, open_capability_of(opened, BOTH));
+            let creation = replay_record(owner(), &creation("f"), slot_seq, &created);
+            let op = with_open_capability(capability, &write(ino, b"kept"));
+            let (slot_seq, wrote) = host.reply(&nobody(), op.clone()).await;
+            let writing = replay_record(nobody(), &op, slot_seq, &wrote);
+            fixture.lose_power(&instance.platform).await;
 
-            let life = start(&house).await;
-            host.mds = life.mds.clone();
-            let back = comes_back(of, vec![creation, writing], vec![]);
-            assert_eq!(host.ask(&nobody(), back).await, Ok(Answer::Done));
+            let instance = start(&fixture).await;
+            host.mds = instance.mds.clone();
+            let replay = replay_request(of, vec![creation, writing], vec![]);
+            assert_eq!(host.send(&nobody(), replay).await, Ok(MetaReplyBody::Done));
             assert_eq!(host.bytes(ino).await, b"kept");
-            let more = proven(proof, &write(ino, b"more"));
-            host.ask(&nobody(), more).await.unwrap();
+            let more = with_open_capability(capability, &write(ino, b"more"));
+            host.send(&nobody(), more).await.unwrap();
             assert_eq!(host.bytes(ino).await, b"more");
-            life.mds.stop().await.unwrap();
-            house.kill(&life.platform).await;
+            instance.mds.stop().await.unwrap();
+            fixture.kill(&instance.platform).await;
         }
     });
 }
 
 #[test]
-fn what_is_said_again_is_judged_like_what_is_said_first() {
+fn a_replayed_change_is_checked_like_a_new_one() {
     simulate(async {
-        let house = Simulated::new(7);
-        let life = start(&house).await;
-        open_root(&life).await;
-        let mut host = Host::enter(&life.mds).await;
+        let fixture = Simulated::new(7);
+        let instance = start(&fixture).await;
+        open_root(&instance).await;
+        let mut host = Host::enter(&instance.mds).await;
         let opened = host.create("f").await;
-        let (ino, proof) = (opened.attr.ino, given(&opened, BOTH));
-        let op = proven(proof, &write(ino, b"ours"));
-        let (lane, wrote) = host.reply(&nobody(), op).await;
-        let mut liars = Vec::new();
+        let (ino, capability) = (opened.attr.ino, open_capability_of(&opened, BOTH));
+        let op = with_open_capability(capability, &write(ino, b"ours"));
+        let (slot_seq, wrote) = host.reply(&nobody(), op).await;
+        let mut forgers = Vec::new();
         for _ in 0..5 {
-            liars.push(Host::enter(&life.mds).await);
+            forgers.push(Host::enter(&instance.mds).await);
         }
-        let of = life.mds.owner_epoch();
-        house.kill(&life.platform).await;
-        let life = start(&house).await;
+        let of = instance.mds.owner_epoch();
+        fixture.kill(&instance.platform).await;
+        let instance = start(&fixture).await;
 
-        // Changes that were never made, by the sessions that say so: of a file that is not theirs, by a proof that is not, and
-        // of a number that the server has still to give.
-        let lane = lane.map(|lane| Lane {
-            sequence: lane.sequence + 7,
-            ..lane
+        // Changes that were never made, from the sessions that replay them: of another session's file, by an open capability of
+        // another session, and with an inode number that the server has not given yet.
+        let slot_seq = slot_seq.map(|slot_seq| SlotSeq {
+            sequence: slot_seq.sequence + 7,
+            ..slot_seq
         });
-        let lie = |op: &Op| {
-            let mut lie = kept(nobody(), op, lane, &wrote);
-            lie.change.seq.0 += 1_000;
-            lie
+        let forged_record = |op: &MetaOp| {
+            let mut forged_record = replay_record(nobody(), op, slot_seq, &wrote);
+            forged_record.change.seq.0 += 1_000;
+            forged_record
         };
         let set = gupfs_proto::meta::SetAttr {
             mode: Some(0o4777),
             ctime: Some(Default::default()),
             ..Default::default()
         };
-        let mut made = lie(&creation("g"));
-        made.made = Some(InodeId(ino.0 + 10_000_000));
-        let lies = [
-            lie(&write(ino, b"PWNED")),
-            lie(&proven(proof, &write(ino, b"PWNED"))),
-            lie(&Op::SetAttr { ino, set }),
-            lie(&open(ino, Access::empty())),
-            made,
+        let mut created = forged_record(&creation("g"));
+        created.created = Some(InodeId(ino.0 + 10_000_000));
+        let forged_records = [
+            forged_record(&write(ino, b"PWNED")),
+            forged_record(&with_open_capability(capability, &write(ino, b"PWNED"))),
+            forged_record(&MetaOp::SetAttr { ino, set }),
+            forged_record(&open(ino, AccessMode::empty())),
+            created,
         ];
         let mut returns = Vec::new();
-        for (mut liar, lie) in liars.into_iter().zip(lies) {
-            liar.mds = life.mds.clone();
+        for (mut forger, forged_record) in forgers.into_iter().zip(forged_records) {
+            forger.mds = instance.mds.clone();
             returns.push(tokio::spawn(async move {
-                let back = comes_back(of, vec![lie], vec![]);
-                liar.ask(&nobody(), back).await
+                let replay = replay_request(of, vec![forged_record], vec![]);
+                forger.send(&nobody(), replay).await
             }));
         }
-        host.mds = life.mds.clone();
-        // Hidden beside a proof they would pass as whatever they say they are: nothing is said again so.
-        let hidden = proven(proof, &comes_back(of, vec![lie(&write(ino, b"x"))], vec![]));
-        let refused = host.ask(&nobody(), hidden).await;
-        assert!(matches!(refused, Err(Refusal::Malformed(_))), "{refused:?}");
-        // A lock on a file that is not proved to be open.
-        let bare = comes_back(of, vec![], vec![lock(ino)]);
+        host.mds = instance.mds.clone();
+        // Nested beside an open capability, records would pass for any change: the server accepts none there.
+        let hidden = with_open_capability(
+            capability,
+            &replay_request(of, vec![forged_record(&write(ino, b"x"))], vec![]),
+        );
+        let refused = host.send(&nobody(), hidden).await;
+        assert!(matches!(refused, Err(FsError::Malformed(_))), "{refused:?}");
+        // A lock on a file that the session does not prove to have open.
+        let bare = replay_request(of, vec![], vec![lock(ino)]);
         assert_eq!(
-            host.ask(&nobody(), bare.clone()).await,
-            Err(Refusal::Denied)
+            host.send(&nobody(), bare.clone()).await,
+            Err(FsError::Denied)
         );
         assert_eq!(
-            host.ask(&nobody(), proven(proof, &bare)).await,
-            Ok(Answer::Done)
+            host.send(&nobody(), with_open_capability(capability, &bare))
+                .await,
+            Ok(MetaReplyBody::Done)
         );
         for returned in returns {
             let ended = returned.await.unwrap();
-            assert_eq!(ended, Err(Refusal::SessionEnded));
+            assert_eq!(ended, Err(FsError::SessionEnded));
         }
         assert_eq!(host.bytes(ino).await, b"ours");
-        match host.ask(&owner(), Op::GetAttr { ino }).await {
-            Ok(Answer::Attr(attr)) => assert_eq!(attr.mode.0, 0o600),
+        match host.send(&owner(), MetaOp::GetAttr { ino }).await {
+            Ok(MetaReplyBody::Attr(attr)) => assert_eq!(attr.mode.0, 0o600),
             other => panic!("{other:?}"),
         }
-        life.mds.stop().await.unwrap();
+        instance.mds.stop().await.unwrap();
     });
 }

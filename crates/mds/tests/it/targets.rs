@@ -1,18 +1,18 @@
-//! Targets that are not who they were are refused, those that are full or down get no new files.
+//! Targets whose identity does not match the recorded one are refused; targets that are full or down get no new files.
 
 use crate::client::Client;
-use crate::cuts::{Elsewhere, word};
-use crate::house::{CLUSTER, Simulated, simulate};
+use crate::fixture::{CLUSTER, Simulated, simulate};
+use crate::truncates::{RemoteOss, target_report};
 use gupfs_mds::Mds;
-use gupfs_mds::targets::{Target, TargetStatus};
-use gupfs_proto::cluster::{self, Answer, Report, TargetIdentity};
-use gupfs_proto::data::Space;
-use gupfs_proto::{ClusterId, Incarnation, InodeId, OstId, Refusal};
+use gupfs_mds::osts::{MdsTargetStatus, TargetHandle};
+use gupfs_proto::cluster::{self, ClusterReplyBody, OssReport, TargetIdentity};
+use gupfs_proto::data::TargetCapacity;
+use gupfs_proto::{ClusterId, FsError, Incarnation, InodeId, OstId};
 use gupfs_rpc::Service;
 use std::sync::Arc;
 use std::time::Duration;
 
-async fn target(mds: &Arc<Mds>, ost: u16) -> TargetStatus {
+async fn target(mds: &Arc<Mds>, ost: u16) -> MdsTargetStatus {
     let targets = mds.status().await.targets;
     targets
         .into_iter()
@@ -20,36 +20,36 @@ async fn target(mds: &Arc<Mds>, ost: u16) -> TargetStatus {
         .unwrap()
 }
 
-/// One life that is stopped in order, so that each target is remembered.
+/// Runs one instance and stops it in order, so that each target is recorded.
 async fn remembered(seed: u64) -> Simulated {
-    let house = Simulated::new(seed);
-    let life = house.start().await;
-    assert!(target(&life.mds, 1).await.usable);
-    life.mds.stop().await.unwrap();
-    house.kill(&life.platform).await;
-    house
+    let fixture = Simulated::new(seed);
+    let instance = fixture.start().await;
+    assert!(target(&instance.mds, 1).await.usable);
+    instance.mds.stop().await.unwrap();
+    fixture.kill(&instance.platform).await;
+    fixture
 }
 
 #[test]
 fn a_target_restored_from_an_older_copy_is_refused_until_its_loss_is_accepted() {
     simulate(async {
-        let house = remembered(1).await;
-        let copy = house.osts[1].info();
+        let fixture = remembered(1).await;
+        let copy = fixture.osts[1].info();
         for _ in 0..2 {
-            let life = house.start().await;
-            life.mds.stop().await.unwrap();
-            house.kill(&life.platform).await;
+            let instance = fixture.start().await;
+            instance.mds.stop().await.unwrap();
+            fixture.kill(&instance.platform).await;
         }
-        house.osts[1].set_info(copy);
+        fixture.osts[1].set_info(copy);
 
-        let life = house.start().await;
-        let state = target(&life.mds, 1).await;
+        let instance = fixture.start().await;
+        let state = target(&instance.mds, 1).await;
         assert!(state.refused && !state.usable);
         assert!(state.why_not.unwrap().contains("older copy"));
-        assert_eq!(life.mds.refused_targets().len(), 1);
-        // Files go to the other one, and nobody asks this one.
-        let client = Client::open(&life.mds).await;
-        house.osts[1].asked();
+        assert_eq!(instance.mds.refused_targets().len(), 1);
+        // Files go to the other target, and no request goes to this one.
+        let client = Client::open(&instance.mds).await;
+        fixture.osts[1].take_requests();
         for i in 0..10 {
             let ino = client
                 .create(0, InodeId::ROOT, &format!("f{i}"))
@@ -63,34 +63,34 @@ fn a_target_restored_from_an_older_copy_is_refused_until_its_loss_is_accepted() 
                     .all(|(_, _, ost, ..)| ost == OstId(0))
             );
         }
-        life.mds.stop().await.unwrap();
-        house.kill(&life.platform).await;
-        assert_eq!(house.osts[1].asked(), [""; 0]);
+        instance.mds.stop().await.unwrap();
+        fixture.kill(&instance.platform).await;
+        assert_eq!(fixture.osts[1].take_requests(), [""; 0]);
 
-        let platform = house.platform();
-        let mut how = house.how(&platform);
-        how.accept_loss = true;
-        let mds = house.start_as(how).await.unwrap();
+        let platform = fixture.platform();
+        let mut options = fixture.start_options(&platform);
+        options.accept_loss = true;
+        let mds = fixture.start_as(options).await.unwrap();
         assert!(target(&mds, 1).await.usable);
         mds.stop().await.unwrap();
-        house.kill(&platform).await;
-        // It is known as it is now.
-        let life = house.start().await;
-        assert!(target(&life.mds, 1).await.usable);
-        life.mds.stop().await.unwrap();
+        fixture.kill(&platform).await;
+        // It is recorded as it is now.
+        let instance = fixture.start().await;
+        assert!(target(&instance.mds, 1).await.usable);
+        instance.mds.stop().await.unwrap();
     });
 }
 
 #[test]
 fn a_target_initialised_anew_is_refused() {
     simulate(async {
-        let house = remembered(2).await;
-        house.osts[0].set_info(TargetIdentity {
+        let fixture = remembered(2).await;
+        fixture.osts[0].set_info(TargetIdentity {
             incarnation: Incarnation(0xbad),
-            ..house.osts[0].info()
+            ..fixture.osts[0].info()
         });
-        let life = house.start().await;
-        let state = target(&life.mds, 0).await;
+        let instance = fixture.start().await;
+        let state = target(&instance.mds, 0).await;
         assert!(state.refused);
         assert!(state.why_not.unwrap().contains("initialised anew"));
     });
@@ -99,68 +99,74 @@ fn a_target_initialised_anew_is_refused() {
 #[test]
 fn another_clusters_target_is_refused() {
     simulate(async {
-        let house = Simulated::new(3);
+        let fixture = Simulated::new(3);
         assert_ne!(CLUSTER, ClusterId(7));
-        house.osts[0].set_info(TargetIdentity {
+        fixture.osts[0].set_info(TargetIdentity {
             cluster: ClusterId(7),
-            ..house.osts[0].info()
+            ..fixture.osts[0].info()
         });
-        let life = house.start().await;
-        assert!(target(&life.mds, 0).await.refused);
+        let instance = fixture.start().await;
+        assert!(target(&instance.mds, 0).await.refused);
     });
 }
 
 #[test]
-fn a_stamp_heard_while_serving_is_remembered() {
+fn a_stamp_reported_while_serving_is_recorded() {
     simulate(async {
-        let house = remembered(4).await;
-        let life = house.start().await;
-        let opened = house.osts[0].info();
-        house.osts[0].set_info(TargetIdentity {
+        let fixture = remembered(4).await;
+        let instance = fixture.start().await;
+        let opened = fixture.osts[0].info();
+        fixture.osts[0].set_info(TargetIdentity {
             stamp: opened.stamp + 50,
             ..opened
         });
-        let admin = || Ok(house.osts[0].admin());
-        life.mds.hear(OstId(0), admin()).await.unwrap();
-        // A stamp that goes back is none of the same target.
-        house.osts[0].set_info(opened);
-        let back = life.mds.hear(OstId(0), admin()).await;
-        assert!(matches!(back, Err(Refusal::TargetDown { .. })), "{back:?}");
-        life.mds.stop().await.unwrap();
-        house.kill(&life.platform).await;
+        let admin = || Ok(fixture.osts[0].admin());
+        instance
+            .mds
+            .admit_local_target(OstId(0), admin())
+            .await
+            .unwrap();
+        // The same target's stamp never goes back.
+        fixture.osts[0].set_info(opened);
+        let back = instance.mds.admit_local_target(OstId(0), admin()).await;
+        assert!(matches!(back, Err(FsError::TargetDown { .. })), "{back:?}");
+        instance.mds.stop().await.unwrap();
+        fixture.kill(&instance.platform).await;
         // The directory is as it was when it was opened: fifty stamps are missing.
-        let life = house.start().await;
-        assert!(target(&life.mds, 0).await.refused);
+        let instance = fixture.start().await;
+        assert!(target(&instance.mds, 0).await.refused);
     });
 }
 
 #[test]
 fn a_target_that_comes_late_is_used_from_then_on() {
     simulate(async {
-        let house = Simulated::new(5);
-        let platform = house.platform();
-        let mut how = house.how(&platform);
-        let admin = how.targets[1].admin.clone();
-        how.targets[1].admin = Err("its disk is not mounted".into());
-        let mds = house.start_as(how).await.unwrap();
+        let fixture = Simulated::new(5);
+        let platform = fixture.platform();
+        let mut options = fixture.start_options(&platform);
+        let admin = options.targets[1].admin.clone();
+        options.targets[1].admin = Err("its disk is not mounted".into());
+        let mds = fixture.start_as(options).await.unwrap();
         let state = target(&mds, 1).await;
         assert_eq!(state.why_not.as_deref(), Some("its disk is not mounted"));
-        mds.hear(OstId(1), admin).await.unwrap();
+        mds.admit_local_target(OstId(1), admin).await.unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert!(target(&mds, 1).await.usable);
-        let heard = mds.hear(OstId(9), Err("who?".into())).await;
-        assert!(matches!(heard, Err(Refusal::TargetDown { .. })));
+        let refused = mds
+            .admit_local_target(OstId(9), Err("no such target".into()))
+            .await;
+        assert!(matches!(refused, Err(FsError::TargetDown { .. })));
     });
 }
 
 #[test]
 fn a_target_that_is_not_part_of_this_start_is_shown_as_absent() {
     simulate(async {
-        let house = remembered(6).await;
-        let platform = house.platform();
-        let mut how = house.how(&platform);
-        how.targets.truncate(1);
-        let mds = house.start_as(how).await.unwrap();
+        let fixture = remembered(6).await;
+        let platform = fixture.platform();
+        let mut options = fixture.start_options(&platform);
+        options.targets.truncate(1);
+        let mds = fixture.start_as(options).await.unwrap();
         let state = target(&mds, 1).await;
         assert!(!state.usable && !state.refused);
         assert_eq!(
@@ -173,30 +179,30 @@ fn a_target_that_is_not_part_of_this_start_is_shown_as_absent() {
 #[test]
 fn a_full_or_silent_target_gets_no_new_file_and_is_used_again_later() {
     simulate(async {
-        let house = Simulated::new(7);
-        let life = house.start().await;
-        house.osts[0].set_available(0);
-        house.osts[1].set_down(true);
+        let fixture = Simulated::new(7);
+        let instance = fixture.start().await;
+        fixture.osts[0].set_available(0);
+        fixture.osts[1].set_down(true);
         tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(
-            target(&life.mds, 0).await.why_not.as_deref(),
+            target(&instance.mds, 0).await.why_not.as_deref(),
             Some("it is full")
         );
         assert!(
-            target(&life.mds, 1)
+            target(&instance.mds, 1)
                 .await
                 .why_not
                 .unwrap()
                 .contains("took it away")
         );
-        let client = Client::open(&life.mds).await;
+        let client = Client::open(&instance.mds).await;
         let ino = client.create(0, InodeId::ROOT, "file").await.unwrap();
-        let op = gupfs_proto::meta::Op::BeginWrite {
+        let op = gupfs_proto::meta::MetaOp::BeginWrite {
             ino,
             kill_privileges: false,
         };
-        assert_eq!(client.change(0, op).await, Err(Refusal::NoSpace));
-        house.osts[0].set_available(1 << 30);
+        assert_eq!(client.change(0, op).await, Err(FsError::NoSpace));
+        fixture.osts[0].set_available(1 << 30);
         tokio::time::sleep(Duration::from_secs(3)).await;
         let opened = client.begin_write(ino).await;
         assert!(
@@ -205,31 +211,31 @@ fn a_full_or_silent_target_gets_no_new_file_and_is_used_again_later() {
                 .objects(ino)
                 .all(|(_, _, ost, ..)| ost == OstId(0))
         );
-        life.mds.stop().await.unwrap();
+        instance.mds.stop().await.unwrap();
     });
 }
 
-/// A metadata server whose targets are elsewhere and new; they have written down their opening, and have not said so yet.
-async fn with_targets_elsewhere(house: &Simulated) -> (Arc<Mds>, Vec<Target>) {
-    for ost in &house.osts {
+/// A metadata server whose targets are remote and new; they have adopted this start, and have not reported so yet.
+async fn with_remote_targets(fixture: &Simulated) -> (Arc<Mds>, Vec<TargetHandle>) {
+    for ost in &fixture.osts {
         ost.set_info(TargetIdentity {
             stamp: 0,
             run: 0,
             ..ost.info()
         });
     }
-    let mut how = house.how(&house.platform());
-    let targets = std::mem::take(&mut how.targets);
-    how.dial = Some(Arc::new(Elsewhere(targets.clone())));
-    let mds = house.start_as(how).await.unwrap();
-    for ost in &house.osts {
+    let mut options = fixture.start_options(&fixture.platform());
+    let targets = std::mem::take(&mut options.targets);
+    options.dial = Some(Arc::new(RemoteOss(targets.clone())));
+    let mds = fixture.start_as(options).await.unwrap();
+    for ost in &fixture.osts {
         let incarnation = ost.info().incarnation;
-        let question = cluster::Request::Admit { incarnation };
-        let admitted: cluster::Reply = mds.clone().answer(question).await;
+        let request = cluster::ClusterRequest::RegisterTarget { incarnation };
+        let admitted: cluster::ClusterReply = mds.clone().handle(request).await;
         admitted.unwrap();
     }
-    let Answer::Reported { owner, .. } = report(&mds, &targets, None).await else {
-        unreachable!("a report is answered so")
+    let ClusterReplyBody::Reported { owner, .. } = report(&mds, &targets, None).await else {
+        unreachable!("this is the reply to a report")
     };
     for target in &targets {
         target.admin.clone().unwrap().adopt(owner).await.unwrap();
@@ -237,17 +243,27 @@ async fn with_targets_elsewhere(house: &Simulated) -> (Arc<Mds>, Vec<Target>) {
     (mds, targets)
 }
 
-async fn report(mds: &Arc<Mds>, targets: &[Target], space: Option<Space>) -> Answer {
-    let report = Report {
+async fn report(
+    mds: &Arc<Mds>,
+    targets: &[TargetHandle],
+    space: Option<TargetCapacity>,
+) -> ClusterReplyBody {
+    let report = OssReport {
         address: "elsewhere".into(),
-        targets: targets.iter().map(|target| word(target, space)).collect(),
-        leaves: false,
+        targets: targets
+            .iter()
+            .map(|target| target_report(target, space))
+            .collect(),
+        stopping: false,
     };
-    let reply: cluster::Reply = mds.clone().answer(cluster::Request::Report(report)).await;
+    let reply: cluster::ClusterReply = mds
+        .clone()
+        .handle(cluster::ClusterRequest::Report(report))
+        .await;
     reply.unwrap()
 }
 
-const ROOM: Option<Space> = Some(Space {
+const FREE_SPACE: Option<TargetCapacity> = Some(TargetCapacity {
     volume: 0,
     total: 1 << 40,
     free: 1 << 39,
@@ -256,32 +272,32 @@ const ROOM: Option<Space> = Some(Space {
 });
 
 #[test]
-fn until_a_target_is_known_to_have_room_a_new_file_waits() {
+fn a_new_file_waits_until_a_target_reports_free_space() {
     simulate(async {
-        let house = Simulated::new(8);
-        let (mds, targets) = with_targets_elsewhere(&house).await;
+        let fixture = Simulated::new(8);
+        let (mds, targets) = with_remote_targets(&fixture).await;
         let client = Client::open(&mds).await;
         let ino = client.create(0, InodeId::ROOT, "file").await.unwrap();
         let placed = tokio::spawn(async move { client.begin_write(ino).await });
-        // Their servers are there, and their disks do not answer.
+        // Their servers report, but their disks do not answer.
         for _ in 0..3 {
             tokio::time::sleep(Duration::from_secs(1)).await;
             report(&mds, &targets, None).await;
         }
         assert!(!target(&mds, 0).await.usable && !placed.is_finished());
-        report(&mds, &targets, ROOM).await;
+        report(&mds, &targets, FREE_SPACE).await;
         placed.await.unwrap();
         mds.stop().await.unwrap();
     });
 }
 
-/// Whenever it comes: also while what the first report brings is not durable yet.
+/// At any time: also while the contents of the first report are not durable yet.
 #[test]
 fn a_new_file_that_comes_with_the_first_report_is_placed() {
     for polls in 0..100 {
         simulate(async {
-            let house = Simulated::new(9);
-            let (mds, targets) = with_targets_elsewhere(&house).await;
+            let fixture = Simulated::new(9);
+            let (mds, targets) = with_remote_targets(&fixture).await;
             let client = Client::open(&mds).await;
             let ino = client.create(0, InodeId::ROOT, "file").await.unwrap();
             let comes = async {
@@ -290,7 +306,7 @@ fn a_new_file_that_comes_with_the_first_report_is_placed() {
                 }
                 client.begin_write(ino).await
             };
-            tokio::join!(report(&mds, &targets, ROOM), comes);
+            tokio::join!(report(&mds, &targets, FREE_SPACE), comes);
             mds.stop().await.unwrap();
         });
     }

@@ -1,39 +1,39 @@
 //! Attributes.
 
-use super::Outcome;
-use crate::callers::{asking, plain, with_groups};
+use super::OpResult;
 use crate::convert::{attr, inode, time, timestamp};
-use crate::kernel::Kernel;
-use gupfs_fuse::{Attributes, Call, Statx, Statxed, op};
+use crate::credentials::{as_caller, caller_with_groups, caller_without_groups};
+use crate::filesystem::GupfsFileSystem;
+use gupfs_fuse::{AttrReply, Call, Statx, StatxReply, op};
 use gupfs_proto::attr::InodeFlags;
-use gupfs_proto::meta::{Access, SetAttr, SetTime};
+use gupfs_proto::meta::{AccessMode, SetAttr, SetTime};
 
-pub async fn getattr(kernel: &Kernel, call: Call, _: op::Getattr) -> Outcome<Attributes> {
-    let of = kernel
+pub async fn getattr(fs: &GupfsFileSystem, call: Call, _: op::Getattr) -> OpResult<AttrReply> {
+    let of = fs
         .client
-        .getattr(&plain(&call), inode(call.node))
+        .getattr(&caller_without_groups(&call), inode(call.node))
         .await?;
-    Ok(Attributes {
+    Ok(AttrReply {
         attr: attr(&of),
-        ttl: kernel.attributes_lifetime(&of),
+        ttl: fs.attributes_lifetime(&of),
     })
 }
 
-/// access(2) and chdir(2), where the kernel does not check.
-pub async fn access(kernel: &Kernel, call: Call, op: op::Access) -> Outcome<()> {
-    let want = Access::from_bits_truncate(op.mask as u8);
+/// access(2) and chdir(2), where the kernel does not check permissions.
+pub async fn access(fs: &GupfsFileSystem, call: Call, op: op::Access) -> OpResult<()> {
+    let want = AccessMode::from_bits_truncate(op.mask as u8);
     let ino = inode(call.node);
-    asking(kernel, &call, async |who| {
-        kernel.client.access(&who, ino, want).await
+    as_caller(fs, &call, async |caller| {
+        fs.client.access(&caller, ino, want).await
     })
     .await
 }
 
-/// What statx(2) asks beyond stat(2): when the file was born, and which marks it has.
-pub async fn statx(kernel: &Kernel, call: Call, _: op::Statx) -> Outcome<Statxed> {
-    let of = kernel
+/// The fields of statx(2) beyond stat(2): the time of creation, and the attribute flags.
+pub async fn statx(fs: &GupfsFileSystem, call: Call, _: op::Statx) -> OpResult<StatxReply> {
+    let of = fs
         .client
-        .getattr(&plain(&call), inode(call.node))
+        .getattr(&caller_without_groups(&call), inode(call.node))
         .await?;
     let mark = |flag, bit| if of.flags.contains(flag) { bit } else { 0 };
     let marks = mark(InodeFlags::IMMUTABLE, libc::STATX_ATTR_IMMUTABLE)
@@ -45,21 +45,21 @@ pub async fn statx(kernel: &Kernel, call: Call, _: op::Statx) -> Outcome<Statxed
         attributes_mask: (libc::STATX_ATTR_IMMUTABLE | libc::STATX_ATTR_APPEND) as u64,
         btime: time(of.btime),
     };
-    Ok(Statxed {
+    Ok(StatxReply {
         statx,
-        ttl: kernel.attributes_lifetime(&of),
+        ttl: fs.attributes_lifetime(&of),
     })
 }
 
 /// chmod, chown, truncate, utimensat.
-pub async fn setattr(kernel: &Kernel, call: Call, op: op::Setattr) -> Outcome<Attributes> {
+pub async fn setattr(fs: &GupfsFileSystem, call: Call, op: op::Setattr) -> OpResult<AttrReply> {
     let ino = inode(call.node);
     if let Some(to) = op.size() {
-        let (client, kill) = (&kernel.client, op.kill_suidgid());
+        let (client, kill) = (&fs.client, op.kill_suidgid());
         let file = op.fh().map(|fh| client.file(fh.0)).transpose()?;
-        asking(kernel, &call, async |who| match &file {
-            Some(file) => client.truncate_open(&who, file, to, kill).await,
-            None => client.truncate(&who, ino, to, false, kill).await,
+        as_caller(fs, &call, async |caller| match &file {
+            Some(file) => client.truncate_open(&caller, file, to, kill).await,
+            None => client.truncate(&caller, ino, to, false, kill).await,
         })
         .await?;
     }
@@ -68,24 +68,28 @@ pub async fn setattr(kernel: &Kernel, call: Call, op: op::Setattr) -> Outcome<At
         uid: op.uid(),
         gid: op.gid(),
         atime: op.atime().map(set_time),
-        // A truncate has set it, to the same now.
+        // The truncate above has set it to the same current time.
         mtime: op
             .mtime()
             .map(set_time)
             .filter(|to| op.size().is_none() || *to != SetTime::Now),
-        // The kernel sends it only when it keeps times itself, which was not agreed on.
+        // The kernel sends it only with FUSE_WRITEBACK_CACHE, which is not negotiated.
         ctime: None,
         kill_privileges: op.size().is_none() && op.kill_suidgid(),
     };
     let of = if set == SetAttr::default() {
-        kernel.client.getattr(&plain(&call), ino).await?
+        fs.client
+            .getattr(&caller_without_groups(&call), ino)
+            .await?
     } else {
         // Whether setgid stays depends on the caller's groups.
-        kernel.client.setattr(&with_groups(&call), ino, set).await?
+        fs.client
+            .setattr(&caller_with_groups(&call), ino, set)
+            .await?
     };
-    Ok(Attributes {
+    Ok(AttrReply {
         attr: attr(&of),
-        ttl: kernel.attributes_lifetime(&of),
+        ttl: fs.attributes_lifetime(&of),
     })
 }
 

@@ -1,38 +1,37 @@
-//! Bytes of open files.
+//! Data of open files.
 
-use super::Outcome;
-use crate::kernel::Kernel;
-use gupfs_client::{Durability, ReadHow, WriteHow};
-use gupfs_fuse::{Call, Data, FsyncFlags, WriteFlags, op};
-use gupfs_proto::meta::WriteAt;
+use super::OpResult;
+use crate::filesystem::GupfsFileSystem;
+use gupfs_client::{Durability, ReadOptions, WriteOptions};
+use gupfs_fuse::{Call, FsyncFlags, ReplyData, WriteFlags, op};
+use gupfs_proto::meta::WritePosition;
 use std::sync::atomic::Ordering;
 
-pub async fn read(kernel: &Kernel, _: Call, op: op::Read) -> Outcome<Data> {
-    let file = kernel.client.file(op.fh.0)?;
+pub async fn read(fs: &GupfsFileSystem, _: Call, op: op::Read) -> OpResult<ReplyData> {
+    let file = fs.client.file(op.fh.0)?;
     // fcntl(2) can change it after open.
-    let how = ReadHow {
+    let options = ReadOptions {
         leaves_atime: op.open_flags & libc::O_NOATIME as u32 != 0,
     };
-    let pieces = kernel
+    let segments = fs
         .client
-        .read(&file, op.offset, u64::from(op.size), how)
+        .read(&file, op.offset, u64::from(op.size), options)
         .await?;
-    let data = Data::from(pieces);
-    kernel
-        .meter
+    let data = ReplyData::from(segments);
+    fs.metrics
         .read_bytes
         .fetch_add(data.len() as u64, Ordering::Relaxed);
     Ok(data)
 }
 
-pub async fn write(kernel: &Kernel, _: Call, op: op::Write) -> Outcome<u32> {
+pub async fn write(fs: &GupfsFileSystem, _: Call, op: op::Write) -> OpResult<u32> {
     let set = |flag: i32| op.open_flags & flag as u32 == flag as u32;
-    // Pages that a mapping dirtied go where they lie, whatever the descriptor they come through.
+    // Pages dirtied through a mapping are written at their offset, even if the descriptor has O_APPEND.
     let append = set(libc::O_APPEND) && !op.flags.contains(WriteFlags::CACHE);
     let at = if append {
-        WriteAt::End
+        WritePosition::End
     } else {
-        WriteAt::Offset(op.offset)
+        WritePosition::Offset(op.offset)
     };
     // fcntl(2) can change both after open. O_SYNC has the bits of O_DSYNC, too.
     let durability = match (set(libc::O_SYNC), set(libc::O_DSYNC)) {
@@ -40,32 +39,30 @@ pub async fn write(kernel: &Kernel, _: Call, op: op::Write) -> Outcome<u32> {
         (_, true) => Durability::Data,
         _ => Durability::Answered,
     };
-    let how = WriteHow {
+    let options = WriteOptions {
         kill_privileges: op.flags.contains(WriteFlags::KILL_SUIDGID),
         durability,
     };
-    let file = kernel.client.file(op.fh.0)?;
-    let done = kernel
+    let file = fs.client.file(op.fh.0)?;
+    let done = fs
         .client
-        .write(&file, at, op.data.into_passing_bytes(), how)
+        .write(&file, at, op.data.into_shared_bytes(), options)
         .await;
-    // Also of a write that failed: they go before its first byte.
-    if how.kill_privileges {
-        kernel.lost_privileges(file.ino());
+    // Also after a failed write: the server clears them before its first byte.
+    if options.kill_privileges {
+        fs.privileges_killed(file.ino());
     }
     let done = done?;
-    kernel
-        .meter
+    fs.metrics
         .written_bytes
         .fetch_add(done.written, Ordering::Relaxed);
     // A request carries at most max_write bytes, which is below 4 GiB.
     Ok(done.written as u32)
 }
 
-pub async fn fsync(kernel: &Kernel, _: Call, op: op::Fsync) -> Outcome<()> {
-    let file = kernel.client.file(op.fh.0)?;
-    kernel
-        .client
+pub async fn fsync(fs: &GupfsFileSystem, _: Call, op: op::Fsync) -> OpResult<()> {
+    let file = fs.client.file(op.fh.0)?;
+    fs.client
         .fsync(&file, op.flags.contains(FsyncFlags::DATASYNC))
         .await
 }

@@ -1,35 +1,35 @@
 //! Reading directories.
 
-use super::Outcome;
-use crate::callers::asking;
+use super::OpResult;
 use crate::convert::{entry, inode};
-use crate::kernel::Kernel;
-use gupfs_client::Listed;
-use gupfs_fuse::{Attr as DoorAttr, Call, Dirents, DirentsPlus, Entry, Opened, op};
+use crate::credentials::as_caller;
+use crate::filesystem::GupfsFileSystem;
+use gupfs_client::ListedEntry;
+use gupfs_fuse::{Call, Dirents, DirentsPlus, EntryReply, InodeAttr as FuseAttr, OpenReply, op};
 use gupfs_proto::limits::READDIR_ENTRIES_MAX;
 use gupfs_proto::{Caller, FileKind, InodeId};
 use std::time::Duration;
 
-pub async fn opendir(kernel: &Kernel, call: Call, _: op::Open) -> Outcome<Opened> {
-    asking(kernel, &call, async |who| {
-        kernel.client.open_dir(&who, inode(call.node)).await
+pub async fn opendir(fs: &GupfsFileSystem, call: Call, _: op::Open) -> OpResult<OpenReply> {
+    as_caller(fs, &call, async |caller| {
+        fs.client.open_dir(&caller, inode(call.node)).await
     })
     .await?;
-    Ok(Opened::default())
+    Ok(OpenReply::default())
 }
 
-pub async fn releasedir(kernel: &Kernel, call: Call, _: op::Release) -> Outcome<()> {
-    kernel.client.close_dir(inode(call.node));
+pub async fn releasedir(fs: &GupfsFileSystem, call: Call, _: op::Release) -> OpResult<()> {
+    fs.client.close_dir(inode(call.node));
     Ok(())
 }
 
-pub async fn fsyncdir(kernel: &Kernel, _: Call, _: op::Fsync) -> Outcome<()> {
-    kernel.client.fsync_dir().await
+pub async fn fsyncdir(fs: &GupfsFileSystem, _: Call, _: op::Fsync) -> OpResult<()> {
+    fs.client.fsync_dir().await
 }
 
-pub async fn readdir(kernel: &Kernel, call: Call, op: op::Readdir) -> Outcome<Dirents> {
+pub async fn readdir(fs: &GupfsFileSystem, call: Call, op: op::Readdir) -> OpResult<Dirents> {
     let mut listing = Dirents::new(&op);
-    for found in entries(kernel, &call, &op, false).await? {
+    for found in entries(fs, &call, &op, false).await? {
         if !listing.push(
             found.ino.0,
             found.cookie,
@@ -42,54 +42,58 @@ pub async fn readdir(kernel: &Kernel, call: Call, op: op::Readdir) -> Outcome<Di
     Ok(listing)
 }
 
-pub async fn readdirplus(kernel: &Kernel, call: Call, op: op::Readdir) -> Outcome<DirentsPlus> {
+pub async fn readdirplus(
+    fs: &GupfsFileSystem,
+    call: Call,
+    op: op::Readdir,
+) -> OpResult<DirentsPlus> {
     let mut listing = DirentsPlus::new(&op);
     let mut given = Vec::new();
-    for found in entries(kernel, &call, &op, true).await? {
-        let line = match &found.attr {
-            Some(attr) => entry(
-                attr,
-                kernel.lifetimes.names,
-                kernel.attributes_lifetime(attr),
-            ),
-            None => unknown(found.ino, found.kind),
+    for found in entries(fs, &call, &op, true).await? {
+        let dirent = match &found.attr {
+            Some(attr) => entry(attr, fs.lifetimes.names, fs.attributes_lifetime(attr)),
+            None => entry_without_inode(found.ino, found.kind),
         };
-        if !listing.push(&line, found.cookie, found.name.as_bytes()) {
+        if !listing.push(&dirent, found.cookie, found.name.as_bytes()) {
             break;
         }
         given.extend(found.attr.map(|attr| attr.ino));
     }
-    kernel.client.gave(given);
+    fs.client.add_lookups(given);
     Ok(listing)
 }
 
-/// A line that tells name, number and kind, and gives the kernel no inode.
-fn unknown(ino: InodeId, kind: FileKind) -> Entry {
-    Entry {
-        attr: DoorAttr {
+/// An entry with name, number and kind that gives the kernel no inode.
+fn entry_without_inode(ino: InodeId, kind: FileKind) -> EntryReply {
+    EntryReply {
+        attr: FuseAttr {
             ino: ino.0,
             mode: kind.type_bits(),
-            ..DoorAttr::default()
+            ..FuseAttr::default()
         },
-        ..Entry::absent(Duration::ZERO)
+        ..EntryReply::absent(Duration::ZERO)
     }
 }
 
-/// A line takes at least so many bytes: head, short name, padding; with attributes in front of it.
-const LINE: usize = 32;
-const LINE_PLUS: usize = LINE + 128;
+/// Least bytes of an entry: header, short name, padding; for READDIRPLUS with attributes before it.
+const ENTRY_BYTES_MIN: usize = 32;
+const ENTRY_PLUS_BYTES_MIN: usize = ENTRY_BYTES_MIN + 128;
 
-/// Reading was allowed when the directory was opened; a later chmod does not end it. So the server is asked as the client that
-/// has it open.
+/// Read permission was checked when the directory was opened, and a later chmod does not revoke it. So the request uses root's
+/// credentials and the directory's open capability.
 async fn entries(
-    kernel: &Kernel,
+    fs: &GupfsFileSystem,
     call: &Call,
     op: &op::Readdir,
     plus: bool,
-) -> Outcome<Vec<Listed>> {
-    let line = if plus { LINE_PLUS } else { LINE };
-    let limit = (op.size as usize / line).clamp(1, READDIR_ENTRIES_MAX) as u32;
-    let listing = kernel
+) -> OpResult<Vec<ListedEntry>> {
+    let entry_bytes = if plus {
+        ENTRY_PLUS_BYTES_MIN
+    } else {
+        ENTRY_BYTES_MIN
+    };
+    let limit = (op.size as usize / entry_bytes).clamp(1, READDIR_ENTRIES_MAX) as u32;
+    let listing = fs
         .client
         .readdir(&Caller::root(), inode(call.node), op.offset, limit, plus)
         .await?;
@@ -101,10 +105,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_without_an_inode_still_tells_number_and_kind() {
-        let line = unknown(InodeId(7), FileKind::Fifo);
+    fn an_entry_without_an_inode_still_has_number_and_kind() {
+        let dirent = entry_without_inode(InodeId(7), FileKind::Fifo);
         assert_eq!(
-            (line.node, line.attr.ino, line.attr.mode),
+            (dirent.node, dirent.attr.ino, dirent.attr.mode),
             (gupfs_fuse::NodeId::NONE, 7, 0o010000)
         );
     }

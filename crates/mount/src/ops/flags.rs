@@ -1,17 +1,17 @@
-//! ioctl(2): the flags of a file that chattr(1) sets and lsattr(1) shows.
+//! ioctl(2): the inode flags that chattr(1) sets and lsattr(1) shows.
 //!
-//! Linux takes FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR apart itself, refuses programs without CAP_LINUX_IMMUTABLE, and asks us
-//! with one of four commands, as root's request or the owner's. Every other command is ENOTTY.
+//! Linux decodes FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR itself, refuses programs without CAP_LINUX_IMMUTABLE, and sends one of
+//! four commands with the credentials of root or the owner. Every other command returns ENOTTY.
 
-use super::Outcome;
-use crate::callers::asking;
+use super::OpResult;
 use crate::convert::inode;
-use crate::kernel::Kernel;
-use gupfs_fuse::{Call, Errno, Ioctled, op};
+use crate::credentials::as_caller;
+use crate::filesystem::GupfsFileSystem;
+use gupfs_fuse::{Call, Errno, IoctlReply, op};
 use gupfs_proto::attr::InodeFlags;
-use gupfs_proto::{Attr, Refusal};
+use gupfs_proto::{Attr, FsError};
 
-/// `_IOR('f', 1, long)`, and so on: what they read or write is an int all the same.
+/// `_IOR('f', 1, long)`, and so on: despite `long` they read or write an int.
 const GETFLAGS: u32 = 0x8008_6601;
 const SETFLAGS: u32 = 0x4008_6602;
 const FSGETXATTR: u32 = 0x801c_581f;
@@ -29,90 +29,93 @@ const XFLAGS: [(u32, InodeFlags); 2] = [
     (0x10, InodeFlags::APPEND_ONLY),
 ];
 
-/// `struct fsxattr`: flags, extent size, extents, project, extent size of copies, and room.
+/// `struct fsxattr`: flags, extent size, extents, project, extent size of copies, padding.
 const FSXATTR: usize = 28;
 
-pub async fn ioctl(kernel: &Kernel, call: Call, op: op::Ioctl) -> Outcome<Ioctled> {
+pub async fn ioctl(fs: &GupfsFileSystem, call: Call, op: op::Ioctl) -> OpResult<IoctlReply> {
     match op.cmd {
         GETFLAGS => {
-            let of = attributes(kernel, &call).await?;
-            let flags = show(of.flags, &FLAGS);
-            Ok(told(flags.to_ne_bytes().to_vec(), op.out_size))
+            let of = attributes(fs, &call).await?;
+            let flags = to_bits(of.flags, &FLAGS);
+            Ok(ioctl_reply(flags.to_ne_bytes().to_vec(), op.out_size))
         }
         FSGETXATTR => {
-            let of = attributes(kernel, &call).await?;
+            let of = attributes(fs, &call).await?;
             let mut all = vec![0; FSXATTR];
-            all[0..4].copy_from_slice(&show(of.flags, &XFLAGS).to_ne_bytes());
+            all[0..4].copy_from_slice(&to_bits(of.flags, &XFLAGS).to_ne_bytes());
             all[12..16].copy_from_slice(&of.project.0.to_ne_bytes());
-            Ok(told(all, op.out_size))
+            Ok(ioctl_reply(all, op.out_size))
         }
         SETFLAGS => {
-            kernel.must_be_writable()?;
-            let flags = read(word(&op.data, 0)?, &FLAGS)?;
-            set(kernel, &call, flags).await
+            fs.check_writable()?;
+            let flags = from_bits(u32_at(&op.data, 0)?, &FLAGS)?;
+            set(fs, &call, flags).await
         }
         FSSETXATTR => {
-            kernel.must_be_writable()?;
-            let flags = read(word(&op.data, 0)?, &XFLAGS)?;
-            let of = attributes(kernel, &call).await?;
-            let (extents, project, copies) =
-                (word(&op.data, 4)?, word(&op.data, 12)?, word(&op.data, 16)?);
+            fs.check_writable()?;
+            let flags = from_bits(u32_at(&op.data, 0)?, &XFLAGS)?;
+            let of = attributes(fs, &call).await?;
+            let (extents, project, copies) = (
+                u32_at(&op.data, 4)?,
+                u32_at(&op.data, 12)?,
+                u32_at(&op.data, 16)?,
+            );
             if extents != 0 || copies != 0 || project != of.project.0 {
-                return Err(Refusal::NotSupported);
+                return Err(FsError::NotSupported);
             }
-            set(kernel, &call, flags).await
+            set(fs, &call, flags).await
         }
-        _ => Ok(Ioctled {
+        _ => Ok(IoctlReply {
             result: -Errno::ENOTTY.raw(),
-            ..Ioctled::default()
+            ..IoctlReply::default()
         }),
     }
 }
 
-async fn attributes(kernel: &Kernel, call: &Call) -> Outcome<Attr> {
-    asking(kernel, call, async |who| {
-        kernel.client.getattr(&who, inode(call.node)).await
+async fn attributes(fs: &GupfsFileSystem, call: &Call) -> OpResult<Attr> {
+    as_caller(fs, call, async |caller| {
+        fs.client.getattr(&caller, inode(call.node)).await
     })
     .await
 }
 
-async fn set(kernel: &Kernel, call: &Call, flags: InodeFlags) -> Outcome<Ioctled> {
-    asking(kernel, call, async |who| {
-        kernel.client.set_flags(&who, inode(call.node), flags).await
+async fn set(fs: &GupfsFileSystem, call: &Call, flags: InodeFlags) -> OpResult<IoctlReply> {
+    as_caller(fs, call, async |caller| {
+        fs.client.set_flags(&caller, inode(call.node), flags).await
     })
     .await?;
-    kernel.forget_attributes(inode(call.node));
-    Ok(Ioctled::default())
+    fs.invalidate_attributes(inode(call.node));
+    Ok(IoctlReply::default())
 }
 
-fn show(flags: InodeFlags, table: &[(u32, InodeFlags)]) -> u32 {
+fn to_bits(flags: InodeFlags, table: &[(u32, InodeFlags)]) -> u32 {
     let set = table.iter().filter(|(_, flag)| flags.contains(*flag));
     set.fold(0, |bits, (bit, _)| bits | bit)
 }
 
 /// # Errors
-/// `NotSupported` for every flag that no file here has.
-fn read(bits: u32, table: &[(u32, InodeFlags)]) -> Outcome<InodeFlags> {
+/// `NotSupported` for every flag that gupfs does not have.
+fn from_bits(bits: u32, table: &[(u32, InodeFlags)]) -> OpResult<InodeFlags> {
     let known = table.iter().fold(0, |all, (bit, _)| all | bit);
     if bits & !known != 0 {
-        return Err(Refusal::NotSupported);
+        return Err(FsError::NotSupported);
     }
     let set = table.iter().filter(|(bit, _)| bits & bit != 0);
     Ok(set.fold(InodeFlags::empty(), |flags, (_, flag)| flags | *flag))
 }
 
-fn word(data: &[u8], at: usize) -> Outcome<u32> {
-    let bytes = data.get(at..at + 4).ok_or(Refusal::Invalid)?;
+fn u32_at(data: &[u8], at: usize) -> OpResult<u32> {
+    let bytes = data.get(at..at + 4).ok_or(FsError::Invalid)?;
     Ok(u32::from_ne_bytes(
-        bytes.try_into().map_err(|_| Refusal::Invalid)?,
+        bytes.try_into().map_err(|_| FsError::Invalid)?,
     ))
 }
 
-fn told(mut data: Vec<u8>, room: u32) -> Ioctled {
+fn ioctl_reply(mut data: Vec<u8>, room: u32) -> IoctlReply {
     data.truncate(room as usize);
-    Ioctled {
+    IoctlReply {
         data,
-        ..Ioctled::default()
+        ..IoctlReply::default()
     }
 }
 
@@ -121,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_come_back_as_they_were_said_and_others_are_refused() {
+    fn flags_round_trip_and_unknown_flags_are_refused() {
         for table in [&FLAGS, &XFLAGS] {
             for flags in [
                 InodeFlags::empty(),
@@ -129,11 +132,11 @@ mod tests {
                 InodeFlags::APPEND_ONLY,
                 InodeFlags::SETTABLE,
             ] {
-                assert_eq!(read(show(flags, table), table), Ok(flags));
+                assert_eq!(from_bits(to_bits(flags, table), table), Ok(flags));
             }
-            assert_eq!(read(0x40, table), Err(Refusal::NotSupported));
+            assert_eq!(from_bits(0x40, table), Err(FsError::NotSupported));
         }
-        assert_eq!(word(&[1, 0, 0, 0, 2], 0), Ok(1));
-        assert_eq!(word(&[1, 0, 0, 0, 2], 4), Err(Refusal::Invalid));
+        assert_eq!(u32_at(&[1, 0, 0, 0, 2], 0), Ok(1));
+        assert_eq!(u32_at(&[1, 0, 0, 0, 2], 4), Err(FsError::Invalid));
     }
 }

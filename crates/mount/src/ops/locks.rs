@@ -1,86 +1,86 @@
-//! flock(2), fcntl(2) locks and those of open files, where several mounts share the files. The kernel asks only there.
+//! flock(2), fcntl(2) record locks and open file description locks. The kernel sends these requests only for shared mounts.
 
-use super::Outcome;
-use crate::kernel::Kernel;
-use crate::signals::signalled;
-use gupfs_client::LockWish;
+use super::OpResult;
+use crate::filesystem::GupfsFileSystem;
+use crate::signals::wait_for_signal;
+use gupfs_client::LockSpec;
 use gupfs_fuse::op::{self, FileLock, LockKind};
 use gupfs_fuse::{Call, LockOwner};
-use gupfs_proto::Refusal;
-use gupfs_proto::lock::{Extent, Kind, Lock, Mode};
+use gupfs_proto::FsError;
+use gupfs_proto::lock::{AdvisoryLock, LockFamily, LockMode, LockRange};
 
-pub async fn getlk(kernel: &Kernel, _: Call, op: op::Lock) -> Outcome<FileLock> {
-    let file = kernel.client.file(op.fh.0)?;
-    let found = match wish(&op)? {
-        Some(wish) => kernel.client.lock_in_the_way(&file, wish).await?,
+pub async fn getlk(fs: &GupfsFileSystem, _: Call, op: op::Lock) -> OpResult<FileLock> {
+    let file = fs.client.file(op.fh.0)?;
+    let found = match lock_spec(&op)? {
+        Some(spec) => fs.client.test_lock(&file, spec).await?,
         None => None,
     };
     let free = FileLock {
         kind: LockKind::Unlock,
         ..op.lock
     };
-    Ok(found.map_or(free, told))
+    Ok(found.map_or(free, to_fuse_lock))
 }
 
-pub async fn setlk(kernel: &Kernel, _: Call, op: op::Lock) -> Outcome<()> {
-    let file = kernel.client.file(op.fh.0)?;
-    match wish(&op)? {
-        Some(wish) => kernel.client.try_lock(&file, wish).await,
-        None => kernel.client.unlock(&file, no_matter_how(&op)).await,
+pub async fn setlk(fs: &GupfsFileSystem, _: Call, op: op::Lock) -> OpResult<()> {
+    let file = fs.client.file(op.fh.0)?;
+    match lock_spec(&op)? {
+        Some(spec) => fs.client.try_lock(&file, spec).await,
+        None => fs.client.unlock(&file, spec_without_mode(&op)).await,
     }
 }
 
 /// Waits until the lock is free, or the program gets a signal.
-pub async fn setlkw(kernel: &Kernel, call: Call, op: op::Lock) -> Outcome<()> {
-    let Some(wish) = wish(&op)? else {
-        return setlk(kernel, call, op).await;
+pub async fn setlkw(fs: &GupfsFileSystem, call: Call, op: op::Lock) -> OpResult<()> {
+    let Some(spec) = lock_spec(&op)? else {
+        return setlk(fs, call, op).await;
     };
-    let file = kernel.client.file(op.fh.0)?;
-    let signalled = signalled(&call, &kernel.clock);
-    kernel.client.lock(&file, wish, signalled).await
+    let file = fs.client.file(op.fh.0)?;
+    let signalled = wait_for_signal(&call, &fs.clock);
+    fs.client.lock(&file, spec, signalled).await
 }
 
-/// None if it is to unlock.
-fn wish(op: &op::Lock) -> Outcome<Option<LockWish>> {
+/// None for an unlock.
+fn lock_spec(op: &op::Lock) -> OpResult<Option<LockSpec>> {
     let mode = match op.lock.kind {
-        LockKind::Read => Mode::Shared,
-        LockKind::Write => Mode::Exclusive,
+        LockKind::Read => LockMode::Shared,
+        LockKind::Write => LockMode::Exclusive,
         LockKind::Unlock => return Ok(None),
     };
-    let wish = LockWish {
+    let spec = LockSpec {
         mode,
-        ..no_matter_how(op)
+        ..spec_without_mode(op)
     };
-    match wish.extent.is_valid() {
-        true => Ok(Some(wish)),
-        false => Err(Refusal::Invalid),
+    match spec.range.is_valid() {
+        true => Ok(Some(spec)),
+        false => Err(FsError::Invalid),
     }
 }
 
-fn no_matter_how(op: &op::Lock) -> LockWish {
+fn spec_without_mode(op: &op::Lock) -> LockSpec {
     let LockOwner(owner) = op.owner;
-    LockWish {
-        kind: match op.is_flock() {
-            true => Kind::Flock,
-            false => Kind::Record,
+    LockSpec {
+        family: match op.is_flock() {
+            true => LockFamily::Flock,
+            false => LockFamily::Record,
         },
         owner,
-        extent: Extent {
+        range: LockRange {
             first: op.lock.start,
             last: op.lock.end,
         },
-        mode: Mode::Shared,
+        mode: LockMode::Shared,
         pid: op.lock.pid,
     }
 }
 
-fn told(lock: Lock) -> FileLock {
+fn to_fuse_lock(lock: AdvisoryLock) -> FileLock {
     FileLock {
-        start: lock.extent.first,
-        end: lock.extent.last,
+        start: lock.range.first,
+        end: lock.range.last,
         kind: match lock.mode {
-            Mode::Shared => LockKind::Read,
-            Mode::Exclusive => LockKind::Write,
+            LockMode::Shared => LockKind::Read,
+            LockMode::Exclusive => LockKind::Write,
         },
         pid: lock.pid,
     }

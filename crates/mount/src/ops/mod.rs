@@ -1,4 +1,4 @@
-//! The kernel's requests, one function each, grouped as the kernel groups them.
+//! FUSE requests, one function each, in the kernel's groups.
 
 pub mod attrs;
 pub mod data;
@@ -10,7 +10,7 @@ pub mod open;
 pub mod space;
 pub mod xattrs;
 
-use gupfs_proto::Refusal;
+use gupfs_proto::FsError;
 
-/// What a request's function gives back before its errno is decided.
-pub type Outcome<T> = Result<T, Refusal>;
+/// A request's result before its error becomes an errno.
+pub type OpResult<T> = Result<T, FsError>;

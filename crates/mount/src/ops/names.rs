@@ -1,75 +1,70 @@
 //! Names in directories.
 
-use super::Outcome;
-use crate::callers::asking;
+use super::OpResult;
 use crate::convert::{entry, inode};
-use crate::kernel::Kernel;
-use gupfs_fuse::{Call, Entry, op};
-use gupfs_proto::meta::{Make, RenameHow};
-use gupfs_proto::{Attr, FileKind, Name, Refusal};
+use crate::credentials::as_caller;
+use crate::filesystem::GupfsFileSystem;
+use gupfs_fuse::{Call, EntryReply, op};
+use gupfs_proto::meta::{CreateMode, RenameMode};
+use gupfs_proto::{Attr, FileKind, FsError, Name};
 use std::time::Duration;
 
-pub async fn lookup(kernel: &Kernel, call: Call, op: op::Lookup) -> Outcome<Entry> {
+pub async fn lookup(fs: &GupfsFileSystem, call: Call, op: op::Lookup) -> OpResult<EntryReply> {
     let dir = inode(call.node);
     let found = match op.name.as_bytes() {
-        // Asked for by who opens by handle (EXPORT_SUPPORT).
+        // Sent for open_by_handle_at(2) and NFS (EXPORT_SUPPORT).
         b"." => {
-            let found = asking(kernel, &call, async |who| {
-                kernel.client.getattr(&who, dir).await
+            let found = as_caller(fs, &call, async |caller| {
+                fs.client.getattr(&caller, dir).await
             })
             .await;
-            found.inspect(|attr| kernel.client.gave([attr.ino]))
+            found.inspect(|attr| fs.client.add_lookups([attr.ino]))
         }
         b".." => {
-            asking(kernel, &call, async |who| {
-                kernel.client.lookup_parent(&who, dir).await
+            as_caller(fs, &call, async |caller| {
+                fs.client.lookup_parent(&caller, dir).await
             })
             .await
         }
         name => {
             let name = Name::new(name)?;
-            asking(kernel, &call, async |who| {
-                kernel.client.lookup(&who, dir, &name).await
+            as_caller(fs, &call, async |caller| {
+                fs.client.lookup(&caller, dir, &name).await
             })
             .await
         }
     };
     match found {
-        Ok(attr) => Ok(known(kernel, &attr)),
-        Err(Refusal::NotFound) => Ok(Entry::absent(kernel.lifetimes.absent)),
-        Err(refusal) => Err(refusal),
+        Ok(attr) => Ok(counted_entry(fs, &attr)),
+        Err(FsError::NotFound) => Ok(EntryReply::absent(fs.lifetimes.negative)),
+        Err(error) => Err(error),
     }
 }
 
-/// The kernel learns of an inode; the client has counted it.
-fn known(kernel: &Kernel, attr: &Attr) -> Entry {
-    entry(
-        attr,
-        kernel.lifetimes.names,
-        kernel.attributes_lifetime(attr),
-    )
+/// An entry reply for an inode whose lookup the client has counted.
+fn counted_entry(fs: &GupfsFileSystem, attr: &Attr) -> EntryReply {
+    entry(attr, fs.lifetimes.names, fs.attributes_lifetime(attr))
 }
 
-pub async fn readlink(kernel: &Kernel, call: Call, (): ()) -> Outcome<Vec<u8>> {
-    asking(kernel, &call, async |who| {
-        kernel.client.readlink(&who, inode(call.node)).await
+pub async fn readlink(fs: &GupfsFileSystem, call: Call, (): ()) -> OpResult<Vec<u8>> {
+    as_caller(fs, &call, async |caller| {
+        fs.client.readlink(&caller, inode(call.node)).await
     })
     .await
 }
 
-pub async fn symlink(kernel: &Kernel, call: Call, op: op::Symlink) -> Outcome<Entry> {
+pub async fn symlink(fs: &GupfsFileSystem, call: Call, op: op::Symlink) -> OpResult<EntryReply> {
     let name = Name::new(&op.name)?;
-    let attr = asking(kernel, &call, async |who| {
-        kernel
-            .client
-            .symlink(&who, inode(call.node), &name, &op.target)
+    let attr = as_caller(fs, &call, async |caller| {
+        fs.client
+            .symlink(&caller, inode(call.node), &name, &op.target)
             .await
     })
     .await?;
-    Ok(known(kernel, &attr))
+    Ok(counted_entry(fs, &attr))
 }
 
-pub async fn mknod(kernel: &Kernel, call: Call, op: op::Mknod) -> Outcome<Entry> {
+pub async fn mknod(fs: &GupfsFileSystem, call: Call, op: op::Mknod) -> OpResult<EntryReply> {
     let name = Name::new(&op.name)?;
     // A mode without a kind is a regular file, as mknod(2) has it.
     let kind = if op.mode & 0o170000 == 0 {
@@ -77,82 +72,79 @@ pub async fn mknod(kernel: &Kernel, call: Call, op: op::Mknod) -> Outcome<Entry>
     } else {
         FileKind::from_type_bits(op.mode)
     };
-    let kind = kind.ok_or(Refusal::Invalid)?;
-    let make = Make {
+    let kind = kind.ok_or(FsError::Invalid)?;
+    let make = CreateMode {
         mode: op.mode,
         umask: op.umask,
     };
-    let attr = asking(kernel, &call, async |who| {
-        kernel
-            .client
-            .mknod(&who, inode(call.node), &name, kind, op.rdev, make)
+    let attr = as_caller(fs, &call, async |caller| {
+        fs.client
+            .mknod(&caller, inode(call.node), &name, kind, op.rdev, make)
             .await
     })
     .await?;
-    Ok(known(kernel, &attr))
+    Ok(counted_entry(fs, &attr))
 }
 
-pub async fn mkdir(kernel: &Kernel, call: Call, op: op::Mkdir) -> Outcome<Entry> {
+pub async fn mkdir(fs: &GupfsFileSystem, call: Call, op: op::Mkdir) -> OpResult<EntryReply> {
     let name = Name::new(&op.name)?;
-    let make = Make {
+    let make = CreateMode {
         mode: op.mode,
         umask: op.umask,
     };
-    let attr = asking(kernel, &call, async |who| {
-        kernel
-            .client
-            .mkdir(&who, inode(call.node), &name, make)
+    let attr = as_caller(fs, &call, async |caller| {
+        fs.client
+            .mkdir(&caller, inode(call.node), &name, make)
             .await
     })
     .await?;
-    Ok(known(kernel, &attr))
+    Ok(counted_entry(fs, &attr))
 }
 
-pub async fn unlink(kernel: &Kernel, call: Call, op: op::Unlink) -> Outcome<()> {
+pub async fn unlink(fs: &GupfsFileSystem, call: Call, op: op::Unlink) -> OpResult<()> {
     let name = Name::new(&op.name)?;
-    asking(kernel, &call, async |who| {
-        kernel.client.unlink(&who, inode(call.node), &name).await
+    as_caller(fs, &call, async |caller| {
+        fs.client.unlink(&caller, inode(call.node), &name).await
     })
     .await?;
     Ok(())
 }
 
-pub async fn rmdir(kernel: &Kernel, call: Call, op: op::Rmdir) -> Outcome<()> {
+pub async fn rmdir(fs: &GupfsFileSystem, call: Call, op: op::Rmdir) -> OpResult<()> {
     let name = Name::new(&op.name)?;
-    asking(kernel, &call, async |who| {
-        kernel.client.rmdir(&who, inode(call.node), &name).await
+    as_caller(fs, &call, async |caller| {
+        fs.client.rmdir(&caller, inode(call.node), &name).await
     })
     .await?;
     Ok(())
 }
 
-pub async fn rename(kernel: &Kernel, call: Call, op: op::Rename) -> Outcome<()> {
-    let how = match op.flags {
-        0 => RenameHow::Replace,
-        libc::RENAME_NOREPLACE => RenameHow::NoReplace,
-        libc::RENAME_EXCHANGE => RenameHow::Exchange,
+pub async fn rename(fs: &GupfsFileSystem, call: Call, op: op::Rename) -> OpResult<()> {
+    let mode = match op.flags {
+        0 => RenameMode::Replace,
+        libc::RENAME_NOREPLACE => RenameMode::NoReplace,
+        libc::RENAME_EXCHANGE => RenameMode::Exchange,
         // RENAME_WHITEOUT is for overlay file systems' upper layers.
-        _ => return Err(Refusal::Invalid),
+        _ => return Err(FsError::Invalid),
     };
     let (from, to) = (inode(call.node), inode(op.new_directory));
     let (name, new_name) = (Name::new(&op.name)?, Name::new(&op.new_name)?);
-    asking(kernel, &call, async |who| {
-        kernel
-            .client
-            .rename(&who, (from, &name), (to, &new_name), how)
+    as_caller(fs, &call, async |caller| {
+        fs.client
+            .rename(&caller, (from, &name), (to, &new_name), mode)
             .await
     })
     .await?;
     Ok(())
 }
 
-pub async fn link(kernel: &Kernel, call: Call, op: op::Link) -> Outcome<Entry> {
+pub async fn link(fs: &GupfsFileSystem, call: Call, op: op::Link) -> OpResult<EntryReply> {
     let name = Name::new(&op.name)?;
     let (target, dir) = (inode(op.target), inode(call.node));
-    let attr = asking(kernel, &call, async |who| {
-        kernel.client.link(&who, target, dir, &name).await
+    let attr = as_caller(fs, &call, async |caller| {
+        fs.client.link(&caller, target, dir, &name).await
     })
     .await?;
-    // The kernel takes these attributes whatever it has learned since: they must not outlive this answer.
-    Ok(entry(&attr, kernel.lifetimes.names, Duration::ZERO))
+    // The kernel takes these attributes even if it has newer ones, so they get no lifetime.
+    Ok(entry(&attr, fs.lifetimes.names, Duration::ZERO))
 }

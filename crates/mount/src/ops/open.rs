@@ -1,110 +1,108 @@
-//! Opening and closing files; which of the two doors an open file gets (COHERENCE, rule 8).
+//! Opening and closing files; whether an open file uses the page cache or direct I/O (COHERENCE, rule 8).
 
-use super::Outcome;
-use crate::callers::asking;
+use super::OpResult;
 use crate::convert::{entry, inode};
-use crate::kernel::Kernel;
-use gupfs_client::{OpenFlags as FileFlags, OpenedFile};
-use gupfs_fuse::{Call, Created, Handle, OpenFlags, Opened, OpenedFlags, op};
+use crate::credentials::as_caller;
+use crate::filesystem::GupfsFileSystem;
+use gupfs_client::{OpenFileFlags as FileFlags, OpenedFile};
+use gupfs_fuse::{Call, CreateReply, FileHandle, OpenFlags, OpenReply, OpenReplyFlags, op};
 use gupfs_proto::Name;
-use gupfs_proto::meta::{Access, Make, OpenHow};
+use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode};
 use std::time::Duration;
 
-/// Set by the kernel when it opens a program to run it.
+/// Set by the kernel when it opens a program for execve(2).
 const FMODE_EXEC: u32 = 0x20;
 
-pub async fn open(kernel: &Kernel, call: Call, op: op::Open) -> Outcome<Opened> {
+pub async fn open(fs: &GupfsFileSystem, call: Call, op: op::Open) -> OpResult<OpenReply> {
     let ino = inode(call.node);
-    let how = how(op.flags, op.open_flags);
-    if how.truncate || how.access.contains(Access::WRITE) {
-        kernel.must_be_writable()?;
+    let mode = open_mode(op.flags, op.open_flags);
+    if mode.truncate || mode.access.contains(AccessMode::WRITE) {
+        fs.check_writable()?;
     }
-    let found = asking(kernel, &call, async |who| {
-        kernel
-            .client
-            .open(&who, ino, how, file_flags(op.flags))
+    let opened_file = as_caller(fs, &call, async |caller| {
+        fs.client
+            .open(&caller, ino, mode, file_flags(op.flags))
             .await
     })
     .await?;
-    if how.truncate && how.kill_privileges {
-        kernel.lost_privileges(ino);
+    if mode.truncate && mode.kill_privileges {
+        fs.privileges_killed(ino);
     }
-    Ok(opened(kernel, &found, op.flags))
+    Ok(opened_reply(fs, &opened_file, op.flags))
 }
 
-pub async fn create(kernel: &Kernel, call: Call, op: op::Create) -> Outcome<Created> {
+pub async fn create(fs: &GupfsFileSystem, call: Call, op: op::Create) -> OpResult<CreateReply> {
     let name = Name::new(&op.name)?;
     let exclusive = op.flags & libc::O_EXCL as u32 != 0;
-    let make = Make {
+    let make = CreateMode {
         mode: op.mode,
         umask: op.umask,
     };
-    let how = how(op.flags, op.open_flags);
+    let mode = open_mode(op.flags, op.open_flags);
     let (dir, flags) = (inode(call.node), file_flags(op.flags));
-    let found = asking(kernel, &call, async |who| {
-        kernel
-            .client
-            .create(&who, dir, &name, make, exclusive, how, flags)
+    let opened_file = as_caller(fs, &call, async |caller| {
+        fs.client
+            .create(&caller, dir, &name, make, exclusive, mode, flags)
             .await
     })
     .await?;
-    // Of a file that was there before, the kernel may know newer attributes already.
-    let attr_ttl = if found.created {
-        kernel.attributes_lifetime(&found.attr)
+    // For an existing file the kernel may already have newer attributes.
+    let attr_ttl = if opened_file.created {
+        fs.attributes_lifetime(&opened_file.attr)
     } else {
         Duration::ZERO
     };
-    if !found.created && how.truncate && how.kill_privileges {
-        kernel.lost_privileges(found.attr.ino);
+    if !opened_file.created && mode.truncate && mode.kill_privileges {
+        fs.privileges_killed(opened_file.attr.ino);
     }
-    let opened = opened(kernel, &found, op.flags);
-    Ok(Created {
-        entry: entry(&found.attr, kernel.lifetimes.names, attr_ttl),
+    let opened = opened_reply(fs, &opened_file, op.flags);
+    Ok(CreateReply {
+        entry: entry(&opened_file.attr, fs.lifetimes.names, attr_ttl),
         opened,
     })
 }
 
-pub async fn tmpfile(kernel: &Kernel, call: Call, op: op::Tmpfile) -> Outcome<Created> {
-    let make = Make {
+pub async fn tmpfile(fs: &GupfsFileSystem, call: Call, op: op::Tmpfile) -> OpResult<CreateReply> {
+    let make = CreateMode {
         mode: op.mode,
         umask: op.umask,
     };
-    let access = how(op.flags, op.open_flags).access;
+    let access = open_mode(op.flags, op.open_flags).access;
     let (dir, flags) = (inode(call.node), file_flags(op.flags));
-    let found = asking(kernel, &call, async |who| {
-        kernel.client.tmpfile(&who, dir, make, access, flags).await
+    let opened_file = as_caller(fs, &call, async |caller| {
+        fs.client.tmpfile(&caller, dir, make, access, flags).await
     })
     .await?;
-    let opened = opened(kernel, &found, op.flags);
-    Ok(Created {
+    let opened = opened_reply(fs, &opened_file, op.flags);
+    Ok(CreateReply {
         entry: entry(
-            &found.attr,
-            kernel.lifetimes.names,
-            kernel.attributes_lifetime(&found.attr),
+            &opened_file.attr,
+            fs.lifetimes.names,
+            fs.attributes_lifetime(&opened_file.attr),
         ),
         opened,
     })
 }
 
-fn how(flags: u32, open_flags: OpenFlags) -> OpenHow {
+fn open_mode(flags: u32, open_flags: OpenFlags) -> OpenMode {
     let mut access = match flags as i32 & libc::O_ACCMODE {
-        _ if flags & FMODE_EXEC != 0 => Access::EXECUTE,
-        libc::O_RDONLY => Access::READ,
-        libc::O_WRONLY => Access::WRITE,
-        _ => Access::READ | Access::WRITE,
+        _ if flags & FMODE_EXEC != 0 => AccessMode::EXECUTE,
+        libc::O_RDONLY => AccessMode::READ,
+        libc::O_WRONLY => AccessMode::WRITE,
+        _ => AccessMode::READ | AccessMode::WRITE,
     };
     access.set(
-        Access::APPEND,
-        flags & libc::O_APPEND as u32 != 0 && access.contains(Access::WRITE),
+        AccessMode::APPEND,
+        flags & libc::O_APPEND as u32 != 0 && access.contains(AccessMode::WRITE),
     );
-    OpenHow {
+    OpenMode {
         access,
         truncate: flags & libc::O_TRUNC as u32 != 0,
         kill_privileges: open_flags.contains(OpenFlags::KILL_SUIDGID),
     }
 }
 
-/// What of O_… matters to every later write.
+/// The O_… flags that matter to every later write.
 fn file_flags(flags: u32) -> FileFlags {
     let set = |flag: i32| flags & flag as u32 == flag as u32;
     FileFlags {
@@ -115,48 +113,48 @@ fn file_flags(flags: u32) -> FileFlags {
     }
 }
 
-/// Writers go past the kernel's page cache. Readers use it, and find there what earlier readers left, unless the file has
-/// a writer: the kernel drops what is written past it, so pages are never older than the file. (Where it does not, which is
-/// tried before mounting, nobody uses the page cache.)
+/// Writers bypass the kernel's page cache. Readers use it and keep earlier readers' pages, unless the file has a writer: the
+/// kernel drops pages that a direct write covers, so pages are never older than the file. (The mount tests this before it
+/// starts; where the kernel does not drop them, no open file uses the page cache.)
 ///
-/// A read that is answered from the page cache moves no access time. Where each read must, there is no page cache; where the
-/// next one must, the pages of before are dropped, so that it comes here.
-fn opened(kernel: &Kernel, found: &OpenedFile, flags: u32) -> Opened {
-    let (ino, client) = (found.attr.ino, &kernel.client);
+/// A read from the page cache does not update the access time. If each read must update it, the page cache is off; if the next
+/// read must, the kernel drops the earlier pages, so that the read comes to the client.
+fn opened_reply(fs: &GupfsFileSystem, opened_file: &OpenedFile, flags: u32) -> OpenReply {
+    let (ino, client) = (opened_file.attr.ino, &fs.client);
     let writes = flags as i32 & libc::O_ACCMODE != libc::O_RDONLY;
     let direct = writes
-        || !kernel.page_cache
+        || !fs.page_cache
         || flags & libc::O_DIRECT as u32 != 0
-        || client.each_reading_shows()
+        || client.every_read_updates_atime()
         || client.has_writer(ino);
     let leaves_atime = flags & libc::O_NOATIME as u32 != 0;
-    let door = if direct {
-        OpenedFlags::DIRECT_IO | OpenedFlags::PARALLEL_DIRECT_WRITES
-    } else if !leaves_atime && client.reading_shows(&found.attr) {
-        OpenedFlags::empty()
+    let cache_flags = if direct {
+        OpenReplyFlags::DIRECT_IO | OpenReplyFlags::PARALLEL_DIRECT_WRITES
+    } else if !leaves_atime && client.read_updates_atime(&opened_file.attr) {
+        OpenReplyFlags::empty()
     } else {
-        OpenedFlags::KEEP_CACHE
+        OpenReplyFlags::KEEP_CACHE
     };
-    // Nothing waits here for close(2) to be written: the kernel need not ask at each close, unless it frees locks of ours.
-    let closed = match kernel.locks {
-        true => OpenedFlags::empty(),
-        false => OpenedFlags::NOFLUSH,
+    // The client buffers no writes, so the kernel need not send FLUSH at each close, unless FLUSH frees locks.
+    let flush_flag = match fs.cluster_locks {
+        true => OpenReplyFlags::empty(),
+        false => OpenReplyFlags::NOFLUSH,
     };
-    Opened {
-        fh: Handle(found.file.id()),
-        flags: door | closed,
+    OpenReply {
+        fh: FileHandle(opened_file.file.id()),
+        flags: cache_flags | flush_flag,
     }
 }
 
-pub async fn flush(kernel: &Kernel, _: Call, op: op::Flush) -> Outcome<()> {
-    let file = kernel.client.file(op.fh.0)?;
-    if kernel.locks {
+pub async fn flush(fs: &GupfsFileSystem, _: Call, op: op::Flush) -> OpResult<()> {
+    let file = fs.client.file(op.fh.0)?;
+    if fs.cluster_locks {
         let owner = op.lock_owner.0;
-        kernel.client.unlock_at_close(&file, owner).await?;
+        fs.client.unlock_at_close(&file, owner).await?;
     }
-    kernel.client.flush(&file)
+    fs.client.flush(&file)
 }
 
-pub async fn release(kernel: &Kernel, _: Call, op: op::Release) -> Outcome<()> {
-    kernel.client.release(op.fh.0).await
+pub async fn release(fs: &GupfsFileSystem, _: Call, op: op::Release) -> OpResult<()> {
+    fs.client.release(op.fh.0).await
 }

@@ -1,24 +1,24 @@
-//! Space: how much there is, where a file has it, and copies that need not pass through the program.
+//! statfs, syncfs, fallocate, lseek and copy_file_range.
 
-use super::Outcome;
-use crate::callers::{plain, with_groups};
-use crate::kernel::Kernel;
-use gupfs_client::{AllocateHow, SeekTo, WriteHow};
-use gupfs_fuse::{Call, Statfs, op};
-use gupfs_proto::{Refusal, limits::NAME_MAX};
+use super::OpResult;
+use crate::credentials::{caller_with_groups, caller_without_groups};
+use crate::filesystem::GupfsFileSystem;
+use gupfs_client::{AllocateMode, SeekTo, WriteOptions};
+use gupfs_fuse::{Call, StatfsReply, op};
+use gupfs_proto::{FsError, limits::NAME_MAX};
 
 /// Unit of the block counts.
 const FRAGMENT: u32 = 4096;
 
-/// Bytes that one more file takes of the metadata store, about.
-const INODE_ROOM: u64 = 512;
+/// Approximate bytes of the metadata store that one more file takes.
+const INODE_BYTES: u64 = 512;
 
-pub async fn statfs(kernel: &Kernel, call: Call, (): ()) -> Outcome<Statfs> {
-    let space = kernel.client.statfs(&plain(&call)).await?;
+pub async fn statfs(fs: &GupfsFileSystem, call: Call, (): ()) -> OpResult<StatfsReply> {
+    let space = fs.client.statfs(&caller_without_groups(&call)).await?;
     let blocks = |bytes: u64| bytes / u64::from(FRAGMENT);
-    // Inodes are records, made as long as there is room for one.
-    let inodes_free = space.available / INODE_ROOM;
-    Ok(Statfs {
+    // Inodes are records; their number is limited only by free space.
+    let inodes_free = space.available / INODE_BYTES;
+    Ok(StatfsReply {
         blocks: blocks(space.total),
         blocks_free: blocks(space.free),
         blocks_available: blocks(space.available),
@@ -30,66 +30,67 @@ pub async fn statfs(kernel: &Kernel, call: Call, (): ()) -> Outcome<Statfs> {
     })
 }
 
-pub async fn syncfs(kernel: &Kernel, _: Call, (): ()) -> Outcome<()> {
-    kernel.client.sync_all().await
+pub async fn syncfs(fs: &GupfsFileSystem, _: Call, (): ()) -> OpResult<()> {
+    fs.client.sync_all().await
 }
 
-pub async fn fallocate(kernel: &Kernel, call: Call, op: op::Fallocate) -> Outcome<()> {
+pub async fn fallocate(fs: &GupfsFileSystem, call: Call, op: op::Fallocate) -> OpResult<()> {
     let keep = libc::FALLOC_FL_KEEP_SIZE;
-    let how = match op.mode as i32 {
-        0 => AllocateHow::Allocate { keep_size: false },
-        mode if mode == keep => AllocateHow::Allocate { keep_size: true },
-        mode if mode == keep | libc::FALLOC_FL_PUNCH_HOLE => AllocateHow::Punch,
-        mode if mode == libc::FALLOC_FL_ZERO_RANGE => AllocateHow::Zero { keep_size: false },
-        mode if mode == keep | libc::FALLOC_FL_ZERO_RANGE => AllocateHow::Zero { keep_size: true },
+    let mode = match op.mode as i32 {
+        0 => AllocateMode::Allocate { keep_size: false },
+        mode if mode == keep => AllocateMode::Allocate { keep_size: true },
+        mode if mode == keep | libc::FALLOC_FL_PUNCH_HOLE => AllocateMode::Punch,
+        mode if mode == libc::FALLOC_FL_ZERO_RANGE => AllocateMode::Zero { keep_size: false },
+        mode if mode == keep | libc::FALLOC_FL_ZERO_RANGE => AllocateMode::Zero { keep_size: true },
         // Collapsing and inserting ranges would move bytes between objects.
-        _ => return Err(Refusal::NotSupported),
+        _ => return Err(FsError::NotSupported),
     };
-    let file = kernel.client.file(op.fh.0)?;
+    let file = fs.client.file(op.fh.0)?;
     if call.uid != 0 {
-        let who = with_groups(&call);
-        kernel.client.kill_setgid(&who, &file).await?;
+        let caller = caller_with_groups(&call);
+        fs.client.kill_setgid(&caller, &file).await?;
     }
-    let done = kernel
+    let done = fs
         .client
-        .allocate(&file, how, op.offset, op.length, call.uid != 0)
+        .allocate(&file, mode, op.offset, op.length, call.uid != 0)
         .await;
     if call.uid != 0 {
-        kernel.lost_privileges(file.ino());
+        fs.privileges_killed(file.ino());
     }
     done
 }
 
-pub async fn lseek(kernel: &Kernel, _: Call, op: op::Lseek) -> Outcome<u64> {
+pub async fn lseek(fs: &GupfsFileSystem, _: Call, op: op::Lseek) -> OpResult<u64> {
     let to = match op.whence as i32 {
         libc::SEEK_DATA => SeekTo::Data,
         libc::SEEK_HOLE => SeekTo::Hole,
-        _ => return Err(Refusal::Invalid),
+        _ => return Err(FsError::Invalid),
     };
-    let file = kernel.client.file(op.fh.0)?;
-    kernel.client.seek(&file, op.offset, to).await
+    let file = fs.client.file(op.fh.0)?;
+    fs.client.seek(&file, op.offset, to).await
 }
 
-/// The most that one request copies; programs ask on. The kernel asks for up to 2 GiB, which a slow network does not bring
-/// within a deadline that is meant for servers that are away.
+/// Most bytes that one request copies; programs continue after a short copy. The kernel requests up to 2 GiB, which a slow
+/// network does not transfer within a deadline that is meant for unreachable servers.
 const COPY_MAX: u64 = 64 << 20;
 
-pub async fn copy_file_range(kernel: &Kernel, call: Call, op: op::CopyFileRange) -> Outcome<u64> {
-    let (from, to) = (
-        kernel.client.file(op.fh.0)?,
-        kernel.client.file(op.to_fh.0)?,
-    );
+pub async fn copy_file_range(
+    fs: &GupfsFileSystem,
+    call: Call,
+    op: op::CopyFileRange,
+) -> OpResult<u64> {
+    let (from, to) = (fs.client.file(op.fh.0)?, fs.client.file(op.to_fh.0)?);
     let length = op.length.min(COPY_MAX);
-    let how = WriteHow {
+    let options = WriteOptions {
         kill_privileges: call.uid != 0,
-        ..WriteHow::default()
+        ..WriteOptions::default()
     };
-    let copied = kernel
+    let copied = fs
         .client
-        .copy_range((&from, op.offset), (&to, op.to_offset), length, how)
+        .copy_range((&from, op.offset), (&to, op.to_offset), length, options)
         .await?;
-    if how.kill_privileges {
-        kernel.lost_privileges(to.ino());
+    if options.kill_privileges {
+        fs.privileges_killed(to.ino());
     }
     Ok(copied)
 }

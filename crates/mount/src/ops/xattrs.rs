@@ -1,46 +1,55 @@
-//! Extended attributes and ACLs, which travel as such.
+//! Extended attributes, and ACLs in that form.
 
-use super::Outcome;
-use crate::callers::{asking, plain, with_groups};
+use super::OpResult;
 use crate::convert::inode;
-use crate::kernel::Kernel;
+use crate::credentials::{as_caller, caller_with_groups, caller_without_groups};
+use crate::filesystem::GupfsFileSystem;
 use bytes::Bytes;
-use gupfs_fuse::{Call, Xattr, op};
-use gupfs_proto::meta::{XattrHow, XattrName};
-use gupfs_proto::{Refusal, limits::XATTR_VALUE_MAX};
+use gupfs_fuse::{Call, XattrReply, op};
+use gupfs_proto::meta::{XattrMode, XattrName};
+use gupfs_proto::{FsError, limits::XATTR_VALUE_MAX};
 
-pub async fn setxattr(kernel: &Kernel, call: Call, op: op::Setxattr) -> Outcome<()> {
+pub async fn setxattr(fs: &GupfsFileSystem, call: Call, op: op::Setxattr) -> OpResult<()> {
     let name = XattrName::new(&op.name)?;
     if op.value.len() > XATTR_VALUE_MAX {
-        return Err(Refusal::ValueTooLarge);
+        return Err(FsError::ValueTooLarge);
     }
-    let how = match op.flags as i32 {
-        0 => XattrHow::Either,
-        libc::XATTR_CREATE => XattrHow::Create,
-        libc::XATTR_REPLACE => XattrHow::Replace,
-        _ => return Err(Refusal::Invalid),
+    let mode = match op.flags as i32 {
+        0 => XattrMode::CreateOrReplace,
+        libc::XATTR_CREATE => XattrMode::Create,
+        libc::XATTR_REPLACE => XattrMode::Replace,
+        _ => return Err(FsError::Invalid),
     };
     let value = Bytes::from(op.value);
-    // An ACL may take setgid away from who is not in the file's group.
-    kernel
-        .client
-        .setxattr(&with_groups(&call), inode(call.node), &name, value, how)
+    // Setting an ACL may clear setgid if the caller is not in the file's group.
+    fs.client
+        .setxattr(
+            &caller_with_groups(&call),
+            inode(call.node),
+            &name,
+            value,
+            mode,
+        )
         .await
 }
 
-pub async fn getxattr(kernel: &Kernel, call: Call, op: op::Getxattr) -> Outcome<Xattr> {
+pub async fn getxattr(fs: &GupfsFileSystem, call: Call, op: op::Getxattr) -> OpResult<XattrReply> {
     let name = XattrName::new(&op.name)?;
-    let value = asking(kernel, &call, async |who| {
-        kernel.client.getxattr(&who, inode(call.node), &name).await
+    let value = as_caller(fs, &call, async |caller| {
+        fs.client.getxattr(&caller, inode(call.node), &name).await
     })
     .await?;
     fit(value.into(), op.size)
 }
 
-pub async fn listxattr(kernel: &Kernel, call: Call, op: op::Listxattr) -> Outcome<Xattr> {
-    let names = kernel
+pub async fn listxattr(
+    fs: &GupfsFileSystem,
+    call: Call,
+    op: op::Listxattr,
+) -> OpResult<XattrReply> {
+    let names = fs
         .client
-        .listxattr(&plain(&call), inode(call.node))
+        .listxattr(&caller_without_groups(&call), inode(call.node))
         .await?;
     let mut list = Vec::new();
     for name in names {
@@ -50,35 +59,33 @@ pub async fn listxattr(kernel: &Kernel, call: Call, op: op::Listxattr) -> Outcom
     fit(list, op.size)
 }
 
-pub async fn removexattr(kernel: &Kernel, call: Call, op: op::Removexattr) -> Outcome<()> {
+pub async fn removexattr(fs: &GupfsFileSystem, call: Call, op: op::Removexattr) -> OpResult<()> {
     let name = XattrName::new(&op.name)?;
     if name.as_bytes() == XattrName::CAPABILITY && call.uid != 0 {
-        // A program without CAP_SETFCAP does not get here. The kernel itself does, when a file's owner changes it (fallocate,
-        // truncate, chown): the capability goes, whatever rights he has to attributes.
+        // The kernel refuses a program without CAP_SETFCAP before this point. The kernel itself sends the request when a file's
+        // owner changes the file (fallocate, truncate, chown): the capability is cleared, whatever rights the owner has.
         let ino = inode(call.node);
-        kernel
-            .client
-            .kill_privileges(&with_groups(&call), ino)
+        fs.client
+            .kill_privileges(&caller_with_groups(&call), ino)
             .await?;
-        kernel.lost_privileges(ino);
+        fs.privileges_killed(ino);
         return Ok(());
     }
-    asking(kernel, &call, async |who| {
-        kernel
-            .client
-            .removexattr(&who, inode(call.node), &name)
+    as_caller(fs, &call, async |caller| {
+        fs.client
+            .removexattr(&caller, inode(call.node), &name)
             .await
     })
     .await
 }
 
-/// As many bytes as the program has room for, or how many it would take.
-fn fit(value: Vec<u8>, asked: u32) -> Outcome<Xattr> {
+/// The value if the program's buffer is large enough; the value's size if the program asked for that.
+fn fit(value: Vec<u8>, asked: u32) -> OpResult<XattrReply> {
     if asked == 0 {
-        Ok(Xattr::Size(value.len() as u32))
+        Ok(XattrReply::Size(value.len() as u32))
     } else if value.len() > asked as usize {
-        Err(Refusal::TooSmall)
+        Err(FsError::TooSmall)
     } else {
-        Ok(Xattr::Value(value))
+        Ok(XattrReply::Value(value))
     }
 }

@@ -1,14 +1,14 @@
-//! # check: do the records of a cluster fit together
+//! # check: whether the records of a cluster are consistent
 //!
-//! Owns   the rules that every set of records obeys between two operations, and which breach is safe to repair.
-//! Never  looks at objects (`gupfs check` compares `Inode`s and `Purge`s with what the targets have), reads a store.
-//! Enter  at `Check::new`; feed it the ranges of `Check::ranges` in that order; `Check::finish`.
+//! Owns   the rules that all records obey between two operations, and the list of problems that are safe to repair.
+//! Never  looks at objects (`gupfs check` compares `Inode`s and `Purge`s with the objects of the OSTs), reads a store.
+//! Enter  at `NamespaceCheck::new`; add the records of `NamespaceCheck::ranges` in that order; `NamespaceCheck::finish`.
 //!
-//! Inodes come first, so that every other record is judged when it is seen: memory is one `Brief` an inode (about 200 bytes),
-//! whatever the number of names. A repair is `ChoreOp::Repair` of each of `Report::repairs`; repairs may show further problems,
-//! so check again until it is clean.
+//! Inodes come first, so that every other record can be checked when it is added: memory is one `InodeSummary` per inode (about
+//! 200 bytes), whatever the number of names. A repair is `BackgroundOp::Repair` of each of `NamespaceReport::repairs`; repairs
+//! may reveal further problems, so check again until there are none.
 
-mod brief;
+mod inode_summary;
 mod problem;
 #[cfg(test)]
 mod tests;
@@ -17,20 +17,21 @@ mod tree;
 pub use problem::Problem;
 
 use crate::hash::name_hash;
-use crate::held::NOT_ASKED;
-use crate::key::{Key, KeyRange, Kind, Parsed};
+use crate::key::{KeyRange, ParsedKey, RecordKey, RecordKind};
 use crate::record::{
-    AcceptedLoss, BackLink, Body, EndedLife, Entry, Format, Inode, KnownTarget, Link, Numbers,
-    Orphan, Purge, PurgeWhat, Record, Reply, Session, Unconfirmed, Usage, Writer, Xattr,
+    AcceptedLoss, BackLink, DentryPosition, EntryRecord, Inode, InodeBody, InodeCounter,
+    KnownTarget, Orphan, Purge, PurgeAction, Record, RetiredVerifier, SessionRecord, StoreFormat,
+    StoredReply, Unconfirmed, Usage, WriteLease, XattrRecord,
 };
-use brief::{Brief, Brieves};
+use crate::write_lease::UNASKED_SESSIONS;
 use bytes::Bytes;
 use gupfs_proto::{FileKind, InodeId, Name, SessionId, VirtualShard, VirtualShards, VolumeId};
+use inode_summary::{InodeSummaries, InodeSummary};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a check has seen.
+/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct NamespaceReport {
     pub inodes: u64,
     pub directories: u64,
     pub entries: u64,
@@ -39,11 +40,11 @@ pub struct Report {
     pub problems: Vec<Problem>,
 }
 
-impl Report {
-    /// What `ChoreOp::Repair` may mend. Nothing while there are records that cannot be read: they may be what the others
-    /// seem to lack.
+impl NamespaceReport {
+    /// The problems that `BackgroundOp::Repair` may repair. None while there are unreadable records: one of them may be the
+    /// record that seems to be missing.
     pub fn repairs(&self) -> impl Iterator<Item = &Problem> {
-        let readable = !self.problems.iter().any(Problem::hides_others);
+        let readable = !self.problems.iter().any(Problem::is_unreadable_record);
         self.problems
             .iter()
             .filter(move |problem| readable && problem.is_repairable())
@@ -51,28 +52,28 @@ impl Report {
 }
 
 #[derive(Debug, Default)]
-pub struct Check {
-    brieves: Brieves,
+pub struct NamespaceCheck {
+    inodes: InodeSummaries,
     usage: BTreeMap<(VirtualShard, VolumeId), Usage>,
     numbers: BTreeMap<VirtualShard, u64>,
-    /// Largest counter an inode of the shard has.
+    /// Largest inode counter in use in the shard.
     largest: BTreeMap<VirtualShard, u64>,
     counted: BTreeMap<(VirtualShard, VolumeId), Usage>,
     /// Shards with an inode that cannot be read: their usage cannot be counted.
     unreadable: BTreeSet<VirtualShard>,
     sessions: BTreeSet<SessionId>,
-    report: Report,
+    report: NamespaceReport,
 }
 
-impl Check {
-    pub fn new() -> Check {
-        Check::default()
+impl NamespaceCheck {
+    pub fn new() -> NamespaceCheck {
+        NamespaceCheck::default()
     }
 
-    /// What to feed, in this order: inodes and sessions of all shards, then everything else in the store, also what has no
-    /// place in it.
+    /// The key ranges to add, in this order: inodes and sessions of all shards, then everything else in the store, also keys that
+    /// do not belong there.
     pub fn ranges(shards: VirtualShards) -> Vec<KeyRange> {
-        let first = [Kind::Inode, Kind::Session];
+        let first = [RecordKind::Inode, RecordKind::Session];
         let shards: Vec<VirtualShard> = (0..shards.0).map(VirtualShard).collect();
         let mut ranges: Vec<KeyRange> = first
             .iter()
@@ -81,7 +82,7 @@ impl Check {
         let mut known: Vec<&KeyRange> = ranges.iter().collect();
         known.sort_by_key(|range| &range.from);
         let mut gaps = Vec::with_capacity(known.len() + 1);
-        let mut from = Key::from_bytes(&[]);
+        let mut from = RecordKey::from_bytes(&[]);
         for range in known {
             gaps.push(KeyRange {
                 from,
@@ -89,117 +90,117 @@ impl Check {
             });
             from = range.to.clone();
         }
-        // No key begins so: shards end at 0xffff, and no kind has this letter.
+        // Above every key: the largest shard is 0xffff, and no kind has the letter 0xff.
         gaps.push(KeyRange {
             from,
-            to: Key::from_bytes(&[u8::MAX; 4]),
+            to: RecordKey::from_bytes(&[u8::MAX; 4]),
         });
         ranges.extend(gaps);
         ranges
     }
 
-    pub fn add(&mut self, key: &Key, value: &Bytes) {
+    pub fn add(&mut self, key: &RecordKey, value: &Bytes) {
         let Some(parsed) = key.parse() else {
-            self.problem(Problem::UnknownKey(key.clone()));
+            self.add_problem(Problem::UnknownKey(key.clone()));
             return;
         };
         match parsed {
-            Parsed::Inode(ino) => self.add_inode(ino, key, value),
-            Parsed::Session(session) => {
-                self.decodes::<Session>(key, value);
+            ParsedKey::Inode(ino) => self.add_inode(ino, key, value),
+            ParsedKey::Session(session) => {
+                self.decode::<SessionRecord>(key, value);
                 self.sessions.insert(session);
             }
-            Parsed::Entry { dir, hash, name } => self.add_entry(dir, hash, &name, key, value),
-            Parsed::BackLink {
+            ParsedKey::Entry { dir, hash, name } => self.add_entry(dir, hash, &name, key, value),
+            ParsedKey::BackLink {
                 ino,
                 dir,
                 hash,
                 name,
             } => {
-                self.decodes::<BackLink>(key, value);
-                let link = Link { dir, hash };
-                self.belongs(ino, key, |brief| brief.add_back_link(link, &name));
+                self.decode::<BackLink>(key, value);
+                let link = DentryPosition { dir, hash };
+                self.check_inode_exists(ino, key, |inode| inode.add_back_link(link, &name));
             }
-            Parsed::Xattr { ino, name } => {
-                self.decodes::<Xattr>(key, value);
-                self.belongs(ino, key, |brief| brief.add_xattr(&name));
+            ParsedKey::Xattr { ino, name } => {
+                self.decode::<XattrRecord>(key, value);
+                self.check_inode_exists(ino, key, |inode| inode.add_xattr(&name));
             }
-            Parsed::Orphan { ino, session } => {
-                self.decodes::<Orphan>(key, value);
+            ParsedKey::Orphan { ino, session } => {
+                self.decode::<Orphan>(key, value);
                 self.report.orphans += 1;
-                self.belongs(ino, key, |brief| brief.found.holders += 1);
-                if session != NOT_ASKED && !self.sessions.contains(&session) {
-                    self.problem(Problem::OrphanWithoutSession { ino, session });
+                self.check_inode_exists(ino, key, |inode| inode.actual.orphan_records += 1);
+                if session != UNASKED_SESSIONS && !self.sessions.contains(&session) {
+                    self.add_problem(Problem::OrphanWithoutSession { ino, session });
                 }
             }
-            Parsed::Writer { ino, session } => {
-                self.decodes::<Writer>(key, value);
-                self.belongs(ino, key, |brief| brief.found.writers += 1);
+            ParsedKey::WriteLease { ino, session } => {
+                self.decode::<WriteLease>(key, value);
+                self.check_inode_exists(ino, key, |inode| inode.actual.write_leases += 1);
                 if !self.sessions.contains(&session) {
-                    self.problem(Problem::WriterWithoutSession { ino, session });
+                    self.add_problem(Problem::WriterWithoutSession { ino, session });
                 }
             }
-            Parsed::Unconfirmed(ino) => {
-                self.decodes::<Unconfirmed>(key, value);
-                self.belongs(ino, key, |_| {});
+            ParsedKey::Unconfirmed(ino) => {
+                self.decode::<Unconfirmed>(key, value);
+                self.check_inode_exists(ino, key, |_| {});
             }
-            Parsed::Reply { session, .. } => {
-                self.decodes::<Reply>(key, value);
+            ParsedKey::Reply { session, .. } => {
+                self.decode::<StoredReply>(key, value);
                 if !self.sessions.contains(&session) {
-                    self.problem(Problem::Dangling(key.clone()));
+                    self.add_problem(Problem::Dangling(key.clone()));
                 }
             }
-            Parsed::Purge(id) => {
-                let Some(purge) = self.decodes::<Purge>(key, value) else {
+            ParsedKey::Purge(id) => {
+                let Some(purge) = self.decode::<Purge>(key, value) else {
                     return;
                 };
                 self.report.purges += 1;
-                match purge.what {
-                    PurgeWhat::Remove => {
+                match purge.action {
+                    PurgeAction::Remove => {
                         self.counted
                             .entry((id.ino.shard(), purge.volume))
                             .or_default()
                             .purging += 1
                     }
-                    // A cut may outlive its inode: its end removes it.
-                    PurgeWhat::Cut { .. } => {
-                        self.brieves.with(id.ino, |brief| {
-                            brief.found.cut |= brief.says.cut == Some(id.number)
+                    // A truncate may outlive its inode: the record is removed when it is done.
+                    PurgeAction::Truncate { .. } => {
+                        self.inodes.update(id.ino, |inode| {
+                            inode.actual.truncate |= inode.recorded.truncate == Some(id.number)
                         });
                     }
                 }
             }
-            Parsed::Numbers(shard) => {
-                if let Some(Numbers { next }) = self.decodes(key, value) {
+            ParsedKey::InodeCounter(shard) => {
+                if let Some(InodeCounter { next }) = self.decode(key, value) {
                     self.numbers.insert(shard, next);
                 }
             }
-            Parsed::Usage { shard, volume } => {
-                if let Some(usage) = self.decodes(key, value) {
+            ParsedKey::Usage { shard, volume } => {
+                if let Some(usage) = self.decode(key, value) {
                     self.usage.insert((shard, volume), usage);
                 }
             }
-            Parsed::Format => {
-                self.decodes::<Format>(key, value);
+            ParsedKey::Format => {
+                self.decode::<StoreFormat>(key, value);
             }
-            Parsed::Target(_) => {
-                self.decodes::<KnownTarget>(key, value);
+            ParsedKey::KnownTarget(_) => {
+                self.decode::<KnownTarget>(key, value);
             }
-            Parsed::EndedLife(_) => {
-                self.decodes::<EndedLife>(key, value);
+            ParsedKey::RetiredVerifier(_) => {
+                self.decode::<RetiredVerifier>(key, value);
             }
-            Parsed::Owner => {
-                self.decodes::<AcceptedLoss>(key, value);
+            ParsedKey::AcceptedLoss => {
+                self.decode::<AcceptedLoss>(key, value);
             }
         }
     }
 
-    pub fn finish(mut self) -> Report {
+    pub fn finish(mut self) -> NamespaceReport {
         let problems = &mut self.report.problems;
-        for brief in self.brieves.iter() {
-            brief.judge(problems);
+        for inode in self.inodes.iter() {
+            inode.report_problems(problems);
         }
-        tree::find_loops(&self.brieves, problems);
+        tree::find_loops(&self.inodes, problems);
         let shards = self
             .usage
             .keys()
@@ -207,22 +208,22 @@ impl Check {
             .copied()
             .collect::<BTreeSet<_>>();
         for (shard, volume) in shards {
-            let says = self
+            let recorded = self
                 .usage
                 .get(&(shard, volume))
                 .copied()
                 .unwrap_or_default();
-            let found = self
+            let actual = self
                 .counted
                 .get(&(shard, volume))
                 .copied()
                 .unwrap_or_default();
-            if says != found && !self.unreadable.contains(&shard) {
+            if recorded != actual && !self.unreadable.contains(&shard) {
                 problems.push(Problem::WrongUsage {
                     shard,
                     volume,
-                    says,
-                    found,
+                    recorded,
+                    actual,
                 });
             }
         }
@@ -239,10 +240,10 @@ impl Check {
         self.report
     }
 
-    fn add_inode(&mut self, ino: InodeId, key: &Key, value: &Bytes) {
-        let Some(mut inode) = self.decodes::<Inode>(key, value) else {
-            // What belongs to it would look lost, and a repair would take it away.
-            self.brieves.add_unreadable(ino);
+    fn add_inode(&mut self, ino: InodeId, key: &RecordKey, value: &Bytes) {
+        let Some(mut inode) = self.decode::<Inode>(key, value) else {
+            // Otherwise its other records would look dangling, and a repair would remove them.
+            self.inodes.add_unreadable(ino);
             self.unreadable.insert(ino.shard());
             return;
         };
@@ -255,57 +256,57 @@ impl Check {
             .inodes += 1;
         let largest = self.largest.entry(ino.shard()).or_default();
         *largest = ino.counter().max(*largest);
-        if let Body::File(file) = &inode.body
+        if let InodeBody::File(file) = &inode.body
             && file.layout.check().is_err()
         {
-            self.problem(Problem::BadLayout { ino });
+            self.add_problem(Problem::BadLayout { ino });
         }
-        self.brieves.add(Brief::of(&inode));
+        self.inodes.add(InodeSummary::from_inode(&inode));
     }
 
-    fn add_entry(&mut self, dir: InodeId, hash: u64, name: &Name, key: &Key, value: &Bytes) {
-        let Some(Entry { ino, kind, .. }) = self.decodes(key, value) else {
+    fn add_entry(&mut self, dir: InodeId, hash: u64, name: &Name, key: &RecordKey, value: &Bytes) {
+        let Some(EntryRecord { ino, kind, .. }) = self.decode(key, value) else {
             return;
         };
         self.report.entries += 1;
-        let above = self.brieves.with(dir, |brief| {
-            brief.found.entries += 1;
-            brief.found.subdirs += u32::from(kind == FileKind::Directory);
-            (brief.kind, brief.salt)
+        let above = self.inodes.update(dir, |inode| {
+            inode.actual.entries += 1;
+            inode.actual.subdirs += u32::from(kind == FileKind::Directory);
+            (inode.kind, inode.salt)
         });
         match above {
             Some((Some(_), Some(salt))) if name_hash(salt, name) != hash => {
-                self.problem(Problem::WrongHash {
+                self.add_problem(Problem::WrongHash {
                     dir,
                     hash,
                     name: name.clone(),
                 });
             }
-            // A directory, or an inode that cannot be read and may have been one.
+            // A directory, or an unreadable inode that may be one.
             Some((_, Some(_)) | (None, _)) => {}
             Some((Some(_), None)) | None => {
-                self.problem(Problem::Dangling(key.clone()));
+                self.add_problem(Problem::Dangling(key.clone()));
                 return;
             }
         }
-        let link = Link { dir, hash };
-        let actual = self.brieves.with(ino, |brief| {
-            brief.add_name(link, name);
-            brief.kind
+        let link = DentryPosition { dir, hash };
+        let actual = self.inodes.update(ino, |inode| {
+            inode.add_name(link, name);
+            inode.kind
         });
         match actual {
-            None => self.problem(Problem::EntryWithoutInode {
+            None => self.add_problem(Problem::EntryWithoutInode {
                 dir,
                 hash,
                 name: name.clone(),
                 ino,
             }),
             Some(Some(actual)) if actual != kind => {
-                self.problem(Problem::WrongKind {
+                self.add_problem(Problem::WrongKind {
                     dir,
                     hash,
                     name: name.clone(),
-                    says: kind,
+                    recorded: kind,
                     actual,
                 });
             }
@@ -313,18 +314,23 @@ impl Check {
         }
     }
 
-    /// A record about an inode that must be there.
-    fn belongs(&mut self, ino: InodeId, key: &Key, note: impl FnOnce(&mut Brief)) {
-        if self.brieves.with(ino, note).is_none() {
-            self.problem(Problem::Dangling(key.clone()));
+    /// Adds a record that belongs to an inode: the inode must exist.
+    fn check_inode_exists(
+        &mut self,
+        ino: InodeId,
+        key: &RecordKey,
+        note: impl FnOnce(&mut InodeSummary),
+    ) {
+        if self.inodes.update(ino, note).is_none() {
+            self.add_problem(Problem::Dangling(key.clone()));
         }
     }
 
-    fn decodes<R: Record>(&mut self, key: &Key, value: &Bytes) -> Option<R> {
+    fn decode<R: Record>(&mut self, key: &RecordKey, value: &Bytes) -> Option<R> {
         match R::decode(value) {
             Ok(record) => Some(record),
             Err(why) => {
-                self.problem(Problem::Undecodable {
+                self.add_problem(Problem::Undecodable {
                     key: key.clone(),
                     why,
                 });
@@ -333,7 +339,7 @@ impl Check {
         }
     }
 
-    fn problem(&mut self, problem: Problem) {
+    fn add_problem(&mut self, problem: Problem) {
         self.report.problems.push(problem);
     }
 }

@@ -1,44 +1,45 @@
 //! The locks of one file.
 //!
-//! POSIX: a process has at most one lock of a byte. A new one replaces what it had there; neighbours of one mode are one lock.
+//! POSIX: a process has at most one lock of a byte. A new lock replaces its earlier locks of the same bytes; adjacent locks of
+//! one mode are merged.
 
 use gupfs_proto::SessionId;
-use gupfs_proto::lock::{Extent, Holder, Kind, Lock, Mode};
+use gupfs_proto::lock::{AdvisoryLock, LockFamily, LockHolder, LockMode, LockRange};
 
-/// A lock, and the session of the program that holds it.
+/// A held lock, and the session of the program that holds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct HeldLock {
     pub session: SessionId,
-    pub lock: Lock,
+    pub lock: AdvisoryLock,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct FileLocks(Vec<Held>);
+pub struct FileLocks(Vec<HeldLock>);
 
-impl Held {
-    fn is_of(&self, session: SessionId, holder: Holder) -> bool {
+impl HeldLock {
+    fn is_of(&self, session: SessionId, holder: LockHolder) -> bool {
         self.session == session && self.lock.holder == holder
     }
 
-    fn excludes(&self, session: SessionId, lock: &Lock) -> bool {
-        self.lock.holder.kind == lock.holder.kind
+    fn conflicts_with(&self, session: SessionId, lock: &AdvisoryLock) -> bool {
+        self.lock.holder.family == lock.holder.family
             && !self.is_of(session, lock.holder)
-            && self.lock.extent.overlaps(lock.extent)
-            && (self.lock.mode == Mode::Exclusive || lock.mode == Mode::Exclusive)
+            && self.lock.range.overlaps(lock.range)
+            && (self.lock.mode == LockMode::Exclusive || lock.mode == LockMode::Exclusive)
     }
 
-    /// What is left of it on both sides.
-    fn without(self, extent: Extent) -> impl Iterator<Item = Held> {
-        let part = |first, last| Held {
-            lock: Lock {
-                extent: Extent { first, last },
+    /// The remaining parts of the lock on both sides when these bytes are released.
+    fn without(self, range: LockRange) -> impl Iterator<Item = HeldLock> {
+        let part = |first, last| HeldLock {
+            lock: AdvisoryLock {
+                range: LockRange { first, last },
                 ..self.lock
             },
             ..self
         };
-        let Extent { first, last } = self.lock.extent;
-        let before = (first < extent.first).then(|| part(first, extent.first - 1));
-        let after = (extent.last < last).then(|| part(extent.last + 1, last));
+        let LockRange { first, last } = self.lock.range;
+        let before = (first < range.first).then(|| part(first, range.first - 1));
+        let after = (range.last < last).then(|| part(range.last + 1, last));
         before.into_iter().chain(after)
     }
 }
@@ -52,93 +53,99 @@ impl FileLocks {
         self.0.len()
     }
 
-    pub fn all(&self) -> &[Held] {
+    pub fn all(&self) -> &[HeldLock] {
         &self.0
     }
 
-    pub fn has_any(&self, session: SessionId, holder: Holder) -> bool {
+    pub fn has_any(&self, session: SessionId, holder: LockHolder) -> bool {
         self.0.iter().any(|held| held.is_of(session, holder))
     }
 
-    /// What is in the way.
-    pub fn conflicts(&self, session: SessionId, lock: Lock) -> impl Iterator<Item = &Held> {
+    /// The held locks that conflict with this one.
+    pub fn conflicts(
+        &self,
+        session: SessionId,
+        lock: AdvisoryLock,
+    ) -> impl Iterator<Item = &HeldLock> {
         self.0
             .iter()
-            .filter(move |held| held.excludes(session, &lock))
+            .filter(move |held| held.conflicts_with(session, &lock))
     }
 
-    /// The one in the way that begins first.
-    pub fn conflict(&self, session: SessionId, lock: Lock) -> Option<&Held> {
+    /// The conflicting lock with the lowest first byte.
+    pub fn conflict(&self, session: SessionId, lock: AdvisoryLock) -> Option<&HeldLock> {
         self.conflicts(session, lock)
-            .min_by_key(|held| held.lock.extent.first)
+            .min_by_key(|held| held.lock.range.first)
     }
 
-    /// Nothing is in the way.
-    pub fn take(&mut self, session: SessionId, lock: Lock) {
-        self.free(session, lock.holder, lock.extent);
-        let mut extent = lock.extent;
+    /// Adds the lock. The caller has checked that no held lock conflicts.
+    pub fn acquire(&mut self, session: SessionId, lock: AdvisoryLock) {
+        self.release(session, lock.holder, lock.range);
+        let mut range = lock.range;
         self.0.retain(|held| {
             let is_same = held.is_of(session, lock.holder) && held.lock.mode == lock.mode;
-            let beside = held.lock.extent;
-            let touches = beside.last + 1 == extent.first || extent.last + 1 == beside.first;
+            let beside = held.lock.range;
+            let touches = beside.last + 1 == range.first || range.last + 1 == beside.first;
             if is_same && touches {
-                extent.first = extent.first.min(beside.first);
-                extent.last = extent.last.max(beside.last);
+                range.first = range.first.min(beside.first);
+                range.last = range.last.max(beside.last);
             }
             !(is_same && touches)
         });
-        let lock = Lock { extent, ..lock };
-        self.0.push(Held { session, lock });
+        let lock = AdvisoryLock { range, ..lock };
+        self.0.push(HeldLock { session, lock });
     }
 
-    /// flock(2): a lock of the other mode is given up before the new one is tried; who then cannot have that has none.
-    pub fn give_up_to_convert(&mut self, session: SessionId, lock: &Lock) {
-        let differs = |held: &Held| held.is_of(session, lock.holder) && held.lock.mode != lock.mode;
-        if lock.holder.kind == Kind::Flock && self.0.iter().any(differs) {
-            self.free(session, lock.holder, Extent::WHOLE);
+    /// flock(2): a lock of the other mode is released before the new one is tried; if that one is refused, the caller holds no
+    /// lock.
+    pub fn release_for_conversion(&mut self, session: SessionId, lock: &AdvisoryLock) {
+        let differs =
+            |held: &HeldLock| held.is_of(session, lock.holder) && held.lock.mode != lock.mode;
+        if lock.holder.family == LockFamily::Flock && self.0.iter().any(differs) {
+            self.release(session, lock.holder, LockRange::WHOLE);
         }
     }
 
-    pub fn free(&mut self, session: SessionId, holder: Holder, extent: Extent) {
+    pub fn release(&mut self, session: SessionId, holder: LockHolder, range: LockRange) {
         let mut rest = Vec::new();
         self.0.retain(|held| {
-            let is_hit = held.is_of(session, holder) && held.lock.extent.overlaps(extent);
+            let is_hit = held.is_of(session, holder) && held.lock.range.overlaps(range);
             if is_hit {
-                rest.extend(held.without(extent));
+                rest.extend(held.without(range));
             }
             !is_hit
         });
         self.0.append(&mut rest);
     }
 
-    /// As if this had been allowed as far as it takes something away, and no further: the least that is held whether a request
-    /// was done or not.
-    pub fn weaken(&mut self, session: SessionId, lock: Lock) {
-        self.give_up_to_convert(session, &lock);
-        if lock.mode == Mode::Exclusive {
+    /// Applies only the part of a lock request that weakens held locks: the result is the set of locks that are held whether the
+    /// server executed the request or not.
+    pub fn weaken(&mut self, session: SessionId, lock: AdvisoryLock) {
+        self.release_for_conversion(session, &lock);
+        if lock.mode == LockMode::Exclusive {
             return;
         }
-        let exclusive = |held: &&Held| {
+        let exclusive = |held: &&HeldLock| {
             held.is_of(session, lock.holder)
-                && held.lock.mode == Mode::Exclusive
-                && held.lock.extent.overlaps(lock.extent)
+                && held.lock.mode == LockMode::Exclusive
+                && held.lock.range.overlaps(lock.range)
         };
-        let strong: Vec<Lock> = self
+        let strong: Vec<AdvisoryLock> = self
             .0
             .iter()
             .filter(exclusive)
             .map(|held| held.lock)
             .collect();
         for held in strong {
-            let extent = Extent {
-                first: held.extent.first.max(lock.extent.first),
-                last: held.extent.last.min(lock.extent.last),
+            let range = LockRange {
+                first: held.range.first.max(lock.range.first),
+                last: held.range.last.min(lock.range.last),
             };
-            self.take(session, Lock { extent, ..lock });
+            self.acquire(session, AdvisoryLock { range, ..lock });
         }
     }
 
-    pub fn end(&mut self, session: SessionId) {
+    pub fn end_session(&mut self, session: SessionId) {
         self.0.retain(|held| held.session != session);
     }
 }

@@ -1,9 +1,9 @@
 //! # locks: flock, fcntl and OFD locks of all sessions
 //!
-//! Owns   who holds what, who waits for what, in which order; that each request is done once. In memory only: a lock ends
-//!        with its session, and after a start its session says it again.
-//! Never  knows a clock, waits, or who lives.
-//! Enter  at `Table::ask`; a client that keeps its own locks in mind uses `FileLocks` alone.
+//! Owns   the held locks, the queue of waiting requests, and the stored replies, so that each request executes once.
+//!        In memory only: a lock ends with its session, and after a server start the session reclaims it.
+//! Never  reads a clock, blocks, or decides whether a session is alive.
+//! Enter  at `LockTable::request`; a client that tracks its own locks uses only `FileLocks`.
 
 mod deadlock;
 mod file;
@@ -12,5 +12,5 @@ pub mod limits;
 mod model;
 mod table;
 
-pub use file::{FileLocks, Held};
-pub use table::{Grant, Table, Waiter};
+pub use file::{FileLocks, HeldLock};
+pub use table::{LockGrant, LockTable, LockWaiter};

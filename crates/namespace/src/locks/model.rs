@@ -1,71 +1,74 @@
-//! The locks against a model of bytes; what is asked twice, who waits, who would wait for ever.
+//! Tests of the locks: against a model with one lock per byte; retransmissions, waiting requests, deadlocks.
 
-use super::{FileLocks, Grant, Table};
-use gupfs_proto::lock::{Ask, Extent, Holder, Kind, Lock, Mode, Order, Said, Word};
-use gupfs_proto::{InodeId, Refusal, SessionId};
+use super::{FileLocks, LockGrant, LockTable};
+use gupfs_proto::lock::{
+    AdvisoryLock, LockFamily, LockHolder, LockMode, LockOutcome, LockRange, LockReply, LockRequest,
+    LockSeq,
+};
+use gupfs_proto::{FsError, InodeId, SessionId};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const INO: InodeId = InodeId(5);
 const BYTES: u64 = 12;
 
-/// Whose, which kind, which byte: the mode.
-type Bytes = BTreeMap<(u64, u64, Kind, u64), Mode>;
+/// The mode by (session, owner, family, byte).
+type Bytes = BTreeMap<(u64, u64, LockFamily, u64), LockMode>;
 
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct LockStep {
     session: u64,
     owner: u64,
-    kind: Kind,
+    kind: LockFamily,
     first: u64,
     len: u64,
-    /// None frees.
-    mode: Option<Mode>,
+    /// None releases the bytes.
+    mode: Option<LockMode>,
 }
 
-impl Step {
-    fn extent(&self) -> Extent {
+impl LockStep {
+    fn range(&self) -> LockRange {
         let last = (self.first + self.len).min(BYTES - 1);
         match self.kind {
-            Kind::Flock => Extent::WHOLE,
-            Kind::Record => Extent {
+            LockFamily::Flock => LockRange::WHOLE,
+            LockFamily::Record => LockRange {
                 first: self.first,
                 last,
             },
         }
     }
 
-    fn lock(&self, mode: Mode) -> Lock {
-        Lock {
-            holder: Holder {
+    fn lock(&self, mode: LockMode) -> AdvisoryLock {
+        AdvisoryLock {
+            holder: LockHolder {
                 ino: INO,
-                kind: self.kind,
+                family: self.kind,
                 owner: self.owner,
             },
-            extent: self.extent(),
+            range: self.range(),
             mode,
             pid: 1,
         }
     }
 
-    /// The bytes that the model looks at: a flock is one of byte 0.
+    /// The bytes in the model: a flock is a lock of byte 0.
     fn bytes(&self) -> std::ops::RangeInclusive<u64> {
         match self.kind {
-            Kind::Flock => 0..=0,
-            Kind::Record => self.extent().first..=self.extent().last,
+            LockFamily::Flock => 0..=0,
+            LockFamily::Record => self.range().first..=self.range().last,
         }
     }
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = LockStep> {
     let mode = prop_oneof![
         Just(None),
-        Just(Some(Mode::Shared)),
-        Just(Some(Mode::Exclusive))
+        Just(Some(LockMode::Shared)),
+        Just(Some(LockMode::Exclusive))
     ];
-    let kind = prop_oneof![3 => Just(Kind::Record), 1 => Just(Kind::Flock)];
+    let kind = prop_oneof![3 => Just(LockFamily::Record), 1 => Just(LockFamily::Flock)];
     (0..2_u64, 0..2_u64, kind, 0..BYTES, 0..BYTES, mode).prop_map(
-        |(session, owner, kind, first, len, mode)| Step {
+        |(session, owner, kind, first, len, mode)| LockStep {
             session,
             owner,
             kind,
@@ -76,8 +79,8 @@ fn step() -> impl Strategy<Value = Step> {
     )
 }
 
-/// What the bytes say of a step; they are changed as it changes them.
-fn by_bytes(bytes: &mut Bytes, step: &Step) -> bool {
+/// Applies a step to the model; returns whether the lock is granted.
+fn apply_to_bytes(bytes: &mut Bytes, step: &LockStep) -> bool {
     let key = |byte| (step.session, step.owner, step.kind, byte);
     let Some(mode) = step.mode else {
         for byte in step.bytes() {
@@ -85,14 +88,14 @@ fn by_bytes(bytes: &mut Bytes, step: &Step) -> bool {
         }
         return true;
     };
-    if step.kind == Kind::Flock && bytes.get(&key(0)).is_some_and(|had| *had != mode) {
+    if step.kind == LockFamily::Flock && bytes.get(&key(0)).is_some_and(|had| *had != mode) {
         bytes.remove(&key(0));
     }
-    let excludes = |(at, had): (&(u64, u64, Kind, u64), &Mode)| {
+    let excludes = |(at, had): (&(u64, u64, LockFamily, u64), &LockMode)| {
         at.2 == step.kind
             && step.bytes().contains(&at.3)
             && (at.0, at.1) != (step.session, step.owner)
-            && (mode == Mode::Exclusive || *had == Mode::Exclusive)
+            && (mode == LockMode::Exclusive || *had == LockMode::Exclusive)
     };
     if bytes.iter().any(excludes) {
         return false;
@@ -106,157 +109,156 @@ fn by_bytes(bytes: &mut Bytes, step: &Step) -> bool {
 fn bytes_of(locks: &FileLocks) -> Bytes {
     let mut bytes = Bytes::new();
     for held in locks.all() {
-        let Lock {
+        let AdvisoryLock {
             holder,
-            extent,
+            range,
             mode,
             ..
         } = held.lock;
-        let last = match holder.kind {
-            Kind::Flock => 0,
-            Kind::Record => extent.last,
+        let last = match holder.family {
+            LockFamily::Flock => 0,
+            LockFamily::Record => range.last,
         };
-        for byte in extent.first..=last {
-            let key = (held.session.0, holder.owner, holder.kind, byte);
+        for byte in range.first..=last {
+            let key = (held.session.0, holder.owner, holder.family, byte);
             assert_eq!(bytes.insert(key, mode), None, "two locks of one byte");
         }
     }
     bytes
 }
 
-/// Neighbours of one mode are one lock.
+/// Adjacent locks of one mode are merged.
 fn assert_joined(locks: &FileLocks) {
     for one in locks.all() {
-        let apart = |two: &super::Held| {
+        let apart = |two: &super::HeldLock| {
             (two.session, two.lock.holder, two.lock.mode)
                 != (one.session, one.lock.holder, one.lock.mode)
-                || one.lock.extent.last + 1 != two.lock.extent.first
+                || one.lock.range.last + 1 != two.lock.range.first
         };
         assert!(locks.all().iter().all(apart), "{locks:?}");
     }
 }
 
-/// A table with somebody who asks.
+/// A lock table, and the next request number.
 #[derive(Default)]
-struct Desk {
-    table: Table,
+struct LockTester {
+    table: LockTable,
     number: u64,
-    grants: Vec<Grant>,
+    grants: Vec<LockGrant>,
 }
 
-impl Desk {
-    fn order(&mut self) -> Order {
+impl LockTester {
+    fn next_seq(&mut self) -> LockSeq {
         self.number += 1;
-        Order {
+        LockSeq {
             number: self.number,
-            answered_below: self.number,
+            replied_below: self.number,
         }
     }
 
-    fn ask(&mut self, session: u64, ask: Ask) -> Said {
-        let asked = self.table.ask(SessionId(session), &ask, 0);
-        let (said, mut grants) = asked.unwrap();
+    fn request(&mut self, session: u64, request: LockRequest) -> LockReply {
+        let result = self.table.request(SessionId(session), &request, 0);
+        let (reply, mut grants) = result.unwrap();
         self.grants.append(&mut grants);
-        said
+        reply
     }
 
-    fn take(&mut self, session: u64, lock: Lock, waits: bool) -> Result<Word, Refusal> {
-        let order = self.order();
-        self.ask(session, Ask::Take { order, lock, waits }).word
+    fn acquire(
+        &mut self,
+        session: u64,
+        lock: AdvisoryLock,
+        wait: bool,
+    ) -> Result<LockOutcome, FsError> {
+        let seq = self.next_seq();
+        self.request(session, LockRequest::Acquire { seq, lock, wait })
+            .outcome
     }
 
-    fn free(&mut self, session: u64, lock: Lock) {
-        let order = self.order();
-        let (holder, extent) = (lock.holder, lock.extent);
-        let said = self.ask(
-            session,
-            Ask::Free {
-                order,
-                holder,
-                extent,
-            },
-        );
-        assert_eq!(said.word, Ok(Word::Done));
+    fn release(&mut self, session: u64, lock: AdvisoryLock) {
+        let seq = self.next_seq();
+        let (holder, range) = (lock.holder, lock.range);
+        let reply = self.request(session, LockRequest::Release { seq, holder, range });
+        assert_eq!(reply.outcome, Ok(LockOutcome::Done));
     }
 
-    /// Who got what they waited for since the last call, by number.
+    /// The waiting requests that were granted since the last call, by number.
     fn granted(&mut self) -> Vec<u64> {
         let grants = std::mem::take(&mut self.grants);
-        grants.iter().map(|grant| grant.take).collect()
+        grants.iter().map(|grant| grant.acquire_number).collect()
     }
 }
 
-fn lock(ino: u64, owner: u64, (first, last): (u64, u64), mode: Mode) -> Lock {
-    Lock {
-        holder: Holder {
+fn lock(ino: u64, owner: u64, (first, last): (u64, u64), mode: LockMode) -> AdvisoryLock {
+    AdvisoryLock {
+        holder: LockHolder {
             ino: InodeId(ino),
-            kind: Kind::Record,
+            family: LockFamily::Record,
             owner,
         },
-        extent: Extent { first, last },
+        range: LockRange { first, last },
         mode,
         pid: owner as u32,
     }
 }
 
-use Mode::{Exclusive, Shared};
+use LockMode::{Exclusive, Shared};
 
 proptest! {
     #[test]
-    fn locks_are_what_their_bytes_say(steps in proptest::collection::vec(step(), 1..60)) {
-        let (mut desk, mut bytes) = (Desk::default(), Bytes::new());
+    fn locks_match_the_per_byte_model(steps in proptest::collection::vec(step(), 1..60)) {
+        let (mut tester, mut bytes) = (LockTester::default(), Bytes::new());
         for step in &steps {
-            let allowed = by_bytes(&mut bytes, step);
+            let allowed = apply_to_bytes(&mut bytes, step);
             match step.mode {
                 Some(mode) => {
-                    let word = desk.take(step.session, step.lock(mode), false);
-                    let expected = if allowed { Ok(Word::Done) } else { Err(Refusal::WouldBlock) };
-                    prop_assert_eq!(word, expected);
+                    let outcome = tester.acquire(step.session, step.lock(mode), false);
+                    let expected = if allowed { Ok(LockOutcome::Done) } else { Err(FsError::WouldBlock) };
+                    prop_assert_eq!(outcome, expected);
                 }
-                None => desk.free(step.session, step.lock(Shared)),
+                None => tester.release(step.session, step.lock(Shared)),
             }
             let none = FileLocks::default();
-            let locks = desk.table.locks_of(INO).unwrap_or(&none);
+            let locks = tester.table.locks_of(INO).unwrap_or(&none);
             prop_assert_eq!(bytes_of(locks), bytes.clone());
             assert_joined(locks);
-            prop_assert_eq!(desk.table.len(), locks.len());
+            prop_assert_eq!(tester.table.len(), locks.len());
         }
         for session in 0..2 {
-            desk.table.end(SessionId(session));
+            tester.table.end_session(SessionId(session));
         }
-        prop_assert!(desk.table.is_empty() && desk.table.locks_of(INO).is_none());
+        prop_assert!(tester.table.is_empty() && tester.table.locks_of(INO).is_none());
     }
 
-    /// Whoever waits has something in the way; what is free goes to those that wait for it.
+    /// Every waiting request has a conflicting lock; a range without conflict is granted.
     #[test]
-    fn nobody_waits_for_what_is_free(steps in proptest::collection::vec(step(), 1..60)) {
-        let mut desk = Desk::default();
+    fn no_request_waits_for_a_free_range(steps in proptest::collection::vec(step(), 1..60)) {
+        let mut tester = LockTester::default();
         for step in &steps {
             match step.mode {
-                Some(mode) => drop(desk.take(step.session, step.lock(mode), true)),
-                None => desk.free(step.session, step.lock(Shared)),
+                Some(mode) => drop(tester.acquire(step.session, step.lock(mode), true)),
+                None => tester.release(step.session, step.lock(Shared)),
             }
-            for waiter in desk.table.waiters() {
-                prop_assert!(desk.table.conflict(waiter.session, waiter.lock).is_some());
+            for waiter in tester.table.waiters() {
+                prop_assert!(tester.table.conflict(waiter.session, waiter.lock).is_some());
             }
         }
     }
 
     #[test]
-    fn what_is_weakened_is_no_more_than_before_or_after(steps in proptest::collection::vec(step(), 1..20), last in step()) {
+    fn weakened_locks_are_no_stronger_than_before_or_after(steps in proptest::collection::vec(step(), 1..20), last in step()) {
         let mut locks = FileLocks::default();
         let session = SessionId(0);
         for step in &steps {
             if let Some(mode) = step.mode {
-                locks.give_up_to_convert(session, &step.lock(mode));
-                locks.take(session, step.lock(mode));
+                locks.release_for_conversion(session, &step.lock(mode));
+                locks.acquire(session, step.lock(mode));
             }
         }
         let lock = last.lock(last.mode.unwrap_or(Shared));
         let (mut weak, mut after) = (locks.clone(), locks.clone());
         weak.weaken(session, lock);
-        after.give_up_to_convert(session, &lock);
-        after.take(session, lock);
+        after.release_for_conversion(session, &lock);
+        after.acquire(session, lock);
         let (weak, before, after) = (bytes_of(&weak), bytes_of(&locks), bytes_of(&after));
         for (byte, mode) in weak {
             prop_assert!(before.get(&byte).is_some_and(|had| *had >= mode));
@@ -266,215 +268,241 @@ proptest! {
 }
 
 #[test]
-fn a_request_that_comes_again_is_not_done_again() {
-    let mut desk = Desk::default();
-    let mine = lock(5, 1, (0, 9), Exclusive);
-    let order = Order {
+fn a_retransmitted_request_is_not_executed_again() {
+    let mut tester = LockTester::default();
+    let lock_of_1 = lock(5, 1, (0, 9), Exclusive);
+    let seq = LockSeq {
         number: 3,
-        answered_below: 3,
+        replied_below: 3,
     };
-    let take = Ask::Take {
-        order,
-        lock: mine,
-        waits: false,
+    let acquire = LockRequest::Acquire {
+        seq,
+        lock: lock_of_1,
+        wait: false,
     };
-    let said = desk.ask(1, take);
-    assert_eq!(said.turn, 1);
-    assert_eq!(desk.ask(1, take), said);
-    let free = Ask::Free {
-        order: Order {
+    let reply = tester.request(1, acquire);
+    assert_eq!(reply.grant_seq, 1);
+    assert_eq!(tester.request(1, acquire), reply);
+    let free = LockRequest::Release {
+        seq: LockSeq {
             number: 4,
-            answered_below: 4,
+            replied_below: 4,
         },
-        holder: mine.holder,
-        extent: Extent::WHOLE,
+        holder: lock_of_1.holder,
+        range: LockRange::WHOLE,
     };
-    assert_eq!(desk.ask(1, free).turn, 2);
-    // A copy of the first that was late takes nothing.
-    assert!(desk.table.ask(SessionId(1), &take, 0).is_err());
-    assert!(desk.table.is_empty());
-    let again = Ask::Take {
-        order: Order {
+    assert_eq!(tester.request(1, free).grant_seq, 2);
+    // A late copy of the first request acquires nothing.
+    assert!(tester.table.request(SessionId(1), &acquire, 0).is_err());
+    assert!(tester.table.is_empty());
+    let again = LockRequest::Acquire {
+        seq: LockSeq {
             number: 5,
-            answered_below: 4,
+            replied_below: 4,
         },
-        lock: mine,
-        waits: false,
+        lock: lock_of_1,
+        wait: false,
     };
-    assert_eq!(desk.ask(1, again).turn, 3);
-    // Nor does a copy of the second free what was taken after it, though its answer is kept.
-    assert_eq!(desk.ask(1, free).turn, 2);
-    assert_eq!(desk.table.len(), 1);
-    // Another session's numbers are its own.
+    assert_eq!(tester.request(1, again).grant_seq, 3);
+    // Nor does a copy of the second release the lock that was acquired after it, though its reply is stored.
+    assert_eq!(tester.request(1, free).grant_seq, 2);
+    assert_eq!(tester.table.len(), 1);
+    // Each session has its own numbers.
     let other = lock(5, 1, (0, 9), Exclusive);
-    let take = Ask::Take {
-        order,
+    let acquire = LockRequest::Acquire {
+        seq,
         lock: other,
-        waits: false,
+        wait: false,
     };
-    assert_eq!(desk.ask(2, take).word, Err(Refusal::WouldBlock));
+    assert_eq!(tester.request(2, acquire).outcome, Err(FsError::WouldBlock));
 }
 
 #[test]
-fn who_waits_gets_it_in_turn_and_who_gives_up_is_passed() {
-    let mut desk = Desk::default();
+fn waiting_requests_are_granted_in_order_and_cancelled_ones_are_skipped() {
+    let mut tester = LockTester::default();
     let all = (0, 9);
     assert_eq!(
-        desk.take(1, lock(5, 1, all, Exclusive), true),
-        Ok(Word::Done)
+        tester.acquire(1, lock(5, 1, all, Exclusive), true),
+        Ok(LockOutcome::Done)
     );
     assert_eq!(
-        desk.take(2, lock(5, 1, all, Exclusive), true),
-        Ok(Word::Waits)
+        tester.acquire(2, lock(5, 1, all, Exclusive), true),
+        Ok(LockOutcome::Queued)
     );
-    let second = desk.number;
-    assert_eq!(desk.take(2, lock(5, 2, all, Shared), true), Ok(Word::Waits));
-    let third = desk.number;
+    let second = tester.number;
     assert_eq!(
-        desk.take(3, lock(5, 1, (5, 5), Shared), true),
-        Ok(Word::Waits)
+        tester.acquire(2, lock(5, 2, all, Shared), true),
+        Ok(LockOutcome::Queued)
     );
-    let fourth = desk.number;
-    let order = desk.order();
-    let cancel = Ask::Cancel {
-        order,
-        take: second,
+    let third = tester.number;
+    assert_eq!(
+        tester.acquire(3, lock(5, 1, (5, 5), Shared), true),
+        Ok(LockOutcome::Queued)
+    );
+    let fourth = tester.number;
+    let seq = tester.next_seq();
+    let cancel = LockRequest::Cancel {
+        seq,
+        acquire: second,
     };
-    assert_eq!(desk.ask(2, cancel).word, Ok(Word::Done));
-    desk.free(1, lock(5, 1, all, Shared));
-    assert_eq!(desk.granted(), [third, fourth]);
-    // Too late: it has it.
-    let order = desk.order();
-    let cancel = Ask::Cancel { order, take: third };
-    let said = desk.ask(2, cancel);
+    assert_eq!(tester.request(2, cancel).outcome, Ok(LockOutcome::Done));
+    tester.release(1, lock(5, 1, all, Shared));
+    assert_eq!(tester.granted(), [third, fourth]);
+    // The cancel arrives too late: the request was granted.
+    let seq = tester.next_seq();
+    let cancel = LockRequest::Cancel {
+        seq,
+        acquire: third,
+    };
+    let reply = tester.request(2, cancel);
     assert!(
-        matches!(said.word, Ok(Word::WasGranted(turn)) if turn < said.turn),
-        "{said:?}"
+        matches!(reply.outcome, Ok(LockOutcome::WasGranted(seq)) if seq < reply.grant_seq),
+        "{reply:?}"
     );
-    // What a session leaves goes to the others.
+    // The locks of an ended session are granted to waiting requests of others.
     assert_eq!(
-        desk.take(1, lock(5, 1, all, Exclusive), true),
-        Ok(Word::Waits)
+        tester.acquire(1, lock(5, 1, all, Exclusive), true),
+        Ok(LockOutcome::Queued)
     );
-    let fifth = desk.number;
-    desk.grants = desk.table.end(SessionId(2));
-    assert_eq!(desk.granted(), []);
-    desk.grants = desk.table.end(SessionId(3));
-    assert_eq!(desk.granted(), [fifth]);
+    let fifth = tester.number;
+    tester.grants = tester.table.end_session(SessionId(2));
+    assert_eq!(tester.granted(), []);
+    tester.grants = tester.table.end_session(SessionId(3));
+    assert_eq!(tester.granted(), [fifth]);
 }
 
 #[test]
-fn a_flock_that_is_converted_is_free_in_between() {
-    let mut desk = Desk::default();
-    let flock = |owner, mode| Lock {
-        holder: Holder {
+fn a_converted_flock_is_released_in_between() {
+    let mut tester = LockTester::default();
+    let flock = |owner, mode| AdvisoryLock {
+        holder: LockHolder {
             ino: INO,
-            kind: Kind::Flock,
+            family: LockFamily::Flock,
             owner,
         },
-        extent: Extent::WHOLE,
+        range: LockRange::WHOLE,
         mode,
         pid: 1,
     };
-    assert_eq!(desk.take(1, flock(1, Shared), false), Ok(Word::Done));
-    assert_eq!(desk.take(2, flock(1, Shared), false), Ok(Word::Done));
-    // Records are another matter.
     assert_eq!(
-        desk.take(2, lock(5, 1, (0, 9), Exclusive), false),
-        Ok(Word::Done)
+        tester.acquire(1, flock(1, Shared), false),
+        Ok(LockOutcome::Done)
     );
-    // It asks for more than it can have, and keeps nothing.
     assert_eq!(
-        desk.take(1, flock(1, Exclusive), false),
-        Err(Refusal::WouldBlock)
+        tester.acquire(2, flock(1, Shared), false),
+        Ok(LockOutcome::Done)
     );
-    assert_eq!(desk.take(2, flock(1, Exclusive), false), Ok(Word::Done));
+    // Record locks do not conflict with flocks.
+    assert_eq!(
+        tester.acquire(2, lock(5, 1, (0, 9), Exclusive), false),
+        Ok(LockOutcome::Done)
+    );
+    // The conversion is refused, and the session keeps no lock.
+    assert_eq!(
+        tester.acquire(1, flock(1, Exclusive), false),
+        Err(FsError::WouldBlock)
+    );
+    assert_eq!(
+        tester.acquire(2, flock(1, Exclusive), false),
+        Ok(LockOutcome::Done)
+    );
 }
 
 #[test]
-fn who_would_wait_for_ever_is_told() {
-    let mut desk = Desk::default();
+fn a_deadlock_is_reported() {
+    let mut tester = LockTester::default();
     for (session, ino) in [(1, 5), (2, 6), (3, 7)] {
         assert_eq!(
-            desk.take(session, lock(ino, 1, (0, 9), Exclusive), true),
-            Ok(Word::Done)
+            tester.acquire(session, lock(ino, 1, (0, 9), Exclusive), true),
+            Ok(LockOutcome::Done)
         );
     }
     assert_eq!(
-        desk.take(1, lock(6, 1, (0, 0), Shared), true),
-        Ok(Word::Waits)
+        tester.acquire(1, lock(6, 1, (0, 0), Shared), true),
+        Ok(LockOutcome::Queued)
     );
     assert_eq!(
-        desk.take(2, lock(7, 1, (9, 9), Shared), true),
-        Ok(Word::Waits)
+        tester.acquire(2, lock(7, 1, (9, 9), Shared), true),
+        Ok(LockOutcome::Queued)
     );
-    // Whoever is in nobody's way may wait.
+    // An owner without conflicting locks may wait.
     assert_eq!(
-        desk.take(3, lock(5, 2, (0, 0), Shared), true),
-        Ok(Word::Waits)
+        tester.acquire(3, lock(5, 2, (0, 0), Shared), true),
+        Ok(LockOutcome::Queued)
     );
     assert_eq!(
-        desk.take(3, lock(5, 1, (0, 0), Shared), true),
-        Err(Refusal::Deadlock)
+        tester.acquire(3, lock(5, 1, (0, 0), Shared), true),
+        Err(FsError::Deadlock)
     );
-    desk.free(2, lock(6, 1, (0, 9), Shared));
-    assert_eq!(desk.granted().len(), 1);
+    tester.release(2, lock(6, 1, (0, 9), Shared));
+    assert_eq!(tester.granted().len(), 1);
     assert_eq!(
-        desk.take(3, lock(5, 1, (0, 0), Shared), true),
-        Ok(Word::Waits)
+        tester.acquire(3, lock(5, 1, (0, 0), Shared), true),
+        Ok(LockOutcome::Queued)
     );
 }
 
 #[test]
-fn who_asks_is_told_what_is_in_the_way() {
-    let mut desk = Desk::default();
-    desk.take(1, lock(5, 7, (10, 19), Exclusive), false)
+fn a_test_request_returns_the_first_conflicting_lock() {
+    let mut tester = LockTester::default();
+    tester
+        .acquire(1, lock(5, 7, (10, 19), Exclusive), false)
         .unwrap();
     let wanted = lock(5, 8, (0, 15), Shared);
-    let found = |desk: &mut Desk, session| desk.ask(session, Ask::Test { lock: wanted }).word;
-    let theirs = lock(5, 7, (10, 19), Exclusive);
-    assert_eq!(found(&mut desk, 1), Ok(Word::InTheWay(Some(theirs))));
-    let unknown = Lock { pid: 0, ..theirs };
-    assert_eq!(found(&mut desk, 2), Ok(Word::InTheWay(Some(unknown))));
-    desk.free(1, lock(5, 7, (0, 15), Shared));
-    assert_eq!(found(&mut desk, 2), Ok(Word::InTheWay(None)));
+    let found = |tester: &mut LockTester, session| {
+        tester
+            .request(session, LockRequest::Test { lock: wanted })
+            .outcome
+    };
+    let held = lock(5, 7, (10, 19), Exclusive);
+    assert_eq!(found(&mut tester, 1), Ok(LockOutcome::Conflict(Some(held))));
+    let unknown = AdvisoryLock { pid: 0, ..held };
+    assert_eq!(
+        found(&mut tester, 2),
+        Ok(LockOutcome::Conflict(Some(unknown)))
+    );
+    tester.release(1, lock(5, 7, (0, 15), Shared));
+    assert_eq!(found(&mut tester, 2), Ok(LockOutcome::Conflict(None)));
 }
 
 #[test]
-fn what_is_said_again_after_a_start_excludes_others() {
-    let mut desk = Desk::default();
-    let mine = lock(5, 7, (10, 19), Exclusive);
-    assert_eq!(desk.table.claim(SessionId(1), mine), Ok(()));
-    assert_eq!(desk.table.claim(SessionId(1), mine), Ok(()));
-    assert!(desk.table.claim(SessionId(2), mine).is_err());
-    assert_eq!(desk.take(2, mine, false), Err(Refusal::WouldBlock));
-    assert_eq!(desk.table.len(), 1);
+fn reclaimed_locks_exclude_others() {
+    let mut tester = LockTester::default();
+    let lock_of_1 = lock(5, 7, (10, 19), Exclusive);
+    assert_eq!(tester.table.reclaim(SessionId(1), lock_of_1), Ok(()));
+    assert_eq!(tester.table.reclaim(SessionId(1), lock_of_1), Ok(()));
+    assert!(tester.table.reclaim(SessionId(2), lock_of_1).is_err());
+    assert_eq!(
+        tester.acquire(2, lock_of_1, false),
+        Err(FsError::WouldBlock)
+    );
+    assert_eq!(tester.table.len(), 1);
 }
 
 #[test]
-fn there_is_an_end_to_locks() {
-    let mut desk = Desk::default();
+fn the_number_of_locks_is_limited() {
+    let mut tester = LockTester::default();
     let most = super::limits::LOCKS_OF_FILE as u64;
     for byte in 0..most {
         let one = lock(5, 1, (2 * byte, 2 * byte), Shared);
         if byte % 512 == 0 || byte + 1 == most {
-            desk.take(1, one, false).unwrap();
+            tester.acquire(1, one, false).unwrap();
         } else {
-            desk.table.claim(SessionId(1), one).unwrap();
+            tester.table.reclaim(SessionId(1), one).unwrap();
         }
     }
-    let refused = desk.take(2, lock(5, 2, (1, 1), Shared), false);
-    assert!(matches!(refused, Err(Refusal::TooManyLocks(_))));
-    // Nor can more have been held before; what was held may be said twice.
+    let refused = tester.acquire(2, lock(5, 2, (1, 1), Shared), false);
+    assert!(matches!(refused, Err(FsError::TooManyLocks(_))));
+    // A session cannot reclaim more either; it may reclaim a lock twice.
     let last = lock(5, 1, (2 * most - 2, 2 * most - 2), Shared);
-    assert_eq!(desk.table.claim(SessionId(1), last), Ok(()));
+    assert_eq!(tester.table.reclaim(SessionId(1), last), Ok(()));
     let more = |byte| lock(5, 1, (2 * byte, 2 * byte), Shared);
     let claims: Vec<_> = (most..most + 2)
-        .map(|byte| desk.table.claim(SessionId(1), more(byte)).is_ok())
+        .map(|byte| tester.table.reclaim(SessionId(1), more(byte)).is_ok())
         .collect();
     assert_eq!(claims, [true, false]);
     assert_eq!(
-        desk.take(2, lock(6, 2, (1, 1), Shared), false),
-        Ok(Word::Done)
+        tester.acquire(2, lock(6, 2, (1, 1), Shared), false),
+        Ok(LockOutcome::Done)
     );
 }

@@ -1,272 +1,298 @@
-//! All locks, and what each session has asked about them.
+//! All locks, and the lock requests of each session.
 //!
-//! A request is known by its number: asked again it is answered as before, and a copy that comes after its answer was heard
-//! is not done. So a request that is delivered twice, or late, neither frees a lock that was taken later nor takes one that was
-//! freed. Whatever is done to a session's locks has a turn, from 1 on, so that its client can do the same in the same order.
+//! A session numbers its requests: a retransmission gets the stored reply, and a copy that arrives after the client has received
+//! the reply is refused. So a request that is delivered twice, or late, neither releases a lock that was acquired later nor
+//! acquires one that was released. Every change of a session's locks has a grant sequence number, from 1 on, so that its client
+//! can apply the changes in the same order.
 
-use super::file::{FileLocks, Held};
+use super::file::{FileLocks, HeldLock};
 use super::limits::{
-    ANSWERS_KEPT, LOCKS_OF_ALL, LOCKS_OF_FILE, LOCKS_OF_SESSION, WAITING_OF_SESSION,
+    LOCKS_OF_ALL, LOCKS_OF_FILE, LOCKS_OF_SESSION, REPLIES_KEPT, WAITING_OF_SESSION,
 };
-use gupfs_proto::lock::{Ask, Lock, Order, Said, Word};
-use gupfs_proto::{InodeId, Refusal, SessionId};
+use gupfs_proto::lock::{AdvisoryLock, LockOutcome, LockReply, LockRequest, LockSeq};
+use gupfs_proto::{FsError, InodeId, SessionId};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Table {
+pub struct LockTable {
     files: BTreeMap<InodeId, FileLocks>,
-    sessions: BTreeMap<SessionId, Standing>,
-    /// By file, in the order in which they came.
-    queue: BTreeMap<(InodeId, u64), Waiter>,
-    came: u64,
+    sessions: BTreeMap<SessionId, SessionLocks>,
+    /// Waiting requests by file, in order of arrival.
+    queue: BTreeMap<(InodeId, u64), LockWaiter>,
+    arrivals: u64,
     locks: usize,
 }
 
-/// What is known of a session.
+/// The lock state of a session.
 #[derive(Default)]
-struct Standing {
-    answered_below: u64,
-    /// To requests whose answer may be asked for again.
-    answers: BTreeMap<u64, Said>,
-    turn: u64,
+struct SessionLocks {
+    replied_below: u64,
+    /// Replies to requests that the client may retransmit, by number.
+    replies: BTreeMap<u64, LockReply>,
+    grant_seq: u64,
     locks: usize,
-    /// By number: its place in the queue.
+    /// Waiting requests by number: the key in the queue.
     waiting: BTreeMap<u64, (InodeId, u64)>,
-    /// By number: the turn of a grant of which the client may not have heard.
+    /// By request number: the grant sequence of grants that the client may not have received.
     granted: BTreeMap<u64, u64>,
 }
 
-/// Who waits for a lock.
+/// A request that waits for a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Waiter {
+pub struct LockWaiter {
     pub session: SessionId,
     /// The number of its request.
-    pub take: u64,
-    pub lock: Lock,
-    /// When it came, by the caller's clock.
+    pub acquire_number: u64,
+    pub lock: AdvisoryLock,
+    /// Time of arrival, by the clock of `request`'s caller.
     pub since: u64,
 }
 
-/// A lock that was waited for is taken: its client is to be told (`recall::Request::Granted`).
+/// A waiting request got its lock: the server must tell its client (`callback::CallbackRequest::LockGranted`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Grant {
+pub struct LockGrant {
     pub session: SessionId,
-    pub take: u64,
-    pub turn: u64,
+    pub acquire_number: u64,
+    pub grant_seq: u64,
 }
 
-/// Why a lock that a session says it held is none that it can have held.
+/// Why a session cannot have held a lock that it reclaims.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum CannotBe {
-    #[error("session {0} says that it holds it")]
-    AnothersToo(SessionId),
+pub enum ReclaimError {
+    #[error("session {0} has reclaimed a conflicting lock")]
+    HeldByOther(SessionId),
     #[error(transparent)]
-    TooMany(Refusal),
+    TooManyLocks(FsError),
 }
 
-impl Table {
-    /// A request of a session that lives; `now` is only told again (`Waiter::since`).
+impl LockTable {
+    /// Executes a lock request of a live session; `now` is only stored (`LockWaiter::since`).
     ///
     /// # Errors
-    /// `Malformed`: it was answered before, or no honest client asks so.
-    pub fn ask(
+    /// `Malformed`: the client has received the reply before, or no correct client sends such a request.
+    pub fn request(
         &mut self,
         session: SessionId,
-        ask: &Ask,
+        request: &LockRequest,
         now: u64,
-    ) -> Result<(Said, Vec<Grant>), Refusal> {
-        let order = match ask {
-            Ask::Test { lock } => {
-                let word = Ok(Word::InTheWay(self.test(session, *lock)));
-                return Ok((Said { turn: 0, word }, Vec::new()));
+    ) -> Result<(LockReply, Vec<LockGrant>), FsError> {
+        let seq = match request {
+            LockRequest::Test { lock } => {
+                let outcome = Ok(LockOutcome::Conflict(self.test(session, *lock)));
+                return Ok((
+                    LockReply {
+                        grant_seq: 0,
+                        outcome,
+                    },
+                    Vec::new(),
+                ));
             }
-            Ask::Take { order, lock, .. } if lock.extent.is_valid() => *order,
-            Ask::Free { order, extent, .. } if extent.is_valid() => *order,
-            Ask::Cancel { order, .. } => *order,
-            _ => return Err(Refusal::Malformed("a lock of no bytes".into())),
+            LockRequest::Acquire { seq, lock, .. } if lock.range.is_valid() => *seq,
+            LockRequest::Release { seq, range, .. } if range.is_valid() => *seq,
+            LockRequest::Cancel { seq, .. } => *seq,
+            _ => {
+                return Err(FsError::Malformed(
+                    "a lock request with an invalid byte range".into(),
+                ));
+            }
         };
-        if let Some(said) = self.begin(session, order)? {
-            return Ok((said, Vec::new()));
+        if let Some(reply) = self.stored_reply(session, seq)? {
+            return Ok((reply, Vec::new()));
         }
-        let turn = self.next_turn(session);
-        let (word, ino) = match ask {
-            Ask::Take { lock, waits, .. } => {
-                let word = self.take(session, order.number, *lock, *waits, now);
-                (word, Some(lock.holder.ino))
+        let grant_seq = self.next_grant_seq(session);
+        let (outcome, ino) = match request {
+            LockRequest::Acquire { lock, wait, .. } => {
+                let outcome = self.acquire(session, seq.number, *lock, *wait, now);
+                (outcome, Some(lock.holder.ino))
             }
-            Ask::Free { holder, extent, .. } => {
-                self.change(session, holder.ino, |locks| {
-                    locks.free(session, *holder, *extent)
+            LockRequest::Release { holder, range, .. } => {
+                self.change_locks(session, holder.ino, |locks| {
+                    locks.release(session, *holder, *range)
                 });
-                (Ok(Word::Done), Some(holder.ino))
+                (Ok(LockOutcome::Done), Some(holder.ino))
             }
-            Ask::Cancel { take, .. } => (Ok(self.cancel(session, *take)), None),
-            Ask::Test { .. } => unreachable!("a test has no order"),
+            LockRequest::Cancel { acquire, .. } => (Ok(self.cancel(session, *acquire)), None),
+            LockRequest::Test { .. } => unreachable!("a test request has no number"),
         };
-        let said = Said { turn, word };
-        let standing = self.sessions.entry(session).or_default();
-        standing.answers.insert(order.number, said.clone());
+        let reply = LockReply { grant_seq, outcome };
+        let session_locks = self.sessions.entry(session).or_default();
+        session_locks.replies.insert(seq.number, reply.clone());
         let grants = ino.map_or_else(Vec::new, |ino| self.grant(ino));
-        Ok((said, grants))
+        Ok((reply, grants))
     }
 
-    /// The answer, if this was asked before.
-    fn begin(&mut self, session: SessionId, order: Order) -> Result<Option<Said>, Refusal> {
-        let standing = self.sessions.entry(session).or_default();
-        let below = standing.answered_below.max(order.answered_below);
-        standing.answered_below = below;
-        standing.answers = standing.answers.split_off(&below);
-        if order.number < below {
-            return Err(Refusal::Malformed("it was answered before".into()));
+    /// The stored reply, if the request was executed before.
+    fn stored_reply(
+        &mut self,
+        session: SessionId,
+        seq: LockSeq,
+    ) -> Result<Option<LockReply>, FsError> {
+        let session_locks = self.sessions.entry(session).or_default();
+        let below = session_locks.replied_below.max(seq.replied_below);
+        session_locks.replied_below = below;
+        session_locks.replies = session_locks.replies.split_off(&below);
+        if seq.number < below {
+            return Err(FsError::Malformed(
+                "a lock request whose reply the client has received".into(),
+            ));
         }
-        if let Some(said) = standing.answers.get(&order.number) {
-            return Ok(Some(said.clone()));
+        if let Some(reply) = session_locks.replies.get(&seq.number) {
+            return Ok(Some(reply.clone()));
         }
-        if standing.answers.len() >= ANSWERS_KEPT {
-            return Err(Refusal::Malformed("too many requests at a time".into()));
+        if session_locks.replies.len() >= REPLIES_KEPT {
+            return Err(FsError::Malformed(
+                "too many lock requests at a time".into(),
+            ));
         }
         Ok(None)
     }
 
-    fn take(
+    fn acquire(
         &mut self,
         session: SessionId,
         number: u64,
-        lock: Lock,
-        waits: bool,
+        lock: AdvisoryLock,
+        wait: bool,
         now: u64,
-    ) -> Result<Word, Refusal> {
-        self.must_have_room(session, lock.holder.ino, waits)?;
-        self.change(session, lock.holder.ino, |locks| {
-            locks.give_up_to_convert(session, &lock)
+    ) -> Result<LockOutcome, FsError> {
+        self.check_limits(session, lock.holder.ino, wait)?;
+        self.change_locks(session, lock.holder.ino, |locks| {
+            locks.release_for_conversion(session, &lock)
         });
         if self.conflict(session, lock).is_none() {
-            self.change(session, lock.holder.ino, |locks| locks.take(session, lock));
-            return Ok(Word::Done);
+            self.change_locks(session, lock.holder.ino, |locks| {
+                locks.acquire(session, lock)
+            });
+            return Ok(LockOutcome::Done);
         }
-        if !waits {
-            return Err(Refusal::WouldBlock);
+        if !wait {
+            return Err(FsError::WouldBlock);
         }
-        if self.would_wait_for_ever(session, lock) {
-            return Err(Refusal::Deadlock);
+        if self.would_deadlock(session, lock) {
+            return Err(FsError::Deadlock);
         }
-        self.came += 1;
-        let place = (lock.holder.ino, self.came);
-        let standing = self.sessions.entry(session).or_default();
-        standing.waiting.insert(number, place);
-        let waiter = Waiter {
+        self.arrivals += 1;
+        let queue_key = (lock.holder.ino, self.arrivals);
+        let session_locks = self.sessions.entry(session).or_default();
+        session_locks.waiting.insert(number, queue_key);
+        let waiter = LockWaiter {
             session,
-            take: number,
+            acquire_number: number,
             lock,
             since: now,
         };
-        self.queue.insert(place, waiter);
-        Ok(Word::Waits)
+        self.queue.insert(queue_key, waiter);
+        Ok(LockOutcome::Queued)
     }
 
-    /// Looked at before anything is done: who is refused so keeps what he has.
-    fn must_have_room(&self, session: SessionId, ino: InodeId, waits: bool) -> Result<(), Refusal> {
-        self.must_be_below(session, ino, waits, 0)
+    /// Checked before any change: a session that is refused here keeps its locks.
+    fn check_limits(&self, session: SessionId, ino: InodeId, wait: bool) -> Result<(), FsError> {
+        self.check_limits_plus(session, ino, wait, 0)
     }
 
-    /// So many more than the limits are let pass.
-    fn must_be_below(
+    /// Checks the limits, each increased by `more`.
+    fn check_limits_plus(
         &self,
         session: SessionId,
         ino: InodeId,
-        waits: bool,
+        wait: bool,
         more: usize,
-    ) -> Result<(), Refusal> {
-        let standing = self.sessions.get(&session);
-        let of_session = standing.map_or(0, |standing| standing.locks);
-        let waiting = standing.filter(|_| waits);
-        let waiting = waiting.map_or(0, |standing| standing.waiting.len());
+    ) -> Result<(), FsError> {
+        let session_locks = self.sessions.get(&session);
+        let of_session = session_locks.map_or(0, |locks| locks.locks);
+        let waiting = session_locks.filter(|_| wait);
+        let waiting = waiting.map_or(0, |locks| locks.waiting.len());
         let of_file = self.files.get(&ino).map_or(0, FileLocks::len);
         let full = [
             (of_session, LOCKS_OF_SESSION, "of this mount"),
             (of_file, LOCKS_OF_FILE, "of this file"),
             (self.locks, LOCKS_OF_ALL, "of all mounts"),
-            (waiting, WAITING_OF_SESSION, "waited for by this mount"),
+            (waiting, WAITING_OF_SESSION, "that this mount waits for"),
         ];
         match full.iter().find(|(now, most, _)| *now >= most + more) {
-            Some((now, _, which)) => Err(Refusal::TooManyLocks(format!("{now} {which}"))),
+            Some((now, _, which)) => Err(FsError::TooManyLocks(format!("{now} {which}"))),
             None => Ok(()),
         }
     }
 
-    fn cancel(&mut self, session: SessionId, take: u64) -> Word {
-        let standing = self.sessions.entry(session).or_default();
-        if let Some(place) = standing.waiting.remove(&take) {
-            self.queue.remove(&place);
-        } else if let Some(turn) = standing.granted.get(&take) {
-            return Word::WasGranted(*turn);
+    fn cancel(&mut self, session: SessionId, acquire: u64) -> LockOutcome {
+        let session_locks = self.sessions.entry(session).or_default();
+        if let Some(queue_key) = session_locks.waiting.remove(&acquire) {
+            self.queue.remove(&queue_key);
+        } else if let Some(grant_seq) = session_locks.granted.get(&acquire) {
+            return LockOutcome::WasGranted(*grant_seq);
         }
-        Word::Done
+        LockOutcome::Done
     }
 
-    /// Gives locks of this file to those who wait for them, in their order. What one gets may take away what it had before: then
-    /// those that came earlier are looked at again.
-    fn grant(&mut self, ino: InodeId) -> Vec<Grant> {
+    /// Grants locks of this file to waiting requests, in order. A grant may replace a lock that its session held before, so the
+    /// queue is searched from the start after each grant.
+    fn grant(&mut self, ino: InodeId) -> Vec<LockGrant> {
         let mut grants = Vec::new();
         loop {
             let mut waiters = self.queue.range((ino, 0)..=(ino, u64::MAX));
-            let is_free = |waiter: &Waiter| self.conflict(waiter.session, waiter.lock).is_none();
-            let Some((place, waiter)) = waiters.find(|(_, waiter)| is_free(waiter)) else {
+            let is_free =
+                |waiter: &LockWaiter| self.conflict(waiter.session, waiter.lock).is_none();
+            let Some((queue_key, waiter)) = waiters.find(|(_, waiter)| is_free(waiter)) else {
                 return grants;
             };
-            let (place, waiter) = (*place, *waiter);
-            self.queue.remove(&place);
+            let (queue_key, waiter) = (*queue_key, *waiter);
+            self.queue.remove(&queue_key);
             let session = waiter.session;
-            self.change(session, ino, |locks| locks.take(session, waiter.lock));
-            let turn = self.next_turn(session);
-            let standing = self.sessions.entry(session).or_default();
-            standing.waiting.remove(&waiter.take);
-            standing.granted.insert(waiter.take, turn);
-            grants.push(Grant {
+            self.change_locks(session, ino, |locks| locks.acquire(session, waiter.lock));
+            let grant_seq = self.next_grant_seq(session);
+            let session_locks = self.sessions.entry(session).or_default();
+            session_locks.waiting.remove(&waiter.acquire_number);
+            session_locks
+                .granted
+                .insert(waiter.acquire_number, grant_seq);
+            grants.push(LockGrant {
                 session,
-                take: waiter.take,
-                turn,
+                acquire_number: waiter.acquire_number,
+                grant_seq,
             });
         }
     }
 
-    /// Its client has heard of this grant.
-    pub fn was_heard(&mut self, grant: &Grant) {
-        if let Some(standing) = self.sessions.get_mut(&grant.session) {
-            standing.granted.remove(&grant.take);
+    /// The client has received this grant.
+    pub fn grant_delivered(&mut self, grant: &LockGrant) {
+        if let Some(session_locks) = self.sessions.get_mut(&grant.session) {
+            session_locks.granted.remove(&grant.acquire_number);
         }
     }
 
-    /// A session says again what it held in the server's former life. Said twice it is the same.
+    /// A session reclaims a lock that it held before the server restarted. Idempotent.
     ///
     /// # Errors
-    /// Why it cannot have held that.
-    pub fn claim(&mut self, session: SessionId, lock: Lock) -> Result<(), CannotBe> {
+    /// Why the session cannot have held the lock.
+    pub fn reclaim(&mut self, session: SessionId, lock: AdvisoryLock) -> Result<(), ReclaimError> {
         if let Some(held) = self.conflict(session, lock) {
-            return Err(CannotBe::AnothersToo(held.session));
+            return Err(ReclaimError::HeldByOther(held.session));
         }
-        // One more than there can be, since the last may be said twice.
-        self.must_be_below(session, lock.holder.ino, false, 1)
-            .map_err(CannotBe::TooMany)?;
-        self.change(session, lock.holder.ino, |locks| locks.take(session, lock));
+        // One more than the limits, since the session may reclaim its last lock twice.
+        self.check_limits_plus(session, lock.holder.ino, false, 1)
+            .map_err(ReclaimError::TooManyLocks)?;
+        self.change_locks(session, lock.holder.ino, |locks| {
+            locks.acquire(session, lock)
+        });
         Ok(())
     }
 
-    /// The session ends: it gets nothing any more, and keeps what it has until `end`.
+    /// The session is ending: it gets no more locks, and keeps its held locks until `end_session`.
     pub fn stop_waiting(&mut self, session: SessionId) {
         self.queue.retain(|_, waiter| waiter.session != session);
-        if let Some(standing) = self.sessions.get_mut(&session) {
-            standing.waiting.clear();
+        if let Some(session_locks) = self.sessions.get_mut(&session) {
+            session_locks.waiting.clear();
         }
     }
 
-    /// The session has ended, and with it all its locks.
-    pub fn end(&mut self, session: SessionId) -> Vec<Grant> {
+    /// The session has ended: releases all its locks.
+    pub fn end_session(&mut self, session: SessionId) -> Vec<LockGrant> {
         self.stop_waiting(session);
         let mut touched = Vec::new();
         for (ino, locks) in &mut self.files {
             let before = locks.len();
-            locks.end(session);
+            locks.end_session(session);
             if locks.len() < before {
                 self.locks -= before - locks.len();
                 touched.push(*ino);
@@ -280,17 +306,17 @@ impl Table {
             .collect()
     }
 
-    /// The first lock in the way of this one. Who holds it is known in his own session only.
-    fn test(&self, session: SessionId, lock: Lock) -> Option<Lock> {
+    /// The first conflicting lock. Its pid is returned only to the holder's own session.
+    fn test(&self, session: SessionId, lock: AdvisoryLock) -> Option<AdvisoryLock> {
         let held = self.conflict(session, lock)?;
         let pid = match held.session == session {
             true => held.lock.pid,
             false => 0,
         };
-        Some(Lock { pid, ..held.lock })
+        Some(AdvisoryLock { pid, ..held.lock })
     }
 
-    pub fn conflict(&self, session: SessionId, lock: Lock) -> Option<&Held> {
+    pub fn conflict(&self, session: SessionId, lock: AdvisoryLock) -> Option<&HeldLock> {
         self.files.get(&lock.holder.ino)?.conflict(session, lock)
     }
 
@@ -298,12 +324,12 @@ impl Table {
         self.files.get(&ino)
     }
 
-    /// Those that wait, by file.
-    pub fn waiters(&self) -> impl Iterator<Item = &Waiter> {
+    /// All waiting requests, by file.
+    pub fn waiters(&self) -> impl Iterator<Item = &LockWaiter> {
         self.queue.values()
     }
 
-    /// Locks of all sessions.
+    /// Number of locks of all sessions.
     pub fn len(&self) -> usize {
         self.locks
     }
@@ -312,23 +338,28 @@ impl Table {
         self.locks == 0
     }
 
-    fn next_turn(&mut self, session: SessionId) -> u64 {
-        let standing = self.sessions.entry(session).or_default();
-        standing.turn += 1;
-        standing.turn
+    fn next_grant_seq(&mut self, session: SessionId) -> u64 {
+        let session_locks = self.sessions.entry(session).or_default();
+        session_locks.grant_seq += 1;
+        session_locks.grant_seq
     }
 
-    /// All changes of locks go through here, so that they are counted.
-    fn change(&mut self, session: SessionId, ino: InodeId, how: impl FnOnce(&mut FileLocks)) {
+    /// All changes of locks go through this function, which updates the counts.
+    fn change_locks(
+        &mut self,
+        session: SessionId,
+        ino: InodeId,
+        change: impl FnOnce(&mut FileLocks),
+    ) {
         let locks = self.files.entry(ino).or_default();
         let before = locks.len();
-        how(locks);
+        change(locks);
         let after = locks.len();
         if after == 0 {
             self.files.remove(&ino);
         }
         self.locks = self.locks + after - before;
-        let standing = self.sessions.entry(session).or_default();
-        standing.locks = standing.locks + after - before;
+        let session_locks = self.sessions.entry(session).or_default();
+        session_locks.locks = session_locks.locks + after - before;
     }
 }

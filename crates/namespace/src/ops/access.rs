@@ -1,12 +1,12 @@
-use crate::may;
-use crate::step::Outcome;
-use crate::view::View;
+use crate::driver::OpResult;
+use crate::permission;
+use crate::view::OpView;
 use gupfs_proto::InodeId;
-use gupfs_proto::meta::{Access, Answer};
+use gupfs_proto::meta::{AccessMode, MetaReplyBody};
 
-/// access(2): whether all of `want` is granted; nothing asked is "it exists".
-pub(crate) fn access(view: &mut View, ino: InodeId, want: Access) -> Outcome<Answer> {
+/// access(2): checks that all of `want` is granted; with an empty `want`, that the inode exists.
+pub(crate) fn access(view: &mut OpView, ino: InodeId, want: AccessMode) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
-    may::access(&inode, view.ctx.caller, want)?;
-    Ok(Answer::Done)
+    permission::check_access(&inode, view.ctx.caller, want)?;
+    Ok(MetaReplyBody::Done)
 }

@@ -1,48 +1,56 @@
-use crate::key::Key;
-use crate::record::Writer;
-use crate::step::{Need, Outcome, Work};
-use crate::view::View;
-use crate::{generations, held, ops, placement, protected};
+use crate::driver::{FollowUp, OpResult, Prerequisite};
+use crate::key::RecordKey;
+use crate::record::WriteLease;
+use crate::view::OpView;
+use crate::{flag_checks, generations, ops, placement, write_lease};
 use gupfs_proto::layout::Component;
-use gupfs_proto::meta::Answer;
-use gupfs_proto::{InodeId, Layout, Presence, Refusal};
+use gupfs_proto::meta::MetaReplyBody;
+use gupfs_proto::{FsError, InodeId, Layout, Presence};
 
-/// A session starts to write a file's objects, alone: whoever held the file before gives it back. It gets the layout, made now if there is none, and from now on size, mtime
-/// and which objects exist are its word. Every object may exist from now on, whatever happens to the session; that is
-/// durable before the first of them is, unless nobody could ever give the new layout's generation again (`generations`). Inline bytes stay until `Spilled`.
-pub(crate) fn begin_write(view: &mut View, ino: InodeId, kill_privileges: bool) -> Outcome<Answer> {
+/// A session acquires the write lease of a file, exclusively: the driver revokes the lease of an earlier holder. The session gets
+/// the layout, which is created now if there is none; from now on it is the authority for size, mtime and presence. Every object
+/// may exist from now on, whatever happens to the session. This record is durable before the first object exists, unless no
+/// server could ever assign the new layout's generations again (`generations`). Inline bytes stay until `SpillInline`.
+pub(crate) fn begin_write(
+    view: &mut OpView,
+    ino: InodeId,
+    kill_privileges: bool,
+) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    held::must_be_known(view, &inode, false)?;
-    protected::contents(&inode)?;
-    let writer = Key::writer(ino, view.ctx.session);
-    let held = view.get::<Writer>(&writer)?.is_some();
-    // Who holds it already is never in his own way.
-    if !held {
-        if view.ctx.queues {
-            return Err(Need::Turn(ino).into());
+    write_lease::check_orphan_user(view, &inode, false)?;
+    flag_checks::check_contents(&inode)?;
+    let lease = RecordKey::write_lease(ino, view.ctx.session);
+    let has_lease = view.get::<WriteLease>(&lease)?.is_some();
+    // The lease holder's own operation never waits for the lease.
+    if !has_lease {
+        if view.ctx.must_queue {
+            return Err(Prerequisite::LeaseQueue(ino).into());
         }
-        held::must_be_given_back(view, &inode)?;
+        write_lease::require_revoked(view, &inode)?;
     }
-    ops::truncate::must_not_be_cutting(file, ino)?;
-    let fresh = file.layout.is_empty();
-    let told = view.ctx.again.and_then(|again| again.layout.as_ref());
-    let mut layout = if fresh && let Some(told) = told {
-        laid_out_before(told, file.next_generation)?
-    } else if fresh {
-        let (rule, _) = ops::layout_rule::rule_of(view, &inode)?;
-        let first = generations::first(file.next_generation, view.ctx.owner_epoch);
-        placement::lay_out(&rule, view.ctx.targets, ino, first)?
+    ops::truncate::check_no_unfinished_truncate(file, ino)?;
+    let is_new_layout = file.layout.is_empty();
+    let original = view
+        .ctx
+        .replay
+        .and_then(|original| original.layout.as_ref());
+    let mut layout = if is_new_layout && let Some(original) = original {
+        replayed_layout(original, file.next_generation)?
+    } else if is_new_layout {
+        let (default_layout, _) = ops::default_layout::effective_layout(view, &inode)?;
+        let first = generations::first_generation(file.next_generation, view.ctx.owner_epoch);
+        placement::choose_layout(&default_layout, view.ctx.targets, ino, first)?
     } else {
         file.layout.clone()
     };
-    let raised = expect_all_objects(&mut layout);
-    if !held || raised {
-        view.must_have_room()?;
-        // That there is a writer, too: were it forgotten, nobody would ask the objects how long the file is, and bytes that
-        // they have behind its end would come to light when it grows.
-        if !fresh || !generations::are_owned(&layout, view.ctx.owner_epoch) {
-            view.work(Work::Durable);
+    let has_new_maybe = mark_never_as_maybe(&mut layout);
+    if !has_lease || has_new_maybe {
+        view.check_growth_allowed()?;
+        // The `M` record must be durable, too: if a power loss discarded it, the server would not query the objects for the
+        // file's size, and bytes that they have beyond its end would become visible when it grows.
+        if !is_new_layout || !generations::are_in_owner_window(&layout, view.ctx.owner_epoch) {
+            view.add_follow_up(FollowUp::AwaitDurable);
         }
         view.change_file(ino, |inode, file| {
             let generations = layout
@@ -51,57 +59,58 @@ pub(crate) fn begin_write(view: &mut View, ino: InodeId, kill_privileges: bool) 
                 .map(|component| component.generation.0 + 1);
             file.next_generation = generations.fold(file.next_generation, u32::max);
             file.layout = layout;
-            file.writers += u32::from(!held);
+            file.write_leases += u32::from(!has_lease);
             inode.data_version += 1;
         })?;
     }
-    if !held {
+    if !has_lease {
         view.put(
-            writer,
-            &Writer {
+            lease,
+            &WriteLease {
                 since: view.ctx.now,
             },
         );
     }
     ops::kill_privileges::after_write_by_client(view, ino, kill_privileges)?;
-    let opened = ops::opened(&*view.inode(ino)?, false);
-    Ok(Answer::Opened(opened))
+    let opened = ops::open_reply(&*view.inode(ino)?, false);
+    Ok(MetaReplyBody::Opened(opened))
 }
 
-/// The layout that the file had got, as its writer knows it: objects of it lie at their targets.
-fn laid_out_before(told: &Layout, next_generation: u32) -> Outcome<Layout> {
+/// For a replay: the layout that the original execution assigned, as the lease holder sent it. Its objects may exist on their
+/// OSTs.
+fn replayed_layout(original: &Layout, next_generation: u32) -> OpResult<Layout> {
     let is_new = |component: &Component| component.generation.0 >= next_generation;
-    told.check()?;
-    if !told.components.iter().all(is_new) {
-        let why = "a layout said again has generations that were given before";
-        return Err(Refusal::Malformed(why.into()).into());
+    original.check()?;
+    if !original.components.iter().all(is_new) {
+        let why = "replay: the layout has generations that were assigned before";
+        return Err(FsError::Malformed(why.into()).into());
     }
-    Ok(told.clone())
+    Ok(original.clone())
 }
 
-/// Every object that is known not to exist may exist now; whether there was one.
-fn expect_all_objects(layout: &mut Layout) -> bool {
-    let mut raised = false;
+/// Marks every object that is known not to exist as one that may exist; returns whether there was one.
+fn mark_never_as_maybe(layout: &mut Layout) -> bool {
+    let mut has_new_maybe = false;
     for component in &mut layout.components {
         for stripe in 0..component.targets.len() {
             if component.presence.get(stripe) == Presence::Never {
                 component.presence.set(stripe, Presence::Maybe);
-                raised = true;
+                has_new_maybe = true;
             }
         }
     }
-    raised
+    has_new_maybe
 }
 
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
-    use crate::{ChoreOp, Kind, Work};
+    use crate::{BackgroundOp, FollowUp, RecordKind};
     use gupfs_proto::data::ObjectStat;
-    use gupfs_proto::meta::{Access, Op, WriteAt};
-    use gupfs_proto::{Caller, OstId, Presence, Refusal, Timestamp};
+    use gupfs_proto::meta::{AccessMode, MetaOp, WritePosition};
+    use gupfs_proto::{Caller, FsError, OstId, Presence, Timestamp};
 
-    fn presence(server: &Server, ino: gupfs_proto::InodeId) -> Vec<Presence> {
+    fn presence(server: &TestServer, ino: gupfs_proto::InodeId) -> Vec<Presence> {
         server
             .file(ino)
             .layout
@@ -111,8 +120,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_writer_lays_the_file_out_and_the_next_finds_it_so() {
-        let mut server = Server::new(2);
+    fn the_first_begin_write_creates_the_layout_and_the_next_keeps_it() {
+        let mut server = TestServer::new(2);
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o644)
             .unwrap()
@@ -121,7 +130,10 @@ mod tests {
         assert_eq!((begun.inline, begun.layout.components.len()), (None, 2));
         assert_eq!(presence(&server, file), [Presence::Maybe; 5]);
         assert_eq!(
-            (server.count(Kind::Writer), server.file(file).writers),
+            (
+                server.count(RecordKind::WriteLease),
+                server.file(file).write_leases
+            ),
             (1, 1)
         );
         let again = server.begin_write(file).unwrap();
@@ -130,61 +142,70 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_says_which_objects_exist() {
-        let mut server = Server::new(2);
+    fn the_final_attr_report_determines_which_objects_exist() {
+        let mut server = TestServer::new(2);
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o644)
             .unwrap()
             .ino;
         server.begin_write(file).unwrap();
-        let said = written(5 << 20, &[(0, 0), (1, 0)]);
-        let attr = server.end_write(file, said.clone(), true).unwrap();
+        let last_report = report(5 << 20, &[(0, 0), (1, 0)]);
+        let attr = server.end_write(file, last_report.clone(), true).unwrap();
         assert_eq!((attr.size, attr.blocks), (5 << 20, 10 << 10));
         let (maybe, present, never) = (Presence::Maybe, Presence::Present, Presence::Never);
         assert_eq!(
             presence(&server, file),
             [present, present, maybe, maybe, maybe]
         );
-        server.end_write(file, said.clone(), false).unwrap();
+        server.end_write(file, last_report.clone(), false).unwrap();
         assert_eq!(
             presence(&server, file),
             [present, present, never, never, never]
         );
-        assert_eq!(server.count(Kind::Writer), 0);
+        assert_eq!(server.count(RecordKind::WriteLease), 0);
         assert!(matches!(
-            server.end_write(file, said, false),
-            Err(Refusal::Malformed(_))
+            server.end_write(file, last_report, false),
+            Err(FsError::Malformed(_))
         ));
-        // Who writes again may make any of them.
+        // A session that writes again may create any of them.
         server.begin_write(file).unwrap();
         assert_eq!(
             presence(&server, file),
             [present, present, maybe, maybe, maybe]
         );
-        let bad = written(1, &[(2, 0)]);
+        let bad = report(1, &[(2, 0)]);
         assert!(matches!(
             server.end_write(file, bad, false),
-            Err(Refusal::Malformed(_))
+            Err(FsError::Malformed(_))
         ));
         server.assert_clean();
     }
 
     #[test]
-    fn inline_bytes_stay_until_they_are_safe_in_objects() {
-        let mut server = Server::new(2);
+    fn inline_bytes_stay_until_they_are_spilled() {
+        let mut server = TestServer::new(2);
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o644)
             .unwrap()
             .ino;
-        server.write_inline(file, WriteAt::End, b"bytes").unwrap();
+        server
+            .write_inline(file, WritePosition::End, b"bytes")
+            .unwrap();
         let begun = server.begin_write(file).unwrap();
         assert_eq!(begun.inline.as_deref(), Some(&b"bytes"[..]));
-        let spilled = Op::Spilled {
+        let spilled = MetaOp::SpillInline {
             ino: file,
-            written: written(5, &[(0, 0)]),
+            report: report(5, &[(0, 0)]),
         };
-        assert_eq!(attr(server.ask(&Caller::root(), &spilled)).unwrap().size, 5);
-        let opened = server.open(&Caller::root(), file, Access::READ).unwrap();
+        assert_eq!(
+            attr(server.request(&Caller::root(), &spilled))
+                .unwrap()
+                .size,
+            5
+        );
+        let opened = server
+            .open(&Caller::root(), file, AccessMode::READ)
+            .unwrap();
         assert_eq!(
             (opened.inline, presence(&server, file)[0]),
             (None, Presence::Present)
@@ -193,30 +214,37 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_died_before_its_bytes_were_safe_leaves_the_inline_file() {
-        let mut server = Server::new(2);
+    fn a_lease_holder_that_dies_before_spilling_leaves_the_inline_bytes() {
+        let mut server = TestServer::new(2);
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o644)
             .unwrap()
             .ino;
-        server.write_inline(file, WriteAt::End, b"bytes").unwrap();
+        server
+            .write_inline(file, WritePosition::End, b"bytes")
+            .unwrap();
         let old = server.begin_write(file).unwrap().layout;
-        let recover = ChoreOp::RecoverWriter {
+        let recover = BackgroundOp::RecoverWriteLease {
             ino: file,
             session: server.session,
             found: vec![],
         };
-        server.chore(&recover).unwrap();
-        let opened = server.open(&Caller::root(), file, Access::READ).unwrap();
+        server.run_background(&recover).unwrap();
+        let opened = server
+            .open(&Caller::root(), file, AccessMode::READ)
+            .unwrap();
         assert_eq!(
             (opened.inline.as_deref(), opened.layout.is_empty()),
             (Some(&b"bytes"[..]), true)
         );
         assert_eq!(
-            (server.count(Kind::Purge), server.count(Kind::Writer)),
+            (
+                server.count(RecordKind::Purge),
+                server.count(RecordKind::WriteLease)
+            ),
             (1, 0)
         );
-        // Objects of the next layout are others than those to be purged.
+        // The next layout's objects differ from those that will be removed.
         let new = server.begin_write(file).unwrap().layout;
         let most = old
             .components
@@ -232,39 +260,52 @@ mod tests {
     }
 
     #[test]
-    fn only_a_layout_that_could_be_forgotten_must_be_durable_first() {
-        let mut server = Server::new(2);
+    fn only_changes_that_a_power_loss_must_not_discard_are_durable_before_the_reply() {
+        let mut server = TestServer::new(2);
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o644)
             .unwrap()
             .ino;
         server.begin_write(file).unwrap();
-        assert!(!server.work.contains(&Work::Durable), "a new layout");
+        assert!(
+            !server.follow_ups.contains(&FollowUp::AwaitDurable),
+            "a new layout"
+        );
         server
-            .end_write(file, written(100, &[(0, 0)]), false)
+            .end_write(file, report(100, &[(0, 0)]), false)
             .unwrap();
-        // Its other objects were never made; from now on they may be, and that must not be forgotten.
+        // Its other objects were never created; from now on they may be, and that must survive a power loss.
         server.begin_write(file).unwrap();
-        assert!(server.work.contains(&Work::Durable), "an old layout");
-        // All objects are there, and somebody opens it to write again: that he does must not be forgotten either.
+        assert!(
+            server.follow_ups.contains(&FollowUp::AwaitDurable),
+            "an old layout"
+        );
+        // The session is recorded as the lease holder: nothing new must survive a power loss.
         server.begin_write(file).unwrap();
-        assert!(!server.work.contains(&Work::Durable), "he is known");
+        assert!(
+            !server.follow_ups.contains(&FollowUp::AwaitDurable),
+            "the same lease holder"
+        );
         let all = [(0, 0), (1, 0), (1, 1), (1, 2), (1, 3)];
-        server.end_write(file, written(100, &all), false).unwrap();
+        server.end_write(file, report(100, &all), false).unwrap();
+        // All objects exist, and the session acquires the lease again: that record must survive a power loss, too.
         server.begin_write(file).unwrap();
-        assert!(server.work.contains(&Work::Durable), "a new writer");
+        assert!(
+            server.follow_ups.contains(&FollowUp::AwaitDurable),
+            "a new write lease"
+        );
     }
 
     #[test]
-    fn after_a_writers_death_the_objects_say_what_it_wrote() {
-        let mut server = Server::new(2);
+    fn size_and_times_of_a_dead_lease_holders_file_come_from_its_objects() {
+        let mut server = TestServer::new(2);
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o644)
             .unwrap()
             .ino;
         server.begin_write(file).unwrap();
         server
-            .end_write(file, written(100, &[(0, 0)]), true)
+            .end_write(file, report(100, &[(0, 0)]), true)
             .unwrap();
         let late = Timestamp::new(9_000, 0);
         let stat = |size, mtime| {
@@ -281,12 +322,12 @@ mod tests {
             (1, 2, None),
             (1, 3, None),
         ];
-        let recover = ChoreOp::RecoverWriter {
+        let recover = BackgroundOp::RecoverWriteLease {
             ino: file,
             session: server.session,
             found,
         };
-        server.chore(&recover).unwrap();
+        server.run_background(&recover).unwrap();
         let attr = server.getattr(file).unwrap();
         assert_eq!((attr.size, attr.blocks), ((5 << 20) + 7, 16));
         assert_eq!((attr.mtime, attr.ctime), (late, late));
@@ -296,24 +337,24 @@ mod tests {
             [Present, Never, Maybe, Never, Never]
         );
         server.assert_clean();
-        server.chore(&recover).unwrap();
+        server.run_background(&recover).unwrap();
         assert_eq!(server.batch, vec![]);
     }
 
     #[test]
-    fn a_lost_object_is_not_taken_for_a_hole() {
-        let mut server = Server::new(1);
+    fn a_lost_object_is_not_treated_as_a_hole() {
+        let mut server = TestServer::new(1);
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o644)
             .unwrap()
             .ino;
         server.begin_write(file).unwrap();
         server
-            .end_write(file, written(100, &[(0, 0)]), true)
+            .end_write(file, report(100, &[(0, 0)]), true)
             .unwrap();
         let found = (0..1).map(|stripe| (0, stripe, None)).collect();
         server
-            .chore(&ChoreOp::RecoverWriter {
+            .run_background(&BackgroundOp::RecoverWriteLease {
                 ino: file,
                 session: server.session,
                 found,
@@ -324,8 +365,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_target_there_is_no_space() {
-        let mut server = Server::new(1);
+    fn begin_write_without_a_usable_target_fails_with_no_space() {
+        let mut server = TestServer::new(1);
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o644)
             .unwrap()
@@ -334,6 +375,6 @@ mod tests {
             .targets
             .iter_mut()
             .for_each(|target| target.usable = target.ost == OstId(9));
-        assert_eq!(server.begin_write(file), Err(Refusal::NoSpace));
+        assert_eq!(server.begin_write(file), Err(FsError::NoSpace));
     }
 }

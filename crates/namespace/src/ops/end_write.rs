@@ -1,99 +1,101 @@
-use crate::chores;
-use crate::key::Key;
+use crate::background;
+use crate::driver::OpResult;
+use crate::key::RecordKey;
 use crate::ops::truncate;
-use crate::record::{File, Inode, Unconfirmed};
-use crate::step::Outcome;
-use crate::view::View;
+use crate::record::{FileBody, Inode, Unconfirmed};
+use crate::view::OpView;
 use gupfs_proto::limits::FILE_SIZE_MAX;
-use gupfs_proto::meta::{Answer, Written};
-use gupfs_proto::{InodeId, Presence, Refusal};
+use gupfs_proto::meta::{AttrReport, MetaReplyBody};
+use gupfs_proto::{FsError, InodeId, Presence};
 
-/// What the session wrote: size, times, space, objects. With `keep` it goes on writing; without, the file is nobody's, and
-/// objects that it did not report do not exist (or whoever wrote them before reported them).
+/// The lease holder's attribute report: size, times, space, objects. With `keep_lease` the session keeps the write lease;
+/// without, it releases the lease, and objects that it did not report do not exist (or an earlier lease holder reported them).
 ///
-/// An object that a power cut may still take is not called present: its loss would look like damage. It stays in doubt until
-/// a chore has confirmed it.
+/// An object that a power loss may still discard is not marked present: its loss would look like damage. It stays `Maybe` until a
+/// background task has confirmed it.
 pub(crate) fn end_write(
-    view: &mut View,
+    view: &mut OpView,
     ino: InodeId,
-    written: &Written,
-    keep: bool,
-) -> Outcome<Answer> {
-    let writer = Key::writer(ino, view.ctx.session);
+    report: &AttrReport,
+    keep_lease: bool,
+) -> OpResult<MetaReplyBody> {
+    let lease = RecordKey::write_lease(ino, view.ctx.session);
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    truncate::must_not_be_cutting(file, ino)?;
-    check(file, written)?;
-    let last = file.writers <= 1;
-    let mut others_in_doubt = false;
-    if !keep {
-        view.remove(writer);
-        // Another session's, that ended before and did not say which.
-        others_in_doubt = view.get::<Unconfirmed>(&Key::unconfirmed(ino))?.is_some();
-        if may_vanish(file, written) {
-            chores::expect_confirmation(view, ino);
+    truncate::check_no_unfinished_truncate(file, ino)?;
+    check_report(file, report)?;
+    let last = file.write_leases <= 1;
+    let mut has_unconfirmed = false;
+    if !keep_lease {
+        view.remove(lease);
+        // Objects that an earlier session left unconfirmed.
+        has_unconfirmed = view
+            .get::<Unconfirmed>(&RecordKey::unconfirmed(ino))?
+            .is_some();
+        if has_new_unsynced_objects(file, report) {
+            background::request_confirmation(view, ino);
         }
     }
     view.change_file(ino, |inode, file| {
-        believe(inode, file, written);
-        if !keep {
-            file.writers = file.writers.saturating_sub(1);
-            if last && !others_in_doubt {
-                forget_unmade(file, &written.unsynced);
+        apply_report(inode, file, report);
+        if !keep_lease {
+            file.write_leases = file.write_leases.saturating_sub(1);
+            if last && !has_unconfirmed {
+                mark_unreported_as_never(file, &report.unsynced);
             }
         }
     })?;
-    Ok(Answer::Attr(view.inode(ino)?.attr()))
+    Ok(MetaReplyBody::Attr(view.inode(ino)?.attr()))
 }
 
-pub(crate) fn check(file: &File, written: &Written) -> Result<(), Refusal> {
-    if written.size > FILE_SIZE_MAX {
-        return Err(Refusal::TooLarge);
+pub(crate) fn check_report(file: &FileBody, report: &AttrReport) -> Result<(), FsError> {
+    if report.size > FILE_SIZE_MAX {
+        return Err(FsError::TooLarge);
     }
     let known = |(component, stripe): &(u32, u32)| {
         let component = file.layout.components.get(*component as usize);
         component.is_some_and(|component| (*stripe as usize) < component.targets.len())
     };
-    if written.present.iter().chain(&written.unsynced).all(known) {
+    if report.present.iter().chain(&report.unsynced).all(known) {
         Ok(())
     } else {
-        Err(Refusal::Malformed(
-            "an object that the layout does not have".into(),
+        Err(FsError::Malformed(
+            "the report has an object that is not in the layout".into(),
         ))
     }
 }
 
-/// The session's word is absolute: said twice it changes nothing more.
-pub(crate) fn believe(inode: &mut Inode, file: &mut File, written: &Written) {
-    inode.size = written.size;
-    inode.blocks = written.blocks;
-    if let Some(mtime) = written.mtime {
+/// Applies an attribute report. Its values are absolute, so applying it twice has the same result.
+pub(crate) fn apply_report(inode: &mut Inode, file: &mut FileBody, report: &AttrReport) {
+    inode.size = report.size;
+    inode.blocks = report.blocks;
+    if let Some(mtime) = report.mtime {
         inode.mtime = mtime;
         inode.ctime = inode.ctime.max(mtime);
         inode.data_version += 1;
     }
-    if let Some(atime) = written.atime {
+    if let Some(atime) = report.atime {
         inode.atime = atime;
     }
-    for (component, stripe) in &written.present {
+    for (component, stripe) in &report.present {
         let component = &mut file.layout.components[*component as usize];
         component.presence.set(*stripe as usize, Presence::Present);
     }
 }
 
-/// Whether it made an object that a power cut may leave nothing of.
-fn may_vanish(file: &File, written: &Written) -> bool {
-    written.unsynced.iter().any(|(component, stripe)| {
+/// Whether the session created an object that a power loss may discard.
+fn has_new_unsynced_objects(file: &FileBody, report: &AttrReport) -> bool {
+    report.unsynced.iter().any(|(component, stripe)| {
         let component = &file.layout.components[*component as usize];
         component.presence.get(*stripe as usize) != Presence::Present
     })
 }
 
-fn forget_unmade(file: &mut File, unsynced: &[(u32, u32)]) {
+fn mark_unreported_as_never(file: &mut FileBody, unsynced: &[(u32, u32)]) {
     for (index, component) in file.layout.components.iter_mut().enumerate() {
         for stripe in 0..component.targets.len() {
-            let is_there = unsynced.contains(&(index as u32, stripe as u32));
-            if component.presence.get(stripe) == Presence::Maybe && !is_there {
+            let is_reported = unsynced.contains(&(index as u32, stripe as u32));
+            if component.presence.get(stripe) == Presence::Maybe && !is_reported {
                 component.presence.set(stripe, Presence::Never);
             }
         }

@@ -1,12 +1,12 @@
-use crate::held;
-use crate::step::Outcome;
-use crate::view::View;
+use crate::driver::OpResult;
+use crate::view::OpView;
+use crate::write_lease;
 use gupfs_proto::InodeId;
-use gupfs_proto::meta::Answer;
+use gupfs_proto::meta::MetaReplyBody;
 
-/// fstat(2): needs no permission on the file. (stat(2) needs search permission on the way to it, which lookups check.)
-pub(crate) fn getattr(view: &mut View, ino: InodeId) -> Outcome<Answer> {
+/// fstat(2): needs no permission on the file. (stat(2) needs search permission on the path, which lookups check.)
+pub(crate) fn getattr(view: &mut OpView, ino: InodeId) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
-    held::must_have_told(view, &inode)?;
-    Ok(Answer::Attr(inode.attr()))
+    write_lease::require_attr_report(view, &inode)?;
+    Ok(MetaReplyBody::Attr(inode.attr()))
 }

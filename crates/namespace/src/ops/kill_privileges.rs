@@ -1,40 +1,45 @@
-use crate::step::Outcome;
-use crate::view::View;
-use crate::{held, may, protected};
-use gupfs_proto::meta::{Answer, XattrName};
-use gupfs_proto::{InodeId, Mode};
+use crate::driver::OpResult;
+use crate::view::OpView;
+use crate::{flag_checks, permission, write_lease};
+use gupfs_proto::meta::{MetaReplyBody, XattrName};
+use gupfs_proto::{FileMode, InodeId};
 
-/// Somebody unprivileged wrote: setuid and setgid go, so that nobody's bytes run with another's rights. ctime is updated if
-/// anything went.
-pub(crate) fn kill_privileges(view: &mut View, ino: InodeId) -> Outcome<Answer> {
+/// An unprivileged caller wrote: clears setuid and setgid, so that no program runs its bytes with another user's rights. ctime is
+/// updated if anything was cleared.
+pub(crate) fn kill_privileges(view: &mut OpView, ino: InodeId) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     inode.file()?;
-    protected::contents(&inode)?;
-    held::must_have_told(view, &inode)?;
+    flag_checks::check_contents(&inode)?;
+    write_lease::require_attr_report(view, &inode)?;
     after_write(view, ino, true)?;
-    Ok(Answer::Attr(view.inode(ino)?.attr()))
+    Ok(MetaReplyBody::Attr(view.inode(ino)?.attr()))
 }
 
-/// File capabilities go whoever wrote; the mode's bits if the writer has no privilege: by the kernel's word (`kill`), and always
-/// if it is not root here, whatever is said of it elsewhere.
-pub(crate) fn after_write(view: &mut View, ino: InodeId, kill: bool) -> Outcome<()> {
+/// Removes file capabilities after a write of any caller; clears the mode's bits if the caller is unprivileged: if the client's
+/// kernel says so (`kill`), and always if the caller is not root on this server, whatever its host says.
+pub(crate) fn after_write(view: &mut OpView, ino: InodeId, kill: bool) -> OpResult<()> {
     let inode = view.inode(ino)?;
-    let left = may::without_privileges(&inode, view.ctx.caller);
-    leave(view, ino, kill, left)
+    let cleared = permission::mode_after_write(&inode, view.ctx.caller);
+    set_mode_without_privileges(view, ino, kill, cleared)
 }
 
-/// The same where a client writes on behalf of a file that is open: whose groups count is not known here, so setgid goes only
-/// where the group may execute the file.
-pub(crate) fn after_write_by_client(view: &mut View, ino: InodeId, kill: bool) -> Outcome<()> {
+/// As `after_write`, for a client that writes on behalf of an open file: the groups of the writing process are not known here, so
+/// setgid is cleared only if the group may execute the file.
+pub(crate) fn after_write_by_client(view: &mut OpView, ino: InodeId, kill: bool) -> OpResult<()> {
     let inode = view.inode(ino)?;
-    let left = may::without_privileges_of_any_group(&inode);
-    leave(view, ino, kill, left)
+    let cleared = permission::mode_after_write_by_any_group(&inode);
+    set_mode_without_privileges(view, ino, kill, cleared)
 }
 
-fn leave(view: &mut View, ino: InodeId, kill: bool, left: Mode) -> Outcome<()> {
+fn set_mode_without_privileges(
+    view: &mut OpView,
+    ino: InodeId,
+    kill: bool,
+    cleared: FileMode,
+) -> OpResult<()> {
     let inode = view.inode(ino)?;
     let mode = match kill || !view.ctx.caller.is_root() {
-        true => left,
+        true => cleared,
         false => inode.mode,
     };
     let has_capability = inode
@@ -46,7 +51,7 @@ fn leave(view: &mut View, ino: InodeId, kill: bool, left: Mode) -> Outcome<()> {
     }
     let now = view.ctx.now;
     view.change(ino, |inode| {
-        inode.touch(now);
+        inode.touch_ctime(now);
         inode.mode = mode;
         inode
             .security
@@ -57,12 +62,12 @@ fn leave(view: &mut View, ino: InodeId, kill: bool, left: Mode) -> Outcome<()> {
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
-    use gupfs_proto::meta::{Answer, Op, SetAttr, WriteAt};
-    use gupfs_proto::{Caller, Mode, Refusal};
+    use gupfs_proto::meta::{MetaOp, MetaReplyBody, SetAttr, WritePosition};
+    use gupfs_proto::{Caller, FileMode, FsError};
 
     #[test]
-    fn a_write_without_privilege_takes_setuid_and_group_execution() {
-        let mut server = Server::new(1);
+    fn an_unprivileged_write_clears_setuid_and_group_executable_setgid() {
+        let mut server = TestServer::new(1);
         let root = Caller::root();
         for (mode, left) in [
             (0o6755, 0o755),
@@ -74,37 +79,37 @@ mod tests {
                 .create(&root, ROOT, &format!("f{mode}"), mode)
                 .unwrap()
                 .ino;
-            let (at, data) = (WriteAt::End, bytes::Bytes::from_static(b"x"));
-            let op = Op::WriteInline {
+            let (at, data) = (WritePosition::End, bytes::Bytes::from_static(b"x"));
+            let op = MetaOp::WriteInline {
                 ino: file,
                 at,
                 data,
                 kill_privileges: true,
             };
-            server.ask(&root, &op).unwrap();
-            assert_eq!(server.getattr(file).unwrap().mode, Mode(left));
+            server.request(&root, &op).unwrap();
+            assert_eq!(server.getattr(file).unwrap().mode, FileMode(left));
         }
-        // A writer who is not of the group takes setgid in any case.
+        // A write of a caller that is not in the group always clears setgid.
         let file = server.create(&root, ROOT, "g", 0o2666).unwrap().ino;
         server
-            .ask(&user(1000), &Op::KillPrivileges { ino: file })
+            .request(&user(1000), &MetaOp::KillPrivileges { ino: file })
             .unwrap();
-        assert_eq!(server.getattr(file).unwrap().mode, Mode(0o666));
-        let again = server.ask(&user(1000), &Op::KillPrivileges { ino: file });
-        assert!(matches!(again, Ok(Answer::Attr(_))) && server.batch.is_empty());
+        assert_eq!(server.getattr(file).unwrap().mode, FileMode(0o666));
+        let again = server.request(&user(1000), &MetaOp::KillPrivileges { ino: file });
+        assert!(matches!(again, Ok(MetaReplyBody::Attr(_))) && server.batch.is_empty());
         assert_eq!(
-            server.ask(&root, &Op::KillPrivileges { ino: ROOT }),
-            Err(Refusal::IsDirectory)
+            server.request(&root, &MetaOp::KillPrivileges { ino: ROOT }),
+            Err(FsError::IsDirectory)
         );
     }
 
     #[test]
-    fn file_capabilities_go_with_any_write_and_change_of_owner() {
-        let mut server = Server::new(1);
+    fn file_capabilities_are_removed_by_any_write_and_change_of_owner() {
+        let mut server = TestServer::new(1);
         let root = Caller::root();
         let file = server.create(&root, ROOT, "f", 0o755).unwrap().ino;
-        let changes: [fn(&mut Server, gupfs_proto::InodeId); 4] = [
-            |server, file| drop(server.write_inline(file, WriteAt::End, b"x").unwrap()),
+        let changes: [fn(&mut TestServer, gupfs_proto::InodeId); 4] = [
+            |server, file| drop(server.write_inline(file, WritePosition::End, b"x").unwrap()),
             |server, file| drop(server.truncate(file, 0).unwrap()),
             |server, file| drop(server.begin_write(file).unwrap()),
             |server, file| {

@@ -1,33 +1,33 @@
-use crate::step::Outcome;
-use crate::view::View;
-use crate::{newborn, place};
-use gupfs_proto::meta::{Answer, Make};
-use gupfs_proto::{FileKind, InodeId, Name, Refusal};
+use crate::driver::OpResult;
+use crate::view::OpView;
+use crate::{dentry, new_inode};
+use gupfs_proto::meta::{CreateMode, MetaReplyBody};
+use gupfs_proto::{FileKind, FsError, InodeId, Name};
 
-/// mknod(2): a fifo, socket or empty regular file for everybody, a device for root.
+/// mknod(2): any user may create a fifo, socket or empty regular file, only root a device.
 pub(crate) fn mknod(
-    view: &mut View,
+    view: &mut OpView,
     dir: InodeId,
     name: &Name,
     kind: FileKind,
     rdev: u32,
-    make: Make,
-) -> Outcome<Answer> {
+    create_mode: CreateMode,
+) -> OpResult<MetaReplyBody> {
     let is_device = match kind {
         FileKind::CharDevice | FileKind::BlockDevice => true,
         FileKind::Regular | FileKind::Fifo | FileKind::Socket => false,
-        FileKind::Directory => return Err(Refusal::NotPermitted.into()),
-        FileKind::Symlink => return Err(Refusal::Invalid.into()),
+        FileKind::Directory => return Err(FsError::NotPermitted.into()),
+        FileKind::Symlink => return Err(FsError::Invalid.into()),
     };
-    let (place, parent) = place::find_free(view, dir, name)?;
+    let (dentry, parent) = dentry::lookup_for_create(view, dir, name)?;
     if is_device && !view.ctx.caller.is_root() {
-        return Err(Refusal::NotPermitted.into());
+        return Err(FsError::NotPermitted.into());
     }
-    view.must_have_room()?;
-    let mut inode = newborn::inode(view, &parent, kind, make)?;
+    view.check_growth_allowed()?;
+    let mut inode = new_inode::build(view, &parent, kind, create_mode)?;
     inode.rdev = if is_device { rdev } else { 0 };
-    place::add_first(view, &place, &mut inode)?;
+    dentry::add_first_name(view, &dentry, &mut inode)?;
     let attr = inode.attr();
     view.add_inode(inode);
-    Ok(Answer::Entry(attr))
+    Ok(MetaReplyBody::Entry(attr))
 }

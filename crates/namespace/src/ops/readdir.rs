@@ -1,47 +1,47 @@
-use crate::hash::Cookie;
-use crate::held;
-use crate::key::{Key, KeyRange, Parsed};
-use crate::record::Entry;
-use crate::step::{Outcome, Stop};
-use crate::view::{View, decode};
+use crate::driver::{OpError, OpResult};
+use crate::hash::ReaddirCookie;
+use crate::key::{KeyRange, ParsedKey, RecordKey};
+use crate::record::EntryRecord;
+use crate::view::{OpView, decode};
+use crate::write_lease;
 use gupfs_proto::limits::READDIR_ENTRIES_MAX;
-use gupfs_proto::meta::{Answer, DirEntry};
-use gupfs_proto::{InodeId, Refusal};
+use gupfs_proto::meta::{DirEntry, MetaReplyBody};
+use gupfs_proto::{FsError, InodeId};
 
-/// readdir(3): every entry that is there from opendir to the end comes exactly once; one that is made or removed meanwhile
-/// comes or not. Cookies stay valid however the directory changes, because they are the names' hashes.
+/// readdir(3): returns every entry that exists from opendir to the end exactly once; an entry that is created or removed
+/// meanwhile may or may not be returned. Cookies stay valid however the directory changes, because they are the names' hashes.
 ///
-/// Answers at most `READDIR_ENTRIES_MAX` entries. An empty directory answers without a scan: where a million names have been
-/// removed, a scan walks over what is left of them.
+/// Returns at most `READDIR_ENTRIES_MAX` entries. An empty directory needs no scan: where a million names have been removed, a
+/// scan would walk over their tombstones.
 pub(crate) fn readdir(
-    view: &mut View,
+    view: &mut OpView,
     dir: InodeId,
     after: u64,
     limit: u32,
     plus: bool,
-) -> Outcome<Answer> {
+) -> OpResult<MetaReplyBody> {
     if view.inode(dir)?.directory()?.entries == 0 {
-        return Ok(Answer::Entries {
+        return Ok(MetaReplyBody::Entries {
             entries: Vec::new(),
             end: true,
         });
     }
     let limit = (limit as usize).clamp(1, READDIR_ENTRIES_MAX);
-    let after = Cookie::decode(after);
+    let after = ReaddirCookie::decode(after);
     let (from, skip) = match after {
         None => (1, 0),
-        // Entries with the same hash up to this rank were given before.
+        // Entries with the same hash up to this rank were returned before.
         Some(cookie) => (cookie.hash, usize::from(cookie.rank) + 1),
     };
-    let records = view.scan(KeyRange::entries_from(dir, from), limit + skip)?;
+    let records = view.scan(KeyRange::entries_from_hash(dir, from), limit + skip)?;
     let end = records.len() < limit + skip;
 
     let mut entries = Vec::with_capacity(records.len());
-    let mut last = Cookie { hash: 0, rank: 0 };
+    let mut last = ReaddirCookie { hash: 0, rank: 0 };
     for (key, value) in records {
-        let Some(Parsed::Entry { hash, name, .. }) = key.parse() else {
-            return Err(Refusal::StoreFailed(format!(
-                "directory {:x} has the entry {key:?}",
+        let Some(ParsedKey::Entry { hash, name, .. }) = key.parse() else {
+            return Err(FsError::StoreFailed(format!(
+                "directory {:x} has an entry with an invalid key, {key:?}: run gupfs check",
                 dir.0
             ))
             .into());
@@ -51,11 +51,11 @@ pub(crate) fn readdir(
         } else {
             0
         };
-        last = Cookie { hash, rank };
+        last = ReaddirCookie { hash, rank };
         if after.is_some_and(|after| last <= after) {
             continue;
         }
-        let Entry { ino, kind, .. } = decode(&key, &value)?;
+        let EntryRecord { ino, kind, .. } = decode(&key, &value)?;
         entries.push(DirEntry {
             name,
             ino,
@@ -72,16 +72,16 @@ pub(crate) fn readdir(
     if plus {
         add_attributes(view, &mut entries)?;
     }
-    Ok(Answer::Entries { entries, end })
+    Ok(MetaReplyBody::Entries { entries, end })
 }
 
-/// One trip for all inodes that are not in memory. A file that another session holds is listed without: nobody is asked to tell
-/// of files that somebody perhaps only lists the names of.
-fn add_attributes(view: &mut View, entries: &mut [DirEntry]) -> Result<(), Stop> {
-    view.want(entries.iter().map(|entry| Key::inode(entry.ino)))?;
+/// One fetch for all inodes that are not in memory. A file with a write lease of another session is listed without attributes:
+/// readdir sends no glimpse callbacks, since the program may only want the names.
+fn add_attributes(view: &mut OpView, entries: &mut [DirEntry]) -> Result<(), OpError> {
+    view.prefetch(entries.iter().map(|entry| RecordKey::inode(entry.ino)))?;
     for entry in entries {
         entry.attr = match view.find_inode(entry.ino)? {
-            Some(inode) if !held::by_another(view, &inode)? => Some(inode.attr()),
+            Some(inode) if !write_lease::is_leased_by_other(view, &inode)? => Some(inode.attr()),
             _ => None,
         };
     }
@@ -91,14 +91,14 @@ fn add_attributes(view: &mut View, entries: &mut [DirEntry]) -> Result<(), Stop>
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
-    use crate::{Entry, Key, Kind, Record};
-    use gupfs_proto::meta::{Answer, Op};
+    use crate::{EntryRecord, Record, RecordKey, RecordKind};
+    use gupfs_proto::meta::{MetaOp, MetaReplyBody};
     use gupfs_proto::{Caller, FileKind};
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_entry_comes_once_whatever_the_limit() {
-        let mut server = Server::new(2);
+    fn every_entry_is_listed_once_for_any_limit() {
+        let mut server = TestServer::new(2);
         let root = Caller::root();
         for i in 0..50 {
             server.create(&root, ROOT, &format!("f{i}"), 0o644).unwrap();
@@ -116,18 +116,18 @@ mod tests {
     }
 
     #[test]
-    fn entries_with_equal_hashes_come_once_too() {
-        let mut server = Server::new(1);
-        // No two real names collide, so they are put there.
+    fn entries_with_equal_hashes_are_listed_once_too() {
+        let mut server = TestServer::new(1);
+        // No two real names collide, so the test inserts such entries itself.
         for hash in [5, 6, 7] {
             for i in 0..4 {
-                let entry = Entry {
+                let entry = EntryRecord {
                     ino: ROOT,
                     kind: FileKind::Directory,
-                    born: 0,
+                    birth_snapshot: 0,
                 };
                 server.records.insert(
-                    Key::entry(ROOT, hash, &name(&format!("n{i}"))),
+                    RecordKey::entry(ROOT, hash, &name(&format!("n{i}"))),
                     entry.encode(),
                 );
             }
@@ -147,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_stays_good_when_its_entry_and_others_go() {
-        let mut server = Server::new(1);
+    fn a_cookie_stays_valid_when_its_entry_and_others_are_removed() {
+        let mut server = TestServer::new(1);
         let root = Caller::root();
         for i in 0..20 {
             server.create(&root, ROOT, &format!("f{i}"), 0o644).unwrap();
@@ -158,13 +158,13 @@ mod tests {
             let text = entry.name.to_string();
             server.unlink(&root, ROOT, &text).unwrap();
         }
-        let op = Op::Readdir {
+        let op = MetaOp::Readdir {
             dir: ROOT,
             after: all[7].cookie,
             limit: 100,
             plus: false,
         };
-        let Ok(Answer::Entries { entries, end }) = server.ask(&root, &op) else {
+        let Ok(MetaReplyBody::Entries { entries, end }) = server.request(&root, &op) else {
             panic!()
         };
         assert_eq!((entries, end), (all[10..].to_vec(), true));
@@ -172,28 +172,28 @@ mod tests {
 
     #[test]
     fn an_empty_directory_needs_no_scan() {
-        let mut server = Server::new(1);
-        server.forgetful = true;
+        let mut server = TestServer::new(1);
+        server.cold_cache = true;
         assert_eq!(server.list(ROOT, 100), vec![]);
-        // The directory's inode and the answer.
+        // The directory's inode and the reply.
         assert_eq!(server.attempts, 2);
     }
 
     #[test]
-    fn attributes_come_in_one_trip_more() {
-        let mut server = Server::new(2);
+    fn attributes_cost_one_more_fetch() {
+        let mut server = TestServer::new(2);
         let root = Caller::root();
         for i in 0..30 {
             server.create(&root, ROOT, &format!("f{i}"), 0o644).unwrap();
         }
-        server.forgetful = true;
-        let op = Op::Readdir {
+        server.cold_cache = true;
+        let op = MetaOp::Readdir {
             dir: ROOT,
             after: 0,
             limit: 100,
             plus: true,
         };
-        let Ok(Answer::Entries { entries, end }) = server.ask(&root, &op) else {
+        let Ok(MetaReplyBody::Entries { entries, end }) = server.request(&root, &op) else {
             panic!()
         };
         assert!(
@@ -202,7 +202,11 @@ mod tests {
                 .all(|entry| entry.attr.is_some_and(|attr| attr.ino == entry.ino))
         );
         assert_eq!(
-            (entries.len(), server.attempts, server.count(Kind::Entry)),
+            (
+                entries.len(),
+                server.attempts,
+                server.count(RecordKind::Entry)
+            ),
             (30, 4, 30)
         );
     }

@@ -1,13 +1,15 @@
-use crate::record::Body;
-use crate::step::Outcome;
-use crate::view::View;
-use gupfs_proto::meta::Answer;
-use gupfs_proto::{InodeId, Refusal};
+use crate::driver::OpResult;
+use crate::record::InodeBody;
+use crate::view::OpView;
+use gupfs_proto::meta::MetaReplyBody;
+use gupfs_proto::{FsError, InodeId};
 
-/// readlink(2): the target as it was given. Permission is that of the way to it.
-pub(crate) fn readlink(view: &mut View, ino: InodeId) -> Outcome<Answer> {
+/// readlink(2): returns the target unchanged. Needs no permission on the link itself, only search permission on its path.
+pub(crate) fn readlink(view: &mut OpView, ino: InodeId) -> OpResult<MetaReplyBody> {
     match &view.inode(ino)?.body {
-        Body::Symlink(target) => Ok(Answer::Link(target.clone())),
-        Body::File(_) | Body::Directory(_) | Body::Special => Err(Refusal::Invalid.into()),
+        InodeBody::Symlink(target) => Ok(MetaReplyBody::LinkTarget(target.clone())),
+        InodeBody::File(_) | InodeBody::Directory(_) | InodeBody::Special => {
+            Err(FsError::Invalid.into())
+        }
     }
 }

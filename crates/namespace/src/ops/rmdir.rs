@@ -1,23 +1,23 @@
-use crate::step::Outcome;
-use crate::view::View;
-use crate::{may, place};
-use gupfs_proto::meta::{Answer, Removed};
-use gupfs_proto::{InodeId, Name, Refusal};
+use crate::driver::OpResult;
+use crate::view::OpView;
+use crate::{dentry, permission};
+use gupfs_proto::meta::{MetaReplyBody, RemovedName};
+use gupfs_proto::{FsError, InodeId, Name};
 
-/// rmdir(2): only an empty directory goes; who stands in it stays there, and finds nothing and can make nothing. The parent
-/// loses a link; its mtime and ctime are updated. The count of entries decides, no scan.
-pub(crate) fn rmdir(view: &mut View, dir: InodeId, name: &Name) -> Outcome<Answer> {
-    let place = place::find(view, dir, name)?;
-    let victim = place::target(view, place.entry()?)?;
+/// rmdir(2): removes an empty directory. A process whose working directory it is keeps it, finds no entries and can create none.
+/// The parent loses a link; its mtime and ctime are updated. The entry count decides whether it is empty, without a scan.
+pub(crate) fn rmdir(view: &mut OpView, dir: InodeId, name: &Name) -> OpResult<MetaReplyBody> {
+    let dentry = dentry::lookup(view, dir, name)?;
+    let victim = dentry::target_inode(view, dentry.entry()?)?;
     let parent = view.inode(dir)?;
-    may::remove_from(&parent, &victim, view.ctx.caller, true)?;
+    permission::check_remove(&parent, &victim, view.ctx.caller, true)?;
     if victim.directory()?.entries > 0 {
-        return Err(Refusal::NotEmpty.into());
+        return Err(FsError::NotEmpty.into());
     }
-    let orphan = place::remove_name(view, &place, victim.ino)?;
-    Ok(Answer::Removed(Removed {
+    let orphan = dentry::remove_name(view, &dentry, victim.ino)?;
+    Ok(MetaReplyBody::Removed(RemovedName {
         victim: Some(victim.ino),
-        orphan,
+        is_orphan: orphan,
         attr: None,
     }))
 }

@@ -1,81 +1,84 @@
-use crate::chores;
-use crate::key::Key;
-use crate::record::{Orphan, Session};
-use crate::step::{Outcome, Work};
-use crate::view::View;
-use gupfs_proto::limits::{FORGOTTEN_MAX, SLOTS};
-use gupfs_proto::meta::Answer;
-use gupfs_proto::{InodeId, Refusal};
+use crate::background;
+use crate::driver::{FollowUp, OpResult};
+use crate::key::RecordKey;
+use crate::record::{Orphan, SessionRecord};
+use crate::view::OpView;
+use gupfs_proto::limits::{FORGET_MAX, SLOTS};
+use gupfs_proto::meta::MetaReplyBody;
+use gupfs_proto::{FsError, InodeId};
 
-/// Registers a client under the id that the driver chose; the driver answers when that is durable, so no id is given twice.
-pub(crate) fn open_session(view: &mut View, client: &str) -> Outcome<Answer> {
+/// Registers a client under the id that the driver chose; the driver replies when the record is durable, so no id is used twice.
+pub(crate) fn open_session(view: &mut OpView, client: &str) -> OpResult<MetaReplyBody> {
     let session = view.ctx.session;
-    let record = Session {
+    let record = SessionRecord {
         client: client.to_owned(),
         created: view.ctx.now,
         connection: 0,
         slots: SLOTS,
         holds_leases: false,
     };
-    view.put(Key::session(session), &record);
-    let life = view.ctx.owner_epoch;
-    Ok(Answer::Session {
+    view.put(RecordKey::session(session), &record);
+    let owner_epoch = view.ctx.owner_epoch;
+    Ok(MetaReplyBody::Session {
         session,
-        life,
-        pass: None,
+        instance: owner_epoch,
+        session_capability: None,
     })
 }
 
-/// The client leaves. What it still held is cleared up by chores.
-pub(crate) fn close_session(view: &mut View) -> Outcome<Answer> {
+/// Ends a session. Background operations clean up its orphans and write leases.
+pub(crate) fn close_session(view: &mut OpView) -> OpResult<MetaReplyBody> {
     let session = view.ctx.session;
-    view.remove(Key::session(session));
-    view.work(Work::SessionEnded(session));
-    Ok(Answer::Done)
+    view.remove(RecordKey::session(session));
+    view.add_follow_up(FollowUp::SessionEnded(session));
+    Ok(MetaReplyBody::Done)
 }
 
-/// Nobody of this session uses these inodes any more: those without a name go. Others are left alone, so a client may name
-/// every inode that its kernel forgets. What does not fit into one batch goes on in the next.
-pub(crate) fn forgotten(view: &mut View, inodes: &[InodeId]) -> Outcome<Answer> {
-    if inodes.len() > FORGOTTEN_MAX {
-        let (count, most) = (inodes.len(), FORGOTTEN_MAX);
-        let why = format!("{count} inodes forgotten at once, at most {most} may be");
-        return Err(Refusal::Malformed(why).into());
+/// The session does not use these inodes any more: its orphans among them are removed. Other inodes do not change, so a client
+/// may list every inode that its kernel forgets. What does not fit into one batch continues in the next.
+pub(crate) fn forget(view: &mut OpView, inodes: &[InodeId]) -> OpResult<MetaReplyBody> {
+    if inodes.len() > FORGET_MAX {
+        let (count, most) = (inodes.len(), FORGET_MAX);
+        let why = format!("{count} inodes in one forget request, at most {most} are allowed");
+        return Err(FsError::Malformed(why).into());
     }
     let session = view.ctx.session;
-    view.want(inodes.iter().map(|ino| Key::orphan(*ino, session)))?;
-    let mut held = Vec::new();
+    view.prefetch(inodes.iter().map(|ino| RecordKey::orphan(*ino, session)))?;
+    let mut orphans = Vec::new();
     for ino in inodes {
-        if view.get::<Orphan>(&Key::orphan(*ino, session))?.is_some() {
-            held.push(*ino);
+        if view
+            .get::<Orphan>(&RecordKey::orphan(*ino, session))?
+            .is_some()
+        {
+            orphans.push(*ino);
         }
     }
-    view.want(held.iter().map(|ino| Key::inode(*ino)))?;
-    for ino in held {
-        if view.has_changes() && view.room() < chores::FORGET_RECORDS {
-            view.goes_on();
+    view.prefetch(orphans.iter().map(|ino| RecordKey::inode(*ino)))?;
+    for ino in orphans {
+        if view.has_changes() && view.remaining_records() < background::FORGET_RECORDS {
+            view.mark_unfinished();
         }
         if view.is_unfinished() {
             break;
         }
-        chores::forget(view, ino, session)?;
+        background::forget_orphan(view, ino, session)?;
     }
-    Ok(Answer::Done)
+    Ok(MetaReplyBody::Done)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::record::{Record, Xattr};
+    use crate::record::{Record, XattrRecord};
     use crate::testing::*;
-    use crate::{ChoreOp, Key, Kind, Work};
+    use crate::{BackgroundOp, FollowUp, RecordKey, RecordKind};
     use bytes::Bytes;
-    use gupfs_proto::meta::{Answer, Lane, Op};
-    use gupfs_proto::{Caller, InodeId, Refusal, SessionId, Slot, VirtualShard};
+    use gupfs_proto::meta::{MetaOp, MetaReplyBody, SlotSeq};
+    use gupfs_proto::{Caller, FsError, InodeId, SessionId, Slot, VirtualShard};
 
     #[test]
-    fn a_session_that_ends_leaves_nothing_behind() {
+    fn a_closed_session_leaves_no_records() {
         for shards in [1, 2, 64] {
-            let mut server = Server::new(shards);
+            let mut server = TestServer::new(shards);
             let root = Caller::root();
             for i in 0..10 {
                 let dir = server
@@ -87,23 +90,31 @@ mod tests {
                 server.unlink(&root, dir, "f").unwrap();
             }
             let session = server.session;
-            assert_eq!(server.ask(&root, &Op::CloseSession), Ok(Answer::Done));
-            assert_eq!(server.work, [Work::SessionEnded(session)]);
+            assert_eq!(
+                server.request(&root, &MetaOp::CloseSession),
+                Ok(MetaReplyBody::Done)
+            );
+            assert_eq!(server.follow_ups, [FollowUp::SessionEnded(session)]);
             for ino in server.orphans() {
                 server
-                    .chore(&ChoreOp::ForgetOrphan { ino, session })
+                    .run_background(&BackgroundOp::ForgetOrphan { ino, session })
                     .unwrap();
             }
             for shard in (0..shards).map(VirtualShard) {
                 server
-                    .chore(&ChoreOp::DropSession { session, shard })
+                    .run_background(&BackgroundOp::DropSession { session, shard })
                     .unwrap();
             }
-            for kind in [Kind::Session, Kind::Reply, Kind::Orphan, Kind::Writer] {
+            for kind in [
+                RecordKind::Session,
+                RecordKind::Reply,
+                RecordKind::Orphan,
+                RecordKind::WriteLease,
+            ] {
                 assert_eq!(server.count(kind), 0, "{kind:?}");
             }
             assert_eq!(
-                (server.count(Kind::Purge), server.statfs().inodes),
+                (server.count(RecordKind::Purge), server.statfs().inodes),
                 (10, 11)
             );
             server.assert_clean();
@@ -111,18 +122,18 @@ mod tests {
     }
 
     #[test]
-    fn what_two_sessions_hold_goes_with_the_second() {
-        let mut server = Server::new(2);
+    fn an_orphan_of_two_sessions_is_removed_when_the_second_forgets_it() {
+        let mut server = TestServer::new(2);
         let root = Caller::root();
         let file = server.create(&root, ROOT, "f", 0o644).unwrap().ino;
         server.unlink(&root, ROOT, "f").unwrap();
-        // Another session holds it too.
+        // Another session uses it too.
         let other = SessionId(8);
-        let orphan = server.records[&crate::Key::orphan(file, server.session)].clone();
+        let orphan = server.records[&crate::RecordKey::orphan(file, server.session)].clone();
         server
             .records
-            .insert(crate::Key::orphan(file, other), orphan);
-        server.edit(file, |inode| inode.holders = 2);
+            .insert(crate::RecordKey::orphan(file, other), orphan);
+        server.edit(file, |inode| inode.orphan_records = 2);
         server.forget(file);
         assert!(server.getattr(file).is_ok());
         server.forget(file);
@@ -132,14 +143,14 @@ mod tests {
         assert!(server.getattr(file).is_err());
     }
 
-    /// Gives the file `count` attributes with the longest names, as setxattr(2) would.
-    fn give_attributes(server: &mut Server, ino: InodeId, count: usize) {
+    /// Adds `count` extended attributes with the longest names to the file, as setxattr(2) would.
+    fn give_attributes(server: &mut TestServer, ino: InodeId, count: usize) {
         let names: Vec<String> = (0..count).map(|n| format!("user.{n:0>250}")).collect();
         for name in &names {
-            let key = Key::xattr(ino, name.as_bytes());
+            let key = RecordKey::xattr(ino, name.as_bytes());
             server
                 .records
-                .insert(key, Xattr(Bytes::from_static(b"v")).encode());
+                .insert(key, XattrRecord(Bytes::from_static(b"v")).encode());
         }
         server.edit(ino, |inode| {
             inode.xattrs = count as u32;
@@ -149,24 +160,24 @@ mod tests {
 
     #[test]
     fn many_files_with_many_attributes_are_forgotten_in_batches_of_bounded_size() {
-        let mut server = Server::new(4);
+        let mut server = TestServer::new(4);
         let root = Caller::root();
         let mut inodes = Vec::new();
         for i in 0..80 {
-            let what = format!("f{i}");
-            let ino = server.create(&root, ROOT, &what, 0o644).unwrap().ino;
+            let text = format!("f{i}");
+            let ino = server.create(&root, ROOT, &text, 0o644).unwrap().ino;
             give_attributes(&mut server, ino, 250);
-            server.unlink(&root, ROOT, &what).unwrap();
+            server.unlink(&root, ROOT, &text).unwrap();
             inodes.push(ino);
         }
         server.assert_clean();
         assert_eq!(
-            server.ask(&root, &Op::Forgotten { inodes }),
-            Ok(Answer::Done)
+            server.request(&root, &MetaOp::Forget { inodes }),
+            Ok(MetaReplyBody::Done)
         );
-        // 5.4 MB of keys; each batch was looked at when it was made (`testing::server`).
+        // 5.4 MB of keys; `testing::server` checked the size of each batch.
         assert!(server.batches > 40, "{}", server.batches);
-        for kind in [Kind::Xattr, Kind::Orphan] {
+        for kind in [RecordKind::Xattr, RecordKind::Orphan] {
             assert_eq!(server.count(kind), 0, "{kind:?}");
         }
         assert_eq!(server.statfs().inodes, 1);
@@ -174,47 +185,50 @@ mod tests {
     }
 
     #[test]
-    fn between_the_batches_of_one_request_all_fits_together_and_what_is_left_can_be_asked_again() {
-        let mut server = Server::new(1);
+    fn records_are_consistent_between_the_batches_of_one_request() {
+        let mut server = TestServer::new(1);
         let root = Caller::root();
         let file = server.create(&root, ROOT, "f", 0o644).unwrap().ino;
         give_attributes(&mut server, file, 250);
         server.unlink(&root, ROOT, "f").unwrap();
-        let op = Op::Forgotten { inodes: vec![file] };
-        let lane = Some(Lane {
+        let op = MetaOp::Forget { inodes: vec![file] };
+        let slot_seq = Some(SlotSeq {
             slot: Slot(3),
             sequence: 1,
         });
         let mut attributes = Vec::new();
         loop {
-            let effects = server.apply(&root, lane, crate::Op::Client(&op));
+            let effects = server.apply(&root, slot_seq, crate::Operation::Client(&op));
             server.commit(effects.batch);
-            attributes.push(server.count(Kind::Xattr));
+            attributes.push(server.count(RecordKind::Xattr));
             server.assert_clean();
             if !effects.unfinished {
                 break;
             }
-            // The server may end here: the file is still the session's, whose end would do the rest.
+            // If the server stops here, the file is still an orphan of the session, whose end would complete the rest.
             assert_eq!(
-                (server.orphans(), server.count(Kind::Reply)),
+                (server.orphans(), server.count(RecordKind::Reply)),
                 (vec![file], 1)
             );
         }
         assert_eq!(attributes, [186, 122, 58, 0]);
-        assert_eq!((server.orphans(), server.count(Kind::Reply)), (vec![], 2));
+        assert_eq!(
+            (server.orphans(), server.count(RecordKind::Reply)),
+            (vec![], 2)
+        );
     }
 
     #[test]
     fn more_inodes_than_one_request_may_name_are_refused() {
-        let mut server = Server::new(1);
-        let inodes = vec![ROOT; gupfs_proto::limits::FORGOTTEN_MAX + 1];
-        let refused = server.ask(&Caller::root(), &Op::Forgotten { inodes });
-        assert!(matches!(refused, Err(Refusal::Malformed(_))), "{refused:?}");
+        let mut server = TestServer::new(1);
+        let inodes = vec![ROOT; gupfs_proto::limits::FORGET_MAX + 1];
+        let refused = server.request(&Caller::root(), &MetaOp::Forget { inodes });
+        assert!(matches!(refused, Err(FsError::Malformed(_))), "{refused:?}");
     }
 
     #[test]
-    fn many_are_forgotten_in_one_batch() {
-        let mut server = Server::new(64);
+    fn many_inodes_are_forgotten_in_one_batch() {
+        let mut server = TestServer::new(64);
         let root = Caller::root();
         let mut inodes = vec![ROOT];
         for i in 0..100 {
@@ -226,15 +240,18 @@ mod tests {
             );
             server.unlink(&root, ROOT, &format!("f{i}")).unwrap();
         }
-        (server.forgetful, server.repeats) = (true, false);
+        (server.cold_cache, server.replays) = (true, false);
         assert_eq!(
-            server.ask(&root, &Op::Forgotten { inodes }),
-            Ok(Answer::Done)
+            server.request(&root, &MetaOp::Forget { inodes }),
+            Ok(MetaReplyBody::Done)
         );
-        // The lane, the orphans, the inodes, the usage of their shard.
+        // The stored reply, the orphans, the inodes, the usage of their shard.
         assert_eq!(server.attempts, 5);
         assert_eq!(
-            (server.count(Kind::Inode), server.count(Kind::Orphan)),
+            (
+                server.count(RecordKind::Inode),
+                server.count(RecordKind::Orphan)
+            ),
             (1, 0)
         );
         server.assert_clean();

@@ -1,70 +1,78 @@
-use crate::step::Outcome;
-use crate::view::View;
-use crate::{held, may};
+use crate::driver::OpResult;
+use crate::view::OpView;
+use crate::{permission, write_lease};
 use gupfs_proto::attr::InodeFlags;
-use gupfs_proto::meta::Answer;
-use gupfs_proto::{FileKind, InodeId, Refusal};
+use gupfs_proto::meta::MetaReplyBody;
+use gupfs_proto::{FileKind, FsError, InodeId};
 
-/// FS_IOC_SETFLAGS: the file becomes immutable or append only, or is so no more; ctime is updated. Only root may change what is set, and the
-/// owner may say what is so already. What a session still had to write is written before: it gives the file back.
-pub(crate) fn set_flags(view: &mut View, ino: InodeId, flags: InodeFlags) -> Outcome<Answer> {
+/// FS_IOC_SETFLAGS: sets or clears the immutable and append-only flags; ctime is updated. Only root may change flags; the owner
+/// may set them to their current values. The write lease is revoked first, so that the holder writes its dirty data before.
+pub(crate) fn set_flags(
+    view: &mut OpView,
+    ino: InodeId,
+    flags: InodeFlags,
+) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let caller = view.ctx.caller;
     if !matches!(inode.kind, FileKind::Regular | FileKind::Directory)
         || !InodeFlags::SETTABLE.contains(flags)
     {
-        return Err(Refusal::NotSupported.into());
+        return Err(FsError::NotSupported.into());
     }
-    held::must_be_known(view, &inode, false)?;
-    if !may::owns(&inode, caller) {
-        return Err(Refusal::NotPermitted.into());
+    write_lease::check_orphan_user(view, &inode, false)?;
+    if !permission::is_owner_or_root(&inode, caller) {
+        return Err(FsError::NotPermitted.into());
     }
     if inode.flags & InodeFlags::SETTABLE == flags {
-        return Ok(Answer::Attr(inode.attr()));
+        return Ok(MetaReplyBody::Attr(inode.attr()));
     }
     if !caller.is_root() {
-        return Err(Refusal::NotPermitted.into());
+        return Err(FsError::NotPermitted.into());
     }
-    held::must_be_given_back(view, &inode)?;
+    write_lease::require_revoked(view, &inode)?;
     let now = view.ctx.now;
     let attr = view.change(ino, |inode| {
-        inode.touch(now);
+        inode.touch_ctime(now);
         inode.flags = (inode.flags - InodeFlags::SETTABLE) | flags;
         inode.attr()
     })?;
-    Ok(Answer::Attr(attr))
+    Ok(MetaReplyBody::Attr(attr))
 }
 
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
     use gupfs_proto::attr::InodeFlags;
-    use gupfs_proto::meta::{Access, Op, OpenHow, RenameHow, SetAttr, SetTime, WriteAt};
-    use gupfs_proto::{Caller, InodeId, Refusal, Timestamp};
+    use gupfs_proto::meta::{
+        AccessMode, MetaOp, OpenMode, RenameMode, SetAttr, SetTime, WritePosition,
+    };
+    use gupfs_proto::{Caller, FsError, InodeId, Timestamp};
 
-    const DENIED: Refusal = Refusal::NotPermitted;
+    const DENIED: FsError = FsError::NotPermitted;
 
     fn set(
-        server: &mut Server,
-        who: &Caller,
+        server: &mut TestServer,
+        caller: &Caller,
         ino: InodeId,
         flags: InodeFlags,
-    ) -> Result<(), Refusal> {
-        server.ask(who, &Op::SetFlags { ino, flags }).map(|_| ())
+    ) -> Result<(), FsError> {
+        server
+            .request(caller, &MetaOp::SetFlags { ino, flags })
+            .map(|_| ())
     }
 
-    fn open(ino: InodeId, access: Access, truncate: bool) -> Op {
-        let open = OpenHow {
+    fn open(ino: InodeId, access: AccessMode, truncate: bool) -> MetaOp {
+        let open = OpenMode {
             access,
             truncate,
             kill_privileges: false,
         };
-        Op::Open { ino, open }
+        MetaOp::Open { ino, open }
     }
 
     #[test]
-    fn only_root_sets_them_and_the_owner_may_say_what_is_so() {
-        let mut server = Server::new(2);
+    fn only_root_changes_flags_and_the_owner_may_set_their_current_values() {
+        let mut server = TestServer::new(2);
         let dir = server.mkdir(&Caller::root(), ROOT, "d", 0o777).unwrap().ino;
         let file = server.create(&user(1000), dir, "f", 0o644).unwrap().ino;
         let immutable = InodeFlags::IMMUTABLE;
@@ -86,50 +94,59 @@ mod tests {
             set(&mut server, &user(1000), file, InodeFlags::empty()),
             Err(DENIED)
         );
-        for kept in [
+        for not_settable in [
             InodeFlags::ARCHIVED,
             InodeFlags::RELEASED,
             InodeFlags::HAS_ACL,
         ] {
             assert_eq!(
-                set(&mut server, &Caller::root(), file, kept),
-                Err(Refusal::NotSupported)
+                set(&mut server, &Caller::root(), file, not_settable),
+                Err(FsError::NotSupported)
             );
         }
         server.assert_clean();
     }
 
     #[test]
-    fn an_immutable_file_stays_as_it_is_whatever_is_open() {
-        let mut server = Server::new(2);
+    fn an_immutable_file_does_not_change_even_through_open_handles() {
+        let mut server = TestServer::new(2);
         let root = Caller::root();
         let file = server.create(&root, ROOT, "f", 0o666).unwrap().ino;
-        server.write_inline(file, WriteAt::End, b"bytes").unwrap();
+        server
+            .write_inline(file, WritePosition::End, b"bytes")
+            .unwrap();
         set(&mut server, &root, file, InodeFlags::IMMUTABLE).unwrap();
         let before = server.getattr(file).unwrap();
-        let write = Access::WRITE | Access::APPEND;
-        let truncate = |by_handle| Op::Truncate {
+        let write = AccessMode::WRITE | AccessMode::APPEND;
+        let truncate = |by_handle| MetaOp::Truncate {
             ino: file,
             to: 2,
             by_handle,
             kill_privileges: false,
         };
         let kill_privileges = false;
-        let begin = Op::BeginWrite {
+        let begin = MetaOp::BeginWrite {
             ino: file,
             kill_privileges,
         };
         for op in [
             open(file, write, false),
-            open(file, Access::READ, true),
+            open(file, AccessMode::READ, true),
             truncate(true),
             truncate(false),
             begin,
-            Op::KillPrivileges { ino: file },
+            MetaOp::KillPrivileges { ino: file },
         ] {
-            assert_eq!(server.ask(&root, &op).map(|_| ()), Err(DENIED), "{op:?}");
+            assert_eq!(
+                server.request(&root, &op).map(|_| ()),
+                Err(DENIED),
+                "{op:?}"
+            );
         }
-        assert_eq!(server.write_inline(file, WriteAt::End, b"x"), Err(DENIED));
+        assert_eq!(
+            server.write_inline(file, WritePosition::End, b"x"),
+            Err(DENIED)
+        );
         assert_eq!(server.set_xattr(&root, file, "user.a", b"1"), Err(DENIED));
         let now = Some(SetTime::Now);
         let touch = SetAttr {
@@ -140,11 +157,13 @@ mod tests {
         assert_eq!(server.setattr(&root, file, touch), Err(DENIED));
         assert_eq!(server.unlink(&root, ROOT, "f"), Err(DENIED));
         assert_eq!(server.link(&root, file, ROOT, "g").map(|_| ()), Err(DENIED));
-        let renamed = server.rename(&root, (ROOT, "f"), (ROOT, "g"), RenameHow::Replace);
+        let renamed = server.rename(&root, (ROOT, "f"), (ROOT, "g"), RenameMode::Replace);
         assert_eq!(renamed.map(|_| ()), Err(DENIED));
         assert_eq!(server.getattr(file).unwrap(), before);
-        // It can be read, and that shows.
-        server.ask(&root, &open(file, Access::READ, false)).unwrap();
+        // It can be read, and its access time changes.
+        server
+            .request(&root, &open(file, AccessMode::READ, false))
+            .unwrap();
         let read = SetAttr {
             atime: Some(SetTime::To(Timestamp::new(9, 0))),
             ctime: Some(before.ctime),
@@ -155,35 +174,38 @@ mod tests {
             before.ctime
         );
         set(&mut server, &root, file, InodeFlags::empty()).unwrap();
-        server.write_inline(file, WriteAt::End, b"x").unwrap();
+        server.write_inline(file, WritePosition::End, b"x").unwrap();
         server.unlink(&root, ROOT, "f").unwrap();
     }
 
     #[test]
     fn an_append_only_file_grows_at_its_end_and_nowhere_else() {
-        let mut server = Server::new(2);
+        let mut server = TestServer::new(2);
         let root = Caller::root();
         let file = server.create(&root, ROOT, "f", 0o666).unwrap().ino;
-        server.write_inline(file, WriteAt::End, b"bytes").unwrap();
+        server
+            .write_inline(file, WritePosition::End, b"bytes")
+            .unwrap();
         set(&mut server, &root, file, InodeFlags::APPEND_ONLY).unwrap();
-        let refused =
-            |server: &mut Server, op: Op| server.ask(&root, &op).map(|_| ()) == Err(DENIED);
-        assert!(refused(&mut server, open(file, Access::WRITE, false)));
+        let refused = |server: &mut TestServer, op: MetaOp| {
+            server.request(&root, &op).map(|_| ()) == Err(DENIED)
+        };
+        assert!(refused(&mut server, open(file, AccessMode::WRITE, false)));
         assert!(refused(
             &mut server,
-            open(file, Access::WRITE | Access::APPEND, true)
+            open(file, AccessMode::WRITE | AccessMode::APPEND, true)
         ));
         assert!(!refused(
             &mut server,
-            open(file, Access::WRITE | Access::APPEND, false)
+            open(file, AccessMode::WRITE | AccessMode::APPEND, false)
         ));
         assert_eq!(
-            server.write_inline(file, WriteAt::Offset(2), b"x"),
+            server.write_inline(file, WritePosition::Offset(2), b"x"),
             Err(DENIED)
         );
-        server.write_inline(file, WriteAt::End, b"x").unwrap();
+        server.write_inline(file, WritePosition::End, b"x").unwrap();
         let (by_handle, kill_privileges) = (true, false);
-        let truncate = Op::Truncate {
+        let truncate = MetaOp::Truncate {
             ino: file,
             to: 9,
             by_handle,
@@ -207,8 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_keeps_its_entries_or_only_gets_more() {
-        let mut server = Server::new(2);
+    fn an_immutable_directory_keeps_its_entries_and_an_append_only_one_only_gains_some() {
+        let mut server = TestServer::new(2);
         let root = Caller::root();
         let dir = server.mkdir(&root, ROOT, "d", 0o755).unwrap().ino;
         server.create(&root, dir, "f", 0o644).unwrap();
@@ -225,7 +247,7 @@ mod tests {
             Err(DENIED)
         );
         assert_eq!(server.unlink(&root, dir, "f"), Err(DENIED));
-        let renamed = server.rename(&root, (dir, "f"), (ROOT, "f"), RenameHow::Replace);
+        let renamed = server.rename(&root, (dir, "f"), (ROOT, "f"), RenameMode::Replace);
         assert_eq!(renamed.map(|_| ()), Err(DENIED));
         assert_eq!(server.rmdir(&root, ROOT, "d").map(|_| ()), Err(DENIED));
         server.assert_clean();

@@ -1,39 +1,40 @@
+use crate::driver::OpResult;
 use crate::ops::kill_privileges;
 use crate::record::Inode;
-use crate::rights::tells_reading;
-use crate::step::Outcome;
-use crate::view::View;
-use crate::{held, may, protected};
-use gupfs_proto::meta::{Access, Answer, SetAttr, SetTime};
-use gupfs_proto::{Attr, Caller, FileKind, InodeId, Mode, Refusal, Timestamp};
+use crate::rights::is_atime_report;
+use crate::view::OpView;
+use crate::{flag_checks, permission, write_lease};
+use gupfs_proto::meta::{AccessMode, MetaReplyBody, SetAttr, SetTime};
+use gupfs_proto::{Attr, Caller, FileKind, FileMode, FsError, InodeId, Timestamp};
 
-/// chmod(2), chown(2), utimensat(2), or several at once: all or none. ctime is updated even if every value stays.
+/// chmod(2), chown(2), utimensat(2), or several at once: all or none. ctime is updated even if no value changes.
 ///
-/// The mode: owner or root; setgid is lost by who is not of the file's group. The owner: root; the group: also an owner who
-/// is of the new group; a file that is no directory loses setuid, setgid and capabilities, by whomever. Times: to a given
-/// value, or only one of them to now: owner or root; both to now: also who may write.
+/// Mode: the owner or root may set it; setgid is cleared if the caller is not in the file's group. Owner: only root. Group: also
+/// the owner, to a group that it is in. A change of owner or group of an inode that is not a directory clears setuid, setgid and
+/// capabilities, whoever the caller is. Times: the owner or root may set them to a given value, or only one of them to now; a
+/// caller with write permission may set both to now.
 ///
-/// With a ctime it is a client's word that the inode was read, and nothing but the access time moves.
-pub(crate) fn setattr(view: &mut View, ino: InodeId, set: &SetAttr) -> Outcome<Answer> {
-    if tells_reading(set) {
-        return Ok(Answer::Attr(was_read(view, ino, set)?));
+/// A request with a ctime is a client's access time report, and only the access time changes.
+pub(crate) fn setattr(view: &mut OpView, ino: InodeId, set: &SetAttr) -> OpResult<MetaReplyBody> {
+    if is_atime_report(set) {
+        return Ok(MetaReplyBody::Attr(apply_atime_report(view, ino, set)?));
     }
     let inode = view.inode(ino)?;
     let caller = view.ctx.caller;
-    may_set(&inode, caller, set)?;
-    // Times and privileges are the holder's affair.
-    held::must_be_given_back(view, &inode)?;
+    check_set(&inode, caller, set)?;
+    // The lease holder is the authority for times and privilege bits.
+    write_lease::require_revoked(view, &inode)?;
 
     let changes_owner = set.uid.is_some() || set.gid.is_some();
     kill_privileges_of_owner_change(view, &inode, changes_owner, set.kill_privileges)?;
     let now = view.ctx.now;
     let attr = view.change(ino, |inode| {
-        let stamp = inode.stamp(now);
+        let stamp = inode.next_ctime(now);
         inode.ctime = stamp;
         inode.uid = set.uid.unwrap_or(inode.uid);
         inode.gid = set.gid.unwrap_or(inode.gid);
         if let Some(mode) = set.mode {
-            set_mode(inode, Mode::from_bits(mode), caller);
+            set_mode(inode, FileMode::from_bits(mode), caller);
         }
         let time = |time: SetTime| match time {
             SetTime::Now => stamp,
@@ -43,87 +44,87 @@ pub(crate) fn setattr(view: &mut View, ino: InodeId, set: &SetAttr) -> Outcome<A
         inode.mtime = set.mtime.map_or(inode.mtime, time);
         inode.attr()
     })?;
-    Ok(Answer::Attr(attr))
+    Ok(MetaReplyBody::Attr(attr))
 }
 
-/// The access time moves towards now: not beyond this server's clock, and back only if it is ahead of that. Nobody who holds the
-/// file is disturbed.
-fn was_read(view: &mut View, ino: InodeId, set: &SetAttr) -> Outcome<Attr> {
-    let word = SetAttr {
+/// Moves the access time towards now: never beyond this server's clock, and back only if it is ahead of that clock. A lease
+/// holder gets no callback.
+fn apply_atime_report(view: &mut OpView, ino: InodeId, set: &SetAttr) -> OpResult<Attr> {
+    let report = SetAttr {
         atime: set.atime,
         ctime: set.ctime,
         ..SetAttr::default()
     };
     let read_at = match set.atime {
-        Some(SetTime::To(at)) if *set == word => at,
+        Some(SetTime::To(at)) if *set == report => at,
         _ => {
-            let why = "a client tells that it read, and wants something else changed";
-            return Err(Refusal::Malformed(why.into()).into());
+            let why = "an access time report also changes other attributes";
+            return Err(FsError::Malformed(why.into()).into());
         }
     };
     let now = view.ctx.now;
     view.change(ino, |inode| {
-        inode.atime = later_access(inode.atime, read_at, now);
+        inode.atime = newer_atime(inode.atime, read_at, now);
         inode.attr()
     })
 }
 
-fn later_access(before: Timestamp, read_at: Timestamp, now: Timestamp) -> Timestamp {
+fn newer_atime(before: Timestamp, read_at: Timestamp, now: Timestamp) -> Timestamp {
     match before > now {
         true => read_at.min(now),
         false => read_at.min(now).max(before),
     }
 }
 
-/// The new permission bits, with the access list following. Shared with setting an access list.
-pub(crate) fn set_mode(inode: &mut Inode, mode: Mode, caller: &Caller) {
-    inode.mode = if may::in_group(inode.gid, caller) {
+/// Sets the permission bits and updates the access ACL. Also used when an access ACL is set.
+pub(crate) fn set_mode(inode: &mut Inode, mode: FileMode, caller: &Caller) {
+    inode.mode = if permission::is_in_group_or_root(inode.gid, caller) {
         mode
     } else {
-        mode.without(Mode::SETGID)
+        mode.without(FileMode::SETGID)
     };
     if let Some(acl) = &mut inode.acl {
-        acl.follow_mode(mode);
+        acl.apply_mode(mode);
     }
 }
 
-fn may_set(inode: &Inode, caller: &Caller, set: &SetAttr) -> Result<(), Refusal> {
-    let owner = may::owns(inode, caller);
+fn check_set(inode: &Inode, caller: &Caller, set: &SetAttr) -> Result<(), FsError> {
+    let owner = permission::is_owner_or_root(inode, caller);
     let touches = set.atime == Some(SetTime::Now) && set.mtime == Some(SetTime::Now);
     let sets_times = (set.atime.is_some() || set.mtime.is_some()) && !touches;
     let sets_owner = set.uid.is_some() || set.gid.is_some();
-    protected::status(inode, set)?;
-    // The id that means "leave it" is nobody's.
+    flag_checks::check_status(inode, set)?;
+    // The id that chown(2) uses for "unchanged" is no user or group.
     if set.uid == Some(u32::MAX) || set.gid == Some(u32::MAX) {
-        return Err(Refusal::Invalid);
+        return Err(FsError::Invalid);
     }
     let uid_stays = set.uid.is_none_or(|uid| uid == inode.uid);
     let gid_allowed = set
         .gid
         .is_none_or(|gid| gid == inode.gid || caller.in_group(gid));
     if sets_owner && !caller.is_root() && !(owner && uid_stays && gid_allowed) {
-        return Err(Refusal::NotPermitted);
+        return Err(FsError::NotPermitted);
     }
     if set.mode.is_some() && inode.kind == FileKind::Symlink {
-        return Err(Refusal::NotSupported);
+        return Err(FsError::NotSupported);
     }
     if (set.mode.is_some() || sets_times) && !owner {
-        return Err(Refusal::NotPermitted);
+        return Err(FsError::NotPermitted);
     }
     if touches && !owner {
-        may::access(inode, caller, Access::WRITE)?;
+        permission::check_access(inode, caller, AccessMode::WRITE)?;
     }
     Ok(())
 }
 
-/// A program file given to somebody else must not run with the new owner's rights, so this is not only for the unprivileged.
+/// A program file that gets a new owner must not run with the new owner's rights, so this also applies to privileged callers.
 fn kill_privileges_of_owner_change(
-    view: &mut View,
+    view: &mut OpView,
     inode: &Inode,
     changes_owner: bool,
-    asked: bool,
-) -> Outcome<()> {
-    if changes_owner && !inode.is_dir() || asked {
+    requested: bool,
+) -> OpResult<()> {
+    if changes_owner && !inode.is_dir() || requested {
         kill_privileges::after_write(view, inode.ino, true)?;
     }
     Ok(())
@@ -133,7 +134,7 @@ fn kill_privileges_of_owner_change(
 mod tests {
     use crate::testing::*;
     use gupfs_proto::meta::{SetAttr, SetTime};
-    use gupfs_proto::{Caller, Mode, Refusal, Timestamp};
+    use gupfs_proto::{Caller, FileMode, FsError, Timestamp};
 
     fn mode(mode: u32) -> SetAttr {
         SetAttr {
@@ -143,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_a_file_away_takes_its_privileges_off_even_root() {
-        let mut server = Server::new(1);
+    fn chown_clears_setuid_and_setgid_even_for_root() {
+        let mut server = TestServer::new(1);
         let root = Caller::root();
         let file = server.create(&root, ROOT, "f", 0o6755).unwrap().ino;
         let given = SetAttr {
@@ -154,7 +155,7 @@ mod tests {
         };
         assert_eq!(
             server.setattr(&root, file, given).unwrap().mode,
-            Mode(0o755)
+            FileMode(0o755)
         );
         server.setattr(&user(1000), file, mode(0o6745)).unwrap();
         let member = Caller::new(1000, 1000, [50]);
@@ -164,22 +165,22 @@ mod tests {
         };
         assert_eq!(
             server.setattr(&user(1000), file, group),
-            Err(Refusal::NotPermitted)
+            Err(FsError::NotPermitted)
         );
-        // Without group execution setgid is no privilege, and the owner is of the group.
+        // Without group execute permission setgid is no privilege, and the owner is in the group.
         let changed = server.setattr(&member, file, group).unwrap();
-        assert_eq!((changed.mode, changed.gid), (Mode(0o2745), 50));
+        assert_eq!((changed.mode, changed.gid), (FileMode(0o2745), 50));
         let dir = server.mkdir(&root, ROOT, "d", 0o755).unwrap().ino;
         server.setattr(&root, dir, mode(0o6755)).unwrap();
         assert_eq!(
             server.setattr(&root, dir, given).unwrap().mode,
-            Mode(0o6755)
+            FileMode(0o6755)
         );
     }
 
     #[test]
     fn setgid_is_for_members_of_the_group() {
-        let mut server = Server::new(1);
+        let mut server = TestServer::new(1);
         let dir = server.mkdir(&Caller::root(), ROOT, "d", 0o777).unwrap().ino;
         let file = server.create(&user(1000), dir, "f", 0o644).unwrap().ino;
         let group = SetAttr {
@@ -192,22 +193,22 @@ mod tests {
                 .setattr(&user(1000), file, mode(0o6755))
                 .unwrap()
                 .mode,
-            Mode(0o4755)
+            FileMode(0o4755)
         );
         let member = Caller::new(1000, 1000, [50]);
         assert_eq!(
             server.setattr(&member, file, mode(0o6755)).unwrap().mode,
-            Mode(0o6755)
+            FileMode(0o6755)
         );
         assert_eq!(
             server.setattr(&user(1001), file, mode(0o777)),
-            Err(Refusal::NotPermitted)
+            Err(FsError::NotPermitted)
         );
     }
 
     #[test]
-    fn a_told_access_time_leaves_ctime_where_it_was() {
-        let mut server = Server::new(1);
+    fn a_reported_access_time_leaves_ctime_unchanged() {
+        let mut server = TestServer::new(1);
         let file = server.create(&Caller::root(), ROOT, "f", 0o644).unwrap();
         server.now.secs += 1_000;
         let now = server.now;
@@ -222,8 +223,8 @@ mod tests {
     }
 
     #[test]
-    fn times_are_the_owners_but_now_is_the_writers() {
-        let mut server = Server::new(1);
+    fn only_the_owner_sets_times_but_a_writer_may_set_both_to_now() {
+        let mut server = TestServer::new(1);
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o666)
             .unwrap()
@@ -239,15 +240,15 @@ mod tests {
             (set.atime, set.mtime, set.ctime),
             (server.now, server.now, server.now)
         );
-        for not_his in [
+        for not_allowed in [
             times(to, to),
             times(now, None),
             times(None, now),
             times(now, to),
         ] {
             assert_eq!(
-                server.setattr(&user(1000), file, not_his),
-                Err(Refusal::NotPermitted)
+                server.setattr(&user(1000), file, not_allowed),
+                Err(FsError::NotPermitted)
             );
         }
         let set = server
@@ -257,13 +258,13 @@ mod tests {
         server.setattr(&Caller::root(), file, mode(0o444)).unwrap();
         assert_eq!(
             server.setattr(&user(1000), file, times(now, now)),
-            Err(Refusal::Denied)
+            Err(FsError::Denied)
         );
     }
 
     #[test]
     fn ctime_never_goes_back_whatever_the_clock_does() {
-        let mut server = Server::new(1);
+        let mut server = TestServer::new(1);
         let file = server.create(&Caller::root(), ROOT, "f", 0o666).unwrap();
         server.now = Timestamp::new(0, 0);
         let later = server

@@ -1,41 +1,41 @@
-use crate::record::Body;
-use crate::step::Outcome;
-use crate::view::View;
-use crate::{newborn, place};
+use crate::driver::OpResult;
+use crate::record::InodeBody;
+use crate::view::OpView;
+use crate::{dentry, new_inode};
 use gupfs_proto::limits::SYMLINK_MAX;
-use gupfs_proto::meta::{Answer, Make};
-use gupfs_proto::{FileKind, InodeId, Name, Refusal};
+use gupfs_proto::meta::{CreateMode, MetaReplyBody};
+use gupfs_proto::{FileKind, FsError, InodeId, Name};
 
-/// symlink(2): the target is any text of 1 to 4,095 bytes without NUL; nothing need be there. Its mode is 0777 and means nothing.
+/// symlink(2): the target is any text of 1 to 4,095 bytes without NUL; it need not exist. The mode is 0777 and has no effect.
 pub(crate) fn symlink(
-    view: &mut View,
+    view: &mut OpView,
     dir: InodeId,
     name: &Name,
     target: &[u8],
-) -> Outcome<Answer> {
+) -> OpResult<MetaReplyBody> {
     if target.len() > SYMLINK_MAX {
-        return Err(Refusal::NameTooLong.into());
+        return Err(FsError::NameTooLong.into());
     }
     if target.is_empty() {
-        return Err(Refusal::NotFound.into());
+        return Err(FsError::NotFound.into());
     }
     if target.contains(&0) {
-        return Err(Refusal::Invalid.into());
+        return Err(FsError::Invalid.into());
     }
-    let (place, parent) = place::find_free(view, dir, name)?;
-    view.must_have_room()?;
-    let mut inode = newborn::inode(
+    let (dentry, parent) = dentry::lookup_for_create(view, dir, name)?;
+    view.check_growth_allowed()?;
+    let mut inode = new_inode::build(
         view,
         &parent,
         FileKind::Symlink,
-        Make {
+        CreateMode {
             mode: 0o777,
             umask: 0,
         },
     )?;
-    inode.body = Body::Symlink(target.to_vec());
-    place::add_first(view, &place, &mut inode)?;
+    inode.body = InodeBody::Symlink(target.to_vec());
+    dentry::add_first_name(view, &dentry, &mut inode)?;
     let attr = inode.attr();
     view.add_inode(inode);
-    Ok(Answer::Entry(attr))
+    Ok(MetaReplyBody::Entry(attr))
 }

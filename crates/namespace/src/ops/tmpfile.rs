@@ -1,45 +1,53 @@
-use crate::key::Key;
+use crate::driver::OpResult;
+use crate::key::RecordKey;
 use crate::record::{Inode, Orphan};
-use crate::step::Outcome;
-use crate::view::View;
-use crate::{may, newborn, ops};
-use gupfs_proto::meta::{Answer, Make};
+use crate::view::OpView;
+use crate::{new_inode, ops, permission};
+use gupfs_proto::meta::{CreateMode, MetaReplyBody};
 use gupfs_proto::{FileKind, InodeId};
 
-/// open(2) with O_TMPFILE: a file without a name in this directory's place; nothing of the directory changes. It goes when
-/// its last user goes, unless link(2) names it before.
-pub(crate) fn tmpfile(view: &mut View, dir: InodeId, make: Make) -> Outcome<Answer> {
-    let inode = nameless(view, dir, make)?;
+/// open(2) with O_TMPFILE: creates a file without a name, with the shard and defaults of this directory; the directory does not
+/// change. The file is removed with its last open, unless link(2) gives it a name before.
+pub(crate) fn tmpfile(
+    view: &mut OpView,
+    dir: InodeId,
+    create_mode: CreateMode,
+) -> OpResult<MetaReplyBody> {
+    let inode = new_unnamed_file(view, dir, create_mode)?;
     let attr = inode.attr();
     view.add_inode(inode);
-    Ok(Answer::Entry(attr))
+    Ok(MetaReplyBody::Entry(attr))
 }
 
-/// The same, answered as any other open is.
-pub(crate) fn open_tmpfile(view: &mut View, dir: InodeId, make: Make) -> Outcome<Answer> {
-    let inode = nameless(view, dir, make)?;
-    let opened = ops::opened(&inode, true);
+/// As `tmpfile`, with the reply of an open.
+pub(crate) fn open_tmpfile(
+    view: &mut OpView,
+    dir: InodeId,
+    create_mode: CreateMode,
+) -> OpResult<MetaReplyBody> {
+    let inode = new_unnamed_file(view, dir, create_mode)?;
+    let opened = ops::open_reply(&inode, true);
     view.add_inode(inode);
-    Ok(Answer::Opened(opened))
+    Ok(MetaReplyBody::Opened(opened))
 }
 
-fn nameless(view: &mut View, dir: InodeId, make: Make) -> Outcome<Inode> {
+fn new_unnamed_file(view: &mut OpView, dir: InodeId, create_mode: CreateMode) -> OpResult<Inode> {
     let parent = view.inode(dir)?;
-    let rule = parent
+    let layout = parent
         .directory()?
-        .rule
+        .default_layout
         .as_ref()
-        .map(|ruled| ruled.rule.clone());
-    may::create_in(&parent, view.ctx.caller)?;
-    view.must_have_room()?;
-    let mut inode = newborn::inode(view, &parent, FileKind::Regular, make)?;
+        .map(|dir_layout| dir_layout.layout.clone());
+    permission::check_create(&parent, view.ctx.caller)?;
+    view.check_growth_allowed()?;
+    let mut inode = new_inode::build(view, &parent, FileKind::Regular, create_mode)?;
     let file = inode.file_mut()?;
     file.linkable = true;
-    // It will not find the directory again.
-    file.rule = rule;
-    inode.holders = 1;
+    // Without a parent it cannot find the directory's default layout later.
+    file.default_layout = layout;
+    inode.orphan_records = 1;
     view.put(
-        Key::orphan(inode.ino, view.ctx.session),
+        RecordKey::orphan(inode.ino, view.ctx.session),
         &Orphan {
             since: view.ctx.now,
         },

@@ -1,77 +1,80 @@
-use crate::key::{Key, PurgeId};
-use crate::record::{Cutting, File, Inode, Writer};
-use crate::step::{Need, Outcome};
-use crate::view::View;
-use crate::{held, may, ops, protected, purge};
+use crate::driver::{OpResult, Prerequisite};
+use crate::key::{PurgeId, RecordKey};
+use crate::record::{FileBody, Inode, UnfinishedTruncate, WriteLease};
+use crate::view::OpView;
+use crate::{flag_checks, ops, permission, purge, write_lease};
 use gupfs_proto::limits::FILE_SIZE_MAX;
-use gupfs_proto::meta::{Access, Answer};
-use gupfs_proto::{InodeId, Layout, Refusal};
+use gupfs_proto::meta::{AccessMode, MetaReplyBody};
+use gupfs_proto::{FsError, InodeId, Layout};
 
-/// truncate(2), ftruncate(2): the file ends at `to`; what it grows by reads as zeros. mtime and ctime are updated even if the
-/// size stays. Needs write permission; `by_handle` only that the session has the file open for writing (`rights`).
+/// truncate(2), ftruncate(2): the file ends at `to`; added bytes read as zeros. mtime and ctime are updated even if the size does
+/// not change. Needs write permission; `by_handle` only needs that the session has the file open for writing (`rights`).
 pub(crate) fn truncate(
-    view: &mut View,
+    view: &mut OpView,
     ino: InodeId,
     to: u64,
     by_handle: bool,
     kill_privileges: bool,
-) -> Outcome<Answer> {
+) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    held::must_be_known(view, &inode, !by_handle)?;
+    write_lease::check_orphan_user(view, &inode, !by_handle)?;
     if !by_handle {
-        may::access(&inode, view.ctx.caller, Access::WRITE)?;
+        permission::check_access(&inode, view.ctx.caller, AccessMode::WRITE)?;
     }
-    protected::size(&inode)?;
+    flag_checks::check_size(&inode)?;
     if to > FILE_SIZE_MAX {
-        return Err(Refusal::TooLarge.into());
+        return Err(FsError::TooLarge.into());
     }
-    held::must_be_given_back(view, &inode)?;
-    must_not_be_cutting(file, ino)?;
-    cut(view, ino, to)?;
+    write_lease::require_revoked(view, &inode)?;
+    check_no_unfinished_truncate(file, ino)?;
+    truncate_file(view, ino, to)?;
     ops::kill_privileges::after_write(view, ino, kill_privileges)?;
-    let opened = ops::opened(&*view.inode(ino)?, false);
-    Ok(Answer::Opened(opened))
+    let opened = ops::open_reply(&*view.inode(ino)?, false);
+    Ok(MetaReplyBody::Opened(opened))
 }
 
-/// Any access to a file's bytes first finishes a cut that is under way.
-pub(crate) fn must_not_be_cutting(file: &File, ino: InodeId) -> Outcome<()> {
-    match file.cutting {
+/// Any access to a file's bytes waits until an unfinished truncate of its objects is done.
+pub(crate) fn check_no_unfinished_truncate(file: &FileBody, ino: InodeId) -> OpResult<()> {
+    match file.truncating {
         None => Ok(()),
-        Some(Cutting { number, .. }) => Err(Need::Cut(PurgeId { ino, number }).into()),
+        Some(UnfinishedTruncate { number, .. }) => {
+            Err(Prerequisite::Truncate(PurgeId { ino, number }).into())
+        }
     }
 }
 
-/// The file ends at `to`. No cut is under way.
+/// Truncates the file to `to`. No truncate of its objects is unfinished.
 ///
-/// To nothing is one batch whatever the file's size: it forgets its layout, the objects go later, and the next write makes
-/// objects of other generations; but not while others may have the file open, who would go on reading the old ones. To a
-/// part, the objects are cut to their lengths before anybody reads or writes again:
-/// or bytes from before would show when the file grows again.
-pub(crate) fn cut(view: &mut View, ino: InodeId, to: u64) -> Outcome<()> {
+/// A truncate to zero is one batch whatever the file's size: the file loses its layout, the objects are removed later, and the
+/// next write creates objects of other generations. This is not possible while other sessions may have the file open, because
+/// they would continue to read the old objects. In a truncate to another size, the objects are truncated to their lengths before
+/// any session reads or writes again: otherwise old bytes would become visible when the file grows again.
+pub(crate) fn truncate_file(view: &mut OpView, ino: InodeId, to: u64) -> OpResult<()> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
     let number = file.next_generation;
-    let (mut forgets_layout, mut cutting) = (false, None);
-    if to == 0 && view.ctx.alone && !file.layout.is_empty() {
-        forgets_layout = true;
+    let (mut drops_layout, mut unfinished) = (false, None);
+    if to == 0 && view.ctx.is_only_session && !file.layout.is_empty() {
+        drops_layout = true;
         purge::remove_objects(view, &inode, number, file.layout.clone());
-    } else if is_to_be_cut(view, &inode, to)?
-        && purge::cut_objects(view, &inode, number, &file.layout, to)
+    } else if needs_object_truncate(view, &inode, to)?
+        && purge::truncate_objects(view, &inode, number, &file.layout, to)
     {
-        cutting = Some(Cutting { to, number });
+        unfinished = Some(UnfinishedTruncate { to, number });
     }
-    let writer = Key::writer(ino, view.ctx.session);
-    // Who wrote the old objects has nothing to report any more, and begins anew.
-    let wrote = forgets_layout && file.writers > 0 && view.get::<Writer>(&writer)?.is_some();
-    if wrote {
-        view.remove(writer);
+    let lease = RecordKey::write_lease(ino, view.ctx.session);
+    // A lease holder of the old objects has nothing to report any more: its lease ends, and its next write acquires a new one.
+    let ends_lease =
+        drops_layout && file.write_leases > 0 && view.get::<WriteLease>(&lease)?.is_some();
+    if ends_lease {
+        view.remove(lease);
     }
     let now = view.ctx.now;
     view.change_file(ino, |inode, file| {
-        inode.touch_contents(now);
-        // Until the cut is done who looks sees the size of before: whoever knows where the bytes were still finds them.
-        if cutting.is_none() {
+        inode.touch_mtime(now);
+        // Until the objects are truncated, other sessions see the old size: those that have the layout can still read the bytes.
+        if unfinished.is_none() {
             inode.size = to;
         }
         inode.data_version += 1;
@@ -80,203 +83,226 @@ pub(crate) fn cut(view: &mut View, ino: InodeId, to: u64) -> Outcome<()> {
             .len()
             .min(usize::try_from(to).unwrap_or(usize::MAX));
         file.inline.truncate(keep);
-        if forgets_layout {
+        if drops_layout {
             file.layout = Layout::default();
             file.next_generation = number + 1;
-            file.writers -= u32::from(wrote);
+            file.write_leases -= u32::from(ends_lease);
             inode.blocks = 0;
         }
-        if cutting.is_some() {
-            file.cutting = cutting;
+        if unfinished.is_some() {
+            file.truncating = unfinished;
             file.next_generation = number + 1;
         }
     })
 }
 
-/// Whether objects may hold bytes behind `to`. Where the file's size stays they may, if its writer says so: an OST took what was
-/// written behind the end by a write that failed, and refused to cut it again.
-fn is_to_be_cut(view: &View, inode: &Inode, to: u64) -> Outcome<bool> {
-    if to != inode.size || inode.file()?.writers == 0 {
+/// Whether objects may hold bytes beyond `to`. If `to` is the file's size, they may when the request comes from the lease holder:
+/// an OST stored bytes beyond the end of file in a write that failed, and then failed to truncate them.
+fn needs_object_truncate(view: &OpView, inode: &Inode, to: u64) -> OpResult<bool> {
+    if to != inode.size || inode.file()?.write_leases == 0 {
         return Ok(to < inode.size);
     }
-    let writer = Key::writer(inode.ino, view.ctx.session);
-    Ok(view.get::<Writer>(&writer)?.is_some())
+    let lease = RecordKey::write_lease(inode.ino, view.ctx.session);
+    Ok(view.get::<WriteLease>(&lease)?.is_some())
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::rights::Opens;
+    use crate::rights::OpenRights;
     use crate::testing::*;
-    use crate::{ChoreOp, Kind, PurgeId, PurgeWhat, Work};
+    use crate::{BackgroundOp, FollowUp, PurgeAction, PurgeId, RecordKind};
     use gupfs_proto::capability::Rights;
     use gupfs_proto::limits::FILE_SIZE_MAX;
-    use gupfs_proto::meta::{Access, Op, OpenHow};
-    use gupfs_proto::{Caller, InodeId, Refusal};
+    use gupfs_proto::meta::{AccessMode, MetaOp, OpenMode};
+    use gupfs_proto::{Caller, FsError, InodeId};
 
-    fn striped(server: &mut Server, size: u64) -> InodeId {
+    fn striped(server: &mut TestServer, size: u64) -> InodeId {
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o644)
             .unwrap()
             .ino;
         server.begin_write(file).unwrap();
         server
-            .end_write(file, written(size, &[(0, 0), (1, 0), (1, 1)]), false)
+            .end_write(file, report(size, &[(0, 0), (1, 0), (1, 1)]), false)
             .unwrap();
         file
     }
 
     #[test]
-    fn to_nothing_is_one_batch_and_the_objects_go_later() {
+    fn truncate_to_zero_is_one_batch_and_the_objects_are_removed_later() {
         for shards in [1, 64] {
-            let mut server = Server::new(shards);
+            let mut server = TestServer::new(shards);
             let file = striped(&mut server, 6 << 20);
             let old = server.file(file).layout;
-            let cut = server.truncate(file, 0).unwrap();
+            let truncated = server.truncate(file, 0).unwrap();
             assert_eq!(
-                (cut.attr.size, cut.attr.blocks, cut.layout.is_empty()),
+                (
+                    truncated.attr.size,
+                    truncated.attr.blocks,
+                    truncated.layout.is_empty()
+                ),
                 (0, 0, true)
             );
-            assert_eq!(cut.inline.as_deref(), Some(&b""[..]));
-            let [Work::Purge { id, objects }] = &server.work.clone()[..] else {
-                panic!("{:?}", server.work)
+            assert_eq!(truncated.inline.as_deref(), Some(&b""[..]));
+            let [FollowUp::Purge { id, objects }] = &server.follow_ups.clone()[..] else {
+                panic!("{:?}", server.follow_ups)
             };
             assert_eq!(objects.len(), 3);
             assert_eq!(server.statfs().purging, 1);
             let new = server.begin_write(file).unwrap().layout;
             assert_ne!(new.components[0].generation, old.components[0].generation);
             server.assert_clean();
-            server.chore(&ChoreOp::PurgeDone { id: *id }).unwrap();
-            assert_eq!((server.statfs().purging, server.count(Kind::Purge)), (0, 0));
+            server
+                .run_background(&BackgroundOp::PurgeDone { id: *id })
+                .unwrap();
+            assert_eq!(
+                (server.statfs().purging, server.count(RecordKind::Purge)),
+                (0, 0)
+            );
             server.assert_clean();
         }
     }
 
     #[test]
-    fn to_a_part_nobody_sees_the_file_before_its_objects_are_cut() {
-        let mut server = Server::new(2);
+    fn after_a_truncate_opens_wait_until_the_objects_are_truncated() {
+        let mut server = TestServer::new(2);
         let file = striped(&mut server, 6 << 20);
-        server.cuts_at_once = false;
+        server.truncates_at_once = false;
         let to = (4 << 20) + 5;
         assert_eq!(server.truncate(file, to).unwrap().attr.size, to);
-        let [Work::Cut { id, objects }] = &server.work.clone()[..] else {
-            panic!("{:?}", server.work)
+        let [FollowUp::Truncate { id, objects }] = &server.follow_ups.clone()[..] else {
+            panic!("{:?}", server.follow_ups)
         };
         let lengths: Vec<u64> = objects.iter().map(|(.., to)| *to).collect();
         assert_eq!(lengths, [4 << 20, 5, 0]);
         server.assert_clean();
-        // Any of these waits for the cut (the test's driver finishes it when asked).
-        server.open(&Caller::root(), file, Access::READ).unwrap();
-        assert_eq!((server.cuts.len(), server.count(Kind::Purge)), (0, 0));
+        // An open waits for the truncate (the test's driver finishes it when it is needed).
+        server
+            .open(&Caller::root(), file, AccessMode::READ)
+            .unwrap();
+        assert_eq!(
+            (
+                server.pending_truncates.len(),
+                server.count(RecordKind::Purge)
+            ),
+            (0, 0)
+        );
         assert_eq!(server.getattr(file).unwrap().blocks, 8);
         let after = PurgeId {
             number: id.number + 1,
             ..*id
         };
         server
-            .chore(&ChoreOp::CutDone {
+            .run_background(&BackgroundOp::TruncateDone {
                 id: *id,
                 blocks: 99,
             })
             .unwrap();
         server.truncate(file, 1).unwrap();
-        assert_eq!(server.cuts, [after]);
+        assert_eq!(server.pending_truncates, [after]);
         server.truncate(file, 0).unwrap();
         server.assert_clean();
     }
 
     #[test]
-    fn a_cut_outlives_its_file() {
-        let mut server = Server::new(2);
+    fn a_truncate_outlives_its_file() {
+        let mut server = TestServer::new(2);
         let file = striped(&mut server, 6 << 20);
-        server.cuts_at_once = false;
+        server.truncates_at_once = false;
         server.truncate(file, 7).unwrap();
         server.unlink(&Caller::root(), ROOT, "f").unwrap();
         server.forget(file);
         assert_eq!(
-            (server.count(Kind::Purge), server.getattr(file)),
-            (2, Err(Refusal::Stale))
+            (server.count(RecordKind::Purge), server.getattr(file)),
+            (2, Err(FsError::Stale))
         );
-        server.finish_cut(server.cuts[0]);
-        assert_eq!(server.count(Kind::Purge), 1);
-        let what: Vec<PurgeWhat> = server
+        server.finish_truncate(server.pending_truncates[0]);
+        assert_eq!(server.count(RecordKind::Purge), 1);
+        let actions: Vec<PurgeAction> = server
             .purges()
             .into_iter()
-            .map(|(_, purge)| purge.what)
+            .map(|(_, purge)| purge.action)
             .collect();
-        assert_eq!(what, [PurgeWhat::Remove]);
+        assert_eq!(actions, [PurgeAction::Remove]);
         server.assert_clean();
     }
 
     #[test]
-    fn who_wrote_the_old_bytes_begins_anew() {
-        let mut server = Server::new(2);
+    fn truncate_to_zero_ends_the_write_lease() {
+        let mut server = TestServer::new(2);
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o644)
             .unwrap()
             .ino;
         server.begin_write(file).unwrap();
         server
-            .end_write(file, written(100, &[(0, 0)]), true)
+            .end_write(file, report(100, &[(0, 0)]), true)
             .unwrap();
-        let how = OpenHow {
-            access: Access::empty(),
+        let how = OpenMode {
+            access: AccessMode::empty(),
             truncate: true,
             kill_privileges: false,
         };
-        let cut = opened(server.ask(
+        let truncated = opened(server.request(
             &Caller::root(),
-            &Op::Open {
+            &MetaOp::Open {
                 ino: file,
                 open: how,
             },
         ))
         .unwrap();
-        assert!(cut.layout.is_empty());
+        assert!(truncated.layout.is_empty());
         assert_eq!(
-            (server.count(Kind::Writer), server.file(file).writers),
+            (
+                server.count(RecordKind::WriteLease),
+                server.file(file).write_leases
+            ),
             (0, 0)
         );
-        let late = server.end_write(file, written(100, &[(0, 0)]), false);
-        assert!(matches!(late, Err(Refusal::Malformed(_))));
+        let late = server.end_write(file, report(100, &[(0, 0)]), false);
+        assert!(matches!(late, Err(FsError::Malformed(_))));
         server.assert_clean();
     }
 
     #[test]
-    fn growing_changes_the_size_alone() {
-        let mut server = Server::new(1);
+    fn growing_changes_only_the_size() {
+        let mut server = TestServer::new(1);
         let file = striped(&mut server, 6 << 20);
         let grown = server.truncate(file, FILE_SIZE_MAX).unwrap();
-        assert_eq!((grown.attr.size, server.work.len()), (FILE_SIZE_MAX, 0));
+        assert_eq!(
+            (grown.attr.size, server.follow_ups.len()),
+            (FILE_SIZE_MAX, 0)
+        );
         assert_eq!(
             server.truncate(file, FILE_SIZE_MAX + 1),
-            Err(Refusal::TooLarge)
+            Err(FsError::TooLarge)
         );
     }
 
     #[test]
-    fn by_path_it_needs_write_permission_and_by_handle_an_open_file() {
-        let mut server = Server::new(1);
+    fn truncate_by_path_needs_write_permission_and_by_handle_an_open_file() {
+        let mut server = TestServer::new(1);
         let file = server
             .create(&Caller::root(), ROOT, "f", 0o644)
             .unwrap()
             .ino;
-        let truncate = |by_handle| Op::Truncate {
+        let truncate = |by_handle| MetaOp::Truncate {
             ino: file,
             to: 5,
             by_handle,
             kill_privileges: false,
         };
         assert_eq!(
-            server.ask(&user(1000), &truncate(false)),
-            Err(Refusal::Denied)
+            server.request(&user(1000), &truncate(false)),
+            Err(FsError::Denied)
         );
         for rights in [Rights::empty(), Rights::READ] {
-            server.opens = Opens::new(vec![(file, rights), (ROOT, Rights::all())]);
-            let refused = server.ask(&user(1000), &truncate(true));
-            assert_eq!(refused, Err(Refusal::Denied));
+            server.open_rights = OpenRights::new(vec![(file, rights), (ROOT, Rights::all())]);
+            let refused = server.request(&user(1000), &truncate(true));
+            assert_eq!(refused, Err(FsError::Denied));
         }
-        server.opens = Opens::new(vec![(file, Rights::all())]);
-        server.ask(&user(1000), &truncate(true)).unwrap();
-        assert_eq!(server.truncate(ROOT, 5), Err(Refusal::IsDirectory));
+        server.open_rights = OpenRights::new(vec![(file, Rights::all())]);
+        server.request(&user(1000), &truncate(true)).unwrap();
+        assert_eq!(server.truncate(ROOT, 5), Err(FsError::IsDirectory));
     }
 }

@@ -1,21 +1,25 @@
 use crate::acl;
-use crate::key::Key;
-use crate::record::Xattr;
-use crate::step::Outcome;
-use crate::view::View;
-use crate::xattr::{self, Namespace};
+use crate::driver::OpResult;
+use crate::key::RecordKey;
+use crate::record::XattrRecord;
+use crate::view::OpView;
+use crate::xattr::{self, XattrNamespace};
 use bytes::Bytes;
-use gupfs_proto::meta::{Answer, XattrName};
-use gupfs_proto::{InodeId, Refusal};
+use gupfs_proto::meta::{MetaReplyBody, XattrName};
+use gupfs_proto::{FsError, InodeId};
 
-/// getxattr(2): the value; `user.*` needs read permission on the file, `trusted.*` does not exist for who is not root.
-pub(crate) fn get_xattr(view: &mut View, ino: InodeId, name: &XattrName) -> Outcome<Answer> {
+/// getxattr(2): returns the value; `user.*` needs read permission on the file, `trusted.*` exists only for root.
+pub(crate) fn get_xattr(
+    view: &mut OpView,
+    ino: InodeId,
+    name: &XattrName,
+) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let namespace = xattr::namespace(name)?;
-    xattr::may_read(&inode, view.ctx.caller, namespace)?;
+    xattr::check_read(&inode, view.ctx.caller, namespace)?;
     let value = match namespace {
-        Namespace::AccessAcl => inode.acl.as_ref().map(acl::Acl::to_bytes).map(Bytes::from),
-        Namespace::DefaultAcl => match inode.directory() {
+        XattrNamespace::AccessAcl => inode.acl.as_ref().map(acl::Acl::to_bytes).map(Bytes::from),
+        XattrNamespace::DefaultAcl => match inode.directory() {
             Ok(dir) => dir
                 .default_acl
                 .as_ref()
@@ -23,15 +27,15 @@ pub(crate) fn get_xattr(view: &mut View, ino: InodeId, name: &XattrName) -> Outc
                 .map(Bytes::from),
             Err(_) => None,
         },
-        Namespace::Security | Namespace::User | Namespace::Trusted => {
-            match xattr::inside(&inode, name) {
+        XattrNamespace::Security | XattrNamespace::User | XattrNamespace::Trusted => {
+            match xattr::inline_value(&inode, name) {
                 Some(value) => Some(value.clone()),
                 None if inode.xattrs == 0 => None,
                 None => view
-                    .get::<Xattr>(&Key::xattr(ino, name.as_bytes()))?
-                    .map(|Xattr(value)| value),
+                    .get::<XattrRecord>(&RecordKey::xattr(ino, name.as_bytes()))?
+                    .map(|XattrRecord(value)| value),
             }
         }
     };
-    Ok(Answer::Xattr(value.ok_or(Refusal::NoAttribute)?))
+    Ok(MetaReplyBody::Xattr(value.ok_or(FsError::NoAttribute)?))
 }

@@ -1,12 +1,12 @@
 use crate::acl;
-use crate::key::{KeyRange, Kind, Parsed};
-use crate::step::Outcome;
-use crate::view::View;
+use crate::driver::OpResult;
+use crate::key::{KeyRange, ParsedKey, RecordKind};
+use crate::view::OpView;
 use gupfs_proto::InodeId;
-use gupfs_proto::meta::{Answer, XattrName};
+use gupfs_proto::meta::{MetaReplyBody, XattrName};
 
-/// listxattr(2): every name, in no promised order; `trusted.*` for root only.
-pub(crate) fn list_xattr(view: &mut View, ino: InodeId) -> Outcome<Answer> {
+/// listxattr(2): returns every name, in no particular order; `trusted.*` for root only.
+pub(crate) fn list_xattr(view: &mut OpView, ino: InodeId) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let mut names = Vec::new();
     if inode.acl.is_some() {
@@ -18,13 +18,16 @@ pub(crate) fn list_xattr(view: &mut View, ino: InodeId) -> Outcome<Answer> {
     names.extend(inode.security.iter().map(|(name, _)| name.clone()));
     if inode.xattrs > 0 {
         let shows_trusted = view.ctx.caller.is_root();
-        for (key, _) in view.scan(KeyRange::of_inode(ino, Kind::Xattr), inode.xattrs as usize)? {
-            if let Some(Parsed::Xattr { name, .. }) = key.parse()
+        for (key, _) in view.scan(
+            KeyRange::of_inode(ino, RecordKind::Xattr),
+            inode.xattrs as usize,
+        )? {
+            if let Some(ParsedKey::Xattr { name, .. }) = key.parse()
                 && (shows_trusted || !name.starts_with(b"trusted."))
             {
                 names.push(XattrName::new(&name)?);
             }
         }
     }
-    Ok(Answer::XattrNames(names))
+    Ok(MetaReplyBody::XattrNames(names))
 }

@@ -1,79 +1,80 @@
 use crate::acl::Acl;
-use crate::held;
-use crate::key::Key;
+use crate::driver::OpResult;
+use crate::key::RecordKey;
 use crate::ops;
-use crate::record::{Inode, Xattr};
-use crate::step::Outcome;
-use crate::view::View;
-use crate::xattr::{self, Namespace};
+use crate::record::{Inode, XattrRecord};
+use crate::view::OpView;
+use crate::write_lease;
+use crate::xattr::{self, XattrNamespace};
 use bytes::Bytes;
 use gupfs_proto::limits::{XATTR_LIST_MAX, XATTR_VALUE_MAX};
-use gupfs_proto::meta::{Answer, XattrHow, XattrName};
-use gupfs_proto::{InodeId, Mode, Refusal};
+use gupfs_proto::meta::{MetaReplyBody, XattrMode, XattrName};
+use gupfs_proto::{FileMode, FsError, InodeId};
 
-/// setxattr(2): the value is there whole or not at all; ctime is updated. Access lists are attributes too: an access list
-/// sets the mode's bits with it, and is dropped if they say the same.
+/// setxattr(2): sets the whole value or nothing; ctime is updated. ACLs are attributes too: an access ACL also sets the mode's
+/// bits, and is not stored if the mode alone expresses it.
 pub(crate) fn set_xattr(
-    view: &mut View,
+    view: &mut OpView,
     ino: InodeId,
     name: &XattrName,
     value: &Bytes,
-    how: XattrHow,
-) -> Outcome<Answer> {
+    mode: XattrMode,
+) -> OpResult<MetaReplyBody> {
     if value.len() > XATTR_VALUE_MAX {
-        return Err(Refusal::ValueTooLarge.into());
+        return Err(FsError::ValueTooLarge.into());
     }
     let inode = view.inode(ino)?;
     let namespace = xattr::namespace(name)?;
-    xattr::may_write(&inode, view.ctx.caller, namespace)?;
+    xattr::check_write(&inode, view.ctx.caller, namespace)?;
     if name.as_bytes() == XattrName::CAPABILITY {
-        // Its next write takes them away, and it must know that there are some.
-        held::must_be_given_back(view, &inode)?;
+        // The next write must remove the capabilities. A lease holder writes without a request to this server, so its lease is
+        // revoked: its next write acquires a new lease, and BeginWrite removes the capabilities.
+        write_lease::require_revoked(view, &inode)?;
     }
     match namespace {
-        Namespace::AccessAcl | Namespace::DefaultAcl => {
+        XattrNamespace::AccessAcl | XattrNamespace::DefaultAcl => {
             let acl = Acl::parse(value)?;
-            view.must_have_room()?;
+            view.check_growth_allowed()?;
             set_acl(view, &inode, namespace, acl)?;
         }
-        Namespace::Security | Namespace::User | Namespace::Trusted => {
-            set_value(view, &inode, name, value, how)?
+        XattrNamespace::Security | XattrNamespace::User | XattrNamespace::Trusted => {
+            set_value(view, &inode, name, value, mode)?
         }
     }
-    Ok(Answer::Attr(view.inode(ino)?.attr()))
+    Ok(MetaReplyBody::Attr(view.inode(ino)?.attr()))
 }
 
 fn set_value(
-    view: &mut View,
+    view: &mut OpView,
     inode: &Inode,
     name: &XattrName,
     value: &Bytes,
-    how: XattrHow,
-) -> Outcome<()> {
-    let key = Key::xattr(inode.ino, name.as_bytes());
-    let was_inside = xattr::inside(inode, name).is_some();
-    let was_outside = inode.xattrs > 0 && view.get::<Xattr>(&key)?.is_some();
+    mode: XattrMode,
+) -> OpResult<()> {
+    let key = RecordKey::xattr(inode.ino, name.as_bytes());
+    let was_inside = xattr::inline_value(inode, name).is_some();
+    let was_outside = inode.xattrs > 0 && view.get::<XattrRecord>(&key)?.is_some();
     let was = was_inside || was_outside;
-    match how {
-        XattrHow::Create if was => return Err(Refusal::Exists.into()),
-        XattrHow::Replace if !was => return Err(Refusal::NoAttribute.into()),
+    match mode {
+        XattrMode::Create if was => return Err(FsError::Exists.into()),
+        XattrMode::Replace if !was => return Err(FsError::NoAttribute.into()),
         _ => {}
     }
-    let fits_inside = xattr::fits_inside(inode, name, value);
+    let fits_inside = xattr::fits_inline(inode, name, value);
     let name_bytes = name.as_bytes().len() + 1;
-    if !was && xattr::list_bytes(inode) + name_bytes > XATTR_LIST_MAX {
-        return Err(Refusal::NoSpace.into());
+    if !was && xattr::listxattr_len(inode) + name_bytes > XATTR_LIST_MAX {
+        return Err(FsError::NoSpace.into());
     }
-    view.must_have_room()?;
+    view.check_growth_allowed()?;
     if fits_inside && was_outside {
         view.remove(key.clone());
     }
     if !fits_inside {
-        view.put(key, &Xattr(value.clone()));
+        view.put(key, &XattrRecord(value.clone()));
     }
     let now = view.ctx.now;
     view.change(inode.ino, |inode| {
-        inode.touch(now);
+        inode.touch_ctime(now);
         inode.security.retain(|(other, _)| other != name);
         if fits_inside {
             inode.security.push((name.clone(), value.clone()));
@@ -85,34 +86,34 @@ fn set_value(
     })
 }
 
-/// Sets or takes away a list. Without an access list the mode stays as the list left it.
+/// Sets or removes an ACL. When an access ACL is removed, the mode does not change.
 pub(crate) fn set_acl(
-    view: &mut View,
+    view: &mut OpView,
     inode: &Inode,
-    which: Namespace,
+    which: XattrNamespace,
     acl: Option<Acl>,
-) -> Outcome<()> {
+) -> OpResult<()> {
     let caller = view.ctx.caller;
     let now = view.ctx.now;
-    if which == Namespace::DefaultAcl {
+    if which == XattrNamespace::DefaultAcl {
         return match (inode.directory(), acl) {
             (Ok(dir), acl) if dir.default_acl == acl => Ok(()),
             (Ok(_), acl) => view.change_dir(inode.ino, |inode, dir| {
-                inode.touch(now);
+                inode.touch_ctime(now);
                 dir.default_acl = acl;
             }),
             (Err(_), None) => Ok(()),
-            // Linux says EACCES, not EINVAL.
-            (Err(_), Some(_)) => Err(Refusal::Denied.into()),
+            // As in Linux: EACCES, not EINVAL.
+            (Err(_), Some(_)) => Err(FsError::Denied.into()),
         };
     }
     if inode.acl.is_none() && acl.is_none() {
         return Ok(());
     }
     view.change(inode.ino, |inode| {
-        inode.touch(now);
+        inode.touch_ctime(now);
         if let Some(acl) = &acl {
-            let mode = Mode(inode.mode.0 & !0o777 | acl.mode_bits());
+            let mode = FileMode(inode.mode.0 & !0o777 | acl.mode_bits());
             inode.acl = None;
             ops::setattr::set_mode(inode, mode, caller);
         }
@@ -122,12 +123,12 @@ pub(crate) fn set_acl(
 
 #[cfg(test)]
 mod tests {
-    use crate::Kind;
+    use crate::RecordKind;
     use crate::acl::Acl;
     use crate::testing::*;
     use bytes::Bytes;
-    use gupfs_proto::meta::{Access, Op, SetAttr, XattrHow};
-    use gupfs_proto::{Caller, Mode, Refusal};
+    use gupfs_proto::meta::{AccessMode, MetaOp, SetAttr, XattrMode};
+    use gupfs_proto::{Caller, FileMode, FsError};
 
     const ACCESS: &str = "system.posix_acl_access";
     const DEFAULT: &str = "system.posix_acl_default";
@@ -144,8 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn values_are_found_again_and_their_records_go_with_the_file() {
-        let mut server = Server::new(64);
+    fn values_are_stored_and_their_records_are_removed_with_the_file() {
+        let mut server = TestServer::new(64);
         let root = Caller::root();
         let file = server.create(&root, ROOT, "f", 0o644).unwrap().ino;
         let large = vec![7; 64 << 10];
@@ -160,7 +161,7 @@ mod tests {
         }
         assert_eq!(
             server.set_xattr(&root, file, "user.e", &vec![7; (64 << 10) + 1]),
-            Err(Refusal::ValueTooLarge)
+            Err(FsError::ValueTooLarge)
         );
         assert_eq!(
             server.list_xattr(&root, file),
@@ -172,56 +173,59 @@ mod tests {
         );
         assert_eq!(
             server.get_xattr(&user(1000), file, "trusted.c"),
-            Err(Refusal::NoAttribute)
+            Err(FsError::NoAttribute)
         );
-        // Short again: into the inode.
+        // A short value again is stored in the inode.
         server.set_xattr(&root, file, "security.d", b"4").unwrap();
         assert_eq!(
-            (server.count(Kind::Xattr), server.inode(file).security.len()),
+            (
+                server.count(RecordKind::Xattr),
+                server.inode(file).security.len()
+            ),
             (3, 1)
         );
         server.assert_clean();
         server.remove_xattr(&root, file, "security.d").unwrap();
         assert_eq!(
             server.remove_xattr(&root, file, "security.d"),
-            Err(Refusal::NoAttribute)
+            Err(FsError::NoAttribute)
         );
         server.unlink(&root, ROOT, "f").unwrap();
         server.forget(file);
-        assert_eq!(server.count(Kind::Xattr), 0);
+        assert_eq!(server.count(RecordKind::Xattr), 0);
         server.assert_clean();
     }
 
     #[test]
-    fn create_and_replace_say_what_was_there() {
-        let mut server = Server::new(1);
+    fn xattr_create_and_replace_check_existence() {
+        let mut server = TestServer::new(1);
         let root = Caller::root();
         let file = server.create(&root, ROOT, "f", 0o644).unwrap().ino;
         for name in ["user.a", "security.a"] {
-            let mut set = |how| {
-                let op = Op::SetXattr {
+            let mut set = |mode| {
+                let op = MetaOp::SetXattr {
                     ino: file,
                     name: xattr(name),
                     value: Bytes::from_static(b"1"),
-                    how,
+                    mode,
                 };
-                attr(server.ask(&root, &op)).map(|_| ())
+                attr(server.request(&root, &op)).map(|_| ())
             };
-            assert_eq!(set(XattrHow::Replace), Err(Refusal::NoAttribute));
-            assert_eq!(set(XattrHow::Create), Ok(()));
-            assert_eq!(set(XattrHow::Create), Err(Refusal::Exists));
-            assert_eq!(set(XattrHow::Replace), Ok(()));
+            assert_eq!(set(XattrMode::Replace), Err(FsError::NoAttribute));
+            assert_eq!(set(XattrMode::Create), Ok(()));
+            assert_eq!(set(XattrMode::Create), Err(FsError::Exists));
+            assert_eq!(set(XattrMode::Replace), Ok(()));
         }
     }
 
     #[test]
-    fn names_are_bounded_in_sum_so_that_they_can_be_listed() {
-        let mut server = Server::new(1);
+    fn the_total_length_of_xattr_names_is_bounded_so_that_they_can_be_listed() {
+        let mut server = TestServer::new(1);
         let root = Caller::root();
         let file = server.create(&root, ROOT, "f", 0o644).unwrap().ino;
         let name = |i: usize| format!("user.{i:0>250}");
         let full = (0..1000)
-            .find(|i| server.set_xattr(&root, file, &name(*i), b"") == Err(Refusal::NoSpace));
+            .find(|i| server.set_xattr(&root, file, &name(*i), b"") == Err(FsError::NoSpace));
         assert_eq!(full, Some(255));
         let bytes: usize = server
             .list_xattr(&root, file)
@@ -234,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn each_namespace_has_its_masters() {
-        let mut server = Server::new(1);
+    fn each_xattr_namespace_has_its_own_permissions() {
+        let mut server = TestServer::new(1);
         let root = Caller::root();
         let file = server.create(&root, ROOT, "f", 0o644).unwrap().ino;
-        let link = entry(server.ask(
+        let link = entry(server.request(
             &root,
-            &Op::Symlink {
+            &MetaOp::Symlink {
                 dir: ROOT,
                 name: name("l"),
                 target: b"f".to_vec(),
@@ -249,44 +253,45 @@ mod tests {
         .unwrap()
         .ino;
         let tmp = server.mkdir(&root, ROOT, "tmp", 0o1777).unwrap().ino;
-        let mut set = |who: &Caller, ino, name| server.set_xattr(who, ino, name, b"1").map(|_| ());
-        assert_eq!(set(&user(1000), file, "user.a"), Err(Refusal::Denied));
+        let mut set =
+            |caller: &Caller, ino, name| server.set_xattr(caller, ino, name, b"1").map(|_| ());
+        assert_eq!(set(&user(1000), file, "user.a"), Err(FsError::Denied));
         assert_eq!(
             set(&user(1000), file, "trusted.a"),
-            Err(Refusal::NotPermitted)
+            Err(FsError::NotPermitted)
         );
         assert_eq!(
             set(&user(1000), file, "security.a"),
-            Err(Refusal::NotPermitted)
+            Err(FsError::NotPermitted)
         );
-        assert_eq!(set(&root, link, "user.a"), Err(Refusal::NotPermitted));
+        assert_eq!(set(&root, link, "user.a"), Err(FsError::NotPermitted));
         assert_eq!(set(&root, link, "trusted.a"), Ok(()));
-        assert_eq!(set(&user(1000), tmp, "user.a"), Err(Refusal::NotPermitted));
-        assert_eq!(set(&root, file, "os2.a"), Err(Refusal::NotSupported));
-        assert_eq!(set(&root, file, "system.other"), Err(Refusal::NotSupported));
-        assert_eq!(set(&root, file, "user."), Err(Refusal::Invalid));
+        assert_eq!(set(&user(1000), tmp, "user.a"), Err(FsError::NotPermitted));
+        assert_eq!(set(&root, file, "os2.a"), Err(FsError::NotSupported));
+        assert_eq!(set(&root, file, "system.other"), Err(FsError::NotSupported));
+        assert_eq!(set(&root, file, "user."), Err(FsError::Invalid));
         assert_eq!(
             server.get_xattr(&root, link, "user.a"),
-            Err(Refusal::NoAttribute)
+            Err(FsError::NoAttribute)
         );
     }
 
     #[test]
-    fn an_access_list_decides_and_the_mode_shows_its_mask() {
-        let mut server = Server::new(2);
+    fn an_access_acl_decides_and_the_mode_shows_its_mask() {
+        let mut server = TestServer::new(2);
         let root = Caller::root();
         let file = server.create(&root, ROOT, "f", 0o600).unwrap().ino;
-        let both = Access::READ | Access::WRITE;
+        let both = AccessMode::READ | AccessMode::WRITE;
         assert_eq!(
             server.open(&user(1000), file, both).map(|_| ()),
-            Err(Refusal::Denied)
+            Err(FsError::Denied)
         );
         let set = server
             .set_xattr(&root, file, ACCESS, &list().to_bytes())
             .unwrap();
         assert_eq!(
             (set.mode, server.list_xattr(&root, file)),
-            (Mode(0o770), vec![ACCESS.to_string()])
+            (FileMode(0o770), vec![ACCESS.to_string()])
         );
         server.open(&user(1000), file, both).unwrap();
         assert_eq!(
@@ -295,20 +300,22 @@ mod tests {
         );
         assert_eq!(
             server.set_xattr(&user(1000), file, ACCESS, &list().to_bytes()),
-            Err(Refusal::NotPermitted)
+            Err(FsError::NotPermitted)
         );
-        // chmod moves the mask: the named user is bound by it.
+        // chmod(2) changes the mask, which limits the named user.
         let masked = SetAttr {
             mode: Some(0o640),
             ..SetAttr::default()
         };
         server.setattr(&root, file, masked).unwrap();
         assert_eq!(
-            server.open(&user(1000), file, Access::WRITE).map(|_| ()),
-            Err(Refusal::Denied)
+            server
+                .open(&user(1000), file, AccessMode::WRITE)
+                .map(|_| ()),
+            Err(FsError::Denied)
         );
-        server.open(&user(1000), file, Access::READ).unwrap();
-        // A list that says what the mode says is none, but sets the mode.
+        server.open(&user(1000), file, AccessMode::READ).unwrap();
+        // A list that the mode alone expresses is not stored, but sets the mode.
         let plain = Acl {
             owner: 6,
             users: vec![],
@@ -322,55 +329,55 @@ mod tests {
                 .set_xattr(&root, file, ACCESS, &plain.to_bytes())
                 .unwrap()
                 .mode,
-            Mode(0o644)
+            FileMode(0o644)
         );
         assert_eq!(
             server.get_xattr(&root, file, ACCESS),
-            Err(Refusal::NoAttribute)
+            Err(FsError::NoAttribute)
         );
         server
             .set_xattr(&root, file, ACCESS, &list().to_bytes())
             .unwrap();
         assert_eq!(
             server.remove_xattr(&root, file, ACCESS).unwrap().mode,
-            Mode(0o770)
+            FileMode(0o770)
         );
         assert_eq!(
-            server.open(&user(1000), file, Access::READ).map(|_| ()),
-            Err(Refusal::Denied)
+            server.open(&user(1000), file, AccessMode::READ).map(|_| ()),
+            Err(FsError::Denied)
         );
         assert_eq!(
             server.set_xattr(&root, file, ACCESS, b"nonsense"),
-            Err(Refusal::NotSupported)
+            Err(FsError::NotSupported)
         );
         assert_eq!(
             server.set_xattr(&root, file, DEFAULT, &list().to_bytes()),
-            Err(Refusal::Denied)
+            Err(FsError::Denied)
         );
         server.assert_clean();
     }
 
     #[test]
-    fn a_default_list_is_inherited_in_place_of_umask() {
-        let mut server = Server::new(2);
+    fn a_default_acl_is_inherited_in_place_of_umask() {
+        let mut server = TestServer::new(2);
         let root = Caller::root();
         let dir = server.mkdir(&root, ROOT, "d", 0o777).unwrap().ino;
         server
             .set_xattr(&root, dir, DEFAULT, &list().to_bytes())
             .unwrap();
-        let make = gupfs_proto::meta::Make {
+        let make = gupfs_proto::meta::CreateMode {
             mode: 0o666,
             umask: 0o077,
         };
-        let op = Op::Mknod {
+        let op = MetaOp::Mknod {
             dir,
             name: name("f"),
             kind: gupfs_proto::FileKind::Regular,
             rdev: 0,
-            make,
+            create_mode: make,
         };
-        let file = entry(server.ask(&root, &op)).unwrap();
-        assert_eq!(file.mode, Mode(0o660));
+        let file = entry(server.request(&root, &op)).unwrap();
+        assert_eq!(file.mode, FileMode(0o660));
         let inherited = Acl {
             owner: 6,
             mask: Some(6),
@@ -381,27 +388,27 @@ mod tests {
             inherited.to_bytes()
         );
         server
-            .open(&user(1000), file.ino, Access::READ | Access::WRITE)
+            .open(&user(1000), file.ino, AccessMode::READ | AccessMode::WRITE)
             .unwrap();
         let below = server.mkdir(&root, dir, "e", 0o755).unwrap();
         assert_eq!(
             (below.mode, server.directory(below.ino).default_acl),
-            (Mode(0o750), Some(list()))
+            (FileMode(0o750), Some(list()))
         );
-        let symlink = Op::Symlink {
+        let symlink = MetaOp::Symlink {
             dir,
             name: name("l"),
             target: b"f".to_vec(),
         };
         assert_eq!(
-            entry(server.ask(&root, &symlink)).unwrap().mode,
-            Mode(0o777)
+            entry(server.request(&root, &symlink)).unwrap().mode,
+            FileMode(0o777)
         );
         server.remove_xattr(&root, dir, DEFAULT).unwrap();
         assert_eq!(
             server.create(&root, dir, "g", 0o666).unwrap().mode,
-            Mode(0o666)
+            FileMode(0o666)
         );
-        assert_eq!(server.count(Kind::Xattr), 0);
+        assert_eq!(server.count(RecordKind::Xattr), 0);
     }
 }

@@ -1,13 +1,13 @@
-//! Version 1 of every record as it was first written. These bytes lie on disks: they never change; a new version gets new ones.
+//! Golden bytes of every record version. Stores contain these bytes: they never change; a new version gets new tests.
 
 use super::*;
 use crate::acl::Acl;
 use expect_test::{Expect, expect};
 use gupfs_proto::attr::InodeFlags;
-use gupfs_proto::layout::{Component, ComponentKind, ComponentState, LayoutRule};
+use gupfs_proto::layout::{Component, ComponentKind, ComponentState, DefaultLayout};
 use gupfs_proto::meta::XattrName;
 use gupfs_proto::{
-    ByteCount, ClusterId, FileKind, FileOffset, Generation, Incarnation, InodeId, Layout, Mode,
+    ByteCount, ClusterId, FileKind, FileMode, FileOffset, Generation, Incarnation, InodeId, Layout,
     OstId, OwnerEpoch, Presence, PresenceMap, ProjectId, Seq, Timestamp, VirtualShards, VolumeId,
 };
 
@@ -17,17 +17,17 @@ fn check_image<R: Record + PartialEq + std::fmt::Debug>(record: R, expected: Exp
     expected.assert_eq(&hex);
     assert_eq!(R::decode(&bytes), Ok(record));
     let longer = [&bytes[..], &[0]].concat();
-    if std::any::type_name::<R>() != std::any::type_name::<Xattr>() {
+    if std::any::type_name::<R>() != std::any::type_name::<XattrRecord>() {
         assert_eq!(
             R::decode(&Bytes::from(longer)),
-            Err(Undecodable::Trailing(1))
+            Err(RecordDecodeError::Trailing(1))
         );
     }
     assert_eq!(
         R::decode(&Bytes::from_static(&[200, 1])),
-        Err(Undecodable::Version(200))
+        Err(RecordDecodeError::Version(200))
     );
-    assert_eq!(R::decode(&Bytes::new()), Err(Undecodable::Empty));
+    assert_eq!(R::decode(&Bytes::new()), Err(RecordDecodeError::Empty));
 }
 
 fn layout() -> Layout {
@@ -48,12 +48,12 @@ fn layout() -> Layout {
     }
 }
 
-fn inode(kind: FileKind, body: Body) -> Inode {
+fn inode(kind: FileKind, body: InodeBody) -> Inode {
     let time = |secs| Timestamp::new(secs, 999_999_999);
     Inode {
         ino: InodeId(0),
         kind,
-        mode: Mode(0o2755),
+        mode: FileMode(0o2755),
         uid: 1000,
         gid: 50,
         project: ProjectId(7),
@@ -67,14 +67,14 @@ fn inode(kind: FileKind, body: Body) -> Inode {
         ctime: time(1_700_000_001),
         btime: time(1_700_000_002),
         flags: InodeFlags::IMMUTABLE,
-        parent: Some(Link {
+        parent: Some(DentryPosition {
             dir: InodeId(0x0003_0000_0000_0101),
             hash: 0x55_1234_5678_9abc,
         }),
-        born: 3,
+        birth_snapshot: 3,
         change: 4,
         data_version: 5,
-        holders: 1,
+        orphan_records: 1,
         xattrs: 2,
         xattr_names: 20,
         acl: Some(Acl {
@@ -98,13 +98,13 @@ fn inodes_of_version_1() {
     check_image(
         inode(
             FileKind::Regular,
-            Body::File(File {
+            InodeBody::File(FileBody {
                 layout: layout(),
                 inline: Bytes::from_static(b"inline"),
                 next_generation: 6,
-                cutting: Some(Cutting { to: 10, number: 5 }),
-                writers: 1,
-                rule: Some(LayoutRule::default()),
+                truncating: Some(UnfinishedTruncate { to: 10, number: 5 }),
+                write_leases: 1,
+                default_layout: Some(DefaultLayout::default()),
                 linkable: true,
             }),
         ),
@@ -115,13 +115,13 @@ fn inodes_of_version_1() {
     check_image(
         inode(
             FileKind::Directory,
-            Body::Directory(Directory {
+            InodeBody::Directory(DirectoryBody {
                 entries: 300,
                 subdirs: 2,
                 salt: 0x0123_4567_89ab_cdef,
-                rule: Some(Ruled {
-                    rule: LayoutRule::default(),
-                    own: true,
+                default_layout: Some(DirectoryDefaultLayout {
+                    layout: DefaultLayout::default(),
+                    is_own: true,
                 }),
                 default_acl: Some(Acl {
                     owner: 7,
@@ -132,7 +132,7 @@ fn inodes_of_version_1() {
                     other: 0,
                 }),
                 parts: 0,
-                subtree: Some(inode::Subtree {
+                subtree: Some(inode::SubtreeUsage {
                     bytes: 1,
                     files: 2,
                     directories: 3,
@@ -144,13 +144,13 @@ fn inodes_of_version_1() {
         ],
     );
     check_image(
-        inode(FileKind::Symlink, Body::Symlink(b"../x".to_vec())),
+        inode(FileKind::Symlink, InodeBody::Symlink(b"../x".to_vec())),
         expect![
             "0102ed0be807320701028110c0c407f80101ff93ebdc0380c49fd50cff93ebdc0382c49fd50cff93ebdc0384c49fd50cff93ebdc030101818280808080c001bcb5e2b3c5c6c42a030405010214010701e9070605013c04010701010a73656375726974792e78056c6162656c02042e2e2f78"
         ],
     );
     check_image(
-        inode(FileKind::Fifo, Body::Special),
+        inode(FileKind::Fifo, InodeBody::Special),
         expect![
             "0103ed0be807320701028110c0c407f80101ff93ebdc0380c49fd50cff93ebdc0382c49fd50cff93ebdc0384c49fd50cff93ebdc030101818280808080c001bcb5e2b3c5c6c42a030405010214010701e9070605013c04010701010a73656375726974792e78056c6162656c03"
         ],
@@ -160,20 +160,23 @@ fn inodes_of_version_1() {
 #[test]
 fn small_records_of_version_1() {
     check_image(
-        Entry {
+        EntryRecord {
             ino: InodeId(0x0003_0000_0000_0101),
             kind: FileKind::Regular,
-            born: 2,
+            birth_snapshot: 2,
         },
         expect!["01818280808080c0010002"],
     );
     check_image(BackLink, expect!["01"]);
-    check_image(Xattr(Bytes::from_static(b"value")), expect!["0176616c7565"]);
+    check_image(
+        XattrRecord(Bytes::from_static(b"value")),
+        expect!["0176616c7565"],
+    );
     let since = Timestamp::new(1_700_000_000, 5);
     check_image(Orphan { since }, expect!["0180c49fd50c05"]);
-    check_image(Writer { since }, expect!["0180c49fd50c05"]);
+    check_image(WriteLease { since }, expect!["0180c49fd50c05"]);
     check_image(Unconfirmed { since }, expect!["0180c49fd50c05"]);
-    let session = Session {
+    let session = SessionRecord {
         client: "host".into(),
         created: since,
         connection: 2,
@@ -181,7 +184,7 @@ fn small_records_of_version_1() {
         holds_leases: true,
     };
     check_image(session, expect!["0104686f737480c49fd50c05024001"]);
-    check_image(Numbers { next: 65_792 }, expect!["01808204"]);
+    check_image(InodeCounter { next: 65_792 }, expect!["01808204"]);
     check_image(
         Usage {
             inodes: 5,
@@ -189,7 +192,7 @@ fn small_records_of_version_1() {
         },
         expect!["010501"],
     );
-    let format = Format {
+    let format = StoreFormat {
         reader: 1,
         writer: 1,
         features: 0,
@@ -226,16 +229,16 @@ fn known_targets_of_version_2() {
         expect!["0207ac020102ac0203"],
     );
     check_image(
-        EndedLife {
+        RetiredVerifier {
             incarnation: Incarnation(7),
-            upto: gupfs_proto::OstLife(300),
+            upto: gupfs_proto::WriteVerifier(300),
         },
         expect!["0107ac02"],
     );
 }
 
 #[test]
-fn a_known_target_of_version_1_was_told_of_no_owner() {
+fn a_known_target_of_version_1_has_no_owner() {
     let first = [0x01, 0x07, 0xac, 0x02, 0x01];
     let read = KnownTarget::decode(&Bytes::copy_from_slice(&first));
     let expected = KnownTarget {
@@ -252,30 +255,30 @@ fn a_known_target_of_version_1_was_told_of_no_owner() {
 #[test]
 fn stored_replies_of_version_2() {
     let ino = InodeId(0x0003_0000_0000_0101);
-    let reply = |essence| Reply {
+    let reply = |summary| StoredReply {
         sequence: 300,
         digest: u64::MAX,
-        essence,
+        summary,
         seq: Seq(5),
     };
     check_image(
-        reply(Essence::Done),
+        reply(ReplySummary::Done),
         expect!["02ac02ffffffffffffffffff010005"],
     );
     check_image(
-        reply(Essence::Attr(ino)),
+        reply(ReplySummary::Attr(ino)),
         expect!["02ac02ffffffffffffffffff0101818280808080c00105"],
     );
     check_image(
-        reply(Essence::Entry(ino)),
+        reply(ReplySummary::Entry(ino)),
         expect!["02ac02ffffffffffffffffff0102818280808080c00105"],
     );
     check_image(
-        reply(Essence::Opened { ino, created: true }),
+        reply(ReplySummary::Opened { ino, created: true }),
         expect!["02ac02ffffffffffffffffff0103818280808080c0010105"],
     );
     check_image(
-        reply(Essence::Removed {
+        reply(ReplySummary::Removed {
             victim: Some(ino),
             orphan: true,
             moved: None,
@@ -285,15 +288,15 @@ fn stored_replies_of_version_2() {
 }
 
 #[test]
-fn a_stored_reply_of_version_1_is_of_no_batch_that_could_be_lost() {
+fn a_stored_reply_of_version_1_has_seq_0() {
     let first = [
         0x01, 0xac, 0x02, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00,
     ];
-    let read = Reply::decode(&Bytes::copy_from_slice(&first));
-    let expected = Reply {
+    let read = StoredReply::decode(&Bytes::copy_from_slice(&first));
+    let expected = StoredReply {
         sequence: 300,
         digest: u64::MAX,
-        essence: Essence::Done,
+        summary: ReplySummary::Done,
         seq: Seq(0),
     };
     assert_eq!(read, Ok(expected));
@@ -301,38 +304,38 @@ fn a_stored_reply_of_version_1_is_of_no_batch_that_could_be_lost() {
 
 #[test]
 fn purges_of_version_1() {
-    let purge = |what| Purge {
-        what,
+    let purge = |action| Purge {
+        action,
         layout: layout(),
         volume: VolumeId(1),
         size: 99,
     };
     check_image(
-        purge(PurgeWhat::Remove),
+        purge(PurgeAction::Remove),
         expect!["01000100ffffffffffffffffff0100808040020300050001060163"],
     );
     check_image(
-        purge(PurgeWhat::Cut { to: 4096 }),
+        purge(PurgeAction::Truncate { to: 4096 }),
         expect!["010180200100ffffffffffffffffff0100808040020300050001060163"],
     );
 }
 
 #[test]
-fn an_inode_of_a_usual_file_stays_small() {
+fn the_inode_record_of_an_ordinary_file_is_small() {
     let usual = Inode {
         acl: None,
         security: vec![],
-        ..inode(FileKind::Regular, Body::File(File::default()))
+        ..inode(FileKind::Regular, InodeBody::File(FileBody::default()))
     };
     assert!(usual.encode().len() < 128, "{}", usual.encode().len());
-    let file = File {
+    let file = FileBody {
         layout: layout(),
-        ..File::default()
+        ..FileBody::default()
     };
     let laid_out = Inode {
         acl: None,
         security: vec![],
-        ..inode(FileKind::Regular, Body::File(file))
+        ..inode(FileKind::Regular, InodeBody::File(file))
     };
     assert!(laid_out.encode().len() < 160, "{}", laid_out.encode().len());
 }

@@ -1,127 +1,129 @@
-//! `I ino`: everything about a file but its names.
+//! `I ino`: everything about an inode except its names.
 
-use super::{Record, Undecodable, V1, decode_body, encode_body};
+use super::{Record, RecordDecodeError, V1, decode_body, encode_body};
 use crate::acl::Acl;
 use bytes::Bytes;
 use gupfs_proto::attr::InodeFlags;
-use gupfs_proto::layout::LayoutRule;
+use gupfs_proto::layout::DefaultLayout;
 use gupfs_proto::meta::XattrName;
-use gupfs_proto::{Attr, FileKind, InodeId, Layout, Mode, ProjectId, Refusal, Timestamp, VolumeId};
+use gupfs_proto::{
+    Attr, FileKind, FileMode, FsError, InodeId, Layout, ProjectId, Timestamp, VolumeId,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version 1.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Inode {
-    /// Stands in the key.
+    /// Part of the key, not of the value.
     #[serde(skip, default = "no_inode")]
     pub ino: InodeId,
     pub kind: FileKind,
-    pub mode: Mode,
+    pub mode: FileMode,
     pub uid: u32,
     pub gid: u32,
     pub project: ProjectId,
     pub volume: VolumeId,
-    /// Names that refer to it: for a directory 0 or 1 (what stat shows is `Attr::nlink`).
+    /// Number of entries that refer to it: for a directory 0 or 1 (stat(2) returns `Attr::nlink`).
     pub names: u32,
     pub rdev: u32,
     pub size: u64,
-    /// Space of its objects, in units of 512 bytes.
+    /// Space that its objects occupy, in units of 512 bytes.
     pub blocks: u64,
     pub atime: Timestamp,
     pub mtime: Timestamp,
     pub ctime: Timestamp,
     pub btime: Timestamp,
     pub flags: InodeFlags,
-    /// The first name's place; further ones are back links. None once that name is gone while others remain.
-    pub parent: Option<Link>,
-    /// Snapshot sequence of the volume when it was made.
-    pub born: u64,
-    /// +1 at every change.
+    /// Position of the first name; further names have back links. None once the first name was removed while others remain.
+    pub parent: Option<DentryPosition>,
+    /// Snapshot sequence of the volume at creation.
+    pub birth_snapshot: u64,
+    /// +1 with every change.
     pub change: u64,
-    /// +1 when its bytes change through the metadata server.
+    /// +1 whenever the metadata server changes its bytes or learns of a change.
     pub data_version: u64,
-    /// `O` records of it.
-    pub holders: u32,
-    /// `X` records of it: most inodes have none, and then nobody looks.
+    /// Number of its `O` records.
+    pub orphan_records: u32,
+    /// Number of its `X` records: most inodes have none, and then the server does not scan for them.
     pub xattrs: u32,
-    /// Their names' bytes, each with its NUL.
+    /// Bytes of the names of these `X` records, each with its NUL.
     pub xattr_names: u32,
-    /// POSIX access ACL, when it says more than the mode.
+    /// POSIX access ACL, if the mode alone does not express it.
     pub acl: Option<Acl>,
-    /// Short `security.*` attributes: the kernel asks for them at every exec.
+    /// Short `security.*` attributes: the kernel reads them at every exec.
     pub security: Vec<(XattrName, Bytes)>,
-    pub body: Body,
+    pub body: InodeBody,
 }
 
 fn no_inode() -> InodeId {
     InodeId(0)
 }
 
-/// A name's place, without the name.
+/// The position of an entry: its directory and the hash of its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Link {
+pub struct DentryPosition {
     pub dir: InodeId,
     pub hash: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Body {
-    File(File),
-    Directory(Directory),
+pub enum InodeBody {
+    File(FileBody),
+    Directory(DirectoryBody),
     Symlink(Vec<u8>),
     /// Fifo, socket, device.
     Special,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct File {
+pub struct FileBody {
     pub layout: Layout,
-    /// The file's first bytes while it has no layout, and until `Spilled` when it has one.
+    /// The file's bytes (up to trailing zeros) while it has no layout, and until `SpillInline` when it has one.
     pub inline: Bytes,
-    /// Next generation of a component, and next number of a purge.
+    /// Next generation of a component, and next number of a `PurgeId`.
     pub next_generation: u32,
-    pub cutting: Option<Cutting>,
-    /// `M` records of it.
-    pub writers: u32,
-    /// How it is to be laid out, if it says so itself.
-    pub rule: Option<LayoutRule>,
-    /// Made without a name by O_TMPFILE: it may be given one.
+    pub truncating: Option<UnfinishedTruncate>,
+    /// Number of its `M` records (write leases).
+    pub write_leases: u32,
+    /// The default layout for its next layout, if it has its own.
+    pub default_layout: Option<DefaultLayout>,
+    /// Created without a name by O_TMPFILE: link(2) may give it one.
     pub linkable: bool,
 }
 
-/// Objects still hold bytes beyond `to`; nobody reads or writes before they are cut.
+/// Objects still hold bytes beyond `to`; no session reads or writes the file before they are truncated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Cutting {
+pub struct UnfinishedTruncate {
     pub to: u64,
     pub number: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Directory {
+pub struct DirectoryBody {
     pub entries: u64,
     pub subdirs: u32,
-    /// Key of the hash of its names; never sent out.
+    /// Key of the hash of its names; never sent to clients.
     pub salt: u64,
-    pub rule: Option<Ruled>,
+    pub default_layout: Option<DirectoryDefaultLayout>,
     pub default_acl: Option<Acl>,
-    /// Parts it is split into; 0 is not split.
+    /// Number of parts it is split into; 0: not split.
     pub parts: u16,
-    /// Numbers of all below it; None while nobody keeps them.
-    pub subtree: Option<Subtree>,
+    /// Usage of the tree below it; None: not counted.
+    pub subtree: Option<SubtreeUsage>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Subtree {
+pub struct SubtreeUsage {
     pub bytes: u64,
     pub files: u64,
     pub directories: u64,
 }
 
-/// A directory's rule for the files below: its own, or copied from its parent when it was made.
+/// A directory's default layout for new files: its own, or copied from its parent at creation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Ruled {
-    pub rule: LayoutRule,
-    pub own: bool,
+pub struct DirectoryDefaultLayout {
+    pub layout: DefaultLayout,
+    pub is_own: bool,
 }
 
 impl Record for Inode {
@@ -129,14 +131,14 @@ impl Record for Inode {
         encode_body(V1, self)
     }
 
-    fn decode(value: &Bytes) -> Result<Inode, Undecodable> {
+    fn decode(value: &Bytes) -> Result<Inode, RecordDecodeError> {
         decode_body(V1, value)
     }
 }
 
-/// What a directory of few entries occupies in stat(2): programs expect no zero.
+/// Size of a directory with few entries in stat(2): programs do not expect 0.
 const DIRECTORY_SIZE: u64 = 4096;
-/// Names in one such step.
+/// A directory's size in stat(2) grows by `DIRECTORY_SIZE` for this many entries.
 const DIRECTORY_STEP: u64 = 64;
 
 impl Inode {
@@ -149,8 +151,8 @@ impl Inode {
             uid: self.uid,
             gid: self.gid,
             rdev: self.rdev,
-            size: self.shown_size(),
-            blocks: self.shown_blocks(),
+            size: self.stat_size(),
+            blocks: self.stat_blocks(),
             atime: self.atime,
             mtime: self.mtime,
             ctime: self.ctime,
@@ -166,27 +168,29 @@ impl Inode {
         }
     }
 
-    /// A directory is linked by its name, its "." and each ".." below; a removed one by nothing.
+    /// A directory's links are its name, its "." and the ".." of each subdirectory; a removed directory has none.
     fn nlink(&self) -> u32 {
         match &self.body {
-            Body::Directory(dir) if self.names > 0 => dir.subdirs.saturating_add(2),
+            InodeBody::Directory(dir) if self.names > 0 => dir.subdirs.saturating_add(2),
             _ => self.names,
         }
     }
 
-    fn shown_size(&self) -> u64 {
+    fn stat_size(&self) -> u64 {
         match &self.body {
-            Body::Directory(dir) => DIRECTORY_SIZE * dir.entries.div_ceil(DIRECTORY_STEP).max(1),
-            Body::Symlink(target) => target.len() as u64,
-            Body::File(_) | Body::Special => self.size,
+            InodeBody::Directory(dir) => {
+                DIRECTORY_SIZE * dir.entries.div_ceil(DIRECTORY_STEP).max(1)
+            }
+            InodeBody::Symlink(target) => target.len() as u64,
+            InodeBody::File(_) | InodeBody::Special => self.size,
         }
     }
 
-    /// Inline bytes count as space: archivers take a file without blocks for one hole and do not read it.
-    fn shown_blocks(&self) -> u64 {
+    /// Inline bytes count as space: archivers treat a file without blocks as one hole and do not read it.
+    fn stat_blocks(&self) -> u64 {
         match &self.body {
-            Body::File(file) => self.blocks.max(file.inline.len().div_ceil(512) as u64),
-            Body::Directory(_) | Body::Symlink(_) | Body::Special => self.blocks,
+            InodeBody::File(file) => self.blocks.max(file.inline.len().div_ceil(512) as u64),
+            InodeBody::Directory(_) | InodeBody::Symlink(_) | InodeBody::Special => self.blocks,
         }
     }
 
@@ -194,19 +198,19 @@ impl Inode {
         self.kind == FileKind::Directory
     }
 
-    /// Time of a change now: never before the last one, whatever the clock says.
-    pub(crate) fn stamp(&self, now: Timestamp) -> Timestamp {
+    /// The ctime of a change at `now`: never before the last ctime, whatever the clock returns.
+    pub(crate) fn next_ctime(&self, now: Timestamp) -> Timestamp {
         now.max(self.ctime)
     }
 
-    /// The status changed.
-    pub(crate) fn touch(&mut self, now: Timestamp) {
-        self.ctime = self.stamp(now);
+    /// Updates ctime: the status changed.
+    pub(crate) fn touch_ctime(&mut self, now: Timestamp) {
+        self.ctime = self.next_ctime(now);
     }
 
-    /// The contents changed, which is a change of status too.
-    pub(crate) fn touch_contents(&mut self, now: Timestamp) {
-        self.touch(now);
+    /// Updates mtime and ctime: the contents changed.
+    pub(crate) fn touch_mtime(&mut self, now: Timestamp) {
+        self.touch_ctime(now);
         self.mtime = self.ctime;
     }
 }
@@ -214,35 +218,39 @@ impl Inode {
 impl Inode {
     /// # Errors
     /// `NotDirectory`.
-    pub fn directory(&self) -> Result<&Directory, Refusal> {
+    pub fn directory(&self) -> Result<&DirectoryBody, FsError> {
         match &self.body {
-            Body::Directory(dir) => Ok(dir),
-            Body::File(_) | Body::Symlink(_) | Body::Special => Err(Refusal::NotDirectory),
+            InodeBody::Directory(dir) => Ok(dir),
+            InodeBody::File(_) | InodeBody::Symlink(_) | InodeBody::Special => {
+                Err(FsError::NotDirectory)
+            }
         }
     }
 
-    pub(crate) fn directory_mut(&mut self) -> Result<&mut Directory, Refusal> {
+    pub(crate) fn directory_mut(&mut self) -> Result<&mut DirectoryBody, FsError> {
         match &mut self.body {
-            Body::Directory(dir) => Ok(dir),
-            Body::File(_) | Body::Symlink(_) | Body::Special => Err(Refusal::NotDirectory),
+            InodeBody::Directory(dir) => Ok(dir),
+            InodeBody::File(_) | InodeBody::Symlink(_) | InodeBody::Special => {
+                Err(FsError::NotDirectory)
+            }
         }
     }
 
     /// # Errors
-    /// `IsDirectory`, or `Invalid` for what has no bytes.
-    pub fn file(&self) -> Result<&File, Refusal> {
+    /// `IsDirectory`, or `Invalid` for symbolic links and special files.
+    pub fn file(&self) -> Result<&FileBody, FsError> {
         match &self.body {
-            Body::File(file) => Ok(file),
-            Body::Directory(_) => Err(Refusal::IsDirectory),
-            Body::Symlink(_) | Body::Special => Err(Refusal::Invalid),
+            InodeBody::File(file) => Ok(file),
+            InodeBody::Directory(_) => Err(FsError::IsDirectory),
+            InodeBody::Symlink(_) | InodeBody::Special => Err(FsError::Invalid),
         }
     }
 
-    pub(crate) fn file_mut(&mut self) -> Result<&mut File, Refusal> {
+    pub(crate) fn file_mut(&mut self) -> Result<&mut FileBody, FsError> {
         match &mut self.body {
-            Body::File(file) => Ok(file),
-            Body::Directory(_) => Err(Refusal::IsDirectory),
-            Body::Symlink(_) | Body::Special => Err(Refusal::Invalid),
+            InodeBody::File(file) => Ok(file),
+            InodeBody::Directory(_) => Err(FsError::IsDirectory),
+            InodeBody::Symlink(_) | InodeBody::Special => Err(FsError::Invalid),
         }
     }
 }

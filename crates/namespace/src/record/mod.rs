@@ -1,19 +1,22 @@
-//! What stands behind a key: a version byte, then the body of that version (postcard). The byte tables are in
-//! docs/formats/metadata.md; `images` in the tests keep version 1 as it was first written.
+//! The value of a key: a version byte, then the body of that version (postcard). docs/formats/metadata.md has the byte tables;
+//! the tests in `images` keep version 1 as it was first written.
 //!
-//! Postcard does not describe itself: a new field is a new version, read by its own module and stepped up.
+//! Postcard is not self-describing: a new field needs a new version, which the decoder reads by its own struct and converts.
 
 mod inode;
 mod names;
-mod service;
+mod purge;
 mod sessions;
-mod work;
+mod shard;
 
-pub use inode::{Body, Cutting, Directory, File, Inode, Link, Ruled};
-pub use names::{BackLink, Entry, Xattr};
-pub use service::{AcceptedLoss, EndedLife, Format, KnownTarget, Numbers, Usage};
-pub use sessions::{Essence, Orphan, Reply, Session, Unconfirmed, Writer};
-pub use work::{Purge, PurgeWhat};
+pub use inode::{
+    DentryPosition, DirectoryBody, DirectoryDefaultLayout, FileBody, Inode, InodeBody,
+    UnfinishedTruncate,
+};
+pub use names::{BackLink, EntryRecord, XattrRecord};
+pub use purge::{Purge, PurgeAction};
+pub use sessions::{Orphan, ReplySummary, SessionRecord, StoredReply, Unconfirmed, WriteLease};
+pub use shard::{AcceptedLoss, InodeCounter, KnownTarget, RetiredVerifier, StoreFormat, Usage};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -23,27 +26,29 @@ use serde::de::DeserializeOwned;
 pub trait Record: Sized {
     fn encode(&self) -> Bytes;
     /// # Errors
-    /// `Undecodable` for a version this program does not know and for bytes that are no body of theirs.
-    fn decode(value: &Bytes) -> Result<Self, Undecodable>;
+    /// For a version that this program does not know, and for bytes that are not a body of that version.
+    fn decode(value: &Bytes) -> Result<Self, RecordDecodeError>;
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Undecodable {
+pub enum RecordDecodeError {
     #[error("empty record")]
     Empty,
-    #[error("record of version {0}, which this program does not know")]
+    #[error(
+        "the record has version {0}, which this program does not know: start the newer program"
+    )]
     Version(u8),
     #[error("record body: {0}")]
     Body(postcard::Error),
-    #[error("{0} bytes behind the record's body")]
+    #[error("{0} bytes after the record's body")]
     Trailing(usize),
 }
 
-/// First version of every record.
+/// The first version of every record.
 const V1: u8 = 1;
 
 fn encode_body<T: Serialize>(version: u8, body: &T) -> Bytes {
-    // An inode with its layout is below 256 bytes; inline bytes make it grow once.
+    // An inode with its layout is smaller than 256 bytes; with inline bytes the buffer grows once.
     let mut value = Vec::with_capacity(256);
     value.push(version);
     let value =
@@ -51,34 +56,34 @@ fn encode_body<T: Serialize>(version: u8, body: &T) -> Bytes {
     Bytes::from(value)
 }
 
-fn decode_body<T: DeserializeOwned>(known: u8, value: &Bytes) -> Result<T, Undecodable> {
-    let (version, body) = value.split_first().ok_or(Undecodable::Empty)?;
+fn decode_body<T: DeserializeOwned>(known: u8, value: &Bytes) -> Result<T, RecordDecodeError> {
+    let (version, body) = value.split_first().ok_or(RecordDecodeError::Empty)?;
     if *version != known {
-        return Err(Undecodable::Version(*version));
+        return Err(RecordDecodeError::Version(*version));
     }
-    let (record, rest) = postcard::take_from_bytes(body).map_err(Undecodable::Body)?;
+    let (record, rest) = postcard::take_from_bytes(body).map_err(RecordDecodeError::Body)?;
     if rest.is_empty() {
         Ok(record)
     } else {
-        Err(Undecodable::Trailing(rest.len()))
+        Err(RecordDecodeError::Trailing(rest.len()))
     }
 }
 
-/// Records that have only ever had version 1, with themselves as its body.
-macro_rules! first_version {
+/// Implements `Record` for structs that have only version 1 and are its body themselves.
+macro_rules! impl_record_v1 {
     ($($record:ty),+) => {
         $(impl crate::record::Record for $record {
             fn encode(&self) -> bytes::Bytes {
                 crate::record::encode_body(crate::record::V1, self)
             }
 
-            fn decode(value: &bytes::Bytes) -> Result<Self, crate::record::Undecodable> {
+            fn decode(value: &bytes::Bytes) -> Result<Self, crate::record::RecordDecodeError> {
                 crate::record::decode_body(crate::record::V1, value)
             }
         })+
     };
 }
-use first_version;
+use impl_record_v1;
 
 #[cfg(test)]
 mod images;

@@ -1,31 +1,31 @@
-//! Records behind names: `E` entries, `B` back links, `X` extended attributes.
+//! Records with names in their keys: `E` directory entries, `B` back links, `X` extended attributes.
 
-use super::{Record, Undecodable, V1, first_version};
+use super::{Record, RecordDecodeError, V1, impl_record_v1};
 use bytes::Bytes;
 use gupfs_proto::{FileKind, InodeId};
 use serde::{Deserialize, Serialize};
 
-/// `E dir hash name`: what a name refers to.
+/// `E dir hash name`: the inode that a name refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Entry {
+pub struct EntryRecord {
     pub ino: InodeId,
-    /// So that readdir tells the type without the inode.
+    /// So that readdir returns the type without reading the inode.
     pub kind: FileKind,
-    /// Snapshot sequence of its volume when it was made; 0 as long as there are no snapshots.
-    pub born: u64,
+    /// Snapshot sequence of its volume at creation; 0 as long as there are no snapshots.
+    pub birth_snapshot: u64,
 }
 
-/// `B ino dir hash name`: a second or further name of an inode. The key says it all.
+/// `B ino dir hash name`: a second or further name of an inode. The value is empty: the key has all fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct BackLink;
 
-first_version!(Entry, BackLink);
+impl_record_v1!(EntryRecord, BackLink);
 
-/// `X ino name`: the value as it is behind the version byte, so that 64 KiB are not copied to be read.
+/// `X ino name`: the raw value after the version byte, so that reading 64 KiB does not copy them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Xattr(pub Bytes);
+pub struct XattrRecord(pub Bytes);
 
-impl Record for Xattr {
+impl Record for XattrRecord {
     fn encode(&self) -> Bytes {
         let mut value = Vec::with_capacity(1 + self.0.len());
         value.push(V1);
@@ -33,11 +33,11 @@ impl Record for Xattr {
         Bytes::from(value)
     }
 
-    fn decode(value: &Bytes) -> Result<Xattr, Undecodable> {
+    fn decode(value: &Bytes) -> Result<XattrRecord, RecordDecodeError> {
         match value.first() {
-            None => Err(Undecodable::Empty),
-            Some(&V1) => Ok(Xattr(value.slice(1..))),
-            Some(other) => Err(Undecodable::Version(*other)),
+            None => Err(RecordDecodeError::Empty),
+            Some(&V1) => Ok(XattrRecord(value.slice(1..))),
+            Some(other) => Err(RecordDecodeError::Version(*other)),
         }
     }
 }

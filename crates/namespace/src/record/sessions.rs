@@ -1,36 +1,36 @@
-//! Records of who asks: `S` sessions, `R` stored replies, `O` orphans, `M` writers, `L` what they left.
+//! Records of sessions: `S` sessions, `R` stored replies, `O` orphans, `M` write leases, `L` unconfirmed objects.
 
-use super::{Record, Undecodable, V1, decode_body, encode_body, first_version};
+use super::{Record, RecordDecodeError, V1, decode_body, encode_body, impl_record_v1};
 use bytes::Bytes;
 use gupfs_proto::{InodeId, Seq, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// `S session`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Session {
-    /// What the client calls itself, for `status`.
+pub struct SessionRecord {
+    /// The client's own name, for `gupfs status`.
     pub client: String,
     pub created: Timestamp,
-    /// Rises with each connection of the session; 0 before the first.
+    /// Increases with each connection of the session; 0 before the first.
     pub connection: u64,
     pub slots: u16,
     pub holds_leases: bool,
 }
 
-/// `R session slot`: the last change made in this lane.
+/// `R session slot`: the last change made in this slot (NFSv4.1 reply cache).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Reply {
+pub struct StoredReply {
     pub sequence: u64,
-    /// Of the request: another request with the same number is a mistake, not a repetition.
+    /// Digest of the request: another request with the same sequence number is a client's mistake, not a retransmission.
     pub digest: u64,
-    pub essence: Essence,
-    /// The batch that made it.
+    pub summary: ReplySummary,
+    /// The batch that made the change.
     pub seq: Seq,
 }
 
-/// What the answer said, without what the records say anyway.
+/// What the reply contained, without what can be read from the records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Essence {
+pub enum ReplySummary {
     Done,
     Attr(InodeId),
     Entry(InodeId),
@@ -45,51 +45,52 @@ pub enum Essence {
     },
 }
 
-/// `O ino session`: without a name, and this session may still use it.
+/// `O ino session`: the inode has no name, and this session may still use it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Orphan {
     pub since: Timestamp,
 }
 
-/// `M ino session`: this session writes objects of the file; size, mtime and presence are its word.
+/// `M ino session`: this session has the file's write lease and writes its objects; it is the authority for size, mtime and
+/// presence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Writer {
+pub struct WriteLease {
     pub since: Timestamp,
 }
 
-/// `L ino`: nobody's word says which objects of the file survive a power cut; a chore asks for them.
+/// `L ino`: it is not known which objects of the file survive a power loss; a background task confirms them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unconfirmed {
     pub since: Timestamp,
 }
 
-first_version!(Session, Orphan, Writer, Unconfirmed);
+impl_record_v1!(SessionRecord, Orphan, WriteLease, Unconfirmed);
 
 const REPLY_VERSION: u8 = 2;
 
-/// `R` as it was before it knew its batch.
+/// `R` before it had the number of its batch.
 #[derive(Serialize, Deserialize)]
 struct ReplyV1 {
     sequence: u64,
     digest: u64,
-    essence: Essence,
+    summary: ReplySummary,
 }
 
-impl Record for Reply {
+impl Record for StoredReply {
     fn encode(&self) -> Bytes {
         encode_body(REPLY_VERSION, self)
     }
 
-    fn decode(value: &Bytes) -> Result<Reply, Undecodable> {
+    fn decode(value: &Bytes) -> Result<StoredReply, RecordDecodeError> {
         if value.first() != Some(&V1) {
             return decode_body(REPLY_VERSION, value);
         }
         let old: ReplyV1 = decode_body(V1, value)?;
-        Ok(Reply {
+        Ok(StoredReply {
             sequence: old.sequence,
             digest: old.digest,
-            essence: old.essence,
-            // Of a time before this program: it is durable.
+            summary: old.summary,
+            // Written before this program started: it is durable.
             seq: Seq(0),
         })
     }

@@ -1,66 +1,71 @@
-//! Every operation, by whoever, with whatever open: done or refused as the text says, and nothing shown or changed that is
-//! another's.
+//! Every operation, for every kind of caller and every set of open files: allowed or refused as in the expected table, and no
+//! data of another user returned or changed.
 
-use super::{Opens, Rule, rule};
+use super::{AccessRule, OpenRights, access_rule};
 use crate::testing::*;
-use crate::{Key, Record, Writer};
+use crate::{Record, RecordKey, WriteLease};
 use bytes::Bytes;
 use expect_test::expect;
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::capability::Rights;
-use gupfs_proto::lock::{Ask, Extent, Holder, Kind, Lock, Mode, Order};
-use gupfs_proto::meta::{
-    Access, Answer, Op, OpenHow, RenameHow, SetAttr, SetTime, WriteAt, Written, XattrHow, XattrName,
+use gupfs_proto::lock::{
+    AdvisoryLock, LockFamily, LockHolder, LockMode, LockRange, LockRequest, LockSeq,
 };
-use gupfs_proto::{Caller, FileKind, InodeId, OwnerEpoch, Refusal, Seq, Timestamp};
+use gupfs_proto::meta::{
+    AccessMode, AttrReport, MetaOp, MetaReplyBody, OpenMode, RenameMode, SetAttr, SetTime,
+    WritePosition, XattrMode, XattrName,
+};
+use gupfs_proto::{Caller, FileKind, FsError, InodeId, OwnerEpoch, Seq, Timestamp};
 use std::fmt::Write as _;
 
 const OWNER: u32 = 1000;
 const SECRET: &[u8] = b"secret";
 
-/// uid 0 of a host whose root counts; the owner; another user; and what root of other hosts becomes.
-const WHO: [(&str, u32); 4] = [
+/// Root of a trusted host; the owner; another user; and the user to which root of other hosts is squashed.
+const CALLERS: [(&str, u32); 4] = [
     ("root", 0),
     ("owner", OWNER),
     ("other", 2000),
     ("nobody", 65_534),
 ];
 
-/// What the session has open, or holds for writing without showing it.
-const STANDINGS: [&str; 4] = ["nothing", "read", "write", "holder"];
+/// What the session has open; "holder": it has the write lease but sends no open capability.
+const SESSION_STATES: [&str; 4] = ["nothing", "read", "write", "holder"];
 
-struct Place {
-    server: Server,
-    /// 0700, and the owner's; in it "f", "empty", "link".
+struct Fixture {
+    server: TestServer,
+    /// Owned by `OWNER`, mode 0700; contains "f", "empty", "link".
     dir: InodeId,
-    /// 0600, the owner's, with secret bytes in its inode and an attribute.
+    /// Owned by `OWNER`, mode 0600, with secret inline bytes and a secret extended attribute.
     file: InodeId,
     link: InodeId,
 }
 
-fn place() -> Place {
+fn fixture() -> Fixture {
     let owner = user(OWNER);
-    let mut server = Server::new(2);
-    server.repeats = false;
-    server.alone = false;
+    let mut server = TestServer::new(2);
+    server.replays = false;
+    server.is_only_session = false;
     let dir = server.mkdir(&Caller::root(), ROOT, "d", 0o700).unwrap().ino;
-    let theirs = SetAttr {
+    let to_owner = SetAttr {
         uid: Some(OWNER),
         gid: Some(OWNER),
         ..SetAttr::default()
     };
-    server.setattr(&Caller::root(), dir, theirs).unwrap();
+    server.setattr(&Caller::root(), dir, to_owner).unwrap();
     let file = server.create(&owner, dir, "f", 0o600).unwrap().ino;
-    server.write_inline(file, WriteAt::End, SECRET).unwrap();
+    server
+        .write_inline(file, WritePosition::End, SECRET)
+        .unwrap();
     server.set_xattr(&owner, file, "user.a", SECRET).unwrap();
     server.mkdir(&owner, dir, "empty", 0o700).unwrap();
-    let symlink = Op::Symlink {
+    let symlink = MetaOp::Symlink {
         dir,
         name: name("link"),
         target: b"there".to_vec(),
     };
-    let link = entry(server.ask(&owner, &symlink)).unwrap().ino;
-    Place {
+    let link = entry(server.request(&owner, &symlink)).unwrap().ino;
+    Fixture {
         server,
         dir,
         file,
@@ -68,80 +73,82 @@ fn place() -> Place {
     }
 }
 
-impl Place {
-    fn stand(&mut self, standing: &str) {
-        let open = |rights| Opens::new(vec![(self.file, rights), (self.dir, rights)]);
-        match standing {
+impl Fixture {
+    fn set_session_state(&mut self, state: &str) {
+        let open = |rights| OpenRights::new(vec![(self.file, rights), (self.dir, rights)]);
+        match state {
             "nothing" => {}
-            "read" => self.server.opens = open(Rights::READ),
-            "write" => self.server.opens = open(Rights::all()),
+            "read" => self.server.open_rights = open(Rights::READ),
+            "write" => self.server.open_rights = open(Rights::all()),
             "holder" => {
-                let key = Key::writer(self.file, self.server.session);
+                let key = RecordKey::write_lease(self.file, self.server.session);
                 let since = self.server.now;
-                self.server.records.insert(key, Writer { since }.encode());
+                self.server
+                    .records
+                    .insert(key, WriteLease { since }.encode());
                 self.server.edit(self.file, |inode| {
-                    inode.file_mut().unwrap().writers = 1;
+                    inode.file_mut().unwrap().write_leases = 1;
                 });
             }
             other => panic!("{other}"),
         }
     }
 
-    fn operations(&self) -> Vec<(&'static str, Op)> {
+    fn operations(&self) -> Vec<(&'static str, MetaOp)> {
         let (dir, ino, link) = (self.dir, self.file, self.link);
         let (f, g) = (name("f"), name("g"));
-        let how = |access, truncate| OpenHow {
+        let how = |access, truncate| OpenMode {
             access,
             truncate,
             kill_privileges: false,
         };
-        let open = |access, truncate| Op::Open {
+        let open = |access, truncate| MetaOp::Open {
             ino,
             open: how(access, truncate),
         };
-        let create = |name: &gupfs_proto::Name, access, truncate| Op::Create {
+        let create = |name: &gupfs_proto::Name, access, truncate| MetaOp::Create {
             dir,
             name: name.clone(),
-            make: make(0o600),
+            create_mode: create_mode(0o600),
             exclusive: false,
             open: how(access, truncate),
         };
-        let mknod = |kind| Op::Mknod {
+        let mknod = |kind| MetaOp::Mknod {
             dir,
             name: g.clone(),
             kind,
             rdev: 1,
-            make: make(0o600),
+            create_mode: create_mode(0o600),
         };
         let none = SetAttr::default();
-        let set = |set: SetAttr| Op::SetAttr { ino, set };
+        let set = |set: SetAttr| MetaOp::SetAttr { ino, set };
         let time = |secs| Timestamp::new(secs, 0);
         let (at, ctime) = (Some(SetTime::To(time(2_000))), Some(time(5)));
         let now = Some(SetTime::Now);
         let xattr = XattrName::new(b"user.a").unwrap();
-        let truncate = |by_handle| Op::Truncate {
+        let truncate = |by_handle| MetaOp::Truncate {
             ino,
             to: 0,
             by_handle,
             kill_privileges: false,
         };
-        let write = |data: &'static [u8]| Op::WriteInline {
+        let write = |data: &'static [u8]| MetaOp::WriteInline {
             ino,
-            at: WriteAt::Offset(0),
+            at: WritePosition::Offset(0),
             data: Bytes::from_static(data),
             kill_privileges: false,
         };
         let kill_privileges = true;
-        let written = Written {
+        let written = AttrReport {
             size: 6,
-            ..Written::default()
+            ..AttrReport::default()
         };
-        let end = |keep| Op::EndWrite {
+        let end = |keep| MetaOp::EndWrite {
             ino,
-            written: written.clone(),
-            keep,
+            report: written.clone(),
+            keep_lease: keep,
         };
-        let list = |plus| Op::Readdir {
+        let list = |plus| MetaOp::Readdir {
             dir,
             after: 0,
             limit: 10,
@@ -150,60 +157,60 @@ impl Place {
         vec![
             (
                 "lookup",
-                Op::Lookup {
+                MetaOp::Lookup {
                     dir,
                     name: f.clone(),
                 },
             ),
-            ("lookup_parent", Op::LookupParent { dir }),
-            ("getattr", Op::GetAttr { ino }),
+            ("lookup_parent", MetaOp::LookupParent { dir }),
+            ("getattr", MetaOp::GetAttr { ino }),
             (
                 "access read",
-                Op::Access {
+                MetaOp::Access {
                     ino,
-                    want: Access::READ,
+                    want: AccessMode::READ,
                 },
             ),
             (
                 "access nothing",
-                Op::Access {
+                MetaOp::Access {
                     ino,
-                    want: Access::empty(),
+                    want: AccessMode::empty(),
                 },
             ),
-            ("readlink", Op::Readlink { ino: link }),
+            ("readlink", MetaOp::Readlink { ino: link }),
             ("readdir", list(false)),
             ("readdir plus", list(true)),
             (
                 "getxattr",
-                Op::GetXattr {
+                MetaOp::GetXattr {
                     ino,
                     name: xattr.clone(),
                 },
             ),
-            ("listxattr", Op::ListXattr { ino }),
-            ("statfs", Op::StatFs),
-            ("get_layout_rule", Op::GetLayoutRule { ino }),
-            ("create new", create(&g, Access::WRITE, false)),
-            ("create there", create(&f, Access::READ, false)),
-            ("create there, cut", create(&f, Access::READ, true)),
+            ("listxattr", MetaOp::ListXattr { ino }),
+            ("statfs", MetaOp::StatFs),
+            ("get_layout_rule", MetaOp::GetDefaultLayout { ino }),
+            ("create new", create(&g, AccessMode::WRITE, false)),
+            ("create there", create(&f, AccessMode::READ, false)),
+            ("create there, truncate", create(&f, AccessMode::READ, true)),
             (
                 "create there, no access",
-                create(&f, Access::empty(), false),
+                create(&f, AccessMode::empty(), false),
             ),
             (
                 "mkdir",
-                Op::Mkdir {
+                MetaOp::Mkdir {
                     dir,
                     name: g.clone(),
-                    make: make(0o700),
+                    create_mode: create_mode(0o700),
                 },
             ),
             ("mknod", mknod(FileKind::Fifo)),
             ("mknod device", mknod(FileKind::CharDevice)),
             (
                 "symlink",
-                Op::Symlink {
+                MetaOp::Symlink {
                     dir,
                     name: g.clone(),
                     target: b"x".to_vec(),
@@ -211,22 +218,22 @@ impl Place {
             ),
             (
                 "tmpfile",
-                Op::TmpFile {
+                MetaOp::TmpFile {
                     dir,
-                    make: make(0o600),
+                    create_mode: create_mode(0o600),
                 },
             ),
             (
                 "open_tmpfile",
-                Op::OpenTmpFile {
+                MetaOp::OpenTmpFile {
                     dir,
-                    make: make(0o600),
-                    access: Access::READ,
+                    create_mode: create_mode(0o600),
+                    access: AccessMode::READ,
                 },
             ),
             (
                 "link",
-                Op::Link {
+                MetaOp::Link {
                     ino,
                     dir,
                     name: g.clone(),
@@ -234,26 +241,26 @@ impl Place {
             ),
             (
                 "unlink",
-                Op::Unlink {
+                MetaOp::Unlink {
                     dir,
                     name: f.clone(),
                 },
             ),
             (
                 "rmdir",
-                Op::Rmdir {
+                MetaOp::Rmdir {
                     dir,
                     name: name("empty"),
                 },
             ),
             (
                 "rename",
-                Op::Rename {
+                MetaOp::Rename {
                     from: dir,
                     name: f.clone(),
                     to: dir,
                     new_name: g.clone(),
-                    how: RenameHow::Replace,
+                    mode: RenameMode::Replace,
                 },
             ),
             (
@@ -348,31 +355,34 @@ impl Place {
             ),
             (
                 "setxattr",
-                Op::SetXattr {
+                MetaOp::SetXattr {
                     ino,
                     name: xattr.clone(),
                     value: Bytes::from_static(b"x"),
-                    how: XattrHow::Either,
+                    mode: XattrMode::CreateOrReplace,
                 },
             ),
-            ("removexattr", Op::RemoveXattr { ino, name: xattr }),
-            ("set_layout_rule", Op::SetLayoutRule { ino, rule: None }),
+            ("removexattr", MetaOp::RemoveXattr { ino, name: xattr }),
+            (
+                "set_layout_rule",
+                MetaOp::SetDefaultLayout { ino, layout: None },
+            ),
             (
                 "set_flags",
-                Op::SetFlags {
+                MetaOp::SetFlags {
                     ino,
                     flags: InodeFlags::IMMUTABLE,
                 },
             ),
-            ("open", open(Access::READ, false)),
-            ("open to write", open(Access::WRITE, false)),
-            ("open to run", open(Access::EXECUTE, false)),
-            ("open, cut", open(Access::empty(), true)),
-            ("open, no access", open(Access::empty(), false)),
-            ("open, append alone", open(Access::APPEND, false)),
+            ("open", open(AccessMode::READ, false)),
+            ("open to write", open(AccessMode::WRITE, false)),
+            ("open to run", open(AccessMode::EXECUTE, false)),
+            ("open, truncate", open(AccessMode::empty(), true)),
+            ("open, no access", open(AccessMode::empty(), false)),
+            ("open, append alone", open(AccessMode::APPEND, false)),
             (
                 "open, unknown access",
-                open(Access::from_bits_retain(16), false),
+                open(AccessMode::from_bits_retain(16), false),
             ),
             ("truncate", truncate(false)),
             ("truncate by handle", truncate(true)),
@@ -380,69 +390,73 @@ impl Place {
             ("write_inline nothing", write(b"")),
             (
                 "begin_write",
-                Op::BeginWrite {
+                MetaOp::BeginWrite {
                     ino,
                     kill_privileges: false,
                 },
             ),
             (
                 "spilled",
-                Op::Spilled {
+                MetaOp::SpillInline {
                     ino,
-                    written: written.clone(),
+                    report: written.clone(),
                 },
             ),
             ("end_write", end(false)),
             ("end_write, keep", end(true)),
-            ("kill_privileges", Op::KillPrivileges { ino }),
-            ("forgotten", Op::Forgotten { inodes: vec![ino] }),
-            ("close_session", Op::CloseSession),
+            ("kill_privileges", MetaOp::KillPrivileges { ino }),
+            ("forgotten", MetaOp::Forget { inodes: vec![ino] }),
+            ("close_session", MetaOp::CloseSession),
         ]
     }
 }
 
-fn how_it_ended(answer: &Result<Answer, Refusal>) -> char {
-    match answer {
+fn reply_symbol(reply: &Result<MetaReplyBody, FsError>) -> char {
+    match reply {
         Ok(_) => '+',
-        Err(Refusal::Denied) => '-',
-        Err(Refusal::NotPermitted) => 'p',
-        Err(Refusal::Malformed(_)) => 'm',
+        Err(FsError::Denied) => '-',
+        Err(FsError::NotPermitted) => 'p',
+        Err(FsError::Malformed(_)) => 'm',
         Err(other) => panic!("{other}"),
     }
 }
 
-/// `+` done, `-` EACCES, `p` EPERM, `m` a request that no correct client sends. Four each: the session has nothing open, has
-/// it open to read, to write, and is recorded as its writer.
+/// `+` done, `-` EACCES, `p` EPERM, `m` a request that no correct client sends. Four columns per caller: the session has nothing
+/// open, has the inodes open for reading, for writing, and has the write lease.
 #[test]
-fn each_operation_is_done_for_whom_it_should_and_for_nobody_else() {
+fn each_operation_is_allowed_exactly_for_the_callers_in_the_table() {
     let mut table = String::new();
-    let names: Vec<&str> = place().operations().iter().map(|(name, _)| *name).collect();
-    for (row, what) in names.into_iter().enumerate() {
-        write!(table, "{what:<25}").unwrap();
-        for (who, uid) in WHO {
-            write!(table, " {who} ").unwrap();
-            for standing in STANDINGS {
-                let mut place = place();
-                place.stand(standing);
-                let before = place.server.inode(place.file);
-                let (_, op) = place.operations().remove(row);
+    let names: Vec<&str> = fixture()
+        .operations()
+        .iter()
+        .map(|(name, _)| *name)
+        .collect();
+    for (row, op_name) in names.into_iter().enumerate() {
+        write!(table, "{op_name:<25}").unwrap();
+        for (caller_name, uid) in CALLERS {
+            write!(table, " {caller_name} ").unwrap();
+            for state in SESSION_STATES {
+                let mut fixture = fixture();
+                fixture.set_session_state(state);
+                let before = fixture.server.inode(fixture.file);
+                let (_, op) = fixture.operations().remove(row);
                 let caller = Caller::new(uid, uid, []);
-                let answer = place.server.ask(&caller, &op);
-                table.push(how_it_ended(&answer));
-                if who == "root" || who == "owner" {
+                let reply = fixture.server.request(&caller, &op);
+                table.push(reply_symbol(&reply));
+                if caller_name == "root" || caller_name == "owner" {
                     continue;
                 }
-                let why = format!("{what} by {who}, {standing}: {answer:?}");
-                let after = place.server.inode(place.file);
+                let why = format!("{op_name} by {caller_name}, {state}: {reply:?}");
+                let after = fixture.server.inode(fixture.file);
                 let of_owner = |inode: &crate::Inode| {
                     (inode.mode, inode.uid, inode.gid, inode.flags, inode.names)
                 };
                 assert_eq!(of_owner(&before), of_owner(&after), "{why}");
-                if standing == "nothing" {
-                    assert!(!format!("{answer:?}").contains("secret"), "{why}");
+                if state == "nothing" {
+                    assert!(!format!("{reply:?}").contains("secret"), "{why}");
                     assert_eq!(before, after, "{why}");
                 }
-                if standing == "read" {
+                if state == "read" {
                     let (before, after) = (before.file().unwrap(), after.file().unwrap());
                     assert_eq!(before, after, "{why}");
                 }
@@ -465,7 +479,7 @@ fn each_operation_is_done_for_whom_it_should_and_for_nobody_else() {
         get_layout_rule           root ++++ owner ++++ other ++++ nobody ++++
         create new                root ++++ owner ++++ other ---- nobody ----
         create there              root ++++ owner ++++ other ---- nobody ----
-        create there, cut         root ++++ owner ++++ other ---- nobody ----
+        create there, truncate    root ++++ owner ++++ other ---- nobody ----
         create there, no access   root ++++ owner ++++ other ---- nobody ----
         mkdir                     root ++++ owner ++++ other ---- nobody ----
         mknod                     root ++++ owner ++++ other ---- nobody ----
@@ -499,7 +513,7 @@ fn each_operation_is_done_for_whom_it_should_and_for_nobody_else() {
         open                      root ++++ owner ++++ other ---- nobody ----
         open to write             root ++++ owner ++++ other ---- nobody ----
         open to run               root ---- owner ---- other ---- nobody ----
-        open, cut                 root ++++ owner ++++ other ---- nobody ----
+        open, truncate            root ++++ owner ++++ other ---- nobody ----
         open, no access           root ++++ owner ++++ other -++- nobody -++-
         open, append alone        root ++++ owner ++++ other -++- nobody -++-
         open, unknown access      root ++++ owner ---- other ---- nobody ----
@@ -518,123 +532,139 @@ fn each_operation_is_done_for_whom_it_should_and_for_nobody_else() {
     .assert_eq(&table);
 }
 
-/// What the driver does without the machine, and asks the table for.
+/// Operations that the driver executes itself, and for which it looks up the access rule.
 #[test]
-fn what_changes_no_record_has_its_rule_too() {
+fn operations_that_change_no_record_have_access_rules_too() {
     let ino = InodeId(9);
-    let lock = |kind, mode| Lock {
-        holder: Holder {
+    let lock = |kind, mode| AdvisoryLock {
+        holder: LockHolder {
             ino,
-            kind,
+            family: kind,
             owner: 1,
         },
-        extent: Extent::WHOLE,
+        range: LockRange::WHOLE,
         mode,
         pid: 1,
     };
-    let order = Order {
+    let order = LockSeq {
         number: 1,
-        answered_below: 1,
+        replied_below: 1,
     };
     let take = |kind, mode| {
         let (lock, waits) = (lock(kind, mode), true);
-        Op::Lock(Ask::Take { order, lock, waits })
+        MetaOp::Lock(LockRequest::Acquire {
+            seq: order,
+            lock,
+            wait: waits,
+        })
     };
-    let test = Op::Lock(Ask::Test {
-        lock: lock(Kind::Record, Mode::Exclusive),
+    let test = MetaOp::Lock(LockRequest::Test {
+        lock: lock(LockFamily::Record, LockMode::Exclusive),
     });
-    let free = Op::Lock(Ask::Free {
-        order,
-        holder: lock(Kind::Flock, Mode::Shared).holder,
-        extent: Extent::WHOLE,
+    let free = MetaOp::Lock(LockRequest::Release {
+        seq: order,
+        holder: lock(LockFamily::Flock, LockMode::Shared).holder,
+        range: LockRange::WHOLE,
     });
-    let permit = |rights| Op::Permit { ino, rights };
+    let permit = |rights| MetaOp::IssueCapability { ino, rights };
     let (read, write) = (
-        Rule::Open(ino, Access::READ),
-        Rule::Open(ino, Access::WRITE),
+        AccessRule::Open(ino, AccessMode::READ),
+        AccessRule::Open(ino, AccessMode::WRITE),
     );
     for (op, expected) in [
-        (take(Kind::Flock, Mode::Shared), read),
-        (take(Kind::Flock, Mode::Exclusive), read),
-        (take(Kind::Record, Mode::Shared), read),
-        (take(Kind::Record, Mode::Exclusive), write),
+        (take(LockFamily::Flock, LockMode::Shared), read),
+        (take(LockFamily::Flock, LockMode::Exclusive), read),
+        (take(LockFamily::Record, LockMode::Shared), read),
+        (take(LockFamily::Record, LockMode::Exclusive), write),
         (test, write),
-        (free, Rule::Session),
-        (Op::Lock(Ask::Cancel { order, take: 1 }), Rule::Session),
-        (permit(Rights::READ), read),
-        (permit(Rights::WRITE), Rule::Holder(ino)),
-        (permit(Rights::all()), Rule::Holder(ino)),
-        (permit(Rights::empty()), read),
-        (Op::Renew, Rule::Session),
-        (Op::Sync { upto: Seq(1) }, Rule::Session),
-        (Op::OpenSession { client: "c".into() }, Rule::Session),
+        (free, AccessRule::Session),
         (
-            Op::Return {
-                of: OwnerEpoch(1),
-                kept: vec![],
+            MetaOp::Lock(LockRequest::Cancel {
+                seq: order,
+                acquire: 1,
+            }),
+            AccessRule::Session,
+        ),
+        (permit(Rights::READ), read),
+        (permit(Rights::WRITE), AccessRule::LeaseHolder(ino)),
+        (permit(Rights::all()), AccessRule::LeaseHolder(ino)),
+        (permit(Rights::empty()), read),
+        (MetaOp::Renew, AccessRule::Session),
+        (MetaOp::Sync { upto: Seq(1) }, AccessRule::Session),
+        (
+            MetaOp::OpenSession { client: "c".into() },
+            AccessRule::Session,
+        ),
+        (
+            MetaOp::Replay {
+                instance: OwnerEpoch(1),
+                records: vec![],
                 locks: vec![],
                 last: true,
             },
-            Rule::Parts,
+            AccessRule::PerPart,
         ),
         (
-            Op::Proven {
-                proofs: vec![],
+            MetaOp::WithOpenCapability {
+                open_capabilities: vec![],
                 op: Bytes::new(),
             },
-            Rule::Parts,
+            AccessRule::PerPart,
         ),
     ] {
-        assert_eq!(rule(&op), expected, "{op:?}");
+        assert_eq!(access_rule(&op), expected, "{op:?}");
     }
 }
 
 #[test]
-fn what_is_open_gives_its_rights_for_itself_alone() {
+fn open_rights_apply_only_to_their_own_inode() {
     let (one, two, three) = (InodeId(1), InodeId(2), InodeId(3));
-    let opens = Opens::new(vec![
+    let opens = OpenRights::new(vec![
         (three, Rights::READ),
         (one, Rights::READ),
         (one, Rights::all()),
     ]);
     let user = user(1000);
-    let suffice = |ino, access| opens.suffice(&user, ino, access);
-    assert!(suffice(one, Access::WRITE) && suffice(one, Access::EXECUTE));
-    assert!(!suffice(two, Access::READ) && !suffice(two, Access::WRITE));
-    assert!(suffice(three, Access::READ) && !suffice(three, Access::WRITE));
-    assert!(Opens::NONE.suffice(&Caller::root(), two, Access::WRITE));
-    assert!(!Opens::NONE.suffice(&user, two, Access::READ));
+    let suffice = |ino, access| opens.allow_without_record(&user, ino, access);
+    assert!(suffice(one, AccessMode::WRITE) && suffice(one, AccessMode::EXECUTE));
+    assert!(!suffice(two, AccessMode::READ) && !suffice(two, AccessMode::WRITE));
+    assert!(suffice(three, AccessMode::READ) && !suffice(three, AccessMode::WRITE));
+    assert!(OpenRights::NONE.allow_without_record(&Caller::root(), two, AccessMode::WRITE));
+    assert!(!OpenRights::NONE.allow_without_record(&user, two, AccessMode::READ));
 }
 
-/// A client's word on reading moves an access time towards now, and not beyond.
+/// A client's access time report moves the access time towards now, and not beyond.
 #[test]
-fn a_word_on_reading_moves_the_access_time_and_nothing_else() {
-    let mut place = place();
-    place.server.opens = Opens::new(vec![(place.file, Rights::READ)]);
-    let tell = |place: &mut Place, secs| {
+fn an_atime_report_changes_the_access_time_and_nothing_else() {
+    let mut fixture = fixture();
+    fixture.server.open_rights = OpenRights::new(vec![(fixture.file, Rights::READ)]);
+    let report = |fixture: &mut Fixture, secs| {
         let set = SetAttr {
             atime: Some(SetTime::To(Timestamp::new(secs, 0))),
             ctime: Some(Timestamp::new(1 << 40, 0)),
             ..SetAttr::default()
         };
-        place.server.now = Timestamp::new(5_000, 0);
-        place.server.setattr(&user(2000), place.file, set).unwrap()
+        fixture.server.now = Timestamp::new(5_000, 0);
+        fixture
+            .server
+            .setattr(&user(2000), fixture.file, set)
+            .unwrap()
     };
-    let before = place.server.getattr(place.file).unwrap();
-    let said = |attr: gupfs_proto::Attr| (attr.atime.secs, attr.ctime, attr.mtime);
+    let before = fixture.server.getattr(fixture.file).unwrap();
+    let times = |attr: gupfs_proto::Attr| (attr.atime.secs, attr.ctime, attr.mtime);
     let (ctime, mtime) = (before.ctime, before.mtime);
-    assert_eq!(said(tell(&mut place, 4_000)), (4_000, ctime, mtime));
-    assert_eq!(said(tell(&mut place, 3_000)), (4_000, ctime, mtime));
-    assert_eq!(said(tell(&mut place, 9_000)), (5_001, ctime, mtime));
-    // Its owner has set it to a day to come: the next reading is before that.
+    assert_eq!(times(report(&mut fixture, 4_000)), (4_000, ctime, mtime));
+    assert_eq!(times(report(&mut fixture, 3_000)), (4_000, ctime, mtime));
+    assert_eq!(times(report(&mut fixture, 9_000)), (5_001, ctime, mtime));
+    // The owner has set it to a time in the future: the next report moves it back to now.
     let ahead = SetAttr {
         atime: Some(SetTime::To(Timestamp::new(1 << 40, 0))),
         ..SetAttr::default()
     };
-    let set = place
+    let set = fixture
         .server
-        .setattr(&user(OWNER), place.file, ahead)
+        .setattr(&user(OWNER), fixture.file, ahead)
         .unwrap();
     assert_eq!(set.atime.secs, 1 << 40);
-    assert_eq!(tell(&mut place, 4_500).atime.secs, 4_500);
+    assert_eq!(report(&mut fixture, 4_500).atime.secs, 4_500);
 }

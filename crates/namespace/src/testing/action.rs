@@ -1,7 +1,7 @@
-//! One random step. Nodes and names are picked by small numbers, so that a shrunk case still means something.
+//! One random operation. Nodes and names are picked by small numbers, so that a shrunk case remains meaningful.
 
-use super::model::Who;
-use gupfs_proto::meta::{RenameHow, SetTime};
+use super::model::ModelCaller;
+use gupfs_proto::meta::{RenameMode, SetTime};
 use gupfs_proto::{FileKind, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -15,7 +15,7 @@ pub enum Action {
         umask: u32,
         exclusive: bool,
         access: u8,
-        cut: bool,
+        truncate: bool,
     },
     Mkdir {
         dir: usize,
@@ -54,7 +54,7 @@ pub enum Action {
         name: u8,
         to: usize,
         new: &'static str,
-        how: RenameHow,
+        how: RenameMode,
     },
     Lookup {
         dir: usize,
@@ -67,7 +67,7 @@ pub enum Action {
     Open {
         node: usize,
         access: u8,
-        cut: bool,
+        truncate: bool,
     },
     Truncate {
         node: usize,
@@ -124,7 +124,7 @@ pub const NAMES: [&str; 5] = [
     "b",
     "c",
     "d",
-    "a name that is longer than the inline key has room for",
+    "a name that is too long for the inline part of a record key",
 ];
 const MODES: [u32; 11] = [
     0, 0o644, 0o600, 0o755, 0o777, 0o4755, 0o2755, 0o2644, 0o1777, 0o2777, 0o311,
@@ -134,17 +134,17 @@ const XATTRS: [&str; 2] = ["user.a", "user.colour"];
 pub fn action() -> impl Strategy<Value = Action> {
     use Action::*;
     let name = || select(&NAMES[..]);
-    // A name that is there, mostly.
+    // Usually a name that exists.
     let old = any::<u8>;
     let mode = || select(&MODES[..]);
     let node = || 0usize..40;
-    // Directories are few, and most names should meet.
+    // Few directories, so that many operations use the same names.
     let dir = || 0usize..8;
     let access = || 0u8..8;
     let how = select(vec![
-        RenameHow::Replace,
-        RenameHow::NoReplace,
-        RenameHow::Exchange,
+        RenameMode::Replace,
+        RenameMode::NoReplace,
+        RenameMode::Exchange,
     ]);
     let kind = select(vec![
         FileKind::Regular,
@@ -162,7 +162,7 @@ pub fn action() -> impl Strategy<Value = Action> {
     let id = || select(vec![None, Some(0), Some(1000), Some(1001), Some(50)]);
     prop_oneof![
         6 => (dir(), name(), mode(), select(vec![0, 0o22]), any::<bool>(), access(), any::<bool>()).prop_map(
-            |(dir, name, mode, umask, exclusive, access, cut)| Create { dir, name, mode, umask, exclusive, access, cut }),
+            |(dir, name, mode, umask, exclusive, access, truncate)| Create { dir, name, mode, umask, exclusive, access, truncate }),
         6 => (dir(), name(), mode()).prop_map(|(dir, name, mode)| Mkdir { dir, name, mode }),
         2 => (dir(), name(), kind, mode()).prop_map(|(dir, name, kind, mode)| Mknod { dir, name, kind, mode }),
         1 => (dir(), name()).prop_map(|(dir, name)| Symlink { dir, name }),
@@ -173,7 +173,7 @@ pub fn action() -> impl Strategy<Value = Action> {
         12 => (dir(), old(), dir(), name(), how).prop_map(|(from, name, to, new, how)| Rename { from, name, to, new, how }),
         1 => (dir(), old()).prop_map(|(dir, name)| Lookup { dir, name }),
         1 => (node(), access()).prop_map(|(node, want)| Access { node, want }),
-        2 => (node(), access(), any::<bool>()).prop_map(|(node, access, cut)| Open { node, access, cut }),
+        2 => (node(), access(), any::<bool>()).prop_map(|(node, access, truncate)| Open { node, access, truncate }),
         3 => (node(), select(vec![0, 1, 100, 5000, 1 << 20, 9 << 20]), any::<bool>()).prop_map(
             |(node, to, by_handle)| Truncate { node, to, by_handle }),
         4 => (node(), select(vec![None, Some(0), Some(50), Some(4000)]), select(vec![0, 1, 96, 97, 3000])).prop_map(
@@ -192,17 +192,17 @@ pub fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-pub fn people() -> [Who; 5] {
+pub fn callers() -> [ModelCaller; 5] {
     [
-        Who::default(),
-        Who::default(),
-        Who::default(),
-        Who {
+        ModelCaller::default(),
+        ModelCaller::default(),
+        ModelCaller::default(),
+        ModelCaller {
             uid: 1000,
             gid: 1000,
             groups: vec![50],
         },
-        Who {
+        ModelCaller {
             uid: 1001,
             gid: 1001,
             groups: vec![1000],

@@ -1,27 +1,29 @@
-//! Every operation at its largest: the longest names, values, lists and layouts, on the longest records that are legal. Each makes a batch
-//! within the limits that the log has room for.
+//! Every operation with the longest names, values, ACLs and layouts, on the longest records that are valid. Each makes a batch
+//! within the limits of the log.
 
 use super::*;
 use crate::acl::Acl;
 use crate::check::Problem;
-use crate::record::{BackLink, Record, Xattr};
-use crate::{ChoreOp, Key, Kind, PurgeId};
+use crate::record::{BackLink, Record, XattrRecord};
+use crate::{BackgroundOp, PurgeId, RecordKey, RecordKind};
 use bytes::Bytes;
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::data::ObjectStat;
-use gupfs_proto::layout::{ComponentRule, LayoutRule};
+use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
 use gupfs_proto::limits::{
-    BATCH_BYTES, BATCH_BYTES_MAX, COMPONENTS_MAX, FORGOTTEN_MAX, STRIPE_COUNT_MAX, STRIPE_UNIT_MIN,
+    BATCH_BYTES, BATCH_BYTES_MAX, COMPONENTS_MAX, FORGET_MAX, STRIPE_COUNT_MAX, STRIPE_UNIT_MIN,
     SYMLINK_MAX, XATTR_VALUE_MAX,
 };
-use gupfs_proto::meta::{Access, Op, OpenHow, RenameHow, SetAttr, WriteAt, XattrHow};
+use gupfs_proto::meta::{
+    AccessMode, MetaOp, OpenMode, RenameMode, SetAttr, WritePosition, XattrMode,
+};
 use gupfs_proto::units::{ByteCount, FileOffset};
 use gupfs_proto::{Caller, FileKind, InodeId, OstId, VirtualShard};
 use std::collections::BTreeMap;
 
-/// A server whose every record is as long as it can be, and how large each operation's largest batch was.
-struct Scene {
-    server: Server,
+/// A server with the longest possible records, and the size of each operation's largest batch.
+struct LargestRecords {
+    server: TestServer,
     sizes: BTreeMap<&'static str, usize>,
     number: u32,
 }
@@ -40,9 +42,9 @@ fn longest_acl() -> Acl {
     }
 }
 
-fn longest_rule() -> LayoutRule {
+fn longest_rule() -> DefaultLayout {
     let last = COMPONENTS_MAX - 1;
-    let component = |n: usize| ComponentRule {
+    let component = |n: usize| DefaultComponent {
         to: FileOffset(if n == last {
             u64::MAX
         } else {
@@ -52,7 +54,7 @@ fn longest_rule() -> LayoutRule {
         count: STRIPE_COUNT_MAX,
         first: Some(OstId(u16::MAX)),
     };
-    LayoutRule {
+    DefaultLayout {
         components: (0..COMPONENTS_MAX).map(component).collect(),
     }
 }
@@ -63,34 +65,34 @@ fn stripes() -> impl Iterator<Item = (u32, u32)> {
         .flat_map(|component| (0..STRIPE_COUNT_MAX).map(move |stripe| (component, stripe)))
 }
 
-impl Scene {
-    fn new() -> Scene {
-        let mut server = Server::new(1);
+impl LargestRecords {
+    fn new() -> LargestRecords {
+        let mut server = TestServer::new(1);
         let first = server.targets[0].clone();
-        let target = |n: u32| gupfs_proto::meta::TargetState {
+        let target = |n: u32| gupfs_proto::meta::PlacementTarget {
             ost: OstId(u16::MAX - n as u16),
             ..first.clone()
         };
         server.targets = (0..STRIPE_COUNT_MAX).map(target).collect();
-        server.repeats = false;
-        let mut scene = Scene {
+        server.replays = false;
+        let mut test = LargestRecords {
             server,
             sizes: BTreeMap::new(),
             number: 0,
         };
-        scene.fatten(ROOT);
-        scene
+        test.enlarge(ROOT);
+        test
     }
 
-    /// As long a record as this inode can have.
-    fn fatten(&mut self, ino: InodeId) {
+    /// Gives this inode the longest possible record.
+    fn enlarge(&mut self, ino: InodeId) {
         self.server.edit(ino, |inode| {
             inode.acl = Some(longest_acl());
             if let Ok(dir) = inode.directory_mut() {
                 dir.default_acl = Some(longest_acl());
-                dir.rule = Some(crate::record::Ruled {
-                    rule: longest_rule(),
-                    own: true,
+                dir.default_layout = Some(crate::record::DirectoryDefaultLayout {
+                    layout: longest_rule(),
+                    is_own: true,
                 });
             }
             inode.security = (0..4)
@@ -108,25 +110,25 @@ impl Scene {
     }
 
     fn dir(&mut self) -> (InodeId, String) {
-        let what = self.new_name();
+        let text = self.new_name();
         let root = Caller::root();
-        let ino = self.server.mkdir(&root, ROOT, &what, 0o777).unwrap().ino;
-        self.fatten(ino);
-        (ino, what)
+        let ino = self.server.mkdir(&root, ROOT, &text, 0o777).unwrap().ino;
+        self.enlarge(ino);
+        (ino, text)
     }
 
     /// An empty file.
     fn file(&mut self, dir: InodeId) -> (InodeId, String) {
-        let what = self.new_name();
+        let text = self.new_name();
         let root = Caller::root();
-        let ino = self.server.create(&root, dir, &what, 0o666).unwrap().ino;
-        self.fatten(ino);
-        (ino, what)
+        let ino = self.server.create(&root, dir, &text, 0o666).unwrap().ino;
+        self.enlarge(ino);
+        (ino, text)
     }
 
-    /// A file with the longest layout, all objects of which may exist, that this session writes.
+    /// A file with the longest layout, all objects of which may exist, and with a write lease of this session.
     fn laid_out(&mut self, dir: InodeId) -> (InodeId, String) {
-        let (ino, what) = self.file(dir);
+        let (ino, text) = self.file(dir);
         let opened = self.server.begin_write(ino).unwrap();
         let stripes: usize = opened
             .layout
@@ -135,14 +137,14 @@ impl Scene {
             .map(|component| component.targets.len())
             .sum();
         assert_eq!(stripes, COMPONENTS_MAX * STRIPE_COUNT_MAX as usize);
-        (ino, what)
+        (ino, text)
     }
 
     fn attributes(&mut self, ino: InodeId, count: usize) {
         let names: Vec<String> = (0..count).map(|n| format!("user.{n:0>250}")).collect();
         for name in &names {
-            let value = Xattr(Bytes::from_static(b"v")).encode();
-            let key = Key::xattr(ino, name.as_bytes());
+            let value = XattrRecord(Bytes::from_static(b"v")).encode();
+            let key = RecordKey::xattr(ino, name.as_bytes());
             self.server.records.insert(key, value);
         }
         self.server.edit(ino, |inode| {
@@ -151,35 +153,35 @@ impl Scene {
         });
     }
 
-    fn noted(&mut self, what: &'static str) {
+    fn record_size(&mut self, op_name: &'static str) {
         let bytes = batch_bytes(&self.server.batch);
-        let size = self.sizes.entry(what).or_default();
+        let size = self.sizes.entry(op_name).or_default();
         *size = bytes.max(*size);
     }
 
-    fn does(&mut self, op: Op) {
-        let answer = self.server.ask(&Caller::root(), &op);
-        assert!(answer.is_ok(), "{}: {answer:?}", op.name());
-        self.noted(op.name());
+    fn run(&mut self, op: MetaOp) {
+        let reply = self.server.request(&Caller::root(), &op);
+        assert!(reply.is_ok(), "{}: {reply:?}", op.name());
+        self.record_size(op.name());
     }
 
-    fn chore(&mut self, what: &'static str, chore: ChoreOp) {
-        let answer = self.server.chore(&chore);
-        assert!(answer.is_ok(), "{what}: {answer:?}");
-        self.noted(what);
+    fn run_background(&mut self, op_name: &'static str, op: BackgroundOp) {
+        let reply = self.server.run_background(&op);
+        assert!(reply.is_ok(), "{op_name}: {reply:?}");
+        self.record_size(op_name);
     }
 }
 
-fn open_how(truncate: bool) -> OpenHow {
-    OpenHow {
-        access: Access::READ | Access::WRITE,
+fn open_how(truncate: bool) -> OpenMode {
+    OpenMode {
+        access: AccessMode::READ | AccessMode::WRITE,
         truncate,
         kill_privileges: true,
     }
 }
 
-fn written() -> gupfs_proto::meta::Written {
-    gupfs_proto::meta::Written {
+fn written() -> gupfs_proto::meta::AttrReport {
+    gupfs_proto::meta::AttrReport {
         size: 1 << 50,
         mtime: None,
         atime: None,
@@ -189,74 +191,77 @@ fn written() -> gupfs_proto::meta::Written {
     }
 }
 
-fn names(scene: &mut Scene) {
+fn names(test: &mut LargestRecords) {
     let root = Caller::root();
-    let (dir, dir_name) = scene.dir();
-    let (name_of, mode) = (|text: String| name(&text), make(0o777));
-    let text = scene.new_name();
-    scene.does(Op::Create {
+    let (dir, dir_name) = test.dir();
+    let (name_of, mode) = (|text: String| name(&text), create_mode(0o777));
+    let text = test.new_name();
+    test.run(MetaOp::Create {
         dir,
         name: name_of(text),
-        make: mode,
+        create_mode: mode,
         exclusive: true,
         open: open_how(false),
     });
-    let text = scene.new_name();
+    let text = test.new_name();
     let to = name_of(text);
-    scene.does(Op::Mkdir {
+    test.run(MetaOp::Mkdir {
         dir,
         name: to.clone(),
-        make: mode,
+        create_mode: mode,
     });
-    scene.does(Op::Rmdir { dir, name: to });
-    let text = scene.new_name();
-    scene.does(Op::Mknod {
+    test.run(MetaOp::Rmdir { dir, name: to });
+    let text = test.new_name();
+    test.run(MetaOp::Mknod {
         dir,
         name: name_of(text),
         kind: FileKind::Fifo,
         rdev: u32::MAX,
-        make: mode,
+        create_mode: mode,
     });
-    let text = scene.new_name();
-    scene.does(Op::Symlink {
+    let text = test.new_name();
+    test.run(MetaOp::Symlink {
         dir,
         name: name_of(text),
         target: vec![b'x'; SYMLINK_MAX],
     });
-    scene.does(Op::TmpFile { dir, make: mode });
-    let (file, text) = scene.laid_out(dir);
-    let other = scene.new_name();
-    scene.does(Op::Link {
+    test.run(MetaOp::TmpFile {
+        dir,
+        create_mode: mode,
+    });
+    let (file, text) = test.laid_out(dir);
+    let other = test.new_name();
+    test.run(MetaOp::Link {
         ino: file,
         dir: ROOT,
         name: name_of(other),
     });
-    scene.does(Op::Unlink {
+    test.run(MetaOp::Unlink {
         dir,
         name: name_of(text),
     });
-    // Four inodes change: two directories, what is moved, what it replaces. Another session may have the latter open.
-    scene.server.alone = false;
-    for how in [RenameHow::Replace, RenameHow::Exchange] {
-        let ((_, from), (_, to)) = (scene.laid_out(dir), scene.laid_out(ROOT));
-        scene.does(Op::Rename {
+    // Four inodes change: two directories, the moved file, the replaced file. Another session may have the latter open.
+    test.server.is_only_session = false;
+    for how in [RenameMode::Replace, RenameMode::Exchange] {
+        let ((_, from), (_, to)) = (test.laid_out(dir), test.laid_out(ROOT));
+        test.run(MetaOp::Rename {
             from: dir,
             name: name_of(from),
             to: ROOT,
             new_name: name_of(to),
-            how,
+            mode: how,
         });
     }
-    scene.server.alone = true;
-    assert!(scene.server.lookup(&root, ROOT, &dir_name).is_ok());
+    test.server.is_only_session = true;
+    assert!(test.server.lookup(&root, ROOT, &dir_name).is_ok());
 }
 
-fn files(scene: &mut Scene) {
-    let (dir, _) = scene.dir();
-    let (empty, _) = scene.file(dir);
-    let (laid_out, _) = scene.laid_out(dir);
-    scene.attributes(laid_out, 200);
-    scene.does(Op::SetAttr {
+fn files(test: &mut LargestRecords) {
+    let (dir, _) = test.dir();
+    let (empty, _) = test.file(dir);
+    let (laid_out, _) = test.laid_out(dir);
+    test.attributes(laid_out, 200);
+    test.run(MetaOp::SetAttr {
         ino: laid_out,
         set: SetAttr {
             mode: Some(0o4777),
@@ -264,134 +269,142 @@ fn files(scene: &mut Scene) {
             ..SetAttr::default()
         },
     });
-    scene.does(Op::KillPrivileges { ino: laid_out });
-    scene.does(Op::SetXattr {
+    test.run(MetaOp::KillPrivileges { ino: laid_out });
+    test.run(MetaOp::SetXattr {
         ino: laid_out,
         name: xattr(&format!("user.{:x>250}", 1)),
         value: Bytes::from(vec![7; XATTR_VALUE_MAX]),
-        how: XattrHow::Either,
+        mode: XattrMode::CreateOrReplace,
     });
-    scene.does(Op::RemoveXattr {
+    test.run(MetaOp::RemoveXattr {
         ino: laid_out,
         name: xattr(&format!("user.{:x>250}", 1)),
     });
     for list in ["system.posix_acl_access", "system.posix_acl_default"] {
-        scene.does(Op::SetXattr {
+        test.run(MetaOp::SetXattr {
             ino: dir,
             name: xattr(list),
             value: Bytes::from(longest_acl().to_bytes()),
-            how: XattrHow::Either,
+            mode: XattrMode::CreateOrReplace,
         });
     }
     let rule = Some(longest_rule());
-    scene.does(Op::SetLayoutRule {
+    test.run(MetaOp::SetDefaultLayout {
         ino: dir,
-        rule: rule.clone(),
+        layout: rule.clone(),
     });
-    scene.does(Op::SetLayoutRule { ino: empty, rule });
-    scene.does(Op::WriteInline {
+    test.run(MetaOp::SetDefaultLayout {
         ino: empty,
-        at: WriteAt::Offset(0),
+        layout: rule,
+    });
+    test.run(MetaOp::WriteInline {
+        ino: empty,
+        at: WritePosition::Offset(0),
         data: Bytes::from(vec![7; 4096]),
         kill_privileges: true,
     });
-    // Inline bytes and the longest layout, until the former are moved.
-    scene.does(Op::BeginWrite {
+    // Inline bytes and the longest layout, until the inline bytes are spilled.
+    test.run(MetaOp::BeginWrite {
         ino: empty,
         kill_privileges: true,
     });
-    scene.does(Op::Spilled {
+    test.run(MetaOp::SpillInline {
         ino: empty,
-        written: written(),
+        report: written(),
     });
-    scene.does(Op::EndWrite {
+    test.run(MetaOp::EndWrite {
         ino: empty,
-        written: written(),
-        keep: true,
+        report: written(),
+        keep_lease: true,
     });
-    scene.does(Op::EndWrite {
+    test.run(MetaOp::EndWrite {
         ino: laid_out,
-        written: written(),
-        keep: false,
+        report: written(),
+        keep_lease: false,
     });
-    scene.does(Op::Truncate {
+    test.run(MetaOp::Truncate {
         ino: laid_out,
         to: 1,
         by_handle: true,
         kill_privileges: true,
     });
-    scene.does(Op::Open {
+    test.run(MetaOp::Open {
         ino: laid_out,
         open: open_how(true),
     });
-    scene.does(Op::SetFlags {
+    test.run(MetaOp::SetFlags {
         ino: empty,
         flags: InodeFlags::SETTABLE,
     });
 }
 
-fn sessions(scene: &mut Scene) {
+fn sessions(test: &mut LargestRecords) {
     let root = Caller::root();
-    scene.does(Op::OpenSession {
+    test.run(MetaOp::OpenSession {
         client: "c".repeat(256),
     });
     let mut inodes = Vec::new();
-    for n in 0..FORGOTTEN_MAX {
-        // The longest layouts are slow to make: enough of them to fill a batch.
+    for n in 0..FORGET_MAX {
+        // Creating the longest layouts is slow: just enough of them to fill a batch.
         let (ino, text) = match n < 40 {
-            true => scene.laid_out(ROOT),
-            false => scene.file(ROOT),
+            true => test.laid_out(ROOT),
+            false => test.file(ROOT),
         };
         if n >= 40 && n % 8 == 0 {
-            scene.attributes(ino, 250);
+            test.attributes(ino, 250);
         }
         if n < 40 {
-            scene.server.end_write(ino, written(), false).unwrap();
+            test.server.end_write(ino, written(), false).unwrap();
         }
-        scene.server.unlink(&root, ROOT, &text).unwrap();
-        // Some are held by another session too, so that their inodes stay.
+        test.server.unlink(&root, ROOT, &text).unwrap();
+        // Some are orphans of another session too, so that their inodes remain.
         if n % 3 == 0 {
-            let other = Key::orphan(ino, gupfs_proto::SessionId(8));
-            let orphan = scene.server.records[&Key::orphan(ino, scene.server.session)].clone();
-            scene.server.records.insert(other, orphan);
-            scene.server.edit(ino, |inode| inode.holders += 1);
+            let other = RecordKey::orphan(ino, gupfs_proto::SessionId(8));
+            let orphan = test.server.records[&RecordKey::orphan(ino, test.server.session)].clone();
+            test.server.records.insert(other, orphan);
+            test.server.edit(ino, |inode| inode.orphan_records += 1);
         }
         inodes.push(ino);
     }
-    let lane = Some(gupfs_proto::meta::Lane {
+    let slot_seq = Some(gupfs_proto::meta::SlotSeq {
         slot: gupfs_proto::Slot(9),
         sequence: 1,
     });
-    let op = Op::Forgotten { inodes };
+    let op = MetaOp::Forget { inodes };
     for batch in 0.. {
-        let effects = scene.server.apply(&root, lane, crate::Op::Client(&op));
-        scene.server.batch = effects.batch.clone();
-        scene.noted("forgotten");
-        scene.server.commit(effects.batch);
+        let effects = test
+            .server
+            .apply(&root, slot_seq, crate::Operation::Client(&op));
+        test.server.batch = effects.batch.clone();
+        test.record_size("forgotten");
+        test.server.commit(effects.batch);
         if !effects.unfinished {
-            assert!(batch > 3, "it was more than one batch");
+            assert!(batch > 3, "the request took more than three batches");
             break;
         }
     }
-    scene.server.batch = Vec::new();
-    scene.does(Op::CloseSession);
+    test.server.batch = Vec::new();
+    test.run(MetaOp::CloseSession);
 }
 
-fn chores(scene: &mut Scene) {
+fn background(test: &mut LargestRecords) {
     let root = Caller::root();
-    let session = scene.server.session;
+    let session = test.server.session;
     let shard = VirtualShard(0);
-    scene.chore("reserve numbers", ChoreOp::ReserveNumbers { shard });
-    let (ino, text) = scene.laid_out(ROOT);
+    test.run_background(
+        "reserve inode numbers",
+        BackgroundOp::ReserveInodeNumbers { shard },
+    );
+    let (ino, text) = test.laid_out(ROOT);
     let stat = ObjectStat {
         size: 1 << 40,
         ..ObjectStat::default()
     };
     let found = stripes().map(|(component, stripe)| (component, stripe, Some(stat)));
     let found = found.collect();
-    scene.chore(
-        "recover writer",
-        ChoreOp::RecoverWriter {
+    test.run_background(
+        "recover write lease",
+        BackgroundOp::RecoverWriteLease {
             ino,
             session,
             found,
@@ -399,134 +412,140 @@ fn chores(scene: &mut Scene) {
     );
     let found = stripes().map(|(component, stripe)| (component, stripe, true));
     let found = found.collect();
-    scene.chore("confirmed", ChoreOp::Confirmed { ino, found });
-    scene.server.cuts_at_once = false;
-    scene.server.truncate(ino, 1).unwrap();
-    let id = scene.server.cuts.pop().unwrap();
-    scene.chore("cut done", ChoreOp::CutDone { id, blocks: 1 });
-    scene.attributes(ino, 250);
-    scene.server.unlink(&root, ROOT, &text).unwrap();
+    test.run_background(
+        "confirm objects",
+        BackgroundOp::ConfirmObjects { ino, found },
+    );
+    test.server.truncates_at_once = false;
+    test.server.truncate(ino, 1).unwrap();
+    let id = test.server.pending_truncates.pop().unwrap();
+    test.run_background(
+        "truncate done",
+        BackgroundOp::TruncateDone { id, blocks: 1 },
+    );
+    test.attributes(ino, 250);
+    test.server.unlink(&root, ROOT, &text).unwrap();
     let other = gupfs_proto::SessionId(8);
-    scene.chore(
-        "hold orphan",
-        ChoreOp::HoldOrphan {
+    test.run_background(
+        "record orphan",
+        BackgroundOp::RecordOrphan {
             ino,
             session: other,
         },
     );
-    scene.chore(
+    test.run_background(
         "forget orphan",
-        ChoreOp::ForgetOrphan {
+        BackgroundOp::ForgetOrphan {
             ino,
             session: other,
         },
     );
-    scene.chore("forget orphan", ChoreOp::ForgetOrphan { ino, session });
-    let number = scene.server.purges().iter().map(|(id, _)| id.number).max();
-    let number = number.expect("its objects are to be removed");
-    scene.chore(
+    test.run_background("forget orphan", BackgroundOp::ForgetOrphan { ino, session });
+    let number = test.server.purges().iter().map(|(id, _)| id.number).max();
+    let number = number.expect("a record of the removal of its objects");
+    test.run_background(
         "purge done",
-        ChoreOp::PurgeDone {
+        BackgroundOp::PurgeDone {
             id: PurgeId { ino, number },
         },
     );
-    scene.chore("drop session", ChoreOp::DropSession { session, shard });
-    // A file that lost its names, and has what pointed back from a thousand of them.
-    let (ino, text) = scene.laid_out(ROOT);
+    test.run_background("drop session", BackgroundOp::DropSession { session, shard });
+    // A file that lost its entries and still has the back links of more than a thousand of them.
+    let (ino, text) = test.laid_out(ROOT);
     for n in 0..1_200 {
-        let what = name(&format!("{n:0>255}"));
-        let key = Key::back_link(ino, ROOT, n, &what);
-        scene.server.records.insert(key, BackLink.encode());
+        let link_name = name(&format!("{n:0>255}"));
+        let key = RecordKey::back_link(ino, ROOT, n, &link_name);
+        test.server.records.insert(key, BackLink.encode());
     }
-    let is_its_name = |key: &Key| matches!(key.parse(), Some(crate::Parsed::Entry { ref name, .. }) if name.to_string() == text);
-    let entry = scene
+    let is_its_name = |key: &RecordKey| matches!(key.parse(), Some(crate::ParsedKey::Entry { ref name, .. }) if name.to_string() == text);
+    let entry = test
         .server
         .records
         .keys()
         .find(|key| is_its_name(key))
         .cloned();
-    scene.server.records.remove(&entry.expect("its name"));
-    scene.chore(
+    test.server.records.remove(&entry.expect("its name"));
+    test.run_background(
         "repair",
-        ChoreOp::Repair(Problem::InodeWithoutEntry { ino }),
+        BackgroundOp::Repair(Problem::InodeWithoutEntry { ino }),
     );
-    assert_eq!(scene.server.batches, 3);
-    assert_eq!(scene.server.count(Kind::BackLink), 1); // of the hard link above
+    assert_eq!(test.server.batches, 3);
+    assert_eq!(test.server.count(RecordKind::BackLink), 1); // of the hard link above
 }
 
-/// Operations that change nothing, or nothing by themselves, are left out; a new one is to be tried above.
-fn is_tried(op: &Op) -> bool {
+/// Whether the test runs the operation: those that make no batch of their own are left out; a new one must be added above.
+fn is_tried(op: &MetaOp) -> bool {
     match op {
-        Op::Lookup { .. }
-        | Op::LookupParent { .. }
-        | Op::GetAttr { .. }
-        | Op::Access { .. }
-        | Op::Readlink { .. }
-        | Op::Readdir { .. }
-        | Op::GetXattr { .. }
-        | Op::ListXattr { .. }
-        | Op::StatFs
-        | Op::GetLayoutRule { .. }
-        | Op::Sync { .. }
-        | Op::Renew
-        | Op::Return { .. }
-        | Op::Permit { .. }
-        | Op::Lock(_)
-        // Done as the operation that is in it, and as `TmpFile`.
-        | Op::Proven { .. }
-        | Op::OpenTmpFile { .. } => false,
-        Op::Create { .. }
-        | Op::Mkdir { .. }
-        | Op::Mknod { .. }
-        | Op::Symlink { .. }
-        | Op::TmpFile { .. }
-        | Op::Link { .. }
-        | Op::Unlink { .. }
-        | Op::Rmdir { .. }
-        | Op::Rename { .. }
-        | Op::SetAttr { .. }
-        | Op::SetXattr { .. }
-        | Op::RemoveXattr { .. }
-        | Op::SetLayoutRule { .. }
-        | Op::Open { .. }
-        | Op::Truncate { .. }
-        | Op::WriteInline { .. }
-        | Op::BeginWrite { .. }
-        | Op::Spilled { .. }
-        | Op::EndWrite { .. }
-        | Op::KillPrivileges { .. }
-        | Op::SetFlags { .. }
-        | Op::OpenSession { .. }
-        | Op::CloseSession
-        | Op::Forgotten { .. } => true,
+        MetaOp::Lookup { .. }
+        | MetaOp::LookupParent { .. }
+        | MetaOp::GetAttr { .. }
+        | MetaOp::Access { .. }
+        | MetaOp::Readlink { .. }
+        | MetaOp::Readdir { .. }
+        | MetaOp::GetXattr { .. }
+        | MetaOp::ListXattr { .. }
+        | MetaOp::StatFs
+        | MetaOp::GetDefaultLayout { .. }
+        | MetaOp::Sync { .. }
+        | MetaOp::Renew
+        | MetaOp::Replay { .. }
+        | MetaOp::IssueCapability { .. }
+        | MetaOp::Lock(_)
+        // They make the batches of the operation that they contain, and of `TmpFile`.
+        | MetaOp::WithOpenCapability { .. }
+        | MetaOp::OpenTmpFile { .. } => false,
+        MetaOp::Create { .. }
+        | MetaOp::Mkdir { .. }
+        | MetaOp::Mknod { .. }
+        | MetaOp::Symlink { .. }
+        | MetaOp::TmpFile { .. }
+        | MetaOp::Link { .. }
+        | MetaOp::Unlink { .. }
+        | MetaOp::Rmdir { .. }
+        | MetaOp::Rename { .. }
+        | MetaOp::SetAttr { .. }
+        | MetaOp::SetXattr { .. }
+        | MetaOp::RemoveXattr { .. }
+        | MetaOp::SetDefaultLayout { .. }
+        | MetaOp::Open { .. }
+        | MetaOp::Truncate { .. }
+        | MetaOp::WriteInline { .. }
+        | MetaOp::BeginWrite { .. }
+        | MetaOp::SpillInline { .. }
+        | MetaOp::EndWrite { .. }
+        | MetaOp::KillPrivileges { .. }
+        | MetaOp::SetFlags { .. }
+        | MetaOp::OpenSession { .. }
+        | MetaOp::CloseSession
+        | MetaOp::Forget { .. } => true,
     }
 }
 
 #[test]
-fn every_operation_at_its_largest_makes_a_batch_that_the_log_takes() {
-    let mut scene = Scene::new();
-    names(&mut scene);
-    files(&mut scene);
-    sessions(&mut scene);
-    chores(&mut scene);
-    // 24 requests and 9 chores: those that `is_tried` names, and `ChoreOp`.
-    assert!(!is_tried(&Op::StatFs) && is_tried(&Op::CloseSession));
-    assert_eq!(scene.sizes.len(), 24 + 9, "{:#?}", scene.sizes);
-    for (what, bytes) in &scene.sizes {
+fn the_largest_batch_of_every_operation_fits_the_log() {
+    let mut test = LargestRecords::new();
+    names(&mut test);
+    files(&mut test);
+    sessions(&mut test);
+    background(&mut test);
+    // 24 requests (`is_tried`) and 9 background operations (`BackgroundOp`).
+    assert!(!is_tried(&MetaOp::StatFs) && is_tried(&MetaOp::CloseSession));
+    assert_eq!(test.sizes.len(), 24 + 9, "{:#?}", test.sizes);
+    for (op_name, bytes) in &test.sizes {
         let bytes = *bytes as u64;
-        let most = match *what {
-            // One more file after what filled the batch.
+        let most = match *op_name {
+            // The last file may be added to an almost full batch.
             "forgotten" => BATCH_BYTES_MAX.get(),
             _ => BATCH_BYTES_MAX.get() - BATCH_BYTES.get(),
         };
         assert!(
             bytes <= most,
-            "{what}: {bytes}, at most {most}: {:#?}",
-            scene.sizes
+            "{op_name}: {bytes}, at most {most}: {:#?}",
+            test.sizes
         );
     }
     assert!(
-        scene.sizes["forgotten"] as u64 >= BATCH_BYTES.get(),
+        test.sizes["forgotten"] as u64 >= BATCH_BYTES.get(),
         "a batch was full"
     );
 }

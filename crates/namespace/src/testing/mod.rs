@@ -1,13 +1,13 @@
-//! What tests of this room share: a driver without a store, short words for requests, a model of POSIX, and random operations
-//! on machine and model.
+//! Shared by this crate's tests: a driver without a store, short functions for requests, a model of POSIX, and random operations
+//! on the state machine and the model.
 
 mod action;
+mod compare;
 mod largest;
 mod model;
-mod pair;
 mod random;
+mod requests;
 mod server;
-mod words;
 
-pub use server::{Server, batch_bytes};
-pub use words::*;
+pub use requests::*;
+pub use server::{TestServer, batch_bytes};

@@ -1,21 +1,21 @@
-//! POSIX in two hundred lines: nodes in a vector, children in maps, no records. It knows nothing of the machine, and what it
-//! refuses and answers is written from the standard and Linux's order of checks, so a difference is a mistake in one of them.
+//! A model of POSIX: nodes in a vector, children in maps, no records. It shares no code with the state machine; its results and
+//! errors follow the standard and the order of checks in Linux, so a difference is a mistake in one of the two.
 
-use gupfs_proto::meta::{RenameHow, SetTime};
-use gupfs_proto::{FileKind, Refusal, Timestamp};
+use gupfs_proto::meta::{RenameMode, SetTime};
+use gupfs_proto::{FileKind, FsError, Timestamp};
 use std::collections::BTreeMap;
 
-pub type Id = usize;
-pub const ROOT: Id = 0;
+pub type NodeId = usize;
+pub const ROOT: NodeId = 0;
 
 #[derive(Clone, Debug, Default)]
-pub struct Who {
+pub struct ModelCaller {
     pub uid: u32,
     pub gid: u32,
     pub groups: Vec<u32>,
 }
 
-impl Who {
+impl ModelCaller {
     fn root(&self) -> bool {
         self.uid == 0
     }
@@ -30,32 +30,32 @@ impl Who {
 }
 
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct ModelNode {
     pub kind: FileKind,
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
     pub names: u32,
     pub size: u64,
-    /// None once the bytes lie in objects.
+    /// None once the bytes are in objects.
     pub data: Option<Vec<u8>>,
     pub atime: Timestamp,
     pub mtime: Timestamp,
     pub ctime: Timestamp,
     pub xattrs: BTreeMap<String, Vec<u8>>,
-    pub children: BTreeMap<String, Id>,
-    pub above: Id,
-    /// Removed and not forgotten.
+    pub children: BTreeMap<String, NodeId>,
+    pub parent: NodeId,
+    /// Without a name, and not forgotten by its session.
     pub orphan: bool,
     pub linkable: bool,
     pub gone: bool,
 }
 
-pub type Try<T> = Result<T, Refusal>;
+pub type ModelResult<T> = Result<T, FsError>;
 
 #[derive(Clone, Debug)]
 pub struct Model {
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ModelNode>,
     pub growth: bool,
     pub now: Timestamp,
 }
@@ -76,9 +76,9 @@ impl Model {
         model
     }
 
-    fn add(&mut self, kind: FileKind, mode: u32, uid: u32, gid: u32) -> Id {
+    fn add(&mut self, kind: FileKind, mode: u32, uid: u32, gid: u32) -> NodeId {
         let now = self.now;
-        self.nodes.push(Node {
+        self.nodes.push(ModelNode {
             kind,
             mode,
             uid,
@@ -91,7 +91,7 @@ impl Model {
             ctime: now,
             xattrs: BTreeMap::new(),
             children: BTreeMap::new(),
-            above: ROOT,
+            parent: ROOT,
             orphan: false,
             linkable: false,
             gone: false,
@@ -99,16 +99,16 @@ impl Model {
         self.nodes.len() - 1
     }
 
-    pub fn node(&self, id: Id) -> Try<&Node> {
+    pub fn node(&self, id: NodeId) -> ModelResult<&ModelNode> {
         let node = &self.nodes[id];
         if node.gone {
-            Err(Refusal::Stale)
+            Err(FsError::Stale)
         } else {
             Ok(node)
         }
     }
 
-    pub fn nlink(&self, id: Id) -> u32 {
+    pub fn nlink(&self, id: NodeId) -> u32 {
         let node = &self.nodes[id];
         match node.kind {
             FileKind::Directory if node.names == 0 => 0,
@@ -123,20 +123,20 @@ impl Model {
         }
     }
 
-    fn is_dir(&self, id: Id) -> bool {
+    fn is_dir(&self, id: NodeId) -> bool {
         self.nodes[id].kind == FileKind::Directory
     }
 
     // Permissions.
 
-    fn granted(&self, id: Id, who: &Who, want: u32) -> bool {
+    fn granted(&self, id: NodeId, caller: &ModelCaller, want: u32) -> bool {
         let node = &self.nodes[id];
-        if who.root() {
+        if caller.root() {
             return want & SEARCH == 0 || self.is_dir(id) || node.mode & 0o111 != 0;
         }
-        let shift = if who.uid == node.uid {
+        let shift = if caller.uid == node.uid {
             6
-        } else if who.is_member(node.gid) {
+        } else if caller.is_member(node.gid) {
             3
         } else {
             0
@@ -144,137 +144,150 @@ impl Model {
         node.mode >> shift & want == want
     }
 
-    pub fn access(&self, id: Id, who: &Who, want: u32) -> Try<()> {
+    pub fn access(&self, id: NodeId, caller: &ModelCaller, want: u32) -> ModelResult<()> {
         self.node(id)?;
-        if self.granted(id, who, want) {
+        if self.granted(id, caller, want) {
             Ok(())
         } else {
-            Err(Refusal::Denied)
+            Err(FsError::Denied)
         }
     }
 
-    fn owns(&self, id: Id, who: &Who) -> bool {
-        who.root() || self.nodes[id].uid == who.uid
+    fn owns(&self, id: NodeId, caller: &ModelCaller) -> bool {
+        caller.root() || self.nodes[id].uid == caller.uid
     }
 
     // Names.
 
-    pub fn lookup(&self, dir: Id, name: &str, who: &Who) -> Try<Id> {
-        self.find(dir, name, who)?.ok_or(Refusal::NotFound)
+    pub fn lookup(&self, dir: NodeId, name: &str, caller: &ModelCaller) -> ModelResult<NodeId> {
+        self.find(dir, name, caller)?.ok_or(FsError::NotFound)
     }
 
-    fn find(&self, dir: Id, name: &str, who: &Who) -> Try<Option<Id>> {
+    fn find(&self, dir: NodeId, name: &str, caller: &ModelCaller) -> ModelResult<Option<NodeId>> {
         if self.node(dir)?.kind != FileKind::Directory {
-            return Err(Refusal::NotDirectory);
+            return Err(FsError::NotDirectory);
         }
-        self.access(dir, who, SEARCH)?;
+        self.access(dir, caller, SEARCH)?;
         Ok(self.nodes[dir].children.get(name).copied())
     }
 
-    fn may_add(&self, dir: Id, who: &Who) -> Try<()> {
+    fn may_add(&self, dir: NodeId, caller: &ModelCaller) -> ModelResult<()> {
         if self.nodes[dir].names == 0 {
-            return Err(Refusal::NotFound);
+            return Err(FsError::NotFound);
         }
-        self.access(dir, who, WRITE | SEARCH)
+        self.access(dir, caller, WRITE | SEARCH)
     }
 
-    fn free(&self, dir: Id, name: &str, who: &Who) -> Try<()> {
-        match self.find(dir, name, who)? {
-            Some(_) => Err(Refusal::Exists),
-            None => self.may_add(dir, who),
+    fn check_negative(&self, dir: NodeId, name: &str, caller: &ModelCaller) -> ModelResult<()> {
+        match self.find(dir, name, caller)? {
+            Some(_) => Err(FsError::Exists),
+            None => self.may_add(dir, caller),
         }
     }
 
-    fn room(&self) -> Try<()> {
+    fn check_growth(&self) -> ModelResult<()> {
         if self.growth {
             Ok(())
         } else {
-            Err(Refusal::NoSpace)
+            Err(FsError::NoSpace)
         }
     }
 
-    fn newborn(&mut self, dir: Id, kind: FileKind, mode: u32, umask: u32, who: &Who) -> Id {
+    fn new_node(
+        &mut self,
+        dir: NodeId,
+        kind: FileKind,
+        mode: u32,
+        umask: u32,
+        caller: &ModelCaller,
+    ) -> NodeId {
         let above = self.nodes[dir].clone();
         let inherits = above.mode & 0o2000 != 0;
-        let gid = if inherits { above.gid } else { who.gid };
+        let gid = if inherits { above.gid } else { caller.gid };
         let mut mode = mode & !(umask & 0o777) & 0o7777;
         if kind == FileKind::Directory {
             mode = mode & 0o1777 | if inherits { 0o2000 } else { 0 };
-        } else if inherits && mode & 0o2000 != 0 && mode & 0o10 != 0 && !who.has_group(gid) {
+        } else if inherits && mode & 0o2000 != 0 && mode & 0o10 != 0 && !caller.has_group(gid) {
             mode &= !0o2000;
         }
         if kind == FileKind::Symlink {
             mode = 0o777;
         }
-        self.add(kind, mode, who.uid, gid)
+        self.add(kind, mode, caller.uid, gid)
     }
 
-    pub fn make(
+    pub fn create_node(
         &mut self,
-        dir: Id,
+        dir: NodeId,
         name: &str,
         kind: FileKind,
         mode: u32,
         umask: u32,
-        who: &Who,
-    ) -> Try<Id> {
-        self.free(dir, name, who)?;
-        if matches!(kind, FileKind::CharDevice | FileKind::BlockDevice) && !who.root() {
-            return Err(Refusal::NotPermitted);
+        caller: &ModelCaller,
+    ) -> ModelResult<NodeId> {
+        self.check_negative(dir, name, caller)?;
+        if matches!(kind, FileKind::CharDevice | FileKind::BlockDevice) && !caller.root() {
+            return Err(FsError::NotPermitted);
         }
-        self.room()?;
-        let id = self.newborn(dir, kind, mode, umask, who);
+        self.check_growth()?;
+        let id = self.new_node(dir, kind, mode, umask, caller);
         self.attach(dir, name, id);
         Ok(id)
     }
 
-    /// open(O_CREAT); the second is whether it was made.
+    /// open(2) with O_CREAT; returns the node, and whether it was created.
     #[expect(clippy::too_many_arguments, reason = "open(2) has these")]
     pub fn create(
         &mut self,
-        dir: Id,
+        dir: NodeId,
         name: &str,
         mode: u32,
         umask: u32,
         exclusive: bool,
         want: u32,
-        cut: bool,
-        who: &Who,
-    ) -> Try<(Id, bool)> {
-        match self.find(dir, name, who)? {
-            Some(_) if exclusive => Err(Refusal::Exists),
+        truncate: bool,
+        caller: &ModelCaller,
+    ) -> ModelResult<(NodeId, bool)> {
+        match self.find(dir, name, caller)? {
+            Some(_) if exclusive => Err(FsError::Exists),
             Some(id) => match self.nodes[id].kind {
-                FileKind::Regular => self.open(id, want, cut, who).map(|()| (id, false)),
-                FileKind::Directory => Err(Refusal::IsDirectory),
-                _ => Err(Refusal::Stale),
+                FileKind::Regular => self.open(id, want, truncate, caller).map(|()| (id, false)),
+                FileKind::Directory => Err(FsError::IsDirectory),
+                _ => Err(FsError::Stale),
             },
             None => self
-                .make(dir, name, FileKind::Regular, mode, umask, who)
+                .create_node(dir, name, FileKind::Regular, mode, umask, caller)
                 .map(|id| (id, true)),
         }
     }
 
-    pub fn tmpfile(&mut self, dir: Id, mode: u32, who: &Who) -> Try<Id> {
+    pub fn tmpfile(&mut self, dir: NodeId, mode: u32, caller: &ModelCaller) -> ModelResult<NodeId> {
         if self.node(dir)?.kind != FileKind::Directory {
-            return Err(Refusal::NotDirectory);
+            return Err(FsError::NotDirectory);
         }
-        self.may_add(dir, who)?;
-        self.room()?;
-        let id = self.newborn(dir, FileKind::Regular, mode, 0, who);
+        self.may_add(dir, caller)?;
+        self.check_growth()?;
+        let id = self.new_node(dir, FileKind::Regular, mode, 0, caller);
         (self.nodes[id].orphan, self.nodes[id].linkable) = (true, true);
         Ok(id)
     }
 
-    pub fn link(&mut self, id: Id, dir: Id, name: &str, who: &Who) -> Try<()> {
-        self.free(dir, name, who)?;
+    pub fn link(
+        &mut self,
+        id: NodeId,
+        dir: NodeId,
+        name: &str,
+        caller: &ModelCaller,
+    ) -> ModelResult<()> {
+        self.check_negative(dir, name, caller)?;
         let node = self.node(id)?;
         if node.kind == FileKind::Directory {
-            return Err(Refusal::NotPermitted);
+            return Err(FsError::NotPermitted);
         }
         if node.names == 0 && !node.linkable {
-            return Err(Refusal::NotFound);
+            return Err(FsError::NotFound);
         }
-        self.room()?;
+        self.check_growth()?;
         self.attach(dir, name, id);
         let now = self.now;
         let node = &mut self.nodes[id];
@@ -282,49 +295,61 @@ impl Model {
         Ok(())
     }
 
-    pub fn remove(&mut self, dir: Id, name: &str, is_dir: bool, who: &Who) -> Try<Id> {
-        let id = self.lookup(dir, name, who)?;
-        self.may_remove(dir, id, is_dir, who)?;
+    pub fn remove(
+        &mut self,
+        dir: NodeId,
+        name: &str,
+        is_dir: bool,
+        caller: &ModelCaller,
+    ) -> ModelResult<NodeId> {
+        let id = self.lookup(dir, name, caller)?;
+        self.may_remove(dir, id, is_dir, caller)?;
         if is_dir && !self.nodes[id].children.is_empty() {
-            return Err(Refusal::NotEmpty);
+            return Err(FsError::NotEmpty);
         }
         self.drop_name(dir, name);
         Ok(id)
     }
 
-    fn may_remove(&self, dir: Id, id: Id, as_dir: bool, who: &Who) -> Try<()> {
-        self.access(dir, who, WRITE | SEARCH)?;
-        if self.nodes[dir].mode & 0o1000 != 0 && !self.owns(dir, who) && !self.owns(id, who) {
-            return Err(Refusal::NotPermitted);
+    fn may_remove(
+        &self,
+        dir: NodeId,
+        id: NodeId,
+        as_dir: bool,
+        caller: &ModelCaller,
+    ) -> ModelResult<()> {
+        self.access(dir, caller, WRITE | SEARCH)?;
+        if self.nodes[dir].mode & 0o1000 != 0 && !self.owns(dir, caller) && !self.owns(id, caller) {
+            return Err(FsError::NotPermitted);
         }
         match (as_dir, self.is_dir(id)) {
-            (true, false) => Err(Refusal::NotDirectory),
-            (false, true) => Err(Refusal::IsDirectory),
+            (true, false) => Err(FsError::NotDirectory),
+            (false, true) => Err(FsError::IsDirectory),
             _ => Ok(()),
         }
     }
 
-    /// The node that lost its last name, if one did.
+    /// Returns the node that lost its last name, if one did.
     pub fn rename(
         &mut self,
-        from: Id,
+        from: NodeId,
         name: &str,
-        to: Id,
+        to: NodeId,
         new: &str,
-        how: RenameHow,
-        who: &Who,
-    ) -> Try<Option<Id>> {
-        let source = self.find(from, name, who)?;
-        let target = self.find(to, new, who)?;
-        let moved = source.ok_or(Refusal::NotFound)?;
+        how: RenameMode,
+        caller: &ModelCaller,
+    ) -> ModelResult<Option<NodeId>> {
+        let source = self.find(from, name, caller)?;
+        let target = self.find(to, new, caller)?;
+        let moved = source.ok_or(FsError::NotFound)?;
         match (how, target) {
-            (RenameHow::NoReplace, Some(_)) => return Err(Refusal::Exists),
-            (RenameHow::Exchange, None) => return Err(Refusal::NotFound),
+            (RenameMode::NoReplace, Some(_)) => return Err(FsError::Exists),
+            (RenameMode::Exchange, None) => return Err(FsError::NotFound),
             _ => {}
         }
-        let exchange = how == RenameHow::Exchange;
+        let exchange = how == RenameMode::Exchange;
         if from != to && self.is_dir(moved) && self.under(to, moved) {
-            return Err(Refusal::IntoItself);
+            return Err(FsError::IntoItself);
         }
         if let Some(target) = target
             && from != to
@@ -332,26 +357,26 @@ impl Model {
             && self.under(from, target)
         {
             return Err(if exchange {
-                Refusal::IntoItself
+                FsError::IntoItself
             } else {
-                Refusal::NotEmpty
+                FsError::NotEmpty
             });
         }
         if target == Some(moved) {
             return Ok(None);
         }
-        self.may_remove(from, moved, self.is_dir(moved), who)?;
+        self.may_remove(from, moved, self.is_dir(moved), caller)?;
         match target {
-            None => self.may_add(to, who)?,
-            Some(target) if exchange => self.may_remove(to, target, self.is_dir(target), who)?,
-            Some(target) => self.may_remove(to, target, self.is_dir(moved), who)?,
+            None => self.may_add(to, caller)?,
+            Some(target) if exchange => self.may_remove(to, target, self.is_dir(target), caller)?,
+            Some(target) => self.may_remove(to, target, self.is_dir(moved), caller)?,
         }
         for id in [Some(moved), target.filter(|_| exchange)]
             .into_iter()
             .flatten()
         {
             if from != to && self.is_dir(id) {
-                self.access(id, who, WRITE)?;
+                self.access(id, caller, WRITE)?;
             }
         }
         let now = self.now;
@@ -366,7 +391,7 @@ impl Model {
                 return Ok(None);
             }
             Some(target) if !self.nodes[target].children.is_empty() => {
-                return Err(Refusal::NotEmpty);
+                return Err(FsError::NotEmpty);
             }
             Some(_) => self.drop_name(to, new),
             None => {}
@@ -377,7 +402,7 @@ impl Model {
         Ok(target.filter(|target| self.nodes[*target].orphan))
     }
 
-    fn under(&self, mut dir: Id, above: Id) -> bool {
+    fn under(&self, mut dir: NodeId, above: NodeId) -> bool {
         loop {
             if dir == above {
                 return true;
@@ -385,18 +410,18 @@ impl Model {
             if dir == ROOT || self.nodes[dir].names == 0 {
                 return false;
             }
-            dir = self.nodes[dir].above;
+            dir = self.nodes[dir].parent;
         }
     }
 
-    fn attach(&mut self, dir: Id, name: &str, id: Id) {
+    fn attach(&mut self, dir: NodeId, name: &str, id: NodeId) {
         self.nodes[id].names += 1;
-        self.nodes[id].above = dir;
+        self.nodes[id].parent = dir;
         self.nodes[dir].children.insert(name.into(), id);
         self.touch(dir);
     }
 
-    fn detach(&mut self, dir: Id, name: &str) -> Id {
+    fn detach(&mut self, dir: NodeId, name: &str) -> NodeId {
         let id = self.nodes[dir]
             .children
             .remove(name)
@@ -406,17 +431,17 @@ impl Model {
         id
     }
 
-    fn drop_name(&mut self, dir: Id, name: &str) {
+    fn drop_name(&mut self, dir: NodeId, name: &str) {
         let id = self.detach(dir, name);
         self.nodes[id].ctime = self.now;
         self.nodes[id].orphan = self.nodes[id].names == 0;
     }
 
-    fn touch(&mut self, id: Id) {
+    fn touch(&mut self, id: NodeId) {
         (self.nodes[id].mtime, self.nodes[id].ctime) = (self.now, self.now);
     }
 
-    pub fn forget(&mut self, id: Id) {
+    pub fn forget(&mut self, id: NodeId) {
         if self.nodes[id].orphan {
             self.nodes[id].gone = true;
         }
@@ -424,48 +449,60 @@ impl Model {
 
     // Files.
 
-    pub fn open(&mut self, id: Id, want: u32, cut: bool, who: &Who) -> Try<()> {
+    pub fn open(
+        &mut self,
+        id: NodeId,
+        want: u32,
+        truncate: bool,
+        caller: &ModelCaller,
+    ) -> ModelResult<()> {
         let kind = self.node(id)?.kind;
-        let want = match want | if cut { WRITE } else { 0 } {
-            // Asked again, without access: for who may read it.
+        let want = match want | if truncate { WRITE } else { 0 } {
+            // A client gets the layout again: it needs read access.
             0 => READ,
             want => want,
         };
         match kind {
-            FileKind::Symlink => return Err(Refusal::Loop),
-            FileKind::Directory if want & WRITE != 0 => return Err(Refusal::IsDirectory),
+            FileKind::Symlink => return Err(FsError::Loop),
+            FileKind::Directory if want & WRITE != 0 => return Err(FsError::IsDirectory),
             _ => {}
         }
-        self.access(id, who, want)?;
-        if cut && kind == FileKind::Regular {
-            self.cut(id, 0);
-            self.kill(id, who, !who.has_group(self.nodes[id].gid));
+        self.access(id, caller, want)?;
+        if truncate && kind == FileKind::Regular {
+            self.set_size(id, 0);
+            self.kill_privileges(id, caller, !caller.has_group(self.nodes[id].gid));
         }
         Ok(())
     }
 
-    fn regular(&self, id: Id) -> Try<()> {
+    fn regular(&self, id: NodeId) -> ModelResult<()> {
         match self.node(id)?.kind {
             FileKind::Regular => Ok(()),
-            FileKind::Directory => Err(Refusal::IsDirectory),
-            _ => Err(Refusal::Invalid),
+            FileKind::Directory => Err(FsError::IsDirectory),
+            _ => Err(FsError::Invalid),
         }
     }
 
-    pub fn truncate(&mut self, id: Id, to: u64, by_handle: bool, who: &Who) -> Try<()> {
+    pub fn truncate(
+        &mut self,
+        id: NodeId,
+        to: u64,
+        by_handle: bool,
+        caller: &ModelCaller,
+    ) -> ModelResult<()> {
         self.regular(id)?;
         if !by_handle {
-            self.access(id, who, WRITE)?;
+            self.access(id, caller, WRITE)?;
         }
-        self.cut(id, to);
-        self.kill(id, who, !who.has_group(self.nodes[id].gid));
+        self.set_size(id, to);
+        self.kill_privileges(id, caller, !caller.has_group(self.nodes[id].gid));
         Ok(())
     }
 
-    /// Setuid and setgid go when it was not root who wrote.
-    fn kill(&mut self, id: Id, who: &Who, group_is_another: bool) {
+    /// Clears setuid and setgid after a write by a caller that is not root.
+    fn kill_privileges(&mut self, id: NodeId, caller: &ModelCaller, group_is_another: bool) {
         let mode = &mut self.nodes[id].mode;
-        if who.uid != 0 {
+        if caller.uid != 0 {
             let runs_as_group = *mode & 0o10 != 0;
             *mode &= !(0o4000
                 | if runs_as_group || group_is_another {
@@ -476,7 +513,7 @@ impl Model {
         }
     }
 
-    fn cut(&mut self, id: Id, to: u64) {
+    fn set_size(&mut self, id: NodeId, to: u64) {
         let node = &mut self.nodes[id];
         node.size = to;
         match &mut node.data {
@@ -487,8 +524,14 @@ impl Model {
         self.touch(id);
     }
 
-    /// Whether the bytes are in; if not they would not fit into an inode.
-    pub fn write(&mut self, id: Id, at: Option<u64>, bytes: &[u8], who: &Who) -> Try<bool> {
+    /// Returns whether the bytes were written; false: they do not fit into an inode.
+    pub fn write(
+        &mut self,
+        id: NodeId,
+        at: Option<u64>,
+        bytes: &[u8],
+        caller: &ModelCaller,
+    ) -> ModelResult<bool> {
         self.regular(id)?;
         let node = &self.nodes[id];
         let at = at.unwrap_or(node.size);
@@ -503,58 +546,73 @@ impl Model {
             return Ok(false);
         }
         if end as usize > data.len() {
-            self.room()?;
+            self.check_growth()?;
         }
         let node = &mut self.nodes[id];
-        let data = node.data.as_mut().expect("seen above");
+        let data = node.data.as_mut().expect("it was checked above");
         data.resize(data.len().max(end as usize), 0);
         data[at as usize..end as usize].copy_from_slice(bytes);
         node.size = node.size.max(end);
         self.touch(id);
-        self.kill(id, who, false);
+        self.kill_privileges(id, caller, false);
         Ok(true)
     }
 
     /// A write that moves the file into objects.
-    pub fn write_objects(&mut self, id: Id, size: u64, who: &Who) -> Try<()> {
+    pub fn write_objects(
+        &mut self,
+        id: NodeId,
+        size: u64,
+        caller: &ModelCaller,
+    ) -> ModelResult<()> {
         self.regular(id)?;
-        self.room()?;
+        self.check_growth()?;
         let node = &mut self.nodes[id];
         node.data = None;
         node.size = node.size.max(size);
         self.touch(id);
-        self.kill(id, who, false);
+        self.kill_privileges(id, caller, false);
         Ok(())
     }
 
     // Attributes.
 
-    pub fn chmod(&mut self, id: Id, mode: u32, who: &Who) -> Try<()> {
+    pub fn chmod(&mut self, id: NodeId, mode: u32, caller: &ModelCaller) -> ModelResult<()> {
         let node = self.node(id)?;
         if node.kind == FileKind::Symlink {
-            return Err(Refusal::NotSupported);
+            return Err(FsError::NotSupported);
         }
-        if !self.owns(id, who) {
-            return Err(Refusal::NotPermitted);
+        if !self.owns(id, caller) {
+            return Err(FsError::NotPermitted);
         }
-        let strip = if who.has_group(node.gid) { 0 } else { 0o2000 };
+        let strip = if caller.has_group(node.gid) {
+            0
+        } else {
+            0o2000
+        };
         (self.nodes[id].mode, self.nodes[id].ctime) = (mode & 0o7777 & !strip, self.now);
         Ok(())
     }
 
-    pub fn chown(&mut self, id: Id, uid: Option<u32>, gid: Option<u32>, who: &Who) -> Try<()> {
-        self.set_nothing(id, uid.is_none() && gid.is_none(), who)?;
+    pub fn chown(
+        &mut self,
+        id: NodeId,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        caller: &ModelCaller,
+    ) -> ModelResult<()> {
+        self.set_nothing(id, uid.is_none() && gid.is_none(), caller)?;
         let node = self.node(id)?;
-        let uid_allowed = uid.is_none_or(|uid| who.uid == node.uid && uid == node.uid);
-        let gid_allowed =
-            gid.is_none_or(|gid| who.uid == node.uid && (gid == node.gid || who.is_member(gid)));
-        let allowed = who.root() || (uid_allowed && gid_allowed);
+        let uid_allowed = uid.is_none_or(|uid| caller.uid == node.uid && uid == node.uid);
+        let gid_allowed = gid
+            .is_none_or(|gid| caller.uid == node.uid && (gid == node.gid || caller.is_member(gid)));
+        let allowed = caller.root() || (uid_allowed && gid_allowed);
         if !allowed {
-            return Err(Refusal::NotPermitted);
+            return Err(FsError::NotPermitted);
         }
         let changes = uid.is_some() || gid.is_some();
         if changes && node.kind != FileKind::Directory {
-            let sgid = if node.mode & 0o10 != 0 || !who.has_group(node.gid) {
+            let sgid = if node.mode & 0o10 != 0 || !caller.has_group(node.gid) {
                 0o2000
             } else {
                 0
@@ -569,20 +627,20 @@ impl Model {
 
     pub fn utimes(
         &mut self,
-        id: Id,
+        id: NodeId,
         atime: Option<SetTime>,
         mtime: Option<SetTime>,
-        who: &Who,
-    ) -> Try<()> {
-        self.set_nothing(id, atime.is_none() && mtime.is_none(), who)?;
+        caller: &ModelCaller,
+    ) -> ModelResult<()> {
+        self.set_nothing(id, atime.is_none() && mtime.is_none(), caller)?;
         self.node(id)?;
         if atime.is_some() || mtime.is_some() {
             let both_now = atime == Some(SetTime::Now) && mtime == Some(SetTime::Now);
-            if !self.owns(id, who) {
+            if !self.owns(id, caller) {
                 if !both_now {
-                    return Err(Refusal::NotPermitted);
+                    return Err(FsError::NotPermitted);
                 }
-                self.access(id, who, WRITE)?;
+                self.access(id, caller, WRITE)?;
             }
         }
         let now = self.now;
@@ -597,54 +655,65 @@ impl Model {
         Ok(())
     }
 
-    /// Also where nothing is set ctime moves: for the owner, and who may write.
-    fn set_nothing(&self, id: Id, nothing: bool, who: &Who) -> Try<()> {
+    /// A request that sets nothing updates ctime: allowed for the owner, and for a caller with write permission.
+    fn set_nothing(&self, id: NodeId, nothing: bool, caller: &ModelCaller) -> ModelResult<()> {
         self.node(id)?;
-        match nothing && !self.owns(id, who) {
-            true => self.access(id, who, WRITE),
+        match nothing && !self.owns(id, caller) {
+            true => self.access(id, caller, WRITE),
             false => Ok(()),
         }
     }
 
-    fn user_attributes(&self, id: Id, want: u32, who: &Who) -> Try<()> {
+    fn user_attributes(&self, id: NodeId, want: u32, caller: &ModelCaller) -> ModelResult<()> {
         let node = self.node(id)?;
         let writes = want == WRITE;
         if !matches!(node.kind, FileKind::Regular | FileKind::Directory) {
             return Err(if writes {
-                Refusal::NotPermitted
+                FsError::NotPermitted
             } else {
-                Refusal::NoAttribute
+                FsError::NoAttribute
             });
         }
-        if writes && self.is_dir(id) && node.mode & 0o1000 != 0 && !self.owns(id, who) {
-            return Err(Refusal::NotPermitted);
+        if writes && self.is_dir(id) && node.mode & 0o1000 != 0 && !self.owns(id, caller) {
+            return Err(FsError::NotPermitted);
         }
-        self.access(id, who, want)
+        self.access(id, caller, want)
     }
 
-    pub fn get_xattr(&self, id: Id, name: &str, who: &Who) -> Try<&[u8]> {
-        self.user_attributes(id, READ, who)?;
+    pub fn get_xattr(&self, id: NodeId, name: &str, caller: &ModelCaller) -> ModelResult<&[u8]> {
+        self.user_attributes(id, READ, caller)?;
         self.nodes[id]
             .xattrs
             .get(name)
             .map(Vec::as_slice)
-            .ok_or(Refusal::NoAttribute)
+            .ok_or(FsError::NoAttribute)
     }
 
-    pub fn set_xattr(&mut self, id: Id, name: &str, value: &[u8], who: &Who) -> Try<()> {
-        self.user_attributes(id, WRITE, who)?;
-        self.room()?;
+    pub fn set_xattr(
+        &mut self,
+        id: NodeId,
+        name: &str,
+        value: &[u8],
+        caller: &ModelCaller,
+    ) -> ModelResult<()> {
+        self.user_attributes(id, WRITE, caller)?;
+        self.check_growth()?;
         self.nodes[id].xattrs.insert(name.into(), value.into());
         self.nodes[id].ctime = self.now;
         Ok(())
     }
 
-    pub fn remove_xattr(&mut self, id: Id, name: &str, who: &Who) -> Try<()> {
-        self.user_attributes(id, WRITE, who)?;
+    pub fn remove_xattr(
+        &mut self,
+        id: NodeId,
+        name: &str,
+        caller: &ModelCaller,
+    ) -> ModelResult<()> {
+        self.user_attributes(id, WRITE, caller)?;
         self.nodes[id]
             .xattrs
             .remove(name)
-            .ok_or(Refusal::NoAttribute)?;
+            .ok_or(FsError::NoAttribute)?;
         self.nodes[id].ctime = self.now;
         Ok(())
     }

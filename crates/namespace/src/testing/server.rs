@@ -1,73 +1,74 @@
-//! A driver without a store: records in a map, numbers given at once, cuts and purges done by a pretended object server.
+//! A driver without a store: records in a map, inode numbers reserved at once, truncates of objects completed without an OST.
 
-use crate::check::{Check, Report};
-use crate::rights::Opens;
+use crate::check::{NamespaceCheck, NamespaceReport};
+use crate::rights::OpenRights;
 use crate::{
-    Batch, ChoreOp, Context, Directory, Effects, File, Inode, Key, KeyRange, Kind, Known, Machine,
-    Need, Op, Parsed, Purge, PurgeId, Record, Records, Step, Words, Work, format,
+    ApplyResult, BackgroundOp, CachedRecord, CallbackResults, DirectoryBody, Effects, FileBody,
+    FollowUp, Inode, KeyRange, OpContext, Operation, ParsedKey, Prerequisite, Purge, PurgeId,
+    Record, RecordBatch, RecordKey, RecordKind, RecordSource, ShardMachine, initial_batch,
 };
 use bytes::Bytes;
 use gupfs_proto::limits::BATCH_BYTES_MAX;
-use gupfs_proto::meta::{self, Answer, Lane, TargetState};
+use gupfs_proto::meta::{self, MetaReplyBody, PlacementTarget, SlotSeq};
 use gupfs_proto::{
-    Caller, ClusterId, Incarnation, InodeId, OstId, OwnerEpoch, Refusal, Seq, SessionId, Slot,
+    Caller, ClusterId, FsError, Incarnation, InodeId, OstId, OwnerEpoch, Seq, SessionId, Slot,
     Timestamp, VirtualShards,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-pub struct Server {
-    pub records: BTreeMap<Key, Bytes>,
-    pub machine: Machine,
+pub struct TestServer {
+    pub records: BTreeMap<RecordKey, Bytes>,
+    pub machine: ShardMachine,
     pub now: Timestamp,
     pub session: SessionId,
     pub shards: VirtualShards,
-    pub targets: Vec<TargetState>,
+    pub targets: Vec<PlacementTarget>,
     pub growth_allowed: bool,
     /// No other session is registered.
-    pub alone: bool,
-    pub unseen: bool,
-    pub queues: bool,
-    /// What holders have told.
-    pub words: Words,
-    /// What requests prove that the session has open.
-    pub opens: Opens,
-    /// What an operation needed of holders last; it is refused as `Busy` then.
-    pub wanted: Option<Need>,
-    /// Every record must be asked for before it is known.
-    pub forgetful: bool,
-    /// Each change is asked twice, and must be answered the same.
-    pub repeats: bool,
-    /// Cuts given out and not done yet; done at once if `cuts_at_once`.
-    pub cuts: Vec<PurgeId>,
-    pub cuts_at_once: bool,
-    /// Work of the last operation.
-    pub work: Vec<Work>,
-    /// The last operation's batch; its last if it took several.
-    pub batch: Batch,
+    pub is_only_session: bool,
+    pub is_private_file: bool,
+    pub must_queue: bool,
+    /// What lease holders have reported.
+    pub callbacks: CallbackResults,
+    /// What the session has open, as its requests prove.
+    pub open_rights: OpenRights,
+    /// The callback or queue that the last operation needed; the test server then returns `Busy`.
+    pub prerequisite: Option<Prerequisite>,
+    /// Every operation must fetch each record that it reads.
+    pub cold_cache: bool,
+    /// Each change is sent twice, and both replies must be the same.
+    pub replays: bool,
+    /// Truncates of objects that are not finished; they finish at once if `truncates_at_once`.
+    pub pending_truncates: Vec<PurgeId>,
+    pub truncates_at_once: bool,
+    /// Follow-ups of the last operation.
+    pub follow_ups: Vec<FollowUp>,
+    /// The last batch of the last operation.
+    pub batch: RecordBatch,
     pub batches: u32,
-    /// How often the last operation was applied.
+    /// How many times the last operation was applied.
     pub attempts: u32,
     sequence: u64,
     entropy: u64,
 }
 
-/// What a driver has in memory for one operation.
-struct Memory<'a> {
-    records: &'a BTreeMap<Key, Bytes>,
+/// The records that a driver has in memory for one operation.
+struct CachedRecords<'a> {
+    records: &'a BTreeMap<RecordKey, Bytes>,
     /// None: everything.
-    fetched: Option<&'a BTreeSet<Key>>,
+    fetched: Option<&'a BTreeSet<RecordKey>>,
     scanned: &'a [(KeyRange, usize)],
 }
 
-impl Records for Memory<'_> {
-    fn get(&self, key: &Key) -> Known {
+impl RecordSource for CachedRecords<'_> {
+    fn get(&self, key: &RecordKey) -> CachedRecord {
         match self.fetched {
-            Some(fetched) if !fetched.contains(key) => Known::Unknown,
-            _ => Known::Value(self.records.get(key).cloned()),
+            Some(fetched) if !fetched.contains(key) => CachedRecord::Unknown,
+            _ => CachedRecord::Value(self.records.get(key).cloned()),
         }
     }
 
-    fn scan(&self, range: &KeyRange, limit: usize) -> Option<Vec<(Key, Bytes)>> {
+    fn scan(&self, range: &KeyRange, limit: usize) -> Option<Vec<(RecordKey, Bytes)>> {
         let known = self.fetched.is_none() || self.scanned.contains(&(range.clone(), limit));
         let records = self
             .records
@@ -81,109 +82,113 @@ impl Records for Memory<'_> {
     }
 }
 
-impl Server {
-    pub fn new(shards: u16) -> Server {
+impl TestServer {
+    pub fn new(shards: u16) -> TestServer {
         let shards = VirtualShards(shards);
         let now = Timestamp::new(1_000, 0);
-        let first = format(ClusterId(1), Incarnation(2), shards, now, 3);
-        let target = |ost| TargetState {
+        let first = initial_batch(ClusterId(1), Incarnation(2), shards, now, 3);
+        let target = |ost| PlacementTarget {
             ost: OstId(ost),
             usable: true,
             why_not: None,
             total: 1 << 40,
             free: 1 << 39,
         };
-        let mut server = Server {
+        let mut server = TestServer {
             records: first
                 .into_iter()
                 .filter_map(|(key, value)| Some((key, value?)))
                 .collect(),
-            machine: Machine::new(),
+            machine: ShardMachine::new(),
             now,
             session: SessionId(7),
             shards,
             targets: (0..4).map(target).collect(),
             growth_allowed: true,
-            alone: true,
-            unseen: true,
-            queues: false,
-            words: Words::default(),
-            opens: Opens::default(),
-            wanted: None,
-            forgetful: false,
-            repeats: true,
-            cuts: Vec::new(),
-            cuts_at_once: true,
-            work: Vec::new(),
+            is_only_session: true,
+            is_private_file: true,
+            must_queue: false,
+            callbacks: CallbackResults::default(),
+            open_rights: OpenRights::default(),
+            prerequisite: None,
+            cold_cache: false,
+            replays: true,
+            pending_truncates: Vec::new(),
+            truncates_at_once: true,
+            follow_ups: Vec::new(),
             batch: Vec::new(),
             batches: 0,
             attempts: 0,
             sequence: 0,
             entropy: 0,
         };
-        let opened = server.ask(
+        let opened = server.request(
             &Caller::root(),
-            &meta::Op::OpenSession {
+            &meta::MetaOp::OpenSession {
                 client: "test".into(),
             },
         );
         assert_eq!(
             opened,
-            Ok(Answer::Session {
+            Ok(MetaReplyBody::Session {
                 session: SessionId(7),
-                life: OwnerEpoch(1),
-                pass: None,
+                instance: OwnerEpoch(1),
+                session_capability: None,
             })
         );
         server
     }
 
-    /// One request, as a driver handles it: the clock moves on by a second before.
-    pub fn ask(&mut self, caller: &Caller, op: &meta::Op) -> Result<Answer, Refusal> {
+    /// Executes a request as a driver does; the clock advances by a second before.
+    pub fn request(
+        &mut self,
+        caller: &Caller,
+        op: &meta::MetaOp,
+    ) -> Result<MetaReplyBody, FsError> {
         self.now.secs += 1;
         self.sequence += 1;
-        let lane = op.changes().then_some(Lane {
+        let slot_seq = op.changes().then_some(SlotSeq {
             slot: Slot(0),
             sequence: self.sequence,
         });
-        let effects = self.apply_all(caller, lane, Op::Client(op));
-        self.do_cuts(&effects.work);
-        // A cut's end changes the file after the answer was made.
-        let is_last = !matches!(op, meta::Op::CloseSession)
+        let effects = self.apply_all(caller, slot_seq, Operation::Client(op));
+        self.start_truncates(&effects.follow_ups);
+        // The end of a truncate changes the file after the reply was made, so such requests are not repeated.
+        let is_last = !matches!(op, meta::MetaOp::CloseSession)
             && !self
-                .work
+                .follow_ups
                 .iter()
-                .any(|work| matches!(work, Work::Cut { .. }));
-        if self.repeats
+                .any(|work| matches!(work, FollowUp::Truncate { .. }));
+        if self.replays
             && is_last
-            && lane.is_some()
-            && effects.answer.is_ok()
+            && slot_seq.is_some()
+            && effects.reply.is_ok()
             && !self.batch.is_empty()
         {
-            let again = self.apply(caller, lane, Op::Client(op));
-            assert_eq!(again.answer, effects.answer, "{op:?}, repeated");
+            let replayed = self.apply(caller, slot_seq, Operation::Client(op));
+            assert_eq!(replayed.reply, effects.reply, "{op:?}, retransmitted");
             assert_eq!(
-                (again.batch, again.work),
+                (replayed.batch, replayed.follow_ups),
                 (vec![], vec![]),
-                "{op:?}, repeated"
+                "{op:?}, retransmitted"
             );
         }
-        effects.answer
+        effects.reply
     }
 
-    /// Runs a chore and commits it.
-    pub fn chore(&mut self, chore: &ChoreOp) -> Result<Answer, Refusal> {
-        self.apply_all(&Caller::root(), None, Op::Chore(chore))
-            .answer
+    /// Runs a background operation and commits it.
+    pub fn run_background(&mut self, op: &BackgroundOp) -> Result<MetaReplyBody, FsError> {
+        self.apply_all(&Caller::root(), None, Operation::Background(op))
+            .reply
     }
 
     /// Applies an operation until it is finished, and commits its batches.
-    fn apply_all(&mut self, caller: &Caller, lane: Option<Lane>, op: Op) -> Effects {
+    fn apply_all(&mut self, caller: &Caller, slot_seq: Option<SlotSeq>, op: Operation) -> Effects {
         self.batches = 0;
         loop {
-            let effects = self.apply(caller, lane, op);
+            let effects = self.apply(caller, slot_seq, op);
             self.batches += 1;
-            self.work = effects.work.clone();
+            self.follow_ups = effects.follow_ups.clone();
             self.batch = effects.batch.clone();
             self.commit(effects.batch.clone());
             if !effects.unfinished {
@@ -192,53 +197,60 @@ impl Server {
         }
     }
 
-    pub fn apply(&mut self, caller: &Caller, lane: Option<Lane>, op: Op) -> Effects {
+    pub fn apply(&mut self, caller: &Caller, slot_seq: Option<SlotSeq>, op: Operation) -> Effects {
         let (mut fetched, mut scanned) = (BTreeSet::new(), Vec::new());
         self.entropy += 1;
         for attempt in 1.. {
-            assert!(attempt < 10_000, "{op:?} never has enough");
+            assert!(attempt < 10_000, "{op:?} does not complete");
             let mut machine = std::mem::take(&mut self.machine);
-            let memory = Memory {
+            let memory = CachedRecords {
                 records: &self.records,
-                fetched: self.forgetful.then_some(&fetched),
+                fetched: self.cold_cache.then_some(&fetched),
                 scanned: &scanned,
             };
-            let ctx = self.context(caller, lane);
+            let ctx = self.context(caller, slot_seq);
             let step = machine.apply(&memory, &ctx, op);
             self.machine = machine;
             match step {
-                Step::Done(effects) => {
+                ApplyResult::Done(effects) => {
                     self.attempts = attempt;
-                    well_formed(&effects);
+                    assert_well_formed(&effects);
                     return effects;
                 }
-                Step::Need(Need::Keys(keys)) => {
+                ApplyResult::Needs(Prerequisite::Keys(keys)) => {
                     assert!(!keys.is_empty());
                     for key in keys {
-                        assert!(fetched.insert(key.clone()), "{key:?} asked for twice");
+                        assert!(fetched.insert(key.clone()), "{key:?} required twice");
                     }
                 }
-                Step::Need(Need::Scan { range, limit }) => scanned.push((range, limit)),
-                Step::Need(Need::Numbers(shard)) => {
+                ApplyResult::Needs(Prerequisite::Scan { range, limit }) => {
+                    scanned.push((range, limit))
+                }
+                ApplyResult::Needs(Prerequisite::InodeNumbers(shard)) => {
                     let caller = Caller::root();
-                    let effects =
-                        self.apply(&caller, None, Op::Chore(&ChoreOp::ReserveNumbers { shard }));
+                    let effects = self.apply(
+                        &caller,
+                        None,
+                        Operation::Background(&BackgroundOp::ReserveInodeNumbers { shard }),
+                    );
                     self.commit(effects.batch);
-                    for work in effects.work {
-                        let Work::Numbers { shard, counters } = work else {
+                    for work in effects.follow_ups {
+                        let FollowUp::InodeNumbers { shard, counters } = work else {
                             panic!("{work:?}")
                         };
-                        self.machine.give_numbers(shard, counters);
+                        self.machine.add_reserved_numbers(shard, counters);
                     }
                 }
-                Step::Need(Need::Cut(id)) => self.finish_cut(id),
-                Step::Need(need @ (Need::Word { .. } | Need::Turn(_))) => {
-                    self.wanted = Some(need);
+                ApplyResult::Needs(Prerequisite::Truncate(id)) => self.finish_truncate(id),
+                ApplyResult::Needs(
+                    need @ (Prerequisite::Callback { .. } | Prerequisite::LeaseQueue(_)),
+                ) => {
+                    self.prerequisite = Some(need);
                     return Effects {
-                        batch: Batch::new(),
-                        repeats: None,
-                        answer: Err(Refusal::Busy),
-                        work: Vec::new(),
+                        batch: RecordBatch::new(),
+                        original_seq: None,
+                        reply: Err(FsError::Busy),
+                        follow_ups: Vec::new(),
                         unfinished: false,
                     };
                 }
@@ -247,55 +259,55 @@ impl Server {
         unreachable!()
     }
 
-    pub fn context<'a>(&'a self, caller: &'a Caller, lane: Option<Lane>) -> Context<'a> {
-        Context {
+    pub fn context<'a>(&'a self, caller: &'a Caller, slot_seq: Option<SlotSeq>) -> OpContext<'a> {
+        OpContext {
             now: self.now,
             session: self.session,
-            lane,
+            slot_seq,
             caller,
-            opens: &self.opens,
+            open_rights: &self.open_rights,
             entropy: self.entropy,
             shards: self.shards,
             owner_epoch: OwnerEpoch(1),
             targets: &self.targets,
             growth_allowed: self.growth_allowed,
-            alone: self.alone,
-            unseen: self.unseen,
-            queues: self.queues,
-            words: &self.words,
+            is_only_session: self.is_only_session,
+            is_private_file: self.is_private_file,
+            must_queue: self.must_queue,
+            callbacks: &self.callbacks,
             seq: Seq(0),
-            again: None,
+            replay: None,
         }
     }
 
-    pub fn finish_cut(&mut self, id: PurgeId) {
-        let place = self
-            .cuts
+    pub fn finish_truncate(&mut self, id: PurgeId) {
+        let index = self
+            .pending_truncates
             .iter()
-            .position(|cut| *cut == id)
-            .expect("a cut that was given out");
-        self.cuts.remove(place);
+            .position(|pending| *pending == id)
+            .expect("a truncate that was started");
+        self.pending_truncates.remove(index);
         let caller = Caller::root();
         let effects = self.apply(
             &caller,
             None,
-            Op::Chore(&ChoreOp::CutDone { id, blocks: 8 }),
+            Operation::Background(&BackgroundOp::TruncateDone { id, blocks: 8 }),
         );
         self.commit(effects.batch);
     }
 
-    fn do_cuts(&mut self, work: &[Work]) {
+    fn start_truncates(&mut self, work: &[FollowUp]) {
         for work in work {
-            if let Work::Cut { id, .. } = work {
-                self.cuts.push(*id);
-                if self.cuts_at_once {
-                    self.finish_cut(*id);
+            if let FollowUp::Truncate { id, .. } = work {
+                self.pending_truncates.push(*id);
+                if self.truncates_at_once {
+                    self.finish_truncate(*id);
                 }
             }
         }
     }
 
-    pub fn commit(&mut self, batch: Batch) {
+    pub fn commit(&mut self, batch: RecordBatch) {
         for (key, value) in batch {
             match value {
                 Some(value) => self.records.insert(key, value),
@@ -304,9 +316,9 @@ impl Server {
         }
     }
 
-    pub fn check(&self) -> Report {
-        let mut check = Check::new();
-        for range in Check::ranges(self.shards) {
+    pub fn check(&self) -> NamespaceReport {
+        let mut check = NamespaceCheck::new();
+        for range in NamespaceCheck::ranges(self.shards) {
             for (key, value) in self.records.range(range.from..range.to) {
                 check.add(key, value);
             }
@@ -314,46 +326,46 @@ impl Server {
         check.finish()
     }
 
-    /// Changes a record behind the machine's back.
-    pub fn edit<T>(&mut self, ino: InodeId, how: impl FnOnce(&mut Inode) -> T) -> T {
+    /// Changes a record without an operation.
+    pub fn edit<T>(&mut self, ino: InodeId, update: impl FnOnce(&mut Inode) -> T) -> T {
         let mut inode = self.inode(ino);
-        let result = how(&mut inode);
-        self.records.insert(Key::inode(ino), inode.encode());
+        let result = update(&mut inode);
+        self.records.insert(RecordKey::inode(ino), inode.encode());
         result
     }
 
     pub fn inode(&self, ino: InodeId) -> Inode {
-        let mut inode = Inode::decode(&self.records[&Key::inode(ino)]).unwrap();
+        let mut inode = Inode::decode(&self.records[&RecordKey::inode(ino)]).unwrap();
         inode.ino = ino;
         inode
     }
 
-    pub fn file(&self, ino: InodeId) -> File {
+    pub fn file(&self, ino: InodeId) -> FileBody {
         self.inode(ino).file().unwrap().clone()
     }
 
-    pub fn directory(&self, ino: InodeId) -> Directory {
+    pub fn directory(&self, ino: InodeId) -> DirectoryBody {
         self.inode(ino).directory().unwrap().clone()
     }
 
     pub fn purges(&self) -> Vec<(PurgeId, Purge)> {
-        let purge = |(key, value): (&Key, &Bytes)| match key.parse() {
-            Some(Parsed::Purge(id)) => Some((id, Purge::decode(value).unwrap())),
+        let purge = |(key, value): (&RecordKey, &Bytes)| match key.parse() {
+            Some(ParsedKey::Purge(id)) => Some((id, Purge::decode(value).unwrap())),
             _ => None,
         };
         self.records.iter().filter_map(purge).collect()
     }
 
     pub fn orphans(&self) -> Vec<InodeId> {
-        let orphan = |key: &Key| match key.parse() {
-            Some(Parsed::Orphan { ino, .. }) => Some(ino),
+        let orphan = |key: &RecordKey| match key.parse() {
+            Some(ParsedKey::Orphan { ino, .. }) => Some(ino),
             _ => None,
         };
         self.records.keys().filter_map(orphan).collect()
     }
 
-    /// How many records of this kind there are.
-    pub fn count(&self, kind: Kind) -> usize {
+    /// Number of records of this kind.
+    pub fn count(&self, kind: RecordKind) -> usize {
         self.records
             .keys()
             .filter(|key| key.as_bytes()[2] == kind as u8)
@@ -361,8 +373,8 @@ impl Server {
     }
 
     pub fn statfs(&mut self) -> meta::StatFs {
-        match self.ask(&Caller::root(), &meta::Op::StatFs) {
-            Ok(Answer::StatFs(statfs)) => statfs,
+        match self.request(&Caller::root(), &meta::MetaOp::StatFs) {
+            Ok(MetaReplyBody::StatFs(statfs)) => statfs,
             other => panic!("{other:?}"),
         }
     }
@@ -372,7 +384,7 @@ impl Server {
     }
 }
 
-fn well_formed(effects: &Effects) {
+fn assert_well_formed(effects: &Effects) {
     assert!(
         effects.batch.windows(2).all(|pair| pair[0].0 < pair[1].0),
         "keys ascend"
@@ -380,16 +392,16 @@ fn well_formed(effects: &Effects) {
     assert!(effects.batch.iter().all(|(key, _)| key.parse().is_some()));
     let bytes = batch_bytes(&effects.batch) as u64;
     assert!(bytes <= BATCH_BYTES_MAX.get(), "a batch of {bytes} bytes");
-    if effects.answer.is_err() {
+    if effects.reply.is_err() {
         assert!(
-            effects.batch.is_empty() && effects.work.is_empty(),
-            "a refusal changes nothing"
+            effects.batch.is_empty() && effects.follow_ups.is_empty(),
+            "a refused operation changes nothing"
         );
     }
 }
 
-/// What a batch takes in the log, about.
-pub fn batch_bytes(batch: &Batch) -> usize {
+/// Approximate size of a batch in the log.
+pub fn batch_bytes(batch: &RecordBatch) -> usize {
     let bytes = batch.iter().map(|(key, value)| {
         let value = value.as_ref().map_or(0, |value| value.len());
         8 + key.as_bytes().len() + value

@@ -1,8 +1,8 @@
-//! allocate: space for a range, so that writes there do not meet a full disk.
+//! allocate: reserves space for a range, so that writes there do not fail on a full disk.
 
-use gupfs_proto::data::{Answer, Existing, Owner, Reply};
+use gupfs_proto::data::{DataReply, DataReplyBody, ObjectExistence, ObjectOwner};
 use gupfs_proto::{ObjectId, ObjectOffset};
-use gupfs_store::object::{Allocate, Objects};
+use gupfs_store::object::{AllocateRequest, Objects};
 
 pub async fn run(
     target: &Objects,
@@ -10,10 +10,10 @@ pub async fn run(
     at: ObjectOffset,
     len: u64,
     keep_size: bool,
-    existing: Existing,
-    owner: Owner,
-) -> Reply {
-    let allocate = Allocate {
+    existing: ObjectExistence,
+    owner: ObjectOwner,
+) -> DataReply {
+    let allocate = AllocateRequest {
         object,
         at,
         len,
@@ -24,5 +24,5 @@ pub async fn run(
     target
         .allocate(allocate)
         .await
-        .map(|stat| Answer::Written(stat, target.life()))
+        .map(|stat| DataReplyBody::Written(stat, target.write_verifier()))
 }

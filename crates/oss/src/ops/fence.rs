@@ -1,10 +1,10 @@
-//! fence: nothing that a session asked takes effect any more, at any target of this server.
+//! fence: no request of a session takes effect any more, at any target of this server.
 
 use crate::Oss;
 use gupfs_proto::SessionId;
-use gupfs_proto::data::{Answer, Reply};
+use gupfs_proto::data::{DataReply, DataReplyBody};
 
-pub async fn run(oss: &Oss, session: SessionId) -> Reply {
-    oss.gate().fence(session).await;
-    Ok(Answer::Done)
+pub async fn run(oss: &Oss, session: SessionId) -> DataReply {
+    oss.authorizer().fence(session).await;
+    Ok(DataReplyBody::Done)
 }

@@ -1,6 +1,6 @@
-//! read: bytes, and the checksums the reader verifies them by.
+//! read: bytes, and the checksums with which the reader verifies them.
 
-use gupfs_proto::data::{Answer, Checked, Existing, Reply};
+use gupfs_proto::data::{ChecksumCheck, DataReply, DataReplyBody, ObjectExistence};
 use gupfs_proto::{ObjectId, ObjectOffset};
 use gupfs_store::object::Objects;
 
@@ -9,12 +9,12 @@ pub async fn run(
     object: ObjectId,
     at: ObjectOffset,
     len: u64,
-    existing: Existing,
-    checked: Checked,
-) -> Reply {
+    existing: ObjectExistence,
+    checked: ChecksumCheck,
+) -> DataReply {
     let got = target.read(object, at, len, existing, checked).await?;
-    Ok(Answer::Data {
+    Ok(DataReplyBody::Data {
         data: got.data,
-        sums: got.sums,
+        checksums: got.sums,
     })
 }

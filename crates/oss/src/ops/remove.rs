@@ -1,12 +1,12 @@
-//! remove: an object is gone; done again it succeeds again. Durable with the next sync of it.
+//! remove: removes an object; idempotent. Durable with the next sync of the object.
 
 use gupfs_proto::ObjectId;
-use gupfs_proto::data::{Answer, Reply};
+use gupfs_proto::data::{DataReply, DataReplyBody};
 use gupfs_store::object::Objects;
 
-pub async fn run(target: &Objects, object: ObjectId) -> Reply {
+pub async fn run(target: &Objects, object: ObjectId) -> DataReply {
     target
         .remove(object)
         .await
-        .map(|()| Answer::DoneIn(target.life()))
+        .map(|()| DataReplyBody::DoneWithVerifier(target.write_verifier()))
 }

@@ -1,11 +1,11 @@
-//! space: what the target has, and what writers may still take of it.
+//! space: the target's capacity, and the space available to writers.
 
 use crate::Oss;
-use gupfs_proto::data::{Answer, Reply};
+use gupfs_proto::data::{DataReply, DataReplyBody};
 use gupfs_store::object::Objects;
 
-pub async fn run(oss: &Oss, target: &Objects) -> Reply {
+pub async fn run(oss: &Oss, target: &Objects) -> DataReply {
     let mut space = target.space().await?;
-    space.volume = oss.volume(space.volume);
-    Ok(Answer::Space(space))
+    space.volume = oss.cluster_volume(space.volume);
+    Ok(DataReplyBody::Space(space))
 }

@@ -1,12 +1,12 @@
-//! sync: everything answered before for these objects survives a power cut, removals too.
+//! sync: all earlier writes and removals of these objects that got a reply survive a power loss.
 
 use gupfs_proto::ObjectId;
-use gupfs_proto::data::{Answer, Reply};
+use gupfs_proto::data::{DataReply, DataReplyBody};
 use gupfs_store::object::Objects;
 
-pub async fn run(target: &Objects, objects: &[ObjectId]) -> Reply {
+pub async fn run(target: &Objects, objects: &[ObjectId]) -> DataReply {
     target
         .sync(objects)
         .await
-        .map(|()| Answer::DoneIn(target.life()))
+        .map(|()| DataReplyBody::DoneWithVerifier(target.write_verifier()))
 }

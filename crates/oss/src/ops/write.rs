@@ -1,19 +1,20 @@
-//! write: answered when the bytes are in the server's memory; they survive its end, not a power cut.
+//! write: replies when the bytes are in the memory of the server's host; they survive the end of the process, but not a power
+//! loss.
 
-use gupfs_proto::data::{Answer, BlockSums, Existing, Owner, Reply};
+use gupfs_proto::data::{BlockChecksums, DataReply, DataReplyBody, ObjectExistence, ObjectOwner};
 use gupfs_proto::{ObjectId, ObjectOffset};
-use gupfs_store::object::{Objects, Write};
+use gupfs_store::object::{Objects, WriteRequest};
 
 pub async fn run(
     target: &Objects,
     object: ObjectId,
     at: ObjectOffset,
     data: &[u8],
-    sums: &BlockSums,
-    existing: Existing,
-    owner: Owner,
-) -> Reply {
-    let write = Write {
+    sums: &BlockChecksums,
+    existing: ObjectExistence,
+    owner: ObjectOwner,
+) -> DataReply {
+    let write = WriteRequest {
         object,
         at,
         data,
@@ -24,5 +25,5 @@ pub async fn run(
     target
         .write(write)
         .await
-        .map(|stat| Answer::Written(stat, target.life()))
+        .map(|stat| DataReplyBody::Written(stat, target.write_verifier()))
 }

@@ -1,6 +1,6 @@
-//! zero: a range reads zeros, with its space or without.
+//! zero: makes a range read as zeros, with or without its allocated space.
 
-use gupfs_proto::data::{Answer, Reply};
+use gupfs_proto::data::{DataReply, DataReplyBody};
 use gupfs_proto::{ObjectId, ObjectOffset};
 use gupfs_store::object::Objects;
 
@@ -10,9 +10,9 @@ pub async fn run(
     at: ObjectOffset,
     len: u64,
     punch: bool,
-) -> Reply {
+) -> DataReply {
     target
         .zero(object, at, len, punch)
         .await
-        .map(|stat| Answer::Written(stat, target.life()))
+        .map(|stat| DataReplyBody::Written(stat, target.write_verifier()))
 }

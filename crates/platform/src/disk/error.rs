@@ -1,36 +1,36 @@
-//! What a disk says when it does not do what it was asked.
+//! Errors of disk operations.
 
 use std::io;
 use std::sync::Arc;
 
-/// What a caller can act on.
+/// Error kinds that a caller can act on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskErrorKind {
     NotFound,
     Exists,
     /// No space, no inodes, or a quota: ENOSPC, EDQUOT.
     Full,
-    /// Longer than a file can be here: EFBIG.
+    /// Above the largest file size of this file system: EFBIG.
     TooLarge,
-    /// The device failed: EIO. What was written and not synced since may be lost, whatever a later sync says.
+    /// The device failed: EIO. Unsynced writes may be lost, even if a later sync succeeds.
     Broken,
     ReadOnly,
     Denied,
     NotEmpty,
-    /// Not a directory, or a directory where a file was meant.
+    /// Not a directory, or a directory instead of a file.
     WrongKind,
-    /// Another process holds the lock; its pid if it left one.
+    /// Another process holds the lock; its pid, if the lock file contains it.
     Locked(Option<u32>),
-    /// This file system cannot do that (EOPNOTSUPP): punch a hole, give direct access.
+    /// The file system does not support the operation (EOPNOTSUPP): punching a hole, direct I/O.
     Unsupported,
     /// No more file descriptors.
     OutOfHandles,
-    /// The process this handle belongs to is dead; only in simulations.
+    /// The process that this handle belongs to is dead; only in simulations.
     Dead,
     Other,
 }
 
-/// What failed, on which file, and what the system said.
+/// The operation that failed, its file, and the error of the system.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot {op} '{path}'{}", hint(*kind))]
 pub struct DiskError {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_and_a_full_disk_are_the_same_to_a_caller() {
+    fn an_exceeded_quota_and_a_full_disk_have_the_same_kind() {
         for code in [libc::ENOSPC, libc::EDQUOT] {
             let error = DiskError::new("write", "log/1", io::Error::from_raw_os_error(code));
             assert_eq!(error.kind, DiskErrorKind::Full);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_lock_names_its_holder() {
+    fn the_error_for_a_held_lock_contains_its_holders_pid() {
         let error = DiskError::new("lock", "lock", io::Error::from_raw_os_error(libc::EAGAIN))
             .with_kind(DiskErrorKind::Locked(Some(4711)));
         assert_eq!(

@@ -1,7 +1,7 @@
-//! `DiskFile`: the handle to one open file.
+//! `DiskFile`: the handle of one open file.
 
 use super::real::{RealFile, RealLock};
-use super::{Advice, ReadHow, Result, Stat};
+use super::{Advice, DiskStat, OnCacheMiss, Result};
 use bytes::BytesMut;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) enum FileSource {
     Fake(crate::fake::FakeFile),
 }
 
-/// A held lock; dropping it releases it.
+/// A held lock; dropping this releases the lock.
 pub struct DiskLock {
     _held: LockSource,
 }
@@ -53,54 +53,64 @@ impl DiskFile {
         DiskFile(source)
     }
 
-    /// Reads from `offset` until `buf` is full or the file ends; returns how much. A read that must wait for the
-    /// device is copied once more here; `read_owned` and `read_append` are not.
-    pub async fn read_at(&self, buf: &mut [u8], offset: u64, how: ReadHow) -> Result<usize> {
-        on!(self, it => it.read_at(buf, offset, how).await)
+    /// Reads from `offset` until `buf` is full or the file ends; returns the number of bytes. A read that must wait for the
+    /// device is copied once more; `read_owned` and `read_append` avoid that copy.
+    pub async fn read_at(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        on_miss: OnCacheMiss,
+    ) -> Result<usize> {
+        on!(self, file => file.read_at(buf, offset, on_miss).await)
     }
 
-    /// The same into a buffer that is handed over and comes back, with how much was read.
-    pub async fn read_owned<B>(&self, buf: B, offset: u64, how: ReadHow) -> Result<(B, usize)>
+    /// The same, but takes the buffer and returns it with the number of bytes.
+    pub async fn read_owned<B>(
+        &self,
+        buf: B,
+        offset: u64,
+        on_miss: OnCacheMiss,
+    ) -> Result<(B, usize)>
     where
         B: AsMut<[u8]> + Send + 'static,
     {
-        on!(self, it => it.read_owned(buf, offset, how).await)
+        on!(self, file => file.read_owned(buf, offset, on_miss).await)
     }
 
-    /// Reads up to `len` bytes behind what `buf` holds; nothing is zeroed before. At the file's end it comes back
-    /// with fewer.
+    /// Reads up to `len` bytes and appends them to `buf`, without zeroing its spare capacity first; fewer bytes at the end of the
+    /// file.
     pub async fn read_append(
         &self,
         buf: BytesMut,
         len: usize,
         offset: u64,
-        how: ReadHow,
+        on_miss: OnCacheMiss,
     ) -> Result<BytesMut> {
-        on!(self, it => it.read_append(buf, len, offset, how).await)
+        on!(self, file => file.read_append(buf, len, offset, on_miss).await)
     }
 
-    /// Writes all of `bytes`. After an error any part of them may be there.
+    /// Writes all of `bytes`. After an error any part of them may have been written.
     pub async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        on!(self, it => it.write_at(bytes, offset).await)
+        on!(self, file => file.write_at(bytes, offset).await)
     }
 
-    /// Writes all parts, one behind the other.
+    /// Writes all parts, one after the other.
     pub async fn write_vectored_at(&self, parts: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        on!(self, it => it.write_vectored_at(parts, offset).await)
+        on!(self, file => file.write_vectored_at(parts, offset).await)
     }
 
-    /// Makes what was written survive a power cut, and the length with it; not mtime. After an error nothing that was
-    /// written since the last good sync can be relied on, and a later good sync does not change that.
+    /// Makes all writes and the length survive a power loss; not mtime. After an error all writes since the last successful sync
+    /// may be lost, and a later successful sync does not change that.
     pub async fn sync_data(&self) -> Result<()> {
-        on!(self, it => it.sync_data().await)
+        on!(self, file => file.sync_data().await)
     }
 
     pub async fn sync_all(&self) -> Result<()> {
-        on!(self, it => it.sync_all().await)
+        on!(self, file => file.sync_all().await)
     }
 
-    pub async fn stat(&self) -> Result<Stat> {
-        on!(self, it => it.stat().await)
+    pub async fn stat(&self) -> Result<DiskStat> {
+        on!(self, file => file.stat().await)
     }
 
     pub async fn len(&self) -> Result<u64> {
@@ -111,59 +121,59 @@ impl DiskFile {
         Ok(self.len().await? == 0)
     }
 
-    /// Cuts the file, or lengthens it with a hole.
+    /// Truncates the file, or extends it with a hole.
     pub async fn set_len(&self, len: u64) -> Result<()> {
-        on!(self, it => it.set_len(len).await)
+        on!(self, file => file.set_len(len).await)
     }
 
-    /// Gives a range space on the device, so that writing to it later cannot fail for want of it; lengthens the file
-    /// if the range ends behind it. What was a hole reads as zeros.
+    /// Allocates space for a range, so that later writes to it cannot fail for lack of space; extends the file if the range ends
+    /// behind its end. Former holes read as zeros.
     pub async fn allocate(&self, offset: u64, len: u64) -> Result<()> {
-        on!(self, it => it.allocate(offset, len).await)
+        on!(self, file => file.allocate(offset, len).await)
     }
 
-    /// The same, but the length stays: space behind the end waits for later writes.
+    /// The same, but keeps the length: space behind the end is for later writes.
     pub async fn allocate_keeping_len(&self, offset: u64, len: u64) -> Result<()> {
-        on!(self, it => it.allocate_keeping_len(offset, len).await)
+        on!(self, file => file.allocate_keeping_len(offset, len).await)
     }
 
-    /// Writes zeros: unlike `allocate`, later syncs of writes into the range have no block map to write.
+    /// Writes zeros: unlike after `allocate`, later syncs of writes to the range need not write a block map.
     pub async fn zero_fill(&self, offset: u64, len: u64) -> Result<()> {
-        on!(self, it => it.zero_fill(offset, len).await)
+        on!(self, file => file.zero_fill(offset, len).await)
     }
 
-    /// Zeros a range without writing it, keeping its space; never lengthens the file.
+    /// Zeros a range without writing it, and keeps its space; never extends the file.
     pub async fn zero_range(&self, offset: u64, len: u64) -> Result<()> {
-        on!(self, it => it.zero_range(offset, len).await)
+        on!(self, file => file.zero_range(offset, len).await)
     }
 
-    /// Zeros a range and gives back the space of the whole blocks in it; never lengthens the file.
+    /// Zeros a range and frees the space of the whole blocks in it; never extends the file.
     pub async fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
-        on!(self, it => it.punch_hole(offset, len).await)
+        on!(self, file => file.punch_hole(offset, len).await)
     }
 
-    /// Where the next data at or behind `offset` begins; none if only a hole follows.
+    /// Start of the next data at or after `offset`; None if only a hole follows.
     pub async fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
-        on!(self, it => it.seek_data(offset).await)
+        on!(self, file => file.seek_data(offset).await)
     }
 
-    /// Where the next hole at or behind `offset` begins (the end of the file is one); none behind the end.
+    /// Start of the next hole at or after `offset` (the end of the file is one); None behind the end.
     pub async fn seek_hole(&self, offset: u64) -> Result<Option<u64>> {
-        on!(self, it => it.seek_hole(offset).await)
+        on!(self, file => file.seek_hole(offset).await)
     }
 
-    /// Begins to read a range that will be wanted, on the pool: nobody waits, and nobody is told when it cannot be read.
+    /// Starts to read a range into the page cache on the thread pool. The caller does not wait and gets no error.
     pub fn read_ahead(&self, offset: u64, len: u64) {
-        on!(self, it => it.read_ahead(offset, len));
+        on!(self, file => file.read_ahead(offset, len));
     }
 
-    /// Begins to write what is dirty in a range to the device, on the pool. Nothing is promised: `sync_data` does that, and
-    /// finds less to do.
-    pub fn begin_write_back(&self, offset: u64, len: u64) {
-        on!(self, it => it.begin_write_back(offset, len));
+    /// Starts to write the dirty pages of a range to the device on the thread pool. It promises nothing; a later `sync_data` has
+    /// less to write.
+    pub fn start_write_back(&self, offset: u64, len: u64) {
+        on!(self, file => file.start_write_back(offset, len));
     }
 
     pub fn advise(&self, offset: u64, len: u64, advice: Advice) -> Result<()> {
-        on!(self, it => it.advise(offset, len, advice))
+        on!(self, file => file.advise(offset, len, advice))
     }
 }

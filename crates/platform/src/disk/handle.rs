@@ -1,7 +1,7 @@
-//! `Disk`: the handle to one directory tree.
+//! `Disk`: the handle of one directory tree.
 
 use super::real::RealDisk;
-use super::{DirEntry, DiskFile, DiskLock, OpenHow, Result, Space, Stat};
+use super::{DiskEntry, DiskFile, DiskLock, DiskSpace, DiskStat, OpenHow, Result};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) enum DiskSource {
     Fake(crate::fake::FakeTree),
 }
 
-/// Runs the same call on whichever disk stands behind the handle.
+/// Calls the same method on the disk behind the handle, real or fake.
 macro_rules! on {
     ($disk:expr, $it:ident => $call:expr) => {
         match &$disk.0 {
@@ -39,95 +39,95 @@ impl Disk {
         Disk(DiskSource::Fake(tree))
     }
 
-    /// The tree under one of this tree's directories, which must exist.
-    pub async fn under(&self, dir: &str) -> Result<Disk> {
+    /// The tree under an existing directory of this tree.
+    pub async fn subdirectory(&self, dir: &str) -> Result<Disk> {
         Ok(Disk(match &self.0 {
-            DiskSource::Real(it) => DiskSource::Real(Arc::new(it.under(dir)?)),
+            DiskSource::Real(disk) => DiskSource::Real(Arc::new(disk.subdirectory(dir)?)),
             #[cfg(feature = "fake")]
-            DiskSource::Fake(it) => DiskSource::Fake(it.under(dir).await?),
+            DiskSource::Fake(disk) => DiskSource::Fake(disk.subdirectory(dir).await?),
         }))
     }
 
-    /// Where the tree lies, for a reader of messages, and for engines that do their own I/O (fjall); none when faked.
+    /// The path of the tree, for messages, and for engines that do their own I/O (fjall); None for a fake disk.
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
-            DiskSource::Real(it) => Some(it.path()),
+            DiskSource::Real(disk) => Some(disk.path()),
             #[cfg(feature = "fake")]
             DiskSource::Fake(_) => None,
         }
     }
 
-    /// `NotFound` unless `how` creates; `Exists` if it is exclusive and the file is there. A created file's name
-    /// survives a power cut only after `sync_dir` of its directory.
+    /// `NotFound` if the file does not exist and `how` does not create it; `Exists` if it exists and `how` is exclusive. The name
+    /// of a created file survives a power loss only after `sync_dir` of its directory.
     pub async fn open(&self, path: &str, how: OpenHow) -> Result<DiskFile> {
-        on!(self, it => it.open(path, how).await)
+        on!(self, disk => disk.open(path, how).await)
     }
 
-    /// Makes a directory; false if it is already there. Survives a power cut after `sync_dir` of its parent.
+    /// Creates a directory; false if it already exists. It survives a power loss after `sync_dir` of its parent.
     pub async fn create_dir(&self, path: &str) -> Result<bool> {
-        on!(self, it => it.create_dir(path).await)
+        on!(self, disk => disk.create_dir(path).await)
     }
 
     pub async fn remove_dir(&self, path: &str) -> Result<()> {
-        on!(self, it => it.remove_dir(path).await)
+        on!(self, disk => disk.remove_dir(path).await)
     }
 
     pub async fn remove_file(&self, path: &str) -> Result<()> {
-        on!(self, it => it.remove_file(path).await)
+        on!(self, disk => disk.remove_file(path).await)
     }
 
-    /// Atomic, and replaces a file of the new name. Survives a power cut after `sync_dir` of the directories.
+    /// Renames atomically and replaces a file with the new name. Survives a power loss after `sync_dir` of both directories.
     pub async fn rename(&self, from: &str, to: &str) -> Result<()> {
-        on!(self, it => it.rename(from, to).await)
+        on!(self, disk => disk.rename(from, to).await)
     }
 
     /// The entries of a directory, sorted by name.
-    pub async fn list(&self, dir: &str) -> Result<Vec<DirEntry>> {
-        on!(self, it => it.list(dir).await)
+    pub async fn list(&self, dir: &str) -> Result<Vec<DiskEntry>> {
+        on!(self, disk => disk.list(dir).await)
     }
 
-    /// Makes the creations, renames and removals in a directory survive a power cut.
+    /// Makes the creations, renames and removals in a directory survive a power loss.
     pub async fn sync_dir(&self, dir: &str) -> Result<()> {
-        on!(self, it => it.sync_dir(dir).await)
+        on!(self, disk => disk.sync_dir(dir).await)
     }
 
-    /// Everything that was written, made, renamed or removed survives a power cut, and so does what others did on the same
-    /// file system. One journal commit for any number of files; a few files are synced faster one by one.
+    /// syncfs(2): makes all earlier writes, creations, renames and removals on the file system survive a power loss, also those
+    /// of other processes. It is one journal commit for any number of files; a few files are synced faster one by one.
     ///
-    /// An error since the handle was made is told once, whoever else was told of it: one call at a time, and what an error
-    /// means is known to all before the next. Only where `sync_everything_tells`.
-    pub async fn sync_everything(&self) -> Result<()> {
-        on!(self, it => it.sync_everything().await)
+    /// The kernel reports a write error since this handle was opened once, also if another descriptor has reported it: make one
+    /// call at a time, and act on an error before the next call. It reports errors only if `syncfs_reports_errors`.
+    pub async fn syncfs(&self) -> Result<()> {
+        on!(self, disk => disk.syncfs().await)
     }
 
-    /// Whether `sync_everything` tells that a write failed; if not, what was written is synced file by file.
-    pub fn sync_everything_tells(&self) -> bool {
-        on!(self, it => it.sync_everything_tells())
+    /// Whether `syncfs` reports failed writes; if not, the caller must sync file by file.
+    pub fn syncfs_reports_errors(&self) -> bool {
+        on!(self, disk => disk.syncfs_reports_errors())
     }
 
-    /// None if there is nothing of that name.
-    pub async fn stat(&self, path: &str) -> Result<Option<Stat>> {
-        on!(self, it => it.stat(path).await)
+    /// None if no file or directory has that name.
+    pub async fn stat(&self, path: &str) -> Result<Option<DiskStat>> {
+        on!(self, disk => disk.stat(path).await)
     }
 
     pub async fn exists(&self, path: &str) -> Result<bool> {
         Ok(self.stat(path).await?.is_some())
     }
 
-    pub async fn space(&self) -> Result<Space> {
-        on!(self, it => it.space().await)
+    pub async fn space(&self) -> Result<DiskSpace> {
+        on!(self, disk => disk.space().await)
     }
 
-    /// Another number when what was written and not synced may be gone: since then the host started anew, or the file
-    /// system was mounted anew. Never zero. The end of a process alone changes nothing: the page cache outlives it. Where the
-    /// kernel does not tell when the host started, each process has another.
-    pub fn memory(&self) -> Result<u64> {
-        on!(self, it => it.memory())
+    /// Identifies the page cache that has the unsynced writes: the number changes when unsynced writes may be lost, because the
+    /// host was restarted or the file system was mounted again. Never zero. The end of a process alone does not change it,
+    /// because the page cache outlives the process. Where the kernel has no boot id, each process has a different number.
+    pub fn page_cache_id(&self) -> Result<u64> {
+        on!(self, disk => disk.page_cache_id())
     }
 
-    /// Takes the lock that `path` stands for, or fails at once with `Locked(pid of the holder)`. Held until the
-    /// returned guard is dropped or the process ends, however it ends.
+    /// Takes the lock of the lock file `path`, or fails at once with `Locked(pid of the holder)`. The lock is held until the
+    /// returned guard is dropped or the process ends, in any way.
     pub async fn lock_exclusive(&self, path: &str) -> Result<DiskLock> {
-        on!(self, it => it.lock_exclusive(path).await)
+        on!(self, disk => disk.lock_exclusive(path).await)
     }
 }

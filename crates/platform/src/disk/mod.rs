@@ -1,25 +1,24 @@
-//! # disk: one directory tree that keeps bytes
+//! # disk: files in one directory tree
 //!
-//! Owns   the handles `Disk` (a tree), `DiskFile`, `DiskLock`, and what stands behind them on Linux.
-//! Never  retries, caches, or knows what a file means.
+//! Owns   the handles `Disk` (a tree), `DiskFile`, `DiskLock`, and their implementation on Linux.
+//! Never  retries, caches, or interprets the contents of a file.
 //! Enter  at `Disk::real`.
 //!
 //! Paths are relative to the tree's root, `/`-separated, without `.` and `..` parts; "." is the root itself.
 //!
-//! What runs where: opening, writing, stat and rename run on the calling thread, since the page cache and the journal
-//! take them without waiting for the device; syncs, removals, allocation and cutting go to the pool of threads; reads
-//! as their `ReadHow` says.
+//! Threads: open, write, stat and rename run on the calling thread, since the page cache and the journal accept them without
+//! waiting for the device; sync, remove, allocate and truncate run on the thread pool; reads run as their `OnCacheMiss` says.
 
 mod error;
 mod file;
 mod handle;
-mod how;
+mod options;
 mod real;
 
 pub use error::{DiskError, DiskErrorKind};
 pub use file::{DiskFile, DiskLock};
 pub use handle::Disk;
-pub use how::{Advice, DirEntry, EntryKind, OpenHow, ReadHow, Space, Stat};
+pub use options::{Advice, DiskEntry, DiskSpace, DiskStat, EntryKind, OnCacheMiss, OpenHow};
 
 pub type Result<T> = std::result::Result<T, DiskError>;
 

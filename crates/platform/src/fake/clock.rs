@@ -1,4 +1,4 @@
-//! A clock that is set by hand, or follows the runtime's paused time; each process's may run beside the others'.
+//! A clock that is set by hand, or follows the runtime's paused time; the clock of each process can advance separately.
 
 use crate::BootTime;
 use gupfs_proto::Timestamp;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// 2024-01-01, so that time stamps in tests look like time stamps.
+/// 2024-01-01, so that time stamps in tests are plausible.
 const START: i64 = 1_704_067_200_000_000_000;
 
 #[derive(Clone)]
 pub struct FakeClock(Arc<Inner>);
 
 struct Inner {
-    /// When the runtime's time counts: the moment that is zero.
+    /// If the clock follows the runtime's time: the instant of boot time zero.
     runtime: Option<Instant>,
     set: Mutex<Set>,
     moved: Notify,
@@ -24,7 +24,7 @@ struct Inner {
 struct Set {
     /// Nanoseconds added by `advance`.
     ahead: u64,
-    /// The wall at boot time zero.
+    /// Wall-clock time at boot time zero, in nanoseconds.
     wall: i64,
 }
 
@@ -34,7 +34,7 @@ impl FakeClock {
         FakeClock::start(None)
     }
 
-    /// Time passes with tokio's, which a simulation starts paused, and by `advance`.
+    /// Time passes with tokio's time, which a simulation starts paused, and by `advance`.
     pub fn of_runtime() -> FakeClock {
         FakeClock::start(Some(Instant::now()))
     }
@@ -50,13 +50,13 @@ impl FakeClock {
         }))
     }
 
-    /// Moves this clock alone: a machine that slept, or whose crystal is fast.
+    /// Advances only this clock: a machine that was suspended, or with a fast clock.
     pub fn advance(&self, by: Duration) {
         self.0.set.lock().ahead += by.as_nanos() as u64;
         self.0.moved.notify_waiters();
     }
 
-    /// Sets the wall, as an operator or ntp would; the boot clock does not notice.
+    /// Sets the wall clock, as an operator or NTP does; the boot clock does not change.
     pub fn set_wall(&self, to: Timestamp) {
         let boot = self.boot().0 as i64;
         self.0.set.lock().wall = to.as_nanos() - boot;
@@ -78,7 +78,7 @@ impl FakeClock {
     pub async fn sleep_until(&self, when: BootTime) {
         loop {
             let mut moved = std::pin::pin!(self.0.moved.notified());
-            moved.as_mut().enable(); // before the look at the clock, or a move in between would be missed
+            moved.as_mut().enable(); // before the clock is read, or an `advance` in between would be missed
             let left = when.since(self.boot());
             if left.is_zero() {
                 return;
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn paused_time_passes_when_everybody_sleeps() {
+    async fn paused_time_passes_when_all_tasks_sleep() {
         let clock = FakeClock::of_runtime();
         clock.sleep_until(BootTime(5_000_000_000)).await;
         assert_eq!(clock.boot(), BootTime(5_000_000_000));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_the_wall_leaves_the_boot_clock() {
+    fn setting_the_wall_clock_leaves_the_boot_clock() {
         let clock = FakeClock::by_hand();
         clock.set_wall(Timestamp::new(5, 0));
         assert_eq!(

@@ -1,49 +1,49 @@
-//! # fake: a world that does what a seed says
+//! # fake: a simulated platform that a seed determines
 //!
-//! Owns   a disk that crashes, a clock that stands still, dice with a seed, tasks that die with their process, a network
-//!        that delays and breaks.
+//! Owns   a disk that crashes, a clock that is set by hand, random numbers from a seed, tasks that end with their process, a
+//!        network with delays, partitions and broken connections.
 //! Never  runs in the product: feature `fake` is for tests only.
 //! Enter  at `FakeDisk::new` and `FakePlatform::new`.
 
 mod clock;
-mod dice;
 mod disk;
 mod net;
+mod random;
 mod tasks;
 
 pub use clock::FakeClock;
-pub use dice::FakeDice;
 pub use disk::{CallKind, Counters, Death, FakeDisk, FakeOptions};
 pub use net::{FakeHost, FakeListener, FakeNet, FakeStream};
+pub use random::FakeRandom;
 pub use tasks::FakeTasks;
 
 pub(crate) use disk::{FakeFile, FakeLock, FakeTree};
 
-use crate::{Clock, Dice, Platform, Tasks};
+use crate::{Clock, Platform, Random, Tasks};
 
-/// One simulated process: its clock, its dice, its tasks.
+/// One simulated process: its clock, random source and tasks.
 #[derive(Clone)]
-pub struct FakeWorld {
+pub struct FakePlatform {
     pub clock: FakeClock,
-    pub dice: FakeDice,
+    pub random: FakeRandom,
     pub tasks: FakeTasks,
 }
 
-impl FakeWorld {
-    /// Time follows the runtime's, which tests start paused.
-    pub fn new(seed: u64) -> FakeWorld {
-        FakeWorld {
+impl FakePlatform {
+    /// The clock follows the runtime's time, which tests start paused.
+    pub fn new(seed: u64) -> FakePlatform {
+        FakePlatform {
             clock: FakeClock::of_runtime(),
-            dice: FakeDice::new(seed),
+            random: FakeRandom::new(seed),
             tasks: FakeTasks::new(),
         }
     }
 
-    /// The handles the code under test is given.
+    /// The handles for the code under test.
     pub fn platform(&self) -> Platform {
         Platform {
             clock: Clock::fake(self.clock.clone()),
-            dice: Dice::fake(self.dice.clone()),
+            random: Random::fake(self.random.clone()),
             tasks: Tasks::fake(self.tasks.clone()),
         }
     }

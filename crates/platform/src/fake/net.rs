@@ -1,4 +1,4 @@
-//! A network of named hosts: pipes with delay, links that are cut and healed, hosts that die.
+//! A network of named hosts: pipes with delay, partitions, hosts that die.
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -9,25 +9,25 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-/// Bytes that a pipe takes before its writer must wait.
+/// Capacity of a pipe in bytes: when it is full, the writer must wait.
 const PIPE: usize = 256 << 10;
 
-/// Hosts on one tokio runtime, whose time is paused. Clones are the same.
+/// Hosts on one tokio runtime with paused time. Clones share the network.
 #[derive(Clone)]
 pub struct FakeNet(Arc<Inner>);
 
 struct Inner {
     state: Mutex<State>,
-    /// Something was cut, healed or killed.
+    /// A partition began or ended.
     changed: Notify,
-    dice: super::FakeDice,
+    random: super::FakeRandom,
 }
 
 struct State {
     listeners: BTreeMap<String, mpsc::UnboundedSender<FakeStream>>,
-    streams: Vec<(String, String, std::sync::Weak<Both>)>,
-    /// From whom to whom nothing passes.
-    cuts: BTreeSet<(String, String)>,
+    streams: Vec<(String, String, std::sync::Weak<Duplex>)>,
+    /// Directions (sender, receiver) that are partitioned.
+    partitions: BTreeSet<(String, String)>,
     delay: (Duration, Duration),
     port: u16,
 }
@@ -39,16 +39,16 @@ impl FakeNet {
             state: Mutex::new(State {
                 listeners: BTreeMap::new(),
                 streams: Vec::new(),
-                cuts: BTreeSet::new(),
+                partitions: BTreeSet::new(),
                 delay,
                 port: 40_000,
             }),
             changed: Notify::new(),
-            dice: super::FakeDice::new(seed),
+            random: super::FakeRandom::new(seed),
         }))
     }
 
-    /// The handle that the code of one host is given.
+    /// The handle for the code of one host.
     pub fn host(&self, name: &str) -> crate::Net {
         crate::Net::fake(FakeHost {
             net: self.clone(),
@@ -56,61 +56,61 @@ impl FakeNet {
         })
     }
 
-    /// Nothing passes between these hosts any more, and nobody is told: what is under way arrives after `heal`.
-    pub fn cut(&self, a: &str, b: &str) {
-        self.cut_way(a, b);
-        self.cut_way(b, a);
+    /// Partitions two hosts: no bytes pass between them, and neither gets an error. Bytes under way arrive after `heal`.
+    pub fn partition(&self, a: &str, b: &str) {
+        self.partition_one_way(a, b);
+        self.partition_one_way(b, a);
     }
 
-    /// The same in one direction: what `from` sends waits, what `to` sends arrives.
-    pub fn cut_way(&self, from: &str, to: &str) {
-        self.0.state.lock().cuts.insert(way(from, to));
+    /// The same in one direction: bytes that `from` sends wait, bytes that `to` sends arrive.
+    pub fn partition_one_way(&self, from: &str, to: &str) {
+        self.0.state.lock().partitions.insert(direction(from, to));
         self.0.changed.notify_waiters();
     }
 
-    /// In both directions, whichever were cut.
+    /// Ends the partition of two hosts in both directions.
     pub fn heal(&self, a: &str, b: &str) {
         let mut state = self.0.state.lock();
-        state.cuts.remove(&way(a, b));
-        state.cuts.remove(&way(b, a));
+        state.partitions.remove(&direction(a, b));
+        state.partitions.remove(&direction(b, a));
         drop(state);
         self.0.changed.notify_waiters();
     }
 
     pub fn heal_all(&self) {
-        self.0.state.lock().cuts.clear();
+        self.0.state.lock().partitions.clear();
         self.0.changed.notify_waiters();
     }
 
-    /// Every stream between these hosts breaks; what is under way is lost. New ones can be made at once.
+    /// Breaks all connections between these hosts; bytes under way are lost. New connections are possible at once.
     pub fn reset(&self, a: &str, b: &str) {
-        self.break_those(|x, y| (x, y) == (a, b) || (x, y) == (b, a));
+        self.break_streams(|x, y| (x, y) == (a, b) || (x, y) == (b, a));
     }
 
-    /// The host's process is gone: its streams break and its listeners are no more.
+    /// Kills the host's process: its connections break and its listeners are closed.
     pub fn kill(&self, host: &str) {
-        self.break_those(|x, y| x == host || y == host);
+        self.break_streams(|x, y| x == host || y == host);
         let mut state = self.0.state.lock();
         state.listeners.retain(|at, _| host_of(at) != host);
     }
 
-    fn break_those(&self, which: impl Fn(&str, &str) -> bool) {
+    fn break_streams(&self, which: impl Fn(&str, &str) -> bool) {
         let mut state = self.0.state.lock();
-        state.streams.retain(|(a, b, both)| {
-            let Some(both) = both.upgrade() else {
+        state.streams.retain(|(a, b, duplex)| {
+            let Some(duplex) = duplex.upgrade() else {
                 return false;
             };
             if which(a, b) {
-                both.reset();
+                duplex.reset();
                 return false;
             }
             true
         });
     }
 
-    fn is_cut(&self, from: &str, to: &str) -> bool {
+    fn is_partitioned(&self, from: &str, to: &str) -> bool {
         let state = self.0.state.lock();
-        !state.cuts.is_empty() && state.cuts.contains(&way(from, to))
+        !state.partitions.is_empty() && state.partitions.contains(&direction(from, to))
     }
 
     fn delay(&self) -> Duration {
@@ -118,32 +118,32 @@ impl FakeNet {
         let span = (most - least).as_nanos() as u64;
         match span {
             0 => least,
-            _ => least + Duration::from_nanos(self.0.dice.u64() % span),
+            _ => least + Duration::from_nanos(self.0.random.u64() % span),
         }
     }
 
-    /// Returns when what `from` sends arrives.
-    async fn healed(&self, from: &str, to: &str) {
+    /// Returns when the direction is not partitioned.
+    async fn wait_until_healed(&self, from: &str, to: &str) {
         loop {
             let mut changed = std::pin::pin!(self.0.changed.notified());
             changed.as_mut().enable();
-            if !self.is_cut(from, to) {
+            if !self.is_partitioned(from, to) {
                 return;
             }
             changed.await;
         }
     }
 
-    /// Returns when both hear each other.
-    async fn healed_both(&self, a: &str, b: &str) {
-        while self.is_cut(a, b) || self.is_cut(b, a) {
-            self.healed(a, b).await;
-            self.healed(b, a).await;
+    /// Returns when neither direction is partitioned.
+    async fn wait_until_both_healed(&self, a: &str, b: &str) {
+        while self.is_partitioned(a, b) || self.is_partitioned(b, a) {
+            self.wait_until_healed(a, b).await;
+            self.wait_until_healed(b, a).await;
         }
     }
 }
 
-fn way(from: &str, to: &str) -> (String, String) {
+fn direction(from: &str, to: &str) -> (String, String) {
     (from.to_string(), to.to_string())
 }
 
@@ -151,7 +151,7 @@ fn host_of(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(host, _)| host)
 }
 
-/// One host's way to the others.
+/// One host's access to the network.
 #[derive(Clone)]
 pub struct FakeHost {
     net: FakeNet,
@@ -175,7 +175,7 @@ impl FakeHost {
         if state
             .listeners
             .get(&address)
-            .is_some_and(|l| !l.is_closed())
+            .is_some_and(|sender| !sender.is_closed())
         {
             return Err(Error::from(ErrorKind::AddrInUse));
         }
@@ -187,30 +187,30 @@ impl FakeHost {
     }
 
     pub(crate) async fn connect(&self, to: &str) -> Result<FakeStream> {
-        let there = host_of(to).to_string();
-        self.net.healed_both(&self.name, &there).await;
+        let peer = host_of(to).to_string();
+        self.net.wait_until_both_healed(&self.name, &peer).await;
         tokio::time::sleep(self.net.delay()).await;
         let mut state = self.net.0.state.lock();
         let Some(listener) = state.listeners.get(to).cloned() else {
             return Err(Error::from(ErrorKind::ConnectionRefused));
         };
-        let both = Arc::new(Both::default());
-        let end = |mine: String, other: String, first: bool| FakeStream {
+        let duplex = Arc::new(Duplex::default());
+        let stream = |local_host: String, peer_host: String, is_client: bool| FakeStream {
             net: self.net.clone(),
-            local: mine == other,
-            mine,
-            other,
-            both: both.clone(),
-            first,
+            is_local: local_host == peer_host,
+            local_host,
+            peer_host,
+            duplex: duplex.clone(),
+            is_client,
         };
-        let near = end(self.name.clone(), there.clone(), true);
-        let far = end(there.clone(), self.name.clone(), false);
-        let known = (self.name.clone(), there, Arc::downgrade(&both));
-        state.streams.push(known);
+        let client = stream(self.name.clone(), peer.clone(), true);
+        let server = stream(peer.clone(), self.name.clone(), false);
+        let entry = (self.name.clone(), peer, Arc::downgrade(&duplex));
+        state.streams.push(entry);
         listener
-            .send(far)
+            .send(server)
             .map_err(|_| Error::from(ErrorKind::ConnectionRefused))?;
-        Ok(near)
+        Ok(client)
     }
 }
 
@@ -223,7 +223,7 @@ impl FakeListener {
     pub(crate) async fn accept(&self) -> Result<FakeStream> {
         match self.receiver.lock().await.recv().await {
             Some(stream) => Ok(stream),
-            // The host was killed: its tasks are dropped in a moment.
+            // The host was killed: the runtime drops its tasks when it runs next.
             None => std::future::pending().await,
         }
     }
@@ -237,26 +237,26 @@ impl FakeListener {
 #[derive(Clone)]
 pub struct FakeStream {
     net: FakeNet,
-    mine: String,
-    other: String,
-    local: bool,
-    both: Arc<Both>,
-    first: bool,
+    local_host: String,
+    peer_host: String,
+    is_local: bool,
+    duplex: Arc<Duplex>,
+    is_client: bool,
 }
 
 #[derive(Default)]
-struct Both {
-    there: Pipe,
-    back: Pipe,
+struct Duplex {
+    forward: Pipe,
+    backward: Pipe,
 }
 
-impl Both {
+impl Duplex {
     fn reset(&self) {
-        for pipe in [&self.there, &self.back] {
-            let mut flow = pipe.flow.lock();
-            flow.broken = true;
-            flow.chunks.clear();
-            drop(flow);
+        for pipe in [&self.forward, &self.backward] {
+            let mut pipe_state = pipe.state.lock();
+            pipe_state.broken = true;
+            pipe_state.chunks.clear();
+            drop(pipe_state);
             pipe.readable.notify_waiters();
             pipe.writable.notify_waiters();
         }
@@ -265,36 +265,36 @@ impl Both {
 
 #[derive(Default)]
 struct Pipe {
-    flow: Mutex<Flow>,
+    state: Mutex<PipeState>,
     readable: Notify,
     writable: Notify,
 }
 
 #[derive(Default)]
-struct Flow {
+struct PipeState {
     chunks: VecDeque<(Instant, Bytes)>,
     bytes: usize,
-    /// Its writer has closed it: its reader hears that behind all that was sent.
-    ended: bool,
-    /// Its reader has closed it, and knows so at once.
-    left: bool,
+    /// The writer has closed it: the reader gets the end of the stream after all bytes.
+    closed_by_writer: bool,
+    /// The reader has closed it, and reads no more bytes.
+    closed_by_reader: bool,
     broken: bool,
 }
 
 impl FakeStream {
     fn inwards(&self) -> &Pipe {
-        if self.first {
-            &self.both.back
+        if self.is_client {
+            &self.duplex.backward
         } else {
-            &self.both.there
+            &self.duplex.forward
         }
     }
 
     fn outwards(&self) -> &Pipe {
-        if self.first {
-            &self.both.there
+        if self.is_client {
+            &self.duplex.forward
         } else {
-            &self.both.back
+            &self.duplex.backward
         }
     }
 
@@ -304,18 +304,20 @@ impl FakeStream {
             let mut more = std::pin::pin!(pipe.readable.notified());
             more.as_mut().enable();
             let due = {
-                let flow = pipe.flow.lock();
-                if flow.broken {
+                let pipe_state = pipe.state.lock();
+                if pipe_state.broken {
                     return Err(Error::from(ErrorKind::ConnectionReset));
                 }
-                match flow.chunks.front() {
-                    _ if flow.left => return Ok(0),
+                match pipe_state.chunks.front() {
+                    _ if pipe_state.closed_by_reader => return Ok(0),
                     Some((due, _)) => Some(*due),
-                    // Not even the end passes a cut.
-                    None if flow.ended => match self.net.is_cut(&self.other, &self.mine) {
-                        true => Some(Instant::now()),
-                        false => return Ok(0),
-                    },
+                    // The end of the stream does not pass a partition either.
+                    None if pipe_state.closed_by_writer => {
+                        match self.net.is_partitioned(&self.peer_host, &self.local_host) {
+                            true => Some(Instant::now()),
+                            false => return Ok(0),
+                        }
+                    }
                     None => None,
                 }
             };
@@ -326,11 +328,13 @@ impl FakeStream {
                     () = more => {}
                     () = tokio::time::sleep_until(due) => {}
                 },
-                Some(_) if self.net.is_cut(&self.other, &self.mine) => tokio::select! {
-                    biased;
-                    () = more => {}
-                    () = self.net.healed(&self.other, &self.mine) => {}
-                },
+                Some(_) if self.net.is_partitioned(&self.peer_host, &self.local_host) => {
+                    tokio::select! {
+                        biased;
+                        () = more => {}
+                        () = self.net.wait_until_healed(&self.peer_host, &self.local_host) => {}
+                    }
+                }
                 Some(_) => return Ok(take(pipe, into)),
             }
         }
@@ -338,30 +342,34 @@ impl FakeStream {
 
     pub(crate) fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         let due = Instant::now() + self.net.delay();
-        let mut flow = self.outwards().flow.lock();
-        // That the other side has left is told by what it sends back.
-        let told = flow.left && !self.net.is_cut(&self.other, &self.mine);
-        if flow.broken || flow.ended || told {
+        let mut pipe_state = self.outwards().state.lock();
+        // The peer reports that it has closed the stream in the opposite direction, which may be partitioned.
+        let closed = pipe_state.closed_by_reader
+            && !self.net.is_partitioned(&self.peer_host, &self.local_host);
+        if pipe_state.broken || pipe_state.closed_by_writer || closed {
             return Err(Error::from(ErrorKind::BrokenPipe));
         }
-        if flow.left {
+        if pipe_state.closed_by_reader {
             return Ok(parts.iter().map(|part| part.len()).sum());
         }
-        let room = PIPE.saturating_sub(flow.bytes);
-        if room == 0 {
+        let free = PIPE.saturating_sub(pipe_state.bytes);
+        if free == 0 {
             return Err(Error::from(ErrorKind::WouldBlock));
         }
         let mut chunk = BytesMut::new();
         for part in parts {
-            let take = part.len().min(room - chunk.len());
+            let take = part.len().min(free - chunk.len());
             chunk.extend_from_slice(&part[..take]);
         }
         let taken = chunk.len();
-        // In order: none arrives before the one that was sent before it.
-        let due = flow.chunks.back().map_or(due, |(last, _)| due.max(*last));
-        flow.bytes += taken;
-        flow.chunks.push_back((due, chunk.freeze()));
-        drop(flow);
+        // In order: no chunk arrives before an earlier one.
+        let due = pipe_state
+            .chunks
+            .back()
+            .map_or(due, |(last, _)| due.max(*last));
+        pipe_state.bytes += taken;
+        pipe_state.chunks.push_back((due, chunk.freeze()));
+        drop(pipe_state);
         self.outwards().readable.notify_waiters();
         Ok(taken)
     }
@@ -369,65 +377,69 @@ impl FakeStream {
     pub(crate) async fn writable(&self) -> Result<()> {
         let pipe = self.outwards();
         loop {
-            let mut room = std::pin::pin!(pipe.writable.notified());
-            room.as_mut().enable();
+            let mut writable = std::pin::pin!(pipe.writable.notified());
+            writable.as_mut().enable();
             {
-                let flow = pipe.flow.lock();
-                if flow.broken || flow.ended || flow.left || flow.bytes < PIPE {
+                let pipe_state = pipe.state.lock();
+                if pipe_state.broken
+                    || pipe_state.closed_by_writer
+                    || pipe_state.closed_by_reader
+                    || pipe_state.bytes < PIPE
+                {
                     return Ok(());
                 }
             }
-            room.await;
+            writable.await;
         }
     }
 
     pub(crate) fn close(&self) {
-        let mut flow = self.outwards().flow.lock();
-        flow.ended = true;
-        drop(flow);
+        let mut pipe_state = self.outwards().state.lock();
+        pipe_state.closed_by_writer = true;
+        drop(pipe_state);
         self.outwards().readable.notify_waiters();
         self.outwards().writable.notify_waiters();
-        let mut flow = self.inwards().flow.lock();
-        flow.left = true;
-        flow.chunks.clear();
-        flow.bytes = 0;
-        drop(flow);
+        let mut pipe_state = self.inwards().state.lock();
+        pipe_state.closed_by_reader = true;
+        pipe_state.chunks.clear();
+        pipe_state.bytes = 0;
+        drop(pipe_state);
         self.inwards().readable.notify_waiters();
         self.inwards().writable.notify_waiters();
     }
 
-    pub(crate) fn peer(&self) -> &str {
-        &self.other
+    pub(crate) fn peer_address(&self) -> &str {
+        &self.peer_host
     }
 
-    pub(crate) fn near(&self) -> &str {
-        &self.mine
+    pub(crate) fn local_address(&self) -> &str {
+        &self.local_host
     }
 
     pub(crate) fn is_local(&self) -> bool {
-        self.local
+        self.is_local
     }
 }
 
-/// Moves what is there into the room that `into` has, at least one byte.
+/// Moves bytes that have arrived into the spare capacity of `into`, at least one byte.
 fn take(pipe: &Pipe, into: &mut BytesMut) -> usize {
-    let mut flow = pipe.flow.lock();
+    let mut pipe_state = pipe.state.lock();
     let now = Instant::now();
-    let room = (into.capacity() - into.len()).max(1);
+    let spare = (into.capacity() - into.len()).max(1);
     let mut taken = 0;
-    while taken < room
-        && let Some((due, chunk)) = flow.chunks.front_mut()
+    while taken < spare
+        && let Some((due, chunk)) = pipe_state.chunks.front_mut()
         && *due <= now
     {
-        let some = chunk.split_to(chunk.len().min(room - taken));
+        let some = chunk.split_to(chunk.len().min(spare - taken));
         into.extend_from_slice(&some);
         taken += some.len();
         if chunk.is_empty() {
-            flow.chunks.pop_front();
+            pipe_state.chunks.pop_front();
         }
     }
-    flow.bytes -= taken;
-    drop(flow);
+    pipe_state.bytes -= taken;
+    drop(pipe_state);
     pipe.writable.notify_waiters();
     taken
 }
@@ -448,7 +460,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bytes_arrive_in_order_and_late() {
+    async fn bytes_arrive_in_order_after_a_delay() {
         let net = slow();
         let (near, far) = connected(&net).await;
         let before = Instant::now();
@@ -466,10 +478,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_cut_holds_back_and_a_dead_host_breaks() {
+    async fn a_partition_delays_bytes_and_a_killed_host_breaks_connections() {
         let net = slow();
         let (near, far) = connected(&net).await;
-        net.cut("a", "b");
+        net.partition("a", "b");
         near.try_write(&[IoSlice::new(b"x")]).unwrap();
         let mut got = BytesMut::with_capacity(100);
         let early = tokio::time::timeout(Duration::from_secs(60), far.read(&mut got)).await;
@@ -482,10 +494,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_cut_of_one_way_leaves_the_other_and_hides_an_end() {
+    async fn a_one_way_partition_leaves_the_other_direction_and_hides_a_close() {
         let net = slow();
         let (near, far) = connected(&net).await;
-        net.cut_way("a", "b");
+        net.partition_one_way("a", "b");
         far.try_write(&[IoSlice::new(b"y")]).unwrap();
         let mut got = BytesMut::with_capacity(100);
         assert_eq!(near.read(&mut got).await.unwrap(), 1);
@@ -500,15 +512,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_writer_that_nobody_reads_must_wait() {
+    async fn a_writer_waits_while_the_peer_does_not_read() {
         let net = slow();
         let (near, far) = connected(&net).await;
         let much = vec![7; PIPE];
         assert_eq!(near.try_write(&[IoSlice::new(&much)]).unwrap(), PIPE);
-        let refused = near.try_write(&[IoSlice::new(b"x")]).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+        let error = near.try_write(&[IoSlice::new(b"x")]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
         let mut got = BytesMut::with_capacity(PIPE);
-        let (read, room) = tokio::join!(far.read(&mut got), near.writable());
-        assert!(read.unwrap() > 0 && room.is_ok());
+        let (read, writable) = tokio::join!(far.read(&mut got), near.writable());
+        assert!(read.unwrap() > 0 && writable.is_ok());
     }
 }

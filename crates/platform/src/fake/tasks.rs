@@ -1,4 +1,4 @@
-//! The tasks of one simulated process, which end together.
+//! The tasks of one simulated process; killing the process ends all of them.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ pub struct FakeTasks(Arc<Mutex<Running>>);
 #[derive(Default)]
 struct Running {
     tasks: Vec<AbortHandle>,
-    /// The process is gone: what somebody who still has a handle begins in it ends at once.
+    /// The process was killed: a task that is started through a remaining handle ends at once.
     dead: bool,
 }
 
@@ -19,8 +19,8 @@ impl FakeTasks {
         FakeTasks::default()
     }
 
-    /// Ends every task of the process. They are dropped when the runtime gets its next turn: kill the disk first, so
-    /// that nothing they do in `Drop` reaches it.
+    /// Cancels all tasks of the process. The runtime drops them when it runs next: kill the disk first, so that their `Drop`
+    /// implementations cannot write to it.
     pub fn kill(&self) {
         let mut running = self.0.lock();
         running.dead = true;
@@ -29,21 +29,21 @@ impl FakeTasks {
         }
     }
 
-    /// How many tasks run.
+    /// Number of running tasks.
     pub fn running(&self) -> usize {
         let mut running = self.0.lock();
         running.tasks.retain(|task| !task.is_finished());
         running.tasks.len()
     }
 
-    pub(crate) fn remember(&self, task: AbortHandle) {
+    pub(crate) fn register(&self, task: AbortHandle) {
         let mut running = self.0.lock();
         if running.dead {
             task.abort();
             return;
         }
         let tasks = &mut running.tasks;
-        // Keeps the list short without walking it at every spawn.
+        // Keeps the list short without scanning it at every spawn.
         if tasks.len().is_power_of_two() {
             tasks.retain(|task| !task.is_finished());
         }
@@ -53,11 +53,11 @@ impl FakeTasks {
 
 #[cfg(test)]
 mod tests {
-    use crate::fake::FakeWorld;
+    use crate::fake::FakePlatform;
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_begins_in_a_process_that_is_gone() {
-        let fake = FakeWorld::new(1);
+    async fn a_killed_process_starts_no_tasks() {
+        let fake = FakePlatform::new(1);
         let tasks = fake.platform().tasks;
         assert_eq!(tasks.spawn("before", async { 1 }).await.ok(), Some(1));
         let runs = tasks.spawn("under way", std::future::pending::<()>());

@@ -1,4 +1,4 @@
-//! The addresses of one name, side by side (RFC 8305, "Happy Eyeballs").
+//! Connecting to the addresses of one name in parallel (RFC 8305, "Happy Eyeballs").
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// How long one address has alone before the next is tried beside it: what RFC 8305 recommends.
-const ALONE: Duration = Duration::from_millis(250);
+/// Connection Attempt Delay of RFC 8305: the time after which the next address is tried as well, with the recommended value.
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// The order in which they are tried: IPv6 and IPv4 by turns, since mostly one of the two fails as a whole; from the one
-/// behind `after` on.
-pub fn in_turn(found: Vec<SocketAddr>, after: Option<&str>) -> Vec<SocketAddr> {
+/// The order in which the addresses are tried: IPv6 and IPv4 alternate, since usually one of the two fails as a whole. The order
+/// begins with the address that follows `after`.
+pub fn connection_order(found: Vec<SocketAddr>, after: Option<&str>) -> Vec<SocketAddr> {
     let first_is_v6 = found.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = found
         .into_iter()
@@ -30,18 +30,21 @@ pub fn in_turn(found: Vec<SocketAddr>, after: Option<&str>) -> Vec<SocketAddr> {
             }
         }
     }
-    let useless = after.and_then(|after| after.parse::<SocketAddr>().ok());
-    if let Some(at) = order.iter().position(|address| Some(*address) == useless) {
+    let last_tried = after.and_then(|after| after.parse::<SocketAddr>().ok());
+    if let Some(at) = order
+        .iter()
+        .position(|address| Some(*address) == last_tried)
+    {
         order.rotate_left(at + 1);
     }
     order
 }
 
-/// A connection to whichever answers first.
+/// A connection to the first address that accepts one.
 ///
 /// # Errors
-/// When none can be connected to, with what each said.
-pub async fn first_of(addresses: Vec<SocketAddr>) -> Result<TcpStream> {
+/// When no address accepts a connection, with the error of each.
+pub async fn connect_first(addresses: Vec<SocketAddr>) -> Result<TcpStream> {
     let several = addresses.len() > 1;
     let mut left = addresses.into_iter();
     let mut trying = FuturesUnordered::new();
@@ -57,7 +60,7 @@ pub async fn first_of(addresses: Vec<SocketAddr>) -> Result<TcpStream> {
                 Ok(stream) => return Ok(stream),
                 Err(error) => failures.push((address, error)),
             },
-            () = tokio::time::sleep(ALONE), if is_more => {}
+            () = tokio::time::sleep(ATTEMPT_DELAY), if is_more => {}
             else => return Err(failure(failures, several)),
         }
     }
@@ -65,7 +68,7 @@ pub async fn first_of(addresses: Vec<SocketAddr>) -> Result<TcpStream> {
 
 fn failure(mut failures: Vec<(SocketAddr, Error)>, several: bool) -> Error {
     match (failures.pop(), several) {
-        (None, _) => Error::new(ErrorKind::NotFound, "its name has no address"),
+        (None, _) => Error::new(ErrorKind::NotFound, "the name has no address"),
         (Some((_, error)), false) => error,
         (Some((address, error)), true) => {
             let kind = error.kind();
@@ -85,21 +88,21 @@ mod tests {
     use std::os::fd::OwnedFd;
 
     fn addresses(all: &[&str]) -> Vec<SocketAddr> {
-        all.iter().map(|it| it.parse().unwrap()).collect()
+        all.iter().map(|text| text.parse().unwrap()).collect()
     }
 
     #[test]
-    fn families_take_turns_and_one_of_no_use_comes_last() {
+    fn address_families_alternate_and_the_excluded_address_comes_last() {
         let found = addresses(&["[::1]:1", "[::2]:1", "10.0.0.1:1", "[::1]:1", "10.0.0.2:1"]);
         let order = addresses(&["[::1]:1", "10.0.0.1:1", "[::2]:1", "10.0.0.2:1"]);
-        assert_eq!(in_turn(found.clone(), None), order);
+        assert_eq!(connection_order(found.clone(), None), order);
         let after = addresses(&["[::2]:1", "10.0.0.2:1", "[::1]:1", "10.0.0.1:1"]);
-        assert_eq!(in_turn(found.clone(), Some("10.0.0.1:1")), after);
-        assert_eq!(in_turn(found, Some("10.9.9.9:1")), order);
+        assert_eq!(connection_order(found.clone(), Some("10.0.0.1:1")), after);
+        assert_eq!(connection_order(found, Some("10.9.9.9:1")), order);
     }
 
-    /// An address that swallows every attempt to connect: its queue is full, and nobody takes from it.
-    fn swallows() -> (SocketAddr, Vec<OwnedFd>) {
+    /// An address that drops every connection attempt: its accept queue is full, and no process accepts from it.
+    fn unresponsive_address() -> (SocketAddr, Vec<OwnedFd>) {
         use rustix::net::{AddressFamily, SocketType};
         let socket = || rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         let listener = socket();
@@ -108,7 +111,7 @@ mod tests {
         rustix::net::listen(&listener, 0).unwrap();
         let at = SocketAddr::try_from(rustix::net::getsockname(&listener).unwrap()).unwrap();
         let mut held = vec![listener];
-        // One waits in the queue; of others the kernel drops the first packet.
+        // One connection waits in the queue; the kernel drops the first packet of the others.
         for _ in 0..4 {
             let other = socket();
             rustix::io::ioctl_fionbio(&other, true).unwrap();
@@ -119,32 +122,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_swallows_packets_keeps_nobody_from_the_next() {
-        let (dead, _held) = swallows();
+    async fn an_unresponsive_address_does_not_delay_the_next_for_long() {
+        let (dead, _sockets) = unresponsive_address();
         let alive = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = alive.local_addr().unwrap();
-        // The kernel alone would try the first for two minutes.
-        let connecting = tokio::time::timeout(Duration::from_secs(60), first_of(vec![dead, at]));
+        // The kernel alone would try the first address for two minutes.
+        let connecting =
+            tokio::time::timeout(Duration::from_secs(60), connect_first(vec![dead, at]));
         let stream = connecting.await.unwrap().unwrap();
         assert_eq!(stream.peer_addr().unwrap(), at);
     }
 
     #[tokio::test]
-    async fn none_that_answers_is_told_with_what_each_said() {
+    async fn without_a_connection_the_error_names_each_address() {
         let closed = || async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             listener.local_addr().unwrap()
         };
         let (a, b) = (closed().await, closed().await);
-        let error = first_of(vec![a, b]).await.unwrap_err().to_string();
+        let error = connect_first(vec![a, b]).await.unwrap_err().to_string();
         assert!(
             error.contains(&a.to_string()) && error.contains(&b.to_string()),
             "{error}"
         );
-        let error = first_of(vec![a]).await.unwrap_err();
+        let error = connect_first(vec![a]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         assert_eq!(
-            first_of(Vec::new()).await.unwrap_err().kind(),
+            connect_first(Vec::new()).await.unwrap_err().kind(),
             ErrorKind::NotFound
         );
     }

@@ -1,7 +1,7 @@
 //! # net: streams of bytes between processes
 //!
-//! Owns   listening, connecting, reading and writing without waiting; TCP for real, pipes with delay and cuts when faked.
-//! Never  knows what is said.
+//! Owns   listening, connecting, reading and non-blocking writing; TCP, or fake pipes with delays and partitions.
+//! Never  interprets the bytes.
 //! Enter  at `Net::real`, `Net::connect`, `Net::listen`; simulations at `fake::FakeNet::host`.
 
 mod addresses;
@@ -10,7 +10,7 @@ mod real;
 use bytes::BytesMut;
 use std::io::{IoSlice, Result};
 
-/// One process's way to others.
+/// One process's access to the network.
 #[derive(Clone)]
 pub struct Net(Source);
 
@@ -31,35 +31,35 @@ impl Net {
         Net(Source::Fake(host))
     }
 
-    /// Waits for connections at `address` ("host:port"; port 0 takes a free one).
+    /// Listens for connections at `address` ("host:port"; port 0 selects a free one).
     pub async fn listen(&self, address: &str) -> Result<Listener> {
         Ok(Listener(match &self.0 {
-            Source::Real => Ears::Real(real::listen(address).await?),
+            Source::Real => ListenerKind::Real(real::listen(address).await?),
             #[cfg(feature = "fake")]
-            Source::Fake(host) => Ears::Fake(host.listen(address)?),
+            Source::Fake(host) => ListenerKind::Fake(host.listen(address)?),
         }))
     }
 
-    /// Connects to "host:port": to the first address of the name that answers. All are tried, each a moment after the one
-    /// before, so that one which swallows packets keeps nobody from the others.
+    /// Connects to "host:port": to the first address of the name that accepts. It tries all addresses, each a short time after
+    /// the former one, so that an address that drops packets does not delay the others for long.
     pub async fn connect(&self, to: &str) -> Result<Stream> {
         self.connect_after(to, None).await
     }
 
-    /// The same, beginning behind the address `after` ("ip:port", as `Stream::peer` has it), if the name has that: it answered
-    /// before, and was of no use.
+    /// The same, but begins with the address after `after` ("ip:port", as `Stream::peer_address` returns it), if the name has
+    /// that one: it accepted a connection before, but the server behind it was not usable.
     pub async fn connect_after(&self, to: &str, after: Option<&str>) -> Result<Stream> {
         Ok(Stream(match &self.0 {
-            Source::Real => Wire::Real(real::connect(to, after).await?),
+            Source::Real => StreamKind::Real(real::connect(to, after).await?),
             #[cfg(feature = "fake")]
-            Source::Fake(host) => Wire::Fake(host.connect(to).await?),
+            Source::Fake(host) => StreamKind::Fake(host.connect(to).await?),
         }))
     }
 }
 
-pub struct Listener(Ears);
+pub struct Listener(ListenerKind);
 
-enum Ears {
+enum ListenerKind {
     Real(real::Listener),
     #[cfg(feature = "fake")]
     Fake(crate::fake::FakeListener),
@@ -68,78 +68,78 @@ enum Ears {
 impl Listener {
     pub async fn accept(&self) -> Result<Stream> {
         Ok(Stream(match &self.0 {
-            Ears::Real(listener) => Wire::Real(listener.accept().await?),
+            ListenerKind::Real(listener) => StreamKind::Real(listener.accept().await?),
             #[cfg(feature = "fake")]
-            Ears::Fake(listener) => Wire::Fake(listener.accept().await?),
+            ListenerKind::Fake(listener) => StreamKind::Fake(listener.accept().await?),
         }))
     }
 
-    /// Where it listens, with the port it got.
+    /// The address on which it listens, with the actual port.
     pub fn address(&self) -> String {
         match &self.0 {
-            Ears::Real(listener) => listener.address(),
+            ListenerKind::Real(listener) => listener.address(),
             #[cfg(feature = "fake")]
-            Ears::Fake(listener) => listener.address(),
+            ListenerKind::Fake(listener) => listener.address(),
         }
     }
 }
 
-/// Both directions of one connection; clones are the same. One task reads at a time, and one writes.
+/// Both directions of one connection; clones share it. One task reads at a time, and one writes.
 #[derive(Clone)]
-pub struct Stream(Wire);
+pub struct Stream(StreamKind);
 
 #[derive(Clone)]
-enum Wire {
+enum StreamKind {
     Real(real::Stream),
     #[cfg(feature = "fake")]
     Fake(crate::fake::FakeStream),
 }
 
-/// Runs the same call on whichever stream stands behind the handle.
+/// Calls the same method on the stream behind the handle, real or fake.
 macro_rules! on {
     ($stream:expr, $it:ident => $call:expr) => {
         match &$stream.0 {
-            Wire::Real($it) => $call,
+            StreamKind::Real($it) => $call,
             #[cfg(feature = "fake")]
-            Wire::Fake($it) => $call,
+            StreamKind::Fake($it) => $call,
         }
     };
 }
 
 impl Stream {
-    /// Appends what has come, waiting for the first byte, and never more than `into` has room for; 0 when the other side
-    /// will send nothing any more.
+    /// Appends received bytes, at most as many as the spare capacity of `into`; waits for the first byte. 0 when the peer will
+    /// send no more.
     pub async fn read(&self, into: &mut BytesMut) -> Result<usize> {
-        on!(self, it => it.read(into).await)
+        on!(self, stream => stream.read(into).await)
     }
 
-    /// Takes as many bytes as can go now, without waiting; `WouldBlock` if none can.
+    /// Writes as many bytes as possible without waiting; `WouldBlock` if none.
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
-        on!(self, it => it.try_write(parts))
+        on!(self, stream => stream.try_write(parts))
     }
 
-    /// Returns when it is worth trying to write again.
+    /// Returns when a write may succeed again.
     pub async fn writable(&self) -> Result<()> {
-        on!(self, it => it.writable().await)
+        on!(self, stream => stream.writable().await)
     }
 
-    /// Ends both directions, for both sides; what waits here ends with it.
+    /// Closes both directions for both sides; calls that wait here return.
     pub fn close(&self) {
-        on!(self, it => it.close())
+        on!(self, stream => stream.close())
     }
 
-    /// Who is at the other end, for people and for rules about hosts.
-    pub fn peer(&self) -> &str {
-        on!(self, it => it.peer())
+    /// The address of the peer, for messages and for rules about hosts.
+    pub fn peer_address(&self) -> &str {
+        on!(self, stream => stream.peer_address())
     }
 
-    /// This end's address: how others on the same network reach this host.
-    pub fn near(&self) -> &str {
-        on!(self, it => it.near())
+    /// The local address: other hosts on the same network reach this host at it.
+    pub fn local_address(&self) -> &str {
+        on!(self, stream => stream.local_address())
     }
 
-    /// The other end is on this host.
+    /// Whether the peer is on this host.
     pub fn is_local(&self) -> bool {
-        on!(self, it => it.is_local())
+        on!(self, stream => stream.is_local())
     }
 }

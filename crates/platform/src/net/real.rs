@@ -14,8 +14,8 @@ pub async fn listen(address: &str) -> Result<Listener> {
 
 pub async fn connect(to: &str, after: Option<&str>) -> Result<Stream> {
     let found = tokio::net::lookup_host(to).await?;
-    let addresses = addresses::in_turn(found.collect(), after);
-    Stream::new(addresses::first_of(addresses).await?)
+    let addresses = addresses::connection_order(found.collect(), after);
+    Stream::new(addresses::connect_first(addresses).await?)
 }
 
 pub struct Listener(TcpListener);
@@ -37,23 +37,23 @@ pub struct Stream(Arc<Connected>);
 
 struct Connected {
     stream: TcpStream,
-    peer: String,
-    near: String,
-    local: bool,
+    peer_address: String,
+    local_address: String,
+    is_local: bool,
 }
 
 impl Stream {
     fn new(stream: TcpStream) -> Result<Stream> {
-        // Messages are whole when they are sent: waiting for more would only delay them.
+        // Each write is a whole message: with Nagle's algorithm the kernel would only delay it.
         stream.set_nodelay(true)?;
         let peer = stream.peer_addr()?;
-        let near = stream.local_addr()?;
-        let local = peer.ip() == near.ip() || peer.ip().is_loopback();
+        let local = stream.local_addr()?;
+        let is_local = peer.ip() == local.ip() || peer.ip().is_loopback();
         Ok(Stream(Arc::new(Connected {
             stream,
-            peer: peer.to_string(),
-            near: near.to_string(),
-            local,
+            peer_address: peer.to_string(),
+            local_address: local.to_string(),
+            is_local,
         })))
     }
 
@@ -63,7 +63,7 @@ impl Stream {
             match self.try_read(into) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Ok(bytes) => {
-                    busy_poll::heard(bytes);
+                    busy_poll::record_arrival(bytes);
                     return Ok(bytes);
                 }
                 Err(error) => return Err(error),
@@ -71,20 +71,21 @@ impl Stream {
         }
     }
 
-    /// A read that leaves room has taken all there was: the next one waits, and does not ask the kernel first.
+    /// A read that does not fill the buffer has emptied the socket: the next read waits for readiness without a system call
+    /// before.
     fn try_read(&self, into: &mut BytesMut) -> Result<usize> {
-        let (stream, room) = (&self.0.stream, into.capacity() - into.len());
-        let mut all = None;
-        let some = stream.try_io(Interest::READABLE, || {
+        let (stream, spare) = (&self.0.stream, into.capacity() - into.len());
+        let mut emptied = None;
+        let result = stream.try_io(Interest::READABLE, || {
             let bytes = stream.try_read_buf(into)?;
-            if (1..room).contains(&bytes) {
-                all = Some(bytes);
-                // How one tells the runtime that nothing is left.
+            if (1..spare).contains(&bytes) {
+                emptied = Some(bytes);
+                // This error makes the runtime clear the socket's readiness.
                 return Err(ErrorKind::WouldBlock.into());
             }
             Ok(bytes)
         });
-        all.map_or(some, Ok)
+        emptied.map_or(result, Ok)
     }
 
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
@@ -99,19 +100,19 @@ impl Stream {
     }
 
     pub fn close(&self) {
-        // An error means that it was closed already.
+        // An error means that it was already closed.
         let _ = rustix::net::shutdown(&self.0.stream, rustix::net::Shutdown::Both);
     }
 
-    pub fn peer(&self) -> &str {
-        &self.0.peer
+    pub fn peer_address(&self) -> &str {
+        &self.0.peer_address
     }
 
-    pub fn near(&self) -> &str {
-        &self.0.near
+    pub fn local_address(&self) -> &str {
+        &self.0.local_address
     }
 
     pub fn is_local(&self) -> bool {
-        self.0.local
+        self.0.is_local
     }
 }

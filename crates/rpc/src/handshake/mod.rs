@@ -1,99 +1,113 @@
-//! # handshake: who is there, in which role, and with which key
+//! # handshake: identity, role and key of the other side
 //!
-//! Owns   the four messages that open a connection, what is proved by them, which versions both sides speak, the keys of the
-//!        codes of the frames that follow.
-//! Never  lets anything else be read before it is over.
-//! Enter  at `greet` (who connects) and `Porter::receive` (who is connected to).
+//! Owns   the four messages that open a connection, the proofs of the key, the negotiation of message versions, the MAC keys of
+//!        the frames that follow.
+//! Never  accepts any other frame before the handshake is over.
+//! Enter  at `connect_handshake` (the side that connects) and `Acceptor::accept_handshake` (the server).
 //!
 //! ```text
 //! client                                    server
-//! Hello { who, number, nonce, … }      →
-//!                                      ←    Challenge { cluster, nonce, versions, proof over all that was said }
-//! Answer { proof over the same }       →
-//!                                      ←    Welcome, or Refused { why }
+//! Hello { process_id, number, nonce, … } →
+//!                                        ←  Challenge { cluster, nonce, versions, proof over the transcript }
+//! ClientProof { proof over the same }    →
+//!                                        ←  Welcome, or Rejected { why }
 //! ```
 //!
-//! Both proofs are HMACs over all that was said, both nonces, the role and the offered versions among it, so neither side can be
-//! played back to the other, and nobody between them can make them agree on less. They are made with the cluster's key, or by a
-//! host that only mounts with its client key, which the server derives. A client does not show anything to a server that does
-//! not prove the key. What follows is not encrypted unless TLS lies below; without TLS each frame has a code (`code`).
+//! Both proofs are HMACs over the transcript, which includes both nonces, the role and the offered versions: an attacker cannot
+//! replay one side's messages to the other, and cannot downgrade the versions. The HMAC key is the cluster key, or the client key
+//! of a host that only mounts, which the server derives. A client sends no proof to a server that does not prove the key. The
+//! frames that follow are not encrypted unless the connection uses TLS; without TLS each frame has a MAC (`frame_mac`).
 
-mod greet;
-mod receive;
-mod words;
+mod accept;
+mod connect;
+mod messages;
 
+pub use accept::{
+    AcceptedPeer, Acceptor, RejectReason, send_rejection, send_transport_rejection, send_welcome,
+};
 #[cfg(any(test, fuzzing))]
-pub(crate) use greet::greet_in;
-pub use greet::{GreetError, Wish, greet};
-pub use receive::{Guest, Porter, Turned, refuse, refuse_manner, welcome};
-use words::Domains;
+pub(crate) use connect::connect_handshake_with_versions;
+pub use connect::{HandshakeError, HandshakeOptions, connect_handshake};
+use messages::HmacLabels;
 #[cfg(any(test, fuzzing))]
-pub(crate) use words::offered;
-pub use words::{Met, Myself, Role};
+pub(crate) use messages::offered_versions;
+pub use messages::{LocalIdentity, PeerIdentity, Role};
 
-use crate::code::{CodeKey, Codes};
-use crate::frame::{Flags, Limits, pack};
+use crate::frame::{Flags, FrameLimits, pack};
+use crate::frame_mac::{FrameMacKey, FrameMacKeys};
+use crate::framed_stream::{FrameReader, FramedStream, FramedStreamError, LINK_VERSION};
 use crate::key::ClusterKey;
-use crate::link::{LINK_VERSION, Link, LinkError, Reader};
 use bytes::Bytes;
-use gupfs_proto::wire::{Kind, Written};
+use gupfs_proto::wire::{EncodedMessage, MessageKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// All that was said before the proofs. With TLS also what binds them to this very connection: whoever sits between two
-/// connections cannot pass proofs on.
-struct Said<'a> {
+/// The input of the proofs: the messages before them, and with TLS the channel binding (RFC 9266), so that an attacker between
+/// two connections cannot forward the proofs.
+struct Transcript<'a> {
     hello: &'a [u8],
     terms: &'a [u8],
-    bond: Option<[u8; 32]>,
+    channel_binding: Option<[u8; 32]>,
 }
 
-impl Said<'_> {
+impl Transcript<'_> {
     fn parts<'a>(&'a self, domain: &'a [u8]) -> Vec<&'a [u8]> {
         let mut parts = vec![domain, self.hello, self.terms];
-        parts.extend(self.bond.as_ref().map(|bond| &bond[..]));
+        parts.extend(
+            self.channel_binding
+                .as_ref()
+                .map(|channel_binding| &channel_binding[..]),
+        );
         parts
     }
 
-    /// The codes of frames that we send and receive. None where TLS does what they do, and with a peer of LINK 1.
-    fn codes(&self, key: &ClusterKey, domains: &Domains, is_server: bool) -> Option<Codes> {
-        if self.bond.is_some() || domains.to_server.is_empty() {
+    /// The MAC keys of the frames that this side sends and receives. None with TLS, which authenticates the frames itself, and
+    /// with a peer of LINK version 1.
+    fn mac_keys(
+        &self,
+        key: &ClusterKey,
+        labels: &HmacLabels,
+        is_server: bool,
+    ) -> Option<FrameMacKeys> {
+        if self.channel_binding.is_some() || labels.to_server.is_empty() {
             return None;
         }
-        let code_key = |domain| CodeKey::new(&key.prove(&self.parts(domain)));
-        let (up, down) = (code_key(domains.to_server), code_key(domains.to_client));
+        let mac_key = |domain| FrameMacKey::new(&key.hmac(&self.parts(domain)));
+        let (up, down) = (mac_key(labels.to_server), mac_key(labels.to_client));
         Some(match is_server {
-            true => Codes::new(down, up),
-            false => Codes::new(up, down),
+            true => FrameMacKeys::new(down, up),
+            false => FrameMacKeys::new(up, down),
         })
     }
 }
 
-/// Says one word of the handshake.
-fn say<T: Serialize>(link: &Link, word: &T) -> Vec<u8> {
-    let body = postcard::to_stdvec(word).expect("a word is plain data");
-    let message = Written {
-        since: LINK_VERSION,
+/// Sends one handshake message; returns its encoded body.
+fn send_message<T: Serialize>(framed: &FramedStream, message_body: &T) -> Vec<u8> {
+    let body = postcard::to_stdvec(message_body).expect("a handshake message is plain data");
+    let message = EncodedMessage {
+        min_version: LINK_VERSION,
         body: body.clone(),
         payload: Bytes::new(),
     };
-    // Words are short: ours always fit.
-    if let Ok(packed) = pack(Kind::LINK, Flags::empty(), 0, message) {
-        link.send(packed);
+    // Handshake messages are short: they always fit.
+    if let Ok(packed) = pack(MessageKind::LINK, Flags::empty(), 0, message) {
+        framed.send(packed);
     }
     body
 }
 
-/// Hears one word, and the bytes it was.
-async fn hear<T: DeserializeOwned>(reader: &mut Reader) -> Result<(T, Bytes), LinkError> {
-    let body = hear_bytes(reader).await?;
-    let word = postcard::from_bytes(&body).map_err(|_| unreadable())?;
-    Ok((word, body))
+/// Receives one handshake message; returns it with its encoded body.
+async fn receive_message<T: DeserializeOwned>(
+    reader: &mut FrameReader,
+) -> Result<(T, Bytes), FramedStreamError> {
+    let body = receive_body(reader).await?;
+    let message_body = postcard::from_bytes(&body).map_err(|_| unreadable())?;
+    Ok((message_body, body))
 }
 
-async fn hear_bytes(reader: &mut Reader) -> Result<Bytes, LinkError> {
-    let frame = reader.next(Limits::OF_STRANGERS).await?;
-    if frame.head.kind != Kind::LINK
+async fn receive_body(reader: &mut FrameReader) -> Result<Bytes, FramedStreamError> {
+    let frame = reader.next(FrameLimits::UNAUTHENTICATED).await?;
+    if frame.head.kind != MessageKind::LINK
         || frame.head.version != LINK_VERSION
         || !frame.payload.is_empty()
     {
@@ -102,6 +116,6 @@ async fn hear_bytes(reader: &mut Reader) -> Result<Bytes, LinkError> {
     Ok(frame.body)
 }
 
-fn unreadable() -> LinkError {
-    LinkError::Handshake("it is no word of a handshake")
+fn unreadable() -> FramedStreamError {
+    FramedStreamError::Handshake("the frame is not a valid handshake message")
 }

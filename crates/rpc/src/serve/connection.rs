@@ -1,337 +1,398 @@
-//! One connection, from the first byte to its end.
+//! The server side of one connection, from the first byte to its end.
 
-use super::admit::{Announced, Work};
-use super::{Caller, Inner, StrangerGuard};
-use crate::call::Outcome;
-use crate::frame::{Flags, Frame, FrameError, Head, Limits, pack};
-use crate::handshake::{Guest, Role, Turned, refuse, refuse_manner, welcome};
-use crate::host::{Answered, Asker, Erased};
-use crate::limits::{ANSWERS_WAITING, BUSY_HINT, DRAIN, FIRST_WORD, HANDSHAKE, PARTING, TICK};
-use crate::link::{Link, LinkError, Reader};
-use crate::tls::{Pipe, Tls, TlsFault};
+use super::load::{AnnouncedBytes, RequestGuard};
+use super::{ConnectedPeer, Inner, UnauthenticatedGuard};
+use crate::client::RequestOutcome;
+use crate::frame::{Flags, Frame, FrameError, FrameLimits, Head, pack};
+use crate::framed_stream::{FrameReader, FramedStream, FramedStreamError};
+use crate::handler::{ErasedHandler, RequestSource, WireReplyFuture};
+use crate::handshake::{
+    AcceptedPeer, RejectReason, Role, send_rejection, send_transport_rejection, send_welcome,
+};
+use crate::limits::{
+    BUSY_HINT, DRAIN_TIMEOUT, FIRST_FRAME_TIMEOUT, HANDSHAKE_TIMEOUT, QUEUED_REPLIES_MAX,
+    REJECTION_SEND_TIMEOUT, TIMER_TICK,
+};
+use crate::tls::{MaybeTlsStream, TlsConfig, TlsFault};
 use bytes::Bytes;
 use gupfs_platform::Stream;
-use gupfs_proto::Refusal;
-use gupfs_proto::wire::{Kind, Written};
+use gupfs_proto::FsError;
+use gupfs_proto::wire::{EncodedMessage, MessageKind};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-pub(super) async fn serve(inner: Arc<Inner>, stream: Stream, place: StrangerGuard) {
+pub(super) async fn serve_connection(
+    inner: Arc<Inner>,
+    stream: Stream,
+    guard: UnauthenticatedGuard,
+) {
     let clock = inner.platform.clock.clone();
-    let pipe = match inner.tls.as_ref().map(Tls::accept) {
-        None => Pipe::Plain(stream),
-        Some(Ok(connection)) => Pipe::tls(stream, connection),
-        Some(Err(error)) => return inner.turn_away(stream.peer(), &error),
+    let pipe = match inner.tls.as_ref().map(TlsConfig::accept) {
+        None => MaybeTlsStream::Plain(stream),
+        Some(Ok(connection)) => MaybeTlsStream::tls(stream, connection),
+        Some(Err(error)) => return inner.log_rejected(stream.peer_address(), &error),
     };
-    let link = Arc::new(Link::new(pipe, clock.clone()));
-    let mut reader = link.reader();
-    let from = link.stream().peer().to_string();
-    let receiving = inner
-        .porter
-        .receive(&link, &mut reader, &inner.platform.dice);
-    let guest = tokio::select! {
+    let framed = Arc::new(FramedStream::new(pipe, clock.clone()));
+    let mut reader = framed.reader();
+    let from = framed.stream().peer().to_string();
+    let handshake = inner
+        .acceptor
+        .accept_handshake(&framed, &mut reader, &inner.platform.random);
+    let accepted = tokio::select! {
         biased;
-        guest = receiving => guest,
-        () = link.flush() => return,
-        why = too_late(&inner, &link) => {
-            inner.turn_away(&from, &why);
-            link.close();
+        accepted = handshake => accepted,
+        () = framed.flush() => return,
+        why = handshake_timeout(&inner, &framed) => {
+            inner.log_rejected(&from, &why);
+            framed.close();
             return;
         }
     };
-    let guest = match guest {
-        Ok(guest) => guest,
-        Err(turned) => {
-            if place.is_lost() {
-                inner.turn_away(
+    let accepted = match accepted {
+        Ok(accepted) => accepted,
+        Err(reason) => {
+            if guard.is_evicted() {
+                inner.log_rejected(
                     &from,
-                    &"others that had proved nothing either needed its place",
+                    &"evicted before the end of its handshake for another connection",
                 );
                 return;
             }
-            // Somebody who connects and leaves (a port scan, a health check) is no trouble.
-            if !matches!(turned, Turned::Link(LinkError::Ended)) {
-                inner.turn_away(&from, &turned);
+            // A peer that connects and disconnects (a port scan, a health check) is not an error.
+            if !matches!(reason, RejectReason::Stream(FramedStreamError::Ended)) {
+                inner.log_rejected(&from, &reason);
             }
-            if let Some(why) = other_manner(&turned) {
-                refuse_manner(&link, why);
+            if let Some(why) = transport_mismatch(&reason) {
+                send_transport_rejection(&framed, why);
             }
-            // The refusal should arrive before the end does.
-            sent(&inner, &link).await;
-            link.close();
+            // The peer should receive the rejection before the connection closes.
+            flush_all(&inner, &framed).await;
+            framed.close();
             return;
         }
     };
-    let origin = place.origin().clone();
-    place.proved();
+    let origin = guard.origin().clone();
+    guard.mark_authenticated();
     let now = clock.boot();
-    let entered = inner.doors.enter(&guest, &origin, |loads| {
-        Arc::new(Caller::new(guest.clone(), now, link.clone(), loads))
+    let inserted = inner.connections.insert(&accepted, &origin, |loads| {
+        Arc::new(ConnectedPeer::new(
+            accepted.clone(),
+            now,
+            framed.clone(),
+            loads,
+        ))
     });
-    match entered {
-        Ok(caller) => {
-            if drained(&inner, &caller).await {
-                converse(&inner, &caller, &guest, &mut reader).await;
+    match inserted {
+        Ok(peer) => {
+            if wait_former_requests(&inner, &peer).await {
+                run_connection(&inner, &peer, &accepted, &mut reader).await;
             } else {
-                let why = "what the former connection asked is still under way";
-                part(&inner, &link, why).await;
+                let why = "requests of the previous connection of this process are still running";
+                reject(&inner, &framed, why).await;
             }
-            caller.end();
-            // Until its work is over the next connection of this process finds it here.
-            caller.loads.one.below(1).await;
-            inner.doors.leave(&caller);
+            peer.close();
+            // It stays in the table until its requests end, so that the next connection of this process waits for them.
+            peer.loads.connection.wait_requests_below(1).await;
+            inner.connections.remove(&peer);
         }
         Err(why) => {
-            inner.turn_away(&from, &why);
-            part(&inner, &link, &why.to_string()).await;
-            link.close();
+            inner.log_rejected(&from, &why);
+            reject(&inner, &framed, &why.to_string()).await;
+            framed.close();
         }
     }
 }
 
-/// Returns when a stranger was given enough time; why it is turned away.
-async fn too_late(inner: &Inner, link: &Link) -> &'static str {
-    inner.platform.clock.sleep(FIRST_WORD).await;
-    if !link.has_come() {
-        return "it said nothing";
+/// Returns when an unauthenticated connection has used up its time; returns why it is rejected.
+async fn handshake_timeout(inner: &Inner, framed: &FramedStream) -> &'static str {
+    inner.platform.clock.sleep(FIRST_FRAME_TIMEOUT).await;
+    if !framed.has_received() {
+        return "the peer sent nothing";
     }
-    inner.platform.clock.sleep(HANDSHAKE - FIRST_WORD).await;
-    "its handshake did not come to an end"
+    inner
+        .platform
+        .clock
+        .sleep(HANDSHAKE_TIMEOUT - FIRST_FRAME_TIMEOUT)
+        .await;
+    "the handshake did not finish in time"
 }
 
-/// What is told to who speaks TLS where nobody does, or does not where everybody must.
-fn other_manner(turned: &Turned) -> Option<&'static str> {
-    match turned {
-        Turned::Link(LinkError::Tls(TlsFault::Plain)) => {
-            Some("this server speaks TLS alone: say where the site's certificates are (--tls)")
+/// The rejection of a peer that uses TLS while this server does not, or the reverse.
+fn transport_mismatch(reason: &RejectReason) -> Option<&'static str> {
+    match reason {
+        RejectReason::Stream(FramedStreamError::Tls(TlsFault::NotTls)) => {
+            Some("this server requires TLS: name the directory of the site's certificates (--tls)")
         }
-        Turned::Link(LinkError::Frame(FrameError::Tls)) => Some("this server does not speak TLS"),
+        RejectReason::Stream(FramedStreamError::Frame(FrameError::Tls)) => {
+            Some("this server does not use TLS")
+        }
         _ => None,
     }
 }
 
-/// A refusal, which should arrive before the end does.
-async fn part(inner: &Inner, link: &Link, why: &str) {
-    refuse(link, why, false);
-    sent(inner, link).await;
+/// Sends a rejection, and waits until it is sent: the peer should receive it before the connection closes.
+async fn reject(inner: &Inner, framed: &FramedStream, why: &str) {
+    send_rejection(framed, why, false);
+    flush_all(inner, framed).await;
 }
 
-/// Returns when everything was sent, or cannot be.
-async fn sent(inner: &Inner, link: &Link) {
+/// Returns when all queued bytes were sent, or cannot be sent.
+async fn flush_all(inner: &Inner, framed: &FramedStream) {
     tokio::select! {
         biased;
-        () = link.room(0) => {}
-        () = link.flush() => {}
-        () = inner.platform.clock.sleep(PARTING) => {}
+        () = framed.wait_for_send_space(0) => {}
+        () = framed.flush() => {}
+        () = inner.platform.clock.sleep(REJECTION_SEND_TIMEOUT) => {}
     }
 }
 
-/// Waits, if that was asked for, until nothing that former connections asked can take effect any more. False if that takes
-/// too long.
-async fn drained(inner: &Inner, caller: &Caller) -> bool {
-    if !caller.met().fenced {
+/// For a fenced connection: waits until no request of the process's previous connections can take effect any more. False if that
+/// takes too long.
+async fn wait_former_requests(inner: &Inner, peer: &ConnectedPeer) -> bool {
+    if !peer.identity().fenced {
         return true;
     }
     tokio::select! {
         biased;
-        () = caller.loads.one.below(1) => !caller.is_gone(),
-        () = inner.platform.clock.sleep(DRAIN) => false,
+        () = peer.loads.connection.wait_requests_below(1) => !peer.is_closed(),
+        () = inner.platform.clock.sleep(DRAIN_TIMEOUT) => false,
     }
 }
 
-/// Why a conversation is over.
-enum End {
-    Left(String),
-    /// What came is no message, so where the next one begins is unknown.
-    Misspoke(String),
+/// Why a connection ended.
+enum DisconnectReason {
+    Closed(String),
+    /// The peer sent an invalid frame, so the server does not know where the next one begins.
+    ProtocolError(String),
 }
 
-/// From the welcome to the end.
-async fn converse(inner: &Arc<Inner>, caller: &Arc<Caller>, guest: &Guest, reader: &mut Reader) {
-    let (met, from) = (caller.met(), caller.from());
-    let is_visitor = met.role == Role::Visitor;
+/// Runs a connection from the welcome message to its end.
+async fn run_connection(
+    inner: &Arc<Inner>,
+    peer: &Arc<ConnectedPeer>,
+    accepted: &AcceptedPeer,
+    reader: &mut FrameReader,
+) {
+    let (identity, from) = (peer.identity(), peer.address());
+    let is_visitor = identity.role == Role::Visitor;
     if !is_visitor {
-        tracing::info!(role = met.role.name(), name = met.name, from, "connected");
+        tracing::info!(
+            role = identity.role.name(),
+            name = identity.name,
+            from,
+            "connected"
+        );
     }
-    welcome(&caller.link, guest);
-    inner.attend.arrived(caller);
+    send_welcome(&peer.framed, accepted);
+    inner.observer.connected(peer);
     let why = tokio::select! {
         biased;
-        why = read(inner, caller, reader) => why,
-        () = caller.link.flush() => End::Left("the connection ended".to_string()),
-        why = overdue(inner, &caller.link) => End::Left(why.to_string()),
+        why = read_frames(inner, peer, reader) => why,
+        () = peer.framed.flush() => DisconnectReason::Closed("the connection ended".to_string()),
+        why = wait_timeout(inner, &peer.framed) => DisconnectReason::Closed(why.to_string()),
     };
-    caller.end();
-    inner.attend.left(caller);
+    peer.close();
+    inner.observer.disconnected(peer);
     let why = match why {
-        End::Left(why) => why,
-        End::Misspoke(why) => {
-            inner.misspoke(from, &why);
+        DisconnectReason::Closed(why) => why,
+        DisconnectReason::ProtocolError(why) => {
+            inner.log_protocol_error(from, &why);
             why
         }
     };
     if !is_visitor {
-        tracing::info!(role = met.role.name(), name = met.name, from, why, "left");
+        tracing::info!(
+            role = identity.role.name(),
+            name = identity.name,
+            from,
+            why,
+            "disconnected"
+        );
     }
 }
 
-/// Returns when the other side is given up; why.
-async fn overdue(inner: &Inner, link: &Link) -> &'static str {
+/// Returns when the peer has timed out; returns the reason.
+async fn wait_timeout(inner: &Inner, framed: &FramedStream) -> &'static str {
     loop {
-        inner.platform.clock.sleep(TICK * 4).await;
-        if let Some(why) = link.overdue() {
+        inner.platform.clock.sleep(TIMER_TICK * 4).await;
+        if let Some(why) = framed.timeout_reason() {
             return why;
         }
     }
 }
 
-/// Takes what comes until nothing comes any more; why. It never waits for anything else: signs of life and answers must pass
-/// whatever is under way.
-async fn read(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> End {
+/// Reads frames until the connection ends; returns why it ended. It never waits for anything but the next frame: pings and
+/// replies must be processed whatever requests are running.
+async fn read_frames(
+    inner: &Arc<Inner>,
+    peer: &Arc<ConnectedPeer>,
+    reader: &mut FrameReader,
+) -> DisconnectReason {
     loop {
-        if let Err(end) = one(inner, caller, reader).await {
+        if let Err(end) = read_frame(inner, peer, reader).await {
             return end;
         }
     }
 }
 
-/// Takes one frame, or reads past it if there is no room for it now.
-async fn one(inner: &Arc<Inner>, caller: &Arc<Caller>, reader: &mut Reader) -> Result<(), End> {
-    let head = reader.head(Limits::AMONG_US).await?;
-    let is_question = head.kind != Kind::LINK && !head.is_answer();
-    let host = match is_question {
-        true => Some(host_of(inner, caller, &head)?),
+/// Reads and processes one frame, or skips it if its bytes exceed the limits.
+async fn read_frame(
+    inner: &Arc<Inner>,
+    peer: &Arc<ConnectedPeer>,
+    reader: &mut FrameReader,
+) -> Result<(), DisconnectReason> {
+    let head = reader.read_head(FrameLimits::AUTHENTICATED).await?;
+    let is_request = head.kind != MessageKind::LINK && !head.is_reply();
+    let handler = match is_request {
+        true => Some(handler_for(inner, peer, &head)?),
         false => None,
     };
-    let Some(announced) = caller
+    let Some(announced) = peer
         .loads
-        .announce(head.body as usize + head.payload as usize)
+        .reserve_bytes(head.body as usize + head.payload as usize)
     else {
-        if !is_question {
-            return Err(End::Left(
-                "its answers are more than there is room for".into(),
+        if !is_request {
+            return Err(DisconnectReason::Closed(
+                "its replies to callbacks exceed the limit of reserved bytes".into(),
             ));
         }
         reader.skip(head).await?;
-        be_busy(caller, &head);
+        reply_busy(peer, &head);
         return Ok(());
     };
-    let frame = reader.rest(head).await?;
-    if caller.link.waiting() > 2 * ANSWERS_WAITING {
-        return Err(End::Left("it does not take its answers".into()));
+    let frame = reader.read_rest(head).await?;
+    if peer.framed.queued_bytes() > 2 * QUEUED_REPLIES_MAX {
+        return Err(DisconnectReason::Closed(
+            "the peer does not read its replies".into(),
+        ));
     }
-    match host {
-        Some(host) => question(inner, caller, frame, host, announced)?,
-        // A sign of life is answered by one, so that both sides hear something.
-        None if head.kind == Kind::LINK => crate::call::ping(&caller.link),
+    match handler {
+        Some(handler) => start_request(inner, peer, frame, handler, announced)?,
+        // The server replies to a ping with a ping, so that both sides receive something.
+        None if head.kind == MessageKind::LINK => crate::client::send_ping(&peer.framed),
         None => {
-            let outcome = Outcome::Answered {
+            let outcome = RequestOutcome::Replied {
                 body: frame.body,
                 payload: frame.payload,
             };
-            caller.asked.complete(head.id, outcome);
+            peer.callbacks.complete(head.id, outcome);
         }
     }
     Ok(())
 }
 
-impl From<LinkError> for End {
-    fn from(error: LinkError) -> End {
+impl From<FramedStreamError> for DisconnectReason {
+    fn from(error: FramedStreamError) -> DisconnectReason {
         match error {
-            LinkError::Frame(_) => End::Misspoke(error.to_string()),
-            _ => End::Left(error.to_string()),
+            FramedStreamError::Frame(_) => DisconnectReason::ProtocolError(error.to_string()),
+            _ => DisconnectReason::Closed(error.to_string()),
         }
     }
 }
 
-/// Who answers questions of this kind, if it is said as was agreed.
-fn host_of(inner: &Inner, caller: &Caller, head: &Head) -> Result<Arc<dyn Erased>, End> {
+/// The handler of requests of this kind, if the handshake negotiated this version.
+fn handler_for(
+    inner: &Inner,
+    peer: &ConnectedPeer,
+    head: &Head,
+) -> Result<Arc<dyn ErasedHandler>, DisconnectReason> {
     let (kind, version) = (head.kind, head.version);
-    if !caller.link.takes(kind, version) {
-        return Err(End::Misspoke(format!(
-            "a message of kind {} and version {version}, as nobody agreed",
+    if !peer.framed.accepts(kind, version) {
+        return Err(DisconnectReason::ProtocolError(format!(
+            "received a message of kind {} in version {version}, which the handshake did not negotiate",
             kind.0
         )));
     }
-    inner.hosts.get(kind).cloned().ok_or_else(|| {
-        End::Misspoke(format!(
-            "a message of kind {}, which nobody here answers",
+    inner.handlers.get(kind).cloned().ok_or_else(|| {
+        DisconnectReason::ProtocolError(format!(
+            "received a message of kind {}, for which this server has no handler",
             kind.0
         ))
     })
 }
 
-/// Works on a question as far as it goes without waiting; the rest is a task of its own.
-fn question(
+/// Polls the handler once; a request that has to wait continues in a task of its own.
+fn start_request(
     inner: &Arc<Inner>,
-    caller: &Arc<Caller>,
+    peer: &Arc<ConnectedPeer>,
     frame: Frame,
-    host: Arc<dyn Erased>,
-    announced: Announced,
-) -> Result<(), End> {
-    let has_room = caller.link.waiting() <= ANSWERS_WAITING;
-    let work = caller.loads.take(announced).filter(|_| has_room);
-    let Some(work) = work else {
-        be_busy(caller, &frame.head);
+    handler: Arc<dyn ErasedHandler>,
+    announced: AnnouncedBytes,
+) -> Result<(), DisconnectReason> {
+    let can_queue_reply = peer.framed.queued_bytes() <= QUEUED_REPLIES_MAX;
+    let running = peer
+        .loads
+        .begin_request(announced)
+        .filter(|_| can_queue_reply);
+    let Some(running) = running else {
+        reply_busy(peer, &frame.head);
         return Ok(());
     };
-    // Counted first, looked at then: whoever ends this connection and finds nothing counted knows that nothing will be.
-    if caller.is_gone() {
-        return Err(End::Left("the connection ended".into()));
+    // The request is counted before this check: a task that closes the connection and then finds no running request knows that
+    // none will start.
+    if peer.is_closed() {
+        return Err(DisconnectReason::Closed("the connection ended".into()));
     }
     let (kind, id) = (frame.head.kind, frame.head.id);
-    let asker = Asker {
-        role: caller.met().role,
-        caller: Some(caller.clone()),
+    let source = RequestSource {
+        role: peer.identity().role,
+        peer: Some(peer.clone()),
     };
-    let answering = host.answer(asker, frame.body, frame.payload);
-    let link = caller.link.clone();
-    let mut whole = Box::pin(finish(answering, host, link, kind, id, work));
-    let mut here = Context::from_waker(Waker::noop());
-    if whole.as_mut().poll(&mut here).is_pending() {
-        inner.platform.tasks.spawn("question", whole);
+    let reply_future = handler.handle(source, frame.body, frame.payload);
+    let framed = peer.framed.clone();
+    let mut completion = Box::pin(complete_request(
+        reply_future,
+        handler,
+        framed,
+        kind,
+        id,
+        running,
+    ));
+    let mut context = Context::from_waker(Waker::noop());
+    if completion.as_mut().poll(&mut context).is_pending() {
+        inner.platform.tasks.spawn("request", completion);
     }
     Ok(())
 }
 
-async fn finish(
-    answering: Answered,
-    host: Arc<dyn Erased>,
-    link: Arc<Link>,
-    kind: Kind,
+async fn complete_request(
+    reply_future: WireReplyFuture,
+    handler: Arc<dyn ErasedHandler>,
+    framed: Arc<FramedStream>,
+    kind: MessageKind,
     id: u64,
-    work: Work,
+    running: RequestGuard,
 ) {
-    let answer = answering.await;
-    if let Err(error) = send(&link, kind, Flags::ANSWER, id, answer) {
-        // Asked again it would be as long again: who asks is told.
-        tracing::error!(%error, ?kind, "an answer cannot be sent");
-        let refusal = host.refuse(Refusal::StoreFailed(format!(
-            "an answer cannot be sent: {error}"
+    let reply = reply_future.await;
+    if let Err(error) = send(&framed, kind, Flags::REPLY, id, reply) {
+        // The reply to a resent request would be too long again, so the peer gets an error.
+        tracing::error!(%error, ?kind, "the reply cannot be sent; replying with an error");
+        let error = handler.error_reply(FsError::StoreFailed(format!(
+            "the reply cannot be sent: {error}"
         )));
-        let _ = send(&link, kind, Flags::ANSWER, id, refusal);
+        let _ = send(&framed, kind, Flags::REPLY, id, error);
     }
-    drop(work);
+    drop(running);
 }
 
 fn send(
-    link: &Link,
-    kind: Kind,
+    framed: &FramedStream,
+    kind: MessageKind,
     flags: Flags,
     id: u64,
-    written: Written,
+    written: EncodedMessage,
 ) -> Result<(), FrameError> {
-    pack(kind, flags, id, written).map(|packed| link.send(packed))
+    pack(kind, flags, id, written).map(|packed| framed.send(packed))
 }
 
-/// There is no room for this question now: when to ask it again.
-fn be_busy(caller: &Caller, head: &Head) {
-    caller.loads.was_refused();
-    let hint = Written {
-        since: head.version,
+/// Replies that the server does not accept this request now, with the delay before the client resends it.
+fn reply_busy(peer: &ConnectedPeer, head: &Head) {
+    peer.loads.count_busy();
+    let hint = EncodedMessage {
+        min_version: head.version,
         body: (BUSY_HINT.as_millis() as u32).to_le_bytes().to_vec(),
         payload: Bytes::new(),
     };
-    let flags = Flags::ANSWER | Flags::BUSY;
-    let _ = send(&caller.link, head.kind, flags, head.id, hint);
+    let flags = Flags::REPLY | Flags::BUSY;
+    let _ = send(&peer.framed, head.kind, flags, head.id, hint);
 }

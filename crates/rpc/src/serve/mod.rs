@@ -1,93 +1,96 @@
-//! # serve: letting others in and answering them
+//! # serve: accepts connections and handles their requests
 //!
-//! Owns   listening, who is connected, that one process has one connection, how much is worked on at once.
-//! Never  knows what is asked, or lets a new connection ask before the work of the former one is over (if it must be).
-//! Enter  at `Server::start`.
+//! Owns   listening, the table of connected peers, the rule of one connection per process, the limits on concurrent requests.
+//! Never  knows what a request means, or accepts a request of a new fenced connection before the requests of the previous one
+//!        ended.
+//! Enter  at `RpcServer::start`.
 
-mod admit;
-mod caller;
+mod connected_peer;
 mod connection;
-mod doors;
+mod connections;
+mod load;
 #[cfg(test)]
-mod hostile;
+mod malformed_input_tests;
 
-pub use caller::Caller;
+pub use connected_peer::ConnectedPeer;
 
-use crate::client_key::ClientKeys;
-use crate::handshake::{Myself, Porter};
-use crate::host::Hosts;
+use crate::client_key::ClientKeyList;
+use crate::handler::Handlers;
+use crate::handshake::{Acceptor, LocalIdentity};
 use crate::key::ClusterKey;
-use crate::strangers::{Bounds, Complaints, Origin, StrangerGuard, Strangers};
-use crate::tls::Tls;
-use admit::Load;
-use doors::Doors;
+use crate::tls::TlsConfig;
+use crate::unauthenticated::{
+    Origin, RejectionLog, UnauthenticatedConnections, UnauthenticatedGuard, UnauthenticatedLimits,
+};
+use connections::ConnectionTable;
 use gupfs_platform::{BootTime, Listener, Platform, Task};
 use gupfs_proto::ClusterId;
+use load::Load;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-pub struct ServerOptions {
+pub struct RpcServerOptions {
     pub platform: Platform,
-    pub me: Myself,
+    pub identity: LocalIdentity,
     pub cluster: ClusterId,
-    /// None: whoever can reach the address is let in.
+    /// None: the server accepts every peer that can reach its address.
     pub key: Option<ClusterKey>,
-    /// Which hosts that only mount are let in, by their client keys.
-    pub clients: Arc<dyn ClientKeys>,
-    /// None: connections are not encrypted. With it no other is let in; it must be one that can serve.
-    pub tls: Option<Tls>,
-    pub hosts: Hosts,
-    pub attend: Arc<dyn Attend>,
+    /// The client keys that the server accepts from hosts that only mount.
+    pub client_keys: Arc<dyn ClientKeyList>,
+    /// None: connections are not encrypted. Otherwise the server requires TLS, and this needs a server certificate.
+    pub tls: Option<TlsConfig>,
+    pub handlers: Handlers,
+    pub observer: Arc<dyn ConnectionObserver>,
     pub capacity: Capacity,
 }
 
-/// Connections that are kept at once: each holds a descriptor, and together they must leave enough for what the process
-/// serves.
+/// Largest numbers of open connections. Each holds a descriptor, and the process needs descriptors for its own files too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capacity {
     pub clients: usize,
-    /// Of servers and of commands that look, beside them: who sees to a full server must get in. When there is no room the
-    /// command that came first is ended.
+    /// Connections of servers and of monitoring commands, beside those of clients: the administrator of a full server must be
+    /// able to connect. At this limit the server closes the oldest connection of a monitoring command.
     pub others: usize,
-    /// That have proved nothing yet. A quarter of them is kept for addresses that have.
-    pub strangers: usize,
+    /// Unauthenticated connections. A quarter of them is reserved for addresses that have proved a key before.
+    pub unauthenticated: usize,
 }
 
 impl Capacity {
-    /// For so many clients, with the least room for everybody else.
-    pub const fn of_clients(clients: usize) -> Capacity {
+    /// The capacity for this many clients, with the smallest limits for all other connections.
+    pub const fn for_clients(clients: usize) -> Capacity {
         Capacity {
             clients,
             others: 32,
-            strangers: 24,
+            unauthenticated: 24,
         }
     }
 
-    /// Connections that were let in, with those that were ended and have something under way.
-    pub const fn inside(self) -> usize {
+    /// Authenticated connections, with the closed ones whose requests have not ended.
+    pub const fn authenticated(self) -> usize {
         self.clients + 2 * self.others
     }
 
-    /// Descriptors for them: connections that were ended hold theirs for a moment, and others have come by then.
+    /// Descriptors for all connections: an evicted connection holds its descriptor for a moment while its successor has one
+    /// already.
     pub const fn descriptors(self) -> usize {
-        self.inside() + 2 * self.strangers
+        self.authenticated() + 2 * self.unauthenticated
     }
 }
 
-/// Who wants to know who comes and goes.
-pub trait Attend: Send + Sync + 'static {
-    fn arrived(&self, _caller: &Arc<Caller>) {}
-    fn left(&self, _caller: &Arc<Caller>) {}
+/// Observes which peers connect and disconnect.
+pub trait ConnectionObserver: Send + Sync + 'static {
+    fn connected(&self, _caller: &Arc<ConnectedPeer>) {}
+    fn disconnected(&self, _caller: &Arc<ConnectedPeer>) {}
 }
 
-/// Nobody does.
-pub struct Unattended;
-impl Attend for Unattended {}
+/// Observes nothing.
+pub struct NoObserver;
+impl ConnectionObserver for NoObserver {}
 
-/// A server that listens until it is dropped or stopped.
-pub struct Server {
+/// A server that listens until it is stopped or dropped.
+pub struct RpcServer {
     inner: Arc<Inner>,
     accepting: Task<()>,
     address: String,
@@ -95,135 +98,143 @@ pub struct Server {
 
 pub(crate) struct Inner {
     platform: Platform,
-    porter: Porter,
-    tls: Option<Tls>,
-    hosts: Hosts,
-    attend: Arc<dyn Attend>,
-    doors: Doors,
+    acceptor: Acceptor,
+    tls: Option<TlsConfig>,
+    handlers: Handlers,
+    observer: Arc<dyn ConnectionObserver>,
+    connections: ConnectionTable,
     load: Arc<Load>,
-    strangers: Arc<Strangers>,
-    turned: Turned,
-    /// Those who were let in and then said what is no message.
-    misspoken: Turned,
-    complaints: Mutex<Complaints>,
+    unauthenticated: Arc<UnauthenticatedConnections>,
+    rejected: RejectionCount,
+    /// Authenticated connections that were closed because of invalid frames.
+    protocol_errors: RejectionCount,
+    rejection_log: Mutex<RejectionLog>,
 }
 
-/// Those who were not let in.
+/// A count of connections that were rejected or closed for one kind of reason, and the last of them.
 #[derive(Default)]
-struct Turned {
+struct RejectionCount {
     count: AtomicU64,
     last: Mutex<Option<String>>,
 }
 
-/// A server as `status` shows it.
+/// A server as `gupfs status` shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct ServerStatus {
+pub struct RpcServerStatus {
     pub address: String,
-    pub connections: Vec<ConnectionStatus>,
-    /// Connections that have proved nothing yet.
-    pub strangers: usize,
-    /// Questions under way, and bytes that they and what is being read hold.
-    pub questions: usize,
+    pub connections: Vec<ConnectedPeerStatus>,
+    /// Connections whose handshake is not over.
+    #[serde(rename = "strangers")]
+    pub unauthenticated: usize,
+    /// Requests that are running, and bytes that they and unfinished frames hold.
+    #[serde(rename = "questions")]
+    pub requests: usize,
     pub payload: usize,
-    /// Questions answered with "busy" since the start.
+    /// Requests with the reply "busy" since the start.
     pub busy: u64,
-    /// Connections that were not let in since the start, and why the last was not.
-    pub turned_away: u64,
-    pub last_turned_away: Option<String>,
-    /// Connections that were ended since the start because what came over them is no message, and what the last one sent.
-    pub misspoken: u64,
-    pub last_misspoken: Option<String>,
+    /// Connections rejected since the start, and why the last one was.
+    #[serde(rename = "turned_away")]
+    pub rejected: u64,
+    #[serde(rename = "last_turned_away")]
+    pub last_rejected: Option<String>,
+    /// Authenticated connections closed since the start because of invalid frames, and why the last one was.
+    #[serde(rename = "misspoken")]
+    pub protocol_errors: u64,
+    #[serde(rename = "last_misspoken")]
+    pub last_protocol_error: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct ConnectionStatus {
+pub struct ConnectedPeerStatus {
     pub role: &'static str,
     pub name: String,
-    pub from: String,
+    #[serde(rename = "from")]
+    pub address: String,
     pub number: u64,
-    pub questions: usize,
+    #[serde(rename = "questions")]
+    pub requests: usize,
     pub for_ms: u64,
-    /// How long ago something was heard.
+    /// Time since the last received byte.
     pub silent_ms: u64,
 }
 
-impl Server {
-    pub fn start(listener: Listener, options: ServerOptions) -> Server {
+impl RpcServer {
+    pub fn start(listener: Listener, options: RpcServerOptions) -> RpcServer {
         let address = listener.address();
         let load = Arc::<Load>::default();
         let capacity = options.capacity;
-        let bounds = Bounds {
-            all: capacity.strangers,
-            for_known: capacity.strangers / 4,
+        let bounds = UnauthenticatedLimits {
+            all: capacity.unauthenticated,
+            for_known: capacity.unauthenticated / 4,
         };
         let inner = Arc::new(Inner {
             platform: options.platform.clone(),
-            porter: Porter {
-                me: options.me,
+            acceptor: Acceptor {
+                identity: options.identity,
                 cluster: options.cluster,
                 key: options.key,
-                clients: options.clients,
+                client_keys: options.client_keys,
             },
             tls: options.tls,
-            hosts: options.hosts,
-            attend: options.attend,
-            doors: Doors::new(capacity, load.clone()),
+            handlers: options.handlers,
+            observer: options.observer,
+            connections: ConnectionTable::new(capacity, load.clone()),
             load,
-            strangers: Strangers::new(options.platform.clock.clone(), bounds),
-            turned: Turned::default(),
-            misspoken: Turned::default(),
-            complaints: Mutex::default(),
+            unauthenticated: UnauthenticatedConnections::new(
+                options.platform.clock.clone(),
+                bounds,
+            ),
+            rejected: RejectionCount::default(),
+            protocol_errors: RejectionCount::default(),
+            rejection_log: Mutex::default(),
         });
         let accepting = options
             .platform
             .tasks
             .spawn("accept", accept(inner.clone(), listener));
-        Server {
+        RpcServer {
             inner,
             accepting,
             address,
         }
     }
 
-    /// Where it listens, with the port it got.
+    /// The address on which it listens, with the actual port.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    pub fn callers(&self) -> Vec<Arc<Caller>> {
-        self.inner.doors.all()
+    pub fn peers(&self) -> Vec<Arc<ConnectedPeer>> {
+        self.inner.connections.all()
     }
 
-    pub fn status(&self) -> ServerStatus {
+    pub fn status(&self) -> RpcServerStatus {
         let now = self.inner.platform.clock.boot();
-        let connections = self.inner.doors.all();
-        ServerStatus {
+        let connections = self.inner.connections.all();
+        RpcServerStatus {
             address: self.address.clone(),
-            connections: connections
-                .iter()
-                .map(|caller| caller.status(now))
-                .collect(),
-            strangers: self.inner.strangers.count(),
-            questions: self.inner.load.questions(),
+            connections: connections.iter().map(|peer| peer.status(now)).collect(),
+            unauthenticated: self.inner.unauthenticated.count(),
+            requests: self.inner.load.requests(),
             payload: self.inner.load.bytes(),
-            busy: self.inner.load.refused(),
-            turned_away: self.inner.turned.count.load(Relaxed),
-            last_turned_away: self.inner.turned.last.lock().clone(),
-            misspoken: self.inner.misspoken.count.load(Relaxed),
-            last_misspoken: self.inner.misspoken.last.lock().clone(),
+            busy: self.inner.load.busy(),
+            rejected: self.inner.rejected.count.load(Relaxed),
+            last_rejected: self.inner.rejected.last.lock().clone(),
+            protocol_errors: self.inner.protocol_errors.count.load(Relaxed),
+            last_protocol_error: self.inner.protocol_errors.last.lock().clone(),
         }
     }
 
-    /// Lets nobody in any more and ends all connections.
+    /// Stops listening and closes all connections.
     pub fn stop(&self) {
         self.accepting.stop();
-        for caller in self.inner.doors.all() {
-            caller.end();
+        for peer in self.inner.connections.all() {
+            peer.close();
         }
     }
 }
 
-impl Drop for Server {
+impl Drop for RpcServer {
     fn drop(&mut self) {
         self.stop();
     }
@@ -233,48 +244,52 @@ async fn accept(inner: Arc<Inner>, listener: Listener) {
     loop {
         match listener.accept().await {
             Ok(stream) => {
-                let (origin, other_end) = (Origin::of(stream.peer()), stream.clone());
+                let (origin, other_end) = (Origin::of(stream.peer_address()), stream.clone());
                 let end = move || other_end.close();
-                let place = inner.strangers.enter(origin, end).await;
-                let serving = connection::serve(inner.clone(), stream, place);
+                let guard = inner.unauthenticated.admit(origin, end).await;
+                let serving = connection::serve_connection(inner.clone(), stream, guard);
                 inner.platform.tasks.spawn("connection", serving);
             }
             Err(error) => {
-                // Too many open files, mostly: it gets better when somebody leaves.
-                tracing::warn!(%error, "a connection could not be accepted");
-                inner.platform.clock.sleep(crate::limits::RETRY_LAST).await;
+                // Usually too many open files: retry, because other connections close.
+                tracing::warn!(%error, "cannot accept a connection; retrying");
+                inner.platform.clock.sleep(crate::limits::RETRY_MAX).await;
             }
         }
     }
 }
 
 impl Inner {
-    fn misspoke(&self, from: &str, why: &str) {
-        let what = "a connection was ended: what came is no message";
-        self.complain(&self.misspoken, from, why, what);
+    fn log_protocol_error(&self, from: &str, why: &str) {
+        let what = "connection closed: the peer sent invalid frames";
+        self.log_rejection(&self.protocol_errors, from, why, what);
     }
 
-    fn turn_away(&self, from: &str, why: &dyn std::fmt::Display) {
-        let what = "a connection was turned away";
-        self.complain(&self.turned, from, &why.to_string(), what);
+    fn log_rejected(&self, from: &str, why: &dyn std::fmt::Display) {
+        let what = "connection rejected";
+        self.log_rejection(&self.rejected, from, &why.to_string(), what);
     }
 
-    /// All are counted; an address gets one line a minute.
-    fn complain(&self, those: &Turned, from: &str, why: &str, what: &str) {
-        those.count.fetch_add(1, Relaxed);
+    /// Counts every one; logs one line per minute and origin.
+    fn log_rejection(&self, counter: &RejectionCount, from: &str, why: &str, what: &str) {
+        counter.count.fetch_add(1, Relaxed);
         let now = self.platform.clock.boot();
-        let unsaid = self.complaints.lock().about(&Origin::of(from), now);
-        match unsaid {
+        let suppressed = self.rejection_log.lock().should_log(&Origin::of(from), now);
+        match suppressed {
             Some(0) => tracing::warn!(from, why, "{what}"),
-            Some(unsaid) => {
-                tracing::warn!(from, why, "{what}, and {unsaid} from there before it");
+            Some(suppressed) => {
+                tracing::warn!(
+                    from,
+                    why,
+                    "{what}; {suppressed} earlier ones from this address are not logged"
+                );
             }
             None => tracing::debug!(from, why, "{what}"),
         }
-        *those.last.lock() = Some(format!("{from}: {why}"));
+        *counter.last.lock() = Some(format!("{from}: {why}"));
     }
 }
 
-fn age(now: BootTime, since: BootTime) -> u64 {
+fn age_ms(now: BootTime, since: BootTime) -> u64 {
     now.since(since).as_millis() as u64
 }

@@ -1,16 +1,16 @@
-//! Why there is no TLS, in words that say what to do.
+//! Errors of TLS, with texts that tell the administrator what to do.
 
 use rustls::pki_types::pem;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
-/// Why the parts given are no TLS.
+/// Why the TLS material cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("the {0} is not PEM: {1}")]
     Pem(&'static str, String),
-    #[error("there is no {0} in it")]
+    #[error("found no {0} in the PEM data")]
     Empty(&'static str),
-    #[error("'{0}' is no name that a certificate could carry")]
+    #[error("'{0}' is not a valid certificate name")]
     Name(String),
     #[error("a server needs a certificate and its key")]
     NoCertificate,
@@ -34,38 +34,40 @@ impl TlsError {
 impl From<Error> for TlsError {
     fn from(error: Error) -> TlsError {
         TlsError::Unusable(match error {
-            Error::InconsistentKeys(_) => "the key is not the one of the certificate".to_string(),
+            Error::InconsistentKeys(_) => {
+                "the private key does not belong to the certificate".to_string()
+            }
             other => other.to_string(),
         })
     }
 }
 
-/// Why a connection's TLS did not come about, or ended.
+/// Why the TLS handshake of a connection failed, or why its TLS session ended.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TlsFault {
-    #[error("it speaks without TLS, and we speak TLS alone")]
-    Plain,
-    #[error("its certificate has expired: make a new one")]
+    #[error("the peer does not use TLS, and this process requires TLS")]
+    NotTls,
+    #[error("the peer's certificate has expired: make a new one")]
     Expired,
-    #[error("its certificate is not valid yet: is the clock of one of the hosts wrong?")]
-    NotYet,
-    #[error("its certificate is of another name: {0}")]
+    #[error("the peer's certificate is not valid yet: check the clocks of both hosts")]
+    NotYetValid,
+    #[error("the peer's certificate has another name: {0}")]
     Name(String),
-    #[error("its certificate is not signed by our CA")]
-    Stranger,
-    #[error("it showed no certificate, and clients must")]
+    #[error("the peer's certificate is not signed by our CA")]
+    UnknownIssuer,
+    #[error("the peer sent no certificate, and this server requires one from clients")]
     NoCertificate,
-    #[error("it wants to see a certificate of ours, and we gave none")]
-    AskedForOurs,
-    #[error("it does not believe our certificate ({0})")]
-    NotBelieved(String),
+    #[error("the server requires a client certificate, and this process has none")]
+    CertificateRequired,
+    #[error("the peer rejects our certificate ({0})")]
+    CertificateRejected(String),
     #[error("TLS: {0}")]
     Other(String),
 }
 
 impl TlsFault {
-    /// Trying again will not help: something must be set right first.
-    pub fn is_for_good(&self) -> bool {
+    /// A new attempt fails too until the administrator has changed something.
+    pub fn is_permanent(&self) -> bool {
         !matches!(self, TlsFault::Other(_))
     }
 }
@@ -77,15 +79,15 @@ impl From<Error> for TlsFault {
         match error {
             Error::InvalidCertificate(bad) => match bad {
                 Bad::Expired | Bad::ExpiredContext { .. } => TlsFault::Expired,
-                Bad::NotValidYet | Bad::NotValidYetContext { .. } => TlsFault::NotYet,
+                Bad::NotValidYet | Bad::NotValidYetContext { .. } => TlsFault::NotYetValid,
                 Bad::NotValidForName | Bad::NotValidForNameContext { .. } => {
                     TlsFault::Name(bad.to_string())
                 }
-                Bad::UnknownIssuer | Bad::BadSignature => TlsFault::Stranger,
+                Bad::UnknownIssuer | Bad::BadSignature => TlsFault::UnknownIssuer,
                 other => TlsFault::Other(other.to_string()),
             },
             Error::NoCertificatesPresented => TlsFault::NoCertificate,
-            Error::AlertReceived(Alert::CertificateRequired) => TlsFault::AskedForOurs,
+            Error::AlertReceived(Alert::CertificateRequired) => TlsFault::CertificateRequired,
             Error::AlertReceived(
                 alert @ (Alert::UnknownCA
                 | Alert::BadCertificate
@@ -93,8 +95,8 @@ impl From<Error> for TlsFault {
                 | Alert::CertificateUnknown
                 | Alert::UnsupportedCertificate
                 | Alert::DecryptError),
-            ) => TlsFault::NotBelieved(format!("{alert:?}")),
-            Error::InvalidMessage(InvalidMessage::InvalidContentType) => TlsFault::Plain,
+            ) => TlsFault::CertificateRejected(format!("{alert:?}")),
+            Error::InvalidMessage(InvalidMessage::InvalidContentType) => TlsFault::NotTls,
             other => TlsFault::Other(other.to_string()),
         }
     }

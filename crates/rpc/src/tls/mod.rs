@@ -1,18 +1,18 @@
-//! # tls: connections that nobody can read or change on their way
+//! # tls: connections that an attacker on the network can neither read nor change
 //!
-//! Owns   what a site's certificates are made into, TLS 1.3 over any stream, why a certificate is not believed.
-//! Never  reads a file, decides who belongs to the cluster: that is proved above it with the cluster's key, bound to this very
-//!        connection.
-//! Enter  at `Tls::new`; `Pipe` is a stream with or without it.
+//! Owns   the TLS configuration made from a site's certificates, TLS 1.3 over any stream, the reasons of rejected certificates.
+//! Never  reads a file, or decides which process belongs to the cluster: the handshake above it proves that with the cluster key,
+//!        bound to this connection.
+//! Enter  at `TlsConfig::new`; `MaybeTlsStream` is a stream with or without TLS.
 
 mod fault;
-mod pipe;
+mod maybe_tls;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use fault::{TlsError, TlsFault};
-pub(crate) use pipe::Pipe;
+pub(crate) use maybe_tls::MaybeTlsStream;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -21,38 +21,38 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 use std::fmt;
 use std::sync::Arc;
 
-/// What a process needs to speak TLS with the others of its cluster.
+/// The TLS configuration of a process.
 #[derive(Clone)]
-pub struct Tls {
+pub struct TlsConfig {
     client: Arc<ClientConfig>,
-    /// None: it has no certificate, and connects only.
+    /// None: the process has no certificate and can only connect.
     server: Option<Arc<ServerConfig>>,
     name: Option<ServerName<'static>>,
 }
 
-impl fmt::Debug for Tls {
+impl fmt::Debug for TlsConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Tls")
     }
 }
 
-/// PEM, as openssl writes it.
+/// Certificates and keys in PEM format, as openssl writes them.
 #[derive(Clone, Copy)]
-pub struct TlsParts<'a> {
-    /// Who signs certificates of this site: one or more.
+pub struct TlsMaterial<'a> {
+    /// The CA certificates of this site: one or more.
     pub ca: &'a [u8],
-    /// Our certificate, with those between it and the CA, and its private key. Servers need it.
+    /// This process's certificate with the intermediate certificates, and its private key. Servers need them.
     pub own: Option<(&'a [u8], &'a [u8])>,
-    /// The name that certificates of servers carry. None: each carries the host's name by which it is reached.
+    /// The name in the servers' certificates. None: each certificate has the host name of the server's address.
     pub name: Option<&'a str>,
-    /// A server lets in only who has a certificate of the CA.
-    pub ask_clients: bool,
+    /// A server accepts only clients with a certificate of the CA.
+    pub require_client_certificates: bool,
 }
 
-impl Tls {
+impl TlsConfig {
     /// # Errors
-    /// What part cannot be used, and why.
-    pub fn new(parts: TlsParts<'_>) -> Result<Tls, TlsError> {
+    /// Which part of the material cannot be used, and why.
+    pub fn new(parts: TlsMaterial<'_>) -> Result<TlsConfig, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let roots = Arc::new(roots(parts.ca)?);
         let own = parts.own.map(|(chain, key)| own(chain, key)).transpose()?;
@@ -69,7 +69,7 @@ impl Tls {
             Some((chain, key)) => {
                 let server = ServerConfig::builder_with_provider(provider.clone())
                     .with_protocol_versions(&only_13)?;
-                let server = match parts.ask_clients {
+                let server = match parts.require_client_certificates {
                     true => {
                         let verifier =
                             WebPkiClientVerifier::builder_with_provider(roots, provider).build();
@@ -84,19 +84,19 @@ impl Tls {
             None => None,
             Some(name) => Some(server_name(name)?),
         };
-        Ok(Tls {
+        Ok(TlsConfig {
             client: Arc::new(client),
             server,
             name,
         })
     }
 
-    /// Whether it has what a server needs.
+    /// Whether it has a server certificate.
     pub fn can_serve(&self) -> bool {
         self.server.is_some()
     }
 
-    /// To who is reached at "host:port".
+    /// The client side of TLS with the server at "host:port".
     pub(crate) fn connect(&self, to: &str) -> Result<rustls::Connection, TlsError> {
         let name = match &self.name {
             Some(name) => name.clone(),
@@ -123,9 +123,9 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     }
 }
 
-type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type CertifiedKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn own(chain: &[u8], key: &[u8]) -> Result<Own, TlsError> {
+fn own(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, TlsError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
     let chain = chain.map_err(|error| TlsError::pem("certificate", error))?;
     if chain.is_empty() {
@@ -139,7 +139,7 @@ fn server_name(name: &str) -> Result<ServerName<'static>, TlsError> {
     ServerName::try_from(name.to_string()).map_err(|_| TlsError::Name(name.to_string()))
 }
 
-/// Of "host:port" or "[v6]:port".
+/// The host of "host:port" or "[v6]:port".
 fn host_of(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']')

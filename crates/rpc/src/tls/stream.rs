@@ -1,5 +1,4 @@
-//! TLS over a stream, without waiting where the stream does not wait. Its handshake goes on by itself with the first reads and
-//! writes.
+//! TLS over a stream, with the same non-blocking writes. The first reads and writes drive the TLS handshake.
 
 use super::TlsFault;
 use bytes::{Buf, BytesMut};
@@ -9,35 +8,35 @@ use rustls::Connection;
 use std::io::{BufRead, Error, ErrorKind, IoSlice, Result, Write};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// Bytes that are encrypted and not sent yet, at most: what is more waits where it came from.
-const AHEAD: usize = 256 << 10;
+/// Largest number of encrypted bytes that are not sent yet: `try_write` accepts no more before some are sent.
+const UNSENT_MAX: usize = 256 << 10;
 
-/// Room for what comes: a few records of 16 KiB with one call.
-const COMES: usize = 64 << 10;
+/// Size of the read buffer: one call reads a few TLS records of 16 KiB.
+const READ_BUFFER: usize = 64 << 10;
 
-/// How every frame of ours begins, whoever sends it without TLS.
-const FRAME: &[u8] = b"gpf1";
+/// The magic number of a gupfs frame, which a peer without TLS sends first.
+const FRAME_MAGIC: &[u8] = b"gpf1";
 
 pub struct TlsStream {
-    wire: Stream,
-    state: Mutex<State>,
-    /// Empty room for what comes, while nobody reads into it.
-    room: Mutex<BytesMut>,
-    plainly: AtomicBool,
+    inner: Stream,
+    state: Mutex<TlsState>,
+    /// The empty read buffer, while no read uses it.
+    read_buffer: Mutex<BytesMut>,
+    is_plaintext: AtomicBool,
 }
 
-struct State {
+struct TlsState {
     connection: Connection,
-    /// What came and is not decrypted yet.
-    came: BytesMut,
-    /// Something came before.
-    begun: bool,
+    /// Received bytes that are not decrypted yet.
+    ciphertext: BytesMut,
+    /// The peer has sent something.
+    has_received: bool,
 }
 
-/// Where rustls writes to: as much as goes now.
-struct Now<'a>(&'a Stream);
+/// The writer for rustls: writes as much as the socket accepts now.
+struct NonBlockingWriter<'a>(&'a Stream);
 
-impl Write for Now<'_> {
+impl Write for NonBlockingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         self.0.try_write(&[IoSlice::new(bytes)])
     }
@@ -52,33 +51,33 @@ impl Write for Now<'_> {
 }
 
 impl TlsStream {
-    pub fn new(wire: Stream, mut connection: Connection) -> TlsStream {
-        connection.set_buffer_limit(Some(AHEAD));
+    pub fn new(inner: Stream, mut connection: Connection) -> TlsStream {
+        connection.set_buffer_limit(Some(UNSENT_MAX));
         TlsStream {
-            wire,
-            state: Mutex::new(State {
+            inner,
+            state: Mutex::new(TlsState {
                 connection,
-                came: BytesMut::new(),
-                begun: false,
+                ciphertext: BytesMut::new(),
+                has_received: false,
             }),
-            room: Mutex::default(),
-            plainly: AtomicBool::new(false),
+            read_buffer: Mutex::default(),
+            is_plaintext: AtomicBool::new(false),
         }
     }
 
-    pub fn wire(&self) -> &Stream {
-        &self.wire
+    pub fn inner(&self) -> &Stream {
+        &self.inner
     }
 
-    pub fn has_begun(&self) -> bool {
-        self.state.lock().begun
+    pub fn has_received(&self) -> bool {
+        self.state.lock().has_received
     }
 
     pub async fn read(&self, into: &mut BytesMut) -> Result<usize> {
         loop {
             let (had, waits) = {
                 let mut state = self.state.lock();
-                let had = state.decrypt(into, &self.wire)?;
+                let had = state.decrypt(into, &self.inner)?;
                 (
                     had,
                     state.connection.is_handshaking() && state.connection.wants_write(),
@@ -88,31 +87,31 @@ impl TlsStream {
                 return Ok(had);
             }
             if waits {
-                // Our part of the handshake must go before anything comes.
-                self.wire.writable().await?;
-                self.state.lock().push(&self.wire)?;
+                // The peer sends nothing before it has received our part of the TLS handshake.
+                self.inner.writable().await?;
+                self.state.lock().write_pending(&self.inner)?;
                 continue;
             }
-            let mut room = std::mem::take(&mut *self.room.lock());
-            room.reserve(COMES);
-            // Given up here, nothing was read.
-            let count = self.wire.read(&mut room).await?;
+            let mut room = std::mem::take(&mut *self.read_buffer.lock());
+            room.reserve(READ_BUFFER);
+            // Cancel-safe: a cancelled read has read nothing.
+            let count = self.inner.read(&mut room).await?;
             let mut state = self.state.lock();
             if count == 0 {
                 return Ok(0);
             }
-            if !state.begun && room.starts_with(FRAME) {
-                return Err(fault(TlsFault::Plain));
+            if !state.has_received && room.starts_with(FRAME_MAGIC) {
+                return Err(io_error(TlsFault::NotTls));
             }
-            state.begun = true;
-            state.came.unsplit(room.split());
-            *self.room.lock() = room;
+            state.has_received = true;
+            state.ciphertext.unsplit(room.split());
+            *self.read_buffer.lock() = room;
         }
     }
 
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
-        if self.plainly.load(SeqCst) {
-            return self.wire.try_write(parts);
+        if self.is_plaintext.load(SeqCst) {
+            return self.inner.try_write(parts);
         }
         let mut state = self.state.lock();
         let mut taken = 0;
@@ -123,7 +122,7 @@ impl TlsStream {
                 break;
             }
         }
-        match state.push(&self.wire) {
+        match state.write_pending(&self.inner) {
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
             _ if taken == 0 => Err(Error::from(ErrorKind::WouldBlock)),
             _ => Ok(taken),
@@ -131,30 +130,30 @@ impl TlsStream {
     }
 
     pub fn try_flush(&self) -> Result<()> {
-        match self.plainly.load(SeqCst) {
+        match self.is_plaintext.load(SeqCst) {
             true => Ok(()),
-            false => self.state.lock().push(&self.wire),
+            false => self.state.lock().write_pending(&self.inner),
         }
     }
 
-    pub fn bond(&self) -> Option<[u8; 32]> {
+    pub fn channel_binding(&self) -> Option<[u8; 32]> {
         let state = self.state.lock();
         let label = b"EXPORTER-gupfs-handshake";
-        let bond = match &state.connection {
+        let channel_binding = match &state.connection {
             Connection::Client(client) => client.export_keying_material([0; 32], label, None),
             Connection::Server(server) => server.export_keying_material([0; 32], label, None),
         };
-        bond.ok()
+        channel_binding.ok()
     }
 
-    pub fn speak_plainly(&self) {
-        self.plainly.store(true, SeqCst);
+    pub fn stop_encrypting(&self) {
+        self.is_plaintext.store(true, SeqCst);
     }
 }
 
-impl State {
-    /// As much of what came as is whole, and there is room for.
-    fn decrypt(&mut self, into: &mut BytesMut, wire: &Stream) -> Result<usize> {
+impl TlsState {
+    /// Decrypts complete records as far as `into` has space.
+    fn decrypt(&mut self, into: &mut BytesMut, inner: &Stream) -> Result<usize> {
         let before = into.len();
         loop {
             let room = into.capacity() - into.len();
@@ -168,38 +167,38 @@ impl State {
                     }
                     continue;
                 }
-                // Said goodbye, or nothing is there.
+                // The peer closed its TLS session, or no plaintext is available.
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            if self.came.is_empty() {
+            if self.ciphertext.is_empty() {
                 break;
             }
-            let mut came = &self.came[..];
-            let count = self.connection.read_tls(&mut came)?;
-            self.came.advance(count);
+            let mut ciphertext = &self.ciphertext[..];
+            let count = self.connection.read_tls(&mut ciphertext)?;
+            self.ciphertext.advance(count);
             let processed = self.connection.process_new_packets();
-            match self.push(wire) {
+            match self.write_pending(inner) {
                 Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
                 _ => {}
             }
             if let Err(error) = processed {
-                return Err(fault(error.into()));
+                return Err(io_error(error.into()));
             }
         }
         Ok(into.len() - before)
     }
 
-    fn push(&mut self, wire: &Stream) -> Result<()> {
+    fn write_pending(&mut self, inner: &Stream) -> Result<()> {
         while self.connection.wants_write() {
-            self.connection.write_tls(&mut Now(wire))?;
+            self.connection.write_tls(&mut NonBlockingWriter(inner))?;
         }
         Ok(())
     }
 }
 
-/// As an error of the stream; `LinkError` finds it in there.
-fn fault(fault: TlsFault) -> Error {
+/// Wraps the fault in an I/O error; `FramedStreamError` unwraps it.
+fn io_error(fault: TlsFault) -> Error {
     Error::new(ErrorKind::InvalidData, fault)
 }

@@ -1,19 +1,22 @@
-//! Somebody in the middle, who has a certificate of the site and not the cluster's key.
+//! A man in the middle that has a certificate of the site but not the cluster key.
 
 use super::*;
-use crate::handshake::{GreetError, Myself, Porter, Role, Turned, Wish, greet};
+use crate::framed_stream::FramedStream;
+use crate::handshake::{
+    Acceptor, HandshakeError, HandshakeOptions, LocalIdentity, RejectReason, Role,
+    connect_handshake,
+};
 use crate::key::ClusterKey;
-use crate::link::Link;
 use bytes::BytesMut;
-use gupfs_platform::fake::{FakeNet, FakeWorld};
+use gupfs_platform::fake::{FakeNet, FakePlatform};
 use gupfs_platform::{Net, Platform};
 use gupfs_proto::ClusterId;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::io::IoSlice;
 use std::time::Duration;
 
-/// One whose server's certificate is good for both hosts.
-fn tls() -> Tls {
+/// TLS with a server certificate that is valid for both hosts.
+fn tls() -> TlsConfig {
     let mut ca = CertificateParams::new(Vec::new()).unwrap();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca_key = KeyPair::generate().unwrap();
@@ -23,37 +26,53 @@ fn tls() -> Tls {
     let issuer = Issuer::new(ca, ca_key);
     let params = CertificateParams::new(names).unwrap();
     let certificate = params.signed_by(&key, &issuer).unwrap().pem();
-    Tls::new(TlsParts {
+    TlsConfig::new(TlsMaterial {
         ca: ca_pem.as_bytes(),
         own: Some((certificate.as_bytes(), key.serialize_pem().as_bytes())),
         name: None,
-        ask_clients: false,
+        require_client_certificates: false,
     })
     .unwrap()
 }
 
-fn me(who: u128, role: Role) -> Myself {
-    let name = format!("host{who}");
-    Myself { who, role, name }
+fn identity(process_id: u128, role: Role) -> LocalIdentity {
+    let name = format!("host{process_id}");
+    LocalIdentity {
+        process_id,
+        role,
+        name,
+    }
 }
 
-async fn client(net: Net, platform: Platform, tls: Tls, to: &str) -> Result<(), GreetError> {
-    let pipe = Pipe::tls(net.connect(to).await.unwrap(), tls.connect(to).unwrap());
-    let link = Arc::new(Link::new(pipe, platform.clock.clone()));
+async fn client(
+    net: Net,
+    platform: Platform,
+    tls: TlsConfig,
+    to: &str,
+) -> Result<(), HandshakeError> {
+    let pipe = MaybeTlsStream::tls(net.connect(to).await.unwrap(), tls.connect(to).unwrap());
+    let framed = Arc::new(FramedStream::new(pipe, platform.clock.clone()));
     let key = ClusterKey::new([9; 32]).into();
-    let wish = Wish {
+    let options = HandshakeOptions {
         number: 1,
         cluster: None,
         key: Some(&key),
         fenced: false,
     };
-    let me = me(2, Role::Client);
-    let met = greet(&link, &mut link.reader(), &platform.dice, &me, wish).await;
-    link.close();
-    met.map(drop)
+    let me = identity(2, Role::Client);
+    let server = connect_handshake(
+        &framed,
+        &mut framed.reader(),
+        &platform.random,
+        &me,
+        options,
+    )
+    .await;
+    framed.close();
+    server.map(drop)
 }
 
-async fn server(net: Net, platform: Platform, tls: Tls) -> Result<(), Turned> {
+async fn server(net: Net, platform: Platform, tls: TlsConfig) -> Result<(), RejectReason> {
     let stream = net
         .listen("server:1")
         .await
@@ -61,25 +80,25 @@ async fn server(net: Net, platform: Platform, tls: Tls) -> Result<(), Turned> {
         .accept()
         .await
         .unwrap();
-    let pipe = Pipe::tls(stream, tls.accept().unwrap());
-    let link = Arc::new(Link::new(pipe, platform.clock.clone()));
-    let porter = Porter {
-        me: me(1, Role::Mds),
+    let pipe = MaybeTlsStream::tls(stream, tls.accept().unwrap());
+    let framed = Arc::new(FramedStream::new(pipe, platform.clock.clone()));
+    let acceptor = Acceptor {
+        identity: identity(1, Role::Mds),
         cluster: ClusterId(7),
         key: Some(ClusterKey::new([9; 32])),
-        clients: Arc::new(crate::EveryClientKey),
+        client_keys: Arc::new(crate::AcceptAllClientKeys),
     };
-    let guest = porter
-        .receive(&link, &mut link.reader(), &platform.dice)
+    let accepted = acceptor
+        .accept_handshake(&framed, &mut framed.reader(), &platform.random)
         .await;
-    if let Ok(guest) = &guest {
-        crate::handshake::welcome(&link, guest);
+    if let Ok(accepted) = &accepted {
+        crate::handshake::send_welcome(&framed, accepted);
     }
-    guest.map(drop)
+    accepted.map(drop)
 }
 
-/// Decrypts and encrypts again all that passes.
-async fn between(net: Net, tls: Tls) {
+/// The man in the middle: decrypts and re-encrypts all bytes.
+async fn between(net: Net, tls: TlsConfig) {
     let stream = net
         .listen("between:1")
         .await
@@ -87,13 +106,16 @@ async fn between(net: Net, tls: Tls) {
         .accept()
         .await
         .unwrap();
-    let near = Pipe::tls(stream, tls.accept().unwrap());
+    let client_side = MaybeTlsStream::tls(stream, tls.accept().unwrap());
     let stream = net.connect("server:1").await.unwrap();
-    let far = Pipe::tls(stream, tls.connect("server:1").unwrap());
-    tokio::join!(pass(&near, &far), pass(&far, &near));
+    let server_side = MaybeTlsStream::tls(stream, tls.connect("server:1").unwrap());
+    tokio::join!(
+        forward(&client_side, &server_side),
+        forward(&server_side, &client_side)
+    );
 }
 
-async fn pass(from: &Pipe, to: &Pipe) {
+async fn forward(from: &MaybeTlsStream, to: &MaybeTlsStream) {
     loop {
         let mut bytes = BytesMut::with_capacity(1 << 16);
         match from.read(&mut bytes).await {
@@ -105,30 +127,31 @@ async fn pass(from: &Pipe, to: &Pipe) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sits_between_two_with_a_right_certificate_cannot_pass_on_their_proofs() {
+async fn a_man_in_the_middle_with_a_valid_certificate_cannot_forward_the_proofs() {
     let net = || FakeNet::new(3, (Duration::from_micros(50), Duration::from_micros(300)));
-    let (platform, tls) = (FakeWorld::new(1).platform(), tls());
-    // Straight, they meet.
-    let straight = net();
-    let serving = server(straight.host("server"), platform.clone(), tls.clone());
+    let (platform, tls) = (FakePlatform::new(1).platform(), tls());
+    // Without the man in the middle the handshake succeeds.
+    let direct = net();
+    let serving = server(direct.host("server"), platform.clone(), tls.clone());
     let serving = tokio::spawn(serving);
     tokio::task::yield_now().await;
-    let met = client(
-        straight.host("a"),
+    let handshake = client(direct.host("a"), platform.clone(), tls.clone(), "server:1").await;
+    assert!(handshake.is_ok(), "{handshake:?}");
+    assert!(serving.await.unwrap().is_ok());
+    // With it the handshake fails.
+    let intercepted = net();
+    let serving = tokio::spawn(server(
+        intercepted.host("server"),
         platform.clone(),
         tls.clone(),
-        "server:1",
-    )
-    .await;
-    assert!(met.is_ok(), "{met:?}");
-    assert!(serving.await.unwrap().is_ok());
-    // Through somebody else, they do not.
-    let bent = net();
-    let serving = tokio::spawn(server(bent.host("server"), platform.clone(), tls.clone()));
-    let between = tokio::spawn(between(bent.host("between"), tls.clone()));
+    ));
+    let between = tokio::spawn(between(intercepted.host("between"), tls.clone()));
     tokio::task::yield_now().await;
-    let met = client(bent.host("a"), platform, tls, "between:1").await;
-    assert!(matches!(met, Err(GreetError::Impostor)), "{met:?}");
+    let handshake = client(intercepted.host("a"), platform, tls, "between:1").await;
+    assert!(
+        matches!(handshake, Err(HandshakeError::ServerNotProven)),
+        "{handshake:?}"
+    );
     assert!(serving.await.unwrap().is_err());
     between.abort();
 }

@@ -1,6 +1,6 @@
-//! Which key lets in whom, and as what.
+//! Which roles and options each kind of key proves.
 
-use crate::house::*;
+use crate::fixture::*;
 use gupfs_platform::Net;
 use gupfs_rpc::*;
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A list of client keys.
-struct Listed(BTreeMap<ClientName, ClientOptions>);
+struct Listed(BTreeMap<ClientKeyId, ClientKeyOptions>);
 
-impl ClientKeys for Listed {
-    fn find(&self, key: &ClientName) -> Result<ClientOptions, String> {
+impl ClientKeyList for Listed {
+    fn find(&self, key: &ClientKeyId) -> Result<ClientKeyOptions, String> {
         self.0
             .get(key)
             .copied()
@@ -19,119 +19,129 @@ impl ClientKeys for Listed {
     }
 }
 
-fn name(name: &str, number: u64) -> ClientName {
+fn name(name: &str, number: u64) -> ClientKeyId {
     let name = name.to_string();
-    ClientName { name, number }
+    ClientKeyId { name, number }
 }
 
 fn cluster_key() -> ClusterKey {
     ClusterKey::new([9; 32])
 }
 
-fn derived(of: ClientName) -> Key {
+fn derived(of: ClientKeyId) -> AuthKey {
     ClientKey::derive(&cluster_key(), of).into()
 }
 
-async fn server(net: &Net) -> Server {
-    let counting = Counting::new(platform(1));
-    let root = ClientOptions { root: true };
+async fn server(net: &Net) -> RpcServer {
+    let counting = CountingServer::new(platform(1));
+    let root = ClientKeyOptions { root: true };
     let listed = [
-        (name("node7", 1), ClientOptions::default()),
+        (name("node7", 1), ClientKeyOptions::default()),
         (name("admin", 2), root),
     ];
-    let options = ServerOptions {
+    let options = RpcServerOptions {
         platform: counting.platform.clone(),
-        me: me(1, Role::Mds),
+        identity: identity(1, Role::Mds),
         cluster: CLUSTER,
         key: Some(cluster_key()),
-        clients: Arc::new(Listed(listed.into())),
+        client_keys: Arc::new(Listed(listed.into())),
         tls: None,
-        hosts: Hosts::none().with_host(counting.clone()),
-        attend: Arc::new(Unattended),
-        capacity: Capacity::of_clients(MOST_CLIENTS),
+        handlers: Handlers::none().with_peer_handler(counting.clone()),
+        observer: Arc::new(NoObserver),
+        capacity: Capacity::for_clients(CLIENTS_MAX),
     };
-    Server::start(net.listen(AT).await.unwrap(), options)
+    RpcServer::start(net.listen(ADDRESS).await.unwrap(), options)
 }
 
-fn line(net: &Net, who: u128, role: Role, key: Option<Key>) -> Arc<Line> {
-    let mut options = line_options(net, &platform(2), who, None);
-    options.me = me(who, role);
+fn connection(
+    net: &Net,
+    process_id: u128,
+    role: Role,
+    key: Option<AuthKey>,
+) -> Arc<ClientConnection> {
+    let mut options = connection_options(net, &platform(2), process_id, None);
+    options.identity = identity(process_id, role);
     options.key = key;
-    Line::open(options)
+    ClientConnection::connect(options)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_proves_the_roles_that_it_is_for() {
+async fn each_kind_of_key_proves_only_its_roles() {
     let net = net();
     let server = server(&net.host("mds")).await;
-    let enters = async |who: u128, role, key: Key| {
-        let line = line(&net.host("a"), who, role, Some(key));
-        let met = line.ready(Duration::from_secs(5)).await;
-        met.map(|_| {
-            let callers = server.callers();
-            let caller = callers
-                .iter()
-                .find(|caller| caller.met().name == me(who, role).name);
-            caller.unwrap().met().key.clone()
-        })
-        .map_err(|error| {
-            assert!(error.is_for_good(), "{error}");
-            error.to_string()
-        })
+    let connect = async |process_id: u128, role, key: AuthKey| {
+        let connection = connection(&net.host("a"), process_id, role, Some(key));
+        let outcome = connection.wait_connected(Duration::from_secs(5)).await;
+        outcome
+            .map(|_| {
+                let peers = server.peers();
+                let peer = peers
+                    .iter()
+                    .find(|peer| peer.identity().name == identity(process_id, role).name);
+                peer.unwrap().identity().key.clone()
+            })
+            .map_err(|error| {
+                assert!(error.is_permanent(), "{error}");
+                error.to_string()
+            })
     };
-    for (who, role) in [
+    for (process_id, role) in [
         (20, Role::Client),
         (21, Role::Mds),
         (22, Role::Oss),
         (23, Role::Visitor),
     ] {
-        let kind = enters(who, role, cluster_key().into()).await.unwrap();
-        assert_eq!(kind, KeyKind::Cluster);
-        assert!(kind.root_counts());
+        let kind = connect(process_id, role, cluster_key().into())
+            .await
+            .unwrap();
+        assert_eq!(kind, ProvenKey::Cluster);
+        assert!(kind.is_root_trusted());
     }
-    for (who, role) in [(30, Role::Client), (31, Role::Visitor)] {
-        let kind = enters(who, role, derived(name("node7", 1))).await.unwrap();
-        assert_eq!((kind.name(), kind.root_counts()), ("node7", false));
+    for (process_id, role) in [(30, Role::Client), (31, Role::Visitor)] {
+        let kind = connect(process_id, role, derived(name("node7", 1)))
+            .await
+            .unwrap();
+        assert_eq!((kind.name(), kind.is_root_trusted()), ("node7", false));
     }
-    let kind = enters(32, Role::Client, derived(name("admin", 2)))
+    let kind = connect(32, Role::Client, derived(name("admin", 2)))
         .await
         .unwrap();
-    assert_eq!((kind.name(), kind.root_counts()), ("admin", true));
-    for (who, role) in [(40, Role::Mds), (41, Role::Oss)] {
-        let why = enters(who, role, derived(name("node7", 1)))
+    assert_eq!((kind.name(), kind.is_root_trusted()), ("admin", true));
+    for (process_id, role) in [(40, Role::Mds), (41, Role::Oss)] {
+        let why = connect(process_id, role, derived(name("node7", 1)))
             .await
             .unwrap_err();
-        assert!(why.contains("a server proves the cluster's key"), "{why}");
+        assert!(why.contains("must prove the cluster key"), "{why}");
     }
-    // Not listed: the number differs from the listed one.
-    let why = enters(50, Role::Client, derived(name("node7", 2)))
+    // This key is not listed: its number differs from the listed one.
+    let why = connect(50, Role::Client, derived(name("node7", 2)))
         .await
         .unwrap_err();
     assert!(why.contains("client key 'node7': it was revoked"), "{why}");
-    // Another's secret under a listed name. It leaves a server that does not prove the same one.
+    // A foreign secret under a listed name: the client rejects the server, which proves another secret.
     let foreign = ClientKey::new(name("node7", 1), [1; 32]);
-    let why = enters(51, Role::Client, foreign.into()).await.unwrap_err();
+    let why = connect(51, Role::Client, foreign.into()).await.unwrap_err();
     assert!(why.contains("did not prove"), "{why}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_does_not_take_the_connection_of_another_by_claiming_its_number() {
+async fn a_host_that_claims_another_hosts_process_id_does_not_replace_its_connection() {
     let net = net();
     let server = server(&net.host("mds")).await;
-    let first = line(
+    let first = connection(
         &net.host("a"),
         20,
         Role::Client,
         Some(derived(name("node7", 1))),
     );
-    first.ready(Duration::from_secs(5)).await.unwrap();
-    let second = line(
+    first.wait_connected(Duration::from_secs(5)).await.unwrap();
+    let second = connection(
         &net.host("b"),
         20,
         Role::Client,
         Some(derived(name("admin", 2))),
     );
-    second.ready(Duration::from_secs(5)).await.unwrap();
+    second.wait_connected(Duration::from_secs(5)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(server.status().connections.len(), 2);
     assert_eq!(
@@ -141,32 +151,36 @@ async fn a_host_does_not_take_the_connection_of_another_by_claiming_its_number()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_of_another_role_is_refused() {
+async fn a_request_that_the_role_must_not_send_is_refused() {
     let net = net();
     let server = server(&net.host("mds")).await;
-    for (who, role) in [(20, Role::Client), (21, Role::Oss), (22, Role::Visitor)] {
-        let line = line(&net.host("a"), who, role, Some(cluster_key().into()));
-        let mds: Mds = line.peer();
+    for (process_id, role) in [(20, Role::Client), (21, Role::Oss), (22, Role::Visitor)] {
+        let connection = connection(&net.host("a"), process_id, role, Some(cluster_key().into()));
+        let mds: MdsPeer = connection.peer();
         let result = mds.call(request(1, 0)).await.result;
         match role {
             Role::Client => assert!(result.is_ok(), "{result:?}"),
-            _ => assert_eq!(result, Err(gupfs_proto::Refusal::NotPermitted)),
+            _ => assert_eq!(result, Err(gupfs_proto::FsError::NotPermitted)),
         }
     }
-    // A refusal ends nothing.
-    assert_eq!(server.status().misspoken, 0);
+    // The refused requests closed no connection.
+    assert_eq!(server.status().protocol_errors, 0);
 }
 
-/// The address from which a connection comes decides nothing: see `KeyKind::root_counts`.
+/// The address of a connection has no influence: see `ProvenKey::is_root_trusted`.
 #[test]
-fn root_counts_by_the_key_alone() {
+fn only_the_key_decides_whether_root_is_trusted() {
     let of = name("a", 1);
-    let client = |root| KeyKind::Client {
-        of: of.clone(),
-        options: ClientOptions { root },
+    let client = |root| ProvenKey::Client {
+        id: of.clone(),
+        options: ClientKeyOptions { root },
     };
-    assert!(KeyKind::Cluster.root_counts() && client(true).root_counts());
-    for kind in [KeyKind::None, KeyKind::Former, client(false)] {
-        assert!(!kind.root_counts(), "{kind:?}");
+    assert!(ProvenKey::Cluster.is_root_trusted() && client(true).is_root_trusted());
+    for kind in [
+        ProvenKey::None,
+        ProvenKey::ClusterWithoutRole,
+        client(false),
+    ] {
+        assert!(!kind.is_root_trusted(), "{kind:?}");
     }
 }

@@ -1,10 +1,10 @@
-//! Lines and servers over faked nets, and over TCP.
+//! Client connections and servers over a fake network, and over TCP.
 
-mod house;
+mod client_connections;
+mod fixture;
 mod keys;
-mod lines;
+mod rejections;
 mod replayed;
 mod servers;
-mod strangers;
 mod tcp;
 mod tls;

@@ -1,6 +1,6 @@
-//! What was heard on the wire does not let anybody in, and what is put between does not count.
+//! An attacker on the network cannot connect with recorded bytes, and cannot change, repeat or drop frames undetected.
 
-use crate::house::*;
+use crate::fixture::*;
 use bytes::BytesMut;
 use gupfs_platform::{Net, Stream};
 use gupfs_rpc::*;
@@ -9,28 +9,28 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 
-type Heard = Arc<Mutex<Vec<u8>>>;
+type Recorded = Arc<Mutex<Vec<u8>>>;
 
-/// Passes on what comes, and keeps what the client said.
-async fn listen_in(net: Net, heard: Heard) {
+/// A proxy that records what the client sends.
+async fn record(net: Net, recorded: Recorded) {
     let listener = net.listen("between:1").await.unwrap();
     let client = listener.accept().await.unwrap();
-    let server = net.connect(AT).await.unwrap();
+    let server = net.connect(ADDRESS).await.unwrap();
     tokio::join!(
-        pass(client.clone(), server.clone(), Some(heard)),
-        pass(server, client, None)
+        forward(client.clone(), server.clone(), Some(recorded)),
+        forward(server, client, None)
     );
 }
 
-async fn pass(from: Stream, to: Stream, heard: Option<Heard>) {
+async fn forward(from: Stream, to: Stream, recorded: Option<Recorded>) {
     loop {
         let mut bytes = BytesMut::with_capacity(1 << 16);
         match from.read(&mut bytes).await {
             Ok(0) | Err(_) => return to.close(),
             Ok(_) => {}
         }
-        if let Some(heard) = &heard {
-            heard.lock().extend_from_slice(&bytes);
+        if let Some(recorded) = &recorded {
+            recorded.lock().extend_from_slice(&bytes);
         }
         if to.try_write(&[IoSlice::new(&bytes)]).is_err() {
             return;
@@ -39,88 +39,98 @@ async fn pass(from: Stream, to: Stream, heard: Option<Heard>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handshake_that_is_played_again_lets_nobody_in() {
+async fn a_replayed_handshake_is_rejected() {
     let net = net();
-    let counting = Counting::new(platform(1));
-    let server = server(&net.host("mds"), AT, &counting, key(9)).await;
-    let heard = Heard::default();
-    let between = tokio::spawn(listen_in(net.host("between"), heard.clone()));
-    let mut options = line_options(&net.host("a"), &platform(2), 20, key(9));
-    options.to = "between:1".into();
-    let line = Line::open(options);
-    line.ready(Duration::from_secs(5)).await.unwrap();
-    let mds: Mds = line.peer();
+    let counting = CountingServer::new(platform(1));
+    let server = server(&net.host("mds"), ADDRESS, &counting, key(9)).await;
+    let recorded = Recorded::default();
+    let between = tokio::spawn(record(net.host("between"), recorded.clone()));
+    let mut options = connection_options(&net.host("a"), &platform(2), 20, key(9));
+    options.address = "between:1".into();
+    let connection = ClientConnection::connect(options);
+    connection
+        .wait_connected(Duration::from_secs(5))
+        .await
+        .unwrap();
+    let mds: MdsPeer = connection.peer();
     assert!(mds.call(request(1, 0)).await.result.is_ok());
-    drop(line);
+    drop(connection);
     between.abort();
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(server.status().connections.len(), 0);
-    let before = server.status().turned_away;
-    // The same bytes, from hello to question, to a server that is waiting for just this client.
-    let said = heard.lock().clone();
-    let stream = net.host("thief").connect(AT).await.unwrap();
-    stream.try_write(&[IoSlice::new(&said)]).unwrap();
-    let mut answer = BytesMut::with_capacity(1 << 16);
-    while stream.read(&mut answer).await.is_ok_and(|count| count > 0) {}
-    assert_eq!(*counting.had.lock(), [1], "the question was asked once");
+    let before = server.status().rejected;
+    // Replay the same bytes, from the hello to the request, to the server, which has no connection of this client now.
+    let recorded_bytes = recorded.lock().clone();
+    let stream = net.host("thief").connect(ADDRESS).await.unwrap();
+    stream.try_write(&[IoSlice::new(&recorded_bytes)]).unwrap();
+    let mut reply = BytesMut::with_capacity(1 << 16);
+    while stream.read(&mut reply).await.is_ok_and(|count| count > 0) {}
+    assert_eq!(
+        *counting.handled.lock(),
+        [1],
+        "the request was handled once"
+    );
     let status = server.status();
-    assert_eq!(status.turned_away, before + 1);
-    let why = status.last_turned_away.unwrap();
-    assert!(why.contains("its key is not the cluster's"), "{why}");
+    assert_eq!(status.rejected, before + 1);
+    let why = status.last_rejected.unwrap();
+    assert!(
+        why.contains("the peer's key is neither the cluster key"),
+        "{why}"
+    );
 }
 
-/// Passes on what comes, but for what it does to the first question of the first connection.
-async fn meddle(net: Net, how: Meddling) {
+/// A proxy that changes, repeats or drops the first request of the first connection.
+async fn tamper(net: Net, tampering: Tampering) {
     let listener = net.listen("between:1").await.unwrap();
     for number in 0.. {
         let client = listener.accept().await.unwrap();
-        let server = net.connect(AT).await.unwrap();
-        let how = (number == 0).then_some(how);
-        tokio::spawn(pass_changed(client.clone(), server.clone(), how));
-        tokio::spawn(pass(server, client, None));
+        let server = net.connect(ADDRESS).await.unwrap();
+        let tampering = (number == 0).then_some(tampering);
+        tokio::spawn(forward_changed(client.clone(), server.clone(), tampering));
+        tokio::spawn(forward(server, client, None));
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Meddling {
+enum Tampering {
     Change,
     Repeat,
-    LeaveOut,
+    Drop,
 }
 
-/// Bytes of a frame's head, and where in it stand the kind, and the lengths of body and payload.
-const HEAD: usize = 32;
+/// Length of a frame's head.
+const HEAD_LEN: usize = 32;
 
-async fn pass_changed(from: Stream, to: Stream, mut how: Option<Meddling>) {
+async fn forward_changed(from: Stream, to: Stream, mut tampering: Option<Tampering>) {
     let mut bytes = BytesMut::with_capacity(1 << 16);
     loop {
         if !from.read(&mut bytes).await.is_ok_and(|count| count > 0) {
             return to.close();
         }
-        while bytes.len() >= HEAD {
+        while bytes.len() >= HEAD_LEN {
             let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-            let length = HEAD + (number(16) + number(20)) as usize;
+            let length = HEAD_LEN + (number(16) + number(20)) as usize;
             if bytes.len() < length {
                 break;
             }
             let mut frame = bytes.split_to(length);
-            let is_question = u16::from_le_bytes([frame[6], frame[7]]) == 1;
-            let times = match how.filter(|_| is_question) {
+            let is_request = u16::from_le_bytes([frame[6], frame[7]]) == 1;
+            let times = match tampering.filter(|_| is_request) {
                 None => 1,
-                Some(Meddling::Change) => {
-                    // The job of the request: whoever changes the body makes its checksum right again.
-                    frame[HEAD] ^= 1;
-                    let sum = crc32c(&frame[HEAD..length - 16]);
+                Some(Tampering::Change) => {
+                    // Changes the job of the request. The attacker recomputes the checksums.
+                    frame[HEAD_LEN] ^= 1;
+                    let sum = crc32c(&frame[HEAD_LEN..length - 16]);
                     frame[24..28].copy_from_slice(&sum.to_le_bytes());
                     let sum = crc32c(&frame[..28]);
                     frame[28..32].copy_from_slice(&sum.to_le_bytes());
                     1
                 }
-                Some(Meddling::Repeat) => 2,
-                Some(Meddling::LeaveOut) => 0,
+                Some(Tampering::Repeat) => 2,
+                Some(Tampering::Drop) => 0,
             };
-            if is_question {
-                how = None;
+            if is_request {
+                tampering = None;
             }
             for _ in 0..times {
                 if to.try_write(&[IoSlice::new(&frame)]).is_err() {
@@ -141,27 +151,32 @@ fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frame_that_is_changed_repeated_or_left_out_ends_the_connection_and_the_call_is_repeated()
-{
-    for how in [Meddling::Change, Meddling::Repeat, Meddling::LeaveOut] {
+async fn a_changed_repeated_or_dropped_frame_closes_the_connection_and_the_request_is_resent() {
+    for tampering in [Tampering::Change, Tampering::Repeat, Tampering::Drop] {
         let net = net();
-        let counting = Counting::new(platform(1));
-        let server = server(&net.host("mds"), AT, &counting, key(9)).await;
-        let between = tokio::spawn(meddle(net.host("between"), how));
-        let mut options = line_options(&net.host("a"), &platform(2), 20, key(9));
-        options.to = "between:1".into();
-        let line = Line::open(options);
-        let mds: Mds = line.peer();
+        let counting = CountingServer::new(platform(1));
+        let server = server(&net.host("mds"), ADDRESS, &counting, key(9)).await;
+        let between = tokio::spawn(tamper(net.host("between"), tampering));
+        let mut options = connection_options(&net.host("a"), &platform(2), 20, key(9));
+        options.address = "between:1".into();
+        let connection = ClientConnection::connect(options);
+        let mds: MdsPeer = connection.peer();
         let (first, second) = tokio::join!(mds.call(request(1, 0)), mds.call(request(2, 0)));
-        assert!(first.result.is_ok() && second.result.is_ok(), "{how:?}");
-        let last = server.status().last_misspoken.unwrap_or_default();
-        assert!(last.contains("its code is wrong"), "{how:?}: {last}");
-        assert_eq!(line.status().connections, 2, "{how:?}");
-        let had = counting.had.lock().clone();
-        // A repeated question was asked in its first form; the answer of the first connection was lost with it.
         assert!(
-            had.iter().all(|job| [1, 2].contains(job)),
-            "{how:?}: {had:?}"
+            first.result.is_ok() && second.result.is_ok(),
+            "{tampering:?}"
+        );
+        let last = server.status().last_protocol_error.unwrap_or_default();
+        assert!(
+            last.contains("the frame's MAC is wrong"),
+            "{tampering:?}: {last}"
+        );
+        assert_eq!(connection.status().connections, 2, "{tampering:?}");
+        let handled = counting.handled.lock().clone();
+        // The server may handle a repeated request once more: the reply over the first connection was lost with the connection.
+        assert!(
+            handled.iter().all(|job| [1, 2].contains(job)),
+            "{tampering:?}: {handled:?}"
         );
         between.abort();
     }

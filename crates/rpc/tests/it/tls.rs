@@ -1,23 +1,23 @@
-//! Connections that are encrypted, and certificates that are not believed.
+//! Encrypted connections, and certificates that a side rejects.
 
-use crate::house::*;
+use crate::fixture::*;
 use gupfs_platform::Net;
-use gupfs_proto::capability::Warrant;
-use gupfs_proto::data::{self, BlockSums, Existing, Op, Owner};
+use gupfs_proto::capability::DataCredentials;
+use gupfs_proto::data::{self, BlockChecksums, DataOp, ObjectExistence, ObjectOwner};
 use gupfs_proto::{Generation, InodeId, MapEpoch, ObjectId, ObjectOffset, OstId, SessionId};
 use gupfs_rpc::*;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who signs the certificates of a site.
+/// The certificate authority of a site.
 struct Ca {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 /// Certificate and key.
-type Own = (String, String);
+type CertifiedKey = (String, String);
 
 impl Ca {
     fn new() -> Ca {
@@ -29,7 +29,7 @@ impl Ca {
         Ca { pem, issuer }
     }
 
-    fn sign(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Own {
+    fn sign(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> CertifiedKey {
         let mut params = CertificateParams::new(vec![name.to_string()]).unwrap();
         change(&mut params);
         let key = KeyPair::generate().unwrap();
@@ -37,68 +37,68 @@ impl Ca {
         (signed.pem(), key.serialize_pem())
     }
 
-    fn own(&self, name: &str) -> Option<Own> {
+    fn own(&self, name: &str) -> Option<CertifiedKey> {
         Some(self.sign(name, |_| {}))
     }
 
-    fn tls(&self, own: Option<Own>, ask_clients: bool) -> Option<Tls> {
+    fn tls(&self, own: Option<CertifiedKey>, ask_clients: bool) -> Option<TlsConfig> {
         let own = own.as_ref();
-        let parts = TlsParts {
+        let parts = TlsMaterial {
             ca: self.pem.as_bytes(),
             own: own.map(|(cert, key)| (cert.as_bytes(), key.as_bytes())),
             name: None,
-            ask_clients,
+            require_client_certificates: ask_clients,
         };
-        Some(Tls::new(parts).unwrap())
+        Some(TlsConfig::new(parts).unwrap())
     }
 }
 
-/// Says a write's bytes back.
+/// Replies to a write with its bytes.
 struct Echo;
 
-impl Service<data::Request, data::Reply> for Echo {
-    async fn answer(self: Arc<Self>, question: data::Request) -> data::Reply {
-        let Op::Write { data, .. } = question.op else {
-            return Err(gupfs_proto::Refusal::NotSupported);
+impl Service<data::DataRequest, data::DataReply> for Echo {
+    async fn handle(self: Arc<Self>, request: data::DataRequest) -> data::DataReply {
+        let DataOp::Write { data, .. } = request.op else {
+            return Err(gupfs_proto::FsError::NotSupported);
         };
-        Ok(data::Answer::Data {
+        Ok(data::DataReplyBody::Data {
             data,
-            sums: BlockSums::default(),
+            checksums: BlockChecksums::default(),
         })
     }
 }
 
-async fn echoing(net: &Net, tls: Option<Tls>) -> Server {
-    Server::start(
-        net.listen(AT).await.unwrap(),
-        ServerOptions {
+async fn echoing(net: &Net, tls: Option<TlsConfig>) -> RpcServer {
+    RpcServer::start(
+        net.listen(ADDRESS).await.unwrap(),
+        RpcServerOptions {
             platform: platform(1),
-            me: me(1, Role::Oss),
+            identity: identity(1, Role::Oss),
             cluster: CLUSTER,
             key: key(9),
-            clients: Arc::new(EveryClientKey),
+            client_keys: Arc::new(AcceptAllClientKeys),
             tls,
-            hosts: Hosts::none().with(Arc::new(Echo)),
-            attend: Arc::new(Unattended),
-            capacity: Capacity::of_clients(64),
+            handlers: Handlers::none().with_service(Arc::new(Echo)),
+            observer: Arc::new(NoObserver),
+            capacity: Capacity::for_clients(64),
         },
     )
 }
 
-fn line(net: &Net, tls: Option<Tls>) -> Arc<Line> {
-    let mut options = line_options(net, &platform(2), 20, key(9));
+fn connection(net: &Net, tls: Option<TlsConfig>) -> Arc<ClientConnection> {
+    let mut options = connection_options(net, &platform(2), 20, key(9));
     options.tls = tls;
-    Line::open(options)
+    ClientConnection::connect(options)
 }
 
-fn write(bytes: Vec<u8>) -> data::Request {
-    data::Request {
+fn write(bytes: Vec<u8>) -> data::DataRequest {
+    data::DataRequest {
         session: SessionId(1),
         map_epoch: MapEpoch(1),
         job: 0,
         ost: OstId(0),
-        warrant: Warrant::None,
-        op: Op::Write {
+        credentials: DataCredentials::None,
+        op: DataOp::Write {
             object: ObjectId {
                 ino: InodeId(1),
                 generation: Generation(1),
@@ -106,26 +106,29 @@ fn write(bytes: Vec<u8>) -> data::Request {
             },
             at: ObjectOffset(0),
             data: bytes.into(),
-            sums: BlockSums::default(),
-            existing: Existing::Perhaps,
-            owner: Owner::default(),
+            checksums: BlockChecksums::default(),
+            existence: ObjectExistence::MayExist,
+            owner: ObjectOwner::default(),
         },
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_over_tls_arrives_whole_in_both_directions() {
+async fn requests_and_replies_over_tls_arrive_complete() {
     let (net, ca) = (net(), Ca::new());
     let _server = echoing(&net.host("mds"), ca.tls(ca.own("mds"), true)).await;
-    let line = line(&net.host("a"), ca.tls(ca.own("client"), false));
-    line.ready(Duration::from_secs(5)).await.unwrap();
-    let peer: Peer<data::Request, data::Reply> = line.peer();
+    let connection = connection(&net.host("a"), ca.tls(ca.own("client"), false));
+    connection
+        .wait_connected(Duration::from_secs(5))
+        .await
+        .unwrap();
+    let peer: Peer<data::DataRequest, data::DataReply> = connection.peer();
     // Several at once, up to the longest: more than fits into any buffer on the way.
     let calls = [0usize, 1, 100, 70_000, 4 << 20, 4 << 20].map(|length| {
         let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
-        let (peer, said) = (peer.clone(), bytes.clone());
+        let (peer, sent) = (peer.clone(), bytes.clone());
         tokio::spawn(async move {
-            let Ok(data::Answer::Data { data, .. }) = peer.call(write(said)).await else {
+            let Ok(data::DataReplyBody::Data { data, .. }) = peer.call(write(sent)).await else {
                 panic!("no bytes");
             };
             assert!(data == bytes);
@@ -134,11 +137,15 @@ async fn what_is_said_over_tls_arrives_whole_in_both_directions() {
     for call in calls {
         call.await.unwrap();
     }
-    assert_eq!(line.status().connections, 1, "none of them broke it");
+    assert_eq!(
+        connection.status().connections,
+        1,
+        "no request broke the connection"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_not_believed_is_told_at_once_and_what_to_do() {
+async fn a_side_that_is_rejected_gets_the_reason_at_once() {
     let (ca, other) = (Ca::new(), Ca::new());
     let expired = ca.sign("mds", |params| {
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
@@ -146,85 +153,91 @@ async fn who_is_not_believed_is_told_at_once_and_what_to_do() {
     });
     let ours = || ca.own("mds");
     let trusting = ca.tls(None, false);
-    let cases: [(&str, Option<Tls>, Option<Tls>, &str); 7] = [
+    let cases: [(&str, Option<TlsConfig>, Option<TlsConfig>, &str); 7] = [
         (
             "another CA's server",
             other.tls(other.own("mds"), false),
             trusting.clone(),
-            "its certificate is not signed by our CA",
+            "the peer's certificate is not signed by our CA",
         ),
         (
             "another host's certificate",
             ca.tls(ca.own("elsewhere"), false),
             trusting.clone(),
-            "its certificate is of another name",
+            "the peer's certificate has another name",
         ),
         (
             "an expired certificate",
             ca.tls(Some(expired), false),
             trusting.clone(),
-            "its certificate has expired: make a new one",
+            "the peer's certificate has expired: make a new one",
         ),
         (
             "a client without TLS",
             ca.tls(ours(), false),
             None,
-            "this server speaks TLS alone",
+            "this server requires TLS",
         ),
         (
             "a server without TLS",
             None,
             trusting.clone(),
-            "it speaks without TLS, and we speak TLS alone",
+            "the peer does not use TLS, and this process requires TLS",
         ),
         (
             "a client without a certificate where all must have one",
             ca.tls(ours(), true),
             trusting,
-            "it wants to see a certificate of ours",
+            "the server requires a client certificate",
         ),
         (
             "a client with another CA's certificate",
             ca.tls(ours(), true),
             ca.tls(other.own("client"), false),
-            "it does not believe our certificate",
+            "the peer rejects our certificate",
         ),
     ];
     for (what, server, client, why) in cases {
         let net = net();
         let server = echoing(&net.host("mds"), server).await;
         let begun = tokio::time::Instant::now();
-        let line = line(&net.host("a"), client);
-        let error = line.ready(Duration::from_secs(20)).await.unwrap_err();
+        let connection = connection(&net.host("a"), client);
+        let error = connection
+            .wait_connected(Duration::from_secs(20))
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains(why), "{what}: {error}");
-        assert!(error.is_for_good(), "{what}");
+        assert!(error.is_permanent(), "{what}");
         assert!(begun.elapsed() < Duration::from_secs(2), "{what}");
         tokio::time::sleep(Duration::from_millis(100)).await;
         let status = server.status();
-        assert!(status.turned_away > 0, "{what}: {status:?}");
+        assert!(status.rejected > 0, "{what}: {status:?}");
         assert_eq!(status.connections.len(), 0, "{what}");
     }
 }
 
 #[test]
-fn certificates_that_cannot_be_used_are_told_by_part() {
+fn an_unusable_certificate_error_names_the_part() {
     let (ca, other) = (Ca::new(), Ca::new());
     let why = |ca: &str, own: Option<(&str, &str)>| {
-        let parts = TlsParts {
+        let parts = TlsMaterial {
             ca: ca.as_bytes(),
             own: own.map(|(cert, key)| (cert.as_bytes(), key.as_bytes())),
             name: None,
-            ask_clients: false,
+            require_client_certificates: false,
         };
-        Tls::new(parts).unwrap_err().to_string()
+        TlsConfig::new(parts).unwrap_err().to_string()
     };
     let ((cert, key), (_, another)) = (ca.own("a").unwrap(), other.own("a").unwrap());
-    assert_eq!(why("", None), "there is no CA in it");
+    assert_eq!(why("", None), "found no CA in the PEM data");
     assert_eq!(
         why(&ca.pem, Some(("", &key))),
-        "there is no certificate in it"
+        "found no certificate in the PEM data"
     );
-    assert_eq!(why(&ca.pem, Some((&cert, &cert))), "there is no key in it");
+    assert_eq!(
+        why(&ca.pem, Some((&cert, &cert))),
+        "found no key in the PEM data"
+    );
     let wrong = why(&ca.pem, Some((&cert, &another)));
-    assert_eq!(wrong, "the key is not the one of the certificate");
+    assert_eq!(wrong, "the private key does not belong to the certificate");
 }

@@ -5,7 +5,7 @@ use super::machine::Machine;
 use super::plan::Kind;
 use super::site::Site;
 use super::troubles::{SYNCED, Trouble};
-use gupfs_platform::fake::{CallKind, FakeDice, FakeDisk};
+use gupfs_platform::fake::{CallKind, FakeRandom, FakeDisk};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,18 +30,18 @@ const FINDS_BACK: Duration = Duration::from_secs(10);
 /// A cut as long as this ends a session.
 const LONG_CUT: Duration = Duration::from_secs(27);
 
-fn millis(dice: &FakeDice, most: u64) -> Duration {
+fn millis(dice: &FakeRandom, most: u64) -> Duration {
     Duration::from_micros(1 + dice.below(most * 1000))
 }
 
 /// Mostly short, now and then long.
-fn span(dice: &FakeDice, most: u64) -> Duration {
+fn span(dice: &FakeRandom, most: u64) -> Duration {
     let scale = [100, 1_000, 10_000, 60_000][dice.below(4) as usize];
     Duration::from_millis(100) + millis(dice, scale.min(most))
 }
 
 /// Until the next fault: where there is one kind alone the story is shorter, too.
-async fn pause(site: &Site, dice: &FakeDice, most: u64) {
+async fn pause(site: &Site, dice: &FakeRandom, most: u64) {
     let most = match site.troubles.plan().only() {
         Some(_) => most / 2,
         None => most,
@@ -50,7 +50,7 @@ async fn pause(site: &Site, dice: &FakeDice, most: u64) {
 }
 
 /// Begins them all, each on a task of its own, until the site ends.
-pub fn start(site: &Arc<Site>, dice: &FakeDice) -> Vec<gupfs_platform::Task<()>> {
+pub fn start(site: &Arc<Site>, dice: &FakeRandom) -> Vec<gupfs_platform::Task<()>> {
     let plan = site.troubles.plan();
     site.say(format_args!("{plan:?}"));
     let mut tasks = Vec::new();
@@ -78,7 +78,7 @@ pub fn start(site: &Arc<Site>, dice: &FakeDice) -> Vec<gupfs_platform::Task<()>>
     tasks
 }
 
-async fn metadata(site: Arc<Site>, dice: FakeDice) {
+async fn metadata(site: Arc<Site>, dice: FakeRandom) {
     // Half of the seeds never cut this server's power: there what is promised after kills is judged without excuse.
     let cuts_power = dice.one_in(2);
     loop {
@@ -123,7 +123,7 @@ async fn metadata(site: Arc<Site>, dice: FakeDice) {
 
 /// Before the metadata server's power is cut: in most cases all clients live and reach it, and do so until `all_back`, so that
 /// whatever it answered is to be there afterwards. False if not.
-async fn all_there(site: &Site, dice: &FakeDice) -> bool {
+async fn all_there(site: &Site, dice: &FakeRandom) -> bool {
     if site.troubles.plan().only().is_none() && dice.one_in(4) {
         return false;
     }
@@ -156,7 +156,7 @@ async fn all_back(site: &Site) {
     site.troubles.may_be_disturbed();
 }
 
-async fn objects(site: Arc<Site>, dice: FakeDice, ends_clients: bool) {
+async fn objects(site: Arc<Site>, dice: FakeRandom, ends_clients: bool) {
     let cuts_power = dice.one_in(2);
     loop {
         pause(&site, &dice, 12_000).await;
@@ -226,7 +226,7 @@ async fn objects(site: Arc<Site>, dice: FakeDice, ends_clients: bool) {
 }
 
 /// The process dies at some call of one of its disks, not just when everything rests.
-async fn die(site: &Site, stores: &[&Store], dice: &FakeDice) {
+async fn die(site: &Site, stores: &[&Store], dice: &FakeRandom) {
     let store = stores[dice.below(stores.len() as u64) as usize];
     let kind = match dice.below(4) {
         0 => CallKind::Sync,
@@ -245,7 +245,7 @@ async fn wait_until(site: &Site, most: u64, there: impl Fn() -> bool) {
 }
 
 /// `power_cut`: whether all clients stay.
-async fn restart_metadata(site: &Site, dice: &FakeDice, power_cut: Option<bool>) {
+async fn restart_metadata(site: &Site, dice: &FakeRandom, power_cut: Option<bool>) {
     let undoes = power_cut == Some(false);
     let mut power_cut = power_cut.is_some();
     loop {
@@ -289,7 +289,7 @@ async fn restart_metadata(site: &Site, dice: &FakeDice, power_cut: Option<bool>)
     }
 }
 
-async fn restart_objects(site: &Site, which: usize, dice: &FakeDice, power_cut: bool) {
+async fn restart_objects(site: &Site, which: usize, dice: &FakeRandom, power_cut: bool) {
     let oss = &site.osses[which];
     if power_cut {
         site.troubles.object_cut();
@@ -308,7 +308,7 @@ async fn restart_objects(site: &Site, which: usize, dice: &FakeDice, power_cut: 
 }
 
 /// Connections break, and hosts cannot be reached for a while.
-async fn net(site: Arc<Site>, dice: FakeDice) {
+async fn net(site: Arc<Site>, dice: FakeRandom) {
     loop {
         pause(&site, &dice, 8_000).await;
         if site.ends() {
@@ -351,9 +351,9 @@ async fn net(site: Arc<Site>, dice: FakeDice) {
             _ => "cut of one way",
         });
         match way {
-            0 => site.net.cut(&one, &other),
-            1 => site.net.cut_way(&one, &other),
-            _ => site.net.cut_way(&other, &one),
+            0 => site.net.partition(&one, &other),
+            1 => site.net.partition_one_way(&one, &other),
+            _ => site.net.partition_one_way(&other, &one),
         }
         if concerns_metadata {
             site.troubles.cut_off(client, site.millis());
@@ -363,7 +363,7 @@ async fn net(site: Arc<Site>, dice: FakeDice) {
         let ways = || (0..site.osses.len()).map(|oss| format!("oss{oss}"));
         if alone {
             site.watch.saw("client cut off from all servers");
-            ways().for_each(|oss| site.net.cut_way(&one, &oss));
+            ways().for_each(|oss| site.net.partition_one_way(&one, &oss));
         }
         site.sleep(time).await;
         if alone {
@@ -391,7 +391,7 @@ fn start_client(site: &Arc<Site>, machine: &Arc<Machine>) {
     });
 }
 
-async fn clients(site: Arc<Site>, dice: FakeDice) {
+async fn clients(site: Arc<Site>, dice: FakeRandom) {
     loop {
         pause(&site, &dice, 30_000).await;
         if site.ends() {

@@ -1,10 +1,10 @@
 //! One host: its clock, its dice, its way to the others; and what it has for keeping.
 
-use gupfs_cluster::Identity;
+use gupfs_cluster::ProcessIdentity;
 use gupfs_platform::fake::{
-    FakeClock, FakeDice, FakeDisk, FakeNet, FakeOptions, FakeTasks, FakeWorld,
+    FakeClock, FakeRandom, FakeDisk, FakeNet, FakeOptions, FakeTasks, FakePlatform,
 };
-use gupfs_platform::{Dice, Disk};
+use gupfs_platform::{Random, Disk};
 use gupfs_proto::Timestamp;
 use gupfs_rpc::ClusterKey;
 use gupfs_store::index::{FakeIndex, Index};
@@ -17,11 +17,11 @@ pub struct Host {
     pub name: String,
     pub clock: FakeClock,
     pub net: FakeNet,
-    dice: FakeDice,
+    dice: FakeRandom,
 }
 
 impl Host {
-    pub fn new(name: &str, net: &FakeNet, dice: &FakeDice) -> Host {
+    pub fn new(name: &str, net: &FakeNet, dice: &FakeRandom) -> Host {
         Host {
             name: name.to_string(),
             clock: FakeClock::of_runtime(),
@@ -31,18 +31,18 @@ impl Host {
     }
 
     /// For a new process on it.
-    pub fn platform(&self) -> FakeWorld {
-        FakeWorld {
+    pub fn platform(&self) -> FakePlatform {
+        FakePlatform {
             clock: self.clock.clone(),
-            dice: self.dice.fork(),
+            random: self.dice.fork(),
             tasks: FakeTasks::new(),
         }
     }
 
-    pub fn identity(&self, platform: &FakeWorld) -> Identity {
+    pub fn identity(&self, platform: &FakePlatform) -> ProcessIdentity {
         let key = ClusterKey::new([7; 32]);
         let net = self.net.host(&self.name);
-        Identity::new(
+        ProcessIdentity::new(
             &platform.platform(),
             net,
             self.name.clone(),
@@ -56,7 +56,7 @@ impl Host {
             yields: true,
             clock: Some(self.clock.clone()),
             capacity: PLENTY,
-            sync_everything_tells: true,
+            syncfs_reports_errors: true,
             // What a process says that has died nobody hears.
             on_death: Some(Arc::new(move || net.kill(&name))),
         };
@@ -75,13 +75,13 @@ impl Host {
     }
 
     /// The process is gone, and what it had under way with the others. Its disk must be dead before.
-    pub async fn end(&self, platform: &FakeWorld) {
+    pub async fn end(&self, platform: &FakePlatform) {
         self.net.kill(&self.name);
         platform.tasks.kill();
         tokio::task::yield_now().await;
     }
 
-    pub fn dice(&self) -> FakeDice {
+    pub fn dice(&self) -> FakeRandom {
         self.dice.fork()
     }
 }
@@ -116,12 +116,12 @@ impl Store {
     }
 
     /// After a kill: what was written is in the page cache. After a power cut a part of it is nowhere.
-    pub fn come_back(&self, power_cut: bool, dice: &FakeDice) {
+    pub fn come_back(&self, power_cut: bool, dice: &FakeRandom) {
         match power_cut {
             false => self.disk.restart(),
             true => {
                 self.disk.crash();
-                self.index.crash(&Dice::fake(dice.fork()));
+                self.index.crash(&Random::fake(dice.fork()));
             }
         }
     }

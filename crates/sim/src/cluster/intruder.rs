@@ -11,13 +11,13 @@ use super::rights::Shown;
 use super::site::Site;
 use super::{CLUSTER, MDS_ADDRESS};
 use bytes::Bytes;
-use gupfs_client::{Client, Dial as _, WriteHow};
-use gupfs_cluster::Lines;
-use gupfs_platform::fake::FakeDice;
-use gupfs_proto::capability::{Grant, Pass, Rights, Warrant};
-use gupfs_proto::data::{self, BlockSums, Checked, Existing, Op, Owner};
-use gupfs_proto::meta::WriteAt;
-use gupfs_proto::{MapEpoch, Name, ObjectOffset, Refusal, SessionId};
+use gupfs_client::{Client, Dial as _, WriteOptions};
+use gupfs_cluster::OssConnections;
+use gupfs_platform::fake::FakeRandom;
+use gupfs_proto::capability::{ObjectCapability, SessionCapability, Rights, DataCredentials};
+use gupfs_proto::data::{self, BlockChecksums, ChecksumCheck, ObjectExistence, DataOp, ObjectOwner};
+use gupfs_proto::meta::WritePosition;
+use gupfs_proto::{MapEpoch, Name, ObjectOffset, FsError, SessionId};
 use gupfs_rpc::{Peer, Role};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -34,13 +34,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LIVES: u64 = 4_000;
 const SHOWS: u64 = 15_000;
 
-type Ost = Peer<data::Request, data::Reply>;
+type Ost = Peer<data::DataRequest, data::DataReply>;
 
-pub async fn work(site: Arc<Site>, machine: Arc<Machine>, dice: FakeDice) {
+pub async fn work(site: Arc<Site>, machine: Arc<Machine>, dice: FakeRandom) {
     let identity = machine.host.identity(&machine.host.platform());
     let lines_as = |role| {
-        let me = identity.myself(role, "intruder");
-        Lines::new(&identity, me, CLUSTER, MDS_ADDRESS)
+        let me = identity.local_identity(role, "intruder");
+        OssConnections::new(&identity, me, CLUSTER, MDS_ADDRESS)
     };
     let intruder = Intruder {
         site,
@@ -67,18 +67,18 @@ pub async fn work(site: Arc<Site>, machine: Arc<Machine>, dice: FakeDice) {
 struct Ask {
     as_server: bool,
     session: SessionId,
-    warrant: Warrant,
-    op: Op,
+    warrant: DataCredentials,
+    op: DataOp,
 }
 
 struct Intruder {
     site: Arc<Site>,
-    as_client: Arc<Lines>,
+    as_client: Arc<OssConnections>,
     /// Its host has the cluster's key: what a server may ask gets as far as the check of the warrant.
-    as_server: Arc<Lines>,
+    as_server: Arc<OssConnections>,
     /// So that their lines stay open: as a server or not, and to which address.
     known: Mutex<BTreeMap<(bool, String), Ost>>,
-    dice: FakeDice,
+    dice: FakeRandom,
 }
 
 impl Intruder {
@@ -91,9 +91,9 @@ impl Intruder {
         let Ok(made) = made.await else { return };
         let bytes = Bytes::from(vec![7; 20_000]);
         // Whatever comes of it: a capability was shown, or there is none to show again.
-        let at = WriteAt::Offset(0);
+        let at = WritePosition::Offset(0);
         let _ = client
-            .write(&made.file, at, bytes, WriteHow::default())
+            .write(&made.file, at, bytes, WriteOptions::default())
             .await;
         let _ = client.release(made.file.id()).await;
     }
@@ -120,9 +120,9 @@ impl Intruder {
     }
 
     async fn show_again(&self, shown: &Shown) {
-        let warrant = Warrant::Client {
-            pass: shown.pass,
-            grant: Some(shown.grant),
+        let warrant = DataCredentials::Client {
+            session_capability: shown.pass,
+            object_capability: Some(shown.grant),
         };
         let ask = Ask {
             as_server: false,
@@ -135,24 +135,24 @@ impl Intruder {
 
     async fn forge(&self, shown: &Shown) {
         let (session, pass, grant) = (shown.session, shown.pass, shown.grant);
-        let client = |pass, grant| Warrant::Client {
-            pass,
-            grant: Some(grant),
+        let client = |pass, grant| DataCredentials::Client {
+            session_capability: pass,
+            object_capability: Some(grant),
         };
-        let longer = Pass {
+        let longer = SessionCapability {
             until: pass.until + 100_000,
             ..pass
         };
-        let more = Grant {
+        let more = ObjectCapability {
             rights: Rights::all(),
             ..grant
         };
         let may_write = grant.rights.contains(Rights::WRITE);
-        let server = Warrant::Server {
+        let server = DataCredentials::Server {
             epoch: grant.epoch,
-            tag: grant.tag,
+            mac: grant.mac,
         };
-        let fence = Op::Fence { session };
+        let fence = DataOp::Fence { session };
         let (as_server, session, warrant, op) = match self.dice.below(7) {
             0 => (
                 false,
@@ -165,10 +165,10 @@ impl Intruder {
             3 => (true, session, server, fence),
             4 => (false, session, client(pass, grant), fence),
             5 => (false, session, server, fence),
-            _ => (false, session, Warrant::None, write(shown)),
+            _ => (false, session, DataCredentials::None, write(shown)),
         };
         let name = op.name();
-        let is_of_another_role = !as_server && matches!(warrant, Warrant::Server { .. });
+        let is_of_another_role = !as_server && matches!(warrant, DataCredentials::Server { .. });
         let ask = Ask {
             as_server,
             session,
@@ -179,8 +179,8 @@ impl Intruder {
             return;
         };
         match reply {
-            Err(Refusal::Capability(_)) => self.site.watch.saw("forged request refused"),
-            Err(Refusal::NotPermitted) if is_of_another_role => {
+            Err(FsError::Capability(_)) => self.site.watch.saw("forged request refused"),
+            Err(FsError::NotPermitted) if is_of_another_role => {
                 self.site.watch.saw("request of another role refused")
             }
             other => {
@@ -191,16 +191,16 @@ impl Intruder {
     }
 
     /// None if the object server is away, or does not talk to it.
-    async fn ask(&self, shown: &Shown, ask: Ask) -> Option<data::Reply> {
+    async fn ask(&self, shown: &Shown, ask: Ask) -> Option<data::DataReply> {
         let has_it = |target: &OneTarget| target.ost == shown.ost;
         let mut hosts = self.site.osses.iter();
         let host = hosts.find(|host| host.targets.iter().any(has_it))?;
-        let request = data::Request {
+        let request = data::DataRequest {
             session: ask.session,
             map_epoch: MapEpoch(0),
             job: 0,
             ost: shown.ost,
-            warrant: ask.warrant,
+            credentials: ask.warrant,
             op: ask.op,
         };
         let peer = {
@@ -221,23 +221,23 @@ impl Intruder {
     }
 }
 
-fn read(shown: &Shown) -> Op {
-    Op::Read {
+fn read(shown: &Shown) -> DataOp {
+    DataOp::Read {
         object: shown.object,
         at: ObjectOffset(0),
         len: 1,
-        existing: Existing::Perhaps,
-        checked: Checked::ByAsker,
+        existence: ObjectExistence::MayExist,
+        checksum_check: ChecksumCheck::ByRequester,
     }
 }
 
-fn write(shown: &Shown) -> Op {
-    Op::Write {
+fn write(shown: &Shown) -> DataOp {
+    DataOp::Write {
         object: shown.object,
         at: ObjectOffset(0),
         data: Bytes::from_static(b"an intruder's"),
-        sums: BlockSums::default(),
-        existing: Existing::Perhaps,
-        owner: Owner::default(),
+        checksums: BlockChecksums::default(),
+        existence: ObjectExistence::MayExist,
+        owner: ObjectOwner::default(),
     }
 }

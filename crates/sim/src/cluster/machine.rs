@@ -3,11 +3,11 @@
 use super::host::Host;
 use super::watch::{Watch, WatchedRecall};
 use super::{CLUSTER, MDS_ADDRESS};
-use gupfs_client::{Client, Options, Route};
-use gupfs_cluster::{Lines, Recalled, greet_again};
-use gupfs_platform::fake::{FakeDice, FakeNet, FakeWorld};
-use gupfs_proto::Refusal;
-use gupfs_rpc::{Hosts, Line, Role};
+use gupfs_client::{Client, SessionOptions, Route};
+use gupfs_cluster::{OssConnections, ClientCallbacks, renew_after_reconnect};
+use gupfs_platform::fake::{FakeRandom, FakeNet, FakePlatform};
+use gupfs_proto::FsError;
+use gupfs_rpc::{Handlers, ClientConnection, Role};
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 pub struct Machine {
     pub host: Host,
     watch: Arc<Watch>,
-    process: Mutex<Option<FakeWorld>>,
+    process: Mutex<Option<FakePlatform>>,
     now: Mutex<Life>,
     /// Another lives, or none. (Not tokio's `watch`: it wakes in an order of its own chance.)
     changed: Notify,
@@ -45,17 +45,17 @@ pub struct With<'a> {
 pub enum Failure {
     /// Its host's process is gone.
     Killed,
-    Refused(Refusal),
+    Refused(FsError),
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Failure {
+impl From<FsError> for Failure {
+    fn from(refusal: FsError) -> Failure {
         Failure::Refused(refusal)
     }
 }
 
 impl Machine {
-    pub fn new(number: usize, net: &FakeNet, dice: &FakeDice, watch: &Arc<Watch>) -> Machine {
+    pub fn new(number: usize, net: &FakeNet, dice: &FakeRandom, watch: &Arc<Watch>) -> Machine {
         Machine {
             host: Host::new(&format!("c{number}"), net, dice),
             watch: watch.clone(),
@@ -76,40 +76,40 @@ impl Machine {
         tasks.spawn("mount", async move { machine.mount(platform).await });
     }
 
-    async fn mount(self: Arc<Self>, platform: FakeWorld) {
+    async fn mount(self: Arc<Self>, platform: FakePlatform) {
         let identity = self.host.identity(&platform);
         let platform = platform.platform();
-        let me = identity.myself(Role::Client, "mount");
-        let recalled = Arc::new(Recalled::default());
+        let me = identity.local_identity(Role::Client, "mount");
+        let recalled = Arc::new(ClientCallbacks::default());
         let watched = Arc::new(WatchedRecall {
             recalled: recalled.clone(),
             watch: self.watch.clone(),
         });
-        let line = Line::open(identity.line_to_mds(MDS_ADDRESS, &me, Hosts::none().with(watched)));
-        while line.ready(Duration::from_secs(60)).await.is_err() {}
-        let lines = Lines::new(&identity, me, CLUSTER, MDS_ADDRESS);
+        let line = ClientConnection::connect(identity.mds_connection_options(MDS_ADDRESS, &me, Handlers::none().with_service(watched)));
+        while line.wait_connected(Duration::from_secs(60)).await.is_err() {}
+        let lines = OssConnections::new(&identity, me, CLUSTER, MDS_ADDRESS);
         let client = loop {
-            let route = Route::found(
+            let route = Route::with_map(
                 line.peer(),
                 Vec::new(),
                 line.peer(),
                 lines.clone(),
                 platform.clock.clone(),
             );
-            let options = Options {
+            let options = SessionOptions {
                 name: self.host.name.clone(),
                 shared: true,
-                ..Options::default()
+                ..SessionOptions::default()
             };
-            match Client::begin(route, platform.clone(), options).await {
+            match Client::connect_with_route(route, platform.clone(), options).await {
                 Ok(client) => break client,
                 Err(_) => platform.clock.sleep(Duration::from_millis(200)).await,
             }
         };
-        recalled.answered_by(&client);
+        recalled.set_client(&client);
         platform
             .tasks
-            .spawn("greet", greet_again(line.clone(), client.clone()));
+            .spawn("greet", renew_after_reconnect(line.clone(), client.clone()));
         {
             let mut now = self.now.lock();
             now.number += 1;
@@ -153,7 +153,7 @@ impl Machine {
     pub async fn run<T>(
         &self,
         life: u64,
-        call: impl Future<Output = Result<T, Refusal>>,
+        call: impl Future<Output = Result<T, FsError>>,
     ) -> Result<T, Failure> {
         tokio::select! {
             biased;

@@ -3,12 +3,12 @@
 use super::host::{Host, Store};
 use super::watch::{Watch, WatchedMeta};
 use super::{CLUSTER, MDS_ADDRESS};
-use gupfs_cluster::{ClusterDoor, Lines, MetaDoor};
-use gupfs_mds::{Mds, Options};
-use gupfs_platform::fake::{FakeDice, FakeNet, FakeWorld};
-use gupfs_proto::meta::{self, Answer, Lane, Op, SetAttr};
-use gupfs_proto::{Caller, Incarnation, InodeId, Refusal, Seq, SessionId, Slot, VirtualShards};
-use gupfs_rpc::{Capacity, EveryClientKey, Hosts, Role, Server, ServerOptions, Service};
+use gupfs_cluster::{ClusterHandler, OssConnections, MetaHandler};
+use gupfs_mds::{Mds, MdsOptions};
+use gupfs_platform::fake::{FakeRandom, FakeNet, FakePlatform};
+use gupfs_proto::meta::{self, MetaReplyBody, SlotSeq, MetaOp, SetAttr};
+use gupfs_proto::{Caller, Incarnation, InodeId, FsError, Seq, SessionId, Slot, VirtualShards};
+use gupfs_rpc::{Capacity, AcceptAllClientKeys, Handlers, Role, RpcServer, RpcServerOptions, Service};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
 use parking_lot::Mutex;
@@ -27,12 +27,12 @@ pub struct Metadata {
 }
 
 struct Process {
-    platform: FakeWorld,
-    serving: Option<(Arc<Mds>, Server)>,
+    platform: FakePlatform,
+    serving: Option<(Arc<Mds>, RpcServer)>,
 }
 
 impl Metadata {
-    pub fn new(net: &FakeNet, dice: &FakeDice, watch: &Arc<Watch>) -> Metadata {
+    pub fn new(net: &FakeNet, dice: &FakeRandom, watch: &Arc<Watch>) -> Metadata {
         let host = Host::new("mds", net, dice);
         Metadata {
             store: host.store(),
@@ -58,12 +58,12 @@ impl Metadata {
         Ok(())
     }
 
-    async fn serve(&self, platform: &FakeWorld) -> Result<(Arc<Mds>, Server), String> {
+    async fn serve(&self, platform: &FakePlatform) -> Result<(Arc<Mds>, RpcServer), String> {
         let identity = self.host.identity(platform);
         let listener = identity.net.listen(MDS_ADDRESS).await;
         let listener = listener.map_err(|error| error.to_string())?;
-        let me = identity.myself(Role::Mds, "store");
-        let lines = Lines::new(&identity, me.clone(), CLUSTER, "");
+        let me = identity.local_identity(Role::Mds, "store");
+        let lines = OssConnections::new(&identity, me.clone(), CLUSTER, "");
         let platform = platform.platform();
         let log = LogOptions {
             segment_bytes: LOG_SEGMENT,
@@ -76,10 +76,10 @@ impl Metadata {
         let options = KvOptions::new(log);
         let opened = Kv::open(disk.clone(), self.store.index(), options, platform.clone()).await;
         let (kv, found) = opened.map_err(|error| error.to_string())?;
-        if found.log.torn.is_some() {
+        if found.log.torn_tail.is_some() {
             self.watch.saw("torn log record");
         }
-        let mut options = Options::new((kv, found), disk, platform.clone(), CLUSTER, INCARNATION);
+        let mut options = MdsOptions::new((kv, found), disk, platform.clone(), CLUSTER, INCARNATION);
         options.shards = VirtualShards(4);
         options.dial = Some(lines);
         options.keep_sessions = true;
@@ -88,45 +88,45 @@ impl Metadata {
             .await
             .map_err(|error| error.to_string())?;
         // Root of other hosts is nobody: what clients do on behalf of open files they prove to have opened.
-        let door = MetaDoor::new(mds.clone(), true);
+        let door = MetaHandler::new(mds.clone(), true);
         let watched = Arc::new(WatchedMeta {
             door: door.clone(),
             watch: self.watch.clone(),
         });
-        let about = Arc::new(ClusterDoor {
+        let about = Arc::new(ClusterHandler {
             mds: Some(mds.clone()),
-            status: Box::new(|| Box::pin(std::future::ready(Err(Refusal::NotSupported)))),
+            status: Box::new(|| Box::pin(std::future::ready(Err(FsError::NotSupported)))),
         });
-        let options = ServerOptions {
+        let options = RpcServerOptions {
             tls: None,
             platform,
-            me,
+            identity: me,
             cluster: CLUSTER,
             key: identity.cluster_key(),
-            clients: Arc::new(EveryClientKey),
-            hosts: Hosts::none().with_host(watched).with(about),
-            attend: door,
-            capacity: Capacity::of_clients(64),
+            client_keys: Arc::new(AcceptAllClientKeys),
+            handlers: Handlers::none().with_peer_handler(watched).with_service(about),
+            observer: door,
+            capacity: Capacity::for_clients(64),
         };
-        Ok((mds, Server::start(listener, options)))
+        Ok((mds, RpcServer::start(listener, options)))
     }
 
     /// The root directory becomes this user's, as an operator would see to beside the server.
     pub async fn give_root_directory_to(&self, user: &Caller) {
         let mds = self.mds().expect("nothing is faulty yet");
-        let mut request = meta::Request {
+        let mut request = meta::MetaRequest {
             session: SessionId(0),
-            lane: None,
+            slot_seq: None,
             caller: Caller::root(),
             job: 0,
-            life: mds.owner_epoch(),
-            seen: Seq(0),
-            op: Op::OpenSession {
+            instance: mds.owner_epoch(),
+            last_seen: Seq(0),
+            op: MetaOp::OpenSession {
                 client: "an operator".into(),
             },
         };
-        let opened = mds.clone().answer(request.clone()).await.result;
-        let Ok(Answer::Session { session, .. }) = opened else {
+        let opened = mds.clone().handle(request.clone()).await.result;
+        let Ok(MetaReplyBody::Session { session, .. }) = opened else {
             panic!("{opened:?}");
         };
         request.session = session;
@@ -136,10 +136,10 @@ impl Metadata {
             ..SetAttr::default()
         };
         let ino = InodeId::ROOT;
-        for (sequence, op) in (1..).zip([Op::SetAttr { ino, set }, Op::CloseSession]) {
+        for (sequence, op) in (1..).zip([MetaOp::SetAttr { ino, set }, MetaOp::CloseSession]) {
             let slot = Slot(0);
-            (request.lane, request.op) = (Some(Lane { slot, sequence }), op);
-            let done = mds.clone().answer(request.clone()).await.result;
+            (request.slot_seq, request.op) = (Some(SlotSeq { slot, sequence }), op);
+            let done = mds.clone().handle(request.clone()).await.result;
             done.expect("nothing is faulty yet");
         }
     }

@@ -3,14 +3,14 @@
 use super::host::{Host, Store};
 use super::watch::{Watch, WatchedData};
 use super::{CLUSTER, MDS_ADDRESS};
-use gupfs_cluster::{Announced, Lives, announce};
-use gupfs_oss::{Door, Oss, Target};
-use gupfs_platform::fake::{FakeClock, FakeDice, FakeDisk, FakeNet, FakeWorld};
+use gupfs_cluster::{OssReporter, VerifierReporter, run_reports};
+use gupfs_oss::{DataHandler, Oss, ServedTarget};
+use gupfs_platform::fake::{FakeClock, FakeRandom, FakeDisk, FakeNet, FakePlatform};
 use gupfs_proto::{Incarnation, OstId};
 use gupfs_rpc::{
-    Capacity, EveryClientKey, Hosts, Line, LineOptions, Role, Server, ServerOptions, Unattended,
+    Capacity, AcceptAllClientKeys, Handlers, ClientConnection, ClientConnectionOptions, Role, RpcServer, RpcServerOptions, NoObserver,
 };
-use gupfs_store::object::{Engine, Objects, OpenFiles, Whose};
+use gupfs_store::object::{TargetOptions, Objects, OpenFileLimits, TargetId};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct ObjectHost {
     /// The metadata server's, by which passes end.
     clock: FakeClock,
     watch: Arc<Watch>,
-    process: Mutex<Option<FakeWorld>>,
+    process: Mutex<Option<FakePlatform>>,
 }
 
 pub struct OneTarget {
@@ -38,7 +38,7 @@ impl ObjectHost {
     pub fn new(
         number: u64,
         net: &FakeNet,
-        dice: &FakeDice,
+        dice: &FakeRandom,
         clock: &FakeClock,
         watch: &Arc<Watch>,
     ) -> ObjectHost {
@@ -79,18 +79,18 @@ impl ObjectHost {
         let platform = self.host.platform();
         self.watch.objects_begin_again(self.number);
         *self.process.lock() = Some(platform.clone());
-        let oss = Oss::of_host(self.number, Vec::<(OstId, Target)>::new());
+        let oss = Oss::of_host(self.number, Vec::<(OstId, ServedTarget)>::new());
         for target in &self.targets {
-            let engine = Engine {
+            let engine = TargetOptions {
                 index: target.store.index(),
                 log_segment: LOG_SEGMENT,
-                open_files: OpenFiles::LEAST.objects,
+                open_files: OpenFileLimits::MIN.objects,
             };
             let disk = target.store.handle();
             let opened =
                 Objects::open_with(disk, platform.platform(), whose(target.ost), engine).await;
             let objects = opened.map_err(|error| error.to_string())?;
-            let added = oss.add(target.ost, Target::Serving(objects));
+            let added = oss.add(target.ost, ServedTarget::Serving(objects));
             assert!(added.is_ok(), "each target is added once");
         }
         self.serve(&platform, oss)
@@ -98,52 +98,52 @@ impl ObjectHost {
             .map_err(|error| error.to_string())
     }
 
-    async fn serve(&self, platform: &FakeWorld, oss: Arc<Oss>) -> std::io::Result<()> {
+    async fn serve(&self, platform: &FakePlatform, oss: Arc<Oss>) -> std::io::Result<()> {
         let identity = self.host.identity(platform);
-        oss.gate().belongs_to(identity.cluster_key());
+        oss.authorizer().set_cluster_key(identity.cluster_key());
         let address = self.address();
         let listener = identity.net.listen(&address).await?;
-        let me = identity.myself(Role::Oss, "targets");
+        let me = identity.local_identity(Role::Oss, "targets");
         let platform = platform.platform();
-        let line = Line::open(LineOptions {
-            patience: Some(Duration::from_secs(5)),
-            ..identity.line_to_mds(MDS_ADDRESS, &me, Hosts::none())
+        let line = ClientConnection::connect(ClientConnectionOptions {
+            request_timeout: Some(Duration::from_secs(5)),
+            ..identity.mds_connection_options(MDS_ADDRESS, &me, Handlers::none())
         });
         let (heard, mut is_heard) = watch::channel(false); // one waits: there is no order
-        let announced = Announced {
+        let announced = OssReporter {
             oss: oss.clone(),
             address,
             mds: line.peer(),
-            lives: Lives::new(oss.clone(), line.peer()),
+            verifiers: VerifierReporter::new(oss.clone(), line.peer()),
             platform: platform.clone(),
         };
-        platform.tasks.spawn("announce", announce(announced, heard));
+        platform.tasks.spawn("announce", run_reports(announced, heard));
         let watched = WatchedData {
-            door: Door::of(&oss, &platform.clock),
+            door: DataHandler::new(&oss, &platform.clock),
             number: self.number,
             clock: self.clock.clone(),
             watch: self.watch.clone(),
         };
-        let options = ServerOptions {
+        let options = RpcServerOptions {
             tls: None,
             platform: platform.clone(),
-            me,
+            identity: me,
             cluster: CLUSTER,
             key: identity.cluster_key(),
-            clients: Arc::new(EveryClientKey),
-            hosts: Hosts::none().with_host(Arc::new(watched)),
-            attend: Arc::new(Unattended),
-            capacity: Capacity::of_clients(64),
+            client_keys: Arc::new(AcceptAllClientKeys),
+            handlers: Handlers::none().with_peer_handler(Arc::new(watched)),
+            observer: Arc::new(NoObserver),
+            capacity: Capacity::for_clients(64),
         };
         // Before the metadata server has heard of these targets nobody knows whether they are who they were.
         let watch = self.watch.clone();
         platform.tasks.spawn("serve", async move {
             let _line = line;
             if is_heard.wait_for(|heard| *heard).await.is_ok() {
-                if oss.gate().status().sessions > 0 {
+                if oss.authorizer().status().sessions > 0 {
                     watch.saw("object server learnt who was ended before it served");
                 }
-                let _server = Server::start(listener, options);
+                let _server = RpcServer::start(listener, options);
                 std::future::pending::<()>().await;
             }
         });
@@ -163,8 +163,8 @@ impl ObjectHost {
     }
 }
 
-fn whose(ost: OstId) -> Whose {
-    Whose {
+fn whose(ost: OstId) -> TargetId {
+    TargetId {
         cluster: CLUSTER,
         ost,
     }

@@ -5,9 +5,9 @@
 //! Enter  at `Rights::arrives` and `Arrived::answered` for a request, `Rights::ended`, `Rights::holds` for what the metadata
 //!        server did.
 
-use gupfs_proto::capability::{Fault, Grant, Pass, Warrant};
-use gupfs_proto::data::{Op, Reply, Request};
-use gupfs_proto::{InodeId, ObjectId, OstId, Refusal, SessionId};
+use gupfs_proto::capability::{CapabilityFault, ObjectCapability, SessionCapability, DataCredentials};
+use gupfs_proto::data::{DataOp, DataReply, DataRequest};
+use gupfs_proto::{InodeId, ObjectId, OstId, FsError, SessionId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What was shown lately is kept to be shown again: so much of it.
@@ -23,7 +23,7 @@ pub struct Rights {
     ended: BTreeMap<SessionId, u64>,
     /// When the process of each object server began.
     lives: BTreeMap<u64, u64>,
-    passes: BTreeMap<(u64, SessionId), Pass>,
+    passes: BTreeMap<(u64, SessionId), SessionCapability>,
     /// Who holds a file alone, and since when.
     holders: BTreeMap<InodeId, (SessionId, u64)>,
     shown: VecDeque<Shown>,
@@ -35,8 +35,8 @@ pub struct Shown {
     pub ost: OstId,
     pub session: SessionId,
     pub object: ObjectId,
-    pub pass: Pass,
-    pub grant: Grant,
+    pub pass: SessionCapability,
+    pub grant: ObjectCapability,
 }
 
 /// A request at the door of an object server.
@@ -45,7 +45,7 @@ pub struct Arrived {
     event: u64,
     session: SessionId,
     ost: OstId,
-    warrant: Warrant,
+    warrant: DataCredentials,
     /// The metadata server's clock, by which a pass ends.
     millis: u64,
     object: Option<ObjectId>,
@@ -94,18 +94,18 @@ impl Rights {
         self.shown.iter()
     }
 
-    pub fn arrives(&mut self, host: u64, request: &Request, millis: u64) -> Arrived {
+    pub fn arrives(&mut self, host: u64, request: &DataRequest, millis: u64) -> Arrived {
         Arrived {
             host,
             event: self.event(),
             session: request.session,
             ost: request.ost,
-            warrant: request.warrant,
+            warrant: request.credentials,
             millis,
             object: object_of(&request.op),
             changes: request.op.changes(),
             fences: match request.op {
-                Op::Fence { session } => Some(session),
+                DataOp::Fence { session } => Some(session),
                 _ => None,
             },
             op: request.op.name(),
@@ -119,26 +119,26 @@ impl Rights {
     pub fn answered(
         &mut self,
         arrived: &Arrived,
-        reply: &Reply,
+        reply: &DataReply,
     ) -> Result<Option<&'static str>, String> {
         if let (Some(session), Ok(_)) = (arrived.fences, reply) {
             let now = self.event();
             self.fenced.insert((arrived.host, session), now);
             self.ended.entry(session).or_insert(now);
         }
-        let Warrant::Client { pass, grant } = arrived.warrant else {
+        let DataCredentials::Client { session_capability: pass, object_capability: grant } = arrived.warrant else {
             return Ok(None);
         };
-        if let Err(Refusal::Capability(fault)) = reply {
+        if let Err(FsError::Capability(fault)) = reply {
             return Ok(match fault {
-                Fault::Expired if pass.until <= arrived.millis => Some("expired pass refused"),
-                Fault::Expired => Some("capability of a former owner refused"),
-                Fault::Fenced => Some("request of an ended session refused"),
-                Fault::Forged | Fault::Rights | Fault::Missing => None,
+                CapabilityFault::Expired if pass.until <= arrived.millis => Some("expired pass refused"),
+                CapabilityFault::Expired => Some("capability of a former owner refused"),
+                CapabilityFault::Fenced => Some("request of an ended session refused"),
+                CapabilityFault::Forged | CapabilityFault::Rights | CapabilityFault::Missing => None,
             });
         }
         // The door's own word: the connection ended before the request was let in.
-        if let Err(Refusal::TimedOut(_)) = reply {
+        if let Err(FsError::TimedOut(_)) = reply {
             return Ok(None);
         }
         self.may_be_done(arrived, &pass)?;
@@ -157,7 +157,7 @@ impl Rights {
         Ok(renewed.then_some("renewed pass"))
     }
 
-    fn may_be_done(&self, arrived: &Arrived, pass: &Pass) -> Result<(), String> {
+    fn may_be_done(&self, arrived: &Arrived, pass: &SessionCapability) -> Result<(), String> {
         let (host, session, op) = (arrived.host, arrived.session, arrived.op);
         let wrong = |why: &str| Err(format!("oss{host} did a {op} of session {session}: {why}"));
         if pass.until < arrived.millis {
@@ -191,16 +191,16 @@ impl Rights {
     }
 }
 
-fn object_of(op: &Op) -> Option<ObjectId> {
+fn object_of(op: &DataOp) -> Option<ObjectId> {
     match op {
-        Op::Write { object, .. }
-        | Op::Read { object, .. }
-        | Op::Cut { object, .. }
-        | Op::Allocate { object, .. }
-        | Op::Zero { object, .. }
-        | Op::Seek { object, .. }
-        | Op::Stat { object }
-        | Op::Remove { object } => Some(*object),
+        DataOp::Write { object, .. }
+        | DataOp::Read { object, .. }
+        | DataOp::Truncate { object, .. }
+        | DataOp::Allocate { object, .. }
+        | DataOp::Zero { object, .. }
+        | DataOp::Seek { object, .. }
+        | DataOp::Stat { object }
+        | DataOp::Remove { object } => Some(*object),
         _ => None,
     }
 }

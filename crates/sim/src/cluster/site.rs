@@ -12,9 +12,9 @@ use super::watch::{Watch, millis};
 use crate::events::Events;
 use gupfs_client::{Client, OpenFile};
 use gupfs_platform::Task;
-use gupfs_platform::fake::{FakeDice, FakeNet, FakeWorld};
-use gupfs_proto::cluster::{Answer, Request};
-use gupfs_proto::layout::{ComponentRule, LayoutRule};
+use gupfs_platform::fake::{FakeRandom, FakeNet, FakePlatform};
+use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
+use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
 use gupfs_proto::{FileOffset, Incarnation, InodeId, SessionId};
 use gupfs_rpc::Service;
@@ -50,20 +50,20 @@ pub struct Site {
     value: AtomicU64,
     /// Every number that a file or directory ever had.
     given: Mutex<BTreeSet<InodeId>>,
-    lab: FakeWorld,
+    lab: FakePlatform,
 }
 
 impl Site {
     /// Everything runs, and nothing is there yet.
     pub async fn found(seed: u64, events: Events) -> Arc<Site> {
-        let dice = FakeDice::new(seed);
+        let dice = FakeRandom::new(seed);
         let delay = match dice.below(3) {
             0 => (Duration::from_micros(50), Duration::from_micros(200)),
             1 => (Duration::from_micros(100), Duration::from_millis(5)),
             _ => (Duration::from_millis(1), Duration::from_millis(60)),
         };
         let net = FakeNet::new(dice.u64(), delay);
-        let lab = FakeWorld::new(seed);
+        let lab = FakePlatform::new(seed);
         let watch = Arc::new(Watch::new(&lab.clock));
         let metadata = Metadata::new(&net, &dice, &watch);
         metadata.start().await.expect("nothing is faulty yet");
@@ -73,8 +73,8 @@ impl Site {
             let mut host = ObjectHost::new(number, &net, &dice, &metadata.host.clock, &watch);
             for _ in 0..1 + dice.below(2) {
                 let incarnation = Incarnation(dice.u64());
-                let admitted = mds.clone().answer(Request::Admit { incarnation }).await;
-                let Ok(Answer::Admitted { ost }) = admitted else {
+                let admitted = mds.clone().handle(ClusterRequest::RegisterTarget { incarnation }).await;
+                let Ok(ClusterReplyBody::TargetRegistered { ost }) = admitted else {
                     panic!("no number for a target: {admitted:?}");
                 };
                 host.add(ost, incarnation).await;
@@ -108,13 +108,13 @@ impl Site {
     /// Borders close together, so that short files have several objects.
     pub async fn lay_out_small(&self, client: &Client) {
         let targets: usize = self.osses.iter().map(|oss| oss.targets.len()).sum();
-        let component = |to, count| ComponentRule {
+        let component = |to, count| DefaultComponent {
             to: FileOffset(to),
             unit: STRIPE_UNIT_MIN,
             count,
             first: None,
         };
-        let rule = LayoutRule {
+        let rule = DefaultLayout {
             components: vec![
                 component(ONE_OBJECT, 1),
                 component(u64::MAX, targets as u32),
@@ -123,7 +123,7 @@ impl Site {
         let root = client.root();
         let caller = own::me();
         self.metadata.give_root_directory_to(&caller).await;
-        let ruled = client.set_layout_rule(&caller, root, Some(rule));
+        let ruled = client.set_default_layout(&caller, root, Some(rule));
         ruled.await.expect("nothing is faulty yet");
     }
 

@@ -8,9 +8,9 @@ use super::site::Site;
 use super::{faults, intruder, own};
 use crate::events::Events;
 use crate::seeds::Ran;
-use gupfs_client::{Client, WriteHow};
-use gupfs_platform::fake::FakeDice;
-use gupfs_proto::meta::WriteAt;
+use gupfs_client::{Client, WriteOptions};
+use gupfs_platform::fake::FakeRandom;
+use gupfs_proto::meta::WritePosition;
 use gupfs_proto::{InodeId, Name};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -35,7 +35,7 @@ pub fn run(seed: u64, aloud: bool) -> Ran {
     crate::whole::on_paused_time(async {
         let site = Site::found(seed, Events::new(aloud)).await;
         let (_, client) = site.machines[0].alive().await;
-        let dice = FakeDice::new(seed ^ 0xc1_5eed);
+        let dice = FakeRandom::new(seed ^ 0xc1_5eed);
         let mut programs = begin(&site, &client, &dice).await;
         programs.extend(faults::start(&site, &dice));
         let (one, throws) = (site.clone(), dice.fork());
@@ -77,7 +77,7 @@ pub fn run(seed: u64, aloud: bool) -> Ran {
 async fn begin(
     site: &Arc<Site>,
     client: &Arc<Client>,
-    dice: &FakeDice,
+    dice: &FakeRandom,
 ) -> Vec<gupfs_platform::Task<()>> {
     site.lay_out_small(client).await;
     let mut own = Vec::new();
@@ -130,7 +130,7 @@ async fn create(client: &Arc<Client>, text: &str, bytes: Vec<u8>) -> InodeId {
     let file = made.await.expect("nothing is faulty yet").file;
     if !bytes.is_empty() {
         let len = bytes.len() as u64;
-        let done = client.write(&file, WriteAt::Offset(0), bytes.into(), WriteHow::default());
+        let done = client.write(&file, WritePosition::Offset(0), bytes.into(), WriteOptions::default());
         assert_eq!(done.await.map(|done| done.written), Ok(len));
     }
     let synced = client.fsync(&file, false).await;

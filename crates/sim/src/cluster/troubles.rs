@@ -5,9 +5,9 @@
 
 use super::machine::Failure;
 use super::plan::{Kind, Plan};
-use gupfs_proto::Refusal;
-use gupfs_proto::capability::Fault;
-use gupfs_proto::refusal::ObjectDamage;
+use gupfs_proto::FsError;
+use gupfs_proto::capability::CapabilityFault;
+use gupfs_proto::error::ObjectDamage;
 use parking_lot::Mutex;
 
 /// A client is ended that was not heard of for 22 seconds; it speaks every 5, and finds its way back within some.
@@ -209,20 +209,20 @@ impl Troubles {
         };
         match refusal {
             // All three are ESTALE.
-            Refusal::SessionEnded | Refusal::Stale | Refusal::Capability(Fault::Fenced) => {
+            FsError::SessionEnded | FsError::Stale | FsError::Capability(CapabilityFault::Fenced) => {
                 let ended = asked.ended.filter(|when| *when <= asked.now);
                 ended.is_some_and(|when| self.may_have_ended(asked.client, when))
             }
-            Refusal::TimedOut(_) => {
+            FsError::TimedOut(_) => {
                 let waits = matches!(self.plan, Plan::Mixed { .. } | Plan::Only(Kind::LongCuts));
                 waits && (asked.now - asked.since >= PATIENCE || asked.late)
             }
-            Refusal::StoreFailed(_) => {
+            FsError::StoreFailed(_) => {
                 let late = if asked.late { HEARD_LATE } else { 0 };
                 was(Trouble::MetadataDisk, late) || was(Trouble::ObjectDisk, late)
             }
-            Refusal::TargetDown { .. } => was(Trouble::ObjectDisk, HEARD_LATE),
-            Refusal::NoSpace => was(Trouble::Full, HEARD_LATE),
+            FsError::TargetDown { .. } => was(Trouble::ObjectDisk, HEARD_LATE),
+            FsError::NoSpace => was(Trouble::Full, HEARD_LATE),
             _ => asked.late && self.cuts().objects > 0 && is_loss(failure),
         }
     }
@@ -230,7 +230,7 @@ impl Troubles {
 
 /// Whether it tells that an object server lost power before something was synced.
 pub fn is_loss(failure: &Failure) -> bool {
-    let Failure::Refused(Refusal::ObjectDamaged { what, .. }) = failure else {
+    let Failure::Refused(FsError::ObjectDamaged { damage: what, .. }) = failure else {
         return false;
     };
     *what == ObjectDamage::Unsynced

@@ -2,11 +2,11 @@
 
 use super::rights::{Rights, Shown};
 use crate::rare::Rare;
-use gupfs_cluster::{MetaDoor, Recalled};
-use gupfs_oss::Door;
+use gupfs_cluster::{MetaHandler, ClientCallbacks};
+use gupfs_oss::DataHandler;
 use gupfs_platform::fake::FakeClock;
-use gupfs_proto::{Refusal, SessionId, Slot, data, meta, recall};
-use gupfs_rpc::{Caller, Host, Service};
+use gupfs_proto::{FsError, SessionId, Slot, data, meta, callback};
+use gupfs_rpc::{ConnectedPeer, PeerHandler, Service};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -107,23 +107,23 @@ impl Watch {
         seen.closed.extend(sessions);
     }
 
-    fn asked(&self, host: &str, request: &meta::Request) {
+    fn asked(&self, host: &str, request: &meta::MetaRequest) {
         let mut seen = self.seen.lock();
         let sessions = seen.sessions.entry(host.to_string()).or_default();
         sessions.insert(request.session);
         drop(seen);
-        if let meta::Op::EndWrite {
-            ino, keep: false, ..
+        if let meta::MetaOp::EndWrite {
+            ino, keep_lease: false, ..
         } = request.op
         {
             let mut seen = self.seen.lock();
             seen.rights.gives_back(ino, request.session);
         }
-        if matches!(request.op, meta::Op::CloseSession) {
+        if matches!(request.op, meta::MetaOp::CloseSession) {
             // It may be done, and its answer lost.
             self.seen.lock().closed.insert(request.session);
         }
-        let Some(lane) = request.lane else { return };
+        let Some(lane) = request.slot_seq else { return };
         let mut seen = self.seen.lock();
         let life = seen.life;
         let Some((sequence, of)) = seen.answered.get(&(request.session, lane.slot)).copied() else {
@@ -137,12 +137,12 @@ impl Watch {
         }
     }
 
-    fn answered(&self, host: &str, request: &meta::Request, reply: &meta::Reply) {
+    fn answered(&self, host: &str, request: &meta::MetaRequest, reply: &meta::MetaReply) {
         let now = millis(&self.clock);
         let mut seen = self.seen.lock();
         let session = request.session;
-        let closes = matches!(request.op, meta::Op::CloseSession);
-        let is_told = reply.result == Err(Refusal::SessionEnded);
+        let closes = matches!(request.op, meta::MetaOp::CloseSession);
+        let is_told = reply.result == Err(FsError::SessionEnded);
         if is_told || (closes && reply.result.is_ok()) {
             seen.rights.ended(session);
         }
@@ -151,10 +151,10 @@ impl Watch {
             let told = (format!("{host} {}", request.op.name()), now);
             seen.ended.entry(session).or_insert(told);
         }
-        if let (meta::Op::BeginWrite { ino, .. }, Ok(_)) = (&request.op, &reply.result) {
+        if let (meta::MetaOp::BeginWrite { ino, .. }, Ok(_)) = (&request.op, &reply.result) {
             seen.rights.holds(*ino, session);
         }
-        let Some(lane) = request.lane.filter(|_| reply.result.is_ok()) else {
+        let Some(lane) = request.slot_seq.filter(|_| reply.result.is_ok()) else {
             return;
         };
         let life = seen.life;
@@ -162,8 +162,8 @@ impl Watch {
         seen.answered.insert(key, (lane.sequence, life));
     }
 
-    fn wrote(&self, request: &data::Request) {
-        let data::Op::Write {
+    fn wrote(&self, request: &data::DataRequest) {
+        let data::DataOp::Write {
             object, at, data, ..
         } = &request.op
         else {
@@ -179,15 +179,15 @@ impl Watch {
 
 /// The metadata server's door.
 pub struct WatchedMeta {
-    pub door: Arc<MetaDoor>,
+    pub door: Arc<MetaHandler>,
     pub watch: Arc<Watch>,
 }
 
-impl Host<meta::Request, meta::Reply> for WatchedMeta {
-    async fn answer(self: Arc<Self>, from: Arc<Caller>, request: meta::Request) -> meta::Reply {
-        let host = from.from().to_string();
+impl PeerHandler<meta::MetaRequest, meta::MetaReply> for WatchedMeta {
+    async fn handle(self: Arc<Self>, from: Arc<ConnectedPeer>, request: meta::MetaRequest) -> meta::MetaReply {
+        let host = from.address().to_string();
         self.watch.asked(&host, &request);
-        let reply = self.door.clone().answer(from, request.clone()).await;
+        let reply = self.door.clone().handle(from, request.clone()).await;
         self.watch.answered(&host, &request, &reply);
         reply
     }
@@ -195,22 +195,22 @@ impl Host<meta::Request, meta::Reply> for WatchedMeta {
 
 /// An object server's door.
 pub struct WatchedData {
-    pub door: Arc<Door>,
+    pub door: Arc<DataHandler>,
     pub number: u64,
     /// The metadata server's.
     pub clock: FakeClock,
     pub watch: Arc<Watch>,
 }
 
-impl Host<data::Request, data::Reply> for WatchedData {
-    async fn answer(self: Arc<Self>, from: Arc<Caller>, request: data::Request) -> data::Reply {
+impl PeerHandler<data::DataRequest, data::DataReply> for WatchedData {
+    async fn handle(self: Arc<Self>, from: Arc<ConnectedPeer>, request: data::DataRequest) -> data::DataReply {
         self.watch.wrote(&request);
         let arrived = {
             let mut seen = self.watch.seen.lock();
             let now = millis(&self.clock);
             seen.rights.arrives(self.number, &request, now)
         };
-        let reply = self.door.clone().answer(from, request).await;
+        let reply = self.door.clone().handle(from, request).await;
         let mut guard = self.watch.seen.lock();
         let seen = &mut *guard;
         match seen.rights.answered(&arrived, &reply) {
@@ -225,20 +225,20 @@ impl Host<data::Request, data::Reply> for WatchedData {
 
 /// What a client is asked by the metadata server.
 pub struct WatchedRecall {
-    pub recalled: Arc<Recalled>,
+    pub recalled: Arc<ClientCallbacks>,
     pub watch: Arc<Watch>,
 }
 
-impl Service<recall::Request, recall::Reply> for WatchedRecall {
-    async fn answer(self: Arc<Self>, question: recall::Request) -> recall::Reply {
+impl Service<callback::CallbackRequest, callback::CallbackReply> for WatchedRecall {
+    async fn handle(self: Arc<Self>, question: callback::CallbackRequest) -> callback::CallbackReply {
         let before = self.watch.life();
         self.watch.saw(match question {
-            recall::Request::Tell { .. } => "client asked to tell",
-            recall::Request::GiveBack { .. } => "client asked to give back",
-            recall::Request::Removed { .. } => "client asked what it has open",
-            recall::Request::Granted { .. } => "client told of a lock",
+            callback::CallbackRequest::Glimpse { .. } => "client asked to tell",
+            callback::CallbackRequest::Revoke { .. } => "client asked to give back",
+            callback::CallbackRequest::CheckOpen { .. } => "client asked what it has open",
+            callback::CallbackRequest::LockGranted { .. } => "client told of a lock",
         });
-        let reply = self.recalled.clone().answer(question).await;
+        let reply = self.recalled.clone().handle(question).await;
         if self.watch.life() != before {
             self.watch.saw("recall crossed a restart");
         }

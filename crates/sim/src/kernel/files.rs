@@ -4,7 +4,7 @@ use super::pages::PAGE;
 use super::{Kernel, Quirk};
 use gupfs_fuse::op::{self, FileLock, LockKind};
 use gupfs_fuse::{
-    Errno, FileSystem, Handle, InitFlags, LockFlags, LockOwner, NodeId, OpenFlags, OpenedFlags,
+    Errno, FileSystem, FileHandle, InitFlags, LockFlags, LockOwner, NodeId, OpenFlags, OpenReplyFlags,
     ReleaseFlags, Result, WriteFlags,
 };
 use parking_lot::Mutex;
@@ -17,8 +17,8 @@ const OWNER: LockOwner = LockOwner(1);
 pub struct File<F> {
     kernel: Arc<Kernel<F>>,
     node: NodeId,
-    fh: Handle,
-    flags: OpenedFlags,
+    fh: FileHandle,
+    flags: OpenReplyFlags,
     held: Mutex<Held>,
 }
 
@@ -38,10 +38,10 @@ impl<F: FileSystem> Kernel<F> {
             open_flags: OpenFlags::empty(),
         };
         let opened = self.ask(self.fs.open(self.call(node), request)).await?;
-        if !opened.flags.contains(OpenedFlags::KEEP_CACHE) {
+        if !opened.flags.contains(OpenReplyFlags::KEEP_CACHE) {
             self.drop_pages(node, 0, u64::MAX).await;
         }
-        if !opened.flags.contains(OpenedFlags::DIRECT_IO) {
+        if !opened.flags.contains(OpenReplyFlags::DIRECT_IO) {
             self.enter_page_cache(node).await?;
         }
         Ok(File {
@@ -81,7 +81,7 @@ impl<F: FileSystem> Kernel<F> {
     pub(super) async fn flush_and_release(
         &self,
         node: NodeId,
-        fh: Handle,
+        fh: FileHandle,
         flags: ReleaseFlags,
     ) -> Result<()> {
         self.write_back_all(node).await;
@@ -110,7 +110,7 @@ impl<F: FileSystem> Kernel<F> {
 
 impl<F: FileSystem> File<F> {
     fn is_direct(&self) -> bool {
-        self.flags.contains(OpenedFlags::DIRECT_IO)
+        self.flags.contains(OpenReplyFlags::DIRECT_IO)
     }
 
     /// The byte at an offset.
@@ -138,7 +138,7 @@ impl<F: FileSystem> File<F> {
         let lock = kernel.state().lock_of(self.node)?;
         let end = at + bytes.len() as u64;
         let extends = end > kernel.state().node(self.node)?.attr.size;
-        let parallel = self.flags.contains(OpenedFlags::PARALLEL_DIRECT_WRITES)
+        let parallel = self.flags.contains(OpenReplyFlags::PARALLEL_DIRECT_WRITES)
             && (!extends || kernel.has(Quirk::ExtendingTogether))
             && !kernel.has(Quirk::WritesOneByOne);
         if parallel {

@@ -1,8 +1,8 @@
 //! The model as something that the contract's facts can be tried on.
 
 use super::{File, Kernel, Quirk};
-use gupfs_contract::{Flags, How, Linux, OpenFile, Otherwise, Probe, Tree, Word};
-use gupfs_fuse::{Config, Errno, NodeId, NotifyError};
+use gupfs_contract::{InitFlagChanges, ProbeOpenMode, KernelUnderTest, ProbeFile, ProbeFailure, Probe, ProbeMount, KernelNotification};
+use gupfs_fuse::{MountConfig, Errno, NodeId, NotifyError};
 use std::sync::Arc;
 
 /// The model, as Linux is or with something otherwise.
@@ -13,11 +13,11 @@ pub struct Model {
 
 pub struct Mounted(Arc<Kernel<Probe>>);
 
-impl Linux for Model {
-    type Tree = Mounted;
+impl KernelUnderTest for Model {
+    type Mount = Mounted;
 
-    async fn mount(&self, probe: &Arc<Probe>, flags: Flags) -> Result<Mounted, Otherwise> {
-        let flags = (Config::FLAGS | flags.with) - flags.without;
+    async fn mount(&self, probe: &Arc<Probe>, flags: InitFlagChanges) -> Result<Mounted, ProbeFailure> {
+        let flags = (MountConfig::FLAGS | flags.with) - flags.without;
         Ok(Mounted(Kernel::mount(probe.clone(), flags, self.quirk)))
     }
 }
@@ -29,7 +29,7 @@ impl Drop for Mounted {
     }
 }
 
-impl Tree for Mounted {
+impl ProbeMount for Mounted {
     type File = File<Probe>;
 
     async fn size(&self, name: &str) -> Result<u64, Errno> {
@@ -50,16 +50,16 @@ impl Tree for Mounted {
         self.0.link(name.as_bytes(), new.as_bytes()).await
     }
 
-    async fn open(&self, name: &str, how: How) -> Result<File<Probe>, Errno> {
+    async fn open(&self, name: &str, how: ProbeOpenMode) -> Result<File<Probe>, Errno> {
         let flags = match how {
-            How::Read => libc::O_RDONLY,
-            How::ReadWrite => libc::O_RDWR,
-            How::Append => libc::O_WRONLY | libc::O_APPEND,
+            ProbeOpenMode::Read => libc::O_RDONLY,
+            ProbeOpenMode::ReadWrite => libc::O_RDWR,
+            ProbeOpenMode::Append => libc::O_WRONLY | libc::O_APPEND,
         };
         self.0.open(name.as_bytes(), flags as u32).await
     }
 
-    async fn cover(&self, name: &str) -> Result<(), Otherwise> {
+    async fn cover(&self, name: &str) -> Result<(), ProbeFailure> {
         self.0.walk(name.as_bytes()).await?;
         let place = (NodeId::ROOT, name.as_bytes().to_vec());
         self.0.state().covered.insert(place);
@@ -71,24 +71,24 @@ impl Tree for Mounted {
         self.0.walk(name.as_bytes()).await.is_ok() && self.0.state().covered.contains(&place)
     }
 
-    async fn tell(&self, word: Word) -> Result<(), NotifyError> {
+    async fn notify(&self, word: KernelNotification) -> Result<(), NotifyError> {
         match word {
-            Word::Inode { node, offset } => self.0.inval_inode(node, offset).await,
-            Word::Entry { parent, name } => self.0.inval_entry(parent, name.as_bytes()).await,
-            Word::Epoch => {
+            KernelNotification::Inode { node, offset } => self.0.inval_inode(node, offset).await,
+            KernelNotification::Entry { parent, name } => self.0.inval_entry(parent, name.as_bytes()).await,
+            KernelNotification::Epoch => {
                 self.0.inc_epoch().await;
                 Ok(())
             }
         }
     }
 
-    async fn abort(&self) -> Result<(), Otherwise> {
+    async fn abort(&self) -> Result<(), ProbeFailure> {
         self.0.abort();
         Ok(())
     }
 }
 
-impl OpenFile for File<Probe> {
+impl ProbeFile for File<Probe> {
     async fn read(&self, at: u64) -> Result<Option<u8>, Errno> {
         File::read(self, at).await
     }

@@ -21,8 +21,8 @@ pub use files::File;
 pub use linux::{Model, Mounted};
 pub use quirk::Quirk;
 
-use gupfs_fuse::imagined::{Asker, Imagined};
-use gupfs_fuse::{Attr, Call, Errno, FileSystem, InitFlags, NodeId, Result, op};
+use gupfs_fuse::synthetic::{CallerIds, SyntheticRequests};
+use gupfs_fuse::{InodeAttr, Call, Errno, FileSystem, InitFlags, NodeId, Result, op};
 use parking_lot::{Mutex, MutexGuard};
 use state::State;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Kernel<F> {
     /// What was agreed on.
     flags: InitFlags,
     quirk: Option<Quirk>,
-    imagined: Imagined,
+    imagined: SyntheticRequests,
     state: Mutex<State>,
     /// The server is gone.
     dead: AtomicBool,
@@ -55,7 +55,7 @@ impl<F: FileSystem> Kernel<F> {
             fs,
             flags,
             quirk,
-            imagined: Imagined::new(MAX_WRITE),
+            imagined: SyntheticRequests::new(MAX_WRITE),
             state: Mutex::new(State::new(flags)),
             dead: AtomicBool::new(false),
             died: Notify::new(),
@@ -71,7 +71,7 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     fn call(&self, node: NodeId) -> Call {
-        self.imagined.call(node, Asker::default())
+        self.imagined.call(node, CallerIds::default())
     }
 
     /// Waits for an answer, or for the end of the server.
@@ -101,7 +101,7 @@ impl<F: FileSystem> Kernel<F> {
 
     /// The attributes, asked for if they are not believed any more. An answer that is too old to be kept still reaches the
     /// program.
-    async fn known(&self, node: NodeId, all: bool) -> Result<Attr> {
+    async fn known(&self, node: NodeId, all: bool) -> Result<InodeAttr> {
         let version = {
             let state = self.state();
             let known = state.node(node)?;

@@ -2,9 +2,9 @@
 
 use super::state::Asked;
 use super::{Kernel, Quirk};
-use gupfs_fuse::op::{self, Name};
+use gupfs_fuse::op::{self, EntryName};
 use gupfs_fuse::{
-    Entry, Errno, FileSystem, InitFlags, LockOwner, NodeId, OpenFlags, ReleaseFlags, Result,
+    EntryReply, Errno, FileSystem, InitFlags, LockOwner, NodeId, OpenFlags, ReleaseFlags, Result,
 };
 
 /// Room for one listing's answer.
@@ -21,7 +21,7 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    async fn take(&self, name: &[u8], entry: &Entry, asked: Asked) {
+    async fn take(&self, name: &[u8], entry: &EntryReply, asked: Asked) {
         let drop_pages = self.state().entry((DIR, name.into()), entry, asked);
         if drop_pages && !self.has(Quirk::PagesSurviveAttributes) {
             self.drop_pages(entry.node, 0, u64::MAX).await;
@@ -44,7 +44,7 @@ impl<F: FileSystem> Kernel<F> {
     async fn look_up(&self, name: &[u8]) -> Result<NodeId> {
         let asked = self.asked();
         let request = op::Lookup {
-            name: Name::new(name),
+            name: EntryName::new(name),
         };
         let entry = self.ask(self.fs.lookup(self.call(DIR), request)).await?;
         if entry.node == NodeId::NONE {
@@ -75,7 +75,7 @@ impl<F: FileSystem> Kernel<F> {
             asked.version = 0;
         }
         let request = op::Create {
-            name: Name::new(name),
+            name: EntryName::new(name),
             flags: 0,
             mode: 0o100_644,
             umask: 0o022,
@@ -107,7 +107,7 @@ impl<F: FileSystem> Kernel<F> {
         }
         let request = op::Link {
             target,
-            name: Name::new(new),
+            name: EntryName::new(new),
         };
         let entry = self.ask(self.fs.link(self.call(DIR), request)).await?;
         self.take(new, &entry, asked).await;

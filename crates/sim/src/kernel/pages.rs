@@ -3,7 +3,7 @@
 use super::{Kernel, Quirk};
 use bytes::Bytes;
 use gupfs_fuse::{
-    Errno, FileSystem, Handle, InitFlags, LockOwner, NodeId, ReadFlags, Result, WriteFlags, op,
+    Errno, FileSystem, FileHandle, InitFlags, LockOwner, NodeId, ReadFlags, Result, WriteFlags, op,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,12 +19,12 @@ pub struct Cached {
     /// None until it was read.
     pub bytes: Option<Bytes>,
     /// Stored into by a mapping, and not written yet: whoever drops it writes it first, through this open file.
-    pub dirty: Option<Handle>,
+    pub dirty: Option<FileHandle>,
 }
 
 impl<F: FileSystem> Kernel<F> {
     /// A page, from the cache or from the server.
-    pub(super) async fn page(&self, node: NodeId, fh: Handle, index: u64) -> Result<Bytes> {
+    pub(super) async fn page(&self, node: NodeId, fh: FileHandle, index: u64) -> Result<Bytes> {
         loop {
             let page = {
                 let mut state = self.state();
@@ -72,7 +72,7 @@ impl<F: FileSystem> Kernel<F> {
     pub(super) async fn read_past(
         &self,
         node: NodeId,
-        fh: Handle,
+        fh: FileHandle,
         offset: u64,
         size: u32,
         lock_owner: Option<LockOwner>,
@@ -157,7 +157,7 @@ impl<F: FileSystem> Kernel<F> {
     pub(super) async fn read_cached(
         &self,
         node: NodeId,
-        fh: Handle,
+        fh: FileHandle,
         at: u64,
     ) -> Result<Option<u8>> {
         let behind = at >= self.state().node(node)?.attr.size;

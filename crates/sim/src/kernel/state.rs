@@ -1,7 +1,7 @@
 //! What the kernel keeps of one mount: pure but for the locks that it hands out.
 
 use super::pages::Page;
-use gupfs_fuse::{Attr, Entry, Errno, InitFlags, NodeId, Result};
+use gupfs_fuse::{InodeAttr, EntryReply, Errno, InitFlags, NodeId, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct State {
 pub struct Node {
     /// Answers that named it, until FORGET.
     pub lookups: u64,
-    pub attr: Attr,
+    pub attr: InodeAttr,
     /// None: not believed.
     until: Option<Instant>,
     /// Times and space were changed by a write: stat asks, reading does not.
@@ -57,7 +57,7 @@ pub struct Name {
 }
 
 impl Node {
-    fn new(attr: Attr) -> Node {
+    fn new(attr: InodeAttr) -> Node {
         Node {
             lookups: 0,
             attr,
@@ -84,7 +84,7 @@ fn after(ttl: Duration) -> Instant {
 
 impl State {
     pub fn new(flags: InitFlags) -> State {
-        let root = Node::new(Attr::default());
+        let root = Node::new(InodeAttr::default());
         State {
             nodes: BTreeMap::from([(NodeId::ROOT, root)]),
             names: BTreeMap::new(),
@@ -131,7 +131,7 @@ impl State {
 
     /// An answer that names a node: counts as a lookup. A node that was not known takes the attributes as they are.
     /// True if pages are to be dropped.
-    pub fn entry(&mut self, place: Place, entry: &Entry, asked: Asked) -> bool {
+    pub fn entry(&mut self, place: Place, entry: &EntryReply, asked: Asked) -> bool {
         let fresh = !self.nodes.contains_key(&entry.node);
         let node = self.nodes.entry(entry.node);
         node.or_insert_with(|| Node::new(entry.attr)).lookups += 1;
@@ -160,7 +160,7 @@ impl State {
     pub fn attributes(
         &mut self,
         node: NodeId,
-        mut attr: Attr,
+        mut attr: InodeAttr,
         ttl: Duration,
         version: u64,
     ) -> bool {

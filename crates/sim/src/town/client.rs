@@ -1,7 +1,7 @@
 //! A client: lanes with one request under way in each, and numbers it has heard of.
 
-use gupfs_platform::fake::FakeDice;
-use gupfs_proto::meta::{Access, Lane, Make, Op, OpenHow, RenameHow, SetAttr, SetTime, WriteAt};
+use gupfs_platform::fake::FakeRandom;
+use gupfs_proto::meta::{AccessMode, SlotSeq, CreateMode, MetaOp, OpenMode, RenameMode, SetAttr, SetTime, WritePosition};
 use gupfs_proto::{FileKind, InodeId, Name, SessionId, Slot, Timestamp};
 
 pub const LANES: usize = 3;
@@ -12,7 +12,7 @@ const KNOWN: usize = 6;
 pub struct Client {
     pub session: SessionId,
     pub lanes: [Line; LANES],
-    dice: FakeDice,
+    dice: FakeRandom,
     dirs: Vec<InodeId>,
     files: Vec<InodeId>,
     /// Removed by this client and not forgotten.
@@ -24,11 +24,11 @@ pub struct Client {
 pub struct Line {
     sequence: u64,
     /// Sent and not answered.
-    pub waiting: Option<Op>,
+    pub waiting: Option<MetaOp>,
 }
 
 impl Client {
-    pub fn new(session: SessionId, dice: FakeDice) -> Client {
+    pub fn new(session: SessionId, dice: FakeRandom) -> Client {
         Client {
             session,
             lanes: Default::default(),
@@ -47,8 +47,8 @@ impl Client {
         line.waiting = Some(op);
     }
 
-    pub fn lane(&self, lane: usize) -> Lane {
-        Lane {
+    pub fn lane(&self, lane: usize) -> SlotSeq {
+        SlotSeq {
             slot: Slot(lane as u16),
             sequence: self.lanes[lane].sequence,
         }
@@ -77,53 +77,53 @@ impl Client {
         self.orphans.push(ino);
     }
 
-    fn throw(&mut self) -> Op {
+    fn throw(&mut self) -> MetaOp {
         if self.orphans.len() > 3 {
             let inodes = std::mem::take(&mut self.orphans);
-            return Op::Forgotten { inodes };
+            return MetaOp::Forget { inodes };
         }
         let dice = self.dice.clone();
         let (dir, name, ino) = (self.dir(), self.name(), self.file());
-        let make = Make {
+        let make = CreateMode {
             mode: 0o700,
             umask: 0,
         };
         match dice.below(100) {
-            0..10 => Op::Lookup { dir, name },
-            10..18 => Op::GetAttr { ino },
-            18..22 => Op::Readdir {
+            0..10 => MetaOp::Lookup { dir, name },
+            10..18 => MetaOp::GetAttr { ino },
+            18..22 => MetaOp::Readdir {
                 dir,
                 after: 0,
                 limit: 100,
                 plus: false,
             },
-            22..40 => Op::Create {
+            22..40 => MetaOp::Create {
                 dir,
                 name,
-                make,
+                create_mode: make,
                 exclusive: dice.one_in(2),
-                open: OpenHow {
-                    access: Access::READ | Access::WRITE,
+                open: OpenMode {
+                    access: AccessMode::READ | AccessMode::WRITE,
                     truncate: false,
                     kill_privileges: false,
                 },
             },
-            40..46 => Op::Mkdir { dir, name, make },
-            46..52 => Op::Link { ino, dir, name },
-            52..62 => Op::Unlink { dir, name },
-            62..66 => Op::Rmdir { dir, name },
-            66..80 => Op::Rename {
+            40..46 => MetaOp::Mkdir { dir, name, create_mode: make },
+            46..52 => MetaOp::Link { ino, dir, name },
+            52..62 => MetaOp::Unlink { dir, name },
+            62..66 => MetaOp::Rmdir { dir, name },
+            66..80 => MetaOp::Rename {
                 from: dir,
                 name,
                 to: self.dir(),
                 new_name: self.name(),
-                how: match dice.below(6) {
-                    0 => RenameHow::Exchange,
-                    1 => RenameHow::NoReplace,
-                    _ => RenameHow::Replace,
+                mode: match dice.below(6) {
+                    0 => RenameMode::Exchange,
+                    1 => RenameMode::NoReplace,
+                    _ => RenameMode::Replace,
                 },
             },
-            80..86 => Op::SetAttr {
+            80..86 => MetaOp::SetAttr {
                 ino,
                 set: SetAttr {
                     mode: Some(0o600 + dice.below(64) as u32),
@@ -133,17 +133,17 @@ impl Client {
                     ..SetAttr::default()
                 },
             },
-            86..89 => Op::Truncate {
+            86..89 => MetaOp::Truncate {
                 ino,
                 to: dice.below(5000),
                 by_handle: false,
                 kill_privileges: false,
             },
-            _ => Op::WriteInline {
+            _ => MetaOp::WriteInline {
                 ino,
                 at: match dice.one_in(2) {
-                    true => WriteAt::End,
-                    false => WriteAt::Offset(dice.below(4000)),
+                    true => WritePosition::End,
+                    false => WritePosition::Offset(dice.below(4000)),
                 },
                 data: vec![dice.below(256) as u8; 1 + dice.below(200) as usize].into(),
                 kill_privileges: false,

@@ -3,7 +3,7 @@
 use super::model::{Model, Seen};
 use super::server::Server;
 use super::shadow::of;
-use gupfs_namespace::{Body, Entry, Inode, Parsed, Record};
+use gupfs_namespace::{InodeBody, EntryRecord, Inode, ParsedKey, Record};
 use gupfs_proto::{InodeId, Timestamp};
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ pub fn compare(server: &Server, model: &Model) {
     let (mut names, mut inodes) = (Names::new(), Inodes::new());
     for (key, value) in &server.store.records {
         match key.parse() {
-            Some(Parsed::Entry { dir, name, .. }) => {
-                let entry = Entry::decode(value).expect("the check read it");
+            Some(ParsedKey::Entry { dir, name, .. }) => {
+                let entry = EntryRecord::decode(value).expect("the check read it");
                 names.insert((dir, name.as_bytes().to_vec()), entry.ino);
             }
-            Some(Parsed::Inode(ino)) => {
+            Some(ParsedKey::Inode(ino)) => {
                 let inode = Inode::decode(value).expect("the check read it");
                 let Seen::Inode { mtime, mode, .. } = of(&inode.attr()) else {
                     unreachable!("an inode is an inode")
@@ -45,7 +45,7 @@ pub fn compare(server: &Server, model: &Model) {
 /// What lives in the inode, up to the file's end.
 fn bytes(inode: Inode) -> Vec<u8> {
     match inode.body {
-        Body::File(file) => {
+        InodeBody::File(file) => {
             let mut bytes = file.inline.to_vec();
             bytes.resize(inode.size as usize, 0);
             bytes

@@ -1,8 +1,8 @@
 //! POSIX in a map: what each operation must answer, asked in the order in which the shard applied them. Everybody is
 //! root here; permissions are the business of the shard's own tests.
 
-use gupfs_proto::meta::{Op, RenameHow, SetTime};
-use gupfs_proto::{FileKind, InodeId, Refusal, SessionId, Timestamp};
+use gupfs_proto::meta::{MetaOp, RenameMode, SetTime};
+use gupfs_proto::{FileKind, InodeId, FsError, SessionId, Timestamp};
 use std::collections::BTreeMap;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ pub enum Seen {
     Outgrown,
 }
 
-pub type Try = Result<Seen, Refusal>;
+pub type Try = Result<Seen, FsError>;
 
 /// Who asks, when, and which number a new inode was given.
 #[derive(Clone, Copy)]
@@ -64,36 +64,36 @@ impl Model {
         }
     }
 
-    pub fn apply(&mut self, op: &Op, asked: Asked) -> Try {
+    pub fn apply(&mut self, op: &MetaOp, asked: Asked) -> Try {
         match op {
-            Op::Lookup { dir, name } => self.lookup(*dir, name.as_bytes()),
-            Op::GetAttr { ino } => self.node(*ino).map(|_| self.seen(*ino)),
-            Op::Readdir { dir, .. } => Ok(Seen::Entries(self.dir(*dir)?.children.clone())),
-            Op::Create {
+            MetaOp::Lookup { dir, name } => self.lookup(*dir, name.as_bytes()),
+            MetaOp::GetAttr { ino } => self.node(*ino).map(|_| self.seen(*ino)),
+            MetaOp::Readdir { dir, .. } => Ok(Seen::Entries(self.dir(*dir)?.children.clone())),
+            MetaOp::Create {
                 dir,
                 name,
-                make,
+                create_mode: make,
                 exclusive,
                 ..
             } => self.create(*dir, name.as_bytes(), make.mode, *exclusive, asked),
-            Op::Mkdir { dir, name, make } => {
+            MetaOp::Mkdir { dir, name, create_mode: make } => {
                 let name = name.as_bytes();
                 self.make(*dir, name, FileKind::Directory, make.mode, asked)
             }
-            Op::Link { ino, dir, name } => self.link(*ino, *dir, name.as_bytes(), asked),
-            Op::Unlink { dir, name } => self.remove(*dir, name.as_bytes(), false, asked),
-            Op::Rmdir { dir, name } => self.remove(*dir, name.as_bytes(), true, asked),
-            Op::Rename {
+            MetaOp::Link { ino, dir, name } => self.link(*ino, *dir, name.as_bytes(), asked),
+            MetaOp::Unlink { dir, name } => self.remove(*dir, name.as_bytes(), false, asked),
+            MetaOp::Rmdir { dir, name } => self.remove(*dir, name.as_bytes(), true, asked),
+            MetaOp::Rename {
                 from,
                 name,
                 to,
                 new_name,
-                how,
+                mode: how,
             } => {
                 let (old, new) = ((*from, name.as_bytes()), (*to, new_name.as_bytes()));
                 self.rename(old, new, *how, asked)
             }
-            Op::SetAttr { ino, set } => {
+            MetaOp::SetAttr { ino, set } => {
                 let node = self.node_mut(*ino)?;
                 node.mode = set.mode.unwrap_or(node.mode);
                 if let Some(SetTime::To(time)) = set.mtime {
@@ -101,9 +101,9 @@ impl Model {
                 }
                 Ok(self.seen(*ino))
             }
-            Op::Truncate { ino, to, .. } => self.truncate(*ino, *to, asked),
-            Op::WriteInline { ino, at, data, .. } => self.write(*ino, *at, data, asked),
-            Op::Forgotten { inodes } => {
+            MetaOp::Truncate { ino, to, .. } => self.truncate(*ino, *to, asked),
+            MetaOp::WriteInline { ino, at, data, .. } => self.write(*ino, *at, data, asked),
+            MetaOp::Forget { inodes } => {
                 inodes
                     .iter()
                     .for_each(|ino| self.forget(*ino, asked.session));
@@ -113,22 +113,22 @@ impl Model {
         }
     }
 
-    fn node(&self, ino: InodeId) -> Result<&Node, Refusal> {
-        self.nodes.get(&ino).ok_or(Refusal::Stale)
+    fn node(&self, ino: InodeId) -> Result<&Node, FsError> {
+        self.nodes.get(&ino).ok_or(FsError::Stale)
     }
 
-    fn node_mut(&mut self, ino: InodeId) -> Result<&mut Node, Refusal> {
-        self.nodes.get_mut(&ino).ok_or(Refusal::Stale)
+    fn node_mut(&mut self, ino: InodeId) -> Result<&mut Node, FsError> {
+        self.nodes.get_mut(&ino).ok_or(FsError::Stale)
     }
 
-    fn dir(&self, ino: InodeId) -> Result<&Node, Refusal> {
+    fn dir(&self, ino: InodeId) -> Result<&Node, FsError> {
         match self.node(ino)? {
             node if node.kind == FileKind::Directory => Ok(node),
-            _ => Err(Refusal::NotDirectory),
+            _ => Err(FsError::NotDirectory),
         }
     }
 
-    fn child(&self, dir: InodeId, name: &[u8]) -> Result<Option<InodeId>, Refusal> {
+    fn child(&self, dir: InodeId, name: &[u8]) -> Result<Option<InodeId>, FsError> {
         Ok(self.dir(dir)?.children.get(name).copied())
     }
 
@@ -155,7 +155,7 @@ impl Model {
     }
 
     fn lookup(&self, dir: InodeId, name: &[u8]) -> Try {
-        let found = self.child(dir, name)?.ok_or(Refusal::NotFound)?;
+        let found = self.child(dir, name)?.ok_or(FsError::NotFound)?;
         Ok(self.seen(found))
     }
 
@@ -168,19 +168,19 @@ impl Model {
         asked: Asked,
     ) -> Try {
         match self.child(dir, name)? {
-            Some(_) if exclusive => Err(Refusal::Exists),
-            Some(found) if self.is_dir(found) => Err(Refusal::IsDirectory),
+            Some(_) if exclusive => Err(FsError::Exists),
+            Some(found) if self.is_dir(found) => Err(FsError::IsDirectory),
             Some(found) => Ok(self.seen(found)),
             None => self.make(dir, name, FileKind::Regular, mode, asked),
         }
     }
 
-    fn may_add(&self, dir: InodeId, name: &[u8]) -> Result<(), Refusal> {
+    fn may_add(&self, dir: InodeId, name: &[u8]) -> Result<(), FsError> {
         if self.child(dir, name)?.is_some() {
-            return Err(Refusal::Exists);
+            return Err(FsError::Exists);
         }
         match self.nodes[&dir].names {
-            0 => Err(Refusal::NotFound),
+            0 => Err(FsError::NotFound),
             _ => Ok(()),
         }
     }
@@ -200,8 +200,8 @@ impl Model {
     fn link(&mut self, ino: InodeId, dir: InodeId, name: &[u8], asked: Asked) -> Try {
         self.may_add(dir, name)?;
         match self.node(ino)? {
-            node if node.kind == FileKind::Directory => return Err(Refusal::NotPermitted),
-            node if node.names == 0 => return Err(Refusal::NotFound),
+            node if node.kind == FileKind::Directory => return Err(FsError::NotPermitted),
+            node if node.names == 0 => return Err(FsError::NotFound),
             _ => {}
         }
         self.attach(dir, name, ino, asked.now);
@@ -209,18 +209,18 @@ impl Model {
     }
 
     fn remove(&mut self, dir: InodeId, name: &[u8], as_dir: bool, asked: Asked) -> Try {
-        let victim = self.child(dir, name)?.ok_or(Refusal::NotFound)?;
+        let victim = self.child(dir, name)?.ok_or(FsError::NotFound)?;
         self.same_kind(as_dir, victim)?;
         if !self.nodes[&victim].children.is_empty() {
-            return Err(Refusal::NotEmpty);
+            return Err(FsError::NotEmpty);
         }
         Ok(self.drop_name(dir, name, asked))
     }
 
-    fn same_kind(&self, as_dir: bool, victim: InodeId) -> Result<(), Refusal> {
+    fn same_kind(&self, as_dir: bool, victim: InodeId) -> Result<(), FsError> {
         match (as_dir, self.is_dir(victim)) {
-            (true, false) => Err(Refusal::NotDirectory),
-            (false, true) => Err(Refusal::IsDirectory),
+            (true, false) => Err(FsError::NotDirectory),
+            (false, true) => Err(FsError::IsDirectory),
             _ => Ok(()),
         }
     }
@@ -229,24 +229,24 @@ impl Model {
         &mut self,
         (from, name): (InodeId, &[u8]),
         (to, new): (InodeId, &[u8]),
-        how: RenameHow,
+        how: RenameMode,
         asked: Asked,
     ) -> Try {
         let (source, target) = (self.child(from, name)?, self.child(to, new)?);
-        let moved = source.ok_or(Refusal::NotFound)?;
+        let moved = source.ok_or(FsError::NotFound)?;
         match (how, target) {
-            (RenameHow::NoReplace, Some(_)) => return Err(Refusal::Exists),
-            (RenameHow::Exchange, None) => return Err(Refusal::NotFound),
+            (RenameMode::NoReplace, Some(_)) => return Err(FsError::Exists),
+            (RenameMode::Exchange, None) => return Err(FsError::NotFound),
             _ => {}
         }
-        let exchange = how == RenameHow::Exchange;
+        let exchange = how == RenameMode::Exchange;
         if from != to && self.is_dir(moved) && self.is_under(to, moved) {
-            return Err(Refusal::IntoItself);
+            return Err(FsError::IntoItself);
         }
         if from != to && target.is_some_and(|over| self.is_dir(over) && self.is_under(from, over)) {
             return Err(match exchange {
-                true => Refusal::IntoItself,
-                false => Refusal::NotEmpty,
+                true => FsError::IntoItself,
+                false => FsError::NotEmpty,
             });
         }
         let nothing = Seen::Removed {
@@ -257,11 +257,11 @@ impl Model {
             return Ok(nothing);
         }
         match target {
-            None if self.nodes[&to].names == 0 => return Err(Refusal::NotFound),
+            None if self.nodes[&to].names == 0 => return Err(FsError::NotFound),
             Some(over) if !exchange => {
                 self.same_kind(self.is_dir(moved), over)?;
                 if !self.nodes[&over].children.is_empty() {
-                    return Err(Refusal::NotEmpty);
+                    return Err(FsError::NotEmpty);
                 }
             }
             _ => {}
@@ -342,26 +342,26 @@ impl Model {
         Ok(self.seen(ino))
     }
 
-    fn regular(&self, ino: InodeId) -> Result<(), Refusal> {
+    fn regular(&self, ino: InodeId) -> Result<(), FsError> {
         match self.node(ino)?.kind {
             FileKind::Regular => Ok(()),
-            FileKind::Directory => Err(Refusal::IsDirectory),
-            _ => Err(Refusal::Invalid),
+            FileKind::Directory => Err(FsError::IsDirectory),
+            _ => Err(FsError::Invalid),
         }
     }
 
     fn write(
         &mut self,
         ino: InodeId,
-        at: gupfs_proto::meta::WriteAt,
+        at: gupfs_proto::meta::WritePosition,
         data: &[u8],
         asked: Asked,
     ) -> Try {
         self.regular(ino)?;
         let node = self.node_mut(ino)?;
         let at = match at {
-            gupfs_proto::meta::WriteAt::Offset(at) => at as usize,
-            gupfs_proto::meta::WriteAt::End => node.data.len(),
+            gupfs_proto::meta::WritePosition::Offset(at) => at as usize,
+            gupfs_proto::meta::WritePosition::End => node.data.len(),
         };
         let end = at + data.len();
         if end > gupfs_proto::limits::INLINE_MAX.get() as usize {

@@ -1,13 +1,13 @@
 //! A driver of the shard machine: applies, stages, reserves numbers, and after a crash clears up or goes on.
 
 use super::store::Store;
-use gupfs_namespace::check::Check;
-use gupfs_namespace::rights::Opens;
+use gupfs_namespace::check::NamespaceCheck;
+use gupfs_namespace::rights::OpenRights;
 use gupfs_namespace::{
-    ChoreOp, Context, Effects, Key, Machine, Need, Op, Parsed, Step, Words, Work,
+    BackgroundOp, OpContext, Effects, RecordKey, ShardMachine, Prerequisite, Operation, ParsedKey, ApplyResult, CallbackResults, FollowUp,
 };
-use gupfs_platform::fake::FakeDice;
-use gupfs_proto::meta::{self, Lane};
+use gupfs_platform::fake::FakeRandom;
+use gupfs_proto::meta::{self, SlotSeq};
 use gupfs_proto::{
     Caller, ClusterId, Incarnation, OwnerEpoch, Seq, SessionId, Timestamp, VirtualShard,
     VirtualShards,
@@ -16,9 +16,9 @@ use std::ops::Range;
 
 pub struct Server {
     pub store: Store,
-    machine: Machine,
+    machine: ShardMachine,
     shards: VirtualShards,
-    dice: FakeDice,
+    dice: FakeRandom,
     root: Caller,
     pub now: Timestamp,
     epoch: OwnerEpoch,
@@ -35,12 +35,12 @@ pub enum Applied {
 }
 
 impl Server {
-    pub fn new(shards: u16, dice: FakeDice) -> Server {
+    pub fn new(shards: u16, dice: FakeRandom) -> Server {
         let (shards, now) = (VirtualShards(shards), Timestamp::new(1_000, 0));
-        let first = gupfs_namespace::format(ClusterId(1), Incarnation(2), shards, now, dice.u64());
+        let first = gupfs_namespace::initial_batch(ClusterId(1), Incarnation(2), shards, now, dice.u64());
         Server {
             store: Store::new(first),
-            machine: Machine::new(),
+            machine: ShardMachine::new(),
             shards,
             dice,
             root: Caller::root(),
@@ -52,48 +52,48 @@ impl Server {
     }
 
     /// Applies and stages nothing yet, but for blocks of numbers.
-    pub fn apply(&mut self, session: SessionId, lane: Option<Lane>, op: &meta::Op) -> Applied {
-        match self.step(session, lane, Op::Client(op)) {
-            Step::Done(effects) => Applied::Done(Box::new(effects)),
-            Step::Need(Need::Numbers(shard)) => {
+    pub fn apply(&mut self, session: SessionId, lane: Option<SlotSeq>, op: &meta::MetaOp) -> Applied {
+        match self.step(session, lane, Operation::Client(op)) {
+            ApplyResult::Done(effects) => Applied::Done(Box::new(effects)),
+            ApplyResult::Needs(Prerequisite::InodeNumbers(shard)) => {
                 self.reserve(shard);
                 Applied::Wait
             }
-            Step::Need(need) => unreachable!("every record is in memory: {need:?}"),
+            ApplyResult::Needs(need) => unreachable!("every record is in memory: {need:?}"),
         }
     }
 
-    fn step(&mut self, session: SessionId, lane: Option<Lane>, op: Op) -> Step {
-        let ctx = Context {
+    fn step(&mut self, session: SessionId, lane: Option<SlotSeq>, op: Operation) -> ApplyResult {
+        let ctx = OpContext {
             now: self.now,
             session,
-            lane,
+            slot_seq: lane,
             caller: &self.root,
-            opens: Opens::NONE,
+            open_rights: OpenRights::NONE,
             entropy: self.dice.u64(),
             shards: self.shards,
             owner_epoch: self.epoch,
             targets: &[],
             growth_allowed: true,
-            alone: true,
-            unseen: true,
-            queues: false,
-            words: &Words::default(),
+            is_only_session: true,
+            is_private_file: true,
+            must_queue: false,
+            callbacks: &CallbackResults::default(),
             seq: Seq(0),
-            again: None,
+            replay: None,
         };
         self.machine.apply(&self.store, &ctx, op)
     }
 
-    fn chore(&mut self, chore: &ChoreOp) -> Vec<Work> {
-        match self.step(SessionId(0), None, Op::Chore(chore)) {
-            Step::Done(effects) => {
-                assert!(effects.answer.is_ok(), "{chore:?}: {:?}", effects.answer);
+    fn chore(&mut self, chore: &BackgroundOp) -> Vec<FollowUp> {
+        match self.step(SessionId(0), None, Operation::Background(chore)) {
+            ApplyResult::Done(effects) => {
+                assert!(effects.reply.is_ok(), "{chore:?}: {:?}", effects.reply);
                 assert!(!effects.unfinished, "no file of a town has so much");
                 self.store.stage(effects.batch);
-                effects.work
+                effects.follow_ups
             }
-            Step::Need(need) => unreachable!("a chore needs nothing: {need:?}"),
+            ApplyResult::Needs(need) => unreachable!("a chore needs nothing: {need:?}"),
         }
     }
 
@@ -101,8 +101,8 @@ impl Server {
         if self.reserved.iter().any(|(_, other, _)| *other == shard) {
             return;
         }
-        for work in self.chore(&ChoreOp::ReserveNumbers { shard }) {
-            if let Work::Numbers { shard, counters } = work {
+        for work in self.chore(&BackgroundOp::ReserveInodeNumbers { shard }) {
+            if let FollowUp::InodeNumbers { shard, counters } = work {
                 self.reserved.push((self.store.last, shard, counters));
             }
         }
@@ -117,17 +117,17 @@ impl Server {
         self.reserved = rest;
         for (_, shard, counters) in ready {
             self.blocks += 1;
-            self.machine.give_numbers(shard, counters);
+            self.machine.add_reserved_numbers(shard, counters);
         }
     }
 
     /// A session; made before anybody asks.
     pub fn open_session(&mut self, session: SessionId) {
         let client = "town".to_string();
-        let op = meta::Op::OpenSession { client };
-        match self.step(session, None, Op::Client(&op)) {
-            Step::Done(effects) => drop(self.store.stage(effects.batch)),
-            Step::Need(need) => unreachable!("a session needs nothing: {need:?}"),
+        let op = meta::MetaOp::OpenSession { client };
+        match self.step(session, None, Operation::Client(&op)) {
+            ApplyResult::Done(effects) => drop(self.store.stage(effects.batch)),
+            ApplyResult::Needs(need) => unreachable!("a session needs nothing: {need:?}"),
         }
         self.settle();
     }
@@ -135,7 +135,7 @@ impl Server {
     /// A new owner on what a crash left.
     pub fn restart(&mut self, kept: u64) {
         self.store.crash(kept);
-        (self.machine, self.blocks) = (Machine::new(), 0);
+        (self.machine, self.blocks) = (ShardMachine::new(), 0);
         self.reserved.clear();
         self.epoch.0 += 1;
     }
@@ -145,18 +145,18 @@ impl Server {
         let (mut orphans, mut sessions) = (Vec::new(), Vec::new());
         for key in self.store.records.keys() {
             match key.parse() {
-                Some(Parsed::Orphan { ino, session }) => orphans.push((ino, session)),
-                Some(Parsed::Session(session)) => sessions.push(session),
+                Some(ParsedKey::Orphan { ino, session }) => orphans.push((ino, session)),
+                Some(ParsedKey::Session(session)) => sessions.push(session),
                 _ => {}
             }
         }
         for (ino, session) in &orphans {
             let (ino, session) = (*ino, *session);
-            self.chore(&ChoreOp::ForgetOrphan { ino, session });
+            self.chore(&BackgroundOp::ForgetOrphan { ino, session });
         }
         for session in sessions {
             for shard in (0..self.shards.0).rev().map(VirtualShard) {
-                self.chore(&ChoreOp::DropSession { session, shard });
+                self.chore(&BackgroundOp::DropSession { session, shard });
             }
         }
         self.settle();
@@ -171,9 +171,9 @@ impl Server {
     /// # Panics
     /// When records do not fit together.
     pub fn check(&self) {
-        let mut check = Check::new();
-        for range in Check::ranges(self.shards) {
-            let (from, to): (Key, Key) = (range.from, range.to);
+        let mut check = NamespaceCheck::new();
+        for range in NamespaceCheck::ranges(self.shards) {
+            let (from, to): (RecordKey, RecordKey) = (range.from, range.to);
             for (key, value) in self.store.records.range(from..to) {
                 check.add(key, value);
             }

@@ -1,16 +1,16 @@
 //! The model beside the log: follows each applied operation, and goes back with it when a crash takes batches away.
 
 use super::model::{Asked, Model, Seen, Try};
-use gupfs_proto::meta::{Answer, Lane, Op};
-use gupfs_proto::{Attr, FileKind, Refusal, SessionId, Slot};
+use gupfs_proto::meta::{MetaReplyBody, SlotSeq, MetaOp};
+use gupfs_proto::{Attr, FileKind, FsError, SessionId, Slot};
 use std::collections::{BTreeMap, VecDeque};
 
 /// One change, as it was applied.
 struct Change {
     seq: u64,
-    op: Op,
+    op: MetaOp,
     asked: Asked,
-    lane: Lane,
+    lane: SlotSeq,
 }
 
 #[derive(Clone)]
@@ -55,13 +55,13 @@ impl Shadow {
     }
 
     /// Whether this request was done before: then it is answered as then, and does nothing.
-    pub fn is_done(&self, session: SessionId, lane: Lane) -> bool {
+    pub fn is_done(&self, session: SessionId, lane: SlotSeq) -> bool {
         let done = self.now.done.get(&(session, lane.slot));
         done.is_some_and(|(sequence, _)| *sequence == lane.sequence)
     }
 
     /// What kind of thing it was answered then.
-    pub fn answered(&self, session: SessionId, lane: Lane) -> Option<&Seen> {
+    pub fn answered(&self, session: SessionId, lane: SlotSeq) -> Option<&Seen> {
         self.now
             .done
             .get(&(session, lane.slot))
@@ -69,11 +69,11 @@ impl Shadow {
     }
 
     /// What a request that changes nothing must be answered.
-    pub fn look(&mut self, op: &Op, asked: Asked) -> Try {
+    pub fn look(&mut self, op: &MetaOp, asked: Asked) -> Try {
         self.now.model.apply(op, asked)
     }
 
-    pub fn change(&mut self, seq: u64, op: &Op, asked: Asked, lane: Lane) -> Try {
+    pub fn change(&mut self, seq: u64, op: &MetaOp, asked: Asked, lane: SlotSeq) -> Try {
         let change = Change {
             seq,
             op: op.clone(),
@@ -93,7 +93,7 @@ impl Shadow {
     }
 
     /// Back to what is left; returns the changes that are gone.
-    pub fn crash(&mut self, kept: u64) -> Vec<Op> {
+    pub fn crash(&mut self, kept: u64) -> Vec<MetaOp> {
         self.synced(kept);
         self.now = self.durable.clone();
         self.behind.drain(..).map(|change| change.op).collect()
@@ -108,21 +108,21 @@ impl Shadow {
 }
 
 /// What of an answer is compared.
-pub fn seen(answer: &Result<Answer, Refusal>) -> Try {
+pub fn seen(answer: &Result<MetaReplyBody, FsError>) -> Try {
     Ok(match answer.as_ref().map_err(Clone::clone)? {
-        Answer::Attr(attr) | Answer::Entry(attr) => of(attr),
-        Answer::Opened(opened) => of(&opened.attr),
-        Answer::Removed(removed) => Seen::Removed {
+        MetaReplyBody::Attr(attr) | MetaReplyBody::Entry(attr) => of(attr),
+        MetaReplyBody::Opened(opened) => of(&opened.attr),
+        MetaReplyBody::Removed(removed) => Seen::Removed {
             victim: removed.victim,
-            orphan: removed.orphan,
+            orphan: removed.is_orphan,
         },
-        Answer::Entries { entries, .. } => Seen::Entries(
+        MetaReplyBody::Entries { entries, .. } => Seen::Entries(
             entries
                 .iter()
                 .map(|entry| (entry.name.as_bytes().to_vec(), entry.ino))
                 .collect(),
         ),
-        Answer::Outgrown => Seen::Outgrown,
+        MetaReplyBody::InlineTooLarge => Seen::Outgrown,
         _ => Seen::Done,
     })
 }

@@ -1,10 +1,10 @@
 //! Records and the batches that made them: staged, committed, durable, and what a crash keeps.
 
 use bytes::Bytes;
-use gupfs_namespace::{Batch, Key, KeyRange, Known, Records};
+use gupfs_namespace::{RecordBatch, RecordKey, KeyRange, CachedRecord, RecordSource};
 use std::collections::{BTreeMap, VecDeque};
 
-type Map = BTreeMap<Key, Bytes>;
+type Map = BTreeMap<RecordKey, Bytes>;
 
 pub struct Store {
     /// With everything staged.
@@ -12,14 +12,14 @@ pub struct Store {
     /// With everything durable.
     base: Map,
     /// Batches behind `durable`.
-    log: VecDeque<Batch>,
+    log: VecDeque<RecordBatch>,
     pub last: u64,
     pub committed: u64,
     pub durable: u64,
 }
 
 impl Store {
-    pub fn new(first: Batch) -> Store {
+    pub fn new(first: RecordBatch) -> Store {
         let mut records = Map::new();
         put(&mut records, &first);
         Store {
@@ -32,7 +32,7 @@ impl Store {
         }
     }
 
-    pub fn stage(&mut self, batch: Batch) -> u64 {
+    pub fn stage(&mut self, batch: RecordBatch) -> u64 {
         put(&mut self.records, &batch);
         self.log.push_back(batch);
         self.last += 1;
@@ -56,7 +56,7 @@ impl Store {
     }
 }
 
-fn put(records: &mut Map, batch: &Batch) {
+fn put(records: &mut Map, batch: &RecordBatch) {
     for (key, value) in batch {
         match value {
             Some(value) => records.insert(key.clone(), value.clone()),
@@ -65,12 +65,12 @@ fn put(records: &mut Map, batch: &Batch) {
     }
 }
 
-impl Records for Store {
-    fn get(&self, key: &Key) -> Known {
-        Known::Value(self.records.get(key).cloned())
+impl RecordSource for Store {
+    fn get(&self, key: &RecordKey) -> CachedRecord {
+        CachedRecord::Value(self.records.get(key).cloned())
     }
 
-    fn scan(&self, range: &KeyRange, limit: usize) -> Option<Vec<(Key, Bytes)>> {
+    fn scan(&self, range: &KeyRange, limit: usize) -> Option<Vec<(RecordKey, Bytes)>> {
         let records = self.records.range(range.from.clone()..range.to.clone());
         let some = records.take(limit);
         Some(

@@ -9,9 +9,9 @@ use super::shadow::{Shadow, seen};
 use crate::events::Events;
 use crate::rare::Rare;
 use crate::seeds::Ran;
-use gupfs_platform::fake::FakeDice;
-use gupfs_proto::meta::{Answer, Op, RenameHow};
-use gupfs_proto::{InodeId, Refusal, SessionId, Timestamp};
+use gupfs_platform::fake::FakeRandom;
+use gupfs_proto::meta::{MetaReplyBody, MetaOp, RenameMode};
+use gupfs_proto::{InodeId, FsError, SessionId, Timestamp};
 use std::collections::BTreeSet;
 
 const CLIENTS: usize = 5;
@@ -26,19 +26,19 @@ enum Event {
     Commit(u64),
     Sync(u64),
     SyncTick,
-    Reply(usize, usize, Box<Result<Answer, Refusal>>),
+    Reply(usize, usize, Box<Result<MetaReplyBody, FsError>>),
 }
 
 /// An answer that waits for its batch.
 struct Held {
     seq: u64,
     to: (usize, usize),
-    answer: Result<Answer, Refusal>,
+    answer: Result<MetaReplyBody, FsError>,
 }
 
 struct Street {
     queue: Queue<Event>,
-    dice: FakeDice,
+    dice: FakeRandom,
     server: Server,
     clients: Vec<Client>,
     shadow: Shadow,
@@ -75,7 +75,7 @@ pub fn run(shards: u16, seed: u64, aloud: bool) -> Ran {
 
 impl Street {
     fn new(shards: u16, seed: u64, aloud: bool) -> Street {
-        let dice = FakeDice::new(seed ^ 0x7037);
+        let dice = FakeRandom::new(seed ^ 0x7037);
         let server = Server::new(shards, dice.fork());
         let mut street = Street {
             queue: Queue::new(),
@@ -158,8 +158,8 @@ impl Street {
             }
         };
         self.events
-            .remark(|| format!("{client}.{number} {op:?}: {:?}", effects.answer));
-        let answer = seen(&effects.answer);
+            .remark(|| format!("{client}.{number} {op:?}: {:?}", effects.reply));
+        let answer = seen(&effects.reply);
         self.events
             .count(&[client as u64, number as u64, fingerprint(&answer)]);
         let asked = Asked {
@@ -198,7 +198,7 @@ impl Street {
         self.held.push(Held {
             seq,
             to: (client, number),
-            answer: effects.answer,
+            answer: effects.reply,
         });
         self.commit_soon();
     }
@@ -206,16 +206,16 @@ impl Street {
     /// The essence is as it was; attributes may have moved on.
     fn same_as_before(
         &self,
-        op: &Op,
+        op: &MetaOp,
         answer: &Try,
         session: SessionId,
-        lane: gupfs_proto::meta::Lane,
+        lane: gupfs_proto::meta::SlotSeq,
     ) {
         let before = self.shadow.answered(session, lane).expect("it was done");
         let same = match (before, answer) {
             (Seen::Inode { ino: before, .. }, Ok(Seen::Inode { ino, .. })) => before == ino,
             // The inode it made was removed since.
-            (Seen::Inode { .. }, Err(Refusal::Stale)) => true,
+            (Seen::Inode { .. }, Err(FsError::Stale)) => true,
             (before, Ok(answer)) => before == answer,
             (_, Err(_)) => false,
         };
@@ -225,12 +225,12 @@ impl Street {
         );
     }
 
-    fn replaces(&self, op: &Op) -> bool {
+    fn replaces(&self, op: &MetaOp) -> bool {
         match op {
-            Op::Rename {
+            MetaOp::Rename {
                 to,
                 new_name,
-                how: RenameHow::Replace,
+                mode: RenameMode::Replace,
                 ..
             } => {
                 let dir = self.shadow.model().nodes.get(to);
@@ -282,7 +282,7 @@ impl Street {
         }
     }
 
-    fn reply(&mut self, client: usize, lane: usize, answer: &Result<Answer, Refusal>) {
+    fn reply(&mut self, client: usize, lane: usize, answer: &Result<MetaReplyBody, FsError>) {
         let op = self.clients[client].lanes[lane].waiting.take();
         let op = op.expect("it was asked");
         self.events.count(&[3, client as u64, lane as u64]);
@@ -294,7 +294,7 @@ impl Street {
             Ok(Seen::Removed {
                 victim: Some(victim),
                 orphan: true,
-            }) if matches!(op, Op::Unlink { .. } | Op::Rmdir { .. } | Op::Rename { .. }) => {
+            }) if matches!(op, MetaOp::Unlink { .. } | MetaOp::Rmdir { .. } | MetaOp::Rename { .. }) => {
                 self.clients[client].orphaned(victim);
             }
             _ => {}
@@ -330,8 +330,8 @@ impl Street {
         for lost in self.shadow.crash(kept) {
             let over = matches!(
                 lost,
-                Op::Rename {
-                    how: RenameHow::Replace,
+                MetaOp::Rename {
+                    mode: RenameMode::Replace,
                     ..
                 }
             );

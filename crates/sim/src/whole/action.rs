@@ -2,7 +2,7 @@
 //! session and chance finds the same few again and again.
 
 use super::house::ONE_OBJECT;
-use gupfs_platform::fake::FakeDice;
+use gupfs_platform::fake::FakeRandom;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
@@ -84,7 +84,7 @@ const BORDERS: [u64; 6] = [
     ONE_OBJECT + (64 << 10),
 ];
 
-fn offset(dice: &FakeDice) -> u64 {
+fn offset(dice: &FakeRandom) -> u64 {
     let border = BORDERS[dice.below(BORDERS.len() as u64) as usize];
     match dice.below(4) {
         0 => border,
@@ -94,7 +94,7 @@ fn offset(dice: &FakeDice) -> u64 {
     }
 }
 
-fn len(dice: &FakeDice) -> u64 {
+fn len(dice: &FakeRandom) -> u64 {
     match dice.below(5) {
         0 => 1 + dice.below(200),
         1 => 4096,
@@ -105,7 +105,7 @@ fn len(dice: &FakeDice) -> u64 {
 }
 
 impl Action {
-    pub fn throw(dice: &FakeDice) -> Action {
+    pub fn throw(dice: &FakeRandom) -> Action {
         let (dir, name, file) = (dice.below(3), dice.below(NAMES), dice.below(8));
         match dice.below(100) {
             0..12 => Action::Create { dir, name },

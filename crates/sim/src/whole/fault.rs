@@ -2,7 +2,7 @@
 
 use super::house::{House, Life, Store, TARGETS};
 use crate::rare::Rare;
-use gupfs_platform::fake::{CallKind, FakeDice};
+use gupfs_platform::fake::{CallKind, FakeRandom};
 use gupfs_proto::OstId;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ pub enum Fault {
 pub const METADATA: usize = TARGETS as usize;
 
 impl Fault {
-    pub fn throw(dice: &FakeDice) -> Fault {
+    pub fn throw(dice: &FakeRandom) -> Fault {
         let disk = dice.below(u64::from(TARGETS) + 1) as usize;
         match dice.below(16) {
             0..4 => Fault::Die {
@@ -87,7 +87,7 @@ impl Marks {
         let mut marks = 0;
         for ost in (0..TARGETS).map(OstId) {
             if let Ok(objects) = life.oss.objects(ost) {
-                marks += objects.status().await.marks;
+                marks += objects.status().await.regions_dirtied;
             }
         }
         Marks { marks }

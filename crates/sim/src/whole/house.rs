@@ -2,24 +2,24 @@
 
 use super::records::{self, Records};
 use crate::rare::Rare;
-use gupfs_client::{Client, Options};
-use gupfs_mds::targets::Target;
-use gupfs_mds::{Mds, Options as MdsOptions, RecoveryReport};
+use gupfs_client::{Client, SessionOptions};
+use gupfs_mds::osts::TargetHandle;
+use gupfs_mds::{Mds, MdsOptions, RecoveryReport};
 use gupfs_oss::Oss;
-use gupfs_platform::Dice;
+use gupfs_platform::Random;
 use gupfs_platform::fake::{
-    Counters, FakeClock, FakeDice, FakeDisk, FakeOptions, FakeTasks, FakeWorld,
+    Counters, FakeClock, FakeRandom, FakeDisk, FakeOptions, FakeTasks, FakePlatform,
 };
-use gupfs_proto::layout::{ComponentRule, LayoutRule};
+use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
 use gupfs_proto::{
-    Caller, ClusterId, FileOffset, Incarnation, ObjectId, OstId, Refusal, VirtualShards,
+    Caller, ClusterId, FileOffset, Incarnation, ObjectId, OstId, FsError, VirtualShards,
 };
 use gupfs_rpc::Peer;
 use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
-use gupfs_store::object::{Engine, Objects, OpenFiles, Whose};
+use gupfs_store::object::{TargetOptions, Objects, OpenFileLimits, TargetId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub struct Store {
 
 pub struct House {
     clock: FakeClock,
-    dice: FakeDice,
+    dice: FakeRandom,
     shards: VirtualShards,
     pub metadata: Store,
     pub targets: Vec<Store>,
@@ -51,7 +51,7 @@ pub struct House {
 
 /// One process.
 pub struct Life {
-    pub platform: FakeWorld,
+    pub platform: FakePlatform,
     pub client: Arc<Client>,
     pub mds: Arc<Mds>,
     pub oss: Arc<Oss>,
@@ -67,7 +67,7 @@ pub type Stillborn = String;
 
 impl House {
     pub async fn found(seed: u64) -> House {
-        let (clock, dice) = (FakeClock::of_runtime(), FakeDice::new(seed));
+        let (clock, dice) = (FakeClock::of_runtime(), FakeRandom::new(seed));
         let options = FakeOptions {
             yields: !seed.is_multiple_of(4),
             clock: Some(clock.clone()),
@@ -92,10 +92,10 @@ impl House {
         house
     }
 
-    fn platform(&self) -> FakeWorld {
-        FakeWorld {
+    fn platform(&self) -> FakePlatform {
+        FakePlatform {
             clock: self.clock.clone(),
-            dice: self.dice.fork(),
+            random: self.dice.fork(),
             tasks: FakeTasks::new(),
         }
     }
@@ -123,13 +123,13 @@ impl House {
         begun
     }
 
-    async fn begin(&self, platform: &FakeWorld, rare: &mut Rare) -> Result<Life, Stillborn> {
+    async fn begin(&self, platform: &FakePlatform, rare: &mut Rare) -> Result<Life, Stillborn> {
         let mut objects = Vec::new();
         for (ost, target) in (0..TARGETS).zip(&self.targets) {
-            let engine = Engine {
+            let engine = TargetOptions {
                 index: Index::fake(target.index.clone()),
                 log_segment: OST_SEGMENT,
-                open_files: OpenFiles::LEAST.objects,
+                open_files: OpenFileLimits::MIN.objects,
             };
             let disk = target.disk.disk();
             let opened = Objects::open_with(disk, platform.platform(), whose(ost), engine).await;
@@ -137,7 +137,7 @@ impl House {
         }
         let admins: Vec<Objects> = objects.clone();
         let oss = Oss::new(objects.into_iter().map(|objects| (objects.ost(), objects)));
-        let targets = admins.into_iter().map(|objects| Target {
+        let targets = admins.into_iter().map(|objects| TargetHandle {
             ost: objects.ost(),
             peer: Peer::local(oss.clone()),
             admin: Ok(Arc::new(objects)),
@@ -147,7 +147,7 @@ impl House {
             .map_err(|refusal| refusal.to_string())?;
         let (mds, records) = self.metadata(platform, targets.collect(), rare).await?;
         let osts = (0..TARGETS).map(|ost| (OstId(ost), Peer::local(oss.clone())));
-        let (mds_peer, options) = (Peer::local(mds.clone()), Options::default());
+        let (mds_peer, options) = (Peer::local(mds.clone()), SessionOptions::default());
         let client = Client::connect(mds_peer, osts.collect(), platform.platform(), options).await;
         Ok(Life {
             platform: platform.clone(),
@@ -162,8 +162,8 @@ impl House {
 
     async fn metadata(
         &self,
-        platform: &FakeWorld,
-        targets: Vec<Target>,
+        platform: &FakePlatform,
+        targets: Vec<TargetHandle>,
         rare: &mut Rare,
     ) -> Result<(Arc<Mds>, Records), Stillborn> {
         let store = StoreId {
@@ -186,7 +186,7 @@ impl House {
         )
         .await;
         let (kv, found) = opened.map_err(|error| error.to_string())?;
-        rare.saw_if(found.log.torn.is_some(), "torn log record");
+        rare.saw_if(found.log.torn_tail.is_some(), "torn log record");
         rare.saw_if(found.replayed > 0, "index behind the log at recovery");
         let records = records::all(&kv, self.shards).map_err(|error| error.to_string())?;
         rare.saw_if(
@@ -205,7 +205,7 @@ impl House {
     }
 
     /// The process ends without a word.
-    async fn end(&self, platform: &FakeWorld) {
+    async fn end(&self, platform: &FakePlatform) {
         self.stores().for_each(|store| store.disk.kill());
         platform.tasks.kill();
         tokio::task::yield_now().await;
@@ -226,7 +226,7 @@ impl House {
         }
         for store in self.stores() {
             store.disk.crash();
-            store.index.crash(&Dice::fake(self.dice.fork()));
+            store.index.crash(&Random::fake(self.dice.fork()));
         }
         self.mend();
     }
@@ -239,7 +239,7 @@ impl House {
     }
 }
 
-pub async fn objects_on(oss: &Oss) -> Result<BTreeSet<(OstId, ObjectId)>, Refusal> {
+pub async fn objects_on(oss: &Oss) -> Result<BTreeSet<(OstId, ObjectId)>, FsError> {
     let mut there = BTreeSet::new();
     for ost in oss.osts() {
         let found = oss.objects(ost)?.list(None, 1000).await?;
@@ -248,8 +248,8 @@ pub async fn objects_on(oss: &Oss) -> Result<BTreeSet<(OstId, ObjectId)>, Refusa
     Ok(there)
 }
 
-fn whose(ost: u16) -> Whose {
-    Whose {
+fn whose(ost: u16) -> TargetId {
+    TargetId {
         cluster: CLUSTER,
         ost: OstId(ost),
     }
@@ -269,13 +269,13 @@ impl Life {
 
     /// Borders close together, so that short files have several objects.
     pub async fn lay_out_small(&self) {
-        let component = |to, count| ComponentRule {
+        let component = |to, count| DefaultComponent {
             to: FileOffset(to),
             unit: STRIPE_UNIT_MIN,
             count,
             first: None,
         };
-        let rule = LayoutRule {
+        let rule = DefaultLayout {
             components: vec![
                 component(ONE_OBJECT, 1),
                 component(u64::MAX, TARGETS.into()),
@@ -283,7 +283,7 @@ impl Life {
         };
         let root = self.client.root();
         let (client, caller) = (&self.client, Caller::root());
-        let ruled = client.set_layout_rule(&caller, root, Some(rule)).await;
+        let ruled = client.set_default_layout(&caller, root, Some(rule)).await;
         ruled.expect("nothing is faulty yet");
     }
 }

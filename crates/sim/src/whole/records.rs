@@ -1,8 +1,8 @@
 //! All metadata records at a start, before anything is settled: do they fit together, and which objects do they promise?
 
 use bytes::Bytes;
-use gupfs_namespace::check::{Check, Problem};
-use gupfs_namespace::{Body, Inode, Key, KeyRange, Parsed, Purge, PurgeId, Record};
+use gupfs_namespace::check::{NamespaceCheck, Problem};
+use gupfs_namespace::{InodeBody, Inode, RecordKey, KeyRange, ParsedKey, Purge, PurgeId, Record};
 use gupfs_proto::{ObjectId, OstId, Presence, VirtualShards};
 use gupfs_store::kv::{Kv, KvError};
 use std::collections::BTreeSet;
@@ -20,13 +20,13 @@ pub struct Records {
 }
 
 pub fn all(kv: &Kv, shards: VirtualShards) -> Result<Records, KvError> {
-    let (mut check, mut records) = (Check::new(), Records::default());
+    let (mut check, mut records) = (NamespaceCheck::new(), Records::default());
     let mut any = false;
-    for KeyRange { from, to } in Check::ranges(shards) {
+    for KeyRange { from, to } in NamespaceCheck::ranges(shards) {
         let [from, to] = [from, to].map(|key| Bytes::copy_from_slice(key.as_bytes()));
         for (key, value) in kv.scan(from, to, usize::MAX)? {
             any = true;
-            let key = Key::from_bytes(&key);
+            let key = RecordKey::from_bytes(&key);
             check.add(&key, &value);
             records.note(&key, &value);
         }
@@ -57,9 +57,9 @@ impl Records {
         self.named().any(|named| named == *object)
     }
 
-    fn note(&mut self, key: &Key, value: &Bytes) {
+    fn note(&mut self, key: &RecordKey, value: &Bytes) {
         match key.parse() {
-            Some(Parsed::Purge(id)) => {
+            Some(ParsedKey::Purge(id)) => {
                 self.purges.push(id);
                 let Ok(purge) = Purge::decode(value) else {
                     return;
@@ -68,13 +68,13 @@ impl Records {
                 self.removed
                     .extend(objects.map(|(ost, object, _)| (ost, object)));
             }
-            Some(Parsed::Writer { .. }) => self.writers += 1,
-            Some(Parsed::Inode(ino)) => {
+            Some(ParsedKey::WriteLease { .. }) => self.writers += 1,
+            Some(ParsedKey::Inode(ino)) => {
                 // The check says it if one cannot be read.
                 let Ok(inode) = Inode::decode(value) else {
                     return;
                 };
-                let Body::File(file) = inode.body else { return };
+                let InodeBody::File(file) = inode.body else { return };
                 for (.., ost, object, presence) in file.layout.objects(ino) {
                     match presence {
                         Presence::Never => {}

@@ -8,8 +8,8 @@ use super::verdict;
 use crate::events::Events;
 use crate::rare::Rare;
 use crate::seeds::Ran;
-use gupfs_platform::fake::FakeDice;
-use gupfs_proto::Refusal;
+use gupfs_platform::fake::FakeRandom;
+use gupfs_proto::FsError;
 
 const LIVES: u64 = 6;
 const ACTIONS: u64 = 40;
@@ -20,7 +20,7 @@ pub struct Story {
     pub user: User,
     pub events: Events,
     pub rare: Rare,
-    dice: FakeDice,
+    dice: FakeRandom,
     /// How the last life ended.
     power_cut: bool,
     /// Syncs that failed in earlier lives.
@@ -43,7 +43,7 @@ pub fn run(seed: u64, aloud: bool) -> Ran {
 
 impl Story {
     pub async fn begin(seed: u64, aloud: bool) -> Story {
-        let dice = FakeDice::new(seed ^ 0x5eed);
+        let dice = FakeRandom::new(seed ^ 0x5eed);
         let mut story = Story {
             house: House::found(seed).await,
             user: User::new(dice.fork()),
@@ -115,7 +115,7 @@ impl Story {
             self.events.say(format_args!("  {done:?} {calls:?}"));
             match done {
                 Ok(()) => self.before = Marks::of(life).await,
-                Err(Refusal::NoSpace) if matches!(fault, Fault::Full { .. }) => {
+                Err(FsError::NoSpace) if matches!(fault, Fault::Full { .. }) => {
                     self.rare.saw("full disk");
                 }
                 Err(refusal) => {

@@ -8,16 +8,16 @@ use super::content::Content;
 use super::house::Life;
 use super::tree::{History, Tree};
 use crate::rare::Rare;
-use gupfs_client::{OpenFile, OpenFlags};
-use gupfs_platform::fake::FakeDice;
-use gupfs_proto::meta::{Access, Make, OpenHow};
-use gupfs_proto::{Caller, FileKind, InodeId, Name, ObjectId, OstId, Refusal};
+use gupfs_client::{OpenFile, OpenFileFlags};
+use gupfs_platform::fake::FakeRandom;
+use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode};
+use gupfs_proto::{Caller, FileKind, InodeId, Name, ObjectId, OstId, FsError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 pub struct User {
-    dice: FakeDice,
+    dice: FakeRandom,
     pub history: History,
     pub contents: BTreeMap<InodeId, Content>,
     open: BTreeMap<InodeId, Arc<OpenFile>>,
@@ -31,7 +31,7 @@ pub struct User {
     pub made: u64,
 }
 
-type Done = Result<(), Refusal>;
+type Done = Result<(), FsError>;
 
 pub fn me() -> Caller {
     Caller::root()
@@ -46,28 +46,28 @@ fn text(number: u64) -> String {
 }
 
 /// Opens by inode, as somebody does who has the number.
-pub async fn open(life: &Life, ino: InodeId) -> Result<Arc<OpenFile>, Refusal> {
-    let flags = OpenFlags::default();
+pub async fn open(life: &Life, ino: InodeId) -> Result<Arc<OpenFile>, FsError> {
+    let flags = OpenFileFlags::default();
     let opened = life.client.open(&me(), ino, both_ways(), flags).await?;
     Ok(opened.file)
 }
 
-fn make(mode: u32) -> Make {
-    Make { mode, umask: 0 }
+fn make(mode: u32) -> CreateMode {
+    CreateMode { mode, umask: 0 }
 }
 
 const MODE: u32 = 0o644;
 
-fn both_ways() -> OpenHow {
-    OpenHow {
-        access: Access::READ | Access::WRITE,
+fn both_ways() -> OpenMode {
+    OpenMode {
+        access: AccessMode::READ | AccessMode::WRITE,
         truncate: false,
         kill_privileges: false,
     }
 }
 
 impl User {
-    pub fn new(dice: FakeDice) -> User {
+    pub fn new(dice: FakeRandom) -> User {
         User {
             dice,
             history: History::new(),
@@ -169,10 +169,10 @@ impl User {
     }
 
     /// Notes a change of names that was answered so. A full disk did nothing; any other error perhaps did it.
-    fn note<T>(&mut self, after: Tree, answer: &Result<T, Refusal>) {
+    fn note<T>(&mut self, after: Tree, answer: &Result<T, FsError>) {
         match answer {
             Ok(_) => self.history.push(after),
-            Err(Refusal::NoSpace) => {}
+            Err(FsError::NoSpace) => {}
             Err(_) => {
                 self.history.push(after);
                 self.history.tear();

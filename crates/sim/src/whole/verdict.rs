@@ -4,9 +4,9 @@ use super::house::{House, Life, objects_on};
 use super::tree::{Node, Outcome, Tree};
 use super::user::{User, me, open};
 use crate::rare::Rare;
-use gupfs_client::{EntryName, ReadHow};
-use gupfs_proto::{Attr, FileKind, InodeId, Refusal};
-use gupfs_store::object::{Scrub, Verify};
+use gupfs_client::{EntryName, ReadOptions};
+use gupfs_proto::{Attr, FileKind, InodeId, FsError};
+use gupfs_store::object::{ScrubOptions, ScrubScope};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ pub async fn judge(user: &mut User, life: &Life, power_cut: bool, rare: &mut Rar
     user.reborn();
 }
 
-async fn look(life: &Life) -> Result<Found, Refusal> {
+async fn look(life: &Life) -> Result<Found, FsError> {
     let (client, me) = (&life.client, me());
     let mut found = Found {
         tree: Tree::default(),
@@ -103,11 +103,11 @@ async fn look(life: &Life) -> Result<Found, Refusal> {
     Ok(found)
 }
 
-async fn read(life: &Life, ino: InodeId) -> Result<Vec<u8>, Refusal> {
+async fn read(life: &Life, ino: InodeId) -> Result<Vec<u8>, FsError> {
     let file = open(life, ino).await?;
     let bytes = life
         .client
-        .read(&file, 0, ALL, ReadHow::default())
+        .read(&file, 0, ALL, ReadOptions::default())
         .await?
         .concat();
     life.client.release(file.id()).await?;
@@ -150,8 +150,8 @@ async fn rest(house: &House, life: Life, rare: &mut Rare) -> Life {
     life.mds.stop().await.expect("nothing is faulty");
     for ost in life.oss.osts() {
         let objects = life.oss.objects(ost).expect("it serves");
-        objects.settle().await.expect("nothing is faulty");
-        let scrub = objects.scrub(Scrub::new(Verify::All), |_| {}).await;
+        objects.flush_checksums().await.expect("nothing is faulty");
+        let scrub = objects.scrub(ScrubOptions::new(ScrubScope::All), |_| {}).await;
         assert_eq!(scrub.expect("it serves").damaged, [], "wrong sums");
     }
     life.oss.stop().await.expect("nothing is faulty");

@@ -1,9 +1,9 @@
 //! The model of the kernel does what the contract says of Linux; and each fact notices a kernel that does otherwise.
 
-use gupfs_contract::{ALL, Finding, Verdict, try_all};
+use gupfs_contract::{ALL, FactFinding, FactVerdict, try_all};
 use gupfs_sim::kernel::{Model, Quirk};
 
-fn tried(quirk: Option<Quirk>) -> Vec<Finding> {
+fn tried(quirk: Option<Quirk>) -> Vec<FactFinding> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -17,7 +17,7 @@ fn every_fact_stands_on_the_model() {
     let findings = tried(None);
     assert_eq!(findings.len(), ALL.len());
     for finding in findings {
-        assert_eq!(finding.verdict, Verdict::Stands, "{}", finding.fact);
+        assert_eq!(finding.verdict, FactVerdict::Holds, "{}", finding.fact);
     }
 }
 
@@ -27,54 +27,54 @@ const QUIRKS: &[(Quirk, &[&str])] = &[
         Quirk::AttributesNeverAgain,
         &[
             "new attributes drop the pages of a cached file",
-            "with a write back cache growth elsewhere is not seen",
-            "what is believed for no time is asked for again",
-            "what is believed for a time is asked for after it",
-            "pages of a dead server are not served after their lifetime",
-            "the answer to a link brings old attributes back",
-            "an invalidation makes attributes unknown",
+            "with a writeback cache growth on the server is not seen",
+            "attributes with lifetime zero are requested again",
+            "attributes are requested again after their lifetime",
+            "pages of an aborted connection are not served after their lifetime",
+            "a link reply replaces newer attributes",
+            "an invalidation drops cached attributes",
         ],
     ),
     (
         Quirk::LinkHasVersion,
-        &["the answer to a link brings old attributes back"],
+        &["a link reply replaces newer attributes"],
     ),
     (
         Quirk::LookupHasVersion,
-        &["an invalidation that passes a lookup is lost"],
+        &["an invalidation during a lookup is lost"],
     ),
     (
         Quirk::InvalidationIgnored,
         &[
-            "the answer to a link brings old attributes back",
-            "an invalidation makes attributes unknown",
+            "a link reply replaces newer attributes",
+            "an invalidation drops cached attributes",
         ],
     ),
     (
         Quirk::NamesSurvive,
         &[
             "an invalidated name is looked up again",
-            "that a name is absent is remembered",
+            "a negative dentry is cached",
         ],
     ),
     (
         Quirk::NamesWithoutLock,
-        &["an invalidated name waits for a create in its directory"],
+        &["a name invalidation waits for a create in its directory"],
     ),
     (
         Quirk::EpochWaits,
         &[
-            "a new epoch waits for nobody and makes names old",
-            "a listing under way survives a new epoch",
+            "inc epoch waits for no lock and expires all names",
+            "names of a listing in flight survive inc epoch",
         ],
     ),
     (
         Quirk::ListingHasEpoch,
-        &["a listing under way survives a new epoch"],
+        &["names of a listing in flight survive inc epoch"],
     ),
     (
         Quirk::CoverStays,
-        &["a new epoch unmounts what is mounted on the tree"],
+        &["inc epoch unmounts file systems mounted inside the mount"],
     ),
     (
         Quirk::PagesSurviveAttributes,
@@ -83,81 +83,81 @@ const QUIRKS: &[(Quirk, &[&str])] = &[
     (
         Quirk::PagesWithoutLock,
         &[
-            "invalidated pages wait for the read that fills them",
-            "invalidated pages are written first if they are dirty",
+            "a page invalidation waits for the read that fills the page",
+            "a page invalidation writes dirty pages first",
         ],
     ),
     (
         Quirk::AttributesWaitForPages,
-        &["invalidated attributes wait for no read"],
+        &["an attribute invalidation waits for no read"],
     ),
     (
         Quirk::OwnerEverywhere,
         &[
-            "only a read past the page cache names its owner",
-            "splice fills pages whatever the file is",
+            "only a direct read carries a lock owner",
+            "splice fills the page cache of a direct file",
         ],
     ),
     (
         Quirk::SpliceDirect,
-        &["splice fills pages whatever the file is"],
+        &["splice fills the page cache of a direct file"],
     ),
     (
         Quirk::StoresAreWritten,
         &[
-            "invalidated pages are written first if they are dirty",
-            "a store into a mapped page asks nobody",
+            "a page invalidation writes dirty pages first",
+            "a store into a mapped page sends no request",
         ],
     ),
     (
         Quirk::PagesSurviveWrites,
         &[
-            "a write past the page cache drops the pages it covers",
-            "pages that are filled while they are written are dropped afterwards",
+            "a direct write drops the pages it covers",
+            "pages filled during a direct write are dropped after it",
         ],
     ),
     (
         Quirk::PagesDropBefore,
-        &["pages that are filled while they are written are dropped afterwards"],
+        &["pages filled during a direct write are dropped after it"],
     ),
     (
         Quirk::OpensWaitForAll,
-        &["an open for the page cache waits for no later write"],
+        &["a cached open waits for no later direct write"],
     ),
     (
         Quirk::CreateHasVersion,
-        &["the answer to a create brings old attributes back"],
+        &["a create reply replaces newer attributes"],
     ),
     (
         Quirk::AbsenceForgotten,
-        &["that a name is absent is remembered"],
+        &["a negative dentry is cached"],
     ),
     (
         Quirk::DirtyPagesVanish,
-        &["invalidated pages are written first if they are dirty"],
+        &["a page invalidation writes dirty pages first"],
     ),
     (
         Quirk::WritesOneByOne,
-        &["writes within a file go beside each other"],
+        &["direct writes within the file run in parallel"],
     ),
     (
         Quirk::ExtendingTogether,
-        &["writes that extend a file go one by one"],
+        &["direct writes that extend the file run one at a time"],
     ),
-    (Quirk::AppendAsks, &["the offset of an append may be old"]),
+    (Quirk::AppendAsks, &["the offset of an append may be stale"]),
     (Quirk::FlockUnlocks, &[]),
     (
         Quirk::FlockStays,
-        &["a flock is given back at the release of its file"],
+        &["closing a file releases its flock"],
     ),
-    (Quirk::FlushByNobody, &["a close tells whose records go"]),
+    (Quirk::FlushByNobody, &["a close names the owner whose posix locks it releases"]),
     (
         Quirk::WritebackBelieves,
-        &["with a write back cache growth elsewhere is not seen"],
+        &["with a writeback cache growth on the server is not seen"],
     ),
     (
         Quirk::PagesDieWithServer,
-        &["explicit invalidation serves the pages of a dead server"],
+        &["with explicit inval data pages outlive an aborted connection"],
     ),
 ];
 
@@ -167,13 +167,13 @@ fn each_fact_notices_a_kernel_that_does_otherwise() {
         let findings = tried(Some(*quirk));
         let broken = findings
             .iter()
-            .filter(|finding| finding.verdict != Verdict::Stands);
+            .filter(|finding| finding.verdict != FactVerdict::Holds);
         let broken: Vec<&str> = broken.map(|finding| finding.fact.as_str()).collect();
         assert_eq!(broken, *facts, "{quirk:?}");
     }
     for fact in ALL {
-        let notices = |broken: &[&str]| broken.contains(&&*fact.says());
+        let notices = |broken: &[&str]| broken.contains(&&*fact.sentence());
         let broken = QUIRKS.iter().any(|(_, facts)| notices(facts));
-        assert!(broken, "nothing breaks: {}", fact.says());
+        assert!(broken, "nothing breaks: {}", fact.sentence());
     }
 }

@@ -1,24 +1,24 @@
-//! Why the index does not serve.
+//! Errors of the index.
 
 use gupfs_platform::panics::CaughtPanic;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The engine failed, or what it keeps does not read back. Everything behind `persist` may be wrong.
+    /// The engine failed, or cannot read its data. Everything after the last `persist` may be wrong.
     #[error("the index failed: {0}")]
     Engine(String),
 
-    /// Its files are not what was written. Nothing of it is served any more.
+    /// The index's files differ from what was written. The index serves nothing any more.
     #[error("the index is damaged: {0}")]
     Damaged(String),
 
     #[error("the index belongs to another store")]
-    Foreign,
+    OtherStore,
 
     #[error(
-        "the index has format version {found}; this program knows up to {known}: start the newer program"
+        "the index has format version {found}, and this gupfs knows versions up to {known}: start the newer gupfs"
     )]
-    Version { found: u32, known: u32 },
+    UnknownVersion { found: u32, known: u32 },
 }
 
 impl From<::fjall::Error> for IndexError {
@@ -27,7 +27,7 @@ impl From<::fjall::Error> for IndexError {
     }
 }
 
-/// The engine panics where a file is not what it wrote.
+/// The engine panics if a file is not what it wrote.
 impl From<CaughtPanic> for IndexError {
     fn from(panic: CaughtPanic) -> IndexError {
         IndexError::Damaged(format!("its engine stopped: {panic}"))

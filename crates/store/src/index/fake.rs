@@ -1,30 +1,30 @@
-//! An index in memory that keeps a prefix of what it was given when it crashes: at least what was persisted.
+//! An index in memory. A crash leaves a prefix of the groups that were applied to it, at least the persisted ones.
 
 use super::error::IndexError;
-use super::{Changes, IndexView, ViewKind};
+use super::{IndexChanges, IndexView, ViewKind};
 use crate::log::StoreId;
 use bytes::Bytes;
-use gupfs_platform::Dice;
+use gupfs_platform::Random;
 use gupfs_proto::Seq;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Clones are the same index; it outlives the process that uses it.
+/// Clones are the same index. It outlives the simulated process that uses it.
 #[derive(Clone, Default)]
-pub struct FakeIndex(Arc<Mutex<State>>);
+pub struct FakeIndex(Arc<Mutex<FakeState>>);
 
 #[derive(Clone, Default)]
-struct State {
+struct FakeState {
     store: Option<StoreId>,
-    /// Shared with views: copied when it changes while one is open.
+    /// Shared with views: copied on a change while a view is open.
     records: Arc<BTreeMap<Bytes, Bytes>>,
     applied: Seq,
-    /// As it was when `persist` was last called.
+    /// The records at the last `persist`.
     persisted: Arc<BTreeMap<Bytes, Bytes>>,
     persisted_applied: Seq,
-    /// Groups applied since.
-    since: Vec<(Seq, Changes)>,
+    /// Groups applied since the last `persist`.
+    since: Vec<(Seq, IndexChanges)>,
 }
 
 impl FakeIndex {
@@ -32,20 +32,20 @@ impl FakeIndex {
         FakeIndex::default()
     }
 
-    /// What it holds now, for another process.
+    /// A copy of the current content, for another process.
     pub fn copy(&self) -> FakeIndex {
         FakeIndex(Arc::new(Mutex::new(self.0.lock().clone())))
     }
 
-    /// Power is cut: any prefix of the groups behind the last `persist` may be kept.
-    pub fn crash(&self, dice: &Dice) {
+    /// Simulates a power loss: a random prefix of the groups after the last `persist` is kept.
+    pub fn crash(&self, random: &Random) {
         let mut state = self.0.lock();
-        let kept = dice.u64() as usize % (state.since.len() + 1);
+        let kept = random.u64() as usize % (state.since.len() + 1);
         state.records = state.persisted.clone();
         state.applied = state.persisted_applied;
         let since = std::mem::take(&mut state.since);
         for (seq, changes) in since.into_iter().take(kept) {
-            put(Arc::make_mut(&mut state.records), &changes);
+            apply_changes(Arc::make_mut(&mut state.records), &changes);
             state.applied = seq;
         }
         state.persisted = state.records.clone();
@@ -69,13 +69,13 @@ impl FakeIndex {
         if *state.store.get_or_insert(store) == store {
             Ok(())
         } else {
-            Err(IndexError::Foreign)
+            Err(IndexError::OtherStore)
         }
     }
 
-    pub fn apply(&self, seq: Seq, changes: &Changes) -> Result<(), IndexError> {
+    pub fn apply(&self, seq: Seq, changes: &IndexChanges) -> Result<(), IndexError> {
         let mut state = self.0.lock();
-        put(Arc::make_mut(&mut state.records), changes);
+        apply_changes(Arc::make_mut(&mut state.records), changes);
         state.applied = seq;
         state.since.push((seq, changes.clone()));
         Ok(())
@@ -90,7 +90,7 @@ impl FakeIndex {
     }
 }
 
-fn put(records: &mut BTreeMap<Bytes, Bytes>, changes: &Changes) {
+fn apply_changes(records: &mut BTreeMap<Bytes, Bytes>, changes: &IndexChanges) {
     for (key, value) in changes {
         match value {
             Some(value) => records.insert(key.clone(), value.clone()),

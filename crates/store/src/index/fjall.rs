@@ -1,47 +1,47 @@
-//! The index in fjall: one keyspace for the records and how far they go, one for whose they are.
+//! The index in fjall: one keyspace for the records and the last applied batch, one for the identity of the store.
 //!
-//! Only fjall's tables are believed. It syncs a table, and the list of tables, before it uses either, each through the
-//! descriptor that wrote it, so a table in that list is on the disk. Its journal is the one file that it reads back without
-//! having synced it: after a failed sync the page cache goes on showing bytes that no disk has, and a power cut leaves any of
-//! its pages. So each start empties the journal first, `persist` makes tables of all that was applied, and the log, which
-//! keeps its segments until then, gives the rest again.
+//! Only fjall's tables count after a start. fjall syncs a table, and the list of tables, before it uses either, each
+//! through the descriptor that wrote it, so a table in that list is on the disk. The journal is the one file that fjall
+//! reads back without having synced it: after a failed sync the page cache still shows bytes that are on no disk, and a
+//! power loss leaves an arbitrary subset of its pages. So each start empties the journal first, `persist` writes
+//! everything applied into tables, and the log, which keeps its segments until then, replays the rest.
 
 use super::error::IndexError;
 use super::verify::verify;
-use super::{Changes, End, IndexView, Range, ReadableRecords, ViewKind, journal, limits};
+use super::{IndexChanges, IndexView, KeyBounds, PartialScan, RangeEnd, ViewKind, journal, limits};
 use crate::log::StoreId;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
-use gupfs_platform::panics::caught;
+use gupfs_platform::panics::catch_panic;
 use gupfs_proto::Seq;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// 1: keys and values as the log has them; `own` holds "version" and "applied" (u64), "store" (cluster u128, incarnation
-/// u64), little endian.
-/// 2: "applied" lies among the records, so that each table that holds records of a batch holds how far they go.
+/// 1: keys and values as in the log; the keyspace `own` holds "version" and "applied" (u64), "store" (cluster u128,
+/// incarnation u64), little-endian.
+/// 2: "applied" is among the records, so that each table with records of a batch also has the number of that batch.
 const VERSION: u32 = 2;
 const VERSION_KEY: &str = "version";
 const STORE_KEY: &str = "store";
 
-/// Where version 1 has it, in `own`.
-const FORMER_APPLIED_KEY: &str = "applied";
+/// The key of the last applied batch in version 1, in the keyspace `own`.
+const V1_APPLIED_KEY: &str = "applied";
 
-/// Of all keys of stores, which begin with two bytes of a shard or with a letter, none is so short.
+/// No key of a store is this short: those begin with two bytes of a shard, or with a letter.
 const APPLIED_KEY: &[u8] = &[0];
 
-/// fjall panics on some damaged files. After the first such panic nothing more is asked of it: what it was changing may be
-/// half changed.
+/// fjall panics on some damaged files. After the first such panic all further calls fail, because the panic may have
+/// interrupted a change.
 #[derive(Clone, Default)]
-struct Guard(Arc<OnceLock<IndexError>>);
+struct PanicGuard(Arc<OnceLock<IndexError>>);
 
-impl Guard {
-    fn call<T>(&self, ask: impl FnOnce() -> Result<T, IndexError>) -> Result<T, IndexError> {
-        if let Some(given_up) = self.0.get() {
-            return Err(given_up.clone());
+impl PanicGuard {
+    fn call<T>(&self, operation: impl FnOnce() -> Result<T, IndexError>) -> Result<T, IndexError> {
+        if let Some(error) = self.0.get() {
+            return Err(error.clone());
         }
-        caught(ask).unwrap_or_else(|panic| {
+        catch_panic(operation).unwrap_or_else(|panic| {
             let error = IndexError::from(panic);
             let _ = self.0.set(error.clone());
             Err(error)
@@ -50,33 +50,33 @@ impl Guard {
 }
 
 pub struct FjallView {
-    guard: Guard,
-    moment: Snapshot,
+    guard: PanicGuard,
+    snapshot: Snapshot,
     records: Keyspace,
 }
 
 impl FjallView {
-    pub fn scan(&self, range: Range, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
-        match self.scan_readable(range, limit, End::First) {
+    pub fn scan(&self, range: KeyBounds, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+        match self.scan_readable(range, limit, RangeEnd::First) {
             (found, None) => Ok(found),
             (_, Some(failure)) => Err(failure),
         }
     }
 
-    pub fn scan_readable(&self, range: Range, limit: usize, from: End) -> ReadableRecords {
-        let records = || self.moment.range(&self.records, range);
+    pub fn scan_readable(&self, range: KeyBounds, limit: usize, from: RangeEnd) -> PartialScan {
+        let records = || self.snapshot.range(&self.records, range);
         let read = self.guard.call(|| {
             Ok(match from {
-                End::First => read(records(), limit),
-                End::Last => read(records().rev(), limit),
+                RangeEnd::First => read(records(), limit),
+                RangeEnd::Last => read(records().rev(), limit),
             })
         });
         read.unwrap_or_else(|failure| (Vec::new(), Some(failure)))
     }
 }
 
-/// Nothing more is asked for behind a failure: fjall would go on with older values.
-fn read(records: impl Iterator<Item = ::fjall::Guard>, limit: usize) -> ReadableRecords {
+/// Stops at the first failure: after it fjall would continue with older values.
+fn read(records: impl Iterator<Item = ::fjall::Guard>, limit: usize) -> PartialScan {
     let mut found = Vec::with_capacity(limit.min(1024));
     for record in records {
         let (key, value) = match record.into_inner() {
@@ -95,37 +95,37 @@ fn read(records: impl Iterator<Item = ::fjall::Guard>, limit: usize) -> Readable
 }
 
 pub struct FjallIndex {
-    guard: Guard,
-    /// None only while it is dropped.
-    engine: Option<Engine>,
+    guard: PanicGuard,
+    /// None only during the drop.
+    engine: Option<FjallEngine>,
     applied: AtomicU64,
 }
 
-struct Engine {
+struct FjallEngine {
     database: Database,
     records: Keyspace,
-    own: Keyspace,
+    meta: Keyspace,
 }
 
-/// Closing takes locks that a panic may have poisoned.
+/// Closing the engine takes locks that a panic may have poisoned.
 impl Drop for FjallIndex {
     fn drop(&mut self) {
         let engine = self.engine.take();
-        if let Err(panic) = caught(move || drop(engine)) {
-            tracing::error!(%panic, "the index did not close in order");
+        if let Err(panic) = catch_panic(move || drop(engine)) {
+            tracing::error!(%panic, "the index's engine panicked while it was closed");
         }
     }
 }
 
 impl FjallIndex {
     pub fn open(dir: &Path, files: usize) -> Result<FjallIndex, IndexError> {
-        // First: what is not believed needs no looking at.
+        // Before `verify`: a journal that is not used need not be verified.
         if journal::is_unused(dir)? {
             journal::empty(dir)?;
         }
         verify(dir)?;
-        let guard = Guard::default();
-        let (engine, applied) = guard.call(|| Engine::open(dir, files))?;
+        let guard = PanicGuard::default();
+        let (engine, applied) = guard.call(|| FjallEngine::open(dir, files))?;
         Ok(FjallIndex {
             guard,
             engine: Some(engine),
@@ -149,7 +149,7 @@ impl FjallIndex {
         let engine = self.engine();
         IndexView(ViewKind::Fjall(FjallView {
             guard: self.guard.clone(),
-            moment: engine.database.snapshot(),
+            snapshot: engine.database.snapshot(),
             records: engine.records.clone(),
         }))
     }
@@ -157,17 +157,17 @@ impl FjallIndex {
     pub fn claim(&self, store: StoreId) -> Result<(), IndexError> {
         let mut id = store.cluster.0.to_le_bytes().to_vec();
         id.extend_from_slice(&store.incarnation.0.to_le_bytes());
-        self.call(|engine| match engine.own.get(STORE_KEY)? {
+        self.call(|engine| match engine.meta.get(STORE_KEY)? {
             None => {
-                engine.own.insert(STORE_KEY, id)?;
-                engine.make_tables(&engine.own)
+                engine.meta.insert(STORE_KEY, id)?;
+                engine.write_tables(&engine.meta)
             }
             Some(found) if found[..] == id[..] => Ok(()),
-            Some(_) => Err(IndexError::Foreign),
+            Some(_) => Err(IndexError::OtherStore),
         })
     }
 
-    pub fn apply(&self, seq: Seq, changes: &Changes) -> Result<(), IndexError> {
+    pub fn apply(&self, seq: Seq, changes: &IndexChanges) -> Result<(), IndexError> {
         self.call(|engine| {
             let mut batch = engine.database.batch();
             for (key, value) in changes {
@@ -176,8 +176,8 @@ impl FjallIndex {
                     None => batch.remove(&engine.records, &key[..]),
                 }
             }
-            // In the same batch and keyspace: a table has all of a batch or nothing, and tables are made in order, so whatever
-            // tables there are, they say truly how far they go.
+            // In the same batch and keyspace as the records: a table has all of a batch or nothing of it, and tables
+            // are written in order, so the newest table always states correctly how far the tables go.
             batch.insert(&engine.records, APPLIED_KEY, seq.0.to_le_bytes());
             batch.commit()?;
             Ok(())
@@ -187,98 +187,104 @@ impl FjallIndex {
     }
 
     pub fn persist(&self) -> Result<(), IndexError> {
-        self.call(|engine| engine.make_tables(&engine.records))
+        self.call(|engine| engine.write_tables(&engine.records))
     }
 
     #[cfg(test)]
     pub fn flush_to_tables(&self) {
         let engine = self.engine();
-        for keyspace in [&engine.records, &engine.own] {
+        for keyspace in [&engine.records, &engine.meta] {
             keyspace.rotate_memtable_and_wait().unwrap();
         }
     }
 
-    fn engine(&self) -> &Engine {
+    fn engine(&self) -> &FjallEngine {
         self.engine
             .as_ref()
-            .expect("it is there until it is dropped")
+            .expect("the engine is there until the drop")
     }
 
-    fn call<T>(&self, ask: impl FnOnce(&Engine) -> Result<T, IndexError>) -> Result<T, IndexError> {
-        self.guard.call(|| ask(self.engine()))
+    fn call<T>(
+        &self,
+        operation: impl FnOnce(&FjallEngine) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        self.guard.call(|| operation(self.engine()))
     }
 }
 
-impl Engine {
-    /// The engine, and how far it got.
-    fn open(dir: &Path, files: usize) -> Result<(Engine, u64), IndexError> {
+impl FjallEngine {
+    /// Opens the engine; returns it and the last applied batch.
+    fn open(dir: &Path, files: usize) -> Result<(FjallEngine, u64), IndexError> {
         let database = Database::builder(dir)
             .cache_size(limits::CACHE_BYTES)
             .max_journaling_size(limits::JOURNAL_BYTES)
             .max_cached_files(Some(files))
             .worker_threads(limits::WORKERS)
-            // Our log survives the process; the journal's bytes may stay in memory until `persist`.
+            // The store's log survives the process, so the journal's bytes may stay in memory until `persist`.
             .manual_journal_persist(true)
             .open()?;
         let options = || KeyspaceCreateOptions::default().max_memtable_size(limits::MEMTABLE_BYTES);
         let records = database.keyspace("records", options)?;
-        let own = database.keyspace("own", options)?;
-        let engine = Engine {
+        let meta = database.keyspace("own", options)?;
+        let engine = FjallEngine {
             database,
             records,
-            own,
+            meta,
         };
-        let version = number(&engine.own, VERSION_KEY)?;
+        let version = read_number(&engine.meta, VERSION_KEY)?;
         if let Some(found) = version
             && found > u64::from(VERSION)
         {
-            return Err(IndexError::Version {
+            return Err(IndexError::UnknownVersion {
                 found: found as u32,
                 known: VERSION,
             });
         }
         if version != Some(u64::from(VERSION)) {
-            engine.bring_up_to_date()?;
+            engine.upgrade()?;
         }
-        // Last: from now on the journal is emptied at each start.
+        // Last, because each later start empties the journal.
         journal::note_unused(dir)?;
-        let applied = number(&engine.records, APPLIED_KEY)?.unwrap_or(0);
+        let applied = read_number(&engine.records, APPLIED_KEY)?.unwrap_or(0);
         Ok((engine, applied))
     }
 
-    /// Makes a new index, or one of version 1, one of this version. Version 1 kept what it was given last in the journal
-    /// alone, so this start still believed it.
-    fn bring_up_to_date(&self) -> Result<(), IndexError> {
-        if let Some(applied) = number(&self.own, FORMER_APPLIED_KEY)? {
+    /// Upgrades a new index, or one of version 1, to this version. Version 1 kept its last batches in the journal only,
+    /// so this start still reads the journal.
+    fn upgrade(&self) -> Result<(), IndexError> {
+        if let Some(applied) = read_number(&self.meta, V1_APPLIED_KEY)? {
             self.records.insert(APPLIED_KEY, applied.to_le_bytes())?;
-            self.make_tables(&self.records)?;
+            self.write_tables(&self.records)?;
         }
-        self.own
+        self.meta
             .insert(VERSION_KEY, u64::from(VERSION).to_le_bytes())?;
-        self.make_tables(&self.own)
+        self.write_tables(&self.meta)
     }
 
-    /// Returns when all that a keyspace was given before lies in tables, synced.
-    fn make_tables(&self, keyspace: &Keyspace) -> Result<(), IndexError> {
+    /// Returns when everything that was written to a keyspace before is in tables, synced.
+    fn write_tables(&self, keyspace: &Keyspace) -> Result<(), IndexError> {
         keyspace.rotate_memtable()?;
         while keyspace.sealed_memtable_count() > 0 {
-            // A worker that failed makes none any more, and this says so. It syncs nothing.
+            // If a worker failed, it writes no more tables; this call then returns the error. It syncs nothing.
             self.database.persist(PersistMode::Buffer)?;
             std::thread::sleep(limits::TABLES_PAUSE);
         }
-        // One that failed behind the last table has poisoned the engine: nothing more may be promised.
+        // A worker that failed after the last table has poisoned the engine: then this returns an error and nothing is
+        // acknowledged.
         Ok(self.database.persist(PersistMode::Buffer)?)
     }
 }
 
-fn number(keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<u64>, IndexError> {
+fn read_number(keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<u64>, IndexError> {
     let key = key.as_ref();
     let Some(value) = keyspace.get(key)? else {
         return Ok(None);
     };
     let bytes = value[..].try_into().map_err(|_| {
         let key = key.escape_ascii();
-        IndexError::Engine(format!("its own record '{key}' is not a number"))
+        IndexError::Engine(format!(
+            "the record '{key}' of the index itself is not a number"
+        ))
     })?;
     Ok(Some(u64::from_le_bytes(bytes)))
 }

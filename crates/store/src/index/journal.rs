@@ -1,21 +1,21 @@
-//! The engine's journal, which is never read back: emptied before each start.
+//! The engine's journal, which is never read back: each start empties it.
 
 use super::error::IndexError;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Beside the engine's own files: from this index's journal nothing is needed. Its text is for whoever looks.
+/// A file beside the engine's files. It says that nothing in the journal of this index is needed; its text is for an
+/// administrator.
 const NOTE: &str = "journal-unused";
 const TEXT: &str = "gupfs empties the journal here at each start and applies its own log again.\n";
 
-/// Whether the tables of this index are all that is needed of it; false for a new one, and for one that a former version
-/// made.
+/// Whether the tables of this index suffice without the journal; false for a new index and for one of a former version.
 pub fn is_unused(dir: &Path) -> Result<bool, IndexError> {
     dir.join(NOTE).try_exists().map_err(failed("look for", dir))
 }
 
-/// Durable when it returns.
+/// Writes the note; it is durable when this returns.
 pub fn note_unused(dir: &Path) -> Result<(), IndexError> {
     let note = dir.join(NOTE);
     if note.try_exists().map_err(failed("look for", &note))? {
@@ -27,8 +27,8 @@ pub fn note_unused(dir: &Path) -> Result<(), IndexError> {
     sync(dir).map_err(failed("sync", dir))
 }
 
-/// Removes all of the journal but its last file, which stays empty: from an index without any the engine would not learn
-/// the number of its newest record. Nothing is synced: what a power cut brings back is emptied by the next start.
+/// Removes all journal files but the last, which stays empty: without any journal file the engine would not learn the
+/// number of its newest record. Nothing is synced: if a power loss brings files back, the next start empties them.
 pub fn empty(dir: &Path) -> Result<(), IndexError> {
     let mut parts: Vec<(u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed("list", dir))? {
@@ -44,7 +44,7 @@ pub fn empty(dir: &Path) -> Result<(), IndexError> {
         let first = dir.join("0.jnl");
         return match File::create_new(&first) {
             Ok(_) => Ok(()),
-            Err(error) => Err(failed("make", &first)(error)),
+            Err(error) => Err(failed("create", &first)(error)),
         };
     };
     for (_, part) in parts {

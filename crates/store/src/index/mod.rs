@@ -1,12 +1,12 @@
-//! # index: what a log's batches add up to
+//! # index: the result of a log's batches
 //!
-//! Owns   the newest value of every key, and up to which batch it is the sum of them.
-//! Never  decides an order; is ahead of its log, or knows what a value means.
+//! Owns   the newest value of every key, and the number of the last batch that these values include.
+//! Never  decides the order of batches; is never ahead of its log; never knows the meaning of a value.
 //! Enter  at `Index::open_fjall`; simulations at `Index::fake`.
 //!
-//! The index loses what it was given after the last `persist`, or some of it, whenever its process ends: `applied` says after
-//! a start how far it got, and the log gives the rest again. So it need not sync with each group, only before the log drops
-//! what the index has.
+//! When its process ends, the index loses all or part of what was applied after the last `persist`. After a start
+//! `applied` states the last batch that it has, and the log replays the rest. So the index need not sync each group; it
+//! must only sync before the log removes segments.
 
 mod error;
 #[cfg(feature = "fake")]
@@ -19,7 +19,7 @@ mod verify;
 pub use error::IndexError;
 #[cfg(feature = "fake")]
 pub use fake::FakeIndex;
-pub use limits::{FILES_BESIDE, FILES_LEAST, FILES_MOST};
+pub use limits::{OPEN_TABLES_MAX, OPEN_TABLES_MIN, OTHER_FILES_MAX};
 
 use self::fjall::FjallIndex;
 use crate::log::StoreId;
@@ -30,33 +30,33 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Changes of several batches as one: the last word on each key, None to remove.
-pub type Changes = BTreeMap<Bytes, Option<Bytes>>;
+/// The merged changes of several batches: the last value of each key, None to remove it.
+pub type IndexChanges = BTreeMap<Bytes, Option<Bytes>>;
 
-/// Where a scan of a range begins.
+/// The end of a range at which a scan begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum RangeEnd {
     First,
     Last,
 }
 
-/// Records, and why there are not more of them.
-pub type ReadableRecords = (Vec<(Bytes, Bytes)>, Option<IndexError>);
+/// Records, and the failure that ended the scan, if any.
+pub type PartialScan = (Vec<(Bytes, Bytes)>, Option<IndexError>);
 
-/// From where to where; the start says whether it is itself part of it.
-pub type Range = (Bound<Bytes>, Bound<Bytes>);
-
-#[derive(Clone)]
-pub struct Index(Kind);
+/// A range of keys; each bound says whether its key belongs to the range.
+pub type KeyBounds = (Bound<Bytes>, Bound<Bytes>);
 
 #[derive(Clone)]
-enum Kind {
+pub struct Index(IndexKind);
+
+#[derive(Clone)]
+enum IndexKind {
     Fjall(Arc<FjallIndex>),
     #[cfg(feature = "fake")]
     Fake(FakeIndex),
 }
 
-/// The index at one moment.
+/// A snapshot of the index.
 pub struct IndexView(ViewKind);
 
 enum ViewKind {
@@ -67,7 +67,7 @@ enum ViewKind {
 
 impl IndexView {
     /// The first `limit` records of a range, ascending. May wait for the disk.
-    pub fn scan(&self, range: Range, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+    pub fn scan(&self, range: KeyBounds, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
         match &self.0 {
             ViewKind::Fjall(view) => view.scan(range, limit),
             #[cfg(feature = "fake")]
@@ -81,8 +81,9 @@ impl IndexView {
 }
 
 impl IndexView {
-    /// The first `limit` records of a range, or the last ones, descending: those that can be read before the first failure, and it.
-    pub fn scan_readable(&self, range: Range, limit: usize, from: End) -> ReadableRecords {
+    /// The first `limit` records of a range ascending, or the last ones descending: those before the first failure, and
+    /// that failure.
+    pub fn scan_readable(&self, range: KeyBounds, limit: usize, from: RangeEnd) -> PartialScan {
         match &self.0 {
             ViewKind::Fjall(view) => view.scan_readable(range, limit, from),
             #[cfg(feature = "fake")]
@@ -90,8 +91,8 @@ impl IndexView {
                 let records = records.range(range);
                 let own = |(key, value): (&Bytes, &Bytes)| (key.clone(), value.clone());
                 let found = match from {
-                    End::First => records.take(limit).map(own).collect(),
-                    End::Last => records.rev().take(limit).map(own).collect(),
+                    RangeEnd::First => records.take(limit).map(own).collect(),
+                    RangeEnd::Last => records.rev().take(limit).map(own).collect(),
                 };
                 (found, None)
             }
@@ -99,12 +100,12 @@ impl IndexView {
     }
 }
 
-macro_rules! on {
-    ($self:ident, $it:ident => $call:expr) => {
+macro_rules! dispatch {
+    ($self:ident, $index:ident => $call:expr) => {
         match &$self.0 {
-            Kind::Fjall($it) => $call,
+            IndexKind::Fjall($index) => $call,
             #[cfg(feature = "fake")]
-            Kind::Fake($it) => $call,
+            IndexKind::Fake($index) => $call,
         }
     };
 }
@@ -112,71 +113,73 @@ macro_rules! on {
 /// All calls may wait for the disk, as fjall does: `get` and `scan` seldom, `apply` sometimes, `persist` always.
 impl Index {
     /// # Errors
-    /// `Version` for an index that a newer program made; `Damaged` for files that are not what was written; `Engine` for what fjall
-    /// cannot open.
+    /// `UnknownVersion` for an index of a newer program; `Damaged` for files that differ from what was written;
+    /// `Engine` if fjall cannot open them.
     ///
-    /// `files`: how many tables may stay open, between `FILES_LEAST` and `FILES_MOST`.
+    /// `files`: how many tables may stay open, between `OPEN_TABLES_MIN` and `OPEN_TABLES_MAX`.
     pub fn open_fjall(dir: &Path, files: usize) -> Result<Index, IndexError> {
-        Ok(Index(Kind::Fjall(Arc::new(FjallIndex::open(dir, files)?))))
+        Ok(Index(IndexKind::Fjall(Arc::new(FjallIndex::open(
+            dir, files,
+        )?))))
     }
 
-    /// Reads the tables of an index that nobody has open, whole: some damage in them is met by neither `open_fjall` nor a scan.
+    /// Reads all tables of a closed index as a whole. It finds damage that neither `open_fjall` nor a scan meets.
     ///
     /// # Errors
-    /// `Damaged` names the first file that is not what was written.
+    /// `Damaged` names the first file that differs from what was written.
     pub fn verify_tables(dir: &Path) -> Result<(), IndexError> {
         verify::verify_tables(dir)
     }
 
     #[cfg(feature = "fake")]
     pub fn fake(fake: FakeIndex) -> Index {
-        Index(Kind::Fake(fake))
+        Index(IndexKind::Fake(fake))
     }
 
-    /// The last batch that is part of the index.
+    /// The last batch that the index has.
     pub fn applied(&self) -> Seq {
-        on!(self, it => it.applied())
+        dispatch!(self, index => index.applied())
     }
 
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
-        on!(self, it => it.get(key))
+        dispatch!(self, index => index.get(key))
     }
 
-    /// The index as it is now; cheap. What is applied later does not show in it.
+    /// A snapshot of the index; cheap. It does not show batches that are applied later.
     pub fn view(&self) -> IndexView {
-        on!(self, it => it.view())
+        dispatch!(self, index => index.view())
     }
 
     /// The first `limit` records of a range, ascending.
-    pub fn scan(&self, range: Range, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+    pub fn scan(&self, range: KeyBounds, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
         self.view().scan(range, limit)
     }
 
-    /// Makes the index that store's if it is nobody's yet.
+    /// Records `store` as the index's store, if it has none yet.
     ///
     /// # Errors
-    /// `Foreign` if it is another store's: its records would be taken for this one's.
+    /// `OtherStore` if the index belongs to another store, whose records would otherwise be taken for this store's.
     pub fn claim(&self, store: StoreId) -> Result<(), IndexError> {
-        on!(self, it => it.claim(store))
+        dispatch!(self, index => index.claim(store))
     }
 
-    /// All batches behind `applied()` up to `seq`, as one.
-    pub fn apply(&self, seq: Seq, changes: &Changes) -> Result<(), IndexError> {
-        on!(self, it => it.apply(seq, changes))
+    /// Applies all batches after `applied()` up to `seq`, merged into `changes`.
+    pub fn apply(&self, seq: Seq, changes: &IndexChanges) -> Result<(), IndexError> {
+        dispatch!(self, index => index.apply(seq, changes))
     }
 
-    /// Writes what is in memory alone into tables, as it happens by itself when there is enough.
+    /// Writes the memtables into tables, as the engine does by itself when they are full.
     #[cfg(test)]
     fn flush_to_tables(&self) {
         match &self.0 {
-            Kind::Fjall(it) => it.flush_to_tables(),
-            Kind::Fake(_) => {}
+            IndexKind::Fjall(index) => index.flush_to_tables(),
+            IndexKind::Fake(_) => {}
         }
     }
 
-    /// What was applied before survives a power cut when this returns.
+    /// When this returns, everything that was applied before survives a power loss.
     pub fn persist(&self) -> Result<(), IndexError> {
-        on!(self, it => it.persist())
+        dispatch!(self, index => index.persist())
     }
 }
 

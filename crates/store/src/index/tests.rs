@@ -1,9 +1,9 @@
-//! One contract for both kinds of index.
+//! One contract test for both kinds of index.
 
 use super::*;
 use gupfs_proto::{ClusterId, Incarnation};
 
-fn changes(pairs: &[(&str, Option<&str>)]) -> Changes {
+fn changes(pairs: &[(&str, Option<&str>)]) -> IndexChanges {
     let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
     pairs
         .iter()
@@ -39,7 +39,7 @@ fn contract(index: &Index) {
             .len(),
         1
     );
-    // A view stays as it was.
+    // A view does not change.
     let view = index.view();
     index
         .apply(Seq(5), &changes(&[("a", None), ("z", Some("9"))]))
@@ -58,16 +58,16 @@ fn contract(index: &Index) {
     };
     index.claim(store(2)).unwrap();
     index.claim(store(2)).unwrap();
-    assert!(matches!(index.claim(store(3)), Err(IndexError::Foreign)));
+    assert!(matches!(index.claim(store(3)), Err(IndexError::OtherStore)));
 }
 
 #[test]
 fn fjall_keeps_the_contract_and_opens_again() {
     let dir = tempfile::tempdir().unwrap();
-    let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+    let index = Index::open_fjall(dir.path(), OPEN_TABLES_MIN).unwrap();
     contract(&index);
     drop(index);
-    let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+    let index = Index::open_fjall(dir.path(), OPEN_TABLES_MIN).unwrap();
     assert_eq!(index.applied(), Seq(5));
     assert_eq!(index.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
 }
@@ -89,15 +89,15 @@ fn all(index: &Index) -> usize {
 }
 
 #[test]
-fn what_was_not_persisted_is_not_believed_after_a_start() {
+fn data_that_was_not_persisted_is_dropped_at_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
-    let open = || Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+    let open = || Index::open_fjall(dir.path(), OPEN_TABLES_MIN).unwrap();
     let index = open();
     put(&index, 3, "a", "1");
     index.persist().unwrap();
     put(&index, 5, "b", "2");
     drop(index);
-    // The journal has it, and the page cache would show it, whether or not any disk took it.
+    // The journal has the second batch, and the page cache would show it, whether or not the disk has it.
     let index = open();
     assert_eq!(index.applied(), Seq(3));
     assert_eq!(
@@ -112,9 +112,9 @@ fn what_was_not_persisted_is_not_believed_after_a_start() {
 }
 
 #[test]
-fn a_journal_with_holes_keeps_no_index_from_opening() {
+fn an_index_opens_although_its_journal_has_holes() {
     let dir = tempfile::tempdir().unwrap();
-    let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+    let index = Index::open_fjall(dir.path(), OPEN_TABLES_MIN).unwrap();
     put(&index, 1, "a", "1");
     index.persist().unwrap();
     for seq in 2..50 {
@@ -124,14 +124,14 @@ fn a_journal_with_holes_keeps_no_index_from_opening() {
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|ending| ending == "jnl") {
-            // Pages that a failed write-back lost, within a value and over several.
+            // Pages that a failed write-back lost, within one value and across several.
             let file = std::fs::File::options().write(true).open(path).unwrap();
             for page in [1, 20, 21, 22, 23, 24, 25, 26, 27, 60] {
                 std::os::unix::fs::FileExt::write_all_at(&file, &[0; 4096], page * 4096).unwrap();
             }
         }
     }
-    let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+    let index = Index::open_fjall(dir.path(), OPEN_TABLES_MIN).unwrap();
     assert_eq!(
         (index.applied(), get(&index, "a")),
         (Seq(1), Some("1".into()))
@@ -142,7 +142,7 @@ fn a_journal_with_holes_keeps_no_index_from_opening() {
 fn the_newest_value_wins_over_many_starts() {
     let dir = tempfile::tempdir().unwrap();
     for start in 1..=5u64 {
-        let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+        let index = Index::open_fjall(dir.path(), OPEN_TABLES_MIN).unwrap();
         assert_eq!(index.applied(), Seq(start - 1));
         if start > 1 {
             assert_eq!(get(&index, "a"), Some((start - 1).to_string()));
@@ -154,7 +154,7 @@ fn the_newest_value_wins_over_many_starts() {
 }
 
 #[test]
-fn an_index_of_version_1_is_brought_up_to_date_with_what_its_journal_has() {
+fn an_index_of_version_1_is_upgraded_with_the_content_of_its_journal() {
     use ::fjall::{Database, KeyspaceCreateOptions};
     let dir = tempfile::tempdir().unwrap();
     {
@@ -171,7 +171,7 @@ fn an_index_of_version_1_is_brought_up_to_date_with_what_its_journal_has() {
         database.persist(::fjall::PersistMode::SyncAll).unwrap();
     }
     for _ in 0..2 {
-        let index = Index::open_fjall(dir.path(), FILES_LEAST).unwrap();
+        let index = Index::open_fjall(dir.path(), OPEN_TABLES_MIN).unwrap();
         assert_eq!(
             (index.applied(), get(&index, "a")),
             (Seq(7), Some("1".into()))
@@ -181,22 +181,22 @@ fn an_index_of_version_1_is_brought_up_to_date_with_what_its_journal_has() {
 }
 
 #[test]
-fn the_fake_keeps_the_contract_and_what_was_persisted() {
+fn the_fake_keeps_the_contract_and_persisted_data() {
     let fake = FakeIndex::new();
     let index = Index::fake(fake.clone());
     contract(&index);
     index.apply(Seq(6), &changes(&[("d", Some("5"))])).unwrap();
-    fake.crash(&gupfs_platform::Dice::real());
+    fake.crash(&gupfs_platform::Random::real());
     let kept = index.applied();
     assert!(kept == Seq(5) || kept == Seq(6));
     assert_eq!(index.get(b"d").unwrap().is_some(), kept == Seq(6));
     assert!(index.get(b"a").unwrap().is_some());
 }
 
-/// An index with tables, manifests and a journal, closed.
+/// Creates an index with tables, manifests and a journal, and closes it.
 fn written(dir: &std::path::Path) {
     for round in 0..3u64 {
-        let index = Index::open_fjall(dir, FILES_LEAST).unwrap();
+        let index = Index::open_fjall(dir, OPEN_TABLES_MIN).unwrap();
         for step in 0..20 {
             let seq = Seq(round * 20 + step + 1);
             let key = format!("key {:04}", seq.0 * 7 % 50);
@@ -209,7 +209,7 @@ fn written(dir: &std::path::Path) {
 }
 
 fn everything(dir: &std::path::Path) -> Result<(Seq, Vec<(Bytes, Bytes)>), IndexError> {
-    let index = Index::open_fjall(dir, FILES_LEAST)?;
+    let index = Index::open_fjall(dir, OPEN_TABLES_MIN)?;
     let records = index.scan((Bound::Unbounded, Bound::Unbounded), 1_000)?;
     for (key, value) in &records {
         assert_eq!(index.get(key)?.as_ref(), Some(value));
@@ -232,52 +232,53 @@ fn files_below(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
 
 fn copy(from: &std::path::Path, to: &std::path::Path) {
     for path in files_below(from) {
-        let place = to.join(path.strip_prefix(from).unwrap());
-        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
-        std::fs::copy(path, place).unwrap();
+        let path_of_copy = to.join(path.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(path_of_copy.parent().unwrap()).unwrap();
+        std::fs::copy(path, path_of_copy).unwrap();
     }
-    // Directories without a file belong to it too.
+    // Empty directories belong to the index too.
     for keyspace in std::fs::read_dir(from.join("keyspaces")).unwrap() {
         let name = keyspace.unwrap().file_name();
         std::fs::create_dir_all(to.join("keyspaces").join(name).join("tables")).unwrap();
     }
 }
 
-/// What is lost at the journal's end is no damage: the index says how far it got, and the log gives it again.
+/// A loss at the end of the journal is no damage: the index states the last batch that it has, and the log replays the
+/// rest.
 #[test]
-fn a_flipped_bit_is_an_error_or_changes_nothing_that_the_log_does_not_give_again() {
+fn a_flipped_bit_is_an_error_or_loses_only_what_the_log_replays() {
     let dir = tempfile::tempdir().unwrap();
     let whole = dir.path().join("whole");
     written(&whole);
     let (applied, right) = everything(&whole).unwrap();
     assert_eq!(applied, Seq(60));
-    let mut told = 0;
+    let mut reported = 0;
     for path in files_below(&whole) {
         let len = std::fs::metadata(&path).unwrap().len();
         let name = path.strip_prefix(&whole).unwrap();
-        // Small files at every byte, larger ones at some.
+        // Flips one bit in every byte of a small file, and in some bytes of a larger one.
         let step = (len / FLIPS).max(1) as usize;
         for offset in (0..len).step_by(step) {
             let flipped = dir.path().join("flipped");
             copy(&whole, &flipped);
-            let place = flipped.join(name);
-            let mut bytes = std::fs::read(&place).unwrap();
+            let path_of_copy = flipped.join(name);
+            let mut bytes = std::fs::read(&path_of_copy).unwrap();
             bytes[offset as usize] ^= 1 << (offset % 8);
-            std::fs::write(&place, bytes).unwrap();
+            std::fs::write(&path_of_copy, bytes).unwrap();
             match everything(&flipped) {
                 Ok((Seq(60), records)) => assert!(records == right, "{name:?} at {offset}"),
                 Ok((applied, _)) => assert!(applied < Seq(60), "{name:?} at {offset}"),
-                Err(IndexError::Damaged(_) | IndexError::Engine(_)) => told += 1,
+                Err(IndexError::Damaged(_) | IndexError::Engine(_)) => reported += 1,
                 Err(other) => panic!("{name:?} at {offset}: {other}"),
             }
             std::fs::remove_dir_all(&flipped).unwrap();
         }
     }
-    assert!(told > 100, "{told} were told");
+    assert!(reported > 100, "{reported} flips were reported");
 }
 
 #[test]
-fn every_flipped_bit_of_a_table_is_told_when_tables_are_read_whole() {
+fn verify_tables_reports_every_flipped_bit_of_a_table() {
     let dir = tempfile::tempdir().unwrap();
     let whole = dir.path().join("whole");
     written(&whole);
@@ -287,19 +288,19 @@ fn every_flipped_bit_of_a_table_is_told_when_tables_are_read_whole() {
         .filter(|path| path.parent().unwrap().ends_with("tables"))
         .collect();
     assert!(tables.len() > 1);
-    // Of the ones that a later table took the place of, a few lie there still.
-    let mut told = 0;
+    // A few tables that a later table has replaced are still there.
+    let mut reported = 0;
     for path in &tables {
         let right = std::fs::read(path).unwrap();
         for offset in (0..right.len()).step_by(right.len() / 40 + 1) {
             let mut bytes = right.clone();
             bytes[offset] ^= 1 << (offset % 8);
             std::fs::write(path, bytes).unwrap();
-            told += usize::from(Index::verify_tables(&whole).is_err());
+            reported += usize::from(Index::verify_tables(&whole).is_err());
         }
         std::fs::write(path, right).unwrap();
     }
-    assert!(told >= 40, "{told}");
+    assert!(reported >= 40, "{reported}");
     Index::verify_tables(&whole).unwrap();
 }
 

@@ -1,13 +1,13 @@
-//! What fjall believes without a checksum of its own, looked at before it opens an index.
+//! Verifies the files that fjall reads without a checksum of its own, before fjall opens an index.
 //!
 //! Owns   the check of an index's manifests, of the ends of its tables, and of the order in its journals.
 //! Never  changes a file.
-//! Enter  at `verify`; at `verify_tables` to read the tables whole.
+//! Enter  at `verify`; at `verify_tables` to read the tables as a whole.
 //!
 //! fjall verifies the blocks of a table when it reads them, and the entries of a journal's batch. It does not verify a
-//! manifest (`vN`, although `current` has its checksum), panics or asks for any amount of memory where one is damaged, and takes a
-//! batch's place in the order (its sequence number) as the journal says it. Formats: fjall 3.1, lsm-tree 3.1, sfa 1.0; their versions are
-//! pinned in Cargo.toml.
+//! manifest (`vN`, although `current` has its checksum): where one is damaged it panics or allocates an arbitrary
+//! amount of memory. It takes a batch's sequence number as the journal states it. Formats: fjall 3.1, lsm-tree 3.1, sfa
+//! 1.0; their versions are pinned in Cargo.toml.
 
 use super::error::IndexError;
 use std::collections::BTreeMap;
@@ -16,20 +16,21 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// The trailer of an archive of sections: magic, version, kind of checksum, checksum and place of its table of contents, length.
+/// The trailer of an archive of sections: magic, version, kind of checksum, checksum and offset of its table of
+/// contents, length.
 const TRAILER: usize = 4 + 1 + 1 + 16 + 8 + 8;
 
 /// `current`: number of the manifest, its checksum, the kind of checksum.
 const CURRENT: usize = 8 + 16 + 1;
 
-/// Sections of an archive and their names are few and short: more is damage, not an index.
+/// An archive has few sections with short names: a longer table of contents is damage.
 const TOC_MAX: u64 = 64 << 10;
 
-/// Bytes of a table read in one go.
+/// Bytes of a table read in one step.
 const READ: usize = 1 << 20;
 
 /// # Errors
-/// `Damaged` names the file that does not verify. An index that is not there yet is no error.
+/// `Damaged` names the file that does not verify. A missing index is no error.
 pub fn verify(dir: &Path) -> Result<(), IndexError> {
     if !dir
         .join("version")
@@ -59,8 +60,8 @@ pub fn verify(dir: &Path) -> Result<(), IndexError> {
     Ok(())
 }
 
-/// Every byte of every table. fjall reads some parts of a table only when it looks for a single key, so a scan of all records does not
-/// meet their damage.
+/// Reads every byte of every table. fjall reads some parts of a table only when it looks up a single key, so a scan of
+/// all records does not meet their damage.
 ///
 /// # Errors
 /// `Damaged` names the first file that does not verify.
@@ -71,7 +72,7 @@ pub fn verify_tables(dir: &Path) -> Result<(), IndexError> {
         }
         for (table, sum) in tables(&keyspace)? {
             let path = path_of(&keyspace, table);
-            let found = sum_of(&path).map_err(|error| unreadable(&path, &error))?;
+            let found = checksum_of_file(&path).map_err(|error| unreadable(&path, &error))?;
             if found != sum {
                 return Err(damaged(&path, "the table does not match its checksum"));
             }
@@ -80,7 +81,7 @@ pub fn verify_tables(dir: &Path) -> Result<(), IndexError> {
     Ok(())
 }
 
-fn sum_of(path: &Path) -> std::io::Result<u128> {
+fn checksum_of_file(path: &Path) -> std::io::Result<u128> {
     let mut file = fs::File::open(path)?;
     let (mut hash, mut bytes) = (Xxh3::new(), vec![0; READ]);
     loop {
@@ -95,10 +96,15 @@ fn verify_keyspace(dir: &Path) -> Result<(), IndexError> {
     for table in tables(dir)?.into_keys() {
         let path = path_of(dir, table);
         let mut file = fs::File::open(&path).map_err(|error| unreadable(&path, &error))?;
-        let found = read_end(&mut file).map_err(|error| unreadable(&path, &error))?;
-        let sections = found.ok_or_else(|| damaged(&path, "the table's end does not verify"))?;
+        let found = read_toc(&mut file).map_err(|error| unreadable(&path, &error))?;
+        let sections = found.ok_or_else(|| {
+            damaged(
+                &path,
+                "the table of contents at the table's end does not verify",
+            )
+        })?;
         if !sections.iter().any(|section| section.name == b"meta") {
-            return Err(damaged(&path, "the table has no description"));
+            return Err(damaged(&path, "the table has no 'meta' section"));
         }
     }
     Ok(())
@@ -108,12 +114,12 @@ fn path_of(keyspace: &Path, table: u64) -> std::path::PathBuf {
     keyspace.join("tables").join(table.to_string())
 }
 
-/// The tables of a keyspace, with their checksums, by its newest manifest.
+/// The tables of a keyspace, with their checksums, as its newest manifest lists them.
 fn tables(dir: &Path) -> Result<BTreeMap<u64, u128>, IndexError> {
     let current = dir.join("current");
     let bytes = fs::read(&current).map_err(|error| unreadable(&current, &error))?;
     if bytes.len() != CURRENT || bytes[24] != 0 {
-        return Err(damaged(&current, "it does not name a manifest"));
+        return Err(damaged(&current, "the file does not name a manifest"));
     }
     let number = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
     let sum = u128::from_le_bytes(bytes[8..24].try_into().expect("sixteen bytes"));
@@ -134,8 +140,8 @@ struct Section {
     len: u64,
 }
 
-/// The table of contents at the end of an archive; None where it does not verify.
-fn read_end(file: &mut (impl Read + Seek)) -> std::io::Result<Option<Vec<Section>>> {
+/// The table of contents at the end of an archive; None if it does not verify.
+fn read_toc(file: &mut (impl Read + Seek)) -> std::io::Result<Option<Vec<Section>>> {
     let len = file.seek(SeekFrom::End(0))?;
     if len < TRAILER as u64 {
         return Ok(None);
@@ -178,7 +184,7 @@ fn sections(toc: &[u8], end: u64) -> Option<Vec<Section>> {
 fn tables_of(manifest: &[u8]) -> Result<BTreeMap<u64, u128>, String> {
     let broken = || "the manifest lists no tables".to_string();
     let mut file = std::io::Cursor::new(manifest);
-    let sections = read_end(&mut file).ok().flatten().ok_or_else(broken)?;
+    let sections = read_toc(&mut file).ok().flatten().ok_or_else(broken)?;
     let section = sections.iter().find(|section| section.name == b"tables");
     let section = section.ok_or_else(broken)?;
     let bytes = &manifest[section.at as usize..(section.at + section.len) as usize];
@@ -199,10 +205,10 @@ fn table_sums(rest: &mut Reader) -> Option<BTreeMap<u64, u128>> {
     Some(found)
 }
 
-/// Batches follow one another with rising sequence numbers. `before` is the last one of the journals before this one.
+/// Verifies that batches have rising sequence numbers. `before` is the last number in the journals before this one.
 ///
-/// The newest journal may end within a batch, as a crash leaves it: fjall forgets that batch and all behind it, and the log
-/// gives them again.
+/// After a crash the newest journal may end within a batch: fjall drops that batch and all after it, and the log
+/// replays them.
 fn verify_journal(bytes: &[u8], newest: bool, before: &mut Option<u64>) -> Result<(), String> {
     let mut rest = Reader(bytes);
     while !rest.0.is_empty() {
@@ -227,7 +233,8 @@ const ITEM: u8 = 2;
 const END: u8 = 3;
 const CLEAR: u8 = 4;
 
-/// Reads one batch, and returns its sequence number if it verifies. Otherwise the reader stays where the batch began.
+/// Reads one batch and returns its sequence number, if the batch verifies. Otherwise the reader stays at the start of
+/// the batch.
 fn batch(rest: &mut Reader) -> Option<u64> {
     let mut ahead = Reader(rest.0);
     if ahead.u8()? != START {
@@ -309,5 +316,5 @@ fn damaged(path: &Path, what: &str) -> IndexError {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> IndexError {
-    damaged(path, &format!("it cannot be read: {error}"))
+    damaged(path, &format!("the file cannot be read: {error}"))
 }

@@ -1,29 +1,29 @@
-//! Moving durable batches into the index, in groups.
+//! Applies durable batches to the index, in groups.
 
-use super::{KvError, Shared, body, limits};
-use crate::index::{Changes, Index};
-use crate::log::{LogError, Replay};
+use super::{KvError, Shared, batch_codec, limits};
+use crate::index::{Index, IndexChanges};
+use crate::log::{LogError, LogReplay};
 use bytes::Bytes;
 use gupfs_platform::Platform;
 use gupfs_proto::Seq;
 use std::sync::Arc;
 
-/// Gives the index what the log has and it does not. Returns how many batches.
+/// Applies the batches of the log that the index does not have yet. Returns their number.
 pub async fn replay(
     index: &Index,
     platform: &Platform,
-    mut replay: Replay,
+    mut replay: LogReplay,
 ) -> Result<u64, KvError> {
     let mut replayed = 0;
-    let mut changes = Changes::new();
+    let mut changes = IndexChanges::new();
     let mut last = Seq(0);
     let (mut grouped, mut bytes) = (0, 0);
     loop {
         let record = replay.next().await?;
         if let Some(record) = &record {
             bytes += record.body.len();
-            let batch =
-                body::decode(record.body.clone()).ok_or(KvError::Malformed { seq: record.seq })?;
+            let batch = batch_codec::decode(record.body.clone())
+                .ok_or(KvError::Malformed { seq: record.seq })?;
             changes.extend(batch);
             last = record.seq;
             grouped += 1;
@@ -45,54 +45,55 @@ pub async fn replay(
 }
 
 impl Shared {
-    /// The applier's life. It ends with the log.
-    pub async fn keep_applying(self: Arc<Self>) {
+    /// The applier, a background task. It ends when the log is closed.
+    pub async fn run_applier(self: Arc<Self>) {
         let _guard = CloseOnPanic(&self);
         let mut persisted_bytes = self.log.stats().bytes;
         loop {
-            let some = self.staged.notified();
+            let some = self.batch_staged.notified();
             if self.memory.lock().waiting() == 0 {
                 if self.log.closed().is_some() {
                     return;
                 }
                 some.await;
             }
-            self.gather().await;
-            let durable = match self.some_durable().await {
+            self.wait_for_group().await;
+            let durable = match self.wait_some_durable().await {
                 Ok(durable) => durable,
-                Err(_) => return self.applied.notify_waiters(),
+                Err(_) => return self.overlay_shrunk.notify_waiters(),
             };
             if let Err(error) = self.apply_group(durable).await {
-                self.log.abandon(format!("{error}"));
-                return self.applied.notify_waiters();
+                self.log.abort(format!("{error}"));
+                return self.overlay_shrunk.notify_waiters();
             }
             let bytes = self.log.stats().bytes;
             if bytes - persisted_bytes >= self.options.persist_bytes {
                 persisted_bytes = bytes;
                 if let Err(error) = self.persist().await {
-                    self.log.abandon(format!("{error}"));
-                    return self.applied.notify_waiters();
+                    self.log.abort(format!("{error}"));
+                    return self.overlay_shrunk.notify_waiters();
                 }
             }
         }
     }
 
-    /// Waits until a group is worth its while, or somebody is in a hurry (as `stage` is when there is enough).
-    async fn gather(&self) {
+    /// Waits until a group is large enough, until the oldest batch has waited `GROUP_WAIT`, or until a caller asks for
+    /// the group at once.
+    async fn wait_for_group(&self) {
         let enough = self.memory.lock().waiting() >= limits::GROUP_BATCHES;
         if enough || self.log.closed().is_some() {
             return;
         }
         tokio::select! {
             biased;
-            () = self.hurry.notified() => {}
+            () = self.apply_now.notified() => {}
             () = self.platform.clock.sleep(limits::GROUP_WAIT) => {}
         }
     }
 
-    /// The index syncs some of what it has when it likes, and must not know what a power cut takes from the log: it gets
-    /// durable batches only. The oldest usually are by now.
-    async fn some_durable(&self) -> Result<Seq, LogError> {
+    /// The index syncs part of its content at any time, and must not have a batch that a power loss takes from the log,
+    /// so it gets durable batches only. Usually the oldest batches are durable by now.
+    async fn wait_some_durable(&self) -> Result<Seq, LogError> {
         let durable = self.log.durable();
         if !self.memory.lock().group(durable, 1, 0).is_empty() {
             return Ok(durable);
@@ -114,35 +115,38 @@ impl Shared {
             let all = group
                 .iter()
                 .flat_map(|waiting| waiting.batch.iter().cloned());
-            let changes: Changes = all.collect(); // the last word on each key
-            index.apply(seq, &changes).map(|()| own_memory(changes))
+            let changes: IndexChanges = all.collect(); // the last change of each key
+            index
+                .apply(seq, &changes)
+                .map(|()| copy_to_own_buffers(changes))
         };
         let changes = self.platform.tasks.blocking(work).await?;
-        for part in changes.chunks(limits::LEAVE_KEYS) {
-            self.memory.lock().leave(seq, part);
+        for part in changes.chunks(limits::MOVE_KEYS) {
+            self.memory.lock().move_to_cache(seq, part);
         }
-        let gone = self.memory.lock().applied_group(seq, count);
+        let gone = self.memory.lock().finish_group(seq, count);
         drop(gone);
-        self.applied.notify_waiters();
+        self.overlay_shrunk.notify_waiters();
         Ok(())
     }
 
-    /// Syncs the index; the log may forget what it has then.
+    /// Syncs the index; the log may then remove the segments that the index has.
     pub async fn persist(&self) -> Result<(), KvError> {
         let index = self.index.clone();
-        // Taken before: what is applied during the sync may not be part of it.
+        // Read before the sync: a batch that is applied during the sync may not be part of it.
         let applied = index.applied();
         self.platform
             .tasks
             .blocking(move || index.persist())
             .await?;
-        self.log.drop_before(applied);
+        self.log.trim_to(applied);
         Ok(())
     }
 }
 
-/// Copies, kept apart from whatever larger buffers keys and values were cut from: the cache must not keep those.
-pub(super) fn own_memory(changes: Changes) -> Vec<(Bytes, Option<Bytes>)> {
+/// Copies keys and values out of the larger buffers that they are slices of, so that the cache does not keep those
+/// buffers in memory.
+pub(super) fn copy_to_own_buffers(changes: IndexChanges) -> Vec<(Bytes, Option<Bytes>)> {
     let own = |bytes: Bytes| Bytes::copy_from_slice(&bytes);
     let changes = changes.into_iter();
     changes
@@ -150,14 +154,14 @@ pub(super) fn own_memory(changes: Changes) -> Vec<(Bytes, Option<Bytes>)> {
         .collect()
 }
 
-/// An applier that panics takes the store with it: others would wait for room for ever.
+/// Closes the log if the applier panics; otherwise callers would wait forever for free memory.
 struct CloseOnPanic<'a>(&'a Shared);
 
 impl Drop for CloseOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.log.abandon("the index's applier panicked");
-            self.0.applied.notify_waiters();
+            self.0.log.abort("the index's applier panicked");
+            self.0.overlay_shrunk.notify_waiters();
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Records read or applied lately, bounded. A clock hand goes round: what was used since it came by last stays, the rest
-//! makes room; each record put in costs a step or two of it, never a sweep.
+//! CLOCK (second-chance) cache of records that were read or applied recently, with a bound in bytes. The hand evicts
+//! entries that were not used since it passed them last. Each insertion advances it by a step or two; it never sweeps
+//! the whole cache.
 
 use super::limits::RECORD_OVERHEAD;
 use bytes::Bytes;
@@ -7,10 +8,10 @@ use gupfs_platform::hash::BuildHasher;
 use hashbrown::HashTable;
 use std::hash::BuildHasher as _;
 
-pub struct Cache {
-    /// Where in `slots` a key lies.
+pub struct RecordCache {
+    /// The index in `entries` of each key.
     table: HashTable<u32>,
-    slots: Vec<Option<Slot>>,
+    entries: Vec<Option<CacheEntry>>,
     free: Vec<u32>,
     hand: usize,
     hasher: BuildHasher,
@@ -18,17 +19,17 @@ pub struct Cache {
     limit: usize,
 }
 
-struct Slot {
+struct CacheEntry {
     key: Bytes,
     value: Option<Bytes>,
     used: bool,
 }
 
-impl Cache {
-    pub fn new(limit: usize) -> Cache {
-        Cache {
+impl RecordCache {
+    pub fn new(limit: usize) -> RecordCache {
+        RecordCache {
             table: HashTable::new(),
-            slots: Vec::new(),
+            entries: Vec::new(),
             free: Vec::new(),
             hand: 0,
             hasher: BuildHasher::default(),
@@ -37,26 +38,26 @@ impl Cache {
         }
     }
 
-    /// What is known of a key: its value, or that there is none.
+    /// The cached value of a key; `Some(None)` if the key is known to be absent.
     pub fn get(&mut self, key: &[u8]) -> Option<Option<Bytes>> {
         let at = self.find(key)?;
-        let slot = self.slots[at as usize].as_mut().expect("found");
-        slot.used = true;
-        Some(slot.value.clone())
+        let cached = self.entries[at as usize].as_mut().expect("found");
+        cached.used = true;
+        Some(cached.value.clone())
     }
 
     pub fn put(&mut self, key: Bytes, value: Option<Bytes>) {
         self.bytes += cost(&key, &value);
         match self.find(&key) {
             Some(at) => {
-                let slot = self.slots[at as usize].as_mut().expect("found");
-                self.bytes -= cost(&slot.key, &slot.value);
-                (slot.key, slot.value, slot.used) = (key, value, true);
+                let cached = self.entries[at as usize].as_mut().expect("found");
+                self.bytes -= cost(&cached.key, &cached.value);
+                (cached.key, cached.value, cached.used) = (key, value, true);
             }
             None => self.insert(key, value),
         }
         while self.bytes > self.limit {
-            self.turn();
+            self.advance_hand();
         }
     }
 
@@ -69,51 +70,51 @@ impl Cache {
     }
 
     fn find(&self, key: &[u8]) -> Option<u32> {
-        let slots = &self.slots;
-        let same = |at: &u32| slots[*at as usize].as_ref().is_some_and(|s| s.key == key);
+        let entries = &self.entries;
+        let same = |at: &u32| entries[*at as usize].as_ref().is_some_and(|s| s.key == key);
         self.table.find(self.hash(key), same).copied()
     }
 
     fn insert(&mut self, key: Bytes, value: Option<Bytes>) {
         let hash = self.hash(&key);
-        // Not used yet, or what is looked at once would push out what is looked at often. It lies behind the hand, in the
-        // place of what went last, so it stays for a whole round.
-        let slot = Some(Slot {
+        // A new entry counts as unused, or entries that are read once would push out those that are read often. It
+        // takes the place of the entry that was evicted last, just behind the hand, so it stays for a whole round.
+        let cached = Some(CacheEntry {
             key,
             value,
             used: false,
         });
         let at = match self.free.pop() {
             Some(at) => {
-                self.slots[at as usize] = slot;
+                self.entries[at as usize] = cached;
                 at
             }
             None => {
-                self.slots.push(slot);
-                (self.slots.len() - 1) as u32
+                self.entries.push(cached);
+                (self.entries.len() - 1) as u32
             }
         };
-        let (slots, hasher) = (&self.slots, &self.hasher);
+        let (entries, hasher) = (&self.entries, &self.hasher);
         let hash_of = |at: &u32| {
-            let slot = slots[*at as usize].as_ref().expect("in the table");
-            hasher.hash_one(&slot.key[..])
+            let cached = entries[*at as usize].as_ref().expect("in the table");
+            hasher.hash_one(&cached.key[..])
         };
         self.table.insert_unique(hash, at, hash_of);
     }
 
-    /// One step of the hand.
-    fn turn(&mut self) {
-        let at = self.hand % self.slots.len();
+    /// Advances the hand by one step.
+    fn advance_hand(&mut self) {
+        let at = self.hand % self.entries.len();
         self.hand = at + 1;
-        let Some(slot) = &mut self.slots[at] else {
+        let Some(cached) = &mut self.entries[at] else {
             return;
         };
-        if std::mem::take(&mut slot.used) {
+        if std::mem::take(&mut cached.used) {
             return;
         }
-        let slot = self.slots[at].take().expect("looked at above");
-        self.bytes -= cost(&slot.key, &slot.value);
-        let hash = self.hash(&slot.key);
+        let cached = self.entries[at].take().expect("checked above");
+        self.bytes -= cost(&cached.key, &cached.value);
+        let hash = self.hash(&cached.key);
         if let Ok(entry) = self.table.find_entry(hash, |found| *found == at as u32) {
             entry.remove();
         }
@@ -121,7 +122,7 @@ impl Cache {
     }
 }
 
-/// Memory of a record, about.
+/// Approximate memory of a cached record.
 pub fn cost(key: &Bytes, value: &Option<Bytes>) -> usize {
     key.len() + value.as_ref().map_or(0, Bytes::len) + RECORD_OVERHEAD
 }
@@ -129,7 +130,7 @@ pub fn cost(key: &Bytes, value: &Option<Bytes>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_platform::fake::FakeDice;
+    use gupfs_platform::fake::FakeRandom;
     use std::collections::BTreeMap;
 
     fn key(number: u32) -> Bytes {
@@ -137,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_within_its_bound_and_keeps_what_is_used() {
+    fn the_cache_stays_within_its_bound_and_keeps_used_records() {
         let limit = 100 * (4 + RECORD_OVERHEAD);
-        let mut cache = Cache::new(limit);
+        let mut cache = RecordCache::new(limit);
         for number in 0..10_000 {
             cache.put(key(number), None);
             assert!(cache.get(&key(0)).is_some(), "lost after {number}");
@@ -150,12 +151,12 @@ mod tests {
             assert!(cache.bytes() <= limit);
         }
         assert!(cache.get(&key(17)).is_none());
-        assert!(cache.slots.len() <= 101);
+        assert!(cache.entries.len() <= 101);
     }
 
     #[test]
-    fn the_last_word_counts() {
-        let mut cache = Cache::new(1 << 20);
+    fn a_later_put_replaces_the_value() {
+        let mut cache = RecordCache::new(1 << 20);
         cache.put(key(1), Some(Bytes::from_static(b"old")));
         cache.put(key(1), None);
         assert_eq!(cache.get(&key(1)), Some(None));
@@ -163,35 +164,35 @@ mod tests {
     }
 
     #[test]
-    fn what_it_knows_is_what_a_map_knows() {
-        let dice = FakeDice::new(1);
-        let (mut cache, mut map) = (Cache::new(10_000), BTreeMap::new());
+    fn cached_values_equal_those_of_a_map() {
+        let random = FakeRandom::new(1);
+        let (mut cache, mut map) = (RecordCache::new(10_000), BTreeMap::new());
         let mut hits = 0;
         for _ in 0..100_000 {
-            let key = key(dice.below(200) as u32);
-            if dice.one_in(2) {
-                let value = Bytes::from(vec![dice.u64() as u8; dice.below(300) as usize]);
-                let value = (!dice.one_in(4)).then_some(value);
+            let key = key(random.below(200) as u32);
+            if random.one_in(2) {
+                let value = Bytes::from(vec![random.u64() as u8; random.below(300) as usize]);
+                let value = (!random.one_in(4)).then_some(value);
                 map.insert(key.clone(), value.clone());
                 cache.put(key, value);
             } else if let Some(value) = cache.get(&key) {
                 assert_eq!(Some(&value), map.get(&key));
                 hits += 1;
             }
-            let sum: usize = (cache.slots.iter().flatten())
-                .map(|slot| cost(&slot.key, &slot.value))
+            let sum: usize = (cache.entries.iter().flatten())
+                .map(|cached| cost(&cached.key, &cached.value))
                 .sum();
             assert_eq!(
                 (sum, cache.table.len()),
-                (cache.bytes, cache.slots.len() - cache.free.len())
+                (cache.bytes, cache.entries.len() - cache.free.len())
             );
         }
         assert!(hits > 1000, "{hits}");
     }
 
     #[test]
-    fn a_record_larger_than_the_cache_is_not_kept() {
-        let mut cache = Cache::new(200);
+    fn a_record_larger_than_the_cache_is_not_cached() {
+        let mut cache = RecordCache::new(200);
         cache.put(key(1), Some(Bytes::from(vec![0; 1000])));
         assert_eq!((cache.bytes(), cache.get(&key(1))), (0, None));
     }

@@ -1,4 +1,4 @@
-//! Why the store does not serve.
+//! Errors of the store.
 
 use crate::index::IndexError;
 use crate::log::{BatchTooLarge, LogError};
@@ -14,7 +14,9 @@ pub enum KvError {
     #[error(transparent)]
     TooLarge(#[from] BatchTooLarge),
 
-    /// The log's checksum is right, so this is a mistake of ours, not of the disk.
-    #[error("batch {seq} in the log is not a batch of this format")]
+    /// The record's checksum is correct, so this is a bug in gupfs and no disk error.
+    #[error(
+        "batch {seq} in the log verifies, but is not a batch of this format: this is a bug in gupfs"
+    )]
     Malformed { seq: gupfs_proto::Seq },
 }

@@ -1,34 +1,36 @@
-//! Memory and pace of a store, by bounds.
+//! Bounds on the memory and the pace of a store.
 
 use std::time::Duration;
 
-/// Records kept below the overlay: some 200,000 of them.
+/// Memory for cached records below the overlay: about 200,000 records.
 pub const CACHE_BYTES: usize = 48 << 20;
 
-/// What is staged and not applied, in the overlay or waiting: beyond, `room` waits for the index. A burst of 30,000 creates
-/// fits; twice as much made nothing faster and took 100 MiB more of the process (example `kv_rate`).
+/// Memory for changes that are staged and not applied; above it, `wait_for_space` waits for the index. A burst of
+/// 30,000 creates fits. Twice as much made nothing faster and took 100 MiB more memory (example `kv_rate`).
 pub const OVERLAY_BYTES: usize = 32 << 20;
 
-/// A group goes to the index when so many batches wait: a directory's record, changed by each of them, is then written once.
+/// The applier starts when this many batches wait. A directory's record, which each of them changes, is then written
+/// once.
 pub const GROUP_BATCHES: usize = 1000;
 
-/// ... or when the oldest has waited so long.
+/// ... or when the oldest batch has waited this long.
 pub const GROUP_WAIT: Duration = Duration::from_millis(100);
 
-/// Most batches of one group: bounds how long the index is busy with it.
+/// Largest number of batches in one group: bounds how long the index is busy with it.
 pub const GROUP_MAX: usize = 8000;
 
-/// ... and their bytes: bounds its memory.
+/// Largest number of bytes in one group: bounds the memory of the index.
 pub const GROUP_BYTES: usize = 16 << 20;
 
-/// Keys that leave the overlay while the store's lock is held once: about a tenth of a millisecond.
-pub const LEAVE_KEYS: usize = 256;
+/// Keys that move from the overlay to the cache under one hold of the store's lock: about a tenth of a millisecond.
+pub const MOVE_KEYS: usize = 256;
 
-/// Log behind the last `persist` of the index: bounds how much is read again at a start.
+/// Bytes of log after which the index is persisted again: bounds how much a start reads again.
 pub const PERSIST_BYTES: u64 = 32 << 20;
 
-/// Reads of the index that a moving index may spoil before one is made under the lock.
+/// Attempts to read a key from the index without the lock. A group that is applied meanwhile makes an attempt invalid;
+/// after these attempts, one read holds the lock.
 pub const FETCH_TRIES: usize = 3;
 
-/// Memory of a key and value beside their bytes, about: two handles, a place in a map.
+/// Approximate memory of a record beside its bytes: two handles and an entry in a map.
 pub const RECORD_OVERHEAD: usize = 120;

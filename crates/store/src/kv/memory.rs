@@ -1,108 +1,118 @@
-//! What of the store is in memory: the overlay of staged batches over the cache. Pure.
+//! The part of a store that is in memory: the overlay of staged batches over the cache. No I/O, no clock.
 
-use super::Batch;
-use super::cache::{Cache, cost};
+use super::KvBatch;
+use super::cache::{RecordCache, cost};
 use bytes::Bytes;
 use gupfs_proto::Seq;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What memory knows of a key.
+/// Result of a lookup in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Peek {
+pub enum PeekResult {
     Known {
         value: Option<Bytes>,
-        /// The batch that said so, if it is not committed yet: whoever answers by it waits for that.
+        /// The batch that set this value, if it is not committed yet. A caller that replies with this value must wait
+        /// until it is.
         uncommitted: Option<Seq>,
     },
     Unknown,
 }
 
-pub struct Memory {
-    overlay: BTreeMap<Bytes, Staged>,
+pub struct MemoryLayers {
+    overlay: BTreeMap<Bytes, StagedValue>,
     overlay_bytes: usize,
-    cache: Cache,
-    /// Staged and not applied, in order. Shared with the applier, so that it is merged and freed without the lock.
-    waiting: VecDeque<Waiting>,
+    cache: RecordCache,
+    /// Batches that are staged and not applied, in order. Shared with the applier, so that it merges and frees them
+    /// without the lock.
+    waiting: VecDeque<StagedBatch>,
     waiting_bytes: usize,
     applied: Seq,
-    /// How often keys left the overlay: what was read from the index before may be old then.
-    moment: Moment,
+    /// Counts how often keys left the overlay. A value that was read from the index before may be outdated after that.
+    overlay_version: OverlayVersion,
     pub groups: u64,
     pub grouped: u64,
 }
 
-pub struct Staged {
+pub struct StagedValue {
     pub seq: Seq,
     pub value: Option<Bytes>,
 }
 
 #[derive(Clone)]
-pub struct Waiting {
+pub struct StagedBatch {
     pub seq: Seq,
-    pub batch: Arc<Batch>,
+    pub batch: Arc<KvBatch>,
     pub bytes: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Moment(u64);
+pub struct OverlayVersion(u64);
 
-impl Memory {
-    pub fn new(cache_bytes: usize, applied: Seq) -> Memory {
-        Memory {
+impl MemoryLayers {
+    pub fn new(cache_bytes: usize, applied: Seq) -> MemoryLayers {
+        MemoryLayers {
             overlay: BTreeMap::new(),
             overlay_bytes: 0,
-            cache: Cache::new(cache_bytes),
+            cache: RecordCache::new(cache_bytes),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             applied,
-            moment: Moment(0),
+            overlay_version: OverlayVersion(0),
             groups: 0,
             grouped: 0,
         }
     }
 
-    pub fn peek(&mut self, key: &[u8], committed: Seq) -> Peek {
+    pub fn peek(&mut self, key: &[u8], committed: Seq) -> PeekResult {
         if let Some(staged) = self.overlay.get(key) {
             let uncommitted = (staged.seq > committed).then_some(staged.seq);
-            return Peek::Known {
+            return PeekResult::Known {
                 value: staged.value.clone(),
                 uncommitted,
             };
         }
         match self.cache.get(key) {
-            Some(value) => Peek::Known {
+            Some(value) => PeekResult::Known {
                 value,
                 uncommitted: None,
             },
-            None => Peek::Unknown,
+            None => PeekResult::Unknown,
         }
     }
 
-    /// The value, or the moment at which it was unknown.
-    pub fn look(&mut self, key: &[u8]) -> Result<Option<Bytes>, Moment> {
+    /// The value, or, if it is not in memory, the current version of the overlay.
+    pub fn lookup(&mut self, key: &[u8]) -> Result<Option<Bytes>, OverlayVersion> {
         if let Some(staged) = self.overlay.get(key) {
             return Ok(staged.value.clone());
         }
-        self.cache.get(key).ok_or(self.moment)
+        self.cache.get(key).ok_or(self.overlay_version)
     }
 
-    /// Remembers what the index said, if nothing left the overlay since `asked` (None: the lock was held meanwhile).
-    pub fn learn(&mut self, key: &[u8], value: Option<Bytes>, asked: Option<Moment>) -> bool {
-        if asked.is_some_and(|asked| asked != self.moment) || self.overlay.contains_key(key) {
+    /// Caches a value that the index returned, if no key left the overlay since `version` (None: the caller held the
+    /// lock meanwhile). Returns whether it did.
+    pub fn cache_value(
+        &mut self,
+        key: &[u8],
+        value: Option<Bytes>,
+        version: Option<OverlayVersion>,
+    ) -> bool {
+        if version.is_some_and(|version| version != self.overlay_version)
+            || self.overlay.contains_key(key)
+        {
             return false;
         }
         self.cache.put(Bytes::copy_from_slice(key), value);
         true
     }
 
-    /// Returns how many batches wait now.
-    pub fn stage(&mut self, seq: Seq, batch: Batch) -> usize {
+    /// Adds a staged batch. Returns how many batches wait for the index.
+    pub fn stage(&mut self, seq: Seq, batch: KvBatch) -> usize {
         let mut bytes = 0;
         for (key, value) in &batch {
             bytes += cost(key, value);
             self.overlay_bytes += cost(key, value);
-            let staged = Staged {
+            let staged = StagedValue {
                 seq,
                 value: value.clone(),
             };
@@ -111,7 +121,7 @@ impl Memory {
             }
         }
         self.waiting_bytes += bytes;
-        self.waiting.push_back(Waiting {
+        self.waiting.push_back(StagedBatch {
             seq,
             batch: Arc::new(batch),
             bytes,
@@ -119,10 +129,11 @@ impl Memory {
         self.waiting.len()
     }
 
-    /// The next batches for the index: none behind `upto`, at most `most` and, but for the first, `most_bytes`.
-    pub fn group(&self, upto: Seq, most: usize, most_bytes: usize) -> Vec<Waiting> {
+    /// The next batches for the index: none after `upto`, at most `most`, and, except for the first, at most
+    /// `most_bytes`.
+    pub fn group(&self, upto: Seq, most: usize, most_bytes: usize) -> Vec<StagedBatch> {
         let mut bytes = 0;
-        let fits = |waiting: &&Waiting| {
+        let fits = |waiting: &&StagedBatch| {
             bytes += waiting.bytes;
             waiting.seq <= upto && (bytes <= most_bytes || bytes == waiting.bytes)
         };
@@ -130,10 +141,11 @@ impl Memory {
         group.cloned().collect()
     }
 
-    /// The index has the batches up to `seq`: some of the keys they changed leave the overlay for the cache, unless they
-    /// were changed again. In parts, so that the lock is never held for long; each key is in the index before it leaves.
-    pub fn leave(&mut self, seq: Seq, part: &[(Bytes, Option<Bytes>)]) {
-        self.moment.0 += 1;
+    /// Moves keys of batches up to `seq`, which the index has, from the overlay to the cache, unless a later batch
+    /// changed them. The caller passes a group's keys in parts, so that it never holds the lock for long. Each key is
+    /// in the index before it leaves the overlay.
+    pub fn move_to_cache(&mut self, seq: Seq, part: &[(Bytes, Option<Bytes>)]) {
+        self.overlay_version.0 += 1;
         for (key, value) in part {
             if self
                 .overlay
@@ -147,18 +159,18 @@ impl Memory {
         }
     }
 
-    /// All keys of a group have left. Returns the batches, to be freed without the lock.
-    pub fn applied_group(&mut self, seq: Seq, count: usize) -> Vec<Waiting> {
+    /// All keys of the group have left the overlay. Returns the batches, for the caller to free without the lock.
+    pub fn finish_group(&mut self, seq: Seq, count: usize) -> Vec<StagedBatch> {
         self.applied = seq;
         self.groups += 1;
         self.grouped += count as u64;
-        let gone: Vec<Waiting> = self.waiting.drain(..count).collect();
+        let gone: Vec<StagedBatch> = self.waiting.drain(..count).collect();
         self.waiting_bytes -= gone.iter().map(|waiting| waiting.bytes).sum::<usize>();
         gone
     }
 
     /// Staged changes with `from <= key < to`, ascending.
-    pub fn staged(&self, from: &Bytes, to: &Bytes) -> impl Iterator<Item = (&Bytes, &Staged)> {
+    pub fn staged(&self, from: &Bytes, to: &Bytes) -> impl Iterator<Item = (&Bytes, &StagedValue)> {
         self.overlay.range(from.clone()..to.clone())
     }
 
@@ -178,7 +190,8 @@ impl Memory {
         self.overlay_bytes
     }
 
-    /// Of the batches that wait: a key that is changed again and again lies in the overlay once, in them often.
+    /// Memory of the waiting batches. A key that many of them change is in the overlay once, but in each of these
+    /// batches.
     pub fn waiting_bytes(&self) -> usize {
         self.waiting_bytes
     }

@@ -1,27 +1,28 @@
 //! # kv: a log and its index as one store
 //!
-//! Owns   what is newest of every key: staged batches over what was read over the index; moving batches into the index.
-//! Never  knows what a key means; waits while `peek` or `stage` is called.
+//! Owns   the newest value of every key: staged batches, over the cache of read values, over the index. Applies batches
+//!        to the index.
+//! Never  knows the meaning of a key; never waits in `peek` or `stage`.
 //! Enter  at `Kv::open`.
 //!
-//! A batch is *staged* (it has its place and everybody sees it), *committed* (in the log: survives the process), *durable*
-//! (survives a power cut), *applied* (the index has it). The *overlay* holds what is staged and not applied yet; below it
-//! lies a *cache* of what was read or applied lately; below that the index.
+//! A batch is *staged* (it has a position in the log, and all readers see it), *committed* (in the log; it survives the
+//! process), *durable* (it survives a power loss), *applied* (it is in the index). The *overlay* holds the batches that
+//! are staged and not applied yet. Below it is a *cache* of recently read or applied records, below that the index.
 //!
 //! ```no_run
-//! # use gupfs_store::kv::*; use gupfs_store::{index::{FILES_MOST, Index}, log::{LogOptions, Stop, StoreId}}; use gupfs_platform::{Disk, Platform};
+//! # use gupfs_store::kv::*; use gupfs_store::{index::{OPEN_TABLES_MAX, Index}, log::{LogOptions, StopMode, StoreId}}; use gupfs_platform::{Disk, Platform};
 //! # async fn tour(disk: Disk, store: StoreId) -> Result<(), KvError> {
-//! let index = Index::open_fjall(std::path::Path::new("/srv/gupfs/mds/index"), FILES_MOST)?;
+//! let index = Index::open_fjall(std::path::Path::new("/srv/gupfs/mds/index"), OPEN_TABLES_MAX)?;
 //! let (kv, recovery) = Kv::open(disk, index, KvOptions::new(LogOptions::new(store)), Platform::real()).await?;
-//! let ticket = kv.stage(0, vec![("key".into(), Some("value".into()))])?;
-//! kv.committed(ticket).await?; // answer now
-//! kv.durable(ticket).await?; // fsync says yes
+//! let seq = kv.stage(0, vec![("key".into(), Some("value".into()))])?;
+//! kv.wait_committed(seq).await?; // now a reply may be sent
+//! kv.wait_durable(seq).await?; // now fsync may succeed
 //! assert_eq!(kv.get(b"key")?.as_deref(), Some(&b"value"[..]));
-//! # kv.stop(Stop::InOrder).await }
+//! # kv.stop(StopMode::Clean).await }
 //! ```
 
 mod apply;
-mod body;
+mod batch_codec;
 mod cache;
 mod error;
 pub mod limits;
@@ -32,29 +33,31 @@ mod scan;
 mod tests;
 
 pub use error::KvError;
-pub use memory::Peek;
+pub use memory::PeekResult;
 pub use salvage::{copy_records, replay_survey};
 
 use crate::index::Index;
-use crate::log::{BatchTooLarge, Headroom, Log, LogError, LogOptions, LogRecovery, LogStats, Stop};
+use crate::log::{
+    BatchTooLarge, Headroom, Log, LogError, LogOptions, LogRecovery, LogStats, StopMode,
+};
 use bytes::Bytes;
 use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::Seq;
-use memory::Memory;
+use memory::MemoryLayers;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Changes that are committed as one: a new value, or None to remove.
-pub type Batch = Vec<(Bytes, Option<Bytes>)>;
+/// Changes that are committed together: a new value for each key, or None to remove the key.
+pub type KvBatch = Vec<(Bytes, Option<Bytes>)>;
 
-/// How the store is kept.
+/// Options of a store.
 #[derive(Clone, Debug)]
 pub struct KvOptions {
     pub log: LogOptions,
-    /// Bytes of records kept in memory below the overlay.
+    /// Memory for cached records below the overlay.
     pub cache_bytes: usize,
-    /// The index is persisted when so many bytes of log lie behind the last time.
+    /// The index is persisted each time the log has grown by this many bytes.
     pub persist_bytes: u64,
 }
 
@@ -68,17 +71,17 @@ impl KvOptions {
     }
 }
 
-/// What opening found.
+/// What `Kv::open` found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KvRecovery {
     pub log: LogRecovery,
-    /// How far the index was.
+    /// The last batch that the index had.
     pub applied: Seq,
-    /// Batches that the log gave it again.
+    /// Batches of the log that were applied to the index.
     pub replayed: u64,
 }
 
-/// What there is now.
+/// Current state and counters of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KvStats {
     pub log: LogStats,
@@ -86,17 +89,17 @@ pub struct KvStats {
     pub committed: Seq,
     pub durable: Seq,
     pub applied: Seq,
-    /// Batches that the index does not have yet, keys they change, bytes these take.
+    /// Batches that are not applied yet, and, below, the number and memory of the keys that they change.
     pub waiting: u64,
     pub overlay_keys: u64,
     pub overlay_bytes: u64,
     pub cache_bytes: u64,
-    /// Groups applied, and batches in them.
+    /// Groups applied since the store was opened, and the number of batches in them.
     pub groups: u64,
     pub grouped: u64,
 }
 
-/// A store. Dropped without `stop` it just ends, as if its process had been killed.
+/// A store. Dropping it without `stop` has the effect of a kill of its process.
 pub struct Kv {
     shared: Arc<Shared>,
     applier: Task<()>,
@@ -107,13 +110,13 @@ struct Shared {
     index: Index,
     platform: Platform,
     options: KvOptions,
-    memory: Mutex<Memory>,
-    /// Something waits to be applied.
-    staged: Notify,
-    /// Apply what there is at once.
-    hurry: Notify,
-    /// The overlay has shrunk.
-    applied: Notify,
+    memory: Mutex<MemoryLayers>,
+    /// Notified when a batch waits to be applied.
+    batch_staged: Notify,
+    /// Notified when the applier is to start a group at once.
+    apply_now: Notify,
+    /// Notified when the overlay has shrunk.
+    overlay_shrunk: Notify,
 }
 
 impl Drop for Kv {
@@ -123,10 +126,10 @@ impl Drop for Kv {
 }
 
 impl Kv {
-    /// Opens log and index and gives the index what it lacks.
+    /// Opens the log and applies the batches that the index lacks.
     ///
     /// # Errors
-    /// Whatever keeps the log or the index from serving: nothing is guessed, nothing is skipped.
+    /// Any error of the log or the index. `open` guesses nothing and skips nothing.
     pub async fn open(
         disk: Disk,
         index: Index,
@@ -139,19 +142,19 @@ impl Kv {
             Log::open(disk, options.log.clone(), applied, platform.clone()).await?;
         let replayed = apply::replay(&index, &platform, replay).await?;
         let shared = Arc::new(Shared {
-            memory: Mutex::new(Memory::new(options.cache_bytes, found.last)),
+            memory: Mutex::new(MemoryLayers::new(options.cache_bytes, found.last)),
             log,
             index,
             platform,
             options,
-            staged: Notify::new(),
-            hurry: Notify::new(),
-            applied: Notify::new(),
+            batch_staged: Notify::new(),
+            apply_now: Notify::new(),
+            overlay_shrunk: Notify::new(),
         });
         let applier = shared
             .platform
             .tasks
-            .spawn("index applier", shared.clone().keep_applying());
+            .spawn("index applier", shared.clone().run_applier());
         let recovery = KvRecovery {
             log: found,
             applied,
@@ -160,15 +163,15 @@ impl Kv {
         Ok((Kv { shared, applier }, recovery))
     }
 
-    /// The newest value of a key if it is in memory. No I/O.
-    pub fn peek(&self, key: &[u8]) -> Peek {
+    /// The newest value of a key, if it is in memory. No I/O.
+    pub fn peek(&self, key: &[u8]) -> PeekResult {
         self.shared
             .memory
             .lock()
             .peek(key, self.shared.log.committed())
     }
 
-    /// The newest value of a key, from the index if need be; `peek` knows it afterwards.
+    /// The newest value of a key; reads the index if the value is not in memory. `peek` finds it there afterwards.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, KvError> {
         self.shared.get(key)
     }
@@ -183,60 +186,60 @@ impl Kv {
         self.shared.scan(from, to, limit)
     }
 
-    /// Gives a batch its place. Everybody sees it from here on; it is not committed yet. No I/O.
+    /// Gives a batch its position in the log. All readers see it from now on; it is not committed yet. No I/O.
     ///
     /// # Errors
-    /// When the batch is larger than the log's largest record: then log and memory are as they were, and the store goes on.
-    pub fn stage(&self, shard: u16, batch: Batch) -> Result<Seq, BatchTooLarge> {
+    /// If the batch is larger than the log's largest record. Log and memory are unchanged then, and the store goes on.
+    pub fn stage(&self, shard: u16, batch: KvBatch) -> Result<Seq, BatchTooLarge> {
         let (bytes, most) = (
-            body::encoded_len(&batch),
+            batch_codec::encoded_len(&batch),
             self.shared.options.log.record_max(),
         );
         if bytes > most {
-            return Err(BatchTooLarge { bytes, most }); // before megabytes are copied under the lock
+            return Err(BatchTooLarge { bytes, most }); // checked before the lock, so that megabytes are not copied under it
         }
         let mut memory = self.shared.memory.lock();
         // Under the lock, so that the order in the log is the order in the overlay.
         let seq = self
             .shared
             .log
-            .stage(shard, |body| body::encode(&batch, body))?;
+            .stage(shard, |body| batch_codec::encode(&batch, body))?;
         let waiting = memory.stage(seq, batch);
         drop(memory);
-        // The applier is woken for a group, not for each batch.
+        // The applier is woken once for a group, not for each batch.
         if waiting == 1 {
-            self.shared.staged.notify_one();
+            self.shared.batch_staged.notify_one();
         } else if waiting == limits::GROUP_BATCHES {
-            self.shared.hurry.notify_one();
+            self.shared.apply_now.notify_one();
         }
         Ok(seq)
     }
 
-    /// Returns when the batch survives this process.
-    pub async fn committed(&self, seq: Seq) -> Result<(), KvError> {
+    /// Returns when the batch survives the end of this process.
+    pub async fn wait_committed(&self, seq: Seq) -> Result<(), KvError> {
         Ok(self.shared.log.commit(seq).await?)
     }
 
-    /// Returns when the batch survives a power cut.
-    pub async fn durable(&self, seq: Seq) -> Result<(), KvError> {
+    /// Returns when the batch survives a power loss.
+    pub async fn wait_durable(&self, seq: Seq) -> Result<(), KvError> {
         Ok(self.shared.log.make_durable(seq).await?)
     }
 
-    /// Returns when there is room for more: the index is not far behind.
-    pub async fn room(&self) -> Result<(), KvError> {
+    /// Returns when there is memory for more batches, that is, when the index is not far behind.
+    pub async fn wait_for_space(&self) -> Result<(), KvError> {
         loop {
-            let moved = self.shared.applied.notified();
-            if self.has_room() {
+            let changed = self.shared.overlay_shrunk.notified();
+            if self.has_space() {
                 return Ok(());
             }
             self.check_open()?;
-            self.shared.hurry.notify_one();
-            moved.await;
+            self.shared.apply_now.notify_one();
+            changed.await;
         }
     }
 
-    /// Whether `room` would return at once.
-    pub fn has_room(&self) -> bool {
+    /// Whether `wait_for_space` would return at once.
+    pub fn has_space(&self) -> bool {
         let memory = self.shared.memory.lock();
         memory.overlay_bytes().max(memory.waiting_bytes()) < limits::OVERLAY_BYTES
     }
@@ -257,7 +260,7 @@ impl Kv {
         self.shared.log.headroom()
     }
 
-    /// Why nothing is committed any more, if so.
+    /// The reason why the log is closed, if it is.
     pub fn closed(&self) -> Option<LogError> {
         self.shared.log.closed()
     }
@@ -266,10 +269,10 @@ impl Kv {
         self.closed().map_or(Ok(()), |why| Err(why.into()))
     }
 
-    /// Ends the store because something above it failed.
-    pub fn abandon(&self, why: impl Into<String>) {
-        self.shared.log.abandon(why);
-        self.shared.applied.notify_waiters();
+    /// Closes the store because a layer above it failed.
+    pub fn abort(&self, why: impl Into<String>) {
+        self.shared.log.abort(why);
+        self.shared.overlay_shrunk.notify_waiters();
     }
 
     pub fn stats(&self) -> KvStats {
@@ -289,18 +292,18 @@ impl Kv {
         }
     }
 
-    /// Makes everything staged durable, gives it to the index, and closes both.
-    pub async fn stop(&self, how: Stop) -> Result<(), KvError> {
+    /// Makes all staged batches durable, applies them to the index, and closes both.
+    pub async fn stop(&self, how: StopMode) -> Result<(), KvError> {
         let last = self.last_seq();
-        self.durable(last).await?;
+        self.wait_durable(last).await?;
         loop {
-            let moved = self.shared.applied.notified();
+            let changed = self.shared.overlay_shrunk.notified();
             if self.shared.memory.lock().applied() >= last {
                 break;
             }
             self.check_open()?;
-            self.shared.hurry.notify_one();
-            moved.await;
+            self.shared.apply_now.notify_one();
+            changed.await;
         }
         self.shared.persist().await?;
         self.shared.log.stop(how).await?;
@@ -312,23 +315,27 @@ impl Kv {
 impl Shared {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, KvError> {
         for _ in 0..limits::FETCH_TRIES {
-            let before = match self.memory.lock().look(key) {
+            let before = match self.memory.lock().lookup(key) {
                 Ok(known) => return Ok(known),
-                Err(moment) => moment,
+                Err(version) => version,
             };
             let found = self.index.get(key)?;
-            // What was applied meanwhile may be newer than what was found.
-            if self.memory.lock().learn(key, found.clone(), Some(before)) {
+            // A batch that was applied meanwhile may be newer than the value just read.
+            if self
+                .memory
+                .lock()
+                .cache_value(key, found.clone(), Some(before))
+            {
                 return Ok(found);
             }
         }
-        // The index moves all the time: hold it still for one read.
+        // The index changes all the time: hold the lock, so that it does not change during this read.
         let mut memory = self.memory.lock();
-        match memory.look(key) {
+        match memory.lookup(key) {
             Ok(known) => Ok(known),
             Err(_) => {
                 let found = self.index.get(key)?;
-                memory.learn(key, found.clone(), None);
+                memory.cache_value(key, found.clone(), None);
                 Ok(found)
             }
         }

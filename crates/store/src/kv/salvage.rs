@@ -1,8 +1,8 @@
-//! Filling a new index from a damaged store: with the records of its index that can be read, with the batches of its log.
+//! Fills a new index from a damaged store: with the readable records of its index, and with the batches of its log.
 
-use super::{KvError, body, limits};
-use crate::index::{Changes, End, Index, IndexError, Range};
-use crate::log::Survey;
+use super::{KvError, batch_codec, limits};
+use crate::index::{Index, IndexChanges, IndexError, KeyBounds, RangeEnd};
+use crate::log::LogSurvey;
 use bytes::Bytes;
 use gupfs_proto::Seq;
 use std::ops::Bound;
@@ -10,61 +10,63 @@ use std::ops::Bound;
 /// Records read in one step.
 const STEP: usize = 1_024;
 
-/// Gives `to` every record of `from` that can be read, as of `seq`; `each` sees them. Returns the first failure to read some.
+/// Copies every readable record of `from` to `to`, with `seq` as the last applied batch, and calls `each` for it.
+/// Returns the first read failure, if any.
 ///
-/// Where the whole cannot be read in one go it is read from both ends, and `ranges` one by one between: what is damaged costs the records
-/// around it, not all behind it.
+/// If `from` cannot be read from start to end, this reads it from both ends, and each of `ranges` in between. So damage
+/// costs the records around it, and not all records behind it.
 ///
 /// # Errors
-/// What `to` says.
+/// The errors of `to`.
 pub fn copy_records(
     from: &Index,
     to: &Index,
     seq: Seq,
-    ranges: &[Range],
+    ranges: &[KeyBounds],
     mut each: impl FnMut(&Bytes, &Bytes),
 ) -> Result<Option<IndexError>, KvError> {
-    let mut copy = |range: Range| -> Result<Option<(IndexError, Range)>, KvError> {
+    let mut copy = |range: KeyBounds| -> Result<Option<(IndexError, KeyBounds)>, KvError> {
         let mut take = |records: &[(Bytes, Bytes)]| -> Result<(), IndexError> {
-            let changes: Changes = records
+            let changes: IndexChanges = records
                 .iter()
                 .inspect(|(key, value)| each(key, value))
                 .map(|(key, value)| (key.clone(), Some(value.clone())))
                 .collect();
             to.apply(seq, &changes)
         };
-        let (failure, rest) = copy_from(End::First, from, range, &mut take)?;
+        let (failure, rest) = copy_from(RangeEnd::First, from, range, &mut take)?;
         let Some(failure) = failure else {
             return Ok(None);
         };
-        let (_, rest) = copy_from(End::Last, from, rest, &mut take)?;
+        let (_, rest) = copy_from(RangeEnd::Last, from, rest, &mut take)?;
         Ok(Some((failure, rest)))
     };
     let Some((failure, unread)) = copy((Bound::Unbounded, Bound::Unbounded))? else {
         return Ok(None);
     };
     for range in ranges {
-        if let Some(part) = common(range, &unread) {
+        if let Some(part) = intersection(range, &unread) {
             copy(part)?;
         }
     }
     Ok(Some(failure))
 }
 
-/// Reads a range from one of its ends to the other, or to what cannot be read; returns that failure, and what was not read.
+/// Reads a range from one of its ends to the other, or to the first failure. Returns that failure, and the part of the
+/// range that was not read.
 fn copy_from(
-    end: End,
+    end: RangeEnd,
     from: &Index,
-    mut range: Range,
+    mut range: KeyBounds,
     take: &mut impl FnMut(&[(Bytes, Bytes)]) -> Result<(), IndexError>,
-) -> Result<(Option<IndexError>, Range), KvError> {
+) -> Result<(Option<IndexError>, KeyBounds), KvError> {
     loop {
         let (records, failure) = from.view().scan_readable(range.clone(), STEP, end);
         take(&records)?;
         if let Some((reached, _)) = records.last() {
             let bound = match end {
-                End::First => &mut range.0,
-                End::Last => &mut range.1,
+                RangeEnd::First => &mut range.0,
+                RangeEnd::Last => &mut range.1,
             };
             *bound = Bound::Excluded(reached.clone());
         }
@@ -74,15 +76,15 @@ fn copy_from(
     }
 }
 
-/// What two ranges have in common; None if they have nothing.
-fn common((from, to): &Range, (other_from, other_to): &Range) -> Option<Range> {
+/// The intersection of two ranges; None if it is empty.
+fn intersection((from, to): &KeyBounds, (other_from, other_to): &KeyBounds) -> Option<KeyBounds> {
     let key = |bound: &Bound<Bytes>| match bound {
         Bound::Included(key) | Bound::Excluded(key) => Some(key.clone()),
         Bound::Unbounded => None,
     };
     let is_excluded = |bound: &Bound<Bytes>| matches!(bound, Bound::Excluded(_));
     let later = |bound: &&Bound<Bytes>| (key(bound), is_excluded(bound));
-    // Of ends the earlier, and where both are the same key the one that excludes it; no end at all is the latest.
+    // The earlier of two ends; of two ends at the same key the one that excludes it. An unbounded end is the last.
     let sooner = |bound: &&Bound<Bytes>| (key(bound).is_none(), key(bound), !is_excluded(bound));
     let from = [from, other_from].into_iter().max_by_key(later)?;
     let to = [to, other_to].into_iter().min_by_key(sooner)?;
@@ -95,17 +97,19 @@ fn common((from, to): &Range, (other_from, other_to): &Range) -> Option<Range> {
     (!is_empty).then(|| (from.clone(), to.clone()))
 }
 
-/// Gives an index the batches that a survey gives out. Returns how many.
-pub async fn replay_survey(index: &Index, survey: &mut Survey) -> Result<u64, KvError> {
-    let (mut changes, mut last) = (Changes::new(), Seq(0));
+/// Applies the batches of a survey to an index. Returns their number.
+pub async fn replay_survey(index: &Index, survey: &mut LogSurvey) -> Result<u64, KvError> {
+    let (mut changes, mut last) = (IndexChanges::new(), Seq(0));
     let (mut batches, mut bytes) = (0, 0);
     loop {
         let record = survey.next().await?;
         if let Some(record) = &record {
-            let batch =
-                body::decode(record.body.clone()).ok_or(KvError::Malformed { seq: record.seq })?;
-            // Copied: a slice would keep its whole segment in memory.
-            changes.extend(super::apply::own_memory(batch.into_iter().collect()));
+            let batch = batch_codec::decode(record.body.clone())
+                .ok_or(KvError::Malformed { seq: record.seq })?;
+            // Copied, because a slice would keep its whole segment in memory.
+            changes.extend(super::apply::copy_to_own_buffers(
+                batch.into_iter().collect(),
+            ));
             bytes += record.body.len();
             batches += 1;
             last = record.seq;
@@ -124,11 +128,11 @@ pub async fn replay_survey(index: &Index, survey: &mut Survey) -> Result<u64, Kv
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::FILES_LEAST;
+    use crate::index::OPEN_TABLES_MIN;
     use std::path::Path;
 
     fn open(dir: &Path) -> Index {
-        Index::open_fjall(dir, FILES_LEAST).unwrap()
+        Index::open_fjall(dir, OPEN_TABLES_MIN).unwrap()
     }
 
     fn bound(text: &str) -> Bytes {
@@ -136,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_costs_the_records_around_it() {
+    fn damage_costs_only_the_records_around_it() {
         let dir = tempfile::tempdir().unwrap();
         let (damaged, made) = (dir.path().join("damaged"), dir.path().join("made"));
         let all: Vec<(Bytes, Bytes)> = (0..6_000)
@@ -170,7 +174,7 @@ mod tests {
         std::fs::write(&path, table).unwrap();
 
         let (from, to) = (open(&damaged), open(&made));
-        let tens: Vec<Range> = (0..60)
+        let tens: Vec<KeyBounds> = (0..60)
             .map(|n| {
                 let [first, end] = [n, n + 1].map(|n| bound(&format!("{n:02}")));
                 (Bound::Included(first), Bound::Excluded(end))
@@ -185,30 +189,30 @@ mod tests {
         let copied = to
             .scan((Bound::Unbounded, Bound::Unbounded), 10_000)
             .unwrap();
-        assert_eq!(copied.len(), seen, "none was read twice");
+        assert_eq!(copied.len(), seen, "no record was copied twice");
         assert!(copied.iter().all(|record| all.contains(record)));
         let lost = all.len() - copied.len();
         assert!((2..300).contains(&lost), "{lost} are lost");
-        // What lies between both is there.
+        // The records between the two damaged blocks are there.
         assert!(copied.iter().any(|(key, _)| *key == all[3_000].0));
     }
 
     #[test]
-    fn two_ranges_have_in_common_what_lies_in_both() {
+    fn the_intersection_of_two_ranges() {
         use Bound::{Excluded, Included, Unbounded};
         let [a, b, c] = ["a", "b", "c"].map(bound);
-        let all: Range = (Unbounded, Unbounded);
-        let from_a: Range = (Included(a.clone()), Excluded(c.clone()));
-        assert_eq!(common(&from_a, &all), Some(from_a.clone()));
-        let behind_a: Range = (Excluded(a.clone()), Unbounded);
+        let all: KeyBounds = (Unbounded, Unbounded);
+        let from_a: KeyBounds = (Included(a.clone()), Excluded(c.clone()));
+        assert_eq!(intersection(&from_a, &all), Some(from_a.clone()));
+        let behind_a: KeyBounds = (Excluded(a.clone()), Unbounded);
         let both = (Excluded(a.clone()), Excluded(c.clone()));
-        assert_eq!(common(&from_a, &behind_a), Some(both.clone()));
-        assert_eq!(common(&behind_a, &from_a), Some(both));
-        let upto_a: Range = (Unbounded, Excluded(a));
-        assert_eq!(common(&from_a, &upto_a), None);
-        let from_c: Range = (Included(c), Unbounded);
-        assert_eq!(common(&from_a, &from_c), None);
-        let behind_b: Range = (Excluded(b.clone()), Unbounded);
-        assert_eq!(common(&(Unbounded, Excluded(b)), &behind_b), None);
+        assert_eq!(intersection(&from_a, &behind_a), Some(both.clone()));
+        assert_eq!(intersection(&behind_a, &from_a), Some(both));
+        let upto_a: KeyBounds = (Unbounded, Excluded(a));
+        assert_eq!(intersection(&from_a, &upto_a), None);
+        let from_c: KeyBounds = (Included(c), Unbounded);
+        assert_eq!(intersection(&from_a, &from_c), None);
+        let behind_b: KeyBounds = (Excluded(b.clone()), Unbounded);
+        assert_eq!(intersection(&(Unbounded, Excluded(b)), &behind_b), None);
     }
 }

@@ -1,17 +1,17 @@
-//! A range of records: the overlay laid over the index.
+//! Reads a range of records: the overlay merged over the index.
 
 use super::{KvError, Shared};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Staged changes looked at in one step.
+/// Staged changes read in one step.
 const STEP: usize = 4096;
 
 impl Shared {
-    /// Overlay and index are looked at in one moment, so that a batch is seen whole: one that moves into the index during
-    /// the read would otherwise show with some keys and be hidden behind older overlay entries with others. A range with
-    /// more staged changes than `STEP` is read in several such moments, as by a cursor.
+    /// Takes the overlay and a view of the index under one hold of the lock, so that a batch is seen as a whole: a
+    /// batch that is applied during the read would otherwise show some keys, while older overlay entries hide others. A
+    /// range with more than `STEP` staged changes is read in several such steps, as by a cursor.
     pub fn scan(
         &self,
         from: Bytes,
@@ -32,7 +32,7 @@ impl Shared {
                         .take(STEP)
                         .map(|(key, it)| (key.clone(), it.value.clone())),
                 );
-                // This step ends where the changes it knows end.
+                // This step ends where the staged changes that it took end.
                 let step_to = changes.next().map_or(to.clone(), |(key, _)| key.clone());
                 (view, step_to)
             };
@@ -42,11 +42,11 @@ impl Shared {
                 Bound::Included(from.clone()),
                 Bound::Excluded(step_to.clone()),
             );
-            // Every removed key may hide one record of the index.
-            let asked = wanted.saturating_add(removed);
-            let below = view.scan(range, asked)?;
-            // The index was not read to the end of the step: behind its last key it may have more.
-            let known_to = (below.len() == asked)
+            // Each removed key may hide one record of the index.
+            let requested = wanted.saturating_add(removed);
+            let below = view.scan(range, requested)?;
+            // The index was not read to the end of the step: after its last returned key it may have more.
+            let known_to = (below.len() == requested)
                 .then(|| below.last().map(|(key, _)| key.clone()))
                 .flatten();
             let mut merged: BTreeMap<Bytes, Option<Bytes>> = below
@@ -60,7 +60,7 @@ impl Shared {
                 .take_while(|(key, _)| upto.as_ref().is_none_or(|upto| key <= upto));
             found.extend(whole.filter_map(|(key, value)| value.map(|value| (key, value))));
             from = match known_to {
-                Some(last) => behind(&last),
+                Some(last) => successor(&last),
                 None => step_to,
             };
         }
@@ -70,7 +70,7 @@ impl Shared {
 }
 
 /// The smallest key above this one.
-fn behind(key: &Bytes) -> Bytes {
+fn successor(key: &Bytes) -> Bytes {
     let mut next = Vec::with_capacity(key.len() + 1);
     next.extend_from_slice(key);
     next.push(0);

@@ -1,10 +1,10 @@
-//! The store beside a map, through crashes of disk and index.
+//! The store compared with a map, over many crashes of disk and index.
 
 use super::*;
-use crate::index::{FILES_LEAST, FakeIndex, IndexError};
-use crate::log::{Stop, StoreId};
-use gupfs_platform::Dice;
-use gupfs_platform::fake::{CallKind, FakeDice, FakeDisk, FakeOptions, FakeWorld};
+use crate::index::{FakeIndex, IndexError, OPEN_TABLES_MIN};
+use crate::log::{StopMode, StoreId};
+use gupfs_platform::Random;
+use gupfs_platform::fake::{CallKind, FakeDisk, FakeOptions, FakePlatform, FakeRandom};
 use gupfs_proto::{ClusterId, Incarnation};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,7 +20,7 @@ fn simulate<T>(run: impl Future<Output = T>) -> T {
         .build()
         .unwrap();
     let bounded = async { tokio::time::timeout(Duration::from_secs(3600), run).await };
-    runtime.block_on(bounded).expect("nothing waits for ever")
+    runtime.block_on(bounded).expect("a future waited forever")
 }
 
 fn options() -> KvOptions {
@@ -43,7 +43,7 @@ fn key(number: u64) -> Bytes {
     Bytes::from(format!("key-{number:03}"))
 }
 
-fn put(model: &mut Model, batch: &Batch) {
+fn put(model: &mut Model, batch: &KvBatch) {
     for (key, value) in batch {
         match value {
             Some(value) => model.insert(key.clone(), value.clone()),
@@ -52,7 +52,7 @@ fn put(model: &mut Model, batch: &Batch) {
     }
 }
 
-fn check(kv: &Kv, model: &Model, dice: &FakeDice) {
+fn check(kv: &Kv, model: &Model, random: &FakeRandom) {
     for number in 0..60 {
         assert_eq!(
             kv.get(&key(number)).unwrap().as_ref(),
@@ -63,9 +63,9 @@ fn check(kv: &Kv, model: &Model, dice: &FakeDice) {
     }
     for _ in 0..6 {
         let (from, to, limit) = (
-            key(dice.below(60)),
-            key(dice.below(62)),
-            1 + dice.below(70) as usize,
+            key(random.below(60)),
+            key(random.below(62)),
+            1 + random.below(70) as usize,
         );
         let expected: Vec<(Bytes, Bytes)> = match from < to {
             true => model
@@ -83,20 +83,20 @@ fn check(kv: &Kv, model: &Model, dice: &FakeDice) {
     }
 }
 
-fn batch(dice: &FakeDice) -> Batch {
+fn batch(random: &FakeRandom) -> KvBatch {
     let change = |_| {
-        let value = vec![dice.u64() as u8; dice.below(100) as usize];
+        let value = vec![random.u64() as u8; random.below(100) as usize];
         (
-            key(dice.below(60)),
-            (!dice.one_in(3)).then(|| Bytes::from(value)),
+            key(random.below(60)),
+            (!random.one_in(3)).then(|| Bytes::from(value)),
         )
     };
-    (0..1 + dice.below(6)).map(change).collect()
+    (0..1 + random.below(6)).map(change).collect()
 }
 
-/// What happened over many lives, so that the run is not about nothing.
+/// Counts of what happened in many runs, to prove that the test covers it.
 #[derive(Default, Debug)]
-struct Seen {
+struct Coverage {
     died_opening: u64,
     died_serving: u64,
     cuts: u64,
@@ -108,9 +108,9 @@ struct Seen {
     index_behind: u64,
 }
 
-/// One life after another over one disk and index, each ended at some call, by a power cut or a kill, or by stop.
-async fn lives(seed: u64, seen: &mut Seen) {
-    let dice = FakeDice::new(seed);
+/// Runs one instance after another over one disk and index. Each ends at some call, by a power loss, a kill, or a stop.
+async fn run_instances(seed: u64, seen: &mut Coverage) {
+    let random = FakeRandom::new(seed);
     let disk = FakeDisk::new(
         FakeOptions {
             yields: true,
@@ -121,17 +121,17 @@ async fn lives(seed: u64, seen: &mut Seen) {
     let index = FakeIndex::new();
     // models[n]: after batch n.
     let mut models: Vec<Model> = vec![Model::new()];
-    // What the next life must find; what a power cut must leave.
+    // The last batch that the next instance must find, and the last one that a power loss must leave.
     let (mut must, mut durable) = (0, 0);
-    for _life in 0..4 {
-        let platform = FakeWorld::new(dice.u64());
-        if dice.one_in(2) {
+    for _instance in 0..4 {
+        let platform = FakePlatform::new(random.u64());
+        if random.one_in(2) {
             disk.die_at(
-                [CallKind::Write, CallKind::Sync][dice.below(2) as usize],
-                1 + dice.below(60),
+                [CallKind::Write, CallKind::Sync][random.below(2) as usize],
+                1 + random.below(60),
             );
-        } else if dice.one_in(6) {
-            disk.fail_sync(1 + dice.below(30));
+        } else if random.one_in(6) {
+            disk.fail_sync(1 + random.below(30));
         }
         let opened = Kv::open(
             disk.disk(),
@@ -142,7 +142,7 @@ async fn lives(seed: u64, seen: &mut Seen) {
         .await;
         match opened {
             Err(KvError::Log(LogError::Disk(_))) => seen.died_opening += 1,
-            Err(error) => panic!("seed {seed}: an ordinary end was taken for damage: {error}"),
+            Err(error) => panic!("seed {seed}: an ordinary crash was reported as damage: {error}"),
             Ok((kv, found)) => {
                 let last = found.log.last.0 as usize;
                 assert!(
@@ -154,25 +154,25 @@ async fn lives(seed: u64, seen: &mut Seen) {
                 seen.replayed += found.replayed;
                 seen.index_behind += u64::from(found.replayed > 0);
                 models.truncate(last + 1);
-                check(&kv, models.last().unwrap(), &dice);
-                for _ in 0..dice.below(120) {
-                    let batch = batch(&dice);
+                check(&kv, models.last().unwrap(), &random);
+                for _ in 0..random.below(120) {
+                    let batch = batch(&random);
                     let mut model = models.last().unwrap().clone();
                     put(&mut model, &batch);
                     models.push(model);
                     let seq = kv.stage(0, batch).unwrap();
                     assert_eq!(seq.0 as usize, models.len() - 1);
-                    if dice.one_in(4) {
-                        check(&kv, models.last().unwrap(), &dice);
+                    if random.one_in(4) {
+                        check(&kv, models.last().unwrap(), &random);
                     }
-                    match dice.below(12) {
-                        0 => drop(kv.durable(seq).await),
-                        1..4 => drop(kv.committed(seq).await),
-                        4 => tokio::time::sleep(Duration::from_millis(dice.below(200))).await,
+                    match random.below(12) {
+                        0 => drop(kv.wait_durable(seq).await),
+                        1..4 => drop(kv.wait_committed(seq).await),
+                        4 => tokio::time::sleep(Duration::from_millis(random.below(200))).await,
                         _ => {}
                     }
                 }
-                if dice.one_in(4) && kv.stop(Stop::InOrder).await.is_ok() {
+                if random.one_in(4) && kv.stop(StopMode::Clean).await.is_ok() {
                     seen.stops += 1;
                 }
                 must = kv.committed_seq().0 as usize;
@@ -184,23 +184,23 @@ async fn lives(seed: u64, seen: &mut Seen) {
         disk.kill();
         platform.tasks.kill();
         tokio::task::yield_now().await;
-        if dice.one_in(3) {
+        if random.one_in(3) {
             seen.kills += 1;
             disk.restart();
         } else {
             seen.cuts += 1;
             disk.crash();
-            index.crash(&Dice::fake(dice.fork()));
+            index.crash(&Random::fake(random.fork()));
             must = durable;
         }
     }
 }
 
 #[test]
-fn what_was_durable_survives_every_crash_and_the_rest_is_a_prefix() {
-    let mut seen = Seen::default();
+fn durable_batches_survive_every_crash_and_the_rest_is_a_prefix() {
+    let mut seen = Coverage::default();
     for seed in 0..600 {
-        simulate(lives(seed, &mut seen));
+        simulate(run_instances(seed, &mut seen));
     }
     println!("{seen:?}");
     assert!(
@@ -216,14 +216,14 @@ fn what_was_durable_survives_every_crash_and_the_rest_is_a_prefix() {
     assert!(seen.groups >= 500, "{seen:?}");
 }
 
-/// A batch that moves from the overlay into the index while a range is read shows whole or not at all.
+/// A scan shows a batch that moves from the overlay to the index during the scan as a whole or not at all.
 #[test]
 fn a_scan_never_shows_half_a_batch() {
     let index = Index::fake(FakeIndex::new());
-    let mut memory = Memory::new(1 << 20, Seq(0));
+    let mut memory = MemoryLayers::new(1 << 20, Seq(0));
     let value = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
     memory.stage(Seq(1), vec![(key(1), value("old"))]);
-    // What a scan takes in its one moment:
+    // What a scan takes under the lock:
     let view = index.view();
     let staged: Vec<_> = (memory.staged(&key(0), &key(9)))
         .map(|(key, staged)| (key.clone(), staged.value.clone()))
@@ -232,26 +232,26 @@ fn a_scan_never_shows_half_a_batch() {
     memory.stage(Seq(2), vec![(key(1), value("new")), (key(2), value("new"))]);
     let changes = [(key(1), value("new")), (key(2), value("new"))];
     index.apply(Seq(2), &changes.clone().into()).unwrap();
-    memory.leave(Seq(2), &changes);
+    memory.move_to_cache(Seq(2), &changes);
     let range = (Bound::Included(key(0)), Bound::Excluded(key(9)));
     assert_eq!(view.scan(range, 10).unwrap(), []);
     assert_eq!(staged, [(key(1), value("old"))]);
 }
 
-/// The index answers, and before its answer is remembered a batch passes from the overlay into it.
+/// The index returns a value, and before the reader caches it, a newer batch moves from the overlay to the index.
 #[test]
-fn an_old_answer_of_the_index_never_hides_a_newer_batch() {
-    let mut memory = Memory::new(1 << 20, Seq(0));
-    let asked = memory.look(&key(1)).unwrap_err();
+fn an_old_value_of_the_index_never_hides_a_newer_batch() {
+    let mut memory = MemoryLayers::new(1 << 20, Seq(0));
+    let version = memory.lookup(&key(1)).unwrap_err();
     let new = Some(Bytes::from_static(b"new"));
     memory.stage(Seq(1), vec![(key(1), new.clone())]);
     assert_eq!(memory.group(Seq(1), 10, 0).len(), 1);
-    memory.leave(Seq(1), &[(key(1), new.clone())]);
-    memory.applied_group(Seq(1), 1);
-    assert!(!memory.learn(&key(1), Some(Bytes::from_static(b"old")), Some(asked)));
+    memory.move_to_cache(Seq(1), &[(key(1), new.clone())]);
+    memory.finish_group(Seq(1), 1);
+    assert!(!memory.cache_value(&key(1), Some(Bytes::from_static(b"old")), Some(version)));
     assert_eq!(
         memory.peek(&key(1), Seq(1)),
-        Peek::Known {
+        PeekResult::Known {
             value: new,
             uncommitted: None
         }
@@ -259,10 +259,10 @@ fn an_old_answer_of_the_index_never_hides_a_newer_batch() {
 }
 
 #[test]
-fn a_peek_says_which_batch_it_rests_on_until_that_is_committed() {
+fn a_peek_names_its_batch_until_that_is_committed() {
     simulate(async {
         let disk = FakeDisk::new(FakeOptions::default(), 1);
-        let platform = FakeWorld::new(1);
+        let platform = FakePlatform::new(1);
         let (kv, _) = Kv::open(
             disk.disk(),
             Index::fake(FakeIndex::new()),
@@ -274,18 +274,18 @@ fn a_peek_says_which_batch_it_rests_on_until_that_is_committed() {
         let seq = kv
             .stage(0, vec![(key(1), Some(Bytes::from_static(b"x")))])
             .unwrap();
-        let peek = |uncommitted| Peek::Known {
+        let peek = |uncommitted| PeekResult::Known {
             value: Some(Bytes::from_static(b"x")),
             uncommitted,
         };
         assert_eq!(kv.peek(&key(1)), peek(Some(seq)));
-        kv.committed(seq).await.unwrap();
+        kv.wait_committed(seq).await.unwrap();
         assert_eq!(kv.peek(&key(1)), peek(None));
-        assert_eq!(kv.peek(&key(2)), Peek::Unknown);
+        assert_eq!(kv.peek(&key(2)), PeekResult::Unknown);
         assert_eq!(kv.get(&key(2)).unwrap(), None);
         assert_eq!(
             kv.peek(&key(2)),
-            Peek::Known {
+            PeekResult::Known {
                 value: None,
                 uncommitted: None
             }
@@ -294,11 +294,11 @@ fn a_peek_says_which_batch_it_rests_on_until_that_is_committed() {
 }
 
 #[test]
-fn a_batch_beyond_the_limit_leaves_log_and_memory_as_they_were() {
+fn a_batch_above_the_limit_leaves_log_and_memory_unchanged() {
     let value = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
     simulate(async {
         let disk = FakeDisk::new(FakeOptions::default(), 1);
-        let platform = FakeWorld::new(1);
+        let platform = FakePlatform::new(1);
         let index = || Index::fake(FakeIndex::new());
         let (kv, _) = Kv::open(disk.disk(), index(), options(), platform.platform())
             .await
@@ -313,7 +313,7 @@ fn a_batch_beyond_the_limit_leaves_log_and_memory_as_they_were() {
         assert_eq!(kv.get(&key(1)).unwrap(), value("1"));
         let second = kv.stage(0, vec![(key(2), value("2"))]).unwrap();
         assert_eq!(second.0, first.0 + 1);
-        kv.durable(second).await.unwrap();
+        kv.wait_durable(second).await.unwrap();
         assert_eq!(kv.get(&key(2)).unwrap(), value("2"));
     });
 }
@@ -322,33 +322,33 @@ fn a_batch_beyond_the_limit_leaves_log_and_memory_as_they_were() {
 async fn a_real_store_opens_again_after_its_process_just_ended() {
     let dir = tempfile::tempdir().unwrap();
     let mut model = Model::new();
-    let dice = FakeDice::new(7);
-    for life in 0..4 {
+    let random = FakeRandom::new(7);
+    for instance in 0..4 {
         let (kv, found) = open_real(dir.path(), &options()).await;
-        assert_eq!(found.log.last, Seq(life * 500));
-        check(&kv, &model, &dice);
+        assert_eq!(found.log.last, Seq(instance * 500));
+        check(&kv, &model, &random);
         for n in 0..500 {
-            let batch = batch(&dice);
+            let batch = batch(&random);
             put(&mut model, &batch);
             let seq = kv.stage(0, batch).unwrap();
-            kv.committed(seq).await.unwrap();
+            kv.wait_committed(seq).await.unwrap();
             if n == 250 {
-                // Some of it reaches the index.
-                kv.durable(seq).await.unwrap();
+                // Part of the batches reaches the index.
+                kv.wait_durable(seq).await.unwrap();
                 tokio::time::sleep(limits::GROUP_WAIT * 2).await;
             }
         }
-        if life == 2 {
-            kv.stop(Stop::InOrder).await.unwrap();
+        if instance == 2 {
+            kv.stop(StopMode::Clean).await.unwrap();
         }
     }
 }
 
-/// What fjall did not sync may be gone after a power cut, from some place of its journal on. The log was not told to
-/// forget it yet, and makes it whole.
+/// After a power loss, the end of fjall's journal that it did not sync may be gone. The log still has these batches,
+/// and replays them.
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_fjall_kept_the_log_makes_it_whole() {
-    let dice = FakeDice::new(11);
+async fn the_log_replays_what_fjall_lost() {
+    let random = FakeRandom::new(11);
     let dir = tempfile::tempdir().unwrap();
     let mut model = Model::new();
     let mut replays = Vec::new();
@@ -360,22 +360,22 @@ async fn whatever_fjall_kept_the_log_makes_it_whole() {
         {
             let (kv, found) = open_real(dir.path(), &never_persisted).await;
             replays.push(found.replayed);
-            check(&kv, &model, &dice);
+            check(&kv, &model, &random);
             for _ in 0..300 {
-                let batch = batch(&dice);
+                let batch = batch(&random);
                 put(&mut model, &batch);
                 kv.stage(0, batch).unwrap();
             }
-            kv.durable(kv.last_seq()).await.unwrap();
+            kv.wait_durable(kv.last_seq()).await.unwrap();
             tokio::time::sleep(limits::GROUP_WAIT * 2).await;
         }
-        drop(open_index(dir.path()).await); // nobody has it open any more
+        drop(open_index(dir.path()).await); // waits until the index is closed
         for entry in std::fs::read_dir(dir.path().join("index")).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|end| end == "jnl") {
                 let mut bytes = std::fs::read(&path).unwrap();
                 let end = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0);
-                let keep = end / 2 + dice.below(end as u64 / 2 + 1) as usize;
+                let keep = end / 2 + random.below(end as u64 / 2 + 1) as usize;
                 bytes[keep..].fill(0);
                 std::fs::write(&path, bytes).unwrap();
             }
@@ -395,10 +395,10 @@ async fn open_real(dir: &std::path::Path, options: &KvOptions) -> (Kv, KvRecover
         .unwrap()
 }
 
-/// Waits for the tasks of a former life, which hold the index until they have ended.
+/// Waits for the tasks of the previous instance, which keep the index open until they end.
 async fn open_index(dir: &std::path::Path) -> Index {
     for _ in 0..500 {
-        match Index::open_fjall(&dir.join("index"), FILES_LEAST) {
+        match Index::open_fjall(&dir.join("index"), OPEN_TABLES_MIN) {
             Ok(index) => return index,
             Err(IndexError::Engine(why)) if why.contains("Locked") => {
                 tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,56 +1,57 @@
-//! Group commit: whoever needs its batch written and finds nobody writing writes for all, on its own thread.
+//! Group commit. A task that needs its batch written and finds no write in progress becomes the writer: it writes all
+//! pending records, its own and those of the other tasks, on its own thread.
 
 use super::error::LogError;
-use super::format::{Kind, SegmentHeader, record_len};
+use super::format::{LogRecordKind, SegmentHeader, record_len};
 use super::limits::HEADER_BYTES;
-use super::recover::Live;
+use super::recover::LiveSegment;
 use super::segment::Segment;
-use super::state::{Shared, Tail};
+use super::state::{LogTail, Shared};
 use gupfs_proto::Seq;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-enum Turn<'a> {
-    Done,
-    Wait,
-    Mine(Writing<'a>),
+enum CommitRole<'a> {
+    AlreadyWritten,
+    WaitForWriter,
+    Writer(GroupWrite<'a>),
 }
 
-/// A write under way. Dropped before its end (the caller gave up), it puts everything back as it was: writing the same
-/// bytes to the same place again is harmless.
-struct Writing<'a> {
+/// One write of all pending records. If it is dropped before it has finished (its caller gave up), it restores the
+/// state of before: writing the same bytes to the same offset again is harmless.
+struct GroupWrite<'a> {
     shared: &'a Shared,
     bytes: Vec<u8>,
     last: Seq,
-    /// Where the next byte goes.
-    tail: Tail,
-    /// Segments begun in this write, with the first batch in each.
-    begun: Vec<(Arc<Segment>, Seq)>,
-    /// Segments that this write left full: (number, where their records end).
-    ended: Vec<(u64, u64)>,
-    ended_well: bool,
+    /// Where the next byte is written.
+    tail: LogTail,
+    /// Segments that this write began, with the first batch in each.
+    new_segments: Vec<(Arc<Segment>, Seq)>,
+    /// Segments that this write filled: (number, offset at which their records end).
+    full_segments: Vec<(u64, u64)>,
+    succeeded: bool,
 }
 
 impl Shared {
-    /// Returns when the batch is written.
+    /// Returns when the batch is written to the log file.
     pub async fn commit(&self, seq: Seq) -> Result<(), LogError> {
         loop {
             if self.committed() >= seq {
                 return Ok(());
             }
-            let moved = self.committed_moved.notified(); // made before the look, so that no move is missed
-            match self.take_turn(seq)? {
-                Turn::Done => return Ok(()),
-                Turn::Wait => moved.await,
-                Turn::Mine(writing) => writing.run().await?,
+            let changed = self.committed_changed.notified(); // registered before the check, so that no wake-up is missed
+            match self.try_become_writer(seq)? {
+                CommitRole::AlreadyWritten => return Ok(()),
+                CommitRole::WaitForWriter => changed.await,
+                CommitRole::Writer(writing) => writing.run().await?,
             }
         }
     }
 
-    /// Writes whatever is pending, marks too.
+    /// Writes all pending records, watermarks included.
     pub async fn commit_all(&self) -> Result<(), LogError> {
         loop {
-            let moved = self.committed_moved.notified();
+            let changed = self.committed_changed.notified();
             let idle = {
                 let state = self.state.lock();
                 state.pending.is_empty() && !state.writing
@@ -58,40 +59,40 @@ impl Shared {
             if idle {
                 return self.check_open();
             }
-            match self.take_turn(Seq(u64::MAX))? {
-                Turn::Done => return Ok(()),
-                Turn::Wait => moved.await,
-                Turn::Mine(writing) => writing.run().await?,
+            match self.try_become_writer(Seq(u64::MAX))? {
+                CommitRole::AlreadyWritten => return Ok(()),
+                CommitRole::WaitForWriter => changed.await,
+                CommitRole::Writer(writing) => writing.run().await?,
             }
         }
     }
 
-    fn take_turn(&self, seq: Seq) -> Result<Turn<'_>, LogError> {
+    fn try_become_writer(&self, seq: Seq) -> Result<CommitRole<'_>, LogError> {
         let mut state = self.state.lock();
         if self.committed() >= seq {
-            return Ok(Turn::Done);
+            return Ok(CommitRole::AlreadyWritten);
         }
         if let Some(why) = &state.closed {
             return Err(why.clone());
         }
         if state.writing {
-            return Ok(Turn::Wait);
+            return Ok(CommitRole::WaitForWriter);
         }
         state.writing = true;
         let idle = std::mem::take(&mut state.idle_buffer);
-        Ok(Turn::Mine(Writing {
+        Ok(CommitRole::Writer(GroupWrite {
             shared: self,
             bytes: std::mem::replace(&mut state.pending, idle),
             last: state.last,
             tail: state.tail.clone(),
-            begun: Vec::new(),
-            ended: Vec::new(),
-            ended_well: false,
+            new_segments: Vec::new(),
+            full_segments: Vec::new(),
+            succeeded: false,
         }))
     }
 }
 
-impl Writing<'_> {
+impl GroupWrite<'_> {
     async fn run(mut self) -> Result<(), LogError> {
         match self.write().await {
             Ok(()) => {
@@ -99,7 +100,7 @@ impl Writing<'_> {
                 Ok(())
             }
             Err(error) => {
-                // What is on disk now is unknown, so this log promises nothing any more.
+                // The content of the disk is unknown now, so the log closes: it acknowledges no further batch.
                 self.shared.close(error.clone());
                 Err(error)
             }
@@ -118,25 +119,25 @@ impl Writing<'_> {
                 self.tail.offset += (upto - from) as u64;
             }
             if upto < self.bytes.len() {
-                self.roll(upto).await?;
+                self.roll_segment(upto).await?;
             }
             from = upto;
         }
         Ok(())
     }
 
-    /// Goes on in the next spare segment, with the record at `upto`.
-    async fn roll(&mut self, upto: usize) -> Result<(), LogError> {
+    /// Continues in the next spare segment, with the record at `upto`.
+    async fn roll_segment(&mut self, upto: usize) -> Result<(), LogError> {
         let next = self.shared.take_spare().await?;
         let record = &self.bytes[upto..];
-        // The record that goes there says itself what it follows; a mark carries the seq of the batch before it.
+        // The record names its predecessor's checksum itself. A watermark carries the seq of the batch before it.
         let previous = u32::from_le_bytes(record[8..12].try_into().expect("four bytes"));
         let seq = u64::from_le_bytes(record[16..24].try_into().expect("eight bytes"));
-        let is_mark = record[12] == Kind::Mark as u8;
+        let is_mark = record[12] == LogRecordKind::Watermark as u8;
         let first = Seq(seq + u64::from(is_mark));
-        self.ended
+        self.full_segments
             .push((self.tail.segment.number, self.tail.offset));
-        self.begun.push((Arc::clone(&next), first));
+        self.new_segments.push((Arc::clone(&next), first));
         next.write_header(&SegmentHeader {
             store: self.shared.options.store,
             number: next.number,
@@ -145,7 +146,7 @@ impl Writing<'_> {
             segment_bytes: next.bytes,
         })
         .await?;
-        self.tail = Tail {
+        self.tail = LogTail {
             segment: next,
             offset: HEADER_BYTES,
         };
@@ -153,22 +154,22 @@ impl Writing<'_> {
     }
 
     fn finish(&mut self) {
-        self.ended_well = true;
+        self.succeeded = true;
         let mut state = self.shared.state.lock();
         state.writing = false;
         state.stats.writes += 1;
         let written = Arc::clone(&state.tail.segment);
-        state.is_unsynced(written);
-        for (segment, first) in self.begun.drain(..) {
-            state.is_unsynced(Arc::clone(&segment));
-            state.live.push_back(Live {
+        state.note_unsynced(written);
+        for (segment, first) in self.new_segments.drain(..) {
+            state.note_unsynced(Arc::clone(&segment));
+            state.live.push_back(LiveSegment {
                 segment,
                 first,
                 end: HEADER_BYTES,
             });
             state.stats.segments += 1;
         }
-        for (number, end) in self.ended.drain(..) {
+        for (number, end) in self.full_segments.drain(..) {
             if let Some(live) = state.live.iter_mut().find(|l| l.segment.number == number) {
                 live.end = end;
             }
@@ -181,13 +182,13 @@ impl Writing<'_> {
         state.idle_buffer = std::mem::take(&mut self.bytes);
         self.shared.committed.store(self.last.0, Ordering::Release);
         drop(state);
-        self.shared.committed_moved.notify_waiters();
+        self.shared.committed_changed.notify_waiters();
     }
 }
 
-impl Drop for Writing<'_> {
+impl Drop for GroupWrite<'_> {
     fn drop(&mut self) {
-        if self.ended_well {
+        if self.succeeded {
             return;
         }
         let mut state = self.shared.state.lock();
@@ -195,15 +196,15 @@ impl Drop for Writing<'_> {
         let later = std::mem::take(&mut state.pending);
         state.pending = std::mem::take(&mut self.bytes);
         state.pending.extend_from_slice(&later);
-        for (segment, _) in self.begun.drain(..).rev() {
+        for (segment, _) in self.new_segments.drain(..).rev() {
             state.spares.push_front(segment);
         }
         drop(state);
-        self.shared.committed_moved.notify_waiters(); // somebody else takes over
+        self.shared.committed_changed.notify_waiters(); // another waiting task becomes the writer
     }
 }
 
-/// How many bytes of whole records fit into `room`.
+/// The number of bytes of complete records that fit into `room`.
 fn whole_records(bytes: &[u8], room: usize) -> usize {
     if bytes.len() <= room {
         return bytes.len();

@@ -1,12 +1,12 @@
-//! Why the log does not serve.
+//! Errors of the log.
 
 use gupfs_platform::DiskError;
 use gupfs_proto::{OwnerEpoch, Seq};
 
-/// A batch was refused because no record could hold it; nothing of it was staged.
+/// The log refused a batch because no record can hold it. Nothing of the batch was staged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "a batch of {bytes} bytes exceeds what one record may hold, {most} bytes: whoever makes batches has a limit below; this is a bug"
+    "a batch of {bytes} bytes exceeds the largest record, {most} bytes; the caller must keep its batches below that limit: this is a bug in gupfs"
 )]
 pub struct BatchTooLarge {
     pub bytes: usize,
@@ -15,13 +15,15 @@ pub struct BatchTooLarge {
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LogError {
-    /// The disk failed; the log closed itself and stays closed: what is on it is unknown until it is opened again.
-    #[error("the log failed and is closed")]
+    /// The disk failed. The log closed itself and stays closed until it is opened again, because the content of the
+    /// disk is unknown until then.
+    #[error("the disk of the log failed; the log is closed until the store is started again")]
     Disk(#[from] DiskError),
 
-    /// What was durable does not read back. Nothing is served: what follows cannot be trusted.
+    /// A batch that was durable does not verify. The log serves nothing, because the batches after the damage cannot be
+    /// trusted.
     #[error(
-        "the log is damaged: batch {seq} does not verify (segment {segment}, offset {offset}), yet the log up to batch {durable} had been durable; \
+        "the log is damaged: batch {seq} does not verify (segment {segment}, offset {offset}), although the log was durable up to batch {durable}; \
          restore this store from its replica or a backup"
     )]
     Damage {
@@ -31,39 +33,42 @@ pub enum LogError {
         durable: Seq,
     },
 
-    /// Older segments than the index needs are gone.
+    /// The index needs older batches than the oldest segment has.
     #[error(
-        "the log begins at batch {first}, but the index knows batches only up to {applied}: segments between them are missing"
+        "the log begins at batch {first}, but the index has batches only up to {applied}: the segments between them are missing"
     )]
     Gap { first: Seq, applied: Seq },
 
-    #[error("the index knows batches up to {applied}, but there is no log")]
-    Missing { applied: Seq },
+    #[error("the index has batches up to {applied}, but the log's directory has no log")]
+    NoLog { applied: Seq },
 
-    #[error("the log in segment {segment} belongs to another store")]
-    Foreign { segment: String },
-
-    #[error(
-        "the log in segment {segment} has format version {version}, which this program does not know: start the newer program"
-    )]
-    Version { segment: String, version: u16 },
+    #[error("segment {segment} belongs to the log of another store")]
+    OtherStore { segment: String },
 
     #[error(
-        "this owner's epoch {given} is older than the log's {found}: another owner has served since"
+        "segment {segment} of the log has format version {version}, which this gupfs does not know: start the newer gupfs"
     )]
-    Deposed {
+    UnknownVersion { segment: String, version: u16 },
+
+    #[error(
+        "the owner epoch {given} is older than the log's epoch {found}: a newer owner has written this log since"
+    )]
+    StaleEpoch {
         given: OwnerEpoch,
         found: OwnerEpoch,
     },
 
-    /// No space for the next segment. The owner saw it come (`Headroom`); after making space, start again.
-    #[error("the log is full: the disk has no space for its next segment")]
-    Full,
+    /// The disk has no space for the next segment. `Headroom` warned the owner before. After the administrator has
+    /// freed space, the owner must be started again.
+    #[error(
+        "the log is full: the disk has no space for its next segment; free space and start the store again"
+    )]
+    DiskFull,
 
     #[error("the log has been stopped")]
     Stopped,
 
-    /// Somebody above failed (the index), and nothing more may be promised.
+    /// A layer above the log failed (the index), so the log must not acknowledge anything more.
     #[error("the log was closed because of another failure: {0}")]
-    Abandoned(String),
+    Aborted(String),
 }

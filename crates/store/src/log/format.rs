@@ -1,4 +1,4 @@
-//! Byte tables of segments and records: `docs/formats/log.md`. Little-endian.
+//! Encoding of segments and records. The byte tables are in `docs/formats/log.md`. Numbers are little-endian.
 
 use crate::log::limits::HEADER_BYTES;
 use gupfs_proto::{ClusterId, Incarnation, OwnerEpoch, Seq};
@@ -6,18 +6,20 @@ use gupfs_proto::{ClusterId, Incarnation, OwnerEpoch, Seq};
 pub const MAGIC: [u8; 8] = *b"GUPFSLOG";
 pub const VERSION: u16 = 1;
 
-/// The header proper: one sector, so that it is there or not.
-pub const HEADER: usize = 512;
-const _: () = assert!(HEADER as u64 <= HEADER_BYTES);
+/// The header itself: one sector, so that a crash leaves all of it or none.
+pub const HEADER_LEN: usize = 512;
+const _: () = assert!(HEADER_LEN as u64 <= HEADER_BYTES);
 
-/// A record before its body.
-pub const RECORD: usize = 48;
-/// Records begin at multiples of this, so that a search for them need not look at every byte.
+/// Bytes of a record before its body.
+pub const RECORD_HEADER_LEN: usize = 48;
+/// Records begin at multiples of this, so that a search for records need not try every byte.
 pub const ALIGN: usize = 8;
-const _: () =
-    assert!(RECORD.is_multiple_of(ALIGN) && (HEADER_BYTES as usize).is_multiple_of(ALIGN));
+const _: () = assert!(
+    RECORD_HEADER_LEN.is_multiple_of(ALIGN) && (HEADER_BYTES as usize).is_multiple_of(ALIGN)
+);
 
-/// Whose log it is: mixed into every checksum, so that nothing a user stores can look like a record of ours.
+/// The store that a log belongs to. Each checksum begins with it, so that no bytes that a user stores can pass for a
+/// record of this log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreId {
     pub cluster: ClusterId,
@@ -28,57 +30,57 @@ pub struct StoreId {
 pub struct SegmentHeader {
     pub store: StoreId,
     pub number: u64,
-    /// The first batch in it, or the next one if it has none.
+    /// The first batch in this segment, or the next batch to be written if the segment has none.
     pub first: Seq,
-    /// Checksum of the last record before it; 0 in the first segment.
+    /// Checksum of the last record of the segment before; 0 in the first segment.
     pub previous: u32,
     pub segment_bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// A batch of its owner; each has the next seq.
+pub enum LogRecordKind {
+    /// A batch of the owner. Each batch has the next seq.
     Batch = 1,
-    /// Says what is durable and who the owner is; has the seq of the batch before it.
-    Mark = 2,
+    /// States the last durable batch and the owner; has the seq of the batch before it.
+    Watermark = 2,
 }
 
-/// Flag of the mark a log ends with when it was stopped in order.
-const STOPPED: u8 = 1;
+/// Flag of the watermark that a clean stop writes at the end of the log.
+const CLEAN_STOP: u8 = 1;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordHeader {
     pub crc: u32,
-    /// With header and padding.
+    /// Including header and padding.
     pub len: usize,
     pub previous: u32,
-    pub kind: Kind,
+    pub kind: LogRecordKind,
     pub shard: u16,
     pub seq: Seq,
     pub epoch: OwnerEpoch,
-    /// What was durable when it was staged.
+    /// The last batch that was durable when this record was staged.
     pub durable: Seq,
     pub body_len: usize,
-    /// Of a mark: its owner stopped in order, and nothing was under way in the log's directory.
-    pub stopped: bool,
+    /// Of a watermark: its owner stopped cleanly, and no file operation was in progress in the log's directory.
+    pub clean_stop: bool,
 }
 
-/// What a header's sector holds.
+/// Content of a segment's header sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HeaderFound {
+pub enum DecodedHeader {
     Valid(SegmentHeader),
     Blank,
-    /// A header of a version this program does not know.
-    Version(u16),
-    Bad,
+    /// A header of a format version that this program does not know.
+    UnknownVersion(u16),
+    Invalid,
 }
 
 impl SegmentHeader {
-    pub fn encode(&self) -> [u8; HEADER] {
-        let mut out = [0; HEADER];
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut out = [0; HEADER_LEN];
         out[0..8].copy_from_slice(&MAGIC);
         out[8..10].copy_from_slice(&VERSION.to_le_bytes());
-        out[10..12].copy_from_slice(&(HEADER as u16).to_le_bytes());
+        out[10..12].copy_from_slice(&(HEADER_LEN as u16).to_le_bytes());
         // 12..16: feature bits, none yet
         out[16..32].copy_from_slice(&self.store.cluster.0.to_le_bytes());
         out[32..40].copy_from_slice(&self.store.incarnation.0.to_le_bytes());
@@ -87,28 +89,28 @@ impl SegmentHeader {
         out[56..60].copy_from_slice(&self.previous.to_le_bytes());
         // 60..64: zero
         out[64..72].copy_from_slice(&self.segment_bytes.to_le_bytes());
-        let crc = crc32c::crc32c(&out[..HEADER - 4]);
-        out[HEADER - 4..].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32c::crc32c(&out[..HEADER_LEN - 4]);
+        out[HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
         out
     }
 
-    pub fn decode(bytes: &[u8]) -> HeaderFound {
-        let bytes = &bytes[..HEADER.min(bytes.len())];
+    pub fn decode(bytes: &[u8]) -> DecodedHeader {
+        let bytes = &bytes[..HEADER_LEN.min(bytes.len())];
         if bytes.iter().all(|byte| *byte == 0) {
-            return HeaderFound::Blank;
+            return DecodedHeader::Blank;
         }
-        if bytes.len() < HEADER
+        if bytes.len() < HEADER_LEN
             || bytes[0..8] != MAGIC
-            || u32_at(bytes, HEADER - 4) != crc32c::crc32c(&bytes[..HEADER - 4])
+            || u32_at(bytes, HEADER_LEN - 4) != crc32c::crc32c(&bytes[..HEADER_LEN - 4])
         {
-            return HeaderFound::Bad;
+            return DecodedHeader::Invalid;
         }
         let version = u16_at(bytes, 8);
         let features = u32_at(bytes, 12);
         if version != VERSION || features != 0 {
-            return HeaderFound::Version(version);
+            return DecodedHeader::UnknownVersion(version);
         }
-        HeaderFound::Valid(SegmentHeader {
+        DecodedHeader::Valid(SegmentHeader {
             store: StoreId {
                 cluster: ClusterId(u128::from_le_bytes(array(bytes, 16))),
                 incarnation: Incarnation(u64_at(bytes, 32)),
@@ -122,16 +124,16 @@ impl SegmentHeader {
 }
 
 impl StoreId {
-    /// Where every record's checksum begins.
+    /// Start value of every record's checksum.
     pub fn seed(&self) -> u32 {
         let crc = crc32c::crc32c(&self.cluster.0.to_le_bytes());
         crc32c::crc32c_append(crc, &self.incarnation.0.to_le_bytes())
     }
 }
 
-/// Appends a record to `out`, its body written by `body`; returns its checksum.
+/// Appends a record to `out` and returns its checksum; `body` writes the record's body.
 ///
-/// `header.crc`, `len` and `body_len` are computed here.
+/// This function computes `header.crc`, `len` and `body_len`; it ignores the given values.
 pub fn append_record(
     out: &mut Vec<u8>,
     seed: u32,
@@ -139,16 +141,19 @@ pub fn append_record(
     body: impl FnOnce(&mut Vec<u8>),
 ) -> u32 {
     let start = out.len();
-    out.resize(start + RECORD, 0);
+    out.resize(start + RECORD_HEADER_LEN, 0);
     body(out);
-    let body_len = out.len() - start - RECORD;
-    out.resize(start + (RECORD + body_len).next_multiple_of(ALIGN), 0);
+    let body_len = out.len() - start - RECORD_HEADER_LEN;
+    out.resize(
+        start + (RECORD_HEADER_LEN + body_len).next_multiple_of(ALIGN),
+        0,
+    );
     let record = &mut out[start..];
     let len = record.len() as u32;
     record[4..8].copy_from_slice(&len.to_le_bytes());
     record[8..12].copy_from_slice(&header.previous.to_le_bytes());
     record[12] = header.kind as u8;
-    record[13] = if header.stopped { STOPPED } else { 0 };
+    record[13] = if header.clean_stop { CLEAN_STOP } else { 0 };
     record[14..16].copy_from_slice(&header.shard.to_le_bytes());
     record[16..24].copy_from_slice(&header.seq.0.to_le_bytes());
     record[24..32].copy_from_slice(&header.epoch.0.to_le_bytes());
@@ -160,27 +165,28 @@ pub fn append_record(
     crc
 }
 
-/// The length of the record that begins here, of bytes we encoded ourselves.
+/// The length of the record at the start of `bytes`, which this process encoded itself.
 pub fn record_len(bytes: &[u8]) -> usize {
     u32_at(bytes, 4) as usize
 }
 
-/// The record at the beginning of `bytes`, if it verifies by itself; whether it belongs there is for the caller.
+/// The record at the start of `bytes`, if its checksum verifies. The caller checks whether the record belongs at this
+/// position.
 pub fn decode_record(bytes: &[u8], seed: u32) -> Option<RecordHeader> {
-    if bytes.len() < RECORD {
+    if bytes.len() < RECORD_HEADER_LEN {
         return None;
     }
     let len = u32_at(bytes, 4) as usize;
     let body_len = u32_at(bytes, 40) as usize;
     let kind = match bytes[12] {
-        1 => Kind::Batch,
-        2 => Kind::Mark,
+        1 => LogRecordKind::Batch,
+        2 => LogRecordKind::Watermark,
         _ => return None,
     };
-    // Cheap looks first: a search tries this at every eighth byte of whatever lies in a segment.
+    // Cheap checks first: a search calls this at every eighth byte of a segment's content.
     let plausible = len <= bytes.len()
-        && len == (RECORD + body_len).next_multiple_of(ALIGN)
-        && bytes[13] & !STOPPED == 0
+        && len == (RECORD_HEADER_LEN + body_len).next_multiple_of(ALIGN)
+        && bytes[13] & !CLEAN_STOP == 0
         && u32_at(bytes, 44) == 0;
     if !plausible || crc32c::crc32c_append(seed, &bytes[4..len]) != u32_at(bytes, 0) {
         return None;
@@ -195,7 +201,7 @@ pub fn decode_record(bytes: &[u8], seed: u32) -> Option<RecordHeader> {
         epoch: OwnerEpoch(u64_at(bytes, 24)),
         durable: Seq(u64_at(bytes, 32)),
         body_len,
-        stopped: bytes[13] & STOPPED != 0,
+        clean_stop: bytes[13] & CLEAN_STOP != 0,
     })
 }
 
@@ -244,13 +250,13 @@ mod tests {
             crc: 0,
             len: 0,
             previous: 0xabcd,
-            kind: Kind::Batch,
+            kind: LogRecordKind::Batch,
             shard: 7,
             seq: Seq(seq),
             epoch: OwnerEpoch(3),
             durable: Seq(seq - 1),
             body_len: 0,
-            stopped: false,
+            clean_stop: false,
         }
     }
 
@@ -274,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flipped_bit_goes_unseen() {
+    fn a_record_with_any_bit_flipped_does_not_verify() {
         let mut out = Vec::new();
         append_record(&mut out, store().seed(), &header(9), |body| {
             body.extend_from_slice(b"hello")
@@ -287,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_another_store_is_none_of_ours() {
+    fn a_record_of_another_store_does_not_verify() {
         let mut out = Vec::new();
         append_record(&mut out, store().seed(), &header(9), |_| {});
         let other = StoreId {
@@ -307,15 +313,18 @@ mod tests {
             segment_bytes: 1 << 20,
         };
         let mut bytes = header.encode();
-        assert_eq!(SegmentHeader::decode(&bytes), HeaderFound::Valid(header));
+        assert_eq!(SegmentHeader::decode(&bytes), DecodedHeader::Valid(header));
         bytes[50] ^= 1;
-        assert_eq!(SegmentHeader::decode(&bytes), HeaderFound::Bad);
-        assert_eq!(SegmentHeader::decode(&[0; HEADER]), HeaderFound::Blank);
-        assert_eq!(SegmentHeader::decode(&[]), HeaderFound::Blank);
+        assert_eq!(SegmentHeader::decode(&bytes), DecodedHeader::Invalid);
+        assert_eq!(
+            SegmentHeader::decode(&[0; HEADER_LEN]),
+            DecodedHeader::Blank
+        );
+        assert_eq!(SegmentHeader::decode(&[]), DecodedHeader::Blank);
     }
 
     #[test]
-    fn a_header_of_a_later_version_is_told_from_damage() {
+    fn a_header_of_a_later_version_is_not_reported_as_damage() {
         let mut bytes = SegmentHeader {
             store: store(),
             number: 5,
@@ -325,9 +334,12 @@ mod tests {
         }
         .encode();
         bytes[8] = 2;
-        let crc = crc32c::crc32c(&bytes[..HEADER - 4]);
-        bytes[HEADER - 4..].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(SegmentHeader::decode(&bytes), HeaderFound::Version(2));
+        let crc = crc32c::crc32c(&bytes[..HEADER_LEN - 4]);
+        bytes[HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(
+            SegmentHeader::decode(&bytes),
+            DecodedHeader::UnknownVersion(2)
+        );
     }
 
     #[test]

@@ -1,32 +1,33 @@
-//! Every bound of the log, with its reason.
+//! Bounds of the log, with their reasons.
 
 use std::time::Duration;
 
-/// One segment: large enough that making the next ones is rare, small enough that it is read and zeroed in a moment.
+/// Size of one segment: large enough that creating segments is rare, small enough that reading or zeroing one takes a
+/// moment.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
 
-/// The first block of a segment is its header's: appending never touches the sector the header lies in.
+/// The header has the first block of a segment to itself: appending a record never rewrites the sector of the header.
 pub const HEADER_BYTES: u64 = 4096;
 
-/// Segments kept ready: one is used up while the next is being zeroed. Two, so that removals still have room when the
-/// disk is full (the owner refuses growth at the first sign of it, `Headroom`).
+/// Spare segments kept ready: the log fills one while the background task zeroes the next. Two, so that removals still
+/// have space when the disk is full (the owner refuses growth as soon as `Headroom` is low).
 pub const SPARES: usize = 2;
 
-/// Largest record: the largest batch of the metadata server twice.
+/// Largest record: twice the largest batch of the metadata server.
 pub const RECORD_MAX: usize = 4 << 20;
 const _: () = assert!(RECORD_MAX as u64 >= 2 * gupfs_proto::limits::BATCH_BYTES_MAX.get());
 const _: () = assert!((RECORD_MAX as u64) < SEGMENT_BYTES - HEADER_BYTES);
 
-/// What was answered and not synced is at most this old: what a power cut may take from a program that did not ask
-/// for more.
+/// Greatest age of a batch that is acknowledged and not synced. A power loss takes at most the batches of this time
+/// from a program that did not call fsync.
 pub const SYNC_EVERY: Duration = Duration::from_millis(20);
 
-/// ... and at most this many records, so that clients keep no more of their changes for replay.
+/// Greatest number of such batches, so that clients keep no more of their changes for replay.
 pub const SYNC_RECORDS: u64 = 1024;
 
-/// How long the log must be idle before it says what was durable last, for whoever finds it damaged: short, since
-/// until then damage of the last batches looks like a tear; long enough that a trickle of batches is not synced twice.
-pub const MARK_WHEN_IDLE: Duration = Duration::from_secs(1);
+/// The log writes a watermark after it was idle for this time. Until then, recovery takes damage of the last batches
+/// for a torn tail, so the time is short; it is long enough that a slow sequence of batches is not synced twice.
+pub const WATERMARK_WHEN_IDLE: Duration = Duration::from_secs(1);
 
-/// How long to wait before asking a full disk again.
-pub const RETRY_FULL: Duration = Duration::from_secs(1);
+/// Time between two attempts to create a segment on a full disk.
+pub const RETRY_WHEN_FULL: Duration = Duration::from_secs(1);

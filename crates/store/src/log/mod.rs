@@ -1,36 +1,37 @@
-//! # log: the order of a store's batches, kept
+//! # log: write-ahead log of a store's batches
 //!
-//! Owns   segments and records (`docs/formats/log.md`), group commit, syncing, and what a crash left of them.
-//! Never  knows what a batch means.
-//! Enter  at `Log::open`; a batch's way is `stage` → `commit` → `make_durable`.
+//! Owns   segments and records (`docs/formats/log.md`), group commit, syncing, and recovery after a crash.
+//! Never  knows the meaning of a batch.
+//! Enter  at `Log::open`. A batch goes through `stage` → `commit` → `make_durable`.
 //!
-//! A batch gets its place when it is staged (no I/O), survives the process when it is committed, and a power cut when
-//! it is durable; all three in the order of their seqs. The first failed write or sync ends the log for good.
+//! Staging gives a batch its position in the log (no I/O). A committed batch survives the end of the process, a durable
+//! batch a power loss. Batches are staged, committed and become durable in the order of their seqs. The first failed
+//! write or sync closes the log until it is opened again.
 
 mod commit;
 mod error;
 mod format;
-mod keeper;
 pub mod limits;
 mod recover;
 mod replay;
 mod segment;
+mod segment_manager;
 mod state;
 mod survey;
 mod sync;
 
 pub use error::{BatchTooLarge, LogError};
 pub use format::StoreId;
-pub use recover::Torn;
-pub use replay::{Record, Replay};
-pub use survey::{Survey, Surveyed};
+pub use recover::TornTail;
+pub use replay::{LogReplay, LoggedBatch};
+pub use survey::{LogSurvey, LogSurveyFindings};
 
 use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::{OwnerEpoch, Seq};
 use parking_lot::Mutex;
-use recover::{Found, Live};
+use recover::{LiveSegment, RecoveredLog};
 use segment::Segment;
-use state::{Shared, State, Tail};
+use state::{LogState, LogTail, Shared};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -40,14 +41,14 @@ use tokio::sync::Notify;
 #[derive(Clone, Debug)]
 pub struct LogOptions {
     pub store: StoreId,
-    /// Who writes from now on; none takes the one after the last found in the log.
+    /// Epoch of the owner that writes from now on; None takes the epoch after the last one in the log.
     pub epoch: Option<OwnerEpoch>,
     pub segment_bytes: u64,
     pub sync_every: Duration,
     pub sync_records: u64,
-    /// There is no log yet, and an index that is not empty: the log begins behind what the index knows. For a store that was made
-    /// from what could be read of another.
-    pub begin_behind_index: bool,
+    /// Creates a log behind a non-empty index, whose first batch follows the last one in the index. For a store that
+    /// was made from the readable part of another store.
+    pub start_after_index: bool,
 }
 
 impl LogOptions {
@@ -58,64 +59,65 @@ impl LogOptions {
             segment_bytes: limits::SEGMENT_BYTES,
             sync_every: limits::SYNC_EVERY,
             sync_records: limits::SYNC_RECORDS,
-            begin_behind_index: false,
+            start_after_index: false,
         }
     }
 
-    /// Largest record with these segments.
+    /// Largest record that fits into a segment of this size.
     pub fn record_max(&self) -> usize {
         limits::RECORD_MAX.min((self.segment_bytes - limits::HEADER_BYTES) as usize)
     }
 }
 
-/// Whether the disk has space for the log to go on.
+/// Whether the disk has space for the log to continue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Headroom {
     Plenty,
-    /// The next segment could not be made: these bytes are left, for what makes space. Refuse growth.
+    /// The next segment could not be created. This many bytes are left, for operations that free space; the owner must
+    /// refuse operations that grow the store.
     Low(u64),
-    /// Not even a removal fits any more.
+    /// There is not even space for a removal.
     None,
 }
 
-/// How an owner ends.
+/// How the owner stops the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stop {
-    /// Everything that it had to do is done.
-    InOrder,
-    /// Everything is durable, but the next owner has to do what it does after a crash.
-    WorkLeft,
+pub enum StopMode {
+    /// The owner has no unfinished work.
+    Clean,
+    /// Everything is durable, but the owner has unfinished work: the next owner must recover as after a crash.
+    WorkPending,
 }
 
-/// What opening found.
+/// What `Log::open` found on disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogRecovery {
     /// Whether there was no log yet.
-    pub fresh: bool,
-    /// The last batch found; what follows is numbered from here.
+    pub is_new: bool,
+    /// The last batch in the log; the next staged batch has the seq after it.
     pub last: Seq,
-    /// The last owner before this one.
+    /// The epoch of the previous owner.
     pub last_epoch: OwnerEpoch,
     pub epoch: OwnerEpoch,
-    pub torn: Option<Torn>,
-    /// The last owner stopped in order: nothing that was answered is missing.
-    pub stopped: bool,
+    pub torn_tail: Option<TornTail>,
+    /// The previous owner stopped cleanly: no acknowledged batch is missing.
+    pub clean_stop: bool,
     pub segments: usize,
 }
 
-/// Counts since the log was opened, and what it holds now.
+/// Counters since the log was opened, and its current number of segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogStats {
     pub batches: u64,
-    pub marks: u64,
-    /// Of records, with their headers.
+    pub watermarks: u64,
+    /// Bytes of records, including their headers.
     pub bytes: u64,
     /// Group commits: `batches / writes` is the size of a group.
     pub writes: u64,
     pub syncs: u64,
-    /// Segments begun.
+    /// Segments begun since the log was opened.
     pub segments: u64,
-    /// Segments that hold batches now.
+    /// Segments that hold batches.
     pub live: u64,
     pub spares: u64,
 }
@@ -125,7 +127,7 @@ pub struct Log {
     background: [Task<()>; 2],
 }
 
-/// Dropped without `stop`, the log just ends, as if its process had been killed.
+/// Dropping the log without `stop` has the effect of a kill of its process.
 impl Drop for Log {
     fn drop(&mut self) {
         for task in &self.background {
@@ -135,78 +137,79 @@ impl Drop for Log {
 }
 
 impl Log {
-    /// Opens the log in `disk`, or makes one. `applied` is the last batch the index knows; `Replay` gives those behind
-    /// it, all of them durable.
+    /// Opens the log in `disk`, or creates one. `applied` is the last batch that the index has; the returned
+    /// `LogReplay` yields the batches after it, all of them durable.
     pub async fn open(
         disk: Disk,
         options: LogOptions,
         applied: Seq,
         platform: Platform,
-    ) -> Result<(Log, LogRecovery, Replay), LogError> {
+    ) -> Result<(Log, LogRecovery, LogReplay), LogError> {
         let found = recover::recover(&disk, &options, applied).await?;
-        let fresh = found.is_none();
+        let is_new = found.is_none();
         let found = match found {
             Some(found) => found,
-            None => begin(&disk, &options, applied).await?,
+            None => create_first_segment(&disk, &options, applied).await?,
         };
         let epoch = options.epoch.unwrap_or(OwnerEpoch(found.epoch.0 + 1));
         if epoch < found.epoch {
-            return Err(LogError::Deposed {
+            return Err(LogError::StaleEpoch {
                 given: epoch,
                 found: found.epoch,
             });
         }
         let recovery = LogRecovery {
-            fresh,
+            is_new,
             last: found.last,
             last_epoch: found.epoch,
             epoch,
-            torn: found.torn.clone(),
-            stopped: found.stopped,
+            torn_tail: found.torn_tail.clone(),
+            clean_stop: found.clean_stop,
             segments: found.live.len(),
         };
-        let replay = Replay::new(options.store, &found.live, applied);
+        let replay = LogReplay::new(options.store, &found.live, applied);
         let shared = Arc::new(Shared::new(disk, platform, options, found, epoch));
         let tasks = &shared.platform.tasks;
         let background = [
-            tasks.spawn("log syncer", Arc::clone(&shared).keep_synced()),
-            tasks.spawn("log keeper", Arc::clone(&shared).keep_segments()),
+            tasks.spawn("log syncer", Arc::clone(&shared).run_syncer()),
+            tasks.spawn("log keeper", Arc::clone(&shared).run_segment_manager()),
         ];
         let log = Log { shared, background };
-        // The new owner's first word, durable before it serves: its epoch, and that all it found is durable.
-        log.shared.mark_and_sync(false).await?;
+        // The first record of the new owner states its epoch and that all recovered batches are durable. It must be
+        // durable before the owner serves.
+        log.shared.write_watermark_and_sync(false).await?;
         Ok((log, recovery, replay))
     }
 
-    /// Gives a batch the next seq; `body` writes its bytes. No I/O; the order of calls is the order of the log. After
-    /// the log has closed, seqs go on and nothing is ever committed.
+    /// Gives a batch the next seq; `body` writes its bytes. No I/O. The order of the calls is the order in the log.
+    /// After the log has closed, `stage` still counts seqs, but no batch is ever committed.
     ///
     /// # Errors
-    /// When the record would be larger than `LogOptions::record_max`; nothing was staged then.
+    /// If the record would be larger than `LogOptions::record_max`; nothing is staged then.
     pub fn stage(&self, shard: u16, body: impl FnOnce(&mut Vec<u8>)) -> Result<Seq, BatchTooLarge> {
         self.shared.stage(shard, body)
     }
 
-    /// Returns when the batch is written, so that it survives this process.
+    /// Returns when the batch is written, so that it survives the end of this process.
     pub async fn commit(&self, seq: Seq) -> Result<(), LogError> {
         self.shared.commit(seq).await
     }
 
-    /// Returns when the batch is synced, so that it survives a power cut.
+    /// Returns when the batch is synced, so that it survives a power loss.
     pub async fn make_durable(&self, seq: Seq) -> Result<(), LogError> {
         self.shared.make_durable(seq).await
     }
 
-    /// Returns when something behind `seq` is durable, without asking for it.
-    pub async fn durable_beyond(&self, seq: Seq) -> Result<Seq, LogError> {
+    /// Returns when a batch after `seq` is durable; it starts no sync itself.
+    pub async fn wait_durable_after(&self, seq: Seq) -> Result<Seq, LogError> {
         loop {
-            let moved = self.shared.durable_moved.notified();
+            let changed = self.shared.durable_changed.notified();
             let durable = self.durable();
             if durable > seq {
                 return Ok(durable);
             }
             self.shared.check_open()?;
-            moved.await;
+            changed.await;
         }
     }
 
@@ -223,14 +226,14 @@ impl Log {
         self.shared.durable()
     }
 
-    /// Why nothing is committed any more, if so.
+    /// The reason why the log is closed, if it is.
     pub fn closed(&self) -> Option<LogError> {
         self.shared.check_open().err()
     }
 
-    /// Segments that hold only batches up to `seq` may go: the index has them, synced.
-    pub fn drop_before(&self, seq: Seq) {
-        self.shared.drop_before(seq)
+    /// Lets the log remove segments that hold only batches up to `seq`: the index has these batches, synced.
+    pub fn trim_to(&self, seq: Seq) {
+        self.shared.trim_to(seq)
     }
 
     pub fn headroom(&self) -> Headroom {
@@ -246,27 +249,31 @@ impl Log {
         }
     }
 
-    /// Ends the log because something above it failed.
-    pub fn abandon(&self, why: impl Into<String>) {
-        self.shared.close(LogError::Abandoned(why.into()));
+    /// Closes the log because a layer above it failed.
+    pub fn abort(&self, why: impl Into<String>) {
+        self.shared.close(LogError::Aborted(why.into()));
     }
 
-    /// Makes everything staged durable and says so in the log, then closes it.
-    pub async fn stop(&self, how: Stop) -> Result<(), LogError> {
+    /// Makes all staged batches durable, writes a final watermark if `how` is `Clean`, and closes the log.
+    pub async fn stop(&self, how: StopMode) -> Result<(), LogError> {
         let last = self.last();
         self.shared.make_durable(last).await?;
-        self.shared.stop_keeping().await?;
-        if how == Stop::InOrder && self.shared.has_room_for_mark() {
-            self.shared.mark_and_sync(true).await?;
+        self.shared.stop_segment_manager().await?;
+        if how == StopMode::Clean && self.shared.has_space_for_watermark() {
+            self.shared.write_watermark_and_sync(true).await?;
         }
         self.shared.close(LogError::Stopped);
         Ok(())
     }
 }
 
-/// The first segment of a new log, whose first batch is the one behind `last`.
-async fn begin(disk: &Disk, options: &LogOptions, last: Seq) -> Result<Found, LogError> {
-    let segment = Segment::make(disk, 1, options.segment_bytes).await?;
+/// Creates the first segment of a new log, whose first batch is the one after `last`.
+async fn create_first_segment(
+    disk: &Disk,
+    options: &LogOptions,
+    last: Seq,
+) -> Result<RecoveredLog, LogError> {
+    let segment = Segment::create(disk, 1, options.segment_bytes).await?;
     let first = Seq(last.0 + 1);
     let header = format::SegmentHeader {
         store: options.store,
@@ -277,19 +284,19 @@ async fn begin(disk: &Disk, options: &LogOptions, last: Seq) -> Result<Found, Lo
     };
     segment.write_header(&header).await?;
     segment.file.sync_data().await?;
-    let live = Live {
+    let live = LiveSegment {
         segment: Arc::new(segment),
         first,
         end: limits::HEADER_BYTES,
     };
-    Ok(Found {
+    Ok(RecoveredLog {
         live: vec![live],
         spares: Vec::new(),
         last,
-        chain: 0,
+        last_crc: 0,
         epoch: OwnerEpoch(0),
-        torn: None,
-        stopped: false,
+        torn_tail: None,
+        clean_stop: false,
     })
 }
 
@@ -298,7 +305,7 @@ impl Shared {
         disk: Disk,
         platform: Platform,
         options: LogOptions,
-        found: Found,
+        found: RecoveredLog,
         epoch: OwnerEpoch,
     ) -> Shared {
         let end = found.live.last().expect("a log has a segment").clone();
@@ -310,14 +317,14 @@ impl Shared {
             platform,
             seed: options.store.seed(),
             options,
-            state: Mutex::new(State {
+            state: Mutex::new(LogState {
                 epoch,
                 last,
-                chain: found.chain,
+                last_crc: found.last_crc,
                 pending: Vec::new(),
                 idle_buffer: Vec::new(),
                 writing: false,
-                tail: Tail {
+                tail: LogTail {
                     segment: end.segment,
                     offset: end.end,
                 },
@@ -325,25 +332,25 @@ impl Shared {
                 spares,
                 retired: VecDeque::new(),
                 next_number: newest + 1,
-                keeping: false,
+                manager_busy: false,
                 stopping: false,
-                full: false,
+                disk_full: false,
                 unsynced: Vec::new(),
                 syncing: false,
                 dirty_since: None,
                 sync_covers: last,
-                durable_said: Seq(0),
+                durable_recorded: Seq(0),
                 closed: None,
                 stats: LogStats::default(),
             }),
             committed: AtomicU64::new(last.0),
             durable: AtomicU64::new(last.0),
-            committed_moved: Notify::new(),
-            durable_moved: Notify::new(),
+            committed_changed: Notify::new(),
+            durable_changed: Notify::new(),
             wake_syncer: Notify::new(),
-            hurry_syncer: Notify::new(),
-            wake_keeper: Notify::new(),
-            spares_moved: Notify::new(),
+            sync_now: Notify::new(),
+            wake_segment_manager: Notify::new(),
+            spares_changed: Notify::new(),
         }
     }
 }

@@ -1,14 +1,16 @@
-//! Opening what a crash left: where the log ends, and whether that is an end or damage.
+//! Recovery: where the log ends after a crash, and whether that end is a torn tail or damage.
 //!
-//! The sectors of unsynced records survive a power cut in any subset, so a record that does not verify may well be
-//! followed by some that do: they were as little durable as it was. What tells a tear from damage is evidence that the
-//! record had been durable: every record says what was durable when it was staged, the log writes a mark when it falls
-//! idle, and the index holds nothing that was not durable. If any of them covers the missing record, it is damage.
+//! After a power loss any subset of the sectors of unsynced records is on disk. So a record that does not verify may be
+//! followed by records that do, and those were no more durable than it was. A record is damaged, and not torn, if there
+//! is evidence that it was durable: each record states the last batch that was durable when it was staged, the log
+//! writes a watermark when it is idle, and the index has only durable batches. If one of them covers the missing
+//! record, the log is damaged.
 
 use super::LogOptions;
 use super::error::LogError;
 use super::format::{
-    ALIGN, HeaderFound, Kind, RecordHeader, SegmentHeader, StoreId, decode_record, segment_number,
+    ALIGN, DecodedHeader, LogRecordKind, RecordHeader, SegmentHeader, StoreId, decode_record,
+    segment_number,
 };
 use super::limits::HEADER_BYTES;
 use super::segment::Segment;
@@ -17,67 +19,68 @@ use gupfs_platform::Disk;
 use gupfs_proto::{OwnerEpoch, Seq};
 use std::sync::Arc;
 
-/// A segment with records (or the place for the first ones).
+/// A segment that has records, or that receives the first ones.
 #[derive(Clone)]
-pub struct Live {
+pub struct LiveSegment {
     pub segment: Arc<Segment>,
-    /// The first batch in it, or the next one if it has none.
+    /// The first batch in this segment, or the next batch to be written if the segment has none.
     pub first: Seq,
-    /// Where its records end.
+    /// Offset at which its records end.
     pub end: u64,
 }
 
-/// What a power cut took: never durable, so nobody was promised it.
+/// The end of the log that a power loss destroyed. It was never durable, so no caller was told that it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Torn {
+pub struct TornTail {
     pub segment: String,
     pub offset: u64,
-    /// The first batch that was lost.
+    /// The first lost batch.
     pub seq: Seq,
-    /// Whole records behind the tear that went with it.
+    /// Complete records after the lost one, which are dropped with it.
     pub dropped: u64,
 }
 
-pub struct Found {
-    pub live: Vec<Live>,
+pub struct RecoveredLog {
+    pub live: Vec<LiveSegment>,
     pub spares: Vec<Arc<Segment>>,
     pub last: Seq,
     /// Checksum of the last record.
-    pub chain: u32,
+    pub last_crc: u32,
     pub epoch: OwnerEpoch,
-    pub torn: Option<Torn>,
-    /// Its owner stopped in order.
-    pub stopped: bool,
+    pub torn_tail: Option<TornTail>,
+    /// The previous owner stopped cleanly.
+    pub clean_stop: bool,
 }
 
-/// The state of the walk along the chain.
-struct Walk {
+/// State of the scan along the chain of records.
+struct ChainScan {
     seed: u32,
     next: Seq,
-    chain: u32,
+    last_crc: u32,
     epoch: OwnerEpoch,
-    /// The highest batch that some record says was durable.
+    /// The highest batch that any record states to be durable.
     durable: Seq,
-    /// The last record says that its owner stopped in order.
-    stopped: bool,
+    /// The last record is the watermark of a clean stop.
+    clean_stop: bool,
 }
 
-/// None if there is no log yet. `applied` is the last batch the index knows.
+/// Returns None if there is no log yet. `applied` is the last batch that the index has.
 pub async fn recover(
     disk: &Disk,
     options: &LogOptions,
     applied: Seq,
-) -> Result<Option<Found>, LogError> {
+) -> Result<Option<RecoveredLog>, LogError> {
     let store = options.store;
-    // A name that is there may not survive a power cut yet: whoever made it died before it was durable.
+    // A file name that is visible may still be lost by a power loss, if the process that created it died before it
+    // synced the directory.
     disk.sync_dir(".").await?;
-    let mut files = headers(disk, store).await?;
+    let mut files = read_headers(disk, store).await?;
     let Some(first) = files.iter().find_map(|(_, header)| *header) else {
-        return no_log(disk, files, applied, options.begin_behind_index).await;
+        return verify_absent(disk, files, applied, options.start_after_index).await;
     };
-    // The walk begins in the last segment that begins at or before the next batch. Those below it are not looked at:
-    // they may be half emptied for their next use. They stay until the index, which may not be durable as far as it
-    // got, is synced beyond them.
+    // The scan begins in the last segment that begins at or before the next batch. It does not read the segments below,
+    // which may be half zeroed for their next use. They stay until the index is synced beyond them: the index may have
+    // applied more than it has made durable.
     let needed = |(_, header): &(Segment, Option<SegmentHeader>)| {
         header.is_some_and(|header| header.first.0 <= applied.0 + 1)
     };
@@ -87,10 +90,10 @@ pub async fn recover(
             applied,
         });
     };
-    let mut live: Vec<Live> = Vec::new();
+    let mut live: Vec<LiveSegment> = Vec::new();
     for (segment, header) in files.drain(..start) {
         match header {
-            Some(header) => live.push(Live {
+            Some(header) => live.push(LiveSegment {
                 first: header.first,
                 end: segment.bytes,
                 segment: Arc::new(segment),
@@ -100,74 +103,77 @@ pub async fn recover(
     }
     let below = live.len();
     let first = files[0].1.expect("found by its header");
-    let mut walk = Walk {
+    let mut scan = ChainScan {
         seed: store.seed(),
         next: first.first,
-        chain: first.previous,
+        last_crc: first.previous,
         epoch: OwnerEpoch(0),
         durable: applied,
-        stopped: false,
+        clean_stop: false,
     };
     let mut rest = Bytes::new();
     let mut left = files.into_iter().peekable();
     while let Some((segment, header)) = left.next_if(|(segment, header)| {
-        header.is_some_and(|header| walk.continues(&header, live[below..].last(), segment.number))
+        header.is_some_and(|header| {
+            scan.segment_continues(&header, live[below..].last(), segment.number)
+        })
     }) {
         let bytes = segment.read_all().await?;
-        let end = walk.along(&bytes);
+        let end = scan.scan_segment(&bytes);
         rest = bytes.slice(end..);
-        live.push(Live {
+        live.push(LiveSegment {
             first: header.expect("looked at above").first,
             segment: Arc::new(segment),
             end: end as u64,
         });
     }
     let end = live.last().expect("the first continues itself").clone();
-    let mut dropped = walk.search(&rest);
-    let (mut touched, mut untouched) = (Vec::new(), Vec::new());
+    let mut dropped = scan.count_records(&rest);
+    let (mut used, mut unused) = (Vec::new(), Vec::new());
     for (segment, header) in left {
         if header.is_none()
-            && segment.is_untouched().await?
+            && segment.is_unused().await?
             && segment.read_header().await? == [0; 512]
         {
-            untouched.push(segment);
+            unused.push(segment);
         } else {
-            dropped += walk.search(&segment.read_all().await?);
-            touched.push(segment);
+            dropped += scan.count_records(&segment.read_all().await?);
+            used.push(segment);
         }
     }
-    if walk.durable >= walk.next {
+    if scan.durable >= scan.next {
         return Err(LogError::Damage {
             segment: end.segment.name.clone(),
             offset: end.end,
-            seq: walk.next,
-            durable: walk.durable,
+            seq: scan.next,
+            durable: scan.durable,
         });
     }
-    let torn = !touched.is_empty() || rest.iter().any(|byte| *byte != 0);
-    erase(disk, &end, &rest, &touched).await?;
-    // Spares of an owner that was killed are made anew: one whose sync had failed looks the same as any other.
-    let keep = (walk.stopped && !torn).then_some(options.segment_bytes);
-    let spares = keep_spares(disk, end.segment.number, untouched, keep).await?;
-    harden(&live[below..], walk.durable, walk.seed).await?;
-    Ok(Some(Found {
-        last: Seq(walk.next.0 - 1),
-        chain: walk.chain,
-        epoch: walk.epoch,
-        torn: torn.then(|| Torn {
+    let torn = !used.is_empty() || rest.iter().any(|byte| *byte != 0);
+    erase_tail(disk, &end, &rest, &used).await?;
+    // Spares of an owner that was killed are created anew, because a spare whose sync had failed looks the same as any
+    // other.
+    let keep = (scan.clean_stop && !torn).then_some(options.segment_bytes);
+    let spares = keep_spares(disk, end.segment.number, unused, keep).await?;
+    rewrite_unsynced(&live[below..], scan.durable, scan.seed).await?;
+    Ok(Some(RecoveredLog {
+        last: Seq(scan.next.0 - 1),
+        last_crc: scan.last_crc,
+        epoch: scan.epoch,
+        torn_tail: torn.then(|| TornTail {
             segment: end.segment.name.clone(),
             offset: end.end,
-            seq: walk.next,
+            seq: scan.next,
             dropped,
         }),
-        stopped: walk.stopped && !torn,
+        clean_stop: scan.clean_stop && !torn,
         live,
         spares,
     }))
 }
 
-/// All segments by number, with their headers where they have a valid one.
-async fn headers(
+/// All segments in the order of their numbers, with their headers where those are valid.
+async fn read_headers(
     disk: &Disk,
     store: StoreId,
 ) -> Result<Vec<(Segment, Option<SegmentHeader>)>, LogError> {
@@ -179,38 +185,38 @@ async fn headers(
     for number in numbers {
         let segment = Segment::open(disk, number).await?;
         let header = match SegmentHeader::decode(&segment.read_header().await?) {
-            HeaderFound::Valid(header) if header.store != store => {
-                return Err(LogError::Foreign {
+            DecodedHeader::Valid(header) if header.store != store => {
+                return Err(LogError::OtherStore {
                     segment: segment.name,
                 });
             }
-            HeaderFound::Valid(header) => Some(header),
-            HeaderFound::Version(version) => {
-                return Err(LogError::Version {
+            DecodedHeader::Valid(header) => Some(header),
+            DecodedHeader::UnknownVersion(version) => {
+                return Err(LogError::UnknownVersion {
                     segment: segment.name,
                     version,
                 });
             }
-            HeaderFound::Blank | HeaderFound::Bad => None,
+            DecodedHeader::Blank | DecodedHeader::Invalid => None,
         };
         found.push((segment, header));
     }
     Ok(found)
 }
 
-/// No segment has a header: there is no log yet, or it was destroyed.
-async fn no_log(
+/// No segment has a valid header: either there is no log yet, or it was destroyed.
+async fn verify_absent(
     disk: &Disk,
     files: Vec<(Segment, Option<SegmentHeader>)>,
     applied: Seq,
     begin_behind: bool,
-) -> Result<Option<Found>, LogError> {
+) -> Result<Option<RecoveredLog>, LogError> {
     if begin_behind && files.is_empty() {
         return Ok(None);
     }
     for (segment, _) in &files {
-        let untouched = segment.is_untouched().await?;
-        if applied > Seq(0) || !untouched {
+        let unused = segment.is_unused().await?;
+        if applied > Seq(0) || !unused {
             return Err(LogError::Damage {
                 segment: segment.name.clone(),
                 offset: 0,
@@ -220,7 +226,7 @@ async fn no_log(
         }
     }
     if applied > Seq(0) {
-        return Err(LogError::Missing { applied });
+        return Err(LogError::NoLog { applied });
     }
     for (segment, _) in &files {
         segment.remove(disk).await?;
@@ -228,48 +234,53 @@ async fn no_log(
     Ok(None)
 }
 
-impl Walk {
-    fn continues(&self, header: &SegmentHeader, before: Option<&Live>, number: u64) -> bool {
+impl ChainScan {
+    fn segment_continues(
+        &self,
+        header: &SegmentHeader,
+        before: Option<&LiveSegment>,
+        number: u64,
+    ) -> bool {
         header.number == number
             && before.is_none_or(|before| before.segment.number + 1 == number)
             && header.first == self.next
-            && header.previous == self.chain
+            && header.previous == self.last_crc
     }
 
-    /// Walks along one segment's records; returns where they end.
-    fn along(&mut self, bytes: &[u8]) -> usize {
+    /// Follows the chain through one segment's records; returns the offset at which they end.
+    fn scan_segment(&mut self, bytes: &[u8]) -> usize {
         let mut at = HEADER_BYTES as usize;
         while let Some(record) = bytes
             .get(at..)
             .and_then(|rest| decode_record(rest, self.seed))
         {
-            if !self.belongs(&record) {
+            if !self.continues_chain(&record) {
                 break;
             }
-            if record.kind == Kind::Batch {
+            if record.kind == LogRecordKind::Batch {
                 self.next.0 += 1;
             }
-            self.chain = record.crc;
+            self.last_crc = record.crc;
             self.epoch = record.epoch;
-            self.stopped = record.stopped;
+            self.clean_stop = record.clean_stop;
             self.durable = self.durable.max(record.durable);
             at += record.len;
         }
         at.min(bytes.len())
     }
 
-    /// A record of the right place that was written on an earlier, torn end of the log fails here: it is chained to
-    /// another record, or of an older owner.
-    fn belongs(&self, record: &RecordHeader) -> bool {
+    /// Whether the record continues the chain. A record that was written at this position on an earlier, torn end of
+    /// the log does not: it is chained to another record, or has an older owner.
+    fn continues_chain(&self, record: &RecordHeader) -> bool {
         let seq = match record.kind {
-            Kind::Batch => self.next,
-            Kind::Mark => Seq(self.next.0 - 1),
+            LogRecordKind::Batch => self.next,
+            LogRecordKind::Watermark => Seq(self.next.0 - 1),
         };
-        record.previous == self.chain && record.seq == seq && record.epoch >= self.epoch
+        record.previous == self.last_crc && record.seq == seq && record.epoch >= self.epoch
     }
 
-    /// Looks for whole records in what does not continue the chain; returns how many there are.
-    fn search(&mut self, bytes: &[u8]) -> u64 {
+    /// Searches bytes that do not continue the chain for complete records; returns their number.
+    fn count_records(&mut self, bytes: &[u8]) -> u64 {
         let mut found = 0;
         let mut at = 0;
         while at < bytes.len() {
@@ -286,21 +297,21 @@ impl Walk {
     }
 }
 
-/// Makes durable what was read and is not known to be: after a kill without a power cut it may lie in the page cache
-/// alone, and if a sync had failed before, the cache calls it clean and no sync would ever write it. So everything
-/// behind the last batch known to be durable is written again.
-async fn harden(live: &[Live], durable: Seq, seed: u32) -> Result<(), LogError> {
+/// Makes durable the records that were read and are not known to be durable. After a kill without a power loss they may
+/// be in the page cache only, and after a failed sync the page cache treats them as clean, so that no later sync writes
+/// them. So this function writes everything after the last batch known to be durable again.
+async fn rewrite_unsynced(live: &[LiveSegment], durable: Seq, seed: u32) -> Result<(), LogError> {
     let from = (live.iter())
         .rposition(|live| live.first <= durable)
         .unwrap_or(0);
     for live in &live[from..] {
         let bytes = live.segment.read_all().await?.slice(..live.end as usize);
-        // If it holds no such batch, not even its header is known to be durable.
+        // If the segment holds no such batch, its header is not known to be durable either.
         let mut known = 0;
         let mut at = HEADER_BYTES as usize;
         while let Some(record) = decode_record(&bytes[at..], seed) {
             at += record.len;
-            if record.kind == Kind::Batch && record.seq <= durable {
+            if record.kind == LogRecordKind::Batch && record.seq <= durable {
                 known = at;
             }
         }
@@ -312,32 +323,38 @@ async fn harden(live: &[Live], durable: Seq, seed: u32) -> Result<(), LogError> 
     Ok(())
 }
 
-/// Zeros what lies behind the end, so that no later crash uncovers it. Dying in here is harmless: the next opening
-/// comes to the same end.
-async fn erase(disk: &Disk, end: &Live, rest: &[u8], touched: &[Segment]) -> Result<(), LogError> {
+/// Zeroes the bytes after the end of the log, so that no later crash exposes them. A crash in this function is
+/// harmless: the next recovery finds the same end.
+async fn erase_tail(
+    disk: &Disk,
+    end: &LiveSegment,
+    rest: &[u8],
+    used: &[Segment],
+) -> Result<(), LogError> {
     if let Some(last) = rest.iter().rposition(|byte| *byte != 0) {
         end.segment.file.zero_fill(end.end, last as u64 + 1).await?;
         end.segment.file.sync_data().await?;
     }
-    for segment in touched {
+    for segment in used {
         segment.remove(disk).await?;
     }
     Ok(())
 }
 
-/// Untouched segments of the right size behind the last one stay as spares; the numbers have no gaps.
+/// Keeps unused segments of the right size behind the last one as spares, as far as their numbers have no gap; removes
+/// the others.
 async fn keep_spares(
     disk: &Disk,
     last: u64,
-    untouched: Vec<Segment>,
+    unused: Vec<Segment>,
     size: Option<u64>,
 ) -> Result<Vec<Arc<Segment>>, LogError> {
     let mut spares = Vec::new();
-    for segment in untouched {
+    for segment in unused {
         let in_row = segment.number == last + 1 + spares.len() as u64;
         if in_row
             && let Some(size) = size
-            && segment.is_whole(size).await?
+            && segment.is_fully_allocated(size).await?
         {
             spares.push(Arc::new(segment));
         } else {

@@ -1,39 +1,39 @@
-//! Reading the recovered batches again, in their order.
+//! Reads the recovered batches in their order.
 
 use super::error::LogError;
-use super::format::{Kind, RECORD, StoreId, decode_record};
+use super::format::{LogRecordKind, RECORD_HEADER_LEN, StoreId, decode_record};
 use super::limits::HEADER_BYTES;
-use super::recover::Live;
+use super::recover::LiveSegment;
 use bytes::Bytes;
 use gupfs_proto::{OwnerEpoch, Seq};
 use std::collections::VecDeque;
 
-/// One batch as it was staged.
+/// One batch as its owner staged it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Record {
+pub struct LoggedBatch {
     pub seq: Seq,
     pub shard: u16,
     pub epoch: OwnerEpoch,
     pub body: Bytes,
 }
 
-/// Everything behind `after`, one segment in memory at a time.
-pub struct Replay {
+/// Iterates over the batches after `after`; holds one segment in memory at a time.
+pub struct LogReplay {
     seed: u32,
     after: Seq,
-    segments: VecDeque<Live>,
-    /// Of the first segment in the list: its bytes and how far they are read.
+    segments: VecDeque<LiveSegment>,
+    /// Of the first segment in the list: its bytes, and the offset up to which they are read.
     reading: Option<(Bytes, usize)>,
 }
 
-impl Replay {
-    pub(super) fn new(store: StoreId, live: &[Live], after: Seq) -> Replay {
-        // The last segment that begins at or before the next batch, and those behind it.
+impl LogReplay {
+    pub(super) fn new(store: StoreId, live: &[LiveSegment], after: Seq) -> LogReplay {
+        // The last segment that begins at or before the next batch, and those after it.
         let skip = live
             .iter()
             .rposition(|live| live.first.0 <= after.0 + 1)
             .unwrap_or(0);
-        Replay {
+        LogReplay {
             seed: store.seed(),
             after,
             segments: live[skip.min(live.len())..].iter().cloned().collect(),
@@ -41,7 +41,7 @@ impl Replay {
         }
     }
 
-    pub async fn next(&mut self) -> Result<Option<Record>, LogError> {
+    pub async fn next(&mut self) -> Result<Option<LoggedBatch>, LogError> {
         while let Some(live) = self.segments.front() {
             let (bytes, at) = match self.reading.take() {
                 Some(reading) => reading,
@@ -55,7 +55,7 @@ impl Replay {
                 continue;
             }
             let Some(record) = decode_record(&bytes[at..], self.seed) else {
-                // It verified a moment ago.
+                // Recovery has verified this record, so its bytes have changed on disk since.
                 return Err(LogError::Damage {
                     segment: live.segment.name.clone(),
                     offset: at as u64,
@@ -63,11 +63,12 @@ impl Replay {
                     durable: self.after,
                 });
             };
-            let body = bytes.slice(at + RECORD..at + RECORD + record.body_len);
+            let body =
+                bytes.slice(at + RECORD_HEADER_LEN..at + RECORD_HEADER_LEN + record.body_len);
             self.reading = Some((bytes, at + record.len));
-            if record.kind == Kind::Batch && record.seq > self.after {
+            if record.kind == LogRecordKind::Batch && record.seq > self.after {
                 self.after = record.seq;
-                return Ok(Some(Record {
+                return Ok(Some(LoggedBatch {
                     seq: record.seq,
                     shard: record.shard,
                     epoch: record.epoch,

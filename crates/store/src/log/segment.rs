@@ -1,10 +1,10 @@
-//! One segment's file: making it, emptying it, reading it.
+//! The file of one segment: creating, zeroing and reading it.
 
-use super::format::{HEADER, SegmentHeader, segment_name};
+use super::format::{HEADER_LEN, SegmentHeader, segment_name};
 use bytes::{Bytes, BytesMut};
-use gupfs_platform::{Disk, DiskError, DiskFile, OpenHow, ReadHow};
+use gupfs_platform::{Disk, DiskError, DiskFile, OnCacheMiss, OpenHow};
 
-/// An open segment, of `bytes` length, all of it allocated.
+/// An open segment of `bytes` length; all its space is allocated.
 pub struct Segment {
     pub number: u64,
     pub name: String,
@@ -13,9 +13,9 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Makes an empty segment that survives a power cut: space taken, zeros written, name durable. Writing into it
-    /// later needs no space, and syncing it no block map.
-    pub async fn make(disk: &Disk, number: u64, bytes: u64) -> Result<Segment, DiskError> {
+    /// Creates an empty segment that survives a power loss: its space is allocated, its zeros are written, its name is
+    /// durable. So a later write to it needs no space, and a sync of it writes no block map.
+    pub async fn create(disk: &Disk, number: u64, bytes: u64) -> Result<Segment, DiskError> {
         let name = segment_name(number);
         let file = disk.open(&name, OpenHow::write().create()).await?;
         let segment = Segment {
@@ -24,30 +24,31 @@ impl Segment {
             file,
             bytes,
         };
-        let made = segment.fill(disk).await;
+        let made = segment.allocate_and_zero(disk).await;
         if made.is_err() {
-            // Half a segment is of no use and takes space others need; what made it fail is what counts.
+            // A partial segment is useless and takes space; the error to report is the first one, not that of this
+            // removal.
             let _ = disk.remove_file(&segment.name).await;
         }
         made.map(|()| segment)
     }
 
-    async fn fill(&self, disk: &Disk) -> Result<(), DiskError> {
-        self.file.allocate(0, self.bytes).await?; // in one piece, and refused before anything is written
+    async fn allocate_and_zero(&self, disk: &Disk) -> Result<(), DiskError> {
+        self.file.allocate(0, self.bytes).await?; // contiguous if possible; a full disk fails here, before anything is written
         self.file.zero_fill(0, self.bytes).await?;
         self.file.sync_all().await?;
         disk.sync_dir(".").await
     }
 
     pub async fn open(disk: &Disk, number: u64) -> Result<Segment, DiskError> {
-        Segment::open_as(disk, number, OpenHow::write()).await
+        Segment::open_with(disk, number, OpenHow::write()).await
     }
 
     pub async fn open_to_read(disk: &Disk, number: u64) -> Result<Segment, DiskError> {
-        Segment::open_as(disk, number, OpenHow::read()).await
+        Segment::open_with(disk, number, OpenHow::read()).await
     }
 
-    async fn open_as(disk: &Disk, number: u64, how: OpenHow) -> Result<Segment, DiskError> {
+    async fn open_with(disk: &Disk, number: u64, how: OpenHow) -> Result<Segment, DiskError> {
         let name = segment_name(number);
         let file = disk.open(&name, how).await?;
         let bytes = file.len().await?;
@@ -59,9 +60,10 @@ impl Segment {
         })
     }
 
-    /// Turns a segment nobody needs into an empty one of another number, without giving its space back in between.
+    /// Turns a retired segment into an empty one with another number, and keeps its space allocated meanwhile.
     pub async fn reuse(&self, disk: &Disk, number: u64) -> Result<Segment, DiskError> {
-        // Zeros before the new name: a file of that name with an old header would be taken for a live segment.
+        // Zeroes come before the new name: recovery would take a file of that name with an old header for a live
+        // segment.
         self.file.zero_fill(0, self.bytes).await?;
         self.file.sync_all().await?;
         let name = segment_name(number);
@@ -75,7 +77,8 @@ impl Segment {
         })
     }
 
-    /// Durable when it returns: segments go in the order of their numbers, or a crash would leave a gap.
+    /// The removal is durable when this returns. Segments must be removed in the order of their numbers, or a crash
+    /// would leave a gap.
     pub async fn remove(&self, disk: &Disk) -> Result<(), DiskError> {
         disk.remove_file(&self.name).await?;
         disk.sync_dir(".").await
@@ -85,10 +88,10 @@ impl Segment {
         self.file.write_at(&header.encode(), 0).await
     }
 
-    pub async fn read_header(&self) -> Result<[u8; HEADER], DiskError> {
+    pub async fn read_header(&self) -> Result<[u8; HEADER_LEN], DiskError> {
         let (bytes, _) = self
             .file
-            .read_owned([0; HEADER], 0, ReadHow::MayWait)
+            .read_owned([0; HEADER_LEN], 0, OnCacheMiss::HandOff)
             .await?;
         Ok(bytes)
     }
@@ -96,35 +99,39 @@ impl Segment {
     pub async fn read_all(&self) -> Result<Bytes, DiskError> {
         let len = self.bytes as usize;
         let all = BytesMut::with_capacity(len);
-        let all = self.file.read_append(all, len, 0, ReadHow::MayWait).await?;
+        let all = self
+            .file
+            .read_append(all, len, 0, OnCacheMiss::HandOff)
+            .await?;
         Ok(all.freeze())
     }
 
-    /// Leaves the buffer as it is if the disk cannot read there.
-    pub async fn read_piece(&self, piece: &mut [u8], at: u64) -> Result<(), DiskError> {
-        let empty = BytesMut::with_capacity(piece.len());
+    /// Reads into `part`. Leaves the buffer unchanged if the disk cannot read there.
+    pub async fn read_part(&self, part: &mut [u8], at: u64) -> Result<(), DiskError> {
+        let empty = BytesMut::with_capacity(part.len());
         let read = self
             .file
-            .read_append(empty, piece.len(), at, ReadHow::MayWait);
+            .read_append(empty, part.len(), at, OnCacheMiss::HandOff);
         let read = read.await?;
-        let len = read.len().min(piece.len());
-        piece[..len].copy_from_slice(&read[..len]);
+        let len = read.len().min(part.len());
+        part[..len].copy_from_slice(&read[..len]);
         Ok(())
     }
 
-    /// Whether nothing was ever written to it: records begin right behind the header, so a look there tells.
-    pub async fn is_untouched(&self) -> Result<bool, DiskError> {
+    /// Whether no record was ever written to this segment. Records begin right after the header, so reading its first
+    /// part is enough.
+    pub async fn is_unused(&self) -> Result<bool, DiskError> {
         const LOOK: usize = 64 << 10;
         let look = BytesMut::with_capacity(LOOK);
         let look = self
             .file
-            .read_append(look, LOOK, 0, ReadHow::MayWait)
+            .read_append(look, LOOK, 0, OnCacheMiss::HandOff)
             .await?;
         Ok(look.iter().all(|byte| *byte == 0))
     }
 
-    /// Whether it has all the space it will need.
-    pub async fn is_whole(&self, bytes: u64) -> Result<bool, DiskError> {
+    /// Whether the segment has `bytes` length and all its space is allocated.
+    pub async fn is_fully_allocated(&self, bytes: u64) -> Result<bool, DiskError> {
         let stat = self.file.stat().await?;
         Ok(stat.len == bytes && stat.allocated >= bytes)
     }

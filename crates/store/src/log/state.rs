@@ -1,8 +1,8 @@
-//! What all callers share, and staging: giving a batch its place in the order.
+//! State that all callers of a log share, and staging, which gives a batch its position in the log.
 
 use super::error::{BatchTooLarge, LogError};
-use super::format::{Kind, RecordHeader, append_record};
-use super::recover::Live;
+use super::format::{LogRecordKind, RecordHeader, append_record};
+use super::recover::LiveSegment;
 use super::segment::Segment;
 use super::{LogOptions, LogStats};
 use gupfs_platform::{BootTime, Disk, Platform};
@@ -18,69 +18,70 @@ pub struct Shared {
     pub platform: Platform,
     pub options: LogOptions,
     pub seed: u32,
-    pub state: Mutex<State>,
-    /// Written to the log: survives the process. Moves only under the lock; read without it.
+    pub state: Mutex<LogState>,
+    /// The last batch that is written, so that it survives the process. Changes only under the lock; is read without
+    /// it.
     pub committed: AtomicU64,
-    /// Synced: survives a power cut.
+    /// The last batch that is synced, so that it survives a power loss.
     pub durable: AtomicU64,
-    pub committed_moved: Notify,
-    pub durable_moved: Notify,
-    /// Something was staged and nothing is known to be unsynced; or the log closed.
+    pub committed_changed: Notify,
+    pub durable_changed: Notify,
+    /// Wakes the syncer: the first batch after a sync was staged, or the log has closed.
     pub wake_syncer: Notify,
-    /// `SYNC_RECORDS` are unsynced.
-    pub hurry_syncer: Notify,
-    pub wake_keeper: Notify,
-    pub spares_moved: Notify,
+    /// Wakes the syncer at once: `SYNC_RECORDS` batches are unsynced.
+    pub sync_now: Notify,
+    pub wake_segment_manager: Notify,
+    pub spares_changed: Notify,
 }
 
-pub struct State {
+pub struct LogState {
     pub epoch: OwnerEpoch,
-    /// The last batch staged.
+    /// The last staged batch.
     pub last: Seq,
-    /// Checksum of the last record staged.
-    pub chain: u32,
-    /// Encoded records that wait for a writer, and the last batch among them and before.
+    /// Checksum of the last staged record.
+    pub last_crc: u32,
+    /// Encoded records that no writer has taken yet; `last` is the last batch among them or before them.
     pub pending: Vec<u8>,
-    /// An emptied buffer, kept for its memory.
+    /// An empty buffer, kept so that its memory is reused.
     pub idle_buffer: Vec<u8>,
-    /// Somebody writes; the others wait for it.
+    /// A task is writing; the others wait for it.
     pub writing: bool,
-    /// Where the next record goes; moved by the writer only.
-    pub tail: Tail,
-    pub live: VecDeque<Live>,
-    /// Ready for use, in the order of their numbers.
+    /// Where the next record is written; only the writer changes it.
+    pub tail: LogTail,
+    pub live: VecDeque<LiveSegment>,
+    /// Spare segments, in the order of their numbers.
     pub spares: VecDeque<Arc<Segment>>,
-    /// Behind the index now: to be removed, or used again if the disk is full.
+    /// Segments that the index no longer needs; the background task removes them, or reuses them as spares.
     pub retired: VecDeque<Arc<Segment>>,
-    /// The number of the next spare; numbers have no gaps.
+    /// The number of the next spare. Numbers have no gaps.
     pub next_number: u64,
-    /// The keeper is doing something.
-    pub keeping: bool,
-    /// The log is being stopped: the keeper begins nothing more.
+    /// The background task for segments is in the middle of an operation.
+    pub manager_busy: bool,
+    /// The log is stopping: the background task begins no further operation.
     pub stopping: bool,
-    /// The last try to make a spare found the disk full.
-    pub full: bool,
-    /// Segments with bytes that are not synced.
+    /// The last attempt to create a spare found the disk full.
+    pub disk_full: bool,
+    /// Segments with unsynced bytes.
     pub unsynced: Vec<Arc<Segment>>,
     pub syncing: bool,
-    /// When the oldest unsynced batch was staged.
+    /// Time at which the oldest unsynced batch was staged.
     pub dirty_since: Option<BootTime>,
-    /// The last batch that the sync under way or the last one covers.
+    /// The last batch that the running sync, or else the last sync, covers.
     pub sync_covers: Seq,
-    /// What the newest staged record says is durable.
-    pub durable_said: Seq,
+    /// The last durable batch as the newest staged record states it.
+    pub durable_recorded: Seq,
     pub closed: Option<LogError>,
     pub stats: LogStats,
 }
 
 #[derive(Clone)]
-pub struct Tail {
+pub struct LogTail {
     pub segment: Arc<Segment>,
     pub offset: u64,
 }
 
-impl State {
-    pub fn is_unsynced(&mut self, segment: Arc<Segment>) {
+impl LogState {
+    pub fn note_unsynced(&mut self, segment: Arc<Segment>) {
         if !self.unsynced.iter().any(|s| s.number == segment.number) {
             self.unsynced.push(segment);
         }
@@ -99,7 +100,7 @@ impl Shared {
     pub fn stage(&self, shard: u16, body: impl FnOnce(&mut Vec<u8>)) -> Result<Seq, BatchTooLarge> {
         let mut state = self.state.lock();
         let next = Seq(state.last.0 + 1);
-        self.append(&mut state, next, (Kind::Batch, shard), false, body)?;
+        self.append(&mut state, next, (LogRecordKind::Batch, shard), false, body)?;
         state.last = next;
         state.stats.batches += 1;
         if state.dirty_since.is_none() {
@@ -107,74 +108,80 @@ impl Shared {
             self.wake_syncer.notify_one();
         }
         if state.last.0 - state.sync_covers.0 >= self.options.sync_records {
-            self.hurry_syncer.notify_one();
+            self.sync_now.notify_one();
         }
         Ok(state.last)
     }
 
-    /// A mark says what is durable and whose log this is. It is no batch: nobody waits for it, and it alone is no
-    /// reason to sync.
-    pub fn stage_mark(&self, state: &mut State, stopped: bool) {
+    /// Stages a watermark: a record that states the owner's epoch and the last durable batch. It is no batch: no caller
+    /// waits for it, and it alone causes no sync.
+    pub fn stage_watermark(&self, state: &mut LogState, clean_stop: bool) {
         let last = state.last;
-        let mark = self.append(state, last, (Kind::Mark, 0), stopped, |_| {});
-        mark.expect("a mark has no body");
-        state.stats.marks += 1;
+        let watermark = self.append(
+            state,
+            last,
+            (LogRecordKind::Watermark, 0),
+            clean_stop,
+            |_| {},
+        );
+        watermark.expect("a watermark has no body");
+        state.stats.watermarks += 1;
     }
 
-    /// Either the whole record is pending afterwards, or the state is as it was.
+    /// Appends a record to the pending ones. On an error the state is unchanged.
     fn append(
         &self,
-        state: &mut State,
+        state: &mut LogState,
         seq: Seq,
-        (kind, shard): (Kind, u16),
-        stopped: bool,
+        (kind, shard): (LogRecordKind, u16),
+        clean_stop: bool,
         body: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), BatchTooLarge> {
         let header = RecordHeader {
             crc: 0,
             len: 0,
-            previous: state.chain,
+            previous: state.last_crc,
             kind,
             shard,
             seq,
             epoch: state.epoch,
             durable: self.durable(),
             body_len: 0,
-            stopped,
+            clean_stop,
         };
         if state.closed.is_some() {
-            return Ok(()); // nobody will ever write it
+            return Ok(()); // no task writes it any more
         }
         let before = state.pending.len();
-        let chain = append_record(&mut state.pending, self.seed, &header, body);
+        let last_crc = append_record(&mut state.pending, self.seed, &header, body);
         let (bytes, most) = (state.pending.len() - before, self.options.record_max());
         if bytes > most {
             state.pending.truncate(before);
             return Err(BatchTooLarge { bytes, most });
         }
-        state.chain = chain;
-        state.durable_said = header.durable;
+        state.last_crc = last_crc;
+        state.durable_recorded = header.durable;
         state.stats.bytes += bytes as u64;
         Ok(())
     }
 
-    /// Ends the log for good. Whoever waits learns why.
+    /// Closes the log until it is opened again. All waiting callers return `why`.
     pub fn close(&self, why: LogError) {
         let mut state = self.state.lock();
         if state.closed.is_some() {
-            return; // the first failure is the one to tell
+            return; // the first error is the cause, later ones are its consequences
         }
         if !matches!(why, LogError::Stopped) {
-            tracing::error!(error = %why, "the log closes");
+            tracing::error!(error = %why, "the log closes and acknowledges nothing more");
         }
         state.closed = Some(why);
         drop(state);
-        self.committed_moved.notify_waiters();
-        self.durable_moved.notify_waiters();
-        self.spares_moved.notify_waiters();
-        // These two have one listener each, which may be busy: a stored wake-up is not lost.
+        self.committed_changed.notify_waiters();
+        self.durable_changed.notify_waiters();
+        self.spares_changed.notify_waiters();
+        // Each of these two has one listener, which may be busy: `notify_one` stores the wake-up for it.
         self.wake_syncer.notify_one();
-        self.wake_keeper.notify_one();
+        self.wake_segment_manager.notify_one();
     }
 
     pub fn check_open(&self) -> Result<(), LogError> {
@@ -185,14 +192,15 @@ impl Shared {
     }
 }
 
-/// A background task that panics takes the log with it: others would wait for it for ever.
+/// Closes the log if a background task panics; otherwise callers would wait forever for that task.
 pub struct CloseOnPanic<'a>(pub &'a Shared);
 
 impl Drop for CloseOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0
-                .close(LogError::Abandoned("one of its tasks panicked".into()));
+            self.0.close(LogError::Aborted(
+                "a background task of the log panicked".into(),
+            ));
         }
     }
 }

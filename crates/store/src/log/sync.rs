@@ -1,7 +1,8 @@
-//! Durability: one sync at a time, shared by all who wait; in the background when nobody asks.
+//! Durability. One sync runs at a time, and all waiting callers share it; the syncer starts one in the background when
+//! no caller does.
 
 use super::error::LogError;
-use super::limits::MARK_WHEN_IDLE;
+use super::limits::WATERMARK_WHEN_IDLE;
 use super::state::{CloseOnPanic, Shared};
 use gupfs_platform::BootTime;
 use gupfs_proto::Seq;
@@ -9,22 +10,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Shared {
-    /// Returns when the batch survives a power cut. Who comes while a sync is under way shares the next one.
+    /// Returns when the batch survives a power loss. A caller that comes while a sync runs shares the next one.
     pub async fn make_durable(self: &Arc<Self>, seq: Seq) -> Result<(), LogError> {
         loop {
             if self.durable() >= seq {
                 return Ok(());
             }
-            let moved = self.durable_moved.notified(); // made before the look, so that no move is missed
+            let changed = self.durable_changed.notified(); // registered before the check, so that no wake-up is missed
             self.start_sync()?;
             if self.durable() >= seq {
                 return Ok(());
             }
-            moved.await;
+            changed.await;
         }
     }
 
-    /// Begins a sync unless one is under way; whether it did. Its end moves `durable_moved`, or closes the log.
+    /// Starts a sync unless one is running; returns whether it did. The end of the sync notifies `durable_changed`, or
+    /// closes the log.
     fn start_sync(self: &Arc<Self>) -> Result<bool, LogError> {
         {
             let mut state = self.state.lock();
@@ -35,39 +37,42 @@ impl Shared {
                 return Ok(false);
             }
         }
-        // A task of its own: the outcome of a sync must reach everybody even if its caller gives up, since the kernel
-        // tells of a failed write-back once and never again.
+        // The sync runs in a task of its own, because all waiting callers need its outcome even if the caller that
+        // started it gives up: the kernel reports a failed write-back only once.
         let shared = Arc::clone(self);
-        (self.platform.tasks).spawn("log sync", async move { shared.sync_and_tell().await });
+        (self.platform.tasks).spawn("log sync", async move { shared.sync_and_notify().await });
         Ok(true)
     }
 
-    async fn sync_and_tell(&self) {
+    async fn sync_and_notify(&self) {
         let _guard = CloseOnPanic(self);
         let synced = self.sync().await;
         self.state.lock().syncing = false;
         match synced {
-            Ok(()) => self.durable_moved.notify_waiters(),
-            Err(error) => self.close(error), // tells everybody
+            Ok(()) => self.durable_changed.notify_waiters(),
+            Err(error) => self.close(error), // notifies all waiters
         }
     }
 
-    /// Says in the log what is durable, and makes that durable too.
-    pub async fn mark_and_sync(self: &Arc<Self>, stopped: bool) -> Result<(), LogError> {
-        self.stage_mark(&mut self.state.lock(), stopped);
+    /// Writes a watermark, and makes it durable too.
+    pub async fn write_watermark_and_sync(
+        self: &Arc<Self>,
+        clean_stop: bool,
+    ) -> Result<(), LogError> {
+        self.stage_watermark(&mut self.state.lock(), clean_stop);
         self.commit_all().await?;
         loop {
-            let moved = self.durable_moved.notified();
-            let mine = self.start_sync()?;
-            moved.await;
-            if mine {
+            let changed = self.durable_changed.notified();
+            let started = self.start_sync()?;
+            changed.await;
+            if started {
                 return self.check_open();
             }
         }
     }
 
-    /// Writes and syncs everything staged so far. One at a time: a second one would find nothing left to sync and
-    /// call durable what the first has not finished.
+    /// Writes and syncs everything staged so far. Only one call runs at a time: a second one would find no unsynced
+    /// segment and would report as durable what the first has not synced yet.
     async fn sync(&self) -> Result<(), LogError> {
         let last = self.state.lock().last;
         self.commit(last).await?;
@@ -86,28 +91,28 @@ impl Shared {
         Ok(())
     }
 
-    /// The background's part: syncs what is older than `sync_every` or more than `sync_records`, and writes a mark
-    /// when the log falls idle, so that what was synced last is known to have been.
-    pub async fn keep_synced(self: Arc<Self>) {
+    /// The syncer, a background task: it syncs batches that are older than `sync_every` or more than `sync_records`,
+    /// and writes a watermark when the log is idle, so that recovery can tell which batches the last sync made durable.
+    pub async fn run_syncer(self: Arc<Self>) {
         let _guard = CloseOnPanic(&self);
         loop {
-            let (dirty_since, unsaid) = {
+            let (dirty_since, watermark_due) = {
                 let state = self.state.lock();
                 if state.closed.is_some() {
                     return;
                 }
-                (state.dirty_since, state.durable_said < self.durable())
+                (state.dirty_since, state.durable_recorded < self.durable())
             };
-            let went_on = match dirty_since {
+            let result = match dirty_since {
                 Some(since) => self.sync_when_due(since).await,
-                None if unsaid => self.mark_when_idle().await,
+                None if watermark_due => self.write_watermark_when_idle().await,
                 None => {
                     self.wake_syncer.notified().await;
                     Ok(())
                 }
             };
-            if went_on.is_err() {
-                return; // the log is closed, and whoever closed it has told why
+            if result.is_err() {
+                return; // the log is closed; `close` has logged the reason
             }
         }
     }
@@ -115,29 +120,29 @@ impl Shared {
     async fn sync_when_due(self: &Arc<Self>, since: BootTime) -> Result<(), LogError> {
         let hurried = tokio::select! {
             biased;
-            () = self.hurry_syncer.notified() => true,
+            () = self.sync_now.notified() => true,
             () = self.platform.clock.sleep_until(since + self.options.sync_every) => false,
         };
         let (now_since, last) = {
             let state = self.state.lock();
             (state.dirty_since, state.last)
         };
-        // Somebody who asked may have synced meanwhile; what came after that is not due yet.
+        // A caller may have synced meanwhile; batches that came after that sync are not due yet.
         if now_since.is_none() || (!hurried && now_since != Some(since)) {
             return self.check_open();
         }
         self.make_durable(last).await
     }
 
-    async fn mark_when_idle(self: &Arc<Self>) -> Result<(), LogError> {
+    async fn write_watermark_when_idle(self: &Arc<Self>) -> Result<(), LogError> {
         let busy = tokio::select! {
             biased;
             () = self.wake_syncer.notified() => true,
-            () = self.platform.clock.sleep(MARK_WHEN_IDLE) => false,
+            () = self.platform.clock.sleep(WATERMARK_WHEN_IDLE) => false,
         };
         if busy {
             return self.check_open();
         }
-        self.mark_and_sync(false).await
+        self.write_watermark_and_sync(false).await
     }
 }

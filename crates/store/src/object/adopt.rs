@@ -1,55 +1,57 @@
-//! adopt: an opening becomes the target's own.
+//! adopt: an open instance becomes the target's current one.
 //!
-//! An opening finds (stamp, run) in the superblock and changes nothing there until whoever remembers these has said that the
-//! target is who it was. So a copy that is refused stays the copy it was, however often it is opened.
+//! An open instance finds (stamp, run) in the superblock, and changes nothing there until the metadata server, which
+//! remembers both, has confirmed that the target is the one it knows. So a copy of a target that is refused stays
+//! unchanged, however often it is opened.
 
-use super::target::{Target, Write};
-use gupfs_proto::Refusal;
+use super::target::{SuperblockUpdate, Target};
+use gupfs_proto::FsError;
 use gupfs_proto::cluster::OwnerMark;
 use std::sync::Arc;
 
-pub(super) async fn adopt(target: &Arc<Target>, owner: OwnerMark) -> Result<(), Refusal> {
-    target.check()?;
+pub(super) async fn adopt(target: &Arc<Target>, owner: OwnerMark) -> Result<(), FsError> {
+    target.check_open()?;
     let known = target.identity().owner;
     if owner.epoch < known.epoch || (owner.epoch == known.epoch && owner.run != known.run) {
-        return Err(Refusal::TargetDown {
+        return Err(FsError::TargetDown {
             ost: target.ost,
-            why: format!(
-                "it has heard of owner {} of the metadata, and does not believe owner {}",
+            reason: format!(
+                "it knows the metadata server's owner epoch {}; the owner epoch {} is stale or that of a restored copy",
                 known.epoch, owner.epoch
             ),
         });
     }
-    if target.is_adopted() && owner.is_same_start(&known) {
-        target.hear_durable(&owner);
+    if target.is_adopted() && owner.is_same_instance(&known) {
+        target.note_owner_durable(&owner);
         return Ok(());
     }
-    let write = Write {
-        run: Some(target.opening),
+    let write = SuperblockUpdate {
+        run: Some(target.open_instance),
         owner: Some(owner),
-        raise: true,
+        raise_stamp: true,
         clean_stop: false,
     };
     serve(target, write).await
 }
 
-pub(super) async fn go_on(target: &Arc<Target>) -> Result<(), Refusal> {
-    target.check()?;
-    let write = Write {
+pub(super) async fn serve_unadopted(target: &Arc<Target>) -> Result<(), FsError> {
+    target.check_open()?;
+    let write = SuperblockUpdate {
         run: None,
         owner: None,
-        raise: false,
+        raise_stamp: false,
         clean_stop: false,
     };
-    target.keeps_stamp();
+    target.freeze_stamp();
     serve(target, write).await
 }
 
-async fn serve(target: &Arc<Target>, write: Write) -> Result<(), Refusal> {
+async fn serve(target: &Arc<Target>, write: SuperblockUpdate) -> Result<(), FsError> {
     let written = target.write_superblock(write).await;
     written.map_err(|error| target.sync_failed(&error))?;
     if target.set_adopted() {
-        *target.chores.lock() = super::chores::start(target, &target.platform, !target.was_stopped);
+        *target.background_tasks.lock() =
+            super::background::start(target, &target.platform, !target.was_stopped);
     }
     Ok(())
 }

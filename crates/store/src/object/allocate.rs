@@ -1,26 +1,26 @@
-//! allocate: space for a range, so that writes there do not meet a full disk.
+//! allocate: reserves disk space for a range, so that writes there do not find the disk full.
 
 use super::Objects;
-use super::place::parts;
-use super::write::range_of;
-use gupfs_proto::data::{Existing, ObjectStat, Owner};
-use gupfs_proto::{ObjectId, ObjectOffset, Refusal};
+use super::paths::split_by_segment;
+use super::write::checked_range;
+use gupfs_proto::data::{ObjectExistence, ObjectOwner, ObjectStat};
+use gupfs_proto::{FsError, ObjectId, ObjectOffset};
 
-/// For which range, and what is known of the object.
+/// An allocation: its range, and what the requester knows of the object.
 #[derive(Clone, Copy, Debug)]
-pub struct Allocate {
+pub struct AllocateRequest {
     pub object: ObjectId,
     pub at: ObjectOffset,
     pub len: u64,
     pub keep_size: bool,
-    pub existing: Existing,
-    pub owner: Owner,
+    pub existing: ObjectExistence,
+    pub owner: ObjectOwner,
 }
 
 impl Objects {
-    /// What had no space reads zeros as before. The object grows to the range's end, unless `keep_size`.
-    pub async fn allocate(&self, allocate: Allocate) -> Result<ObjectStat, Refusal> {
-        let Allocate {
+    /// Holes in the range still read as zeros. The object grows to the end of the range, unless `keep_size`.
+    pub async fn allocate(&self, allocate: AllocateRequest) -> Result<ObjectStat, FsError> {
+        let AllocateRequest {
             object: id,
             at,
             len,
@@ -29,32 +29,32 @@ impl Objects {
             owner,
         } = allocate;
         let target = self.serving()?;
-        let _under_way = target.counters.enter(&target.counters.changes);
-        let range = range_of(at, len)?;
-        let object = target.expect(id, existing).await?;
+        let _operation = target.counters.enter(&target.counters.changes);
+        let range = checked_range(at, len)?;
+        let object = target.expect_object(id, existing).await?;
         if !object.state().has_space_for(&range) {
-            target.room.take(len).await?;
+            target.free_space.charge(len).await?;
         }
-        // Bytes stay what they are, so records and sums stay true.
-        let mut change = target.change(&object, range.clone()).await?;
-        change.touch();
-        for part in parts(range.start, len) {
+        // No byte changes, so records and checksums stay valid.
+        let mut change = target.begin_change(&object, range.clone()).await?;
+        change.note_bytes_change();
+        for part in split_by_segment(range.start, len) {
             let done = async {
-                let len = part.of.end - part.of.start;
-                let file = target.file_to_write(&object, part.segment).await?;
-                // A segment that is not the last is full anyway, or a hole up to the next.
+                let len = part.range.end - part.range.start;
+                let file = target.open_or_create_segment(&object, part.segment).await?;
+                // A segment that is not the last already has its full length.
                 match keep_size && range.end > object.state().size() {
                     true => file.allocate_keeping_len(part.at, len).await?,
                     false => file.allocate(part.at, len).await?,
                 }
-                target.look_again(&object, part.segment).await
+                target.refresh_segment(&object, part.segment).await
             };
-            done.await.map_err(|error| target.refused(id, &error))?;
+            done.await.map_err(|error| target.fs_error(id, &error))?;
         }
         let now = target.platform.clock.now();
         Ok(change.end(|state, _| {
             state.owner = owner;
-            // Also where its length stays: the file's time of change is this one, and is recovered from here.
+            // Set even if the length stays: the file's ctime is this time, and is recovered from here.
             state.mtime = now;
             state.stat()
         }))

@@ -1,4 +1,4 @@
-//! What a target has done since it was opened.
+//! Counters of a target's operations since it was opened.
 
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ pub(super) struct Counters {
     pub looks: Counter,
     pub bytes_read: Counter,
     pub bytes_written: Counter,
-    pub marks: Counter,
-    pub settled: Counter,
+    pub regions_dirtied: Counter,
+    pub regions_cleaned: Counter,
     under_way: AtomicU64,
 }
 
@@ -30,31 +30,31 @@ impl Counter {
     }
 }
 
-/// Since the target was opened.
+/// Operations since the target was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Served {
+pub struct OperationCounts {
     pub reads: u64,
     pub writes: u64,
     pub syncs: u64,
-    /// Cuts, allocations, zeroed ranges, removals.
+    /// Truncates, allocations, zeroed ranges, removals.
     pub changes: u64,
     /// Stats, seeks, lists.
     pub looks: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// Operations begun and not answered yet.
+    /// Operations in progress.
     pub under_way: u64,
 }
 
 impl Counters {
-    pub fn enter(&self, kind: &Counter) -> UnderWay<'_> {
+    pub fn enter(&self, kind: &Counter) -> OperationGuard<'_> {
         kind.add(1);
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        UnderWay(&self.under_way)
+        OperationGuard(&self.under_way)
     }
 
-    pub fn served(&self) -> Served {
-        Served {
+    pub fn served(&self) -> OperationCounts {
+        OperationCounts {
             reads: self.reads.get(),
             writes: self.writes.get(),
             syncs: self.syncs.get(),
@@ -67,10 +67,10 @@ impl Counters {
     }
 }
 
-/// One operation; it ends when this is dropped.
-pub(super) struct UnderWay<'a>(&'a AtomicU64);
+/// Counts one operation as in progress until it is dropped.
+pub(super) struct OperationGuard<'a>(&'a AtomicU64);
 
-impl Drop for UnderWay<'_> {
+impl Drop for OperationGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,13 +1,14 @@
-//! Which directories have names that are not durable yet.
+//! Tracks which directories have names that are not durable yet.
 
-use super::place::TOP;
+use super::paths::OBJECTS_DIR;
 use super::sync_point::SyncPoint;
 use gupfs_platform::hash::Map;
 use gupfs_platform::{Disk, DiskError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Directories remembered before those with nothing to sync are forgotten; they only cost a needless sync then.
+/// Directories remembered before those with nothing to sync are forgotten; a forgotten directory costs one needless
+/// sync.
 const REMEMBERED: usize = 16 << 10;
 
 pub(super) struct Dirs {
@@ -23,25 +24,25 @@ impl Dirs {
         }
     }
 
-    /// A name was made in it, or removed.
-    pub fn changed(&self, dir: &str) {
-        self.point(dir).change();
+    /// Notes that a name was created in a directory, or removed from it.
+    pub fn note_change(&self, dir: &str) {
+        self.sync_point(dir).note_change();
     }
 
-    /// Makes an object directory; it may be there.
-    pub async fn make(&self, dir: &str) -> Result<(), DiskError> {
+    /// Creates an object directory, unless it exists.
+    pub async fn create(&self, dir: &str) -> Result<(), DiskError> {
         self.disk.create_dir(dir).await?;
-        self.changed(TOP);
+        self.note_change(OBJECTS_DIR);
         Ok(())
     }
 
-    /// Those of an object directory's name and of the names in it.
-    pub fn points(&self, dir: &str) -> [Arc<SyncPoint>; 2] {
-        [self.point(dir), self.point(TOP)]
+    /// The sync points of an object directory: of the names in it, and of its own name.
+    pub fn sync_points(&self, dir: &str) -> [Arc<SyncPoint>; 2] {
+        [self.sync_point(dir), self.sync_point(OBJECTS_DIR)]
     }
 
-    /// What of a directory's names is durable.
-    pub fn point(&self, dir: &str) -> Arc<SyncPoint> {
+    /// The sync point of the names in a directory.
+    pub fn sync_point(&self, dir: &str) -> Arc<SyncPoint> {
         let mut known = self.known.lock();
         if let Some(point) = known.get(dir) {
             return Arc::clone(point);

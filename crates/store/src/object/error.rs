@@ -1,30 +1,30 @@
-//! What goes wrong when a target is made or opened, and how failures of a disk are told to those who asked for bytes.
+//! Errors of initializing and opening a target, and the mapping of disk errors to protocol errors.
 
 use gupfs_platform::{DiskError, DiskErrorKind};
-use gupfs_proto::refusal::ObjectDamage;
-use gupfs_proto::{ObjectId, OstId, Refusal};
+use gupfs_proto::error::ObjectDamage;
+use gupfs_proto::{FsError, ObjectId, OstId};
 
-/// What a caller can act on.
+/// The kinds of errors that a caller distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenErrorKind {
-    /// The directory holds no target: initialise it, or the disk is not mounted.
+    /// The directory holds no target: initialize it, or mount its disk.
     Absent,
-    /// It holds one already.
+    /// The directory already holds a target.
     Exists,
     /// The superblock does not verify.
     Damaged,
-    /// Written by a newer gupfs, or with a feature this one does not know.
+    /// A newer gupfs wrote the target, or the target needs a feature that this one does not know.
     Newer,
-    /// It belongs to another cluster, or is another target of this one.
+    /// The directory holds a target of another cluster, or another target of this one.
     Foreign,
-    /// Another process serves it.
+    /// Another process has the target open.
     InUse,
-    /// Its records cannot be opened.
+    /// The target's records cannot be opened.
     Records,
     Disk,
 }
 
-/// Why a target cannot be made or opened: the text says which, and what to do.
+/// Why a target cannot be initialized or opened. The text names the target and what to do.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct OpenError {
@@ -52,36 +52,36 @@ impl From<DiskError> for OpenError {
         };
         OpenError {
             kind,
-            what: told(&error),
+            what: error_chain(&error),
             source: Some(error),
         }
     }
 }
 
-/// An error with all its causes.
-pub(super) fn told(error: &dyn std::error::Error) -> String {
-    let mut said = error.to_string();
+/// The text of an error with all its causes.
+pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        said = format!("{said}: {error}");
+        text = format!("{text}: {error}");
         cause = error.source();
     }
-    said
+    text
 }
 
-/// How an object's reader or writer is told that the disk refused.
-pub(super) fn refusal(ost: OstId, object: ObjectId, error: &DiskError) -> Refusal {
+/// The protocol error for a disk error in an operation on an object.
+pub(super) fn fs_error(ost: OstId, object: ObjectId, error: &DiskError) -> FsError {
     match error.kind {
-        DiskErrorKind::Full => Refusal::NoSpace,
-        DiskErrorKind::TooLarge => Refusal::TooLarge,
-        DiskErrorKind::Broken => Refusal::ObjectDamaged {
+        DiskErrorKind::Full => FsError::NoSpace,
+        DiskErrorKind::TooLarge => FsError::TooLarge,
+        DiskErrorKind::Broken => FsError::ObjectDamaged {
             ost,
             object,
-            what: ObjectDamage::Unreadable,
+            damage: ObjectDamage::Unreadable,
         },
-        DiskErrorKind::ReadOnly => Refusal::ReadOnly,
-        DiskErrorKind::Unsupported => Refusal::NotSupported,
-        DiskErrorKind::OutOfHandles => Refusal::Overloaded,
-        _ => Refusal::StoreFailed(told(error)),
+        DiskErrorKind::ReadOnly => FsError::ReadOnly,
+        DiskErrorKind::Unsupported => FsError::NotSupported,
+        DiskErrorKind::OutOfHandles => FsError::Overloaded,
+        _ => FsError::StoreFailed(error_chain(error)),
     }
 }

@@ -1,31 +1,31 @@
-//! list: the objects there are, in ascending order.
+//! list: returns the objects of a target in ascending order.
 
 use super::Objects;
 use super::limits::{INODES_PER_DIR, LIST_MAX, SEGMENT};
-use super::place::{TOP, dir_of, file_of, first_of_dir, parse};
+use super::paths::{OBJECTS_DIR, dir_path, file_path, first_inode_of_dir, parse_file_name};
 use super::target::Target;
 use gupfs_platform::{Disk, DiskError, DiskErrorKind};
-use gupfs_proto::cluster::Holdings;
+use gupfs_proto::cluster::ObjectInventory;
 use gupfs_proto::data::ObjectStat;
-use gupfs_proto::{ObjectId, OwnerEpoch, Refusal};
+use gupfs_proto::{FsError, ObjectId, OwnerEpoch};
 use std::collections::BTreeMap;
 
 impl Objects {
-    /// At most `limit` objects after one of them; fewer than asked (and than `LIST_MAX`) only at the end.
+    /// At most `limit` objects after the given one; fewer than requested (and than `LIST_MAX`) only at the end.
     pub async fn list(
         &self,
         after: Option<ObjectId>,
         limit: u32,
-    ) -> Result<Vec<(ObjectId, ObjectStat)>, Refusal> {
-        let target = self.looking()?;
-        let _under_way = target.counters.enter(&target.counters.looks);
+    ) -> Result<Vec<(ObjectId, ObjectStat)>, FsError> {
+        let target = self.readable()?;
+        let _operation = target.counters.enter(&target.counters.looks);
         let limit = (limit as usize).min(LIST_MAX);
         let ids = ids_after(&target.disk, after, limit).await;
-        let ids = ids.map_err(|error| Refusal::StoreFailed(super::error::told(&error)))?;
+        let ids = ids.map_err(|error| FsError::StoreFailed(super::error::error_chain(&error)))?;
         let mut found = Vec::with_capacity(ids.len());
         for id in ids {
-            // Removed since the listing: not there.
-            if let Some(stat) = target.stat_unremembered(id).await? {
+            // None: the object was removed since the listing.
+            if let Some(stat) = target.stat_uncached(id).await? {
                 found.push((id, stat));
             }
         }
@@ -34,22 +34,22 @@ impl Objects {
 }
 
 impl Objects {
-    /// What owners after `since` have made, and how far inode numbers reach.
-    pub async fn holdings(&self, since: OwnerEpoch) -> Result<Holdings, Refusal> {
-        let target = self.looking()?;
-        let held = holdings(&target.disk, since).await;
-        held.map_err(|error| Refusal::StoreFailed(super::error::told(&error)))
+    /// The objects that owners after epoch `since` created, and the highest inode numbers in use.
+    pub async fn inventory(&self, since: OwnerEpoch) -> Result<ObjectInventory, FsError> {
+        let target = self.readable()?;
+        let inventory = inventory(&target.disk, since).await;
+        inventory.map_err(|error| FsError::StoreFailed(super::error::error_chain(&error)))
     }
 }
 
-async fn holdings(disk: &Disk, since: OwnerEpoch) -> Result<Holdings, DiskError> {
-    let mut held = Holdings {
+async fn inventory(disk: &Disk, since: OwnerEpoch) -> Result<ObjectInventory, DiskError> {
+    let mut inventory = ObjectInventory {
         since,
-        ..Holdings::default()
+        ..ObjectInventory::default()
     };
     let mut numbers = BTreeMap::new();
     for dir in object_dirs(disk).await? {
-        if let Some(first) = first_of_dir(&dir) {
+        if let Some(first) = first_inode_of_dir(&dir) {
             let above = first.counter() + INODES_PER_DIR;
             let highest = numbers.entry(first.shard()).or_insert(above);
             *highest = above.max(*highest);
@@ -58,21 +58,21 @@ async fn holdings(disk: &Disk, since: OwnerEpoch) -> Result<Holdings, DiskError>
             if id.generation.window() <= since {
                 continue;
             }
-            held.newer += 1;
-            if let Some(stat) = disk.stat(&file_of(id, 0)).await? {
-                held.newest = held.newest.max(Some(stat.mtime));
+            inventory.newer_objects += 1;
+            if let Some(stat) = disk.stat(&file_path(id, 0)).await? {
+                inventory.newest = inventory.newest.max(Some(stat.mtime));
             }
         }
     }
-    held.numbers = numbers.into_iter().collect();
-    Ok(held)
+    inventory.inode_counters = numbers.into_iter().collect();
+    Ok(inventory)
 }
 
 impl Target {
-    /// As the disk has it; a walk through all objects does not push those in use out of memory.
-    async fn stat_unremembered(&self, id: ObjectId) -> Result<Option<ObjectStat>, Refusal> {
-        let found = self.disk.stat(&file_of(id, 0)).await;
-        match found.map_err(|error| self.refused(id, &error))? {
+    /// Stats an object on disk without loading it, so that a pass over all objects does not evict those in use.
+    async fn stat_uncached(&self, id: ObjectId) -> Result<Option<ObjectStat>, FsError> {
+        let found = self.disk.stat(&file_path(id, 0)).await;
+        match found.map_err(|error| self.fs_error(id, &error))? {
             None => Ok(None),
             Some(first) if first.len < SEGMENT => Ok(Some(ObjectStat {
                 size: first.len,
@@ -80,7 +80,7 @@ impl Target {
                 mtime: first.mtime,
             })),
             Some(_) => {
-                let object = self.object(id).await?;
+                let object = self.load_object(id).await?;
                 let state = object.state();
                 Ok(state.exists().then(|| state.stat()))
             }
@@ -95,8 +95,8 @@ pub(super) async fn ids_after(
     limit: usize,
 ) -> Result<Vec<ObjectId>, DiskError> {
     let mut found = Vec::new();
-    // Equal lengths: the order of names is the order of inodes.
-    let from = after.map(|id| dir_of(id)[TOP.len() + 1..].to_owned());
+    // Names have equal length, so their order is the order of inodes.
+    let from = after.map(|id| dir_path(id)[OBJECTS_DIR.len() + 1..].to_owned());
     for dir in object_dirs(disk).await? {
         if from.as_ref().is_some_and(|from| dir < *from) {
             continue;
@@ -113,7 +113,7 @@ pub(super) async fn ids_after(
     Ok(found)
 }
 
-/// How many objects there are.
+/// The number of objects.
 pub(super) async fn count(disk: &Disk) -> Result<u64, DiskError> {
     let mut count = 0;
     for dir in object_dirs(disk).await? {
@@ -123,23 +123,25 @@ pub(super) async fn count(disk: &Disk) -> Result<u64, DiskError> {
 }
 
 async fn object_dirs(disk: &Disk) -> Result<Vec<String>, DiskError> {
-    let entries = disk.list(TOP).await?;
-    let ours = entries
+    let entries = disk.list(OBJECTS_DIR).await?;
+    let dirs = entries
         .into_iter()
         .map(|entry| entry.name)
-        .filter(|name| first_of_dir(name).is_some());
-    Ok(ours.collect())
+        .filter(|name| first_inode_of_dir(name).is_some());
+    Ok(dirs.collect())
 }
 
 async fn objects_in(disk: &Disk, dir: &str) -> Result<Vec<ObjectId>, DiskError> {
-    let entries = match disk.list(&format!("{TOP}/{dir}")).await {
+    let entries = match disk.list(&format!("{OBJECTS_DIR}/{dir}")).await {
         Ok(entries) => entries,
         Err(error) if error.kind == DiskErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(error),
     };
-    let objects = entries.iter().filter_map(|entry| match parse(&entry.name) {
-        Some((id, 0)) => Some(id),
-        _ => None,
-    });
+    let objects = entries
+        .iter()
+        .filter_map(|entry| match parse_file_name(&entry.name) {
+            Some((id, 0)) => Some(id),
+            _ => None,
+        });
     Ok(objects.collect())
 }

@@ -1,26 +1,27 @@
-//! `lost+found`: objects that were set aside, by the day on which they were: `lost+found/2026-11-24/<directory>/<file>`, as they
-//! lay below `objects`. They can be moved back there while the target is stopped.
+//! `lost+found`: quarantined objects, by the day of their quarantine: `lost+found/2026-11-24/<directory>/<file>`, with
+//! the same names as below `objects`. While the target is stopped, an administrator can move them back there.
 //!
-//! Other things may lie beside these days: `lost+found` is the file system's own where a target is a whole disk.
+//! Other entries may be beside these days: where a target is a whole disk, `lost+found` is also that of its file
+//! system.
 
 use super::Objects;
-use super::limits::SET_ASIDE_DAYS;
-use super::place::parse;
+use super::limits::QUARANTINE_DAYS;
+use super::paths::parse_file_name;
 use super::target::Target;
 use gupfs_platform::{Disk, DiskError, DiskErrorKind};
-use gupfs_proto::{Refusal, Timestamp};
+use gupfs_proto::{FsError, Timestamp};
 use serde::Serialize;
 
 const LOST_FOUND: &str = "lost+found";
 
-/// What lies there.
+/// Number and size of the quarantined objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct LostFound {
+pub struct LostFoundUsage {
     pub objects: u64,
     pub bytes: u64,
 }
 
-impl LostFound {
+impl LostFoundUsage {
     pub(super) fn add(&mut self, bytes: u64) {
         self.objects += 1;
         self.bytes += bytes;
@@ -28,26 +29,26 @@ impl LostFound {
 }
 
 impl Objects {
-    /// Counts what lies in `lost+found`.
-    pub async fn count_lost_found(&self) -> Result<LostFound, Refusal> {
-        let counted = count(&self.looking()?.disk).await;
-        counted.map_err(|error| Refusal::StoreFailed(super::error::told(&error)))
+    /// Counts the objects in `lost+found`.
+    pub async fn count_lost_found(&self) -> Result<LostFoundUsage, FsError> {
+        let counted = count(&self.readable()?.disk).await;
+        counted.map_err(|error| FsError::StoreFailed(super::error::error_chain(&error)))
     }
 }
 
 impl Target {
-    /// Removes what has lain there for its time, and counts the rest.
-    pub async fn tidy_lost_found(&self) -> Result<(), DiskError> {
+    /// Removes objects whose quarantine has expired, and counts the rest.
+    pub async fn remove_expired_objects(&self) -> Result<(), DiskError> {
         let now = self.platform.clock.now();
-        let kept = i64::from(SET_ASIDE_DAYS + 1) * 86_400; // the day itself is over by then
-        let oldest = Timestamp::new(now.secs - kept, 0).day();
+        let kept = i64::from(QUARANTINE_DAYS + 1) * 86_400; // one more, so that the whole last day counts
+        let oldest = Timestamp::new(now.secs - kept, 0).format_date();
         for day in days(&self.disk).await? {
-            // Dates of equal length: their order as text is their order.
+            // Dates have equal length, so their order as text is their order in time.
             if day < oldest {
                 tracing::info!(
                     ost = self.ost.0,
                     day,
-                    "objects that were set aside are removed for good"
+                    "the OST removes the objects that it quarantined on this day: their quarantine has expired"
                 );
                 remove_day(&self.disk, &day).await?;
             }
@@ -58,10 +59,14 @@ impl Target {
     }
 }
 
-/// The directory for files of `from`, made durably.
-pub(super) async fn dir_for(disk: &Disk, now: Timestamp, from: &str) -> Result<String, DiskError> {
+/// Creates the quarantine directory for files of `from`; durable when this returns.
+pub(super) async fn create_quarantine_dir(
+    disk: &Disk,
+    now: Timestamp,
+    from: &str,
+) -> Result<String, DiskError> {
     let below = from.rsplit('/').next().unwrap_or(from);
-    let day = format!("{LOST_FOUND}/{}", now.day());
+    let day = format!("{LOST_FOUND}/{}", now.format_date());
     let dir = format!("{day}/{below}");
     for (made, above) in [(LOST_FOUND, "."), (&day, LOST_FOUND), (&dir, &day)] {
         if disk.create_dir(made).await? {
@@ -79,7 +84,7 @@ async fn names(disk: &Disk, dir: &str) -> Result<Vec<String>, DiskError> {
     }
 }
 
-/// Those that are ours.
+/// The days in `lost+found`; skips other entries.
 async fn days(disk: &Disk) -> Result<Vec<String>, DiskError> {
     let mut days = names(disk, LOST_FOUND).await?;
     days.retain(|name| is_day(name));
@@ -106,14 +111,14 @@ async fn remove_day(disk: &Disk, day: &str) -> Result<(), DiskError> {
     disk.remove_dir(&day).await
 }
 
-async fn count(disk: &Disk) -> Result<LostFound, DiskError> {
-    let mut found = LostFound::default();
+async fn count(disk: &Disk) -> Result<LostFoundUsage, DiskError> {
+    let mut found = LostFoundUsage::default();
     for day in days(disk).await? {
         let day = format!("{LOST_FOUND}/{day}");
         for dir in names(disk, &day).await? {
             let dir = format!("{day}/{dir}");
             for file in names(disk, &dir).await? {
-                let Some((_, segment)) = parse(&file) else {
+                let Some((_, segment)) = parse_file_name(&file) else {
                     continue;
                 };
                 found.objects += u64::from(segment == 0);
@@ -130,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_told_from_what_else_lies_there() {
+    fn other_entries_are_not_taken_for_days() {
         assert!(is_day("2026-11-24"));
         for other in [
             "#12345",

@@ -1,48 +1,48 @@
-//! # object: bytes that must still be there after a power cut
+//! # object: file data of one OST, kept through a power loss
 //!
-//! Owns   one target: a directory of object files, its superblock, which regions are clean and their checksums.
-//! Never  opens a socket, knows a file's name or a user's rights, picks a replica.
+//! Owns   one target: a directory of object files, its superblock, the list of clean regions with their checksums.
+//! Never  opens a socket; never knows a file's name or a user's rights; never picks a replica.
 //! Enter  at `Objects::open` and `Objects::adopt`, then `Objects::write`.
 //!
-//! Everything here survives the end of the process once it was answered, and a power cut once it was synced.
+//! An acknowledged change survives the end of the process; a synced change survives a power loss.
 
 mod adopt;
-mod ahead;
 mod allocate;
-mod behind;
-mod chores;
+mod background;
+mod clock_cache;
 mod counters;
-mod cut;
-mod damage;
+mod damage_list;
 mod dirs;
-mod edges;
+mod dirty_queue;
+mod dirty_regions;
+mod edge_blocks;
 mod error;
 mod files;
-mod flight;
+mod flush_checksums;
+mod free_space;
+mod in_flight;
+mod join;
 pub mod limits;
 mod list;
 mod lost_found;
-mod marking;
-mod marks;
+mod make_dirty;
 #[expect(
     clippy::module_inception,
-    reason = "the room is named for what it keeps"
+    reason = "both modules are named for the object that they hold"
 )]
 mod object;
 mod objects;
 mod owner;
-mod place;
+mod paths;
+mod quarantine;
 mod read;
+mod read_ahead;
 mod record;
 mod records;
 mod region;
 mod remove;
-mod room;
 mod scrub;
-mod second_chance;
 mod seek;
-mod set_aside;
-mod settle;
 mod stat;
 mod status;
 mod superblock;
@@ -50,17 +50,17 @@ mod sync;
 mod sync_point;
 mod table;
 mod target;
-mod together;
-mod unsettled;
+mod truncate;
 mod write;
+mod write_behind;
 mod zero;
 
-pub use allocate::Allocate;
-pub use counters::Served;
+pub use allocate::AllocateRequest;
+pub use counters::OperationCounts;
 pub use error::{OpenError, OpenErrorKind};
-pub use lost_found::LostFound;
-pub use objects::{Engine, Objects, OpenFiles, Whose};
-pub use read::Got;
-pub use scrub::{Scrub, Scrubbed, Verify};
-pub use status::{TargetState, TargetStatus};
-pub use write::Write;
+pub use lost_found::LostFoundUsage;
+pub use objects::{Objects, OpenFileLimits, TargetId, TargetOptions};
+pub use read::ObjectData;
+pub use scrub::{ScrubOptions, ScrubReport, ScrubScope};
+pub use status::{OstState, OstStatus};
+pub use write::WriteRequest;

@@ -1,88 +1,89 @@
-//! `Objects`: one target, made, opened, stopped.
+//! `Objects`: the handle of one target; initializes, opens and stops it.
 
 use super::adopt;
 use super::error::{OpenError, OpenErrorKind};
-use super::limits::{LOG_SEGMENT, OPEN_FILES_LEAST, OPEN_FILES_MOST};
-use super::place::TOP;
+use super::limits::{LOG_SEGMENT, OPEN_FILES_MAX, OPEN_FILES_MIN};
+use super::paths::OBJECTS_DIR;
 use super::records::Records;
 use super::superblock::Superblock;
 use super::target::Target;
 use crate::index::Index;
 use gupfs_platform::{Disk, DiskLock, Platform};
 use gupfs_proto::cluster::{OwnerMark, TargetIdentity};
-use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, OstLife, Refusal};
+use gupfs_proto::{ClusterId, FsError, Incarnation, MapEpoch, OstId, WriteVerifier};
 use std::sync::Arc;
 
-/// One target; clones are the same.
+/// One target. Clones are handles of the same target.
 #[derive(Clone)]
 pub struct Objects(Arc<Target>);
 
-/// Which target a directory is, or is to become.
+/// The identity of a target: which OST of which cluster a directory holds, or is to hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Whose {
+pub struct TargetId {
     pub cluster: ClusterId,
     pub ost: OstId,
 }
 
-/// What keeps the target's records.
-pub struct Engine {
+/// What `open_with` needs beside the disk.
+pub struct TargetOptions {
     pub index: Index,
-    /// Bytes of one segment of the log.
+    /// Bytes of one segment of the records' log.
     pub log_segment: u64,
-    /// Files of objects that may be open: half of them rest, and when all are open, all are synced so that some can be closed.
+    /// Object files that may be open. Up to half of them stay open unused. When all are open, the target syncs all, so
+    /// that it can close some.
     pub open_files: usize,
 }
 
 /// Descriptors that a target may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OpenFiles {
+pub struct OpenFileLimits {
     pub objects: usize,
     /// Tables of the index of its records.
     pub index: usize,
 }
 
-impl OpenFiles {
-    /// More would not make it faster.
-    pub const MOST: OpenFiles = OpenFiles {
-        objects: OPEN_FILES_MOST,
-        index: crate::index::FILES_MOST,
+impl OpenFileLimits {
+    /// More descriptors would not make a target faster.
+    pub const MAX: OpenFileLimits = OpenFileLimits {
+        objects: OPEN_FILES_MAX,
+        index: crate::index::OPEN_TABLES_MAX,
     };
-    /// With fewer it would hinder itself.
-    pub const LEAST: OpenFiles = OpenFiles {
-        objects: OPEN_FILES_LEAST,
-        index: crate::index::FILES_LEAST,
+    /// With fewer descriptors a target would sync and close files all the time.
+    pub const MIN: OpenFileLimits = OpenFileLimits {
+        objects: OPEN_FILES_MIN,
+        index: crate::index::OPEN_TABLES_MIN,
     };
 }
 
 impl Objects {
-    /// Makes an empty target in a directory that holds none; durable when this returns.
+    /// Initializes an empty target in a directory that holds none; durable when this returns.
     pub async fn init(
         disk: &Disk,
         platform: &Platform,
-        whose: Whose,
+        id: TargetId,
     ) -> Result<Incarnation, OpenError> {
-        let incarnation = Incarnation(platform.dice.u64());
-        Objects::init_as(disk, platform, whose, incarnation).await?;
+        let incarnation = Incarnation(platform.random.u64());
+        Objects::init_as(disk, platform, id, incarnation).await?;
         Ok(incarnation)
     }
 
-    /// Whose target a directory holds, and its incarnation; None if it holds none.
-    pub async fn peek(disk: &Disk) -> Result<Option<(Whose, Incarnation)>, OpenError> {
+    /// The identity and the incarnation of the target in a directory; None if it holds none.
+    pub async fn peek(disk: &Disk) -> Result<Option<(TargetId, Incarnation)>, OpenError> {
         let found = Superblock::read(disk).await?;
         Ok(found.map(|found| {
-            let whose = Whose {
+            let id = TargetId {
                 cluster: found.cluster,
                 ost: found.ost,
             };
-            (whose, found.incarnation)
+            (id, found.incarnation)
         }))
     }
 
-    /// The same as `init` with an incarnation that was chosen before.
+    /// The same as `init`, with an incarnation that the caller chose.
     pub async fn init_as(
         disk: &Disk,
         platform: &Platform,
-        whose: Whose,
+        id: TargetId,
         incarnation: Incarnation,
     ) -> Result<(), OpenError> {
         let _lock = disk.lock_exclusive(LOCK).await?;
@@ -90,77 +91,81 @@ impl Objects {
             return Err(OpenError::new(
                 OpenErrorKind::Exists,
                 format!(
-                    "the directory holds ost{} of cluster {} already",
+                    "the directory already holds ost{} of cluster {}",
                     found.ost, found.cluster
                 ),
             ));
         }
-        disk.create_dir(TOP).await?;
+        disk.create_dir(OBJECTS_DIR).await?;
         Records::init(disk).await?;
         let superblock = Superblock {
-            cluster: whose.cluster,
-            ost: whose.ost,
+            cluster: id.cluster,
+            ost: id.ost,
             incarnation,
             created: platform.clock.now(),
             stamp: 0,
             map_epoch: MapEpoch(0),
             clean_stop: true,
             objects: 0,
-            life: OstLife(1),
-            memory: 0,
+            write_verifier: WriteVerifier(1),
+            page_cache_id: 0,
             required: 0,
             optional: 0,
             run: 0,
             owner: OwnerMark::default(),
         };
-        // Last, and it syncs the directory that holds all: a directory with a superblock is a whole target.
+        // Written last; writing it also syncs the directory that holds the other entries. So a directory with a
+        // superblock is a complete target.
         superblock.write(disk).await?;
         Ok(())
     }
 
-    /// Opens the target on a real disk, for this process alone. It can be looked at; nothing of it is changed before it is
+    /// Opens the target on a real disk, for this process alone. It can be read; nothing on disk changes before it is
     /// adopted (`adopt`).
     pub async fn open(
         disk: Disk,
         platform: Platform,
-        whose: Whose,
-        files: OpenFiles,
+        id: TargetId,
+        files: OpenFileLimits,
     ) -> Result<Objects, OpenError> {
-        let (found, lock) = Objects::claim(&disk, whose).await?;
-        let engine = Engine {
-            index: Records::index(&disk, &platform, files.index).await?,
+        let (found, lock) = Objects::lock_and_check(&disk, id).await?;
+        let options = TargetOptions {
+            index: Records::open_index(&disk, &platform, files.index).await?,
             log_segment: LOG_SEGMENT,
             open_files: files.objects,
         };
-        Objects::start(disk, platform, lock, found, engine).await
+        Objects::start(disk, platform, lock, found, options).await
     }
 
-    /// The same with records that are kept otherwise: simulations have their index in memory.
+    /// The same with another index for the records: simulations have theirs in memory.
     pub async fn open_with(
         disk: Disk,
         platform: Platform,
-        whose: Whose,
-        engine: Engine,
+        id: TargetId,
+        options: TargetOptions,
     ) -> Result<Objects, OpenError> {
-        let (found, lock) = Objects::claim(&disk, whose).await?;
-        Objects::start(disk, platform, lock, found, engine).await
+        let (found, lock) = Objects::lock_and_check(&disk, id).await?;
+        Objects::start(disk, platform, lock, found, options).await
     }
 
-    /// Takes the target's lock, and sees whose it is.
-    async fn claim(disk: &Disk, whose: Whose) -> Result<(Superblock, DiskLock), OpenError> {
+    /// Takes the target's lock and checks its identity.
+    async fn lock_and_check(
+        disk: &Disk,
+        id: TargetId,
+    ) -> Result<(Superblock, DiskLock), OpenError> {
         let lock = disk.lock_exclusive(LOCK).await?;
         let Some(found) = Superblock::read(disk).await? else {
             return Err(OpenError::new(
                 OpenErrorKind::Absent,
-                "the directory holds no target: is its disk mounted?",
+                "the directory holds no target: check that its disk is mounted",
             ));
         };
-        if (found.cluster, found.ost) != (whose.cluster, whose.ost) {
+        if (found.cluster, found.ost) != (id.cluster, id.ost) {
             return Err(OpenError::new(
                 OpenErrorKind::Foreign,
                 format!(
                     "the directory holds ost{} of cluster {}, not ost{} of cluster {}",
-                    found.ost, found.cluster, whose.ost, whose.cluster
+                    found.ost, found.cluster, id.ost, id.cluster
                 ),
             ));
         }
@@ -172,9 +177,9 @@ impl Objects {
         platform: Platform,
         lock: DiskLock,
         found: Superblock,
-        engine: Engine,
+        options: TargetOptions,
     ) -> Result<Objects, OpenError> {
-        let target = Target::start(disk, platform, lock, found, engine).await?;
+        let target = Target::start(disk, platform, lock, found, options).await?;
         Ok(Objects(Arc::new(target)))
     }
 
@@ -182,121 +187,124 @@ impl Objects {
         self.0.ost
     }
 
-    /// What is answered in one life and synced in the next may be lost.
-    pub fn life(&self) -> OstLife {
-        self.0.life()
+    /// The write verifier (as in NFS): it changes when acknowledged writes that were not synced may be lost. A write
+    /// that was acknowledged under one verifier and synced under another may be lost.
+    pub fn write_verifier(&self) -> WriteVerifier {
+        self.0.write_verifier()
     }
 
     pub fn incarnation(&self) -> Incarnation {
         self.0.incarnation
     }
 
-    /// The stamp that is durable: it rises when it is adopted, at a clean stop, and now and then.
+    /// The durable stamp: it rises when the target is adopted, when it is stopped cleanly, and once a minute while it
+    /// changes.
     pub fn stamp(&self) -> u64 {
         self.0.identity().stamp
     }
 
-    /// Who it is: what the metadata server compares with what it remembers.
+    /// The identity that the metadata server compares with the one that it remembers.
     pub fn identity(&self) -> TargetIdentity {
         self.0.identity()
     }
 
-    /// Whoever knows has said that it is who it was, as this owner of the metadata: this opening is written into the
-    /// superblock, and from then on the target serves. Of an owner after the one that adopted it, it remembers that.
+    /// The metadata server has confirmed, under this owner mark, that the target is the one it remembers. This writes
+    /// the open instance into the superblock; then the target serves. A later call records a newer owner.
     ///
     /// # Errors
-    /// `TargetDown` if the target has heard of a later owner, or cannot write it down.
-    pub async fn adopt(&self, owner: OwnerMark) -> Result<(), Refusal> {
+    /// `TargetDown` if the target knows a later owner, or cannot write its superblock.
+    pub async fn adopt(&self, owner: OwnerMark) -> Result<(), FsError> {
         adopt::adopt(&self.0, owner).await
     }
 
-    /// Serves on as what it was found, without a trace in its identity: for tools, while no server runs.
-    pub async fn go_on(&self) -> Result<(), Refusal> {
-        adopt::go_on(&self.0).await
+    /// Serves without being adopted, and leaves the target's identity as it was found: for tools, while no server runs.
+    pub async fn serve_unadopted(&self) -> Result<(), FsError> {
+        adopt::serve_unadopted(&self.0).await
     }
 
-    /// How far the owner's log is durable, as it said just now; written down with the next stamp.
-    pub fn hear_durable(&self, owner: &OwnerMark) {
-        self.0.hear_durable(owner);
+    /// Notes the last durable batch of the owner's log, as the owner reported it; written to disk with the next stamp.
+    pub fn note_owner_durable(&self, owner: &OwnerMark) {
+        self.0.note_owner_durable(owner);
     }
 
-    /// Raises the stamp although nothing may have changed: a copy with the one before was opened elsewhere.
-    pub async fn raise_stamp_now(&self) -> Result<(), Refusal> {
+    /// Raises the stamp even if nothing has changed: another server opened a copy that has the current stamp.
+    pub async fn raise_stamp_now(&self) -> Result<(), FsError> {
         self.serving()?.raise_stamp_now().await
     }
 
-    /// Whether it is known to be who it was (`adopt`).
+    /// Whether the target is adopted (`adopt`).
     pub fn is_adopted(&self) -> bool {
         self.0.is_adopted()
     }
 
-    /// Why it serves no more until it is opened again, if something failed.
+    /// The failure that closed the target until it is opened again, if any.
     pub fn failure(&self) -> Option<&str> {
         match self.0.is_refused() {
             true => None,
-            false => self.0.down(),
+            false => self.0.close_reason(),
         }
     }
 
-    /// Whether a failed sync has ended its life.
-    pub fn is_life_over(&self) -> bool {
-        self.0.is_life_over()
+    /// Whether a failed sync has retired the write verifier.
+    pub fn is_verifier_retired(&self) -> bool {
+        self.0.is_verifier_retired()
     }
 
-    /// Begins another life if this one, or a later one, is known to be over. Before anything is served: answers name the life they
-    /// were done in.
-    pub async fn begin_life_after(&self, over: OstLife) -> Result<(), Refusal> {
-        self.serving()?.begin_life_after(over).await
+    /// Takes a new write verifier if the current one, or a later one, is known to be retired. Must be called before the
+    /// target serves, since replies carry the verifier.
+    pub async fn take_verifier_after(&self, retired: WriteVerifier) -> Result<(), FsError> {
+        self.serving()?.take_verifier_after(retired).await
     }
 
-    /// Returns when it is written down that a failed sync has ended the life, or could not be; at once if none has.
-    pub async fn life_is_noted(&self) {
-        self.0.life_is_noted().await;
+    /// Returns when the superblock records that a failed sync has retired the write verifier, or when writing it has
+    /// failed; at once if no sync has failed.
+    pub async fn wait_retirement_recorded(&self) {
+        self.0.wait_retirement_recorded().await;
     }
 
-    /// Its bytes must not be believed.
+    /// Whether the target was refused (`refuse`).
     pub fn is_refused(&self) -> bool {
         self.0.is_refused()
     }
 
-    /// Closes the target: somebody knows that its bytes must not be believed.
+    /// Closes the target, because the caller knows that its data must not be used.
     pub fn refuse(&self, why: impl Into<String>) {
         self.0.refuse(why);
     }
 
-    /// Remembers the newest cluster map that was seen; durable with the next stamp.
-    pub fn see_map_epoch(&self, epoch: MapEpoch) {
-        self.0.see_map_epoch(epoch);
+    /// Notes the newest cluster map; durable with the next stamp.
+    pub fn note_map_epoch(&self, epoch: MapEpoch) {
+        self.0.note_map_epoch(epoch);
     }
 
-    /// Raises the stamp if anything was changed since the last; for a chore that runs every minute or so.
-    pub async fn raise_stamp(&self) -> Result<(), Refusal> {
+    /// Raises the stamp if anything changed since the last one; a background task calls this about once a minute.
+    pub async fn raise_stamp(&self) -> Result<(), FsError> {
         self.serving()?.raise_stamp().await
     }
 
-    /// Syncs everything and says so in the superblock; nothing is served afterwards. A target that was refused or never
-    /// adopted is let alone: it stays as it was found.
-    pub async fn stop(&self) -> Result<(), Refusal> {
+    /// Syncs everything and records a clean stop in the superblock; the target serves nothing after this. Leaves a
+    /// target that was refused or never adopted unchanged.
+    pub async fn stop(&self) -> Result<(), FsError> {
         if self.0.is_refused() || !self.0.is_adopted() {
             return Ok(());
         }
         self.serving()?.stop().await
     }
 
-    /// The target, if it can serve.
-    pub(super) fn serving(&self) -> Result<&Target, Refusal> {
-        self.0.check()?;
+    /// The target, if it serves.
+    pub(super) fn serving(&self) -> Result<&Target, FsError> {
+        self.0.check_open()?;
         self.0.check_adopted()?;
         Ok(&self.0)
     }
 
-    /// The target, if it can be looked at.
-    pub(super) fn looking(&self) -> Result<&Target, Refusal> {
-        self.0.check()?;
+    /// The target, if it can be read.
+    pub(super) fn readable(&self) -> Result<&Target, FsError> {
+        self.0.check_open()?;
         Ok(&self.0)
     }
 
-    /// The target, whether or not it can serve.
+    /// The target, whether or not it serves.
     pub(super) fn target(&self) -> &Target {
         &self.0
     }

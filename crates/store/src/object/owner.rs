@@ -1,14 +1,14 @@
-//! owner: whose an object is, as its record says, for whoever lost the inode.
+//! owner: the owner of an object as its record states it, for a caller that lost the inode.
 
 use super::Objects;
-use gupfs_proto::data::Owner;
-use gupfs_proto::{ObjectId, Refusal};
+use gupfs_proto::data::ObjectOwner;
+use gupfs_proto::{FsError, ObjectId};
 
 impl Objects {
-    /// None if the object has no record: it was made and never settled.
-    pub async fn owner(&self, id: ObjectId) -> Result<Option<Owner>, Refusal> {
+    /// None if the object has no record, because its checksums were never flushed.
+    pub async fn owner(&self, id: ObjectId) -> Result<Option<ObjectOwner>, FsError> {
         let target = self.serving()?;
-        let _under_way = target.counters.enter(&target.counters.looks);
+        let _operation = target.counters.enter(&target.counters.looks);
         match target.records.object(id) {
             Ok(record) => Ok(record.map(|record| record.owner)),
             Err(error) => Err(target.records_failed(&error)),

@@ -1,179 +1,189 @@
-//! read: bytes of an object and what is known of their checksums.
+//! read: returns bytes of an object and their known checksums.
 //!
-//! Whole blocks are checked by the reader, at the other end of the wire; blocks at the edges, of which it gets a part,
-//! are read whole and checked here.
+//! The client verifies whole blocks, at the other end of the network. Blocks at the edges, of which the client gets a
+//! part, are read whole and verified here.
 
 use super::Objects;
 use super::limits::SEGMENT;
-use super::object::{Object, State};
-use super::place::{parts, segment_of};
-use super::region::{Standing, blocks_of, regions_of, whole_blocks_of};
+use super::object::{Object, ObjectState};
+use super::paths::{segment_of, split_by_segment};
+use super::region::{RegionState, blocks_of, regions_of, whole_blocks_of};
 use super::target::Target;
-use super::write::range_of;
+use super::write::checked_range;
 use bytes::{Bytes, BytesMut};
-use gupfs_platform::ReadHow;
+use gupfs_platform::OnCacheMiss;
 use gupfs_proto::checksum;
-use gupfs_proto::data::{BlockSums, Checked, Existing};
+use gupfs_proto::data::{BlockChecksums, ChecksumCheck, ObjectExistence};
+use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX, REGION};
-use gupfs_proto::refusal::ObjectDamage;
-use gupfs_proto::{ObjectId, ObjectOffset, Refusal};
+use gupfs_proto::{FsError, ObjectId, ObjectOffset};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes, fewer than asked where the object ends, and the sums of the whole blocks among them.
+/// The bytes, fewer than requested at the end of the object, and the checksums of the whole blocks among them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Got {
+pub struct ObjectData {
     pub data: Bytes,
-    pub sums: BlockSums,
+    pub sums: BlockChecksums,
 }
 
-/// What is known before the bytes are read.
-struct Plan {
-    /// Changes that begin after this one may be seen or not.
-    then: u64,
-    /// What was asked, as far as the object reaches.
+/// The state of the object before the bytes are read.
+struct ReadPlan {
+    /// The last change that began before the read. The read may or may not see later ones.
+    last_change: u64,
+    /// The requested range, up to the object's end.
     range: Range<u64>,
-    /// With the rest of blocks that are to be checked here.
+    /// That range extended to whole blocks where they are verified here.
     around: Range<u64>,
     blocks: Range<u64>,
-    /// Of `blocks`.
+    /// The known checksums of `blocks`.
     sums: Vec<Option<u32>>,
     /// A record says that the object was longer.
     short: bool,
 }
 
 impl Objects {
-    /// At most `len` bytes from `at`, and the sums that the reader compares whole blocks with; the others, and those
-    /// too if `checked` says so, are compared here. An object that may not exist and does not is empty.
+    /// Reads at most `len` bytes from `at`. Returns the checksums with which the client verifies whole blocks; the
+    /// other blocks, and with `ChecksumCheck::ByBoth` those too, are verified here. An object that may be absent and is
+    /// absent is empty.
     pub async fn read(
         &self,
         id: ObjectId,
         at: ObjectOffset,
         len: u64,
-        existing: Existing,
-        checked: Checked,
-    ) -> Result<Got, Refusal> {
-        let target = self.looking()?;
-        let _under_way = target.counters.enter(&target.counters.reads);
+        existing: ObjectExistence,
+        checked: ChecksumCheck,
+    ) -> Result<ObjectData, FsError> {
+        let target = self.readable()?;
+        let _operation = target.counters.enter(&target.counters.reads);
         if len > PAYLOAD_MAX.get() {
-            return Err(Refusal::Malformed(format!("a read of {len} bytes")));
+            return Err(FsError::Malformed(format!("a read of {len} bytes")));
         }
-        let range = range_of(at, len)?;
-        let object = target.expect(id, existing).await?;
+        let range = checked_range(at, len)?;
+        let object = target.expect_object(id, existing).await?;
         let mut plan = target.plan_read(&object, range).await?;
         if plan.short {
-            return Err(target.damaged(id, ObjectDamage::Short));
+            return Err(target.report_damage(id, ObjectDamage::Short));
         }
         object.read_ahead(&plan.range);
         let read = target
-            .bytes_since(&object, plan.around.clone(), plan.then)
+            .read_bytes_since(&object, plan.around.clone(), plan.last_change)
             .await?;
         object
             .state()
-            .forget_moved(&mut plan.sums, &plan.blocks, plan.then);
+            .clear_changed_checksums(&mut plan.sums, &plan.blocks, plan.last_change);
         let read = read.freeze();
-        if !plan.matches(&read, checked) {
-            return Err(target.damaged(id, ObjectDamage::Checksum));
+        if !plan.verify_here(&read, checked) {
+            return Err(target.report_damage(id, ObjectDamage::Checksum));
         }
-        let got = plan.take(read);
+        let got = plan.into_data(read);
         target.counters.bytes_read.add(got.data.len() as u64);
         Ok(got)
     }
 }
 
 impl Target {
-    async fn plan_read(&self, object: &Arc<Object>, range: Range<u64>) -> Result<Plan, Refusal> {
+    async fn plan_read(
+        &self,
+        object: &Arc<Object>,
+        range: Range<u64>,
+    ) -> Result<ReadPlan, FsError> {
         loop {
-            let unasked = {
+            let regions_to_load = {
                 let mut state = object.state();
-                // Behind the end as well: a record there says that the object has become shorter.
-                let unasked = state.unasked(regions_of(&range));
-                if unasked.is_empty() {
+                // Including regions after the end: a record there says that the object has become shorter.
+                let regions_to_load = state.regions_to_load(regions_of(&range));
+                if regions_to_load.is_empty() {
                     return Ok(state.plan_read(range));
                 }
-                unasked
+                regions_to_load
             };
-            self.ask(object, &unasked).await?;
+            self.load_regions(object, &regions_to_load).await?;
         }
     }
 
-    /// The bytes of a range, as far as the object reaches.
-    pub async fn bytes(&self, object: &Object, range: Range<u64>) -> Result<BytesMut, Refusal> {
-        let (then, size) = {
-            let state = object.state();
-            (state.flight.now(), state.size())
-        };
-        let end = range.end.min(size);
-        self.bytes_since(object, range.start.min(end)..end, then)
-            .await
-    }
-
-    /// The bytes of a range within the object. Fewer than there were at `then` are damage, unless it was cut since.
-    async fn bytes_since(
+    /// The bytes of a range, up to the object's end.
+    pub async fn read_bytes(
         &self,
         object: &Object,
         range: Range<u64>,
-        then: u64,
-    ) -> Result<BytesMut, Refusal> {
+    ) -> Result<BytesMut, FsError> {
+        let (last_change, size) = {
+            let state = object.state();
+            (state.in_flight.last_begun(), state.size())
+        };
+        let end = range.end.min(size);
+        self.read_bytes_since(object, range.start.min(end)..end, last_change)
+            .await
+    }
+
+    /// The bytes of a range within the object. Fewer bytes than there were at change `last_change` are damage, unless a
+    /// truncate began since.
+    async fn read_bytes_since(
+        &self,
+        object: &Object,
+        range: Range<u64>,
+        last_change: u64,
+    ) -> Result<BytesMut, FsError> {
         let len = range.end - range.start;
         let mut read = BytesMut::with_capacity(len as usize);
-        for part in parts(range.start, len) {
-            let part_len = part.of.end - part.of.start;
+        for part in split_by_segment(range.start, len) {
+            let part_len = part.range.end - part.range.start;
             let done = async {
-                let Some(file) = self.file(object, part.segment).await? else {
+                let Some(file) = self.open_segment(object, part.segment).await? else {
                     return Ok((read, 0));
                 };
                 let before = read.len() as u64;
                 let read = file
-                    .read_append(read, part_len as usize, part.at, ReadHow::MayWait)
+                    .read_append(read, part_len as usize, part.at, OnCacheMiss::HandOff)
                     .await?;
                 let got = read.len() as u64 - before;
                 Ok((read, got))
             };
             let (more, got) = done
                 .await
-                .map_err(|error| self.refused(object.id, &error))?;
+                .map_err(|error| self.fs_error(object.id, &error))?;
             read = more;
             if got < part_len {
-                let at = range.start + part.of.start + got;
-                if object.state().had_byte(at, then) {
-                    return Err(self.damaged(object.id, ObjectDamage::Short));
+                let at = range.start + part.range.start + got;
+                if object.state().had_byte(at, last_change) {
+                    return Err(self.report_damage(object.id, ObjectDamage::Short));
                 }
             }
-            // What lies behind a segment's last byte is a hole up to the next.
-            read.resize(part.of.end as usize, 0);
+            // The bytes after a segment's end are a hole up to the next segment.
+            read.resize(part.range.end as usize, 0);
         }
         Ok(read)
     }
 }
 
 impl Object {
-    /// Beside the read of these bytes: whatever may be wanted next, of the same segment.
+    /// Starts reading ahead the bytes that a sequential reader needs next, within the same segment.
     fn read_ahead(&self, range: &Range<u64>) {
         let mut state = self.state();
-        let Some(next) = state.ahead.next(range) else {
+        let Some(next) = state.read_ahead.next(range) else {
             return;
         };
         let end = next.end.min(state.size());
         if next.start >= end {
             return;
         }
-        let first = parts(next.start, end - next.start).next();
+        let first = split_by_segment(next.start, end - next.start).next();
         if let Some(part) = first
-            && let Some(file) = state.file(part.segment)
+            && let Some(file) = state.open_file(part.segment)
         {
             drop(state);
-            file.read_ahead(part.at, part.of.end - part.of.start);
+            file.read_ahead(part.at, part.range.end - part.range.start);
         }
     }
 }
 
-impl State {
-    fn plan_read(&mut self, range: Range<u64>) -> Plan {
+impl ObjectState {
+    fn plan_read(&mut self, range: Range<u64>) -> ReadPlan {
         let size = self.size();
         let mut short = false;
         for (number, region) in self.regions.range_mut(regions_of(&range)) {
-            if let Standing::Clean { len, used } = &mut region.standing {
+            if let RegionState::Clean { len, used } = &mut region.state {
                 *used = true;
                 short |= number * REGION + *len > size;
             }
@@ -181,7 +191,7 @@ impl State {
         let end = range.end.min(size);
         let range = range.start.min(end)..end;
         let blocks = blocks_of(&range);
-        let sums = self.sums_still(blocks.clone());
+        let sums = self.stable_checksums(blocks.clone());
         let mut around = range.clone();
         let is_known = |sum: Option<&Option<u32>>| sum.is_some_and(Option::is_some);
         if is_known(sums.first()) {
@@ -190,8 +200,8 @@ impl State {
         if is_known(sums.last()) {
             around.end = size.min(blocks.end * CHECKSUM_BLOCK);
         }
-        Plan {
-            then: self.flight.now(),
+        ReadPlan {
+            last_change: self.in_flight.last_begun(),
             range,
             around,
             blocks,
@@ -200,21 +210,21 @@ impl State {
         }
     }
 
-    /// Whether a file reached beyond a place, and nothing has begun since that could have cut it.
-    fn had_byte(&self, at: u64, then: u64) -> bool {
+    /// Whether the file had this byte, and no change has begun since that could have cut it off.
+    fn had_byte(&self, at: u64, last_change: u64) -> bool {
         let segment = self.segments.get(&segment_of(at));
         let reached = segment.is_some_and(|segment| segment.len > at % SEGMENT);
-        let moved = self.flight.moved_since(then);
-        reached && moved.is_some_and(|mut moved| !moved.any(|range| range.contains(&at)))
+        let changed = self.in_flight.changed_since(last_change);
+        reached && changed.is_some_and(|mut changed| !changed.any(|range| range.contains(&at)))
     }
 }
 
-impl Plan {
-    /// Whether the blocks that are compared here are what their sums say, where those are known.
-    fn matches(&self, read: &Bytes, checked: Checked) -> bool {
+impl ReadPlan {
+    /// Whether the blocks that are verified here match their checksums, where those are known.
+    fn verify_here(&self, read: &Bytes, checked: ChecksumCheck) -> bool {
         let left_to_reader = match checked {
-            Checked::ByAsker => whole_blocks_of(&self.range),
-            Checked::ByBoth => 0..0,
+            ChecksumCheck::ByRequester => whole_blocks_of(&self.range),
+            ChecksumCheck::ByBoth => 0..0,
         };
         let mut compared = self
             .blocks
@@ -230,17 +240,17 @@ impl Plan {
         })
     }
 
-    fn take(self, read: Bytes) -> Got {
+    fn into_data(self, read: Bytes) -> ObjectData {
         let from = (self.range.start - self.around.start) as usize;
         let len = (self.range.end - self.range.start) as usize;
         let whole = whole_blocks_of(&self.range);
         let skip = (whole.start - self.blocks.start.min(whole.start)) as usize;
         let count = (whole.end - whole.start) as usize;
-        Got {
+        ObjectData {
             data: read.slice(from..from + len),
-            sums: BlockSums {
+            sums: BlockChecksums {
                 first_block: whole.start,
-                sums: self.sums.into_iter().skip(skip).take(count).collect(),
+                checksums: self.sums.into_iter().skip(skip).take(count).collect(),
             },
         }
     }

@@ -1,13 +1,13 @@
-//! Records of version 1: what the log keeps of an object and of a clean region. Byte tables in docs/formats/object.md.
+//! Records of version 1: one for each object, one for each clean region. The byte tables are in docs/formats/object.md.
 
-use gupfs_proto::data::Owner;
+use gupfs_proto::data::ObjectOwner;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, REGION};
 use gupfs_proto::{MapEpoch, ObjectId, Timestamp};
 
 const VERSION: u8 = 1;
 /// crc32c over blocks of 4 KiB.
 const CRC32C_4K: u8 = 1;
-/// Bytes of the file as it is (not parity).
+/// Plain bytes of the file (no parity).
 const ROLE_DATA: u8 = 0;
 
 const OBJECT: u8 = b'o';
@@ -17,33 +17,33 @@ const OBJECT_LENGTH: usize = 72;
 const REGION_HEAD: usize = 8;
 const _: () = assert!(CHECKSUM_BLOCK == 4096 && REGION == 1 << 20);
 
-/// What a rebuild from objects alone would need, and how far records of its regions reach.
+/// What a rebuild from objects alone needs, and up to which region there are records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct ObjectRecord {
-    pub owner: Owner,
-    /// When it was settled last.
+    pub owner: ObjectOwner,
+    /// Size at the last checksum flush.
     pub size: u64,
     pub mtime: Timestamp,
-    /// Rises with each settling: the object's version.
+    /// Version of the object: rises with each checksum flush.
     pub version: u64,
     pub map_epoch: MapEpoch,
-    /// No region from here on has a record.
+    /// No region from this number on has a record.
     pub regions_end: u64,
 }
 
-/// A clean region.
+/// The record of a clean region.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct RegionRecord {
-    /// Where its last byte was; zeros follow.
+    /// Bytes of the region up to the object's end; zeros follow.
     pub len: u64,
-    /// One for each block up to `len`.
+    /// One checksum for each block up to `len`.
     pub sums: Vec<u32>,
 }
 
-/// A record that this program does not understand: damaged, or of a newer one.
+/// A record that this program cannot decode: damaged, or of a newer program.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the {what} record of object {object} cannot be read")]
-pub(super) struct Unreadable {
+pub(super) struct UnreadableRecord {
     pub what: &'static str,
     pub object: ObjectId,
 }
@@ -67,7 +67,7 @@ fn key(kind: u8, id: ObjectId) -> Vec<u8> {
     key
 }
 
-/// The region that a key of `region_key` names.
+/// The region of a key that `region_key` made.
 pub(super) fn region_of_key(key: &[u8]) -> Option<u64> {
     let number: [u8; 8] = key.get(17..)?.try_into().ok()?;
     (key[0] == REGION_KIND).then(|| u64::from_be_bytes(number))
@@ -100,15 +100,15 @@ impl ObjectRecord {
         out
     }
 
-    pub fn decode(object: ObjectId, bytes: &[u8]) -> Result<ObjectRecord, Unreadable> {
+    pub fn decode(object: ObjectId, bytes: &[u8]) -> Result<ObjectRecord, UnreadableRecord> {
         if bytes.len() != OBJECT_LENGTH || bytes[..3] != [VERSION, CRC32C_4K, ROLE_DATA] {
-            return Err(Unreadable {
+            return Err(UnreadableRecord {
                 what: "own",
                 object,
             });
         }
         Ok(ObjectRecord {
-            owner: Owner {
+            owner: ObjectOwner {
                 volume: u32_at(bytes, 4),
                 uid: u32_at(bytes, 8),
                 gid: u32_at(bytes, 12),
@@ -124,8 +124,8 @@ impl ObjectRecord {
 }
 
 impl RegionRecord {
-    pub fn decode(object: ObjectId, bytes: &[u8]) -> Result<RegionRecord, Unreadable> {
-        let unreadable = Unreadable {
+    pub fn decode(object: ObjectId, bytes: &[u8]) -> Result<RegionRecord, UnreadableRecord> {
+        let unreadable = UnreadableRecord {
             what: "region's",
             object,
         };
@@ -144,7 +144,7 @@ impl RegionRecord {
     }
 }
 
-/// A region's record: its length and the sum of each of its blocks.
+/// Encodes a region's record: its length and the checksum of each of its blocks.
 pub(super) fn encode_region(len: u64, sums: &[u32]) -> Vec<u8> {
     let mut out = Vec::with_capacity(REGION_HEAD + sums.len() * 4);
     out.extend_from_slice(&[VERSION, CRC32C_4K, 0, 0]);
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn records_read_back() {
         let object = ObjectRecord {
-            owner: Owner {
+            owner: ObjectOwner {
                 uid: 1,
                 gid: 2,
                 project: 3,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_another_length_or_version_is_not_read() {
+    fn a_record_of_another_length_or_version_is_an_error() {
         let object = ObjectRecord::default().encode();
         assert!(ObjectRecord::decode(ID, &object[1..]).is_err());
         let mut newer = object;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_an_objects_regions_lie_in_order_behind_each_other() {
+    fn the_keys_of_an_objects_regions_are_consecutive_and_in_order() {
         assert!(region_key(ID, 1) < region_key(ID, 256));
         assert!(region_key(ID, u64::MAX) < region_key(ObjectId { stripe: 5, ..ID }, 0));
         assert_eq!(region_of_key(&region_key(ID, 77)), Some(77));

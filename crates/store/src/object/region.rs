@@ -1,4 +1,4 @@
-//! What is known of one region of 1 MiB, pure: the checksums of its blocks, and whether a record on disk vouches for them.
+//! State of one region of 1 MiB, without I/O: the checksums of its blocks, and whether a record on disk has them.
 
 use gupfs_platform::BootTime;
 use gupfs_proto::Seq;
@@ -8,43 +8,45 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-/// The sum of a block that was never written, or of zeros.
+/// The checksum of a block of zeros, or of one that was never written.
 pub(super) static ZERO_SUM: LazyLock<u32> = LazyLock::new(|| checksum::block(&[]));
 
 pub(super) struct Region {
     sums: Box<[u32; REGION_BLOCKS]>,
     known: [u64; REGION_BLOCKS / 64],
-    pub standing: Standing,
-    /// The number of the last change that began in it.
-    pub changed: u64,
-    /// When that was.
-    pub touched: BootTime,
+    pub state: RegionState,
+    /// The number of the last change of this region.
+    pub last_change: u64,
+    /// The time at which that change began.
+    pub last_changed_at: BootTime,
 }
 
-pub(super) enum Standing {
-    /// Its record is in the log: after any crash these sums are the bytes'. `len` is where the region's last byte was.
+pub(super) enum RegionState {
+    /// The region has a record in the log: after any crash these checksums match the bytes. `len` is the number of the
+    /// region's bytes up to the object's end.
     Clean { len: u64, used: bool },
-    /// It has no record, and none comes back once `mark` is durable: it may be written then.
-    Dirty { mark: Seq, _counted: Counted },
+    /// The region has no record. A former record cannot come back once the batch `deleted_in` is durable; then the
+    /// region may be written.
+    Dirty { deleted_in: Seq, _count: DirtyCount },
 }
 
-/// One of the dirty regions that a target counts.
-pub(super) struct Counted(Arc<AtomicUsize>);
+/// Counts one dirty region of a target until it is dropped.
+pub(super) struct DirtyCount(Arc<AtomicUsize>);
 
-impl Counted {
-    pub fn new(count: &Arc<AtomicUsize>) -> Counted {
+impl DirtyCount {
+    pub fn new(count: &Arc<AtomicUsize>) -> DirtyCount {
         count.fetch_add(1, Ordering::Relaxed);
-        Counted(Arc::clone(count))
+        DirtyCount(Arc::clone(count))
     }
 }
 
-impl Drop for Counted {
+impl Drop for DirtyCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// The region a byte lies in.
+/// The region of a byte.
 pub(super) fn region_of(at: u64) -> u64 {
     at / REGION
 }
@@ -71,39 +73,44 @@ pub(super) fn whole_blocks_of(range: &Range<u64>) -> Range<u64> {
     first..(range.end / CHECKSUM_BLOCK).max(first)
 }
 
-/// How many bytes of a region lie before the end of an object of that size.
-pub(super) fn len_in(region: u64, size: u64) -> u64 {
+/// The number of a region's bytes before the end of an object of this size.
+pub(super) fn region_len(region: u64, size: u64) -> u64 {
     size.saturating_sub(region * REGION).min(REGION)
 }
 
 impl Region {
-    /// One that no record vouches for, in an object of `size` bytes: what lies behind the end is zeros.
-    /// None comes back once `mark` is durable.
-    pub fn unrecorded(number: u64, size: u64, mark: Seq, count: &Arc<AtomicUsize>) -> Region {
+    /// A dirty region without known checksums, in an object of `size` bytes; the blocks after its end are zeros. A
+    /// former record cannot come back once the batch `deleted_in` is durable.
+    pub fn new_dirty_region(
+        number: u64,
+        size: u64,
+        deleted_in: Seq,
+        count: &Arc<AtomicUsize>,
+    ) -> Region {
         let mut region = Region {
             sums: Box::new([0; REGION_BLOCKS]),
             known: [0; REGION_BLOCKS / 64],
-            standing: Standing::Dirty {
-                mark,
-                _counted: Counted::new(count),
+            state: RegionState::Dirty {
+                deleted_in,
+                _count: DirtyCount::new(count),
             },
-            changed: 0,
-            touched: BootTime(0),
+            last_change: 0,
+            last_changed_at: BootTime(0),
         };
-        let first = len_in(number, size).div_ceil(CHECKSUM_BLOCK) as usize;
-        region.zeros(first..REGION_BLOCKS);
+        let first = region_len(number, size).div_ceil(CHECKSUM_BLOCK) as usize;
+        region.set_zeros(first..REGION_BLOCKS);
         region
     }
 
-    /// One as its record has it: `len` bytes, and zeros behind them.
-    pub fn clean(len: u64, sums: &[u32]) -> Region {
+    /// A clean region as its record has it: `len` bytes, and zeros after them.
+    pub fn new_clean(len: u64, sums: &[u32]) -> Region {
         debug_assert_eq!(sums.len() as u64, len.div_ceil(CHECKSUM_BLOCK));
         let mut region = Region {
             sums: Box::new([*ZERO_SUM; REGION_BLOCKS]),
             known: [u64::MAX; REGION_BLOCKS / 64],
-            standing: Standing::Clean { len, used: true },
-            changed: 0,
-            touched: BootTime(0),
+            state: RegionState::Clean { len, used: true },
+            last_change: 0,
+            last_changed_at: BootTime(0),
         };
         region.sums[..sums.len()].copy_from_slice(sums);
         region
@@ -124,14 +131,14 @@ impl Region {
         }
     }
 
-    pub fn zeros(&mut self, blocks: Range<usize>) {
+    pub fn set_zeros(&mut self, blocks: Range<usize>) {
         for block in blocks {
             self.set(block, Some(*ZERO_SUM));
         }
     }
 
-    /// Blocks before `end` whose sums are not known, as ranges.
-    pub fn unknown(&self, end: usize) -> Vec<Range<usize>> {
+    /// The blocks before `end` without a known checksum, as ranges.
+    pub fn unknown_blocks(&self, end: usize) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
         for block in (0..end).filter(|block| self.get(*block).is_none()) {
             match found.last_mut() {
@@ -142,26 +149,28 @@ impl Region {
         found
     }
 
-    /// The sums of the first blocks, if all are known.
-    pub fn first(&self, count: usize) -> Option<&[u32]> {
-        self.unknown(count).is_empty().then(|| &self.sums[..count])
+    /// The checksums of the first blocks, if all are known.
+    pub fn first_checksums(&self, count: usize) -> Option<&[u32]> {
+        self.unknown_blocks(count)
+            .is_empty()
+            .then(|| &self.sums[..count])
     }
 
     pub fn is_dirty(&self) -> bool {
-        matches!(self.standing, Standing::Dirty { .. })
+        matches!(self.state, RegionState::Dirty { .. })
     }
 
-    /// Takes away its record, as of `mark`. What its sums are stays known.
-    pub fn mark(&mut self, mark: Seq, count: &Arc<AtomicUsize>) {
-        self.standing = Standing::Dirty {
-            mark,
-            _counted: Counted::new(count),
+    /// Makes the region dirty: its record was deleted in the batch `deleted_in`. Its checksums stay known.
+    pub fn make_dirty(&mut self, deleted_in: Seq, count: &Arc<AtomicUsize>) {
+        self.state = RegionState::Dirty {
+            deleted_in,
+            _count: DirtyCount::new(count),
         };
     }
 
-    /// Its record was staged.
-    pub fn settle(&mut self, len: u64) {
-        self.standing = Standing::Clean { len, used: true };
+    /// Makes the region clean: its record was staged.
+    pub fn make_clean(&mut self, len: u64) {
+        self.state = RegionState::Clean { len, used: true };
     }
 }
 
@@ -180,32 +189,32 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_the_end_is_known_to_be_zeros() {
+    fn blocks_after_the_end_are_known_to_be_zeros() {
         let count = Arc::default();
-        let region = Region::unrecorded(1, REGION + 5000, Seq(0), &count);
+        let region = Region::new_dirty_region(1, REGION + 5000, Seq(0), &count);
         assert_eq!(
             (region.get(0), region.get(1), region.get(2)),
             (None, None, Some(*ZERO_SUM))
         );
-        assert_eq!(region.unknown(REGION_BLOCKS), [0..2]);
-        assert_eq!(region.first(2), None);
+        assert_eq!(region.unknown_blocks(REGION_BLOCKS), [0..2]);
+        assert_eq!(region.first_checksums(2), None);
         assert_eq!(count.load(Ordering::Relaxed), 1);
         drop(region);
         assert_eq!(count.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn a_marked_region_keeps_its_sums() {
+    fn a_region_that_becomes_dirty_keeps_its_checksums() {
         let count = Arc::default();
-        let mut region = Region::clean(5000, &[7, 8]);
-        region.mark(Seq(3), &count);
+        let mut region = Region::new_clean(5000, &[7, 8]);
+        region.make_dirty(Seq(3), &count);
         assert!(region.is_dirty());
         region.set(1, None);
         assert_eq!(
             (region.get(0), region.get(1), region.get(2)),
             (Some(7), None, Some(*ZERO_SUM))
         );
-        region.settle(5000);
+        region.make_clean(5000);
         assert_eq!(count.load(Ordering::Relaxed), 0);
     }
 }

@@ -1,100 +1,101 @@
-//! scrub: every clean region is read and compared with its sums, every marked one is summed.
+//! scrub: verifies every clean region against its checksums, and computes those of every dirty region.
 
 use super::Objects;
+use super::flush_checksums::FlushMode;
 use super::limits::SCRUB_STEP;
 use super::list::ids_after;
 use super::object::Object;
-use super::region::{Standing, region_of};
-use super::settle::Due;
+use super::region::{RegionState, region_of};
 use super::target::Target;
 use gupfs_proto::checksum;
+use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, REGION, REGION_BLOCKS};
-use gupfs_proto::refusal::ObjectDamage;
-use gupfs_proto::{ObjectId, Refusal};
+use gupfs_proto::{FsError, ObjectId};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What to read, and how fast.
+/// What a scrub reads, and how fast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Scrub {
-    pub verify: Verify,
-    /// After each `limits::SCRUB_STEP`, so that others get the disk.
+pub struct ScrubOptions {
+    pub verify: ScrubScope,
+    /// Pause after each `limits::SCRUB_STEP`, so that clients get the disk.
     pub pause: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verify {
+pub enum ScrubScope {
     All,
-    /// Only what has no record: after a crash.
-    OnlyMarked,
+    /// Only the dirty regions, as after a crash.
+    OnlyDirty,
 }
 
-impl Scrub {
-    pub fn new(verify: Verify) -> Scrub {
-        Scrub {
+impl ScrubOptions {
+    pub fn new(verify: ScrubScope) -> ScrubOptions {
+        ScrubOptions {
             verify,
             pause: Duration::from_millis(20),
         }
     }
 }
 
-/// How far a scrub is, and what it found.
+/// Progress and findings of a scrub.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Scrubbed {
+pub struct ScrubReport {
     pub objects: u64,
     pub bytes: u64,
-    /// Clean regions whose bytes are what they were.
+    /// Clean regions whose bytes match their checksums.
     pub verified: u64,
-    /// Marked regions that have a record now.
+    /// Dirty regions that became clean.
     pub summed: u64,
     pub damaged: Vec<ObjectId>,
     #[serde(skip)]
     unpaused: u64,
 }
 
-/// Objects looked at between two looks at a directory.
+/// Objects scrubbed between two listings.
 const PAGE: usize = 512;
-/// Records looked at together.
+/// Records loaded together.
 const REGIONS: usize = 64;
 
 impl Objects {
-    /// Reads through all objects; `progress` is called after each. What is damaged is listed in status too.
+    /// Reads all objects; calls `progress` after each. The status lists the damaged objects too.
     pub async fn scrub(
         &self,
-        scrub: Scrub,
-        progress: impl FnMut(&Scrubbed) + Send,
-    ) -> Result<Scrubbed, Refusal> {
+        scrub: ScrubOptions,
+        progress: impl FnMut(&ScrubReport) + Send,
+    ) -> Result<ScrubReport, FsError> {
         self.serving()?.scrub(scrub, progress).await
     }
 
-    /// Makes every region clean in which nothing is under way, now: what `scrub` and a stop do as well.
-    pub async fn settle(&self) -> Result<u64, Refusal> {
-        self.serving()?.settle_due(Due::Now).await
+    /// Makes every region clean that no in-flight change touches, now; `scrub` and `stop` do so as well.
+    pub async fn flush_checksums(&self) -> Result<u64, FsError> {
+        self.serving()?.flush_due_checksums(FlushMode::All).await
     }
 }
 
 impl Target {
     pub async fn scrub(
         &self,
-        scrub: Scrub,
-        mut progress: impl FnMut(&Scrubbed) + Send,
-    ) -> Result<Scrubbed, Refusal> {
-        let mut done = Scrubbed::default();
+        scrub: ScrubOptions,
+        mut progress: impl FnMut(&ScrubReport) + Send,
+    ) -> Result<ScrubReport, FsError> {
+        let mut done = ScrubReport::default();
         let mut after = None;
         loop {
             let page = ids_after(&self.disk, after, PAGE).await;
-            let page = page.map_err(|error| Refusal::StoreFailed(super::error::told(&error)))?;
+            let page =
+                page.map_err(|error| FsError::StoreFailed(super::error::error_chain(&error)))?;
             let Some(last) = page.last() else {
                 return Ok(done);
             };
             after = Some(*last);
             for id in page {
-                self.check()?;
+                self.check_open()?;
                 let found = self.scrub_object(id, &scrub, &mut done).await;
                 match found {
                     Ok(()) => {}
-                    Err(Refusal::ObjectDamaged { .. }) => done.damaged.push(id),
+                    Err(FsError::ObjectDamaged { .. }) => done.damaged.push(id),
                     Err(other) => return Err(other),
                 }
                 done.objects += 1;
@@ -106,24 +107,24 @@ impl Target {
     async fn scrub_object(
         &self,
         id: ObjectId,
-        scrub: &Scrub,
-        done: &mut Scrubbed,
-    ) -> Result<(), Refusal> {
-        let object = self.object(id).await?;
-        // First, so that what is dirty with sums that are known is verified too.
-        self.sum_marked(&object, scrub, done).await?;
+        scrub: &ScrubOptions,
+        done: &mut ScrubReport,
+    ) -> Result<(), FsError> {
+        let object = self.load_object(id).await?;
+        // First, so that dirty regions with known checksums are verified too.
+        self.checksum_dirty(&object, scrub, done).await?;
         match scrub.verify {
-            Verify::All => self.verify_object(&object, scrub, done).await,
-            Verify::OnlyMarked => Ok(()),
+            ScrubScope::All => self.verify_object(&object, scrub, done).await,
+            ScrubScope::OnlyDirty => Ok(()),
         }
     }
 
     async fn verify_object(
         &self,
         object: &Arc<Object>,
-        scrub: &Scrub,
-        done: &mut Scrubbed,
-    ) -> Result<(), Refusal> {
+        scrub: &ScrubOptions,
+        done: &mut ScrubReport,
+    ) -> Result<(), FsError> {
         let mut from = 0;
         let mut damage = None;
         loop {
@@ -134,10 +135,10 @@ impl Target {
             };
             from = last + 1;
             for region in &regions {
-                self.ask_if_unknown(object, *region).await?;
+                self.load_region(object, *region).await?;
                 match self.verify_region(object, *region).await {
                     Ok(verified) => done.verified += u64::from(verified),
-                    Err(found @ Refusal::ObjectDamaged { .. }) => damage = Some(found),
+                    Err(found @ FsError::ObjectDamaged { .. }) => damage = Some(found),
                     Err(other) => return Err(other),
                 }
                 self.pace(scrub, done).await;
@@ -152,30 +153,32 @@ impl Target {
         }
     }
 
-    async fn ask_if_unknown(&self, object: &Arc<Object>, region: u64) -> Result<(), Refusal> {
+    async fn load_region(&self, object: &Arc<Object>, region: u64) -> Result<(), FsError> {
         loop {
-            let unasked = object.state().unasked(region..region + 1);
-            if unasked.is_empty() {
+            let regions_to_load = object.state().regions_to_load(region..region + 1);
+            if regions_to_load.is_empty() {
                 return Ok(());
             }
-            self.ask(object, &unasked).await?;
+            self.load_regions(object, &regions_to_load).await?;
         }
     }
 
-    /// Whether the region is clean and its bytes are what its record says; false if it is not clean (any more).
-    async fn verify_region(&self, object: &Object, number: u64) -> Result<bool, Refusal> {
-        let (then, size, len) = {
+    /// Whether the region is clean and its bytes match its record; false if it is not clean (any more).
+    async fn verify_region(&self, object: &Object, number: u64) -> Result<bool, FsError> {
+        let (last_change, size, len) = {
             let state = object.state();
-            match state.regions.get(&number).map(|region| &region.standing) {
-                Some(Standing::Clean { len, .. }) => (state.flight.now(), state.size(), *len),
+            match state.regions.get(&number).map(|region| &region.state) {
+                Some(RegionState::Clean { len, .. }) => {
+                    (state.in_flight.last_begun(), state.size(), *len)
+                }
                 _ => return Ok(false),
             }
         };
         let start = number * REGION;
         if start + len > size {
-            return Err(self.damaged(object.id, ObjectDamage::Short));
+            return Err(self.report_damage(object.id, ObjectDamage::Short));
         }
-        let bytes = self.bytes(object, start..start + REGION).await?;
+        let bytes = self.read_bytes(object, start..start + REGION).await?;
         let first = number * REGION_BLOCKS as u64;
         let blocks = first..first + (bytes.len() as u64).div_ceil(CHECKSUM_BLOCK);
         let mut sums = {
@@ -187,9 +190,11 @@ impl Target {
             {
                 return Ok(false);
             }
-            state.sums_still(blocks.clone())
+            state.stable_checksums(blocks.clone())
         };
-        object.state().forget_moved(&mut sums, &blocks, then);
+        object
+            .state()
+            .clear_changed_checksums(&mut sums, &blocks, last_change);
         let found = checksum::blocks(&bytes);
         let matches = sums
             .iter()
@@ -197,32 +202,33 @@ impl Target {
             .all(|(sum, found)| sum.is_none_or(|sum| sum == found));
         match matches {
             true => Ok(true),
-            false => Err(self.damaged(object.id, ObjectDamage::Checksum)),
+            false => Err(self.report_damage(object.id, ObjectDamage::Checksum)),
         }
     }
 
-    /// Sums the regions with data that have no record. Holes need none: they read zeros until they are written.
-    async fn sum_marked(
+    /// Computes the checksums of the regions that have data and no record. Holes need none: they read as zeros until
+    /// they are written.
+    async fn checksum_dirty(
         &self,
         object: &Arc<Object>,
-        scrub: &Scrub,
-        done: &mut Scrubbed,
-    ) -> Result<(), Refusal> {
+        scrub: &ScrubOptions,
+        done: &mut ScrubReport,
+    ) -> Result<(), FsError> {
         let mut at = 0;
         let mut listed = 0;
         loop {
             let data = self.seek_data(object, at).await;
-            let data = data.map_err(|error| self.refused(object.id, &error))?;
+            let data = data.map_err(|error| self.fs_error(object.id, &error))?;
             if let Some(found) = data {
                 let region = region_of(found);
-                self.ask_if_unknown(object, region).await?;
-                listed += u64::from(self.list_marked(object, region));
+                self.load_region(object, region).await?;
+                listed += u64::from(self.queue_dirty_region(object, region));
                 at = (region + 1) * REGION;
             }
             if listed > 0 && (data.is_none() || listed >= REGIONS as u64) {
-                let before = self.counters.settled.get();
-                self.settle(object, Due::Now).await?;
-                done.summed += (self.counters.settled.get() - before).min(listed);
+                let before = self.counters.regions_cleaned.get();
+                self.flush_checksums(object, FlushMode::All).await?;
+                done.summed += (self.counters.regions_cleaned.get() - before).min(listed);
                 for _ in 0..std::mem::take(&mut listed) {
                     self.pace(scrub, done).await;
                 }
@@ -233,16 +239,16 @@ impl Target {
         }
     }
 
-    /// Whether the region waits to be settled; one of which nothing is known does from now on.
-    fn list_marked(&self, object: &Arc<Object>, number: u64) -> bool {
+    /// Whether the region is queued for the checksum flush. Adds a region that is not in memory as a dirty one.
+    fn queue_dirty_region(&self, object: &Arc<Object>, number: u64) -> bool {
         let mut state = object.state();
-        let fresh = state.unrecorded(number);
+        let fresh = state.new_dirty_region(number);
         let is_dirty = state.regions.entry(number).or_insert(fresh).is_dirty();
-        self.queue(object, &mut state);
+        self.queue_if_dirty(object, &mut state);
         is_dirty
     }
 
-    async fn pace(&self, scrub: &Scrub, done: &mut Scrubbed) {
+    async fn pace(&self, scrub: &ScrubOptions, done: &mut ScrubReport) {
         done.bytes += REGION;
         done.unpaused += REGION;
         if done.unpaused >= SCRUB_STEP {

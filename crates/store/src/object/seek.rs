@@ -1,34 +1,35 @@
-//! seek: where data or a hole begins.
+//! seek: finds where data or a hole begins.
 
 use super::Objects;
 use super::limits::SEGMENT;
 use super::object::Object;
-use super::place::segment_of;
+use super::paths::segment_of;
 use super::target::Target;
 use gupfs_platform::DiskError;
-use gupfs_proto::data::Seek;
-use gupfs_proto::{ObjectId, ObjectOffset, Refusal};
+use gupfs_proto::data::SeekWhence;
+use gupfs_proto::{FsError, ObjectId, ObjectOffset};
 
 impl Objects {
-    /// The first byte of data, or of a hole, at or after `at`; the object's end is a hole. None behind the last.
+    /// The first byte of data, or of a hole, at or after `at`; the object's end counts as a hole. None at or after the
+    /// end.
     pub async fn seek(
         &self,
         id: ObjectId,
         at: ObjectOffset,
-        what: Seek,
-    ) -> Result<Option<ObjectOffset>, Refusal> {
-        let target = self.looking()?;
-        let _under_way = target.counters.enter(&target.counters.looks);
-        let object = target.object(id).await?;
+        what: SeekWhence,
+    ) -> Result<Option<ObjectOffset>, FsError> {
+        let target = self.readable()?;
+        let _operation = target.counters.enter(&target.counters.looks);
+        let object = target.load_object(id).await?;
         let size = object.state().size();
         if at.get() >= size {
             return Ok(None);
         }
         let found = match what {
-            Seek::Data => target.seek_data(&object, at.get()).await,
-            Seek::Hole => target.seek_hole(&object, at.get(), size).await.map(Some),
+            SeekWhence::Data => target.seek_data(&object, at.get()).await,
+            SeekWhence::Hole => target.seek_hole(&object, at.get(), size).await.map(Some),
         };
-        let found = found.map_err(|error| target.refused(id, &error))?;
+        let found = found.map_err(|error| target.fs_error(id, &error))?;
         Ok(found.map(ObjectOffset))
     }
 }
@@ -44,7 +45,7 @@ impl Target {
             .collect();
         for segment in segments {
             let start = u64::from(segment) * SEGMENT;
-            let Some(file) = self.file(object, segment).await? else {
+            let Some(file) = self.open_segment(object, segment).await? else {
                 continue;
             };
             if let Some(found) = file.seek_data(at.saturating_sub(start)).await? {
@@ -59,14 +60,14 @@ impl Target {
         while at < size {
             let segment = segment_of(at);
             let start = u64::from(segment) * SEGMENT;
-            let Some(file) = self.file(object, segment).await? else {
+            let Some(file) = self.open_segment(object, segment).await? else {
                 return Ok(at); // a segment without a file is a hole
             };
             match file.seek_hole(at - start).await? {
-                // Full to the border: what follows may be data.
+                // The segment has data up to its end: the next one may begin with data.
                 Some(SEGMENT) => at = start + SEGMENT,
                 Some(found) => return Ok((start + found).min(size)),
-                None => return Ok(at), // behind the file's end
+                None => return Ok(at), // after the file's end
             }
         }
         Ok(size)

@@ -1,33 +1,35 @@
-//! stat: how long an object is, how much space it takes, when it was changed; and the target's space.
+//! stat: size, allocated space and mtime of an object; and the target's space.
 
 use super::Objects;
-use gupfs_proto::data::{Existing, ObjectStat, Space};
-use gupfs_proto::{ObjectId, Refusal};
+use gupfs_proto::data::{ObjectExistence, ObjectStat, TargetCapacity};
+use gupfs_proto::{FsError, ObjectId};
 use std::sync::atomic::Ordering;
 
 impl Objects {
-    /// None if there is no such object, and never was as far as records tell. The space is the file system's word: answers to writes count what they wrote.
-    pub async fn stat(&self, id: ObjectId) -> Result<Option<ObjectStat>, Refusal> {
-        let target = self.looking()?;
-        let _under_way = target.counters.enter(&target.counters.looks);
-        let object = target.expect(id, Existing::Perhaps).await?;
+    /// None if there is no such object, and the records do not say that there was one. Reads the allocated space from
+    /// the file system; the replies to writes only estimate it.
+    pub async fn stat(&self, id: ObjectId) -> Result<Option<ObjectStat>, FsError> {
+        let target = self.readable()?;
+        let _operation = target.counters.enter(&target.counters.looks);
+        let object = target.expect_object(id, ObjectExistence::MayExist).await?;
         let segments: Vec<u32> = object.state().segments.keys().copied().collect();
         for segment in segments {
             target
-                .look_again(&object, segment)
+                .refresh_segment(&object, segment)
                 .await
-                .map_err(|error| target.refused(id, &error))?;
+                .map_err(|error| target.fs_error(id, &error))?;
         }
         let state = object.state();
         Ok(state.exists().then(|| state.stat()))
     }
 
-    pub async fn space(&self) -> Result<Space, Refusal> {
-        let target = self.looking()?;
-        let _under_way = target.counters.enter(&target.counters.looks);
-        let space = target.room.space().await;
-        let mut space = space.map_err(|error| Refusal::StoreFailed(super::error::told(&error)))?;
-        space.objects = target.objects.load(Ordering::Relaxed);
+    pub async fn space(&self) -> Result<TargetCapacity, FsError> {
+        let target = self.readable()?;
+        let _operation = target.counters.enter(&target.counters.looks);
+        let space = target.free_space.space().await;
+        let mut space =
+            space.map_err(|error| FsError::StoreFailed(super::error::error_chain(&error)))?;
+        space.objects = target.object_count.load(Ordering::Relaxed);
         Ok(space)
     }
 }

@@ -1,54 +1,56 @@
 //! What `gupfs status` shows of a target.
 
 use super::Objects;
-use super::counters::Served;
-use super::lost_found::LostFound;
+use super::counters::OperationCounts;
+use super::lost_found::LostFoundUsage;
 use gupfs_proto::OstId;
 use serde::Serialize;
 use std::sync::atomic::Ordering;
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub enum TargetState {
+pub enum OstState {
     Serving,
-    /// Serves nothing; why, and what to do.
+    /// The target serves nothing: the reason, and what to do.
     Down(String),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct TargetStatus {
+pub struct OstStatus {
     pub ost: OstId,
-    pub state: TargetState,
-    /// Of its making and its opening; None where they are not told.
+    pub state: OstState,
+    /// Incarnation and stamp of the target; None if the target could not be opened.
     pub incarnation: Option<u64>,
     pub stamp: Option<u64>,
     pub total: u64,
     pub free: u64,
-    /// What writers may still take.
+    /// Bytes that writers may still use.
     pub available: u64,
     pub objects: u64,
-    /// Data files that are open.
+    /// Open data files.
     pub open_files: usize,
-    /// Regions whose sums are not recorded yet.
+    /// Regions whose checksums are not recorded yet.
     pub dirty_regions: u64,
-    /// Records of clean regions deleted because somebody was to write there, since the target was opened.
-    pub marks: u64,
-    /// Regions that became clean since then.
-    pub settled: u64,
-    /// Object, and what is wrong with it; at most `limits::DAMAGE_LISTED`.
+    /// Clean regions that became dirty because they were written, since the target was opened.
+    #[serde(rename = "marks")]
+    pub regions_dirtied: u64,
+    /// Regions that became clean since the target was opened.
+    #[serde(rename = "settled")]
+    pub regions_cleaned: u64,
+    /// Damaged objects and the damage of each; at most `limits::DAMAGE_LISTED`.
     pub damaged: Vec<(String, String)>,
-    /// How often damage was met.
+    /// How often an operation met damage.
     pub damage_met: u64,
-    pub served: Served,
-    /// Objects whose files an older metadata store did not know, kept for a while.
-    pub lost_found: LostFound,
+    pub served: OperationCounts,
+    /// Quarantined objects: a restored, older metadata store did not know their files.
+    pub lost_found: LostFoundUsage,
 }
 
-impl TargetStatus {
-    /// Of a target that could not be opened.
-    pub fn down(ost: OstId, why: impl Into<String>) -> TargetStatus {
-        TargetStatus {
+impl OstStatus {
+    /// The status of a target that could not be opened.
+    pub fn down(ost: OstId, why: impl Into<String>) -> OstStatus {
+        OstStatus {
             ost,
-            state: TargetState::Down(why.into()),
+            state: OstState::Down(why.into()),
             incarnation: None,
             stamp: None,
             total: 0,
@@ -57,26 +59,26 @@ impl TargetStatus {
             objects: 0,
             open_files: 0,
             dirty_regions: 0,
-            marks: 0,
-            settled: 0,
+            regions_dirtied: 0,
+            regions_cleaned: 0,
             damaged: Vec::new(),
             damage_met: 0,
-            served: Served::default(),
-            lost_found: LostFound::default(),
+            served: OperationCounts::default(),
+            lost_found: LostFoundUsage::default(),
         }
     }
 }
 
 impl Objects {
-    pub async fn status(&self) -> TargetStatus {
+    pub async fn status(&self) -> OstStatus {
         let target = self.target();
-        let space = target.room.space().await.unwrap_or_default();
-        let state = match target.down() {
-            None => TargetState::Serving,
-            Some(why) => TargetState::Down(why.to_owned()),
+        let space = target.free_space.space().await.unwrap_or_default();
+        let state = match target.close_reason() {
+            None => OstState::Serving,
+            Some(why) => OstState::Down(why.to_owned()),
         };
         let damaged = target.damage.list().into_iter();
-        TargetStatus {
+        OstStatus {
             ost: target.ost,
             state,
             incarnation: Some(target.incarnation.0),
@@ -84,11 +86,11 @@ impl Objects {
             total: space.total,
             free: space.free,
             available: space.available,
-            objects: target.objects.load(Ordering::Relaxed),
+            objects: target.object_count.load(Ordering::Relaxed),
             open_files: target.table.open_files(),
-            dirty_regions: target.dirty.load(Ordering::Relaxed) as u64,
-            marks: target.counters.marks.get(),
-            settled: target.counters.settled.get(),
+            dirty_regions: target.dirty_regions.load(Ordering::Relaxed) as u64,
+            regions_dirtied: target.counters.regions_dirtied.get(),
+            regions_cleaned: target.counters.regions_cleaned.get(),
             damaged: damaged
                 .map(|(id, what)| (id.to_string(), what.to_string()))
                 .collect(),

@@ -1,27 +1,29 @@
-//! The superblock: whose directory this is, and how far it has come. Byte table in docs/formats/object.md.
+//! The superblock: the identity and the state of a target. The byte table is in docs/formats/object.md.
 //!
-//! It is replaced as a whole: written beside, synced, renamed, and the directory synced.
+//! It is replaced as a whole: the new one is written to another file, synced and renamed, and the directory is synced.
 
 use super::error::{OpenError, OpenErrorKind};
-use gupfs_platform::{Disk, DiskErrorKind, OpenHow, ReadHow};
+use gupfs_platform::{Disk, DiskErrorKind, OnCacheMiss, OpenHow};
 use gupfs_proto::cluster::OwnerMark;
-use gupfs_proto::{ClusterId, Incarnation, MapEpoch, OstId, OstLife, OwnerEpoch, Seq, Timestamp};
+use gupfs_proto::{
+    ClusterId, Incarnation, MapEpoch, OstId, OwnerEpoch, Seq, Timestamp, WriteVerifier,
+};
 
 const FILE: &str = "superblock";
-const BESIDE: &str = "superblock.new";
+const TEMPORARY: &str = "superblock.new";
 
 const MAGIC: &[u8; 8] = b"gupfsost";
 const VERSION: u32 = 2;
 pub(super) const LENGTH: usize = 192;
 
-/// Version 1 knew neither its opening nor an owner.
+/// Version 1 had neither the number of an open instance nor an owner.
 const V1: u32 = 1;
 const V1_LENGTH: usize = 128;
 
 /// Features without which a program must not touch the directory. There are none yet.
 const REQUIRED_KNOWN: &[(u64, &str)] = &[];
 
-/// Room for one more record: longer files are read no further.
+/// Longer than any superblock; more bytes are not read.
 const READ_MAX: usize = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,22 +32,22 @@ pub(super) struct Superblock {
     pub ost: OstId,
     pub incarnation: Incarnation,
     pub created: Timestamp,
-    /// Rises when it is adopted, stopped in order, and now and then while it serves.
+    /// Rises when the target is adopted, when it is stopped cleanly, and once a minute while it changes.
     pub stamp: u64,
     pub map_epoch: MapEpoch,
-    /// Set by a stop that had synced everything, taken away by the next start.
+    /// Set by a stop that synced everything; cleared by the next start.
     pub clean_stop: bool,
-    /// How many objects there were at the clean stop.
+    /// Number of objects at the clean stop.
     pub objects: u64,
-    /// Rises with each start that may have found less than was answered before.
-    pub life: OstLife,
-    /// What kept the bytes that were not synced (`Disk::memory`); zero: nothing may be believed to be kept.
-    pub memory: u64,
+    /// Write verifier: rises at each start after which acknowledged writes may be lost.
+    pub write_verifier: WriteVerifier,
+    /// Identifies the page cache that had the unsynced bytes (`Disk::memory`); zero: unsynced bytes count as lost.
+    pub page_cache_id: u64,
     pub required: u64,
     pub optional: u64,
-    /// The opening that wrote it; 0: none that was adopted.
+    /// The open instance that wrote this; 0: no instance was adopted yet.
     pub run: u64,
-    /// The newest owner of the metadata that was heard.
+    /// The newest owner mark that a metadata server reported.
     pub owner: OwnerMark,
 }
 
@@ -66,8 +68,8 @@ impl Superblock {
         put(72, &self.stamp.to_le_bytes());
         put(80, &self.map_epoch.0.to_le_bytes());
         put(88, &self.objects.to_le_bytes());
-        put(96, &self.life.0.to_le_bytes());
-        put(104, &self.memory.to_le_bytes());
+        put(96, &self.write_verifier.0.to_le_bytes());
+        put(104, &self.page_cache_id.to_le_bytes());
         put(112, &self.run.to_le_bytes());
         put(120, &self.owner.epoch.0.to_le_bytes());
         put(128, &self.owner.run.to_le_bytes());
@@ -82,27 +84,27 @@ impl Superblock {
             OpenError::new(
                 OpenErrorKind::Damaged,
                 format!(
-                    "the target's superblock {what}; restore the directory from a copy, or remove the target from the cluster"
+                    "the target's superblock {what}; restore the directory from a backup, or remove the target from the cluster"
                 ),
             )
         };
         if bytes.len() < 16 || &bytes[..8] != MAGIC {
-            return Err(damaged("is not one"));
+            return Err(damaged("does not begin with the magic number"));
         }
-        // Version before checksum: a newer one may have another length and another sum.
+        // Version before checksum: a newer version may have another length and another checksum.
         let version = u32::from_le_bytes(field(bytes, 8));
         if version > VERSION {
             return Err(OpenError::new(
                 OpenErrorKind::Newer,
                 format!(
-                    "the target has format {version}, this gupfs knows up to {VERSION}: use the newer one"
+                    "the target has format version {version}, and this gupfs knows versions up to {VERSION}: use the newer gupfs"
                 ),
             ));
         }
         let length = match version {
             V1 => V1_LENGTH,
             VERSION => LENGTH,
-            _ => return Err(damaged("has a version that never was")),
+            _ => return Err(damaged("has an invalid version")),
         };
         if bytes.len() != length || u32::from_le_bytes(field(bytes, 12)) != length as u32 {
             return Err(damaged("has a wrong length"));
@@ -132,8 +134,8 @@ impl Superblock {
             stamp: u64::from_le_bytes(field(bytes, 72)),
             map_epoch: MapEpoch(u64::from_le_bytes(field(bytes, 80))),
             objects: u64::from_le_bytes(field(bytes, 88)),
-            life: OstLife(u64::from_le_bytes(field(bytes, 96))),
-            memory: u64::from_le_bytes(field(bytes, 104)),
+            write_verifier: WriteVerifier(u64::from_le_bytes(field(bytes, 96))),
+            page_cache_id: u64::from_le_bytes(field(bytes, 104)),
             run,
             owner,
         };
@@ -141,12 +143,12 @@ impl Superblock {
         Ok(found)
     }
 
-    /// The same as it is to be written by a start that finds this `memory`.
-    pub fn started(mut self, memory: u64) -> Superblock {
-        if !self.clean_stop && self.memory != memory {
-            self.life.0 += 1;
+    /// The superblock as a start writes it that finds this `memory`.
+    pub fn for_start(mut self, page_cache_id: u64) -> Superblock {
+        if !self.clean_stop && self.page_cache_id != page_cache_id {
+            self.write_verifier.0 += 1;
         }
-        self.memory = memory;
+        self.page_cache_id = page_cache_id;
         self
     }
 
@@ -157,7 +159,7 @@ impl Superblock {
             unknown => Err(OpenError::new(
                 OpenErrorKind::Newer,
                 format!(
-                    "the target needs features this gupfs does not know (bits {unknown:#x}): use a newer one"
+                    "the target needs features that this gupfs does not know (bits {unknown:#x}): use a newer gupfs"
                 ),
             )),
         }
@@ -171,23 +173,23 @@ impl Superblock {
             Err(error) => return Err(error.into()),
         };
         let (bytes, len) = file
-            .read_owned(vec![0; READ_MAX], 0, ReadHow::MayWait)
+            .read_owned(vec![0; READ_MAX], 0, OnCacheMiss::HandOff)
             .await?;
         Superblock::decode(&bytes[..len]).map(Some)
     }
 
-    /// Durable when this returns.
+    /// Writes the superblock; durable when this returns.
     pub async fn write(&self, disk: &Disk) -> Result<(), gupfs_platform::DiskError> {
-        let file = disk.open(BESIDE, OpenHow::write().create()).await?;
-        file.set_len(0).await?; // what a former attempt left
+        let file = disk.open(TEMPORARY, OpenHow::write().create()).await?;
+        file.set_len(0).await?; // drops what an interrupted write left
         file.write_at(&self.encode(), 0).await?;
         file.sync_data().await?;
-        disk.rename(BESIDE, FILE).await?;
+        disk.rename(TEMPORARY, FILE).await?;
         disk.sync_dir(".").await
     }
 }
 
-/// `N` bytes at a place that the caller knows to be there.
+/// The `N` bytes at `at`; the caller has checked the length.
 fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().expect("a slice of N bytes")
 }
@@ -206,8 +208,8 @@ mod tests {
             map_epoch: MapEpoch(9),
             clean_stop: true,
             objects: 12,
-            life: OstLife(3),
-            memory: 0xfeed,
+            write_verifier: WriteVerifier(3),
+            page_cache_id: 0xfeed,
             required: 0,
             optional: 1 << 40,
             run: 0x1234,
@@ -225,20 +227,20 @@ mod tests {
     }
 
     #[test]
-    fn a_life_ends_where_memory_is_lost_before_a_clean_stop() {
+    fn the_write_verifier_rises_where_the_page_cache_was_lost_before_a_clean_stop() {
         let stopped = sample();
-        assert_eq!(stopped.started(5).life, OstLife(3));
+        assert_eq!(stopped.for_start(5).write_verifier, WriteVerifier(3));
         let killed = Superblock {
             clean_stop: false,
             ..sample()
         };
-        assert_eq!(killed.started(0xfeed).life, OstLife(3));
-        assert_eq!(killed.started(5).life, OstLife(4));
-        assert_eq!(killed.started(5).memory, 5);
+        assert_eq!(killed.for_start(0xfeed).write_verifier, WriteVerifier(3));
+        assert_eq!(killed.for_start(5).write_verifier, WriteVerifier(4));
+        assert_eq!(killed.for_start(5).page_cache_id, 5);
     }
 
     #[test]
-    fn a_superblock_of_version_1_was_written_by_no_opening_and_knows_no_owner() {
+    fn a_superblock_of_version_1_has_neither_instance_nor_owner() {
         let mut first = sample().encode()[..V1_LENGTH].to_vec();
         first[8] = 1;
         first[12] = V1_LENGTH as u8;
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_anywhere_is_noticed() {
+    fn a_superblock_with_any_bit_flipped_does_not_verify() {
         let bytes = sample().encode();
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes;
@@ -271,7 +273,7 @@ mod tests {
         assert_eq!(error.kind, OpenErrorKind::Newer);
         assert_eq!(
             error.to_string(),
-            "the target has format 3, this gupfs knows up to 2: use the newer one"
+            "the target has format version 3, and this gupfs knows versions up to 2: use the newer gupfs"
         );
 
         let needs = Superblock {

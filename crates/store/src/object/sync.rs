@@ -1,39 +1,40 @@
-//! sync: what was written to some objects, their names and their removal survive a power cut.
+//! sync: makes writes to some objects, their names and their removal survive a power loss.
 
 use super::Objects;
+use super::join::join_all;
 use super::limits::{SYNC_WHOLE_FROM, SYNCS_AT_ONCE};
 use super::object::Object;
-use super::place::{TOP, dir_of};
+use super::paths::{OBJECTS_DIR, dir_path};
 use super::sync_point::SyncPoint;
 use super::target::Target;
-use super::together::all;
 use gupfs_platform::{DiskError, DiskErrorKind};
-use gupfs_proto::{ObjectId, Refusal};
+use gupfs_proto::{FsError, ObjectId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Objects {
-    /// Everything answered for these objects before is durable; for an object that was removed, the removal.
-    pub async fn sync(&self, ids: &[ObjectId]) -> Result<(), Refusal> {
+    /// Makes every acknowledged change of these objects durable; for a removed object, its removal.
+    pub async fn sync(&self, ids: &[ObjectId]) -> Result<(), FsError> {
         let target = self.serving()?;
-        let _under_way = target.counters.enter(&target.counters.syncs);
+        let _operation = target.counters.enter(&target.counters.syncs);
         let mut objects = Vec::new();
         for id in ids {
-            objects.push(target.object(*id).await?);
+            objects.push(target.load_object(*id).await?);
         }
         target.sync_objects(objects).await
     }
 
-    /// Which of these objects are there, in their order; those survive a power cut when this is answered.
+    /// Returns which of these objects exist, in their order; the existing ones survive a power loss when this returns.
     ///
-    /// They are many, mostly, and were written a while ago: the chore that settles regions has synced most of them.
-    pub async fn confirm(&self, ids: &[ObjectId]) -> Result<Vec<bool>, Refusal> {
+    /// Usually these are many objects that were written a while ago, and the background checksum flush has synced most
+    /// of them.
+    pub async fn confirm(&self, ids: &[ObjectId]) -> Result<Vec<bool>, FsError> {
         let target = self.serving()?;
-        let _under_way = target.counters.enter(&target.counters.syncs);
+        let _operation = target.counters.enter(&target.counters.syncs);
         let mut there = Vec::with_capacity(ids.len());
         let mut objects = Vec::new();
         for id in ids {
-            let object = target.object(*id).await?;
+            let object = target.load_object(*id).await?;
             let exists = object.state().exists();
             there.push(exists);
             if exists {
@@ -47,114 +48,123 @@ impl Objects {
 }
 
 impl Target {
-    /// Data and names side by side: the journal of the file system commits them together.
-    pub async fn sync_objects(&self, objects: Vec<Arc<Object>>) -> Result<(), Refusal> {
-        let dirs: BTreeSet<String> = objects.iter().map(|object| dir_of(object.id)).collect();
+    /// Syncs data and names concurrently: the journal of the file system commits them together.
+    pub async fn sync_objects(&self, objects: Vec<Arc<Object>>) -> Result<(), FsError> {
+        let dirs: BTreeSet<String> = objects.iter().map(|object| dir_path(object.id)).collect();
         let data: Vec<_> = objects
             .iter()
             .map(|object| self.sync_data(object))
             .collect();
         let names: Vec<_> = dirs.iter().map(|dir| self.sync_names(dir)).collect();
-        // Of an object that was removed: a record that came back would say that it was lost.
+        // The record of a removed object must be gone durably: if it came back, it would report the object as lost.
         let gone = objects
             .iter()
             .map(|object| object.state())
             .filter(|state| !state.exists())
-            .map(|state| state.forgotten)
+            .map(|state| state.records_deleted)
             .max();
         if let Some(gone) = gone {
-            self.records_durable(gone).await?;
+            self.wait_records_durable(gone).await?;
         }
-        let (data, names) = tokio::join!(all(data, SYNCS_AT_ONCE), all(names, SYNCS_AT_ONCE));
+        let (data, names) = tokio::join!(
+            join_all(data, SYNCS_AT_ONCE),
+            join_all(names, SYNCS_AT_ONCE)
+        );
         data.and(names)
     }
 
-    /// The same for so many objects that one sync of the whole file system is cheaper; a few are left for later.
-    pub async fn sync_many(&self, objects: &[Arc<Object>]) -> Result<(), Refusal> {
-        let unsynced = objects.iter().filter(|object| !object.data.is_synced());
+    /// The same for so many objects that one sync of the whole file system is cheaper. Leaves a few unsynced objects to
+    /// a later sync.
+    pub async fn sync_many(&self, objects: &[Arc<Object>]) -> Result<(), FsError> {
+        let unsynced = objects
+            .iter()
+            .filter(|object| !object.data_sync.is_synced());
         if unsynced.count() < SYNC_WHOLE_FROM {
             return Ok(());
         }
-        if !self.disk.sync_everything_tells() {
+        if !self.disk.syncfs_reports_errors() {
             return self.sync_objects(objects.to_vec()).await;
         }
-        let dirs: BTreeSet<String> = objects.iter().map(|object| dir_of(object.id)).collect();
-        let dirs: Vec<_> = dirs.iter().flat_map(|dir| self.dirs.points(dir)).collect();
+        let dirs: BTreeSet<String> = objects.iter().map(|object| dir_path(object.id)).collect();
+        let dirs: Vec<_> = dirs
+            .iter()
+            .flat_map(|dir| self.dirs.sync_points(dir))
+            .collect();
         let points = || {
-            let data = objects.iter().map(|object| &object.data);
+            let data = objects.iter().map(|object| &object.data_sync);
             data.chain(dirs.iter().map(|dir| &**dir))
         };
-        // An error is told to one of two calls that are under way together: the other must not take that for success.
-        let _alone = self.syncing_whole.lock().await;
-        let covered: Vec<u64> = points().map(SyncPoint::covered_from_now).collect();
-        self.synced(async || self.disk.sync_everything().await)
-            .await?;
+        // Of two concurrent calls the kernel reports an error to one only; the other would take that for success, so
+        // only one call runs at a time.
+        let _guard = self.syncing_file_system.lock().await;
+        let covered: Vec<u64> = points().map(SyncPoint::current_change).collect();
+        self.run_sync(async || self.disk.syncfs().await).await?;
         points()
             .zip(covered)
-            .for_each(|(point, covered)| point.reached(covered));
+            .for_each(|(point, covered)| point.note_synced(covered));
         Ok(())
     }
 
-    /// Makes whoever comes help when more files are open than there should be: one with unsynced bytes cannot be closed,
-    /// nor one of which it is not known.
-    pub async fn sync_if_many_open(&self) -> Result<(), Refusal> {
-        if !self.table.has_many_open() {
+    /// Makes the calling operation help when too many files are open: a file with unsynced bytes cannot be closed, nor
+    /// one of which the target does not know whether it has some.
+    pub async fn sync_if_many_open(&self) -> Result<(), FsError> {
+        if !self.table.has_too_many_open() {
             return Ok(());
         }
-        let _turn = self.closing.lock().await;
-        if !self.table.has_many_open() {
+        let _guard = self.closing_files.lock().await;
+        if !self.table.has_too_many_open() {
             return Ok(());
         }
         self.sync_many(&self.table.all()).await?;
-        self.table.close_some();
+        self.table.close_half();
         Ok(())
     }
 
-    /// All objects with something unsynced.
-    pub async fn sync_all(&self) -> Result<(), Refusal> {
-        let unsynced = |object: &Arc<Object>| !object.data.is_synced();
+    /// Syncs all objects with unsynced changes.
+    pub async fn sync_all(&self) -> Result<(), FsError> {
+        let unsynced = |object: &Arc<Object>| !object.data_sync.is_synced();
         let objects = self.table.all().into_iter().filter(unsynced).collect();
         self.sync_objects(objects).await
     }
 
-    /// Makes the names in an object directory durable, and its own.
-    pub async fn sync_names(&self, dir: &str) -> Result<(), Refusal> {
+    /// Makes the names in an object directory durable, and the directory's own name.
+    pub async fn sync_names(&self, dir: &str) -> Result<(), FsError> {
         let sync = async |dir: &str| match self.disk.sync_dir(dir).await {
-            // No object of this directory was ever made.
+            // No object of this directory was ever created.
             Err(error) if error.kind == DiskErrorKind::NotFound => Ok(()),
             other => other,
         };
-        for point in [dir, TOP] {
+        for point in [dir, OBJECTS_DIR] {
             self.dirs
-                .point(point)
-                .reach(|| self.synced(async || sync(point).await))
+                .sync_point(point)
+                .ensure_synced(|| self.run_sync(async || sync(point).await))
                 .await?;
         }
         Ok(())
     }
 
-    async fn sync_data(&self, object: &Object) -> Result<(), Refusal> {
+    async fn sync_data(&self, object: &Object) -> Result<(), FsError> {
         let sync = async || {
             let segments: Vec<u32> = object.state().segments.keys().copied().collect();
             for segment in segments {
-                if let Some(file) = self.file(object, segment).await? {
+                if let Some(file) = self.open_segment(object, segment).await? {
                     file.sync_data().await?;
                 }
             }
             Ok(())
         };
-        object.data.reach(|| self.synced(sync)).await
+        object.data_sync.ensure_synced(|| self.run_sync(sync)).await
     }
 
-    /// Runs a sync unless one has failed, and closes the target before anybody else can begin one if this fails. The kernel
-    /// tells of an error once: the next sync of the same descriptor succeeds over the bytes that were lost.
-    async fn synced(
+    /// Runs a sync unless one has failed; if it fails, closes the target before another task can begin a sync. The
+    /// kernel reports an error once: the next sync of the same descriptor succeeds although bytes were lost.
+    async fn run_sync(
         &self,
         sync: impl AsyncFnOnce() -> Result<(), DiskError>,
-    ) -> Result<(), Refusal> {
-        self.check()?;
+    ) -> Result<(), FsError> {
+        self.check_open()?;
         match sync().await {
-            Ok(()) => self.check(),
+            Ok(()) => self.check_open(),
             Err(error) => Err(self.sync_failed(&error)),
         }
     }

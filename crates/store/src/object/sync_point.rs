@@ -1,27 +1,28 @@
-//! Syncs shared by those who wait for them: who comes while one runs waits for the next, and all who wait share it.
+//! Shares syncs among waiting tasks: a task that comes while a sync runs waits for the next one, and all that wait
+//! share it.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far something was changed, and how far it is durable.
+/// How far a file or directory was changed, and how far it is durable.
 pub(super) struct SyncPoint {
     changed: AtomicU64,
     synced: AtomicU64,
-    gate: tokio::sync::Mutex<()>,
+    sync_lock: tokio::sync::Mutex<()>,
 }
 
 impl SyncPoint {
-    /// Of something whose history is unknown: its first sync is a real one.
+    /// For a file or directory with unknown history: its first sync is a real one.
     pub fn unknown() -> SyncPoint {
         SyncPoint {
             changed: AtomicU64::new(1),
             synced: AtomicU64::new(0),
-            gate: tokio::sync::Mutex::new(()),
+            sync_lock: tokio::sync::Mutex::new(()),
         }
     }
 
-    /// A change took effect: syncs that begin from now on cover it.
-    pub fn change(&self) {
+    /// Counts a change that took effect: syncs that begin from now on cover it.
+    pub fn note_change(&self) {
         self.changed.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -29,18 +30,19 @@ impl SyncPoint {
         self.synced.load(Ordering::Acquire) >= self.changed.load(Ordering::Acquire)
     }
 
-    /// What a sync that begins now covers; for `reached` when it is done.
-    pub fn covered_from_now(&self) -> u64 {
+    /// The changes that a sync that begins now covers; pass it to `note_synced` when the sync is done.
+    pub fn current_change(&self) -> u64 {
         self.changed.load(Ordering::Acquire)
     }
 
-    /// Another's sync that covers so much is done.
-    pub fn reached(&self, covered: u64) {
+    /// Notes that a sync that covers these changes is done.
+    pub fn note_synced(&self, covered: u64) {
         self.synced.fetch_max(covered, Ordering::AcqRel);
     }
 
-    /// Returns when all changes made before the call are durable, by `sync` or by another's that began after them.
-    pub async fn reach<E, F>(&self, sync: impl FnOnce() -> F) -> Result<(), E>
+    /// Returns when all changes made before the call are durable, through `sync` or through another task's sync that
+    /// began after them.
+    pub async fn ensure_synced<E, F>(&self, sync: impl FnOnce() -> F) -> Result<(), E>
     where
         F: Future<Output = Result<(), E>>,
     {
@@ -49,13 +51,13 @@ impl SyncPoint {
         if reached() {
             return Ok(());
         }
-        let _gate = self.gate.lock().await;
+        let _guard = self.sync_lock.lock().await;
         if reached() {
             return Ok(());
         }
-        let covered = self.covered_from_now();
+        let covered = self.current_change();
         sync().await?;
-        self.reached(covered);
+        self.note_synced(covered);
         Ok(())
     }
 }
@@ -66,7 +68,7 @@ mod tests {
     use std::cell::Cell;
 
     #[tokio::test]
-    async fn ten_who_wait_share_two_syncs() {
+    async fn ten_waiting_tasks_share_two_syncs() {
         let point = SyncPoint::unknown();
         let syncs = Cell::new(0);
         let one = async || {
@@ -75,29 +77,29 @@ mod tests {
                 tokio::task::yield_now().await;
                 Ok::<(), ()>(())
             };
-            point.reach(sync).await.unwrap();
+            point.ensure_synced(sync).await.unwrap();
         };
         let first = async {
             tokio::join!(one(), one(), one(), one(), one());
         };
         let later = async {
-            point.change(); // while the first sync runs: it does not cover this
+            point.note_change(); // while the first sync runs, so it does not cover this change
             tokio::join!(one(), one(), one(), one(), one());
         };
         tokio::join!(first, later);
         assert_eq!(syncs.get(), 2);
         assert!(point.is_synced());
-        point.change();
-        let covered = point.covered_from_now();
-        point.change();
-        point.reached(covered);
+        point.note_change();
+        let covered = point.current_change();
+        point.note_change();
+        point.note_synced(covered);
         assert!(!point.is_synced());
     }
 
     #[tokio::test]
-    async fn a_failed_sync_leaves_it_unsynced() {
+    async fn a_failed_sync_leaves_the_point_unsynced() {
         let point = SyncPoint::unknown();
-        assert_eq!(point.reach(|| async { Err(7) }).await, Err(7));
+        assert_eq!(point.ensure_synced(|| async { Err(7) }).await, Err(7));
         assert!(!point.is_synced());
     }
 }

@@ -1,71 +1,75 @@
-//! write: bytes into an object, one pwrite for each segment they fall into.
+//! write: stores bytes in an object, with one pwrite for each segment.
 
 use super::Objects;
-use super::edges::{Bytes, Edge};
+use super::edge_blocks::{EdgeBlock, NewBytes};
 use super::object::Object;
-use super::place::parts;
+use super::paths::split_by_segment;
 use super::region::whole_blocks_of;
 use super::target::Target;
 use gupfs_platform::DiskError;
-use gupfs_proto::data::{BlockSums, Existing, ObjectStat, Owner};
+use gupfs_proto::data::{BlockChecksums, ObjectExistence, ObjectOwner, ObjectStat};
 use gupfs_proto::limits::{CHECKSUM_BLOCK, FILE_SIZE_MAX, PAYLOAD_MAX};
-use gupfs_proto::{ObjectId, ObjectOffset, Refusal};
+use gupfs_proto::{FsError, ObjectId, ObjectOffset};
 use std::ops::Range;
 
-/// What is written, and what is known of the object.
+/// A write: its data and checksums, and what the requester knows of the object.
 #[derive(Clone, Copy, Debug)]
-pub struct Write<'a> {
+pub struct WriteRequest<'a> {
     pub object: ObjectId,
     pub at: ObjectOffset,
     pub data: &'a [u8],
-    pub sums: &'a BlockSums,
-    pub existing: Existing,
-    pub owner: Owner,
+    pub sums: &'a BlockChecksums,
+    pub existing: ObjectExistence,
+    pub owner: ObjectOwner,
 }
 
-/// The range of `len` bytes at `at`, if an object can reach that far.
-pub(super) fn range_of(at: ObjectOffset, len: u64) -> Result<Range<u64>, Refusal> {
+/// The range of `len` bytes at `at`, if it is within the largest object.
+pub(super) fn checked_range(at: ObjectOffset, len: u64) -> Result<Range<u64>, FsError> {
     match at.get().checked_add(len) {
         Some(end) if end <= FILE_SIZE_MAX => Ok(at.get()..end),
-        _ => Err(Refusal::TooLarge),
+        _ => Err(FsError::TooLarge),
     }
 }
 
 impl Objects {
-    /// Writes all of the data, or fails: then any of its blocks may be there, and nothing else has changed.
-    pub async fn write(&self, write: Write<'_>) -> Result<ObjectStat, Refusal> {
+    /// Writes all of the data, or fails. On a failure any of its blocks may have changed, and nothing else.
+    pub async fn write(&self, write: WriteRequest<'_>) -> Result<ObjectStat, FsError> {
         let target = self.serving()?;
-        let _under_way = target.counters.enter(&target.counters.writes);
+        let _operation = target.counters.enter(&target.counters.writes);
         let len = write.data.len() as u64;
-        let range = range_of(write.at, len)?;
+        let range = checked_range(write.at, len)?;
         write.check(&range)?;
-        let object = target.expect(write.object, write.existing).await?;
+        let object = target.expect_object(write.object, write.existing).await?;
         if range.is_empty() {
             return Ok(object.state().stat());
         }
         if !object.state().has_space_for(&range) {
-            target.room.take(len).await?;
+            target.free_space.charge(len).await?;
         }
-        target.settle_if_crowded().await?;
+        target.flush_if_too_many_dirty().await?;
 
-        let mut change = target.change(&object, range.clone()).await?;
-        target.ready(&object, &change, &range).await?;
-        let edges = object.state().edges(&range);
-        let new = Bytes::Given(write.data);
+        let mut change = target.begin_change(&object, range.clone()).await?;
+        target.make_range_dirty(&object, &change, &range).await?;
+        let edges = object.state().edge_blocks(&range);
+        let new = NewBytes::Given(write.data);
         let edge_sums = target
-            .sum_edges(&object, &edges, new, &range, &change)
+            .checksum_edges(&object, &edges, new, &range, &change)
             .await?;
-        change.touch();
+        change.note_bytes_change();
         let written = target.write(&object, &range, write.data).await;
-        written.map_err(|error| target.refused(write.object, &error))?;
+        written.map_err(|error| target.fs_error(write.object, &error))?;
 
-        object.write_behind(&range);
+        object.start_write_behind(&range);
 
         target.counters.bytes_written.add(len);
         let now = target.platform.clock.now();
         Ok(change.end(|state, span| {
-            state.set_sums(whole_blocks_of(&range), |block| write.sum(block));
-            state.set_edges(span, edge_sums, |edge| write.sum_of_tail(edge, &edges));
+            state.set_checksums(whole_blocks_of(&range), |block| {
+                write.client_checksum(block)
+            });
+            state.set_edge_checksums(span, edge_sums, |edge| {
+                write.client_checksum_of_tail(edge, &edges)
+            });
             state.owner = write.owner;
             state.mtime = now;
             state.stat()
@@ -73,51 +77,51 @@ impl Objects {
     }
 }
 
-impl Write<'_> {
-    /// Refuses what no correct client sends.
-    fn check(&self, range: &Range<u64>) -> Result<(), Refusal> {
+impl WriteRequest<'_> {
+    /// Fails for a request that no correct client sends.
+    fn check(&self, range: &Range<u64>) -> Result<(), FsError> {
         let len = self.data.len();
         if len as u64 > PAYLOAD_MAX.get() {
-            return Err(Refusal::Malformed(format!("a write of {len} bytes")));
+            return Err(FsError::Malformed(format!("a write of {len} bytes")));
         }
         let whole = whole_blocks_of(range);
         let tail = range.end.div_ceil(CHECKSUM_BLOCK).max(whole.start);
         let fits = self.sums.first_block == whole.start
-            && self.sums.sums.len() as u64 <= tail - whole.start;
-        match fits || self.sums.sums.is_empty() {
+            && self.sums.checksums.len() as u64 <= tail - whole.start;
+        match fits || self.sums.checksums.is_empty() {
             true => Ok(()),
-            false => Err(Refusal::Malformed(
-                "checksums of other blocks than those written".into(),
+            false => Err(FsError::Malformed(
+                "the checksums are not those of the written blocks".into(),
             )),
         }
     }
 
-    /// What the writer says of a block that it covers whole.
-    fn sum(&self, block: u64) -> Option<u32> {
+    /// The client's checksum of a block that the write covers whole.
+    fn client_checksum(&self, block: u64) -> Option<u32> {
         let index = block.checked_sub(self.sums.first_block)?;
-        *self.sums.sums.get(usize::try_from(index).ok()?)?
+        *self.sums.checksums.get(usize::try_from(index).ok()?)?
     }
 
-    /// What the writer says of the block in which its data ends: true if nothing of the object lies behind it.
-    fn sum_of_tail(&self, block: u64, edges: &[Edge]) -> Option<u32> {
+    /// The client's checksum of the block in which the data ends; valid only if the object has no bytes after the data.
+    fn client_checksum_of_tail(&self, block: u64, edges: &[EdgeBlock]) -> Option<u32> {
         let edge = edges.iter().find(|edge| edge.block == block)?;
-        edge.is_all_there_is().then(|| self.sum(block))?
+        edge.is_only_data().then(|| self.client_checksum(block))?
     }
 }
 
 impl Object {
-    /// Begins to write to the device what has become much; at the border of two segments the kernel is left to it.
-    fn write_behind(&self, range: &Range<u64>) {
+    /// Starts the write-back of a large run of written bytes; leaves a run across two segments to the kernel.
+    fn start_write_behind(&self, range: &Range<u64>) {
         let mut state = self.state();
-        let Some(stretch) = state.behind.wrote(range) else {
+        let Some(stretch) = state.write_behind.note_write(range) else {
             return;
         };
-        let mut all = parts(stretch.start, stretch.end - stretch.start);
+        let mut all = split_by_segment(stretch.start, stretch.end - stretch.start);
         if let (Some(part), None) = (all.next(), all.next())
-            && let Some(file) = state.file(part.segment)
+            && let Some(file) = state.open_file(part.segment)
         {
             drop(state);
-            file.begin_write_back(part.at, part.of.end - part.of.start);
+            file.start_write_back(part.at, part.range.end - part.range.start);
         }
     }
 }
@@ -129,15 +133,15 @@ impl Target {
         range: &Range<u64>,
         data: &[u8],
     ) -> Result<(), DiskError> {
-        for part in parts(range.start, data.len() as u64) {
-            let file = self.file_to_write(object, part.segment).await?;
-            let bytes = &data[part.of.start as usize..part.of.end as usize];
+        for part in split_by_segment(range.start, data.len() as u64) {
+            let file = self.open_or_create_segment(object, part.segment).await?;
+            let bytes = &data[part.range.start as usize..part.range.end as usize];
             file.write_at(bytes, part.at).await?;
             let within = part.at..part.at + bytes.len() as u64;
-            let known = object.state().wrote(part.segment, &within);
+            let known = object.state().note_write(part.segment, &within);
             if !known {
-                // Into a hole or behind one: only the file knows how much space it takes now.
-                self.look_again(object, part.segment).await?;
+                // After a write into or behind a hole only the file system knows the allocated space.
+                self.refresh_segment(object, part.segment).await?;
             }
         }
         Ok(())

@@ -1,13 +1,13 @@
 //! Each operation once, on a real directory.
 
-use crate::scene::*;
-use gupfs_proto::data::{Existing, Seek};
-use gupfs_proto::refusal::ObjectDamage;
-use gupfs_proto::{ObjectOffset, Refusal};
-use gupfs_store::object::{Allocate, Objects};
+use crate::fixture::*;
+use gupfs_proto::data::{ObjectExistence, SeekWhence};
+use gupfs_proto::error::ObjectDamage;
+use gupfs_proto::{FsError, ObjectOffset};
+use gupfs_store::object::{AllocateRequest, Objects};
 
 #[tokio::test]
-async fn what_was_written_is_read_and_holes_are_zeros() {
+async fn written_bytes_are_read_and_holes_are_zeros() {
     let (_dir, objects) = real().await;
     let id = object(5);
     let stat = write(&objects, id, 10_000, b"hello").await.unwrap();
@@ -25,11 +25,11 @@ async fn an_object_that_may_not_exist_is_empty_and_one_that_should_is_missing() 
     let id = object(5);
     assert_eq!(read(&objects, id, 0, 100).await.unwrap(), b"");
     assert_eq!(objects.stat(id).await.unwrap(), None);
-    let lost = read_as(&objects, id, 0, 100, Existing::Certain).await;
-    let damage = Refusal::ObjectDamaged {
-        ost: WHOSE.ost,
+    let lost = read_as(&objects, id, 0, 100, ObjectExistence::MustExist).await;
+    let damage = FsError::ObjectDamaged {
+        ost: TARGET_ID.ost,
         object: id,
-        what: ObjectDamage::Missing,
+        damage: ObjectDamage::Missing,
     };
     assert_eq!(lost, Err(damage));
     let status = objects.status().await;
@@ -37,18 +37,18 @@ async fn an_object_that_may_not_exist_is_empty_and_one_that_should_is_missing() 
 }
 
 #[tokio::test]
-async fn a_cut_object_ends_there_and_its_tail_stays_away() {
+async fn a_truncated_object_ends_there_and_its_tail_does_not_come_back() {
     let (_dir, objects) = real().await;
     let id = object(5);
     write(&objects, id, 0, &[7; 9000]).await.unwrap();
-    assert_eq!(objects.cut(id, 5000).await.unwrap().size, 5000);
-    assert_eq!(objects.cut(id, 8000).await.unwrap().size, 5000);
+    assert_eq!(objects.truncate(id, 5000).await.unwrap().size, 5000);
+    assert_eq!(objects.truncate(id, 8000).await.unwrap().size, 5000);
     write(&objects, id, 9000, b"x").await.unwrap();
     let bytes = read(&objects, id, 0, 10_000).await.unwrap();
     assert_eq!(bytes.len(), 9001);
     assert!(bytes[..5000].iter().all(|byte| *byte == 7));
     assert!(bytes[5000..9000].iter().all(|byte| *byte == 0));
-    assert_eq!(objects.cut(object(6), 0).await.unwrap().size, 0);
+    assert_eq!(objects.truncate(object(6), 0).await.unwrap().size, 0);
     assert_eq!(objects.stat(object(6)).await.unwrap(), None, "stays absent");
 }
 
@@ -68,12 +68,12 @@ async fn a_removed_object_is_gone_and_may_be_removed_again() {
 #[tokio::test]
 async fn allocation_takes_space_and_grows_the_object_only_if_wanted() {
     let (_dir, objects) = real().await;
-    let allocate = |len, keep_size| Allocate {
+    let allocate = |len, keep_size| AllocateRequest {
         object: object(5),
         at: ObjectOffset(0),
         len,
         keep_size,
-        existing: Existing::Perhaps,
+        existing: ObjectExistence::MayExist,
         owner: Default::default(),
     };
     let stat = objects.allocate(allocate(1 << 20, true)).await.unwrap();
@@ -84,20 +84,20 @@ async fn allocation_takes_space_and_grows_the_object_only_if_wanted() {
     assert!(bytes.len() == 1 << 20 && bytes.iter().all(|byte| *byte == 0));
 }
 
-/// The file's time of change is recovered from its objects: also of a change that keeps the length.
+/// The file's ctime is recovered from its objects, also after a change that keeps the length.
 #[tokio::test]
-async fn an_allocation_that_keeps_the_length_moves_the_time_of_change() {
+async fn an_allocation_that_keeps_the_length_changes_the_mtime() {
     let (dir, objects) = real().await;
     write(&objects, object(5), 0, b"x").await.unwrap();
     sync(&objects, object(5)).await;
     let before = objects.stat(object(5)).await.unwrap().unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    let allocate = Allocate {
+    let allocate = AllocateRequest {
         object: object(5),
         at: ObjectOffset(0),
         len: 1 << 20,
         keep_size: true,
-        existing: Existing::Certain,
+        existing: ObjectExistence::MustExist,
         owner: Default::default(),
     };
     let stat = objects.allocate(allocate).await.unwrap();
@@ -108,7 +108,7 @@ async fn an_allocation_that_keeps_the_length_moves_the_time_of_change() {
 }
 
 #[tokio::test]
-async fn a_zeroed_range_reads_zeros_and_a_punched_one_gives_its_space_back() {
+async fn a_zeroed_range_reads_zeros_and_a_punched_one_frees_its_space() {
     let (_dir, objects) = real().await;
     let id = object(5);
     write(&objects, id, 0, &[9; 65536]).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_zeroed_range_reads_zeros_and_a_punched_one_gives_its_space_back() {
         .zero(id, ObjectOffset(25_000), 1 << 20, true)
         .await
         .unwrap();
-    assert_eq!(punched.size, 65536, "never lengthened");
+    assert_eq!(punched.size, 65536, "never extended");
     assert!(punched.blocks < before.blocks);
     let bytes = read(&objects, id, 0, 65536).await.unwrap();
     assert!((0..65536).all(|at| (bytes[at] == 0) == (at >= 5000)));
@@ -138,11 +138,14 @@ async fn data_and_holes_are_found() {
         let found = objects.seek(id, ObjectOffset(at), what).await.unwrap();
         found.map(|at| at.get())
     };
-    assert_eq!(seek(0, Seek::Data).await, Some(1 << 20));
-    assert_eq!(seek(0, Seek::Hole).await, Some(0));
-    assert_eq!(seek(1 << 20, Seek::Hole).await, Some((1 << 20) + 8192));
-    assert_eq!(seek((1 << 20) + 8192, Seek::Data).await, None);
-    assert_eq!(seek((1 << 20) + 8192, Seek::Hole).await, None);
+    assert_eq!(seek(0, SeekWhence::Data).await, Some(1 << 20));
+    assert_eq!(seek(0, SeekWhence::Hole).await, Some(0));
+    assert_eq!(
+        seek(1 << 20, SeekWhence::Hole).await,
+        Some((1 << 20) + 8192)
+    );
+    assert_eq!(seek((1 << 20) + 8192, SeekWhence::Data).await, None);
+    assert_eq!(seek((1 << 20) + 8192, SeekWhence::Hole).await, None);
 }
 
 #[tokio::test]
@@ -168,7 +171,7 @@ async fn objects_are_listed_in_ascending_order_page_by_page() {
 }
 
 #[tokio::test]
-async fn an_object_reaches_to_the_end_of_all_offsets_and_takes_only_what_is_written() {
+async fn an_object_may_reach_the_largest_offset_and_takes_space_only_for_its_data() {
     let (dir, objects) = real().await;
     let id = object(5);
     let far = 1u64 << 60;
@@ -187,7 +190,7 @@ async fn an_object_reaches_to_the_end_of_all_offsets_and_takes_only_what_is_writ
         );
         assert_eq!(read(objects, id, last, 3).await.unwrap(), b"end");
         let data = objects
-            .seek(id, ObjectOffset(8192), Seek::Data)
+            .seek(id, ObjectOffset(8192), SeekWhence::Data)
             .await
             .unwrap();
         assert_eq!(data, Some(ObjectOffset(far)));
@@ -195,7 +198,7 @@ async fn an_object_reaches_to_the_end_of_all_offsets_and_takes_only_what_is_writ
     check(&objects).await;
     assert_eq!(
         write(&objects, id, last, b"four").await,
-        Err(Refusal::TooLarge)
+        Err(FsError::TooLarge)
     );
     objects.stop().await.unwrap();
     drop(objects);
@@ -203,9 +206,9 @@ async fn an_object_reaches_to_the_end_of_all_offsets_and_takes_only_what_is_writ
     let disk = gupfs_platform::Disk::real(dir.path()).unwrap();
     let objects = open(&disk, &gupfs_platform::Platform::real()).await;
     check(&objects).await;
-    assert_eq!(objects.cut(id, far + 1).await.unwrap().size, far + 1);
-    assert_eq!(objects.cut(id, 1 << 50).await.unwrap().size, 1 << 50);
-    assert_eq!(objects.cut(id, 9).await.unwrap().size, 9);
+    assert_eq!(objects.truncate(id, far + 1).await.unwrap().size, far + 1);
+    assert_eq!(objects.truncate(id, 1 << 50).await.unwrap().size, 1 << 50);
+    assert_eq!(objects.truncate(id, 9).await.unwrap().size, 9);
     write(&objects, id, far + 2, b"!").await.unwrap();
     assert_eq!(read(&objects, id, far, 8).await.unwrap(), b"\0\0!");
     objects.remove(id).await.unwrap();
@@ -215,7 +218,7 @@ async fn an_object_reaches_to_the_end_of_all_offsets_and_takes_only_what_is_writ
 #[tokio::test]
 async fn many_more_objects_than_open_files_are_served() {
     let (_dir, objects) = real().await;
-    let count = gupfs_store::object::limits::OPEN_FILES_MOST as u64 + 100;
+    let count = gupfs_store::object::limits::OPEN_FILES_MAX as u64 + 100;
     for ino in 0..count {
         write(&objects, object(ino), 0, &ino.to_le_bytes())
             .await
@@ -234,64 +237,76 @@ async fn many_more_objects_than_open_files_are_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_power_cut_and_a_failed_sync_end_a_life_and_nothing_else_does() {
-    let house = House::new(7, false);
-    let objects = house.fresh().await;
-    let first = objects.life();
+async fn only_a_power_loss_and_a_failed_sync_change_the_write_verifier() {
+    let fixture = Fixture::new(7, false);
+    let objects = fixture.fresh().await;
+    let first = objects.write_verifier();
     drop(objects);
-    house.kill();
-    let objects = house.open().await;
-    assert_eq!(objects.life(), first, "the page cache outlives a kill");
-    let objects = house.reopened(objects).await;
-    assert_eq!(objects.life(), first);
+    fixture.kill();
+    let objects = fixture.open().await;
+    assert_eq!(
+        objects.write_verifier(),
+        first,
+        "the page cache outlives a kill"
+    );
+    let objects = fixture.reopened(objects).await;
+    assert_eq!(objects.write_verifier(), first);
     objects.stop().await.unwrap();
     drop(objects);
-    house.cut_power();
-    let objects = house.open().await;
-    assert_eq!(objects.life(), first, "all was synced at the stop");
+    fixture.lose_power();
+    let objects = fixture.open().await;
+    assert_eq!(
+        objects.write_verifier(),
+        first,
+        "the stop synced everything"
+    );
 
     drop(objects);
-    house.cut_power();
-    let objects = house.open().await;
-    let second = objects.life();
+    fixture.lose_power();
+    let objects = fixture.open().await;
+    let second = objects.write_verifier();
     assert!(second > first);
 
     write(&objects, object(1), 0, &[1; 5000]).await.unwrap();
-    house.disk.fail_sync(1);
+    fixture.disk.fail_sync(1);
     assert!(objects.sync(&[object(1)]).await.is_err());
-    house.sleep(std::time::Duration::from_secs(1)).await;
+    fixture.sleep(std::time::Duration::from_secs(1)).await;
     drop(objects);
-    house.kill();
-    let objects = house.open().await;
+    fixture.kill();
+    let objects = fixture.open().await;
     assert!(
-        objects.life() > second,
+        objects.write_verifier() > second,
         "a failed sync may have dropped bytes"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_life_is_over_when_somebody_else_remembers_so() {
-    let house = House::new(12, false);
-    let objects = house.fresh().await;
-    let first = objects.life();
+async fn a_write_verifier_is_retired_when_the_caller_remembers_so() {
+    let fixture = Fixture::new(12, false);
+    let objects = fixture.fresh().await;
+    let first = objects.write_verifier();
     write(&objects, object(1), 0, &[1; 5000]).await.unwrap();
-    // The disk fails, and takes no note of it.
-    house.disk.fail_write_back();
-    assert!(!objects.is_life_over());
+    // The disk fails, and does not store that it did.
+    fixture.disk.fail_write_back();
+    assert!(!objects.is_verifier_retired());
     assert!(objects.sync(&[object(1)]).await.is_err());
-    assert!(objects.is_life_over() && objects.failure().is_some());
-    house.disk.kill();
+    assert!(objects.is_verifier_retired() && objects.failure().is_some());
+    fixture.disk.kill();
     drop(objects);
-    house.kill();
-    let objects = house.open().await;
-    let found = objects.life();
-    objects.begin_life_after(first).await.unwrap();
-    let second = objects.life();
+    fixture.kill();
+    let objects = fixture.open().await;
+    let found = objects.write_verifier();
+    objects.take_verifier_after(first).await.unwrap();
+    let second = objects.write_verifier();
     assert!(found >= first && second > first);
-    objects.begin_life_after(first).await.unwrap();
-    assert_eq!(objects.life(), second, "it is over once");
-    // Also for the next start.
+    objects.take_verifier_after(first).await.unwrap();
+    assert_eq!(
+        objects.write_verifier(),
+        second,
+        "the verifier changes only once"
+    );
+    // The next start keeps the new verifier.
     drop(objects);
-    house.kill();
-    assert_eq!(house.open().await.life(), second);
+    fixture.kill();
+    assert_eq!(fixture.open().await.write_verifier(), second);
 }

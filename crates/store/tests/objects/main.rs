@@ -1,10 +1,10 @@
-//! One target on a real directory and on a disk that crashes: what it is told is what it gives back.
+//! Tests of one target on a real directory and on a simulated disk that crashes: reads return what was written.
 
 mod basics;
+mod concurrent;
 mod crashes;
 mod failing;
+mod fixture;
+mod identity;
 mod model;
-mod place;
 mod regions;
-mod scene;
-mod together;

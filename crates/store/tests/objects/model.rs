@@ -1,16 +1,16 @@
-//! A small honest model: an object is an array of bytes, of which a crash may leave older versions.
+//! The model: an object is an array of bytes, of which a crash may leave older versions.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What an object holds; None if it does not exist.
+/// Content of an object; None if it does not exist.
 pub type Bytes = Option<Vec<u8>>;
 
-/// Every state an object was in since it was last synced, the oldest first.
+/// Every state of an object since its last sync, the oldest first.
 #[derive(Clone, Debug)]
 pub struct History {
     states: Vec<Bytes>,
-    /// The process died in the midst of the last change.
+    /// The process died during the last change.
     torn: bool,
 }
 
@@ -36,7 +36,7 @@ impl History {
         self.states.iter().any(Option::is_none)
     }
 
-    /// A change, and whether it was answered.
+    /// Adds a change; `answered`: whether the target acknowledged it.
     pub fn push(&mut self, state: Bytes, answered: bool) {
         self.states.push(state);
         self.torn = !answered;
@@ -46,7 +46,7 @@ impl History {
         self.states.drain(..self.states.len() - 1);
     }
 
-    /// Somebody looked after the process was killed: what was answered is there, and durable or not as before.
+    /// Checks the content after a kill: acknowledged changes are there, and are durable or not as before.
     pub fn looked_after_kill(&mut self, found: &Bytes) -> Result<(), String> {
         let possible = self.states.len() - (1 + usize::from(self.torn)).min(self.states.len());
         may_be(&self.states[possible..], found)?;
@@ -54,7 +54,7 @@ impl History {
         Ok(())
     }
 
-    /// Somebody looked after a power cut: what was synced is there, and all that is there is durable.
+    /// Checks the content after a power loss: synced changes are there, and everything that is there is durable.
     pub fn looked_after_power_cut(&mut self, found: &Bytes) -> Result<(), String> {
         may_be(&self.states, found)?;
         *self = History {
@@ -65,22 +65,25 @@ impl History {
     }
 }
 
-/// Whether this can be what is left of these states: each byte as in one of them, and one's length.
+/// Whether `found` can result from these states: each byte is that of one of them, and the length is that of one.
 fn may_be(states: &[Bytes], found: &Bytes) -> Result<(), String> {
     let Some(found) = found else {
         let absent = states.iter().any(Option::is_none);
-        return absent.then_some(()).ok_or("it is gone".into());
+        return absent.then_some(()).ok_or("the object is gone".into());
     };
     let mut lens = states.iter().flatten().map(Vec::len).peekable();
     if lens.peek().is_none() {
-        return Err("it came from nowhere".into());
+        return Err("the object exists and was never created".into());
     }
     // The name of a new file may survive without its length.
     let is_new = found.is_empty() && states.iter().any(Option::is_none);
     if !is_new && !lens.any(|len| len == found.len()) {
-        return Err(format!("it has {} bytes, as never before", found.len()));
+        return Err(format!(
+            "the object has {} bytes, the length of none of its states",
+            found.len()
+        ));
     }
-    // Most of it is as in one of them: compare in large steps, look closer where it is not.
+    // Most bytes equal those of one state: compare in large steps, and byte by byte where they differ.
     for start in (0..found.len()).step_by(STEP) {
         let part = &found[start..found.len().min(start + STEP)];
         if states
@@ -92,7 +95,7 @@ fn may_be(states: &[Bytes], found: &Bytes) -> Result<(), String> {
         for (index, byte) in part.iter().enumerate() {
             let at = start + index;
             if !states.iter().any(|state| part_of(state, at, 1)[0] == *byte) {
-                return Err(format!("byte {at} is {byte}, as never before"));
+                return Err(format!("byte {at} is {byte}, as in none of its states"));
             }
         }
     }
@@ -101,7 +104,7 @@ fn may_be(states: &[Bytes], found: &Bytes) -> Result<(), String> {
 
 const STEP: usize = 512;
 
-/// Bytes of a state, zeros behind its end.
+/// Bytes of a state, with zeros after its end.
 fn part_of(state: &Bytes, at: usize, len: usize) -> Cow<'_, [u8]> {
     let state = state.as_deref().unwrap_or_default();
     match state.get(at..at + len) {

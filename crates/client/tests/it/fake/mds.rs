@@ -1,10 +1,10 @@
-//! A metadata server in memory, without permissions: enough names to find files again, and the whole conversation
-//! about size, content and objects.
+//! An in-memory metadata server without permissions: enough names to find files again, and the complete protocol for size, data
+//! and objects.
 
 use super::ost::FakeOst;
-use super::{Shape, TARGETS, dawdle};
+use super::{LayoutShape, TARGETS, yield_at_random};
 use bytes::{Bytes, BytesMut};
-use gupfs_platform::fake::{FakeClock, FakeDice};
+use gupfs_platform::fake::{FakeClock, FakeRandom};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::layout::{ComponentKind, ComponentState};
 use gupfs_proto::limits::{FILE_SIZE_MAX, INLINE_MAX};
@@ -18,35 +18,35 @@ use tokio::sync::Notify;
 
 pub struct FakeMds {
     clock: FakeClock,
-    dice: FakeDice,
+    dice: FakeRandom,
     ost: Arc<FakeOst>,
-    shape: Shape,
-    pub state: Mutex<State>,
-    pub let_go: Notify,
+    shape: LayoutShape,
+    pub state: Mutex<FakeMdsState>,
+    pub release_delayed: Notify,
 }
 
 #[derive(Default)]
-pub struct State {
-    pub inodes: BTreeMap<InodeId, Inode>,
+pub struct FakeMdsState {
+    pub inodes: BTreeMap<InodeId, FakeInode>,
     pub entries: BTreeMap<(InodeId, Name), InodeId>,
     pub orphans: BTreeSet<InodeId>,
     pub seq: u64,
     pub durable: u64,
     session: u64,
     counter: u64,
-    /// The last sequence of each lane, and the lanes in use.
-    lanes: BTreeMap<Slot, u64>,
+    /// The last sequence of each slot, and the slots in use.
+    slots: BTreeMap<Slot, u64>,
     in_use: BTreeSet<Slot>,
-    /// Names of the operations asked.
+    /// Names of the requested operations.
     pub journal: Vec<&'static str>,
-    /// Refused once each, by operation.
-    pub refused: Vec<(&'static str, Refusal)>,
-    /// Done, but answered only when `let_go` is notified: once each.
-    pub held_back: Vec<&'static str>,
+    /// Errors by operation, each returned once.
+    pub errors: Vec<(&'static str, FsError)>,
+    /// Operations that are done, but answered only when `release_delayed` is notified: once each.
+    pub delayed: Vec<&'static str>,
 }
 
 #[derive(Clone)]
-pub struct Inode {
+pub struct FakeInode {
     pub attr: Attr,
     pub layout: Layout,
     pub inline: Bytes,
@@ -55,20 +55,25 @@ pub struct Inode {
 }
 
 impl FakeMds {
-    pub fn new(clock: FakeClock, dice: FakeDice, ost: Arc<FakeOst>, shape: Shape) -> Arc<FakeMds> {
+    pub fn new(
+        clock: FakeClock,
+        dice: FakeRandom,
+        ost: Arc<FakeOst>,
+        shape: LayoutShape,
+    ) -> Arc<FakeMds> {
         let mds = FakeMds {
             clock,
             dice,
             ost,
             shape,
             state: Mutex::default(),
-            let_go: Notify::new(),
+            release_delayed: Notify::new(),
         };
         mds.new_inode(&mut mds.state.lock(), FileKind::Directory);
         Arc::new(mds)
     }
 
-    pub fn inode(&self, ino: InodeId) -> Inode {
+    pub fn inode(&self, ino: InodeId) -> FakeInode {
         self.state.lock().inodes[&ino].clone()
     }
 
@@ -76,10 +81,10 @@ impl FakeMds {
         self.state.lock().inodes.contains_key(&ino)
     }
 
-    /// What the real one does when it starts: no session lives any more.
+    /// What the real server does at its start: it ends all sessions.
     pub fn recover(&self) {
         let mut state = self.state.lock();
-        state.lanes.clear();
+        state.slots.clear();
         state.in_use.clear();
         let orphans: Vec<InodeId> = std::mem::take(&mut state.orphans).into_iter().collect();
         for ino in orphans {
@@ -93,7 +98,7 @@ impl FakeMds {
         }
     }
 
-    fn recover_writer(&self, inode: &mut Inode) {
+    fn recover_writer(&self, inode: &mut FakeInode) {
         let ino = inode.attr.ino;
         let objects: Vec<_> = inode
             .layout
@@ -130,52 +135,56 @@ impl FakeMds {
         inode.attr.change += 1;
     }
 
-    fn do_it(&self, request: &Request) -> Result<Answer, Refusal> {
+    fn apply(&self, request: &MetaRequest) -> Result<MetaReplyBody, FsError> {
         let mut state = self.state.lock();
         state.journal.push(request.op.name());
         if let Some(index) = state
-            .refused
+            .errors
             .iter()
             .position(|(name, _)| *name == request.op.name())
         {
-            return Err(state.refused.remove(index).1);
+            return Err(state.errors.remove(index).1);
         }
-        assert_eq!(request.lane.is_some(), request.op.changes());
+        assert_eq!(request.slot_seq.is_some(), request.op.changes());
         if request.op.changes() {
             state.seq += 1;
         }
         let now = self.clock.now();
         match &request.op {
-            Op::OpenSession { .. } => {
+            MetaOp::OpenSession { .. } => {
                 state.session += 1;
-                Ok(Answer::Session {
+                Ok(MetaReplyBody::Session {
                     session: SessionId(state.session),
-                    life: OwnerEpoch(1),
-                    pass: None,
+                    instance: OwnerEpoch(1),
+                    session_capability: None,
                 })
             }
-            Op::CloseSession | Op::Return { .. } => Ok(Answer::Done),
-            Op::Renew => Ok(Answer::Renewed { pass: None }),
-            Op::Lock(_) => Err(Refusal::NotSupported),
-            Op::Sync { upto } => {
+            MetaOp::CloseSession | MetaOp::Replay { .. } => Ok(MetaReplyBody::Done),
+            MetaOp::Renew => Ok(MetaReplyBody::Renewed {
+                session_capability: None,
+            }),
+            MetaOp::Lock(_) => Err(FsError::NotSupported),
+            MetaOp::Sync { upto } => {
                 assert!(upto.0 <= state.seq);
                 state.durable = state.seq;
-                Ok(Answer::Synced)
+                Ok(MetaReplyBody::Synced)
             }
-            Op::StatFs => Ok(Answer::StatFs(StatFs {
+            MetaOp::StatFs => Ok(MetaReplyBody::StatFs(StatFs {
                 inodes: state.inodes.len() as u64,
                 purging: 0,
             })),
-            Op::Lookup { dir, name } => {
+            MetaOp::Lookup { dir, name } => {
                 let ino = *state
                     .entries
                     .get(&(*dir, name.clone()))
-                    .ok_or(Refusal::NotFound)?;
-                Ok(Answer::Entry(state.inodes[&ino].attr))
+                    .ok_or(FsError::NotFound)?;
+                Ok(MetaReplyBody::Entry(state.inodes[&ino].attr))
             }
-            Op::LookupParent { .. } => Ok(Answer::Entry(state.inodes[&InodeId::ROOT].attr)),
-            Op::GetAttr { ino } => Ok(Answer::Attr(state.get(*ino)?.attr)),
-            Op::Readdir {
+            MetaOp::LookupParent { .. } => {
+                Ok(MetaReplyBody::Entry(state.inodes[&InodeId::ROOT].attr))
+            }
+            MetaOp::GetAttr { ino } => Ok(MetaReplyBody::Attr(state.get(*ino)?.attr)),
+            MetaOp::Readdir {
                 dir,
                 after,
                 limit,
@@ -196,12 +205,12 @@ impl FakeMds {
                         attr: plus.then(|| state.inodes[ino].attr),
                     },
                 );
-                Ok(Answer::Entries {
+                Ok(MetaReplyBody::Entries {
                     entries: entries.collect(),
                     end: skip + *limit as usize >= of_dir.len(),
                 })
             }
-            Op::Create {
+            MetaOp::Create {
                 dir,
                 name,
                 exclusive,
@@ -211,7 +220,7 @@ impl FakeMds {
                 let key = (*dir, name.clone());
                 if let Some(ino) = state.entries.get(&key).copied() {
                     if *exclusive {
-                        return Err(Refusal::Exists);
+                        return Err(FsError::Exists);
                     }
                     return self.open(&mut state, ino, *open, request.session);
                 }
@@ -219,34 +228,34 @@ impl FakeMds {
                 state.entries.insert(key, ino);
                 Ok(opened(&state.inodes[&ino], true))
             }
-            Op::Mkdir { dir, name, .. } => {
+            MetaOp::Mkdir { dir, name, .. } => {
                 let ino = self.new_inode(&mut state, FileKind::Directory);
                 state.entries.insert((*dir, name.clone()), ino);
-                Ok(Answer::Entry(state.inodes[&ino].attr))
+                Ok(MetaReplyBody::Entry(state.inodes[&ino].attr))
             }
-            Op::OpenTmpFile { .. } => {
+            MetaOp::OpenTmpFile { .. } => {
                 let ino = self.new_inode(&mut state, FileKind::Regular);
                 state.get(ino)?.attr.nlink = 0;
                 state.orphans.insert(ino);
                 Ok(opened(&state.inodes[&ino], true))
             }
-            Op::Link { ino, dir, name } => {
+            MetaOp::Link { ino, dir, name } => {
                 state.entries.insert((*dir, name.clone()), *ino);
                 state.orphans.remove(ino);
                 let attr = &mut state.get(*ino)?.attr;
                 attr.nlink += 1;
                 attr.ctime = now;
                 attr.change += 1;
-                Ok(Answer::Entry(*attr))
+                Ok(MetaReplyBody::Entry(*attr))
             }
-            Op::Unlink { dir, name } => {
+            MetaOp::Unlink { dir, name } => {
                 let ino = state
                     .entries
                     .remove(&(*dir, name.clone()))
-                    .ok_or(Refusal::NotFound)?;
-                Ok(Answer::Removed(state.lose_name(ino, now)))
+                    .ok_or(FsError::NotFound)?;
+                Ok(MetaReplyBody::Removed(state.remove_name(ino, now)))
             }
-            Op::Rename {
+            MetaOp::Rename {
                 from,
                 name,
                 to,
@@ -256,19 +265,19 @@ impl FakeMds {
                 let ino = state
                     .entries
                     .remove(&(*from, name.clone()))
-                    .ok_or(Refusal::NotFound)?;
+                    .ok_or(FsError::NotFound)?;
                 let victim = state.entries.insert((*to, new_name.clone()), ino);
                 let mut removed = match victim {
-                    Some(victim) => state.lose_name(victim, now),
-                    None => Removed::default(),
+                    Some(victim) => state.remove_name(victim, now),
+                    None => RemovedName::default(),
                 };
                 let attr = &mut state.get(ino)?.attr;
                 attr.ctime = now;
                 attr.change += 1;
                 removed.attr = Some(*attr);
-                Ok(Answer::Removed(removed))
+                Ok(MetaReplyBody::Removed(removed))
             }
-            Op::SetAttr { ino, set } => {
+            MetaOp::SetAttr { ino, set } => {
                 let attr = &mut state.get(*ino)?.attr;
                 attr.ctime = set.ctime.unwrap_or(now).max(attr.ctime);
                 let time = |time| match time {
@@ -277,16 +286,16 @@ impl FakeMds {
                 };
                 attr.atime = set.atime.map_or(attr.atime, time);
                 attr.mtime = set.mtime.map_or(attr.mtime, time);
-                attr.mode = set.mode.map_or(attr.mode, Mode::from_bits);
+                attr.mode = set.mode.map_or(attr.mode, FileMode::from_bits);
                 attr.change += 1;
-                Ok(Answer::Attr(*attr))
+                Ok(MetaReplyBody::Attr(*attr))
             }
-            Op::Open { ino, open } => self.open(&mut state, *ino, *open, request.session),
-            Op::Truncate { ino, to, .. } => {
+            MetaOp::Open { ino, open } => self.open(&mut state, *ino, *open, request.session),
+            MetaOp::Truncate { ino, to, .. } => {
                 self.truncate(&mut state, *ino, *to, request.session)?;
                 Ok(opened(state.get(*ino)?, false))
             }
-            Op::WriteInline {
+            MetaOp::WriteInline {
                 ino,
                 at,
                 data,
@@ -294,30 +303,30 @@ impl FakeMds {
             } => {
                 let inode = state.get(*ino)?;
                 let offset = match at {
-                    WriteAt::Offset(offset) => *offset,
-                    WriteAt::End => inode.attr.size,
+                    WritePosition::Offset(offset) => *offset,
+                    WritePosition::End => inode.attr.size,
                 };
                 let end = offset + data.len() as u64;
                 if !inode.layout.is_empty() || end > INLINE_MAX.0 {
-                    return Ok(Answer::Outgrown);
+                    return Ok(MetaReplyBody::InlineTooLarge);
                 }
                 let mut bytes = BytesMut::from(&inode.inline[..]);
                 bytes.resize(bytes.len().max(end as usize), 0);
                 bytes[offset as usize..end as usize].copy_from_slice(data);
                 inode.inline = bytes.freeze();
                 inode.attr.size = inode.attr.size.max(end);
-                inode.wrote(now);
-                inode.kill(*kill_privileges);
-                Ok(Answer::Attr(inode.attr))
+                inode.data_changed(now);
+                inode.kill_privileges(*kill_privileges);
+                Ok(MetaReplyBody::Attr(inode.attr))
             }
-            Op::BeginWrite {
+            MetaOp::BeginWrite {
                 ino,
                 kill_privileges,
             } => {
                 let shape = self.shape;
                 let inode = state.get(*ino)?;
                 if inode.layout.is_empty() {
-                    inode.layout = lay_out(shape, inode.next_generation);
+                    inode.layout = new_layout(shape, inode.next_generation);
                     inode.next_generation += 2;
                 }
                 for component in &mut inode.layout.components {
@@ -329,50 +338,57 @@ impl FakeMds {
                 }
                 inode.attr.change += 1;
                 inode.writers.insert(request.session);
-                inode.kill(*kill_privileges);
+                inode.kill_privileges(*kill_privileges);
                 Ok(opened(inode, false))
             }
-            Op::Spilled { ino, written } => {
+            MetaOp::SpillInline {
+                ino,
+                report: written,
+            } => {
                 let inode = state.get(*ino)?;
-                inode.must_be_written_by(request.session)?;
+                inode.check_lease(request.session)?;
                 assert!(!inode.layout.is_empty());
                 inode.inline = Bytes::new();
-                inode.believe(written);
-                Ok(Answer::Attr(inode.attr))
+                inode.apply_report(written);
+                Ok(MetaReplyBody::Attr(inode.attr))
             }
-            Op::EndWrite { ino, written, keep } => {
+            MetaOp::EndWrite {
+                ino,
+                report: written,
+                keep_lease: keep,
+            } => {
                 let inode = state.get(*ino)?;
-                inode.must_be_written_by(request.session)?;
-                inode.believe(written);
+                inode.check_lease(request.session)?;
+                inode.apply_report(written);
                 if !keep {
                     inode.writers.remove(&request.session);
-                    inode.forget_unmade(&written.unsynced);
+                    inode.clear_never_created(&written.unsynced);
                 }
-                Ok(Answer::Attr(inode.attr))
+                Ok(MetaReplyBody::Attr(inode.attr))
             }
-            Op::KillPrivileges { ino } => {
+            MetaOp::KillPrivileges { ino } => {
                 let inode = state.get(*ino)?;
-                inode.kill(true);
-                Ok(Answer::Attr(inode.attr))
+                inode.kill_privileges(true);
+                Ok(MetaReplyBody::Attr(inode.attr))
             }
-            Op::Forgotten { inodes } => {
+            MetaOp::Forget { inodes } => {
                 for ino in inodes {
                     assert!(state.orphans.remove(ino), "{ino:?} is no orphan");
                     self.purge(&mut state, *ino);
                 }
-                Ok(Answer::Done)
+                Ok(MetaReplyBody::Done)
             }
-            _ => Err(Refusal::NotSupported),
+            _ => Err(FsError::NotSupported),
         }
     }
 
     fn open(
         &self,
-        state: &mut State,
+        state: &mut FakeMdsState,
         ino: InodeId,
-        how: OpenHow,
+        how: OpenMode,
         session: SessionId,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<MetaReplyBody, FsError> {
         if how.truncate {
             self.truncate(state, ino, 0, session)?;
         }
@@ -381,13 +397,13 @@ impl FakeMds {
 
     fn truncate(
         &self,
-        state: &mut State,
+        state: &mut FakeMdsState,
         ino: InodeId,
         to: u64,
         session: SessionId,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), FsError> {
         if to > FILE_SIZE_MAX {
-            return Err(Refusal::TooLarge);
+            return Err(FsError::TooLarge);
         }
         let inode = state.get(ino)?;
         if to == 0 && !inode.layout.is_empty() {
@@ -398,10 +414,10 @@ impl FakeMds {
             inode.writers.remove(&session);
             inode.attr.blocks = 0;
         } else if to < inode.attr.size || inode.writers.contains(&session) {
-            // As far as the server knows: a size it was not told of is not cut.
+            // Truncates only what the server knows: not a size that was not reported.
             for component in &inode.layout.components {
                 for stripe in 0..component.targets.len() {
-                    self.ost.cut(
+                    self.ost.truncate(
                         component.object(ino, stripe),
                         component.object_size(stripe, to),
                     );
@@ -418,24 +434,24 @@ impl FakeMds {
         }
         inode.inline.truncate(inode.inline.len().min(to as usize));
         inode.attr.size = to;
-        inode.wrote(self.clock.now());
+        inode.data_changed(self.clock.now());
         Ok(())
     }
 
-    fn purge(&self, state: &mut State, ino: InodeId) {
+    fn purge(&self, state: &mut FakeMdsState, ino: InodeId) {
         let inode = state.inodes.remove(&ino).expect("an orphan is an inode");
         for (_, _, _, object, _) in inode.layout.objects(ino) {
             self.ost.state.lock().objects.remove(&object);
         }
     }
 
-    fn new_inode(&self, state: &mut State, kind: FileKind) -> InodeId {
+    fn new_inode(&self, state: &mut FakeMdsState, kind: FileKind) -> InodeId {
         state.counter += 1;
         let (ino, now) = (InodeId(state.counter), self.clock.now());
         let attr = Attr {
             ino,
             kind,
-            mode: Mode(0o644),
+            mode: FileMode(0o644),
             nlink: 1,
             uid: 1000,
             gid: 1000,
@@ -451,7 +467,7 @@ impl FakeMds {
             project: ProjectId(0),
             volume: VolumeId(0),
         };
-        let inode = Inode {
+        let inode = FakeInode {
             attr,
             layout: Layout::default(),
             inline: Bytes::new(),
@@ -463,33 +479,39 @@ impl FakeMds {
     }
 }
 
-impl Service<Request, Reply> for FakeMds {
-    async fn answer(self: Arc<Self>, request: Request) -> Reply {
-        if let Some(lane) = request.lane {
+impl Service<MetaRequest, MetaReply> for FakeMds {
+    async fn handle(self: Arc<Self>, request: MetaRequest) -> MetaReply {
+        if let Some(slot_seq) = request.slot_seq {
             let mut state = self.state.lock();
-            assert!(state.in_use.insert(lane.slot), "two changes in one lane");
-            let last = state.lanes.insert(lane.slot, lane.sequence).unwrap_or(0);
-            assert!(lane.sequence > last, "a sequence used twice");
+            assert!(
+                state.in_use.insert(slot_seq.slot),
+                "two changes in one slot"
+            );
+            let last = state
+                .slots
+                .insert(slot_seq.slot, slot_seq.sequence)
+                .unwrap_or(0);
+            assert!(slot_seq.sequence > last, "a sequence used twice");
         }
-        dawdle(&self.dice).await;
+        yield_at_random(&self.dice).await;
         let (seq, result) = {
-            let result = self.do_it(&request);
+            let result = self.apply(&request);
             (self.state.lock().seq, result)
         };
-        let held_back = {
-            let held = &mut self.state.lock().held_back;
+        let delayed = {
+            let held = &mut self.state.lock().delayed;
             let index = held.iter().position(|name| *name == request.op.name());
             index.map(|index| held.remove(index)).is_some()
         };
-        if held_back {
-            self.let_go.notified().await;
+        if delayed {
+            self.release_delayed.notified().await;
         }
-        dawdle(&self.dice).await;
+        yield_at_random(&self.dice).await;
         let mut state = self.state.lock();
-        if let Some(lane) = request.lane {
-            state.in_use.remove(&lane.slot);
+        if let Some(slot_seq) = request.slot_seq {
+            state.in_use.remove(&slot_seq.slot);
         }
-        Reply {
+        MetaReply {
             seq: Seq(seq),
             durable: Seq(state.durable),
             map_epoch: MapEpoch(1),
@@ -499,12 +521,12 @@ impl Service<Request, Reply> for FakeMds {
     }
 }
 
-impl State {
-    fn get(&mut self, ino: InodeId) -> Result<&mut Inode, Refusal> {
-        self.inodes.get_mut(&ino).ok_or(Refusal::Stale)
+impl FakeMdsState {
+    fn get(&mut self, ino: InodeId) -> Result<&mut FakeInode, FsError> {
+        self.inodes.get_mut(&ino).ok_or(FsError::Stale)
     }
 
-    fn lose_name(&mut self, ino: InodeId, now: Timestamp) -> Removed {
+    fn remove_name(&mut self, ino: InodeId, now: Timestamp) -> RemovedName {
         let attr = &mut self
             .inodes
             .get_mut(&ino)
@@ -517,36 +539,36 @@ impl State {
         if orphan {
             self.orphans.insert(ino);
         }
-        Removed {
+        RemovedName {
             victim: Some(ino),
-            orphan,
+            is_orphan: orphan,
             attr: None,
         }
     }
 }
 
-impl Inode {
-    fn wrote(&mut self, now: Timestamp) {
+impl FakeInode {
+    fn data_changed(&mut self, now: Timestamp) {
         self.attr.mtime = now;
         self.attr.ctime = self.attr.ctime.max(now);
         self.attr.change += 1;
     }
 
-    fn kill(&mut self, kill: bool) {
-        if kill && self.attr.mode.0 & (Mode::SETUID | Mode::SETGID) != 0 {
-            self.attr.mode = self.attr.mode.without(Mode::SETUID | Mode::SETGID);
+    fn kill_privileges(&mut self, kill: bool) {
+        if kill && self.attr.mode.0 & (FileMode::SETUID | FileMode::SETGID) != 0 {
+            self.attr.mode = self.attr.mode.without(FileMode::SETUID | FileMode::SETGID);
             self.attr.change += 1;
         }
     }
 
-    fn must_be_written_by(&self, session: SessionId) -> Result<(), Refusal> {
+    fn check_lease(&self, session: SessionId) -> Result<(), FsError> {
         match self.writers.contains(&session) {
             true => Ok(()),
-            false => Err(Refusal::Malformed("not a writer".into())),
+            false => Err(FsError::Malformed("the session has no write lease".into())),
         }
     }
 
-    fn believe(&mut self, written: &Written) {
+    fn apply_report(&mut self, written: &AttrReport) {
         self.attr.size = written.size;
         self.attr.blocks = written.blocks;
         if let Some(mtime) = written.mtime {
@@ -561,7 +583,7 @@ impl Inode {
         self.attr.change += 1;
     }
 
-    fn forget_unmade(&mut self, unsynced: &[(u32, u32)]) {
+    fn clear_never_created(&mut self, unsynced: &[(u32, u32)]) {
         for (index, component) in self.layout.components.iter_mut().enumerate() {
             for stripe in 0..component.targets.len() {
                 let is_there = unsynced.contains(&(index as u32, stripe as u32));
@@ -573,9 +595,9 @@ impl Inode {
     }
 }
 
-fn opened(inode: &Inode, created: bool) -> Answer {
+fn opened(inode: &FakeInode, created: bool) -> MetaReplyBody {
     let inline = inode.layout.is_empty() || !inode.inline.is_empty();
-    Answer::Opened(Opened {
+    MetaReplyBody::Opened(OpenInfo {
         attr: inode.attr,
         layout: inode.layout.clone(),
         inline: inline.then(|| inode.inline.clone()),
@@ -584,10 +606,10 @@ fn opened(inode: &Inode, created: bool) -> Answer {
     })
 }
 
-fn lay_out(shape: Shape, generation: u32) -> Layout {
+fn new_layout(shape: LayoutShape, generation: u32) -> Layout {
     let unit = match shape {
-        Shape::Default => 1 << 20,
-        Shape::Small => 64 << 10,
+        LayoutShape::Default => 1 << 20,
+        LayoutShape::Small => 64 << 10,
     };
     let component = |from, to, targets: Vec<OstId>, generation| Component {
         from: FileOffset(from),

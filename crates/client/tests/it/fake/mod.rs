@@ -1,12 +1,12 @@
-//! Servers in memory. They keep the rules of the real ones, and panic when a client breaks its part of them.
+//! In-memory servers. They follow the protocol of the real ones, and panic when a client violates it.
 
 pub mod mds;
 pub mod ost;
 
 use crate::user::User;
-use gupfs_client::{Client, Options};
+use gupfs_client::{Client, SessionOptions};
 use gupfs_platform::Platform;
-use gupfs_platform::fake::{FakeDice, FakeWorld};
+use gupfs_platform::fake::{FakePlatform, FakeRandom};
 use gupfs_proto::OstId;
 use gupfs_rpc::Peer;
 use mds::FakeMds;
@@ -14,16 +14,16 @@ use ost::FakeOst;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Servers and one client of them.
-pub struct Site {
+/// In-memory servers and one client.
+pub struct FakeCluster {
     pub user: User,
     pub mds: Arc<FakeMds>,
     pub ost: Arc<FakeOst>,
 }
 
-/// Layouts with all borders close together, so that small tests meet them.
+/// Which default layout the fake metadata server uses; `Small` has its borders close together, so that small tests reach them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
+pub enum LayoutShape {
     /// The default: 1 MiB units, one object for the first 4 MiB.
     Default,
     /// 64 KiB units, one object for the first 256 KiB.
@@ -32,26 +32,26 @@ pub enum Shape {
 
 pub const TARGETS: u16 = 4;
 
-impl Site {
-    pub async fn new(seed: u64) -> Site {
-        Site::shaped(seed, Shape::Small, Options::default()).await
+impl FakeCluster {
+    pub async fn new(seed: u64) -> FakeCluster {
+        FakeCluster::with_shape(seed, LayoutShape::Small, SessionOptions::default()).await
     }
 
-    pub async fn shaped(seed: u64, shape: Shape, options: Options) -> Site {
-        let platform = FakeWorld::new(seed);
-        let ost = FakeOst::new(platform.clock.clone(), platform.dice.fork());
+    pub async fn with_shape(seed: u64, shape: LayoutShape, options: SessionOptions) -> FakeCluster {
+        let platform = FakePlatform::new(seed);
+        let ost = FakeOst::new(platform.clock.clone(), platform.random.fork());
         let mds = FakeMds::new(
             platform.clock.clone(),
-            platform.dice.fork(),
+            platform.random.fork(),
             ost.clone(),
             shape,
         );
         let client = connect(&mds, &ost, platform.platform(), options).await;
         let user = User { platform, client };
-        Site { user, mds, ost }
+        FakeCluster { user, mds, ost }
     }
 
-    /// The process ends without a word, the servers go on; a new client finds what there is.
+    /// The client process ends without closing its session, the servers continue; a new client connects.
     pub async fn crash(&mut self) {
         self.platform.tasks.kill();
         self.mds.recover();
@@ -59,13 +59,13 @@ impl Site {
             &self.mds,
             &self.ost,
             self.platform.platform(),
-            Options::default(),
+            SessionOptions::default(),
         )
         .await;
     }
 }
 
-impl Deref for Site {
+impl Deref for FakeCluster {
     type Target = User;
     fn deref(&self) -> &User {
         &self.user
@@ -76,7 +76,7 @@ async fn connect(
     mds: &Arc<FakeMds>,
     ost: &Arc<FakeOst>,
     platform: Platform,
-    options: Options,
+    options: SessionOptions,
 ) -> Arc<Client> {
     let osts = (0..TARGETS).map(|id| (OstId(id), Peer::local(ost.clone())));
     Client::connect(Peer::local(mds.clone()), osts.collect(), platform, options)
@@ -84,8 +84,8 @@ async fn connect(
         .unwrap()
 }
 
-/// Lets other tasks in, now and then: calls of a real system take time too.
-pub async fn dawdle(dice: &FakeDice) {
+/// Yields to other tasks at random: calls of a real system take time too.
+pub async fn yield_at_random(dice: &FakeRandom) {
     while dice.one_in(3) {
         tokio::task::yield_now().await;
     }

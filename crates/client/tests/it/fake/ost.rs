@@ -1,11 +1,14 @@
-//! All targets in one: sparse objects in memory, whose bytes are checked against the sums that came with them.
+//! All targets in one service: sparse objects in memory, whose bytes are checked against the checksums sent with them.
 
-use super::dawdle;
-use gupfs_platform::fake::{FakeClock, FakeDice};
-use gupfs_proto::data::{Answer, BlockSums, Existing, ObjectStat, Op, Reply, Request, Seek, Space};
+use super::yield_at_random;
+use gupfs_platform::fake::{FakeClock, FakeRandom};
+use gupfs_proto::data::{
+    BlockChecksums, DataOp, DataReply, DataReplyBody, DataRequest, ObjectExistence, ObjectStat,
+    SeekWhence, TargetCapacity,
+};
+use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX};
-use gupfs_proto::refusal::ObjectDamage;
-use gupfs_proto::{ObjectId, OstId, OstLife, Refusal, checksum};
+use gupfs_proto::{FsError, ObjectId, OstId, WriteVerifier, checksum};
 use gupfs_rpc::Service;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -14,41 +17,41 @@ use std::time::Duration;
 
 pub struct FakeOst {
     clock: FakeClock,
-    dice: FakeDice,
-    pub state: Mutex<State>,
+    dice: FakeRandom,
+    pub state: Mutex<FakeOstState>,
 }
 
 #[derive(Default)]
-pub struct State {
-    pub objects: BTreeMap<ObjectId, Object>,
-    /// Blocks that may still be taken; None: any number.
-    pub room: Option<u64>,
-    /// Reads that give a turned bit, from now on.
-    pub turned: u32,
-    /// What was asked, as "write 1.2.0 0+4096".
+pub struct FakeOstState {
+    pub objects: BTreeMap<ObjectId, FakeObject>,
+    /// Blocks that may still be allocated; None: any number.
+    pub free_blocks: Option<u64>,
+    /// How many of the next reads return a flipped bit.
+    pub corrupt_reads: u32,
+    /// The requests, such as "write 1.2.0 0+4096".
     pub journal: Vec<String>,
-    /// Refused once each, by operation and target.
-    pub refused: Vec<(&'static str, OstId, Refusal)>,
+    /// Errors by operation and target, each returned once.
+    pub errors: Vec<(&'static str, OstId, FsError)>,
     /// How long each sync takes.
     pub slow_sync: Duration,
-    /// Of all targets.
-    pub life: u64,
-    /// Once, just before the next sync.
+    /// Number of the current instance (write verifier) of all targets.
+    pub instance: u64,
+    /// Loses power once, just before the next sync.
     pub loses_power_before_sync: bool,
 }
 
 #[derive(Default, Clone)]
-pub struct Object {
+pub struct FakeObject {
     pub size: u64,
-    pub blocks: BTreeMap<u64, Block>,
+    pub blocks: BTreeMap<u64, FakeBlock>,
     pub synced: bool,
-    /// Since it was made.
+    /// It was synced at least once since its creation.
     pub was_synced: bool,
     mtime: gupfs_proto::Timestamp,
 }
 
 #[derive(Clone)]
-pub struct Block {
+pub struct FakeBlock {
     bytes: Box<[u8; B]>,
     sum: Option<u32>,
 }
@@ -56,7 +59,7 @@ pub struct Block {
 const B: usize = CHECKSUM_BLOCK as usize;
 
 impl FakeOst {
-    pub fn new(clock: FakeClock, dice: FakeDice) -> Arc<FakeOst> {
+    pub fn new(clock: FakeClock, dice: FakeRandom) -> Arc<FakeOst> {
         Arc::new(FakeOst {
             clock,
             dice,
@@ -64,50 +67,50 @@ impl FakeOst {
         })
     }
 
-    /// The power goes and comes back: objects are as they were made, if they were ever synced, or gone.
+    /// A power loss: objects that were never synced are gone, the others stay.
     pub fn lose_power(&self) {
         let mut state = self.state.lock();
-        state.life += 1;
+        state.instance += 1;
         state.objects.retain(|_, object| object.was_synced);
     }
 
-    pub fn cut(&self, id: ObjectId, to: u64) -> ObjectStat {
+    pub fn truncate(&self, id: ObjectId, to: u64) -> ObjectStat {
         let mut state = self.state.lock();
         let Some(object) = state.objects.get_mut(&id) else {
             return ObjectStat::default();
         };
-        object.cut(to);
+        object.truncate(to);
         object.mtime = self.clock.now();
         object.stat()
     }
 
-    fn do_it(&self, ost: OstId, op: Op) -> Reply {
+    fn apply(&self, ost: OstId, op: DataOp) -> DataReply {
         let mut state = self.state.lock();
         state.journal.push(describe(&op));
         if let Some(index) = state
-            .refused
+            .errors
             .iter()
             .position(|(name, on, _)| *name == op.name() && *on == ost)
         {
-            return Err(state.refused.remove(index).2);
+            return Err(state.errors.remove(index).2);
         }
-        let missing = |object: ObjectId| Refusal::ObjectDamaged {
+        let missing = |object: ObjectId| FsError::ObjectDamaged {
             ost,
             object,
-            what: ObjectDamage::Missing,
+            damage: ObjectDamage::Missing,
         };
-        let (now, life) = (self.clock.now(), OstLife(state.life));
+        let (now, instance) = (self.clock.now(), WriteVerifier(state.instance));
         match op {
-            Op::Write {
+            DataOp::Write {
                 object,
                 at,
                 data,
-                sums,
-                existing,
+                checksums: sums,
+                existence: existing,
                 ..
             } => {
                 assert!(!data.is_empty() && data.len() as u64 <= PAYLOAD_MAX.0);
-                if existing == Existing::Certain && !state.objects.contains_key(&object) {
+                if existing == ObjectExistence::MustExist && !state.objects.contains_key(&object) {
                     return Err(missing(object));
                 }
                 let end = at.0 + data.len() as u64;
@@ -119,67 +122,67 @@ impl FakeOst {
                             .is_none_or(|o| !o.blocks.contains_key(block))
                     })
                     .count() as u64;
-                state.take(new)?;
+                state.take_blocks(new)?;
                 let it = state.objects.entry(object).or_default();
                 it.write(at.0, &data, &sums);
                 it.mtime = now;
-                Ok(Answer::Written(it.stat(), life))
+                Ok(DataReplyBody::Written(it.stat(), instance))
             }
-            Op::Read {
+            DataOp::Read {
                 object,
                 at,
                 len,
-                existing,
-                checked: _,
+                existence: existing,
+                checksum_check: _,
             } => {
                 assert!(len <= PAYLOAD_MAX.0);
-                let turned = state.turned > 0;
-                state.turned -= u32::from(turned);
+                let corrupt_reads = state.corrupt_reads > 0;
+                state.corrupt_reads -= u32::from(corrupt_reads);
                 let Some(it) = state.objects.get(&object) else {
                     return match existing {
-                        Existing::Certain => Err(missing(object)),
-                        Existing::Perhaps => Ok(Answer::Data {
+                        ObjectExistence::MustExist => Err(missing(object)),
+                        ObjectExistence::MayExist => Ok(DataReplyBody::Data {
                             data: Default::default(),
-                            sums: BlockSums::default(),
+                            checksums: BlockChecksums::default(),
                         }),
                     };
                 };
                 let (mut data, sums) = it.read(at.0, len);
-                if turned {
+                if corrupt_reads {
                     data[0] ^= 1;
                 }
-                Ok(Answer::Data {
+                Ok(DataReplyBody::Data {
                     data: data.into(),
-                    sums,
+                    checksums: sums,
                 })
             }
-            Op::Sync { objects } => {
+            DataOp::Sync { objects } => {
                 for id in objects {
                     if let Some(it) = state.objects.get_mut(&id) {
                         it.synced = true;
                         it.was_synced = true;
                     }
                 }
-                Ok(Answer::DoneIn(life))
+                Ok(DataReplyBody::DoneWithVerifier(instance))
             }
-            Op::Confirm { .. } => Err(Refusal::NotSupported),
-            Op::Cut { object, to } => {
+            DataOp::Confirm { .. } => Err(FsError::NotSupported),
+            DataOp::Truncate { object, to } => {
                 drop(state);
-                Ok(Answer::Written(self.cut(object, to), life))
+                Ok(DataReplyBody::Written(self.truncate(object, to), instance))
             }
-            Op::Allocate {
+            DataOp::Allocate {
                 object,
                 at,
                 len,
                 keep_size,
-                existing,
+                existence: existing,
                 ..
             } => {
-                if existing == Existing::Certain && !state.objects.contains_key(&object) {
+                if existing == ObjectExistence::MustExist && !state.objects.contains_key(&object) {
                     return Err(missing(object));
                 }
                 let blocks = at.0 / CHECKSUM_BLOCK..(at.0 + len).div_ceil(CHECKSUM_BLOCK);
-                state.take(blocks.end - blocks.start)?;
+                state.take_blocks(blocks.end - blocks.start)?;
                 let it = state.objects.entry(object).or_default();
                 for block in blocks {
                     it.blocks.entry(block).or_default();
@@ -189,37 +192,45 @@ impl FakeOst {
                 }
                 it.mtime = now;
                 it.synced = false;
-                Ok(Answer::Written(it.stat(), life))
+                Ok(DataReplyBody::Written(it.stat(), instance))
             }
-            Op::Zero {
+            DataOp::Zero {
                 object,
                 at,
                 len,
                 punch,
             } => {
                 let Some(it) = state.objects.get_mut(&object) else {
-                    return Ok(Answer::Written(ObjectStat::default(), life));
+                    return Ok(DataReplyBody::Written(ObjectStat::default(), instance));
                 };
                 it.zero(at.0, (at.0 + len).min(it.size), punch);
                 it.mtime = now;
-                Ok(Answer::Written(it.stat(), life))
+                Ok(DataReplyBody::Written(it.stat(), instance))
             }
-            Op::Seek { object, at, what } => {
+            DataOp::Seek {
+                object,
+                at,
+                whence: what,
+            } => {
                 let found = state
                     .objects
                     .get(&object)
                     .and_then(|it| it.seek(at.0, what));
-                Ok(Answer::Found(found.map(gupfs_proto::ObjectOffset)))
+                Ok(DataReplyBody::Position(
+                    found.map(gupfs_proto::ObjectOffset),
+                ))
             }
-            Op::Stat { object } => Ok(Answer::Stat(state.objects.get(&object).map(Object::stat))),
-            Op::Remove { object } | Op::SetAside { object } => {
+            DataOp::Stat { object } => Ok(DataReplyBody::Stat(
+                state.objects.get(&object).map(FakeObject::stat),
+            )),
+            DataOp::Remove { object } | DataOp::Quarantine { object } => {
                 state.objects.remove(&object);
-                Ok(Answer::DoneIn(life))
+                Ok(DataReplyBody::DoneWithVerifier(instance))
             }
-            Op::List { .. } => Err(Refusal::NotSupported),
-            // The first two share a disk.
-            Op::Fence { .. } => Ok(Answer::Done),
-            Op::Space => Ok(Answer::Space(Space {
+            DataOp::List { .. } => Err(FsError::NotSupported),
+            // `Space`: the first two targets share a disk.
+            DataOp::Fence { .. } => Ok(DataReplyBody::Done),
+            DataOp::Space => Ok(DataReplyBody::Space(TargetCapacity {
                 volume: u64::from(ost.0.max(1)),
                 total: 1 << 40,
                 free: 1 << 39,
@@ -230,41 +241,41 @@ impl FakeOst {
     }
 }
 
-impl Service<Request, Reply> for FakeOst {
-    async fn answer(self: Arc<Self>, request: Request) -> Reply {
-        dawdle(&self.dice).await;
-        if matches!(request.op, Op::Sync { .. }) {
+impl Service<DataRequest, DataReply> for FakeOst {
+    async fn handle(self: Arc<Self>, request: DataRequest) -> DataReply {
+        yield_at_random(&self.dice).await;
+        if matches!(request.op, DataOp::Sync { .. }) {
             if std::mem::take(&mut self.state.lock().loses_power_before_sync) {
                 self.lose_power();
             }
             let slow = self.state.lock().slow_sync;
             tokio::time::sleep(slow).await;
         }
-        let reply = self.do_it(request.ost, request.op);
-        dawdle(&self.dice).await;
+        let reply = self.apply(request.ost, request.op);
+        yield_at_random(&self.dice).await;
         reply
     }
 }
 
-impl State {
-    fn take(&mut self, blocks: u64) -> Result<(), Refusal> {
-        if let Some(room) = &mut self.room {
-            *room = room.checked_sub(blocks).ok_or(Refusal::NoSpace)?;
+impl FakeOstState {
+    fn take_blocks(&mut self, blocks: u64) -> Result<(), FsError> {
+        if let Some(free_blocks) = &mut self.free_blocks {
+            *free_blocks = free_blocks.checked_sub(blocks).ok_or(FsError::NoSpace)?;
         }
         Ok(())
     }
 }
 
-impl Default for Block {
-    fn default() -> Block {
-        Block {
+impl Default for FakeBlock {
+    fn default() -> FakeBlock {
+        FakeBlock {
             bytes: Box::new([0; B]),
             sum: Some(checksum::block(&[])),
         }
     }
 }
 
-impl Object {
+impl FakeObject {
     pub fn stat(&self) -> ObjectStat {
         ObjectStat {
             size: self.size,
@@ -273,7 +284,7 @@ impl Object {
         }
     }
 
-    fn write(&mut self, at: u64, data: &[u8], sums: &BlockSums) {
+    fn write(&mut self, at: u64, data: &[u8], sums: &BlockChecksums) {
         let end = at + data.len() as u64;
         let last_may_be_short = end >= self.size;
         let mut expected = Vec::new();
@@ -292,24 +303,24 @@ impl Object {
         }
         self.size = self.size.max(end);
         self.synced = false;
-        let numbered = (sums.first_block..).zip(&sums.sums);
+        let numbered = (sums.first_block..).zip(&sums.checksums);
         let given: Vec<(u64, u32)> = numbered
             .map(|(number, sum)| (number, sum.unwrap()))
             .collect();
-        // The client need not know that the object ends in the last block.
+        // The client may not know that the object ends in the last block.
         let all = given == expected
             || expected.split_last().is_some_and(|(_, but_one)| {
                 given == but_one && !end.is_multiple_of(CHECKSUM_BLOCK)
             });
         assert!(
             all,
-            "sums of a write {at}+{} into {} bytes: {given:?} and not {expected:?}",
+            "checksums of a write {at}+{} into {} bytes: {given:?}, expected {expected:?}",
             data.len(),
             self.size
         );
     }
 
-    fn read(&self, at: u64, len: u64) -> (Vec<u8>, BlockSums) {
+    fn read(&self, at: u64, len: u64) -> (Vec<u8>, BlockChecksums) {
         let end = (at + len).min(self.size).max(at);
         let mut data = vec![0; (end - at) as usize];
         let first_block = at.div_ceil(CHECKSUM_BLOCK);
@@ -327,10 +338,16 @@ impl Object {
                 sums.push(block.and_then(|block| block.sum));
             }
         }
-        (data, BlockSums { first_block, sums })
+        (
+            data,
+            BlockChecksums {
+                first_block,
+                checksums: sums,
+            },
+        )
     }
 
-    pub fn cut(&mut self, to: u64) {
+    pub fn truncate(&mut self, to: u64) {
         if to < self.size {
             self.zero(to, self.size, true);
             self.blocks.retain(|number, _| number * CHECKSUM_BLOCK < to);
@@ -360,38 +377,39 @@ impl Object {
         }
     }
 
-    fn seek(&self, at: u64, what: Seek) -> Option<u64> {
+    fn seek(&self, at: u64, what: SeekWhence) -> Option<u64> {
         let first = at / CHECKSUM_BLOCK;
         let starts =
             (first..self.size.div_ceil(CHECKSUM_BLOCK)).map(|block| at.max(block * CHECKSUM_BLOCK));
         let mut starts = starts.filter(|at| *at < self.size);
-        let found = starts
-            .find(|at| self.blocks.contains_key(&(at / CHECKSUM_BLOCK)) == (what == Seek::Data));
-        found.or((what == Seek::Hole && at < self.size).then_some(self.size))
+        let found = starts.find(|at| {
+            self.blocks.contains_key(&(at / CHECKSUM_BLOCK)) == (what == SeekWhence::Data)
+        });
+        found.or((what == SeekWhence::Hole && at < self.size).then_some(self.size))
     }
 }
 
-fn describe(op: &Op) -> String {
+fn describe(op: &DataOp) -> String {
     let name = op.name();
     match op {
-        Op::Write {
+        DataOp::Write {
             object, at, data, ..
         } => format!("{name} {object} {at}+{}", data.len()),
-        Op::Read {
+        DataOp::Read {
             object, at, len, ..
         } => format!("{name} {object} {at}+{len}"),
-        Op::Sync { objects } | Op::Confirm { objects } => format!("{name} {objects:?}"),
-        Op::Cut { object, to } => format!("{name} {object} {to}"),
-        Op::Allocate {
+        DataOp::Sync { objects } | DataOp::Confirm { objects } => format!("{name} {objects:?}"),
+        DataOp::Truncate { object, to } => format!("{name} {object} {to}"),
+        DataOp::Allocate {
             object, at, len, ..
         }
-        | Op::Zero {
+        | DataOp::Zero {
             object, at, len, ..
         } => format!("{name} {object} {at}+{len}"),
-        Op::Seek { object, at, .. } => format!("{name} {object} {at}"),
-        Op::Stat { object } | Op::Remove { object } | Op::SetAside { object } => {
+        DataOp::Seek { object, at, .. } => format!("{name} {object} {at}"),
+        DataOp::Stat { object } | DataOp::Remove { object } | DataOp::Quarantine { object } => {
             format!("{name} {object}")
         }
-        Op::List { .. } | Op::Space | Op::Fence { .. } => name.to_string(),
+        DataOp::List { .. } | DataOp::Space | DataOp::Fence { .. } => name.to_string(),
     }
 }

@@ -1,26 +1,26 @@
-//! Bytes and attributes of one node.
+//! Data and attributes of one node.
 
 use gupfs_fuse::op::{Fallocate, Lseek, SetTime, Setattr, Setxattr, Write};
-use gupfs_fuse::{Errno, Result, Timestamp, WriteFlags};
+use gupfs_fuse::{Errno, FuseTimestamp, Result, WriteFlags};
 
-use super::state::{Kind, Node, now};
+use super::state::{Node, NodeKind, now};
 
-/// Files live in memory.
+/// Largest file size: files are in memory.
 const SIZE_MAX: u64 = 1 << 30;
 
 fn bytes(node: &Node) -> Result<&Vec<u8>> {
     match &node.kind {
-        Kind::File(bytes) => Ok(bytes),
-        Kind::Directory(_) => Err(Errno::EISDIR),
-        Kind::Symlink(_) => Err(Errno::EINVAL),
+        NodeKind::File(bytes) => Ok(bytes),
+        NodeKind::Directory(_) => Err(Errno::EISDIR),
+        NodeKind::Symlink(_) => Err(Errno::EINVAL),
     }
 }
 
 fn bytes_mut(node: &mut Node) -> Result<&mut Vec<u8>> {
     match &mut node.kind {
-        Kind::File(bytes) => Ok(bytes),
-        Kind::Directory(_) => Err(Errno::EISDIR),
-        Kind::Symlink(_) => Err(Errno::EINVAL),
+        NodeKind::File(bytes) => Ok(bytes),
+        NodeKind::Directory(_) => Err(Errno::EISDIR),
+        NodeKind::Symlink(_) => Err(Errno::EINVAL),
     }
 }
 
@@ -74,7 +74,7 @@ pub fn truncate(node: &mut Node, size: u64, kill: bool) -> Result<()> {
     Ok(())
 }
 
-/// setgid without group execution means mandatory locking, and stays.
+/// Clears setuid and setgid. A setgid bit without group execute means mandatory locking, and stays.
 fn kill_suidgid(node: &mut Node) {
     node.attr.mode &= !libc::S_ISUID;
     if node.attr.mode & libc::S_IXGRP != 0 {
@@ -91,7 +91,7 @@ pub fn set_attributes(node: &mut Node, op: &Setattr) -> Result<()> {
     }
     node.attr.uid = op.uid().unwrap_or(node.attr.uid);
     node.attr.gid = op.gid().unwrap_or(node.attr.gid);
-    let time = |set: Option<SetTime>, old: Timestamp| match set {
+    let time = |set: Option<SetTime>, old: FuseTimestamp| match set {
         Some(SetTime::Now) => now(),
         Some(SetTime::At(time)) => time,
         None => old,
@@ -137,7 +137,7 @@ pub fn allocate(node: &mut Node, op: &Fallocate) -> Result<()> {
     Ok(())
 }
 
-/// There are no holes but the one at the end.
+/// Files have no holes except after their end.
 pub fn seek(node: &Node, op: &Lseek) -> Result<u64> {
     let size = bytes(node)?.len() as u64;
     if op.offset >= size {

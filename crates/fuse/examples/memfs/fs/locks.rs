@@ -4,16 +4,16 @@ use gupfs_fuse::op::{FileLock, Lock, LockKind};
 use gupfs_fuse::{Errno, LockOwner, Result};
 
 #[derive(Default)]
-pub struct Locks(Vec<Held>);
+pub struct Locks(Vec<HeldLock>);
 
 #[derive(Clone, Copy)]
-struct Held {
+struct HeldLock {
     owner: LockOwner,
     flock: bool,
     lock: FileLock,
 }
 
-impl Held {
+impl HeldLock {
     fn conflicts(&self, with: &Lock) -> bool {
         self.owner != with.owner
             && self.flock == with.is_flock()
@@ -25,16 +25,16 @@ impl Held {
         self.lock.start <= range.end && range.start <= self.lock.end
     }
 
-    /// What is left of this lock on both sides of `range`.
-    fn around(self, range: &FileLock) -> impl Iterator<Item = Held> {
-        let before = (self.lock.start < range.start).then(|| Held {
+    /// The parts of this lock before and after `range`.
+    fn around(self, range: &FileLock) -> impl Iterator<Item = HeldLock> {
+        let before = (self.lock.start < range.start).then(|| HeldLock {
             lock: FileLock {
                 end: range.start - 1,
                 ..self.lock
             },
             ..self
         });
-        let after = (self.lock.end > range.end).then(|| Held {
+        let after = (self.lock.end > range.end).then(|| HeldLock {
             lock: FileLock {
                 start: range.end + 1,
                 ..self.lock
@@ -46,47 +46,49 @@ impl Held {
 }
 
 impl Locks {
-    /// The lock in the way, or none.
-    pub fn holder(&self, asked: &Lock) -> FileLock {
-        let found = self.0.iter().find(|held| held.conflicts(asked));
+    /// The first conflicting lock; `LockKind::Unlock` if there is none.
+    pub fn conflicting(&self, requested: &Lock) -> FileLock {
+        let found = self.0.iter().find(|held| held.conflicts(requested));
         found.map_or(
             FileLock {
                 kind: LockKind::Unlock,
-                ..asked.lock
+                ..requested.lock
             },
             |held| held.lock,
         )
     }
 
-    /// Locks or unlocks; EAGAIN if another is in the way. The answer says if somebody may go on who waits.
-    pub fn set(&mut self, asked: &Lock) -> Result<bool> {
-        if asked.lock.kind != LockKind::Unlock && self.0.iter().any(|held| held.conflicts(asked)) {
+    /// Locks or unlocks; EAGAIN on a conflict. Returns whether waiting requests may try again.
+    pub fn set(&mut self, requested: &Lock) -> Result<bool> {
+        if requested.lock.kind != LockKind::Unlock
+            && self.0.iter().any(|held| held.conflicts(requested))
+        {
             return Err(Errno::EAGAIN);
         }
         let mut released = false;
         let held = std::mem::take(&mut self.0);
         for held in held {
-            let same = held.owner == asked.owner
-                && held.flock == asked.is_flock()
-                && held.overlaps(&asked.lock);
+            let same = held.owner == requested.owner
+                && held.flock == requested.is_flock()
+                && held.overlaps(&requested.lock);
             if same {
                 released = true;
-                self.0.extend(held.around(&asked.lock));
+                self.0.extend(held.around(&requested.lock));
             } else {
                 self.0.push(held);
             }
         }
-        if asked.lock.kind != LockKind::Unlock {
-            self.0.push(Held {
-                owner: asked.owner,
-                flock: asked.is_flock(),
-                lock: asked.lock,
+        if requested.lock.kind != LockKind::Unlock {
+            self.0.push(HeldLock {
+                owner: requested.owner,
+                flock: requested.is_flock(),
+                lock: requested.lock,
             });
         }
         Ok(released)
     }
 
-    /// `true` if there were any.
+    /// Returns `true` if there were any.
     pub fn release_all(&mut self, owner: LockOwner, flock: bool) -> bool {
         let before = self.0.len();
         self.0

@@ -1,4 +1,4 @@
-//! A whole file system in memory: small, honest, and behind one lock.
+//! A complete file system in memory, behind one lock.
 
 mod files;
 mod locks;
@@ -10,37 +10,38 @@ use std::time::Duration;
 
 use gupfs_fuse::op::{self, FileLock};
 use gupfs_fuse::{
-    Attributes, Call, Created, Data, Dirents, DirentsPlus, Entry, Errno, FileSystem, Handle,
-    NodeId, Opened, OpenedFlags, Result, Statfs, Statx, Statxed, Xattr,
+    AttrReply, Call, CreateReply, Dirents, DirentsPlus, EntryReply, Errno, FileHandle, FileSystem,
+    NodeId, OpenReply, OpenReplyFlags, ReplyData, Result, StatfsReply, Statx, StatxReply,
+    XattrReply,
 };
-use state::{Kind, Node, State};
+use state::{FileTree, Node, NodeKind};
 
-/// How long the kernel may believe us: nobody else changes anything here.
+/// How long the kernel may cache names and attributes: only this mount changes them.
 const TTL: Duration = Duration::from_secs(3600);
 
 pub struct MemFs {
-    state: Mutex<State>,
-    /// Rung when a lock is gone.
+    state: Mutex<FileTree>,
+    /// Notified when a lock is released.
     unlocked: tokio::sync::Notify,
-    /// How files are opened.
-    opened: OpenedFlags,
+    /// Flags of replies to OPEN.
+    opened: OpenReplyFlags,
 }
 
 impl MemFs {
-    pub fn new(opened: OpenedFlags) -> MemFs {
+    pub fn new(opened: OpenReplyFlags) -> MemFs {
         MemFs {
-            state: Mutex::new(State::new()),
+            state: Mutex::new(FileTree::new()),
             unlocked: tokio::sync::Notify::new(),
             opened,
         }
     }
 
-    /// Inodes that exist, the root included.
+    /// Number of inodes, including the root.
     pub fn inodes(&self) -> usize {
         self.state().nodes.len()
     }
 
-    /// Empty files in the root, made without the kernel's knowledge.
+    /// Creates empty files in the root without the kernel's knowledge.
     pub fn fill(&self, names: &[String]) {
         let mut state = self.state();
         for name in names {
@@ -48,14 +49,14 @@ impl MemFs {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FileTree> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open_node(&self, node: NodeId, flags: OpenedFlags) -> Result<Opened> {
+    fn open_node(&self, node: NodeId, flags: OpenReplyFlags) -> Result<OpenReply> {
         self.state().node_mut(node)?.opens += 1;
-        Ok(Opened {
-            fh: Handle(node.0),
+        Ok(OpenReply {
+            fh: FileHandle(node.0),
             flags,
         })
     }
@@ -77,15 +78,15 @@ impl MemFs {
     }
 }
 
-fn attributes(node: &Node) -> Attributes {
-    Attributes {
+fn attributes(node: &Node) -> AttrReply {
+    AttrReply {
         attr: node.attr(),
         ttl: TTL,
     }
 }
 
-fn entry(node: &Node) -> Entry {
-    Entry {
+fn entry(node: &Node) -> EntryReply {
+    EntryReply {
         node: NodeId(node.attr.ino),
         generation: 0,
         name_ttl: TTL,
@@ -94,8 +95,8 @@ fn entry(node: &Node) -> Entry {
     }
 }
 
-/// The answer to whatever gives the kernel a node.
-fn looked_up(node: &mut Node) -> Entry {
+/// Counts a lookup and returns the entry for a reply that gives the kernel a node.
+fn count_lookup(node: &mut Node) -> EntryReply {
     node.lookups += 1;
     entry(node)
 }
@@ -111,20 +112,20 @@ impl FileSystem for MemFs {
         }
     }
 
-    async fn lookup(&self, call: Call, op: op::Lookup) -> Result<Entry> {
+    async fn lookup(&self, call: Call, op: op::Lookup) -> Result<EntryReply> {
         let mut state = self.state();
         match state.child(call.node, &op.name) {
-            Ok(child) => Ok(looked_up(state.node_mut(child)?)),
-            Err(Errno::ENOENT) => Ok(Entry::absent(TTL)),
+            Ok(child) => Ok(count_lookup(state.node_mut(child)?)),
+            Err(Errno::ENOENT) => Ok(EntryReply::absent(TTL)),
             Err(errno) => Err(errno),
         }
     }
 
-    async fn getattr(&self, call: Call, _: op::Getattr) -> Result<Attributes> {
+    async fn getattr(&self, call: Call, _: op::Getattr) -> Result<AttrReply> {
         Ok(attributes(self.state().node(call.node)?))
     }
 
-    async fn statx(&self, call: Call, op: op::Statx) -> Result<Statxed> {
+    async fn statx(&self, call: Call, op: op::Statx) -> Result<StatxReply> {
         let state = self.state();
         let node = state.node(call.node)?;
         let known = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
@@ -134,10 +135,10 @@ impl FileSystem for MemFs {
             btime: node.born,
             ..Statx::default()
         };
-        Ok(Statxed { statx, ttl: TTL })
+        Ok(StatxReply { statx, ttl: TTL })
     }
 
-    async fn setattr(&self, call: Call, op: op::Setattr) -> Result<Attributes> {
+    async fn setattr(&self, call: Call, op: op::Setattr) -> Result<AttrReply> {
         let mut state = self.state();
         let node = state.node_mut(call.node)?;
         files::set_attributes(node, &op)?;
@@ -146,40 +147,40 @@ impl FileSystem for MemFs {
 
     async fn readlink(&self, call: Call, (): ()) -> Result<Vec<u8>> {
         match &self.state().node(call.node)?.kind {
-            Kind::Symlink(target) => Ok(target.to_vec()),
+            NodeKind::Symlink(target) => Ok(target.to_vec()),
             _ => Err(Errno::EINVAL),
         }
     }
 
-    async fn symlink(&self, call: Call, op: op::Symlink) -> Result<Entry> {
+    async fn symlink(&self, call: Call, op: op::Symlink) -> Result<EntryReply> {
         let mut state = self.state();
         let node = state.create(
             &call,
             &op.name,
             libc::S_IFLNK | 0o777,
             0,
-            Kind::Symlink(op.target),
+            NodeKind::Symlink(op.target),
         )?;
-        Ok(looked_up(node))
+        Ok(count_lookup(node))
     }
 
-    async fn mknod(&self, call: Call, op: op::Mknod) -> Result<Entry> {
+    async fn mknod(&self, call: Call, op: op::Mknod) -> Result<EntryReply> {
         let mut state = self.state();
         let node = state.create(
             &call,
             &op.name,
             op.mode & !op.umask,
             op.rdev,
-            Kind::File(Vec::new()),
+            NodeKind::File(Vec::new()),
         )?;
-        Ok(looked_up(node))
+        Ok(count_lookup(node))
     }
 
-    async fn mkdir(&self, call: Call, op: op::Mkdir) -> Result<Entry> {
+    async fn mkdir(&self, call: Call, op: op::Mkdir) -> Result<EntryReply> {
         let mut state = self.state();
         let mode = libc::S_IFDIR | op.mode & !op.umask;
-        let node = state.create(&call, &op.name, mode, 0, Kind::directory(call.node))?;
-        let made = looked_up(node);
+        let node = state.create(&call, &op.name, mode, 0, NodeKind::directory(call.node))?;
+        let made = count_lookup(node);
         state.node_mut(call.node)?.attr.nlink += 1;
         Ok(made)
     }
@@ -196,16 +197,16 @@ impl FileSystem for MemFs {
         self.state().rename(call.node, &op)
     }
 
-    async fn link(&self, call: Call, op: op::Link) -> Result<Entry> {
+    async fn link(&self, call: Call, op: op::Link) -> Result<EntryReply> {
         let mut state = self.state();
         state.add_name(call.node, &op.name, op.target)?;
         let node = state.node_mut(op.target)?;
         node.attr.nlink += 1;
         node.attr.ctime = state::now();
-        Ok(looked_up(node))
+        Ok(count_lookup(node))
     }
 
-    async fn open(&self, call: Call, op: op::Open) -> Result<Opened> {
+    async fn open(&self, call: Call, op: op::Open) -> Result<OpenReply> {
         if op.flags as i32 & libc::O_TRUNC != 0 {
             let mut state = self.state();
             let node = state.node_mut(call.node)?;
@@ -214,31 +215,31 @@ impl FileSystem for MemFs {
         self.open_node(call.node, self.opened)
     }
 
-    async fn create(&self, call: Call, op: op::Create) -> Result<Created> {
+    async fn create(&self, call: Call, op: op::Create) -> Result<CreateReply> {
         let entry = {
             let mut state = self.state();
             let mode = libc::S_IFREG | op.mode & !op.umask & 0o7777;
-            looked_up(state.create(&call, &op.name, mode, 0, Kind::File(Vec::new()))?)
+            count_lookup(state.create(&call, &op.name, mode, 0, NodeKind::File(Vec::new()))?)
         };
-        Ok(Created {
+        Ok(CreateReply {
             entry,
             opened: self.open_node(entry.node, self.opened)?,
         })
     }
 
-    async fn tmpfile(&self, call: Call, op: op::Tmpfile) -> Result<Created> {
+    async fn tmpfile(&self, call: Call, op: op::Tmpfile) -> Result<CreateReply> {
         let entry = {
             let mut state = self.state();
             let mode = libc::S_IFREG | op.mode & !op.umask & 0o7777;
-            looked_up(state.add_node(&call, mode, 0, Kind::File(Vec::new())))
+            count_lookup(state.add_node(&call, mode, 0, NodeKind::File(Vec::new())))
         };
-        Ok(Created {
+        Ok(CreateReply {
             entry,
             opened: self.open_node(entry.node, self.opened)?,
         })
     }
 
-    async fn read(&self, call: Call, op: op::Read) -> Result<Data> {
+    async fn read(&self, call: Call, op: op::Read) -> Result<ReplyData> {
         let state = self.state();
         let bytes = files::read(state.node(call.node)?, op.offset, op.size as usize)?;
         let mut scratch = call.scratch(bytes.len());
@@ -284,8 +285,8 @@ impl FileSystem for MemFs {
         Ok(())
     }
 
-    async fn opendir(&self, call: Call, _: op::Open) -> Result<Opened> {
-        self.open_node(call.node, OpenedFlags::empty())
+    async fn opendir(&self, call: Call, _: op::Open) -> Result<OpenReply> {
+        self.open_node(call.node, OpenReplyFlags::empty())
     }
 
     async fn releasedir(&self, call: Call, _: op::Release) -> Result<()> {
@@ -308,25 +309,25 @@ impl FileSystem for MemFs {
     async fn readdirplus(&self, call: Call, op: op::Readdir) -> Result<DirentsPlus> {
         let mut state = self.state();
         let mut dirents = DirentsPlus::new(&op);
-        let mut given = Vec::new();
+        let mut listed = Vec::new();
         for (offset, name, node) in state.names(call.node, op.offset)? {
             if !dirents.push(&entry(state.node(node)?), offset, name) {
                 break;
             }
             if name != b"." && name != b".." {
-                given.push(node);
+                listed.push(node);
             }
         }
-        for node in given {
+        for node in listed {
             state.node_mut(node)?.lookups += 1;
         }
         Ok(dirents)
     }
 
-    async fn statfs(&self, _: Call, (): ()) -> Result<Statfs> {
+    async fn statfs(&self, _: Call, (): ()) -> Result<StatfsReply> {
         let files = self.inodes() as u64;
         let blocks = 1 << 20;
-        Ok(Statfs {
+        Ok(StatfsReply {
             blocks,
             blocks_free: blocks,
             blocks_available: blocks,
@@ -342,24 +343,24 @@ impl FileSystem for MemFs {
         files::set_xattr(self.state().node_mut(call.node)?, op)
     }
 
-    async fn getxattr(&self, call: Call, op: op::Getxattr) -> Result<Xattr> {
+    async fn getxattr(&self, call: Call, op: op::Getxattr) -> Result<XattrReply> {
         let state = self.state();
         let value = state
             .node(call.node)?
             .xattrs
             .get(op.name.as_bytes())
             .ok_or(Errno::ENODATA)?;
-        Xattr::fit(value.clone(), op.size)
+        XattrReply::fit(value.clone(), op.size)
     }
 
-    async fn listxattr(&self, call: Call, op: op::Listxattr) -> Result<Xattr> {
+    async fn listxattr(&self, call: Call, op: op::Listxattr) -> Result<XattrReply> {
         let state = self.state();
         let mut names = Vec::new();
         for name in state.node(call.node)?.xattrs.keys() {
             names.extend_from_slice(name);
             names.push(0);
         }
-        Xattr::fit(names, op.size)
+        XattrReply::fit(names, op.size)
     }
 
     async fn removexattr(&self, call: Call, op: op::Removexattr) -> Result<()> {
@@ -373,7 +374,7 @@ impl FileSystem for MemFs {
     }
 
     async fn getlk(&self, call: Call, op: op::Lock) -> Result<FileLock> {
-        Ok(self.state().node(call.node)?.locks.holder(&op))
+        Ok(self.state().node(call.node)?.locks.conflicting(&op))
     }
 
     async fn setlk(&self, call: Call, op: op::Lock) -> Result<()> {
@@ -382,7 +383,7 @@ impl FileSystem for MemFs {
 
     async fn setlkw(&self, call: Call, op: op::Lock) -> Result<()> {
         loop {
-            // Before the attempt, so that no unlock between it and the wait is missed.
+            // Registered before the attempt, so that no unlock between the attempt and the wait is missed.
             let unlocked = self.unlocked.notified();
             tokio::pin!(unlocked);
             unlocked.as_mut().enable();

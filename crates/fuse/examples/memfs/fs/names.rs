@@ -1,11 +1,11 @@
 //! Names in directories.
 
-use gupfs_fuse::op::{Name, Rename};
+use gupfs_fuse::op::{EntryName, Rename};
 use gupfs_fuse::{Errno, NodeId, Result};
 
-use super::state::{State, now};
+use super::state::{FileTree, now};
 
-impl State {
+impl FileTree {
     pub fn child(&self, directory: NodeId, name: &[u8]) -> Result<NodeId> {
         if name.len() > 255 {
             return Err(Errno::ENAMETOOLONG);
@@ -24,7 +24,7 @@ impl State {
         }
     }
 
-    pub fn add_name(&mut self, directory: NodeId, name: &Name, node: NodeId) -> Result<()> {
+    pub fn add_name(&mut self, directory: NodeId, name: &EntryName, node: NodeId) -> Result<()> {
         let parent = self.node_mut(directory)?;
         let names = parent.directory_mut()?;
         if names.by_name.contains_key(name.as_bytes()) {
@@ -79,8 +79,8 @@ impl State {
             (libc::RENAME_EXCHANGE, None) => return Err(Errno::ENOENT),
             (libc::RENAME_EXCHANGE, Some(other)) => {
                 self.take_name(op.new_directory, &op.new_name)?;
-                self.place(other, op.new_directory, directory, &op.name, moved)?;
-                return self.place(moved, directory, op.new_directory, &op.new_name, moved);
+                self.exchange_half(other, op.new_directory, directory, &op.name, moved)?;
+                return self.exchange_half(moved, directory, op.new_directory, &op.new_name, moved);
             }
             (libc::RENAME_NOREPLACE, Some(_)) => return Err(Errno::EEXIST),
             (0 | libc::RENAME_NOREPLACE, _) => {}
@@ -102,22 +102,22 @@ impl State {
         self.put(moved, directory, op.new_directory, &op.new_name)
     }
 
-    /// Half of an exchange: `node` gets the name that `holder` has there, if it still has it.
-    fn place(
+    /// Half of an exchange: `node` gets the name; `holder` loses it if it still has it.
+    fn exchange_half(
         &mut self,
         node: NodeId,
         from: NodeId,
         to: NodeId,
-        name: &Name,
-        holder: NodeId,
+        name: &EntryName,
+        previous: NodeId,
     ) -> Result<()> {
-        if self.child(to, name) == Ok(holder) {
+        if self.child(to, name) == Ok(previous) {
             self.take_name(to, name)?;
         }
         self.put(node, from, to, name)
     }
 
-    fn put(&mut self, node: NodeId, from: NodeId, to: NodeId, name: &Name) -> Result<()> {
+    fn put(&mut self, node: NodeId, from: NodeId, to: NodeId, name: &EntryName) -> Result<()> {
         self.add_name(to, name, node)?;
         let moved = self.node_mut(node)?;
         moved.attr.ctime = now();
@@ -129,7 +129,7 @@ impl State {
         Ok(())
     }
 
-    /// Offset, name and node of what comes after `offset`.
+    /// Offset, name and node of the entries after `offset`.
     pub fn names(
         &self,
         node: NodeId,

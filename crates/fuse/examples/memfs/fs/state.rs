@@ -1,39 +1,39 @@
-//! Nodes, and the counts that keep them alive.
+//! Nodes, and the reference counts that keep them.
 
 use std::collections::BTreeMap;
 
-use gupfs_fuse::op::Name;
-use gupfs_fuse::{Attr, Call, Errno, NodeId, Result, Timestamp};
+use gupfs_fuse::op::EntryName;
+use gupfs_fuse::{Call, Errno, FuseTimestamp, InodeAttr, NodeId, Result};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::locks::Locks;
 
-pub struct State {
+pub struct FileTree {
     pub nodes: BTreeMap<u64, Node>,
     next: u64,
 }
 
 pub struct Node {
-    /// Size and blocks are filled in by `attr()`.
-    pub attr: Attr,
-    pub born: Timestamp,
-    pub kind: Kind,
+    /// `attr()` fills in size and blocks.
+    pub attr: InodeAttr,
+    pub born: FuseTimestamp,
+    pub kind: NodeKind,
     pub xattrs: BTreeMap<Box<[u8]>, Vec<u8>>,
     pub locks: Locks,
-    /// References of the kernel.
+    /// Lookup references of the kernel.
     pub lookups: u64,
     /// Open files and directories.
     pub opens: u64,
 }
 
-pub enum Kind {
+pub enum NodeKind {
     File(Vec<u8>),
     Directory(Directory),
     Symlink(Box<[u8]>),
 }
 
-/// Names in two orders: by name, and by when they came, which is what reading goes by: it stays good while names come
-/// and go.
+/// Entries in two orders: by name, and by age. Listings use the age as offset, which stays valid while entries are added and
+/// removed.
 pub struct Directory {
     pub parent: NodeId,
     pub by_name: BTreeMap<Box<[u8]>, (u64, NodeId)>,
@@ -41,10 +41,10 @@ pub struct Directory {
     pub next: u64,
 }
 
-impl Kind {
-    pub fn directory(parent: NodeId) -> Kind {
+impl NodeKind {
+    pub fn directory(parent: NodeId) -> NodeKind {
         // Offsets 1 and 2 belong to "." and "..".
-        Kind::Directory(Directory {
+        NodeKind::Directory(Directory {
             parent,
             by_name: BTreeMap::new(),
             by_age: BTreeMap::new(),
@@ -53,22 +53,22 @@ impl Kind {
     }
 }
 
-pub fn now() -> Timestamp {
+pub fn now() -> FuseTimestamp {
     let time = clock_gettime(ClockId::Realtime);
-    Timestamp {
+    FuseTimestamp {
         seconds: time.tv_sec,
         nanos: time.tv_nsec as u32,
     }
 }
 
 impl Node {
-    pub fn attr(&self) -> Attr {
+    pub fn attr(&self) -> InodeAttr {
         let size = match &self.kind {
-            Kind::File(bytes) => bytes.len(),
-            Kind::Symlink(target) => target.len(),
-            Kind::Directory(_) => 0,
+            NodeKind::File(bytes) => bytes.len(),
+            NodeKind::Symlink(target) => target.len(),
+            NodeKind::Directory(_) => 0,
         } as u64;
-        Attr {
+        InodeAttr {
             size,
             blocks: size.div_ceil(512),
             ..self.attr
@@ -77,20 +77,20 @@ impl Node {
 
     pub fn directory(&self) -> Result<&Directory> {
         match &self.kind {
-            Kind::Directory(directory) => Ok(directory),
+            NodeKind::Directory(directory) => Ok(directory),
             _ => Err(Errno::ENOTDIR),
         }
     }
 
     pub fn directory_mut(&mut self) -> Result<&mut Directory> {
         match &mut self.kind {
-            Kind::Directory(directory) => Ok(directory),
+            NodeKind::Directory(directory) => Ok(directory),
             _ => Err(Errno::ENOTDIR),
         }
     }
 
     pub fn is_directory(&self) -> bool {
-        matches!(self.kind, Kind::Directory(_))
+        matches!(self.kind, NodeKind::Directory(_))
     }
 
     pub fn touch(&mut self) {
@@ -99,9 +99,9 @@ impl Node {
     }
 }
 
-impl State {
-    pub fn new() -> State {
-        let mut state = State {
+impl FileTree {
+    pub fn new() -> FileTree {
+        let mut state = FileTree {
             nodes: BTreeMap::new(),
             next: 1,
         };
@@ -109,7 +109,7 @@ impl State {
             libc::S_IFDIR | 0o755,
             0,
             (0, 0),
-            Kind::directory(NodeId::ROOT),
+            NodeKind::directory(NodeId::ROOT),
         );
         root.attr.nlink = 2;
         root.lookups = 1;
@@ -124,16 +124,16 @@ impl State {
         self.nodes.get_mut(&node.0).ok_or(Errno::ESTALE)
     }
 
-    /// A node without a name, of the caller's.
-    pub fn add_node(&mut self, call: &Call, mode: u32, rdev: u32, kind: Kind) -> &mut Node {
+    /// Adds a node without a name, owned by the caller.
+    pub fn add_node(&mut self, call: &Call, mode: u32, rdev: u32, kind: NodeKind) -> &mut Node {
         self.node_with(mode, rdev, (call.uid, call.gid), kind)
     }
 
-    fn node_with(&mut self, mode: u32, rdev: u32, owner: (u32, u32), kind: Kind) -> &mut Node {
+    fn node_with(&mut self, mode: u32, rdev: u32, owner: (u32, u32), kind: NodeKind) -> &mut Node {
         let ino = self.next;
         self.next += 1;
         let born = now();
-        let attr = Attr {
+        let attr = InodeAttr {
             ino,
             atime: born,
             mtime: born,
@@ -143,7 +143,7 @@ impl State {
             gid: owner.1,
             rdev,
             blksize: 4096,
-            ..Attr::default()
+            ..InodeAttr::default()
         };
         let node = Node {
             attr,
@@ -157,23 +157,23 @@ impl State {
         self.nodes.entry(ino).or_insert(node)
     }
 
-    /// An empty file in the root.
+    /// Adds an empty file to the root.
     pub fn fill(&mut self, name: &str) {
-        let node = self.node_with(libc::S_IFREG | 0o644, 0, (0, 0), Kind::File(Vec::new()));
+        let node = self.node_with(libc::S_IFREG | 0o644, 0, (0, 0), NodeKind::File(Vec::new()));
         node.attr.nlink = 1;
         let node = NodeId(node.attr.ino);
-        let added = self.add_name(NodeId::ROOT, &Name::new(name.as_bytes()), node);
-        assert_eq!(added, Ok(()), "names are filled in once");
+        let added = self.add_name(NodeId::ROOT, &EntryName::new(name.as_bytes()), node);
+        assert_eq!(added, Ok(()), "each name is filled in once");
     }
 
-    /// A new node with a name.
+    /// Adds a node with a name.
     pub fn create(
         &mut self,
         call: &Call,
-        name: &Name,
+        name: &EntryName,
         mode: u32,
         rdev: u32,
-        kind: Kind,
+        kind: NodeKind,
     ) -> Result<&mut Node> {
         if self
             .node(call.node)?
@@ -183,7 +183,7 @@ impl State {
         {
             return Err(Errno::EEXIST);
         }
-        let links = if matches!(kind, Kind::Directory(_)) {
+        let links = if matches!(kind, NodeKind::Directory(_)) {
             2
         } else {
             1
@@ -195,7 +195,7 @@ impl State {
         self.node_mut(id)
     }
 
-    /// A node lives while it has a name, or the kernel or an open file refers to it.
+    /// Removes a node that has no name and to which neither the kernel nor an open file refers.
     pub fn drop_if_unused(&mut self, node: NodeId) {
         let unused = |node: &Node| node.attr.nlink == 0 && node.lookups == 0 && node.opens == 0;
         if self.nodes.get(&node.0).is_some_and(unused) {

@@ -1,7 +1,8 @@
-//! The memory of places: mapped at once for some, untouched until the kernel uses it.
+//! The memory of ring entries: mapped for several at once, untouched until the kernel uses it.
 //!
 //! Owns   the mappings, and all reads and writes of memory that the kernel writes too.
-//! Never  decides whose turn it is: `hold` and `queue` do, and each `unsafe` here says what they must keep.
+//! Never  decides whether the kernel or this process has an entry: `entry` and `queue` do, and each `unsafe` here states what
+//!        they must guarantee.
 
 use std::io;
 use std::ptr::NonNull;
@@ -11,42 +12,42 @@ use std::sync::Arc;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use rustix::param::page_size;
 
-use super::layout::{COMMIT_ID, OP_HEADER, OP_HEADER_MAX, PAYLOAD, PAYLOAD_BYTES};
+use super::layout::{COMMIT_ID, OP_HEADER, OP_HEADER_MAX, PAYLOAD_BYTES, PAYLOAD_OFFSET};
 use crate::limits::{IN_HEADER, OUT_HEADER};
 
-/// Some places' memory, mapped together.
+/// Memory of several entries in one mapping.
 struct Mapping {
     base: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: it is memory; who may touch which part when is said where it is touched.
+// SAFETY: it is plain memory; each access states which part it may touch at which time.
 unsafe impl Send for Mapping {}
 // SAFETY: the same.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping made in `Memory::map`; the last `Memory` of it is gone, and with it everybody who
-        // knew an address in it. The kernel does not: a place's memory is kept until its ring is closed.
+        // SAFETY: this is the mapping made in `EntryMemory::map`; its last `EntryMemory` is gone, and with it every address in
+        // it. The kernel has none either: an entry's memory is kept until its ring is closed.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
         debug_assert!(unmapped.is_ok());
     }
 }
 
-/// The memory of one place.
-pub struct Memory {
+/// The memory of one ring entry.
+pub struct EntryMemory {
     mapping: Arc<Mapping>,
     offset: usize,
     payload: usize,
 }
 
-impl Memory {
-    /// Memory for `count` places with payloads of up to `payload` bytes, whole pages.
-    pub fn map(count: usize, payload: usize) -> io::Result<Vec<Memory>> {
-        let stride = PAYLOAD + payload;
+impl EntryMemory {
+    /// Memory for `count` entries with payloads of up to `payload` bytes, in whole pages.
+    pub fn map(count: usize, payload: usize) -> io::Result<Vec<EntryMemory>> {
+        let stride = PAYLOAD_OFFSET + payload;
         let length = count * stride;
-        // SAFETY: a new private mapping at an address of the kernel's choice touches nothing that is there.
+        // SAFETY: a new private mapping at an address that the kernel chooses does not touch existing memory.
         let base = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -55,12 +56,12 @@ impl Memory {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         }?;
-        // One touched page shall be one page. Not every kernel has the large ones that this declines.
-        // SAFETY: it changes how the new mapping is filled, not what is in it.
+        // Touching one page must allocate only one page. A kernel without huge pages rejects this advice.
+        // SAFETY: it changes how the new mapping is populated, not its contents.
         let _ = unsafe { madvise(base, length, Advice::LinuxNoHugepage) };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapping = Arc::new(Mapping { base, length });
-        let memory = |index| Memory {
+        let memory = |index| EntryMemory {
             mapping: mapping.clone(),
             offset: index * stride,
             payload,
@@ -72,35 +73,35 @@ impl Memory {
         self.payload
     }
 
-    fn at(&self, offset: usize) -> *mut u8 {
-        debug_assert!(offset <= PAYLOAD + self.payload);
-        // SAFETY: `offset` lies in this place, which lies in the mapping.
+    fn address(&self, offset: usize) -> *mut u8 {
+        debug_assert!(offset <= PAYLOAD_OFFSET + self.payload);
+        // SAFETY: `offset` lies in this entry, which lies in the mapping.
         unsafe { self.mapping.base.as_ptr().add(self.offset + offset) }
     }
 
     /// Addresses of headers and payload, for REGISTER.
     pub fn addresses(&self) -> [*mut u8; 2] {
-        [self.at(0), self.at(PAYLOAD)]
+        [self.address(0), self.address(PAYLOAD_OFFSET)]
     }
 
     /// # Safety
-    /// The place is ours, and nobody has bytes of its first page.
-    unsafe fn number<const N: usize>(&self, offset: usize) -> [u8; N] {
-        // SAFETY: the caller's promise; `offset + N` lies in the headers.
-        unsafe { self.at(offset).cast::<[u8; N]>().read_unaligned() }
+    /// This process has the entry, and no reference to bytes of its first page exists.
+    unsafe fn read_array<const N: usize>(&self, offset: usize) -> [u8; N] {
+        // SAFETY: the caller guarantees it; `offset + N` lies in the headers.
+        unsafe { self.address(offset).cast::<[u8; N]>().read_unaligned() }
     }
 
-    /// Puts header, fixed part and payload of the request next to each other; returns the message's commit id and its
-    /// length. None if the kernel's lengths contradict each other.
+    /// Copies header and fixed part of the request next to its payload; returns the request's commit id and the message's
+    /// length. The length is None if the kernel's lengths contradict each other.
     ///
     /// # Safety
-    /// The place came to us just now: nobody has bytes of it.
-    pub unsafe fn put_together(&self) -> (u64, Option<usize>) {
-        // SAFETY: the caller's promise, here and below.
+    /// The kernel has just returned the entry: no reference to its bytes exists.
+    pub unsafe fn assemble_message(&self) -> (u64, Option<usize>) {
+        // SAFETY: the caller guarantees it, here and below.
         let (commit_id, length, payload) = unsafe {
             (
-                u64::from_ne_bytes(self.number(COMMIT_ID)),
-                u32::from_ne_bytes(self.number(0)) as usize,
+                u64::from_ne_bytes(self.read_array(COMMIT_ID)),
+                u32::from_ne_bytes(self.read_array(0)) as usize,
                 self.payload_bytes(),
             )
         };
@@ -109,108 +110,118 @@ impl Memory {
         else {
             return (commit_id, None);
         };
-        // SAFETY: both pieces lie before the headers' end and go behind it, before the payload: no overlap.
+        // SAFETY: both sources lie in the headers and both targets between the headers and the payload: they do not overlap.
         unsafe {
-            let start = self.at(PAYLOAD - IN_HEADER - fixed);
-            start.copy_from_nonoverlapping(self.at(0), IN_HEADER);
+            let start = self.address(PAYLOAD_OFFSET - IN_HEADER - fixed);
+            start.copy_from_nonoverlapping(self.address(0), IN_HEADER);
             let rest = start.add(IN_HEADER);
-            rest.copy_from_nonoverlapping(self.at(OP_HEADER), fixed);
+            rest.copy_from_nonoverlapping(self.address(OP_HEADER), fixed);
         }
         (commit_id, Some(length))
     }
 
-    /// How much of the message lies in the payload's pages.
+    /// Number of message bytes in the payload pages.
     ///
     /// # Safety
-    /// The place is ours, and its answer is not written yet.
+    /// This process has the entry, and its reply is not written yet.
     pub unsafe fn payload_bytes(&self) -> usize {
-        // SAFETY: the caller's promise.
-        let bytes = unsafe { self.number(PAYLOAD_BYTES) };
+        // SAFETY: the caller guarantees it.
+        let bytes = unsafe { self.read_array(PAYLOAD_BYTES) };
         u32::from_ne_bytes(bytes) as usize
     }
 
-    /// The message that was put together: `length` bytes of which the last `payload` lie in the payload's pages.
+    /// The assembled message: `length` bytes, of which the last `payload_bytes` lie in the payload pages.
     ///
     /// # Safety
-    /// The place is ours, `put_together` gave `length`, and while the slice lives nobody writes into it.
+    /// This process has the entry, `assemble_message` returned `length`, and nothing writes to the message while the slice
+    /// lives.
     pub unsafe fn message(&self, length: usize) -> &[u8] {
-        // SAFETY: the caller's promise; `put_together` checked the lengths, and the message is one piece.
+        // SAFETY: the caller guarantees it; `assemble_message` checked the lengths, and the message is contiguous.
         unsafe {
             let payload = self.payload_bytes();
-            slice::from_raw_parts(self.at(PAYLOAD - (length - payload)), length)
+            slice::from_raw_parts(self.address(PAYLOAD_OFFSET - (length - payload)), length)
         }
     }
 
     /// The first bytes of the payload.
     ///
     /// # Safety
-    /// The place is ours, and while the slice lives nobody writes into it.
+    /// This process has the entry, and nothing writes to the payload while the slice lives.
     pub unsafe fn payload(&self, length: usize) -> &[u8] {
-        assert!(length <= self.payload, "a payload lies in its place");
-        // SAFETY: the caller's promise, and the bound above. The pages are zeros until somebody writes them.
-        unsafe { slice::from_raw_parts(self.at(PAYLOAD), length) }
+        assert!(
+            length <= self.payload,
+            "a payload must fit into its ring entry"
+        );
+        // SAFETY: the caller guarantees it, and the bound above. Pages that were never written are zeros.
+        unsafe { slice::from_raw_parts(self.address(PAYLOAD_OFFSET), length) }
     }
 
     /// # Safety
-    /// The place is ours, and while the slice lives nobody else has bytes of the payload.
-    #[allow(clippy::mut_from_ref)] // who may have it is what `Hold` counts
+    /// This process has the entry, and no other reference to bytes of the payload exists while the slice lives.
+    #[allow(clippy::mut_from_ref)] // `EntryRef` guarantees that only one `EntryPayload` exists
     pub unsafe fn payload_mut(&self, length: usize) -> &mut [u8] {
-        assert!(length <= self.payload, "scratch lies in its place");
-        // SAFETY: the caller's promise, and the bound above.
-        unsafe { slice::from_raw_parts_mut(self.at(PAYLOAD), length) }
+        assert!(
+            length <= self.payload,
+            "scratch memory must fit into its ring entry"
+        );
+        // SAFETY: the caller guarantees it, and the bound above.
+        unsafe { slice::from_raw_parts_mut(self.address(PAYLOAD_OFFSET), length) }
     }
 
-    /// Writes an answer: its header, with the length that it has here, then the pieces of its body one after the other. A
-    /// piece that lies where it belongs stays. Returns the body's length; None if it is too long.
+    /// Writes a reply: its header with the actual length, then the slices of its body one after the other. A slice that already
+    /// lies at its target stays. Returns the body's length; None if it is too long.
     ///
     /// # Safety
-    /// The place is ours and nobody else has bytes of it, but for `pieces`: of them one may lie at the payload's beginning.
-    pub unsafe fn write_answer<'a>(
+    /// This process has the entry, and no other reference to its bytes exists, except that one of `parts` may lie at the
+    /// payload's start.
+    pub unsafe fn write_reply<'a>(
         &self,
         header: &[u8; OUT_HEADER],
-        pieces: impl Iterator<Item = &'a [u8]>,
+        parts: impl Iterator<Item = &'a [u8]>,
     ) -> Option<usize> {
         let mut length = 0;
-        for piece in pieces {
-            if piece.len() > self.payload - length {
+        for part in parts {
+            if part.len() > self.payload - length {
                 return None;
             }
-            let to = self.at(PAYLOAD + length);
-            if !std::ptr::eq(piece.as_ptr(), to) {
-                // SAFETY: the caller's promise and the bound above; `copy` permits that both overlap.
-                unsafe { std::ptr::copy(piece.as_ptr(), to, piece.len()) };
+            let to = self.address(PAYLOAD_OFFSET + length);
+            if !std::ptr::eq(part.as_ptr(), to) {
+                // SAFETY: the caller guarantees it, and the bound above; `copy` permits an overlap.
+                unsafe { std::ptr::copy(part.as_ptr(), to, part.len()) };
             }
-            length += piece.len();
+            length += part.len();
         }
         let mut header = *header;
-        // Whoever made it does not count what was in place.
+        // The header was made without the length of the data in place.
         header[..4].copy_from_slice(&((OUT_HEADER + length) as u32).to_ne_bytes());
-        // SAFETY: the caller's promise; both places lie in the headers.
+        // SAFETY: the caller guarantees it; both targets lie in the headers.
         unsafe {
-            self.at(0)
+            self.address(0)
                 .copy_from_nonoverlapping(header.as_ptr(), OUT_HEADER);
-            let bytes = self.at(PAYLOAD_BYTES).cast::<[u8; 4]>();
+            let bytes = self.address(PAYLOAD_BYTES).cast::<[u8; 4]>();
             bytes.write_unaligned((length as u32).to_ne_bytes());
         }
         Some(length)
     }
 
-    /// Gives the payload's pages back but for the first few; they are zeros when they are used again.
+    /// Releases the payload's pages beyond the first `keep` bytes; they are zeros when they are used again.
     ///
     /// # Safety
-    /// Nobody has bytes of the payload. The kernel may have the place: it writes into it only while this thread asks it for
-    /// completions.
+    /// No reference to bytes of the payload exists. The kernel may have the entry: it writes to it only while this thread
+    /// requests completions.
     pub unsafe fn release_pages(&self, keep: usize) {
-        // Whole pages of the kernel, counted from the place: it need not begin with one, and what is behind it is another's.
+        // Whole pages, aligned by address: the entry need not begin on a page, and the page after it belongs to another entry.
         let page = page_size();
-        let first = self.at(PAYLOAD + keep);
-        let from = PAYLOAD + keep + first.align_offset(page);
-        let to = PAYLOAD + self.payload - self.at(PAYLOAD + self.payload).addr() % page;
+        let first = self.address(PAYLOAD_OFFSET + keep);
+        let from = PAYLOAD_OFFSET + keep + first.align_offset(page);
+        let to = PAYLOAD_OFFSET + self.payload
+            - self.address(PAYLOAD_OFFSET + self.payload).addr() % page;
         if from >= to {
             return;
         }
-        // SAFETY: the caller's promise: the bytes that vanish are nobody's.
-        let released = unsafe { madvise(self.at(from).cast(), to - from, Advice::LinuxDontNeed) };
+        // SAFETY: the caller guarantees that no reference to the released bytes exists.
+        let released =
+            unsafe { madvise(self.address(from).cast(), to - from, Advice::LinuxDontNeed) };
         debug_assert!(released.is_ok());
     }
 }
@@ -220,44 +231,44 @@ mod tests {
     use super::*;
     use crate::limits::ALIGN;
 
-    /// As the kernel does it.
-    fn arrive(memory: &Memory, said: u32, fixed: &[u8], payload: &[u8], commit_id: u64) {
+    /// Fills an entry as the kernel does.
+    fn arrive(memory: &EntryMemory, stated: u32, fixed: &[u8], payload: &[u8], commit_id: u64) {
         let mut headers = [0u8; 288];
-        headers[..4].copy_from_slice(&said.to_ne_bytes());
+        headers[..4].copy_from_slice(&stated.to_ne_bytes());
         headers[4..IN_HEADER].fill(0xaa);
         headers[OP_HEADER..OP_HEADER + fixed.len()].copy_from_slice(fixed);
         headers[COMMIT_ID..COMMIT_ID + 8].copy_from_slice(&commit_id.to_ne_bytes());
         headers[PAYLOAD_BYTES..PAYLOAD_BYTES + 4]
             .copy_from_slice(&(payload.len() as u32).to_ne_bytes());
-        // SAFETY: the memory is the test's alone.
+        // SAFETY: only this test accesses the memory.
         unsafe {
             memory
-                .at(0)
+                .address(0)
                 .copy_from_nonoverlapping(headers.as_ptr(), headers.len());
             memory.payload_mut(payload.len()).copy_from_slice(payload);
         }
     }
 
-    fn one() -> Memory {
-        Memory::map(3, 2 * ALIGN).unwrap().remove(1)
+    fn one() -> EntryMemory {
+        EntryMemory::map(3, 2 * ALIGN).unwrap().remove(1)
     }
 
     #[test]
     fn header_fixed_part_and_payload_become_one_message() {
         for (fixed, payload) in [(0, 0), (0, 5), (40, ALIGN), (128, 2 * ALIGN), (88, 0)] {
             let memory = one();
-            let said = IN_HEADER + fixed + payload;
+            let stated = IN_HEADER + fixed + payload;
             arrive(
                 &memory,
-                said as u32,
+                stated as u32,
                 &vec![0xbb; fixed],
                 &vec![0xcc; payload],
                 77,
             );
-            // SAFETY: the memory is the test's alone, here and below.
-            assert_eq!(unsafe { memory.put_together() }, (77, Some(said)));
-            let message = unsafe { memory.message(said) };
-            assert_eq!(message.len(), said);
+            // SAFETY: only this test accesses the memory, here and below.
+            assert_eq!(unsafe { memory.assemble_message() }, (77, Some(stated)));
+            let message = unsafe { memory.message(stated) };
+            assert_eq!(message.len(), stated);
             assert!(message[4..IN_HEADER].iter().all(|byte| *byte == 0xaa));
             assert!(
                 message[IN_HEADER..][..fixed]
@@ -273,41 +284,41 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_contradict_each_other_are_no_message() {
-        for said in [0, 39, 44, IN_HEADER as u32 + 5 + 129, u32::MAX] {
+    fn contradicting_lengths_yield_no_message() {
+        for stated in [0, 39, 44, IN_HEADER as u32 + 5 + 129, u32::MAX] {
             let memory = one();
-            arrive(&memory, said, &[], &[1; 5], 9);
-            // SAFETY: the memory is the test's alone.
-            assert_eq!(unsafe { memory.put_together() }, (9, None), "{said}");
+            arrive(&memory, stated, &[], &[1; 5], 9);
+            // SAFETY: only this test accesses the memory.
+            assert_eq!(unsafe { memory.assemble_message() }, (9, None), "{stated}");
         }
     }
 
     #[test]
-    fn an_answer_lies_in_the_payload_and_what_is_in_place_stays() {
+    fn a_reply_is_written_to_the_payload_and_data_in_place_stays() {
         let memory = one();
-        // SAFETY: the memory is the test's alone, here and below.
+        // SAFETY: only this test accesses the memory, here and below.
         unsafe { memory.payload_mut(6) }.copy_from_slice(b"abcdef");
         let header = [9; OUT_HEADER];
         let in_place = unsafe { memory.payload(4) };
-        let written = unsafe { memory.write_answer(&header, [in_place].into_iter()) };
+        let written = unsafe { memory.write_reply(&header, [in_place].into_iter()) };
         assert_eq!(written, Some(4));
         assert_eq!(unsafe { memory.payload(6) }, b"abcdef");
-        let said = (OUT_HEADER as u32 + 4).to_ne_bytes();
-        assert_eq!(unsafe { memory.number::<4>(0) }, said);
-        let pieces = [&b"12"[..], b"345"];
+        let stated = (OUT_HEADER as u32 + 4).to_ne_bytes();
+        assert_eq!(unsafe { memory.read_array::<4>(0) }, stated);
+        let parts = [&b"12"[..], b"345"];
         assert_eq!(
-            unsafe { memory.write_answer(&header, pieces.into_iter()) },
+            unsafe { memory.write_reply(&header, parts.into_iter()) },
             Some(5)
         );
         assert_eq!(unsafe { memory.payload(6) }, b"12345f");
         assert_eq!(
-            unsafe { memory.number::<4>(PAYLOAD_BYTES) },
+            unsafe { memory.read_array::<4>(PAYLOAD_BYTES) },
             5u32.to_ne_bytes()
         );
         let long = vec![0; 2 * ALIGN];
-        let pieces = [&long[..], b"1"];
+        let parts = [&long[..], b"1"];
         assert_eq!(
-            unsafe { memory.write_answer(&header, pieces.into_iter()) },
+            unsafe { memory.write_reply(&header, parts.into_iter()) },
             None
         );
     }

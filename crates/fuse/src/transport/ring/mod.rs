@@ -1,36 +1,37 @@
 //! # ring: messages through FUSE over io_uring
 //!
-//! Owns   the memory of each place in the kernel's queues, the rings, the way back of an answer that another thread gives; reads
-//!        of files that a ring does beside its requests.
-//! Never  looks into a message.
-//! Enter  at `Ring`; `Incoming` is a request that came through it.
+//! Owns   the memory of each entry in the kernel's queues, the rings, the return path of a reply that another thread sends, and
+//!        file reads that a ring does beside its requests.
+//! Never  parses a message.
+//! Enter  at `Ring`; an `IncomingRequest` is a request that came through it.
 //!
-//! The kernel has a queue for each possible CPU, and uses that of the CPU on which a program asks. A queue has *places*:
-//! memory into which the kernel puts a request and from which it takes the answer. So each place is in one of two hands:
+//! The kernel has a queue for each possible CPU, and uses that of the CPU on which the calling program runs. A queue has
+//! *entries*: memory into which the kernel puts a request and from which it takes the reply. At any time either the kernel or
+//! this process has an entry:
 //!
 //! ```text
-//! kernel's ──completion──► ours: the message is read, the handler runs, the answer is written ──commit──► kernel's
+//! kernel ──completion──► this process: parses the message, runs the handler, writes the reply ──commit──► kernel
 //! ```
 //!
-//! While it is ours, `Hold`s say who uses its memory: the duty to answer, the payload of a WRITE, scratch memory for a READ.
-//! The answer is given when the last of them goes.
+//! While this process has an entry, `EntryRef`s count the users of its memory: the responder, the payload of a WRITE, scratch
+//! memory for a READ. The reply is sent when the last of them is dropped.
 
-mod hold;
-mod home;
-mod layout;
 #[cfg(any(test, fuzzing))]
-mod loose;
+mod detached_entry;
+mod entry;
+mod inbox;
+mod layout;
 mod memory;
-mod patience;
 mod queue;
+mod retry_budget;
 
-pub(crate) use hold::{Hold, Incoming, Lent};
-pub(crate) use home::Home;
+pub(crate) use entry::{EntryPayload, EntryRef, IncomingRequest};
+pub(crate) use inbox::RingInbox;
 pub(crate) use layout::payload_size;
-pub(crate) use queue::{Ring, possible_cpus, unavailable};
+pub(crate) use queue::{Ring, creation_error, possible_cpus};
 #[cfg(any(test, fuzzing))]
 pub(crate) use {
+    detached_entry::DetachedEntry,
     layout::{COMMIT_ID, HEADERS, OP_HEADER, OP_HEADER_MAX, PAYLOAD_BYTES},
-    loose::Loose,
     queue::count_cpus,
 };

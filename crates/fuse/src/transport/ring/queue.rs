@@ -1,4 +1,4 @@
-//! One ring, and the queues of the kernel that it serves.
+//! One ring, and the kernel's queues that it serves.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -7,66 +7,67 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use gupfs_uring::Here;
+use gupfs_uring::ThreadRing;
 use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use tracing::warn;
 
-use super::hold::{Incoming, Place};
-use super::home::Home;
-use super::layout::{COMMIT_AND_FETCH, PIECES, REGISTER, command};
-use super::memory::Memory;
-use super::patience::Patience;
+use super::entry::{IncomingRequest, RingEntry};
+use super::inbox::RingInbox;
+use super::layout::{COMMIT_AND_FETCH, IOVECS, REGISTER, command};
+use super::memory::EntryMemory;
+use super::retry_budget::RetryBudget;
 use crate::limits::{
-    PLACES_AT_FIRST, PLACES_MAX, RING_ENTRIES, RING_PLACES_KEPT, RING_QUIET, RING_TOUCHED,
+    INITIAL_RING_ENTRIES, KEPT_ENTRY_BYTES, KEPT_RING_ENTRIES, RING_ENTRIES_MAX, RING_IDLE,
+    SUBMISSION_QUEUE_SIZE,
 };
 
 type Uring = IoUring<squeue::Entry128, cqueue::Entry>;
 
-/// Completions of commands carry their place's number, this one the descriptor that wakes.
+/// The completion of a command carries the number of its entry; this value marks the inbox's descriptor.
 const WAKE: u64 = u64::MAX;
 
-/// ... and those of reads of files this and the read's number.
+/// Marks the completion of a file read; the lower bits are the read's number.
 const READ: u64 = 1 << 32;
 
 /// The fuse device is the only registered file.
 const DEVICE: Fixed = Fixed(0);
 
-/// A ring and the places of its queues.
+/// A ring and the entries of its queues.
 ///
-/// Field order is drop order: the ring is closed before the places' memory goes. (What the kernel still has to do for it then,
-/// it does without touching that memory: into a place it writes only from this thread, while the thread asks for completions.)
+/// Field order is drop order: the ring is closed before the entries' memory is unmapped. (The kernel's remaining work for the
+/// ring does not touch that memory: it writes to an entry only from this thread, while the thread requests completions.)
 pub(crate) struct Ring {
     uring: Uring,
-    places: Vec<Arc<Place>>,
-    home: Arc<Home>,
-    /// How many places each queue has, and how many of them are ours.
-    queues: Vec<Queue>,
+    entries: Vec<Arc<RingEntry>>,
+    inbox: Arc<RingInbox>,
+    /// The queues, with the number of their entries and how many of these this process has.
+    queues: Vec<QueueState>,
     payload: usize,
-    /// The first places of the queues; those that came later the ring can do without.
-    first: usize,
-    /// Which places the kernel has.
+    /// Number of entries made at the start; the ring can work without the later ones.
+    initial_entries: usize,
+    /// Which entries the kernel has.
     with_kernel: Vec<bool>,
     arrived: Vec<cqueue::Entry>,
-    answered: Vec<u32>,
-    /// A place was given back because there is no connection any more.
-    over: bool,
-    quiet: bool,
-    patience: Patience,
-    reads: Here,
+    replied: Vec<u32>,
+    /// The kernel returned an entry because the connection has ended.
+    disconnected: bool,
+    idle: bool,
+    retry_budget: RetryBudget,
+    reads: ThreadRing,
 }
 
 #[derive(Default)]
-struct Queue {
+struct QueueState {
     number: u16,
-    places: usize,
-    ours: usize,
-    /// It gets no more.
+    entries: usize,
+    in_use: usize,
+    /// The queue gets no more entries.
     full: bool,
 }
 
 fn build(entries: u32) -> io::Result<Uring> {
-    // One thread submits, and completions are made when it asks for them: no interrupts, no locks between.
+    // One thread submits, and the kernel does completion work when that thread asks for it: no interrupts, no locks.
     IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
@@ -75,19 +76,19 @@ fn build(entries: u32) -> io::Result<Uring> {
         .build(entries)
 }
 
-/// Why this process cannot have rings, if so.
-pub(crate) fn unavailable() -> Option<io::Error> {
+/// The error that prevents this process from creating rings, if any.
+pub(crate) fn creation_error() -> Option<io::Error> {
     build(8).err()
 }
 
-/// CPUs that this machine may ever have: the kernel has a queue for each.
+/// Number of possible CPUs of this host: the kernel has a queue for each.
 pub(crate) fn possible_cpus() -> io::Result<usize> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
     count_cpus(&list)
         .ok_or_else(|| io::Error::other(format!("cannot read the list of possible CPUs {list:?}")))
 }
 
-/// `0-3,8`: how many are in it.
+/// Number of CPUs in a list such as `0-3,8`.
 pub(crate) fn count_cpus(list: &str) -> Option<usize> {
     list.trim().split(',').try_fold(0usize, |count, range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -97,168 +98,173 @@ pub(crate) fn count_cpus(list: &str) -> Option<usize> {
 }
 
 impl Ring {
-    /// A ring of the calling thread for these queues of the connection of `device`. The kernel has no place yet.
+    /// Creates a ring of the calling thread for these queues of the connection of `device`. The kernel has no entry yet.
     pub fn new(
         device: BorrowedFd<'_>,
-        home: Arc<Home>,
+        inbox: Arc<RingInbox>,
         queues: &[u16],
         payload: usize,
     ) -> io::Result<Ring> {
-        let uring = build(RING_ENTRIES)?;
+        let uring = build(SUBMISSION_QUEUE_SIZE)?;
         uring.submitter().register_files(&[device.as_raw_fd()])?;
-        home.enter();
-        let queues = queues.iter().map(|number| Queue {
+        inbox.bind_to_this_thread();
+        let queues = queues.iter().map(|number| QueueState {
             number: *number,
-            ..Queue::default()
+            ..QueueState::default()
         });
         let queues = queues.collect();
         let mut ring = Ring {
             uring,
-            places: Vec::new(),
-            home,
+            entries: Vec::new(),
+            inbox,
             queues,
             payload,
-            first: 0,
+            initial_entries: 0,
             with_kernel: Vec::new(),
             arrived: Vec::new(),
-            answered: Vec::new(),
-            over: false,
-            quiet: false,
-            patience: Patience::default(),
-            reads: Here::begin(),
+            replied: Vec::new(),
+            disconnected: false,
+            idle: false,
+            retry_budget: RetryBudget::default(),
+            reads: ThreadRing::install(),
         };
         for queue in 0..ring.queues.len() {
-            ring.make_places(queue, PLACES_AT_FIRST)?;
+            ring.make_entries(queue, INITIAL_RING_ENTRIES)?;
         }
-        ring.first = ring.places.len();
-        ring.watch_home()?;
+        ring.initial_entries = ring.entries.len();
+        ring.watch_inbox()?;
         Ok(ring)
     }
 
-    /// Gives the kernel the first places of every queue. When all queues of the connection have some, requests come.
+    /// Registers the initial entries of every queue. Requests arrive once all queues of the connection have some.
     pub fn register(&mut self) -> io::Result<()> {
-        for number in 0..self.first {
-            self.give(number)?;
+        for number in 0..self.initial_entries {
+            self.register_entry(number)?;
         }
         self.submit()
     }
 
-    /// So many more places for a queue.
-    fn make_places(&mut self, queue: usize, count: usize) -> io::Result<()> {
-        for memory in Memory::map(count, self.payload)? {
-            let number = self.places.len() as u32;
-            let of = self.queues[queue].number;
-            let place = Place::new(memory, self.home.clone(), of, number);
-            self.places.push(Arc::new(place));
+    /// Adds `count` entries to a queue.
+    fn make_entries(&mut self, queue: usize, count: usize) -> io::Result<()> {
+        for memory in EntryMemory::map(count, self.payload)? {
+            let number = self.entries.len() as u32;
+            let queue_number = self.queues[queue].number;
+            let entry = RingEntry::new(memory, self.inbox.clone(), queue_number, number);
+            self.entries.push(Arc::new(entry));
             self.with_kernel.push(false);
         }
-        self.queues[queue].places += count;
+        self.queues[queue].entries += count;
         Ok(())
     }
 
-    /// Twice as many places for a queue; without them it goes on with what it has.
+    /// Doubles the entries of a queue; if that fails, the queue continues with those that it has.
     fn grow(&mut self, queue: usize) -> io::Result<()> {
-        let (first, now) = (self.places.len(), self.queues[queue].places);
-        let more = now.min(PLACES_MAX - now);
-        if let Err(error) = self.make_places(queue, more) {
-            warn!(%error, places = now, "no memory for more requests at a time");
+        let (first, now) = (self.entries.len(), self.queues[queue].entries);
+        let more = now.min(RING_ENTRIES_MAX - now);
+        if let Err(error) = self.make_entries(queue, more) {
+            warn!(%error, entries = now, "cannot allocate more ring entries; continuing with fewer requests in flight");
             self.queues[queue].full = true;
             return Ok(());
         }
-        (first..self.places.len()).try_for_each(|number| self.give(number))
+        (first..self.entries.len()).try_for_each(|number| self.register_entry(number))
     }
 
-    /// Shows the kernel a new place.
-    fn give(&mut self, number: usize) -> io::Result<()> {
-        let place = &self.places[number];
+    /// Registers a new entry with the kernel.
+    fn register_entry(&mut self, number: usize) -> io::Result<()> {
+        let entry = &self.entries[number];
         let command = opcode::UringCmd80::new(DEVICE, REGISTER)
-            .cmd(command(0, place.queue))
-            .addr(Some(place.vectors.as_ptr() as u64))
+            .cmd(command(0, entry.queue))
+            .addr(Some(entry.vectors.as_ptr() as u64))
             .build()
             .user_data(number as u64);
-        // SAFETY: what the command points to, the place's vectors and the memory in them, lives in `self.places` until the
-        // ring is closed. The kernel has the place from here on: it has no hold yet.
-        unsafe { self.push(&with_length(command, PIECES)) }?;
+        // SAFETY: the command points to the entry's vectors and the memory in them, which live in `self.entries` until the ring
+        // is closed. The kernel has the entry from here on: no reference to it exists yet.
+        unsafe { self.push(&with_length(command, IOVECS)) }?;
         self.with_kernel[number] = true;
         Ok(())
     }
 
-    /// Gives the places that were answered back to the kernel, with their answers; and reads that were asked for.
-    fn commit(&mut self, woken: bool) -> io::Result<()> {
-        let mut answered = std::mem::take(&mut self.answered);
-        self.home.collect(woken, &mut answered);
-        for number in answered.drain(..) {
-            let place = &self.places[number as usize];
+    /// Returns replied entries to the kernel with their replies, and submits file reads that handlers requested.
+    fn commit_replies(&mut self, woken: bool) -> io::Result<()> {
+        let mut replied = std::mem::take(&mut self.replied);
+        self.inbox.collect(woken, &mut replied);
+        for number in replied.drain(..) {
+            let entry = &self.entries[number as usize];
             let command = opcode::UringCmd80::new(DEVICE, COMMIT_AND_FETCH)
-                .cmd(command(place.commit_id(), place.queue))
+                .cmd(command(entry.commit_id(), entry.queue))
                 .build()
                 .user_data(u64::from(number));
-            let of = place.queue;
-            // SAFETY: the command points to nothing. Its place was answered, so it has no hold: nobody has bytes of it, and
-            // nobody can get any before the kernel completes this.
+            let queue_number = entry.queue;
+            // SAFETY: the command points to no memory. Its entry was replied to, so no reference to its bytes exists, and none
+            // can be created before the kernel completes this command.
             unsafe { self.push(&command) }?;
             self.with_kernel[number as usize] = true;
-            if let Some(queue) = self.queues.iter_mut().find(|queue| queue.number == of) {
-                queue.ours -= 1;
+            if let Some(queue) = self
+                .queues
+                .iter_mut()
+                .find(|queue| queue.number == queue_number)
+            {
+                queue.in_use -= 1;
             }
         }
-        self.answered = answered;
-        while let Some((number, command)) = self.reads.to_submit() {
+        self.replied = replied;
+        while let Some((number, command)) = self.reads.next_to_submit() {
             let command = command.user_data(READ | number as u64);
-            // SAFETY: `self.reads` keeps what it points to until it is told of the completion.
+            // SAFETY: `self.reads` keeps the memory that the command points to until its completion is reported.
             unsafe { self.push(&command.into()) }?;
         }
         Ok(())
     }
 
     /// # Safety
-    /// What the entry points to lives until it is completed or the ring is closed.
+    /// The memory that `entry` points to lives until the command is completed or the ring is closed.
     unsafe fn push(&mut self, entry: &squeue::Entry128) -> io::Result<()> {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller guarantees it, here and below.
         if unsafe { self.uring.submission().push(entry) }.is_ok() {
             return Ok(());
         }
         self.submit()?;
         let pushed = unsafe { self.uring.submission().push(entry) };
-        pushed.map_err(|_| io::Error::other("the ring takes no more commands"))
+        pushed.map_err(|_| io::Error::other("the ring's submission queue is full after a submit"))
     }
 
     fn submit(&mut self) -> io::Result<()> {
         loop {
             match self.uring.submit() {
                 Ok(_) => {
-                    self.patience.succeeded();
+                    self.retry_budget.succeeded();
                     return Ok(());
                 }
-                Err(error) => thread::sleep(self.patience.after(error)?),
+                Err(error) => thread::sleep(self.retry_budget.pause_after(error)?),
             }
         }
     }
 
-    fn watch_home(&mut self) -> io::Result<()> {
-        let poll = opcode::PollAdd::new(Fd(self.home.descriptor()), libc::POLLIN as u32)
+    fn watch_inbox(&mut self) -> io::Result<()> {
+        let poll = opcode::PollAdd::new(Fd(self.inbox.descriptor()), libc::POLLIN as u32)
             .multi(true)
             .build()
             .user_data(WAKE);
-        // SAFETY: it points to nothing; the descriptor is open as long as `home`.
+        // SAFETY: the command points to no memory; the descriptor is open as long as `inbox`.
         unsafe { self.push(&poll.into()) }
     }
 
-    /// Goes on with who was woken, hands over what was answered, waits, and gives what came to `each`, one after the other.
-    /// `go_on` does so with one, and says how many are left; None if there was none. False when the connection has ended.
-    pub fn turn(
+    /// Runs woken handlers, submits written replies, waits for completions, and passes each new request to `handle`. `run_next`
+    /// polls one woken handler and returns how many are left; None if there was none. Returns false when the connection has
+    /// ended.
+    pub fn run_once(
         &mut self,
-        mut go_on: impl FnMut() -> Option<usize>,
-        mut each: impl FnMut(Incoming),
+        mut run_next: impl FnMut() -> Option<usize>,
+        mut handle: impl FnMut(IncomingRequest),
     ) -> io::Result<bool> {
-        let mut woken = go_on();
-        // Those that wake each other again and again get their turns between requests.
+        let mut woken = run_next();
+        // Handlers that wake each other repeatedly run between requests, so they cannot block them.
         for _ in 0..woken.unwrap_or(0) {
-            self.commit(false)?;
+            self.commit_replies(false)?;
             self.submit()?;
-            woken = go_on();
+            woken = run_next();
         }
-        self.commit(false)?;
+        self.commit_replies(false)?;
         self.wait(woken.is_some_and(|left| left > 0))?;
         let mut arrived = std::mem::take(&mut self.arrived);
         arrived.extend(self.uring.completion());
@@ -267,148 +273,159 @@ impl Ring {
             left -= 1;
             if completion.user_data() == WAKE {
                 if !cqueue::more(completion.flags()) {
-                    self.watch_home()?;
+                    self.watch_inbox()?;
                 }
-                self.commit(true)?;
+                self.commit_replies(true)?;
             } else if completion.user_data() & READ != 0 {
                 let number = (completion.user_data() - READ) as usize;
-                // SAFETY: it is the completion of the command that had this number.
-                unsafe { self.reads.completed(number, completion.result()) };
+                // SAFETY: this is the completion of the command with this number.
+                unsafe { self.reads.complete(number, completion.result()) };
             } else {
-                self.completed(
+                self.handle_completion(
                     completion.user_data() as usize,
                     completion.result(),
-                    &mut each,
+                    &mut handle,
                 )?;
             }
-            // Nobody waits for the answer of one while another is handled.
+            // The reply to one request is not delayed by the handling of the next.
             if left > 0 {
-                self.commit(false)?;
+                self.commit_replies(false)?;
                 self.submit()?;
             }
         }
         self.arrived = arrived;
-        let ended = (self.over && !self.with_kernel.contains(&true)) || self.home.is_closed();
+        let ended =
+            (self.disconnected && !self.with_kernel.contains(&true)) || self.inbox.is_closed();
         Ok(!ended)
     }
 
-    fn completed(
+    fn handle_completion(
         &mut self,
         number: usize,
         result: i32,
-        each: &mut impl FnMut(Incoming),
+        handle: &mut impl FnMut(IncomingRequest),
     ) -> io::Result<()> {
         self.with_kernel[number] = false;
-        let of = self.places[number].queue;
-        let queue = self.queues.iter().position(|queue| queue.number == of);
+        let queue_number = self.entries[number].queue;
+        let queue = self
+            .queues
+            .iter()
+            .position(|queue| queue.number == queue_number);
         if result < 0 {
-            return match is_end(result) {
+            return match is_disconnected(result) {
                 true => {
-                    self.over = true;
+                    self.disconnected = true;
                     Ok(())
                 }
-                false => self.refused(number, queue, result),
+                false => self.entry_refused(number, queue, result),
             };
         }
         let mut crowded = false;
         if let Some(index) = queue {
             let queue = &mut self.queues[index];
-            queue.ours += 1;
-            // Requests that wait long keep their places, and what the kernel has queued does not go to new ones: there must
-            // be some before they are needed.
-            if 4 * queue.ours >= queue.places && queue.places < PLACES_MAX && !queue.full {
+            queue.in_use += 1;
+            // Requests that wait long occupy their entries, and requests that the kernel has queued already are not assigned to
+            // new entries: new ones must exist before they are needed.
+            if 4 * queue.in_use >= queue.entries && queue.entries < RING_ENTRIES_MAX && !queue.full
+            {
                 self.grow(index)?;
             }
-            crowded = 2 * self.queues[index].ours > PLACES_MAX;
+            crowded = 2 * self.queues[index].in_use > RING_ENTRIES_MAX;
         }
-        // SAFETY: the kernel has completed the place's command, and this is the only look at that completion.
-        each(unsafe { Incoming::new(&self.places[number], crowded) });
+        // SAFETY: the kernel has completed the entry's command, and this completion is used only here.
+        handle(unsafe { IncomingRequest::new(&self.entries[number], crowded) });
         Ok(())
     }
 
-    /// A place that the kernel did not take. Those that came later are not needed; without a first one something is wrong.
-    fn refused(&mut self, number: usize, queue: Option<usize>, result: i32) -> io::Result<()> {
+    /// Handles an entry that the kernel rejected. Later entries are not needed; if an initial entry is rejected, the ring has
+    /// failed.
+    fn entry_refused(
+        &mut self,
+        number: usize,
+        queue: Option<usize>,
+        result: i32,
+    ) -> io::Result<()> {
         let error = io::Error::from_raw_os_error(-result);
-        if number < self.first || self.places[number].commit_id() != 0 {
+        if number < self.initial_entries || self.entries[number].commit_id() != 0 {
             return Err(error);
         }
-        warn!(%error, "the kernel takes no more requests at a time");
+        warn!(%error, "the kernel rejected an additional ring entry; continuing with fewer requests in flight");
         if let Some(index) = queue {
-            self.queues[index].places -= 1;
+            self.queues[index].entries -= 1;
             self.queues[index].full = true;
         }
         Ok(())
     }
 
-    /// Waits for something, unless there is something to do (`busy`). After a while of nothing, memory that was used much is given
-    /// back.
+    /// Waits for a completion, unless handlers are ready to run (`busy`). After an idle period, releases memory that was used
+    /// at peak load.
     fn wait(&mut self, busy: bool) -> io::Result<()> {
-        let timeout = Timespec::from(if busy { Duration::ZERO } else { RING_QUIET });
+        let timeout = Timespec::from(if busy { Duration::ZERO } else { RING_IDLE });
         let bounded = SubmitArgs::new().timespec(&timeout);
         loop {
-            let waited = match self.quiet && !busy {
+            let waited = match self.idle && !busy {
                 true => self.uring.submit_and_wait(1),
                 false => self.uring.submitter().submit_with_args(1, &bounded),
             };
             match waited {
                 Ok(_) => {
-                    self.patience.succeeded();
-                    self.quiet = false;
+                    self.retry_budget.succeeded();
+                    self.idle = false;
                     return Ok(());
                 }
                 Err(error) if error.raw_os_error() == Some(libc::ETIME) && busy => return Ok(()),
                 Err(error) if error.raw_os_error() == Some(libc::ETIME) => {
                     self.release_pages();
-                    self.quiet = true;
+                    self.idle = true;
                 }
-                // What came is taken before the next try.
+                // Completions are taken before the next try.
                 Err(error) => {
-                    thread::sleep(self.patience.after(error)?);
+                    thread::sleep(self.retry_budget.pause_after(error)?);
                     return Ok(());
                 }
             }
         }
     }
 
-    /// The kernel uses the same few places again and again: those that were used only when it was busy need no memory.
+    /// The kernel reuses the same few entries: the others, used only at peak load, need no memory.
     fn release_pages(&self) {
         let mut kept = 0;
-        for (place, with_kernel) in self.places.iter().zip(&self.with_kernel) {
-            let touched = place.touched.load(Ordering::Relaxed) as usize;
+        for (entry, with_kernel) in self.entries.iter().zip(&self.with_kernel) {
+            let touched = entry.touched.load(Ordering::Relaxed) as usize;
             if touched == 0 || !with_kernel {
                 continue;
             }
-            let keep = match kept < RING_PLACES_KEPT {
-                true => RING_TOUCHED,
+            let keep = match kept < KEPT_RING_ENTRIES {
+                true => KEPT_ENTRY_BYTES,
                 false => 0,
             };
             kept += 1;
             if touched > keep {
-                // SAFETY: the kernel has it, so it has no hold and its answer was taken: nobody has bytes of it. The kernel writes
-                // into it while this thread is in `wait`, no other time.
-                unsafe { place.memory.release_pages(keep) };
-                place.touched.store(keep as u32, Ordering::Relaxed);
+                // SAFETY: the kernel has the entry, so no reference exists and its reply was taken: nothing in this process
+                // accesses its bytes. The kernel writes to it only while this thread is in `wait`.
+                unsafe { entry.memory.release_pages(keep) };
+                entry.touched.store(keep as u32, Ordering::Relaxed);
             }
         }
     }
 }
 
-/// The library cannot say how many vectors a command points to.
+/// Sets the number of vectors of a command; the io_uring library has no method for it.
 fn with_length(entry: squeue::Entry128, length: u32) -> squeue::Entry128 {
     /// `len` of `struct io_uring_sqe`.
     const LENGTH: usize = 24;
     const SIZE: usize = 128;
     const _: () = assert!(size_of::<squeue::Entry128>() == SIZE);
-    // SAFETY: both are 128 bytes without a bit pattern that is not allowed: the entry is what the kernel's header says,
-    // integers throughout.
+    // SAFETY: both are 128 bytes, and every bit pattern is valid: the entry has the layout of the kernel's header file,
+    // integers only.
     let mut bytes = unsafe { std::mem::transmute::<squeue::Entry128, [u8; SIZE]>(entry) };
     bytes[LENGTH..LENGTH + 4].copy_from_slice(&length.to_ne_bytes());
     // SAFETY: the same.
     unsafe { std::mem::transmute::<[u8; SIZE], squeue::Entry128>(bytes) }
 }
 
-/// The mount is gone.
-fn is_end(result: i32) -> bool {
+/// Whether this result means that the mount has ended.
+fn is_disconnected(result: i32) -> bool {
     matches!(
         -result,
         libc::ENOTCONN | libc::ECONNABORTED | libc::ENODEV | libc::ECANCELED

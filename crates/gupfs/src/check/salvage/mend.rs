@@ -1,19 +1,19 @@
 //! Mending the new store until a check finds nothing more to mend, here also what loses something; and saying what.
 
-use super::names::{Named, names_of, path};
-use super::rebuild::{Gone, Unknown, announce};
-use super::{Loss, Salvaged};
+use super::names::{NamedEntry, names_of, path};
+use super::rebuild::{FilesWithoutObjects, ObjectsWithoutInode, announce};
+use super::{SalvageLoss, Salvaged};
 use crate::check::objects::ObjectProblem;
 use crate::check::records::bytes;
-use crate::check::{Fault, Store};
-use crate::exit::{OrTrouble, Outcome};
+use crate::check::{CheckFault, Store};
+use crate::exit::{OrCliError, CliResult};
 use crate::home::Marker;
 use bytes::Bytes;
 use gupfs_namespace::check::Problem;
-use gupfs_namespace::salvage::{count_in_doubt_as_present, directory};
+use gupfs_namespace::salvage::{mark_maybe_as_present, rebuild_directory};
 use gupfs_namespace::{
-    BackLink, Body, ChoreOp, Entry, Inode, Key, KeyRange, Kind, Link, Numbers, Parsed, Purge,
-    PurgeId, PurgeWhat, Record, Unconfirmed,
+    BackLink, InodeBody, BackgroundOp, EntryRecord, Inode, RecordKey, KeyRange, RecordKind, DentryPosition, InodeCounter, ParsedKey, Purge,
+    PurgeId, PurgeAction, Record, Unconfirmed,
 };
 use gupfs_proto::{FileKind, InodeId, Timestamp, VirtualShard};
 use gupfs_store::kv::Kv;
@@ -33,9 +33,9 @@ pub async fn mend(
     marker: &Marker,
     damaged: bool,
     done: &mut Salvaged,
-) -> Outcome<()> {
-    let editor = Editor::new(&store.kv, store.platform.clock.now());
-    let mut work = Mending {
+) -> CliResult<()> {
+    let editor = RecordEditor::new(&store.kv, store.platform.clock.now());
+    let mut work = SalvageRepair {
         store,
         editor: &editor,
         shards: marker.virtual_shards,
@@ -54,13 +54,13 @@ pub async fn mend(
         work.skip_numbers().await?;
     }
     let last = store.kv.last_seq();
-    let durable = store.kv.durable(last).await;
+    let durable = store.kv.wait_durable(last).await;
     durable.or_trouble(|| "what was mended could not be made durable".into())
 }
 
-struct Mending<'a> {
+struct SalvageRepair<'a> {
     store: &'a Store,
-    editor: &'a Editor<'a>,
+    editor: &'a RecordEditor<'a>,
     shards: u16,
     damaged: bool,
     /// Objects in doubt count as present.
@@ -70,9 +70,9 @@ struct Mending<'a> {
     done: &'a mut Salvaged,
 }
 
-impl Mending<'_> {
+impl SalvageRepair<'_> {
     /// Returns whether something was changed, so that another look may show more.
-    async fn round(&mut self, faults: Vec<Fault>) -> Outcome<bool> {
+    async fn round(&mut self, faults: Vec<CheckFault>) -> CliResult<bool> {
         // What cannot be read hides what else is wrong, and inodes that are lost look as if their names and objects were: first
         // the ones, then the others, then what is left.
         if self.drop_unreadable(&faults).await? || self.expect_objects_in_doubt().await? {
@@ -84,24 +84,24 @@ impl Mending<'_> {
         let mut changed = self.mend_links(&faults).await?;
         for fault in faults {
             changed |= match &fault {
-                Fault::Record(problem) => self.mend_record(problem).await?,
-                Fault::Object(ObjectProblem::Unannounced { ost, object, .. }) if self.damaged => {
+                CheckFault::Record(problem) => self.mend_record(problem).await?,
+                CheckFault::Object(ObjectProblem::Unannounced { ost, object, .. }) if self.damaged => {
                     announce(self.store, self.editor, *ost, *object).await?
                 }
-                Fault::Object(_) | Fault::Target(..) => false,
+                CheckFault::Object(_) | CheckFault::Target(..) => false,
             };
         }
         Ok(changed)
     }
 
-    async fn drop_unreadable(&mut self, faults: &[Fault]) -> Outcome<bool> {
+    async fn drop_unreadable(&mut self, faults: &[CheckFault]) -> CliResult<bool> {
         let mut changed = false;
         for fault in faults {
             let key = match fault {
-                Fault::Record(Problem::UnknownKey(key) | Problem::Undecodable { key, .. }) => {
+                CheckFault::Record(Problem::UnknownKey(key) | Problem::Undecodable { key, .. }) => {
                     key.clone()
                 }
-                Fault::Record(Problem::BadLayout { ino }) => Key::inode(*ino),
+                CheckFault::Record(Problem::BadLayout { ino }) => RecordKey::inode(*ino),
                 _ => continue,
             };
             self.lose("RecordLost", fault);
@@ -113,24 +113,24 @@ impl Mending<'_> {
     }
 
     /// Once something is lost: what is kept of a file may be older than its objects, and then one that is missing is lost, and no hole.
-    async fn expect_objects_in_doubt(&mut self) -> Outcome<bool> {
+    async fn expect_objects_in_doubt(&mut self) -> CliResult<bool> {
         if !self.damaged || std::mem::replace(&mut self.expected, true) {
             return Ok(false);
         }
         let mut changed = false;
         for shard in (0..self.shards).map(VirtualShard) {
             let mut files = Vec::new();
-            let range = KeyRange::of_kind(shard, Kind::Inode);
+            let range = KeyRange::of_kind(shard, RecordKind::Inode);
             self.editor.each(&range, |key, value| {
                 if let Ok(mut inode) = Inode::decode(value)
-                    && count_in_doubt_as_present(&mut inode)
+                    && mark_maybe_as_present(&mut inode)
                 {
                     files.push(key.clone());
                 }
             })?;
             for key in files {
                 if let Some(mut inode) = self.editor.get::<Inode>(&key)? {
-                    count_in_doubt_as_present(&mut inode);
+                    mark_maybe_as_present(&mut inode);
                     self.editor.put(&key, &inode);
                     self.editor.commit().await?;
                     changed = true;
@@ -141,31 +141,31 @@ impl Mending<'_> {
     }
 
     /// Directories that something lies in, names of directories, and files of which there are objects.
-    async fn make_inodes(&mut self, faults: &[Fault]) -> Outcome<bool> {
+    async fn make_inodes(&mut self, faults: &[CheckFault]) -> CliResult<bool> {
         let (mut directories, mut unknown, mut gone) =
-            (BTreeSet::new(), Unknown::default(), Gone::default());
+            (BTreeSet::new(), ObjectsWithoutInode::default(), FilesWithoutObjects::default());
         for fault in faults {
             match fault {
-                Fault::Record(Problem::Dangling(key)) => {
-                    if let Some(Parsed::Entry { dir, .. }) = key.parse() {
+                CheckFault::Record(Problem::Dangling(key)) => {
+                    if let Some(ParsedKey::Entry { dir, .. }) = key.parse() {
                         directories.insert(dir);
                     }
                 }
-                Fault::Record(Problem::EntryWithoutInode {
+                CheckFault::Record(Problem::EntryWithoutInode {
                     dir,
                     hash,
                     name,
                     ino,
                 }) => {
-                    let entry = self.editor.get::<Entry>(&Key::entry(*dir, *hash, name))?;
+                    let entry = self.editor.get::<EntryRecord>(&RecordKey::entry(*dir, *hash, name))?;
                     if entry.is_some_and(|entry| entry.kind == FileKind::Directory) {
                         directories.insert(*ino);
                     }
                 }
-                Fault::Object(ObjectProblem::WithoutInode { ost, object, .. }) => {
+                CheckFault::Object(ObjectProblem::WithoutInode { ost, object, .. }) => {
                     unknown.add(*ost, *object);
                 }
-                Fault::Object(problem) => gone.add(problem),
+                CheckFault::Object(problem) => gone.add(problem),
                 _ => {}
             }
         }
@@ -184,35 +184,35 @@ impl Mending<'_> {
         Ok(changed)
     }
 
-    async fn make_directory(&mut self, ino: InodeId) -> Outcome<bool> {
-        if self.editor.get::<Inode>(&Key::inode(ino))?.is_some() {
+    async fn make_directory(&mut self, ino: InodeId) -> CliResult<bool> {
+        if self.editor.get::<Inode>(&RecordKey::inode(ino))?.is_some() {
             // It is none: what seems to lie in it is lost.
             return Ok(false);
         }
-        let entropy = self.store.platform.dice.u64();
-        let inode = directory(ino, self.editor.now, entropy);
+        let entropy = self.store.platform.random.u64();
+        let inode = rebuild_directory(ino, self.editor.now, entropy);
         let text = format!(
             "directory {:x} was made again from its entries: owner and attributes are lost",
             ino.0
         );
         self.done
             .found
-            .push(Loss::new("DirectoryMade", text).of(ino));
-        self.editor.put(&Key::inode(ino), &inode);
+            .push(SalvageLoss::new("DirectoryMade", text).of(ino));
+        self.editor.put(&RecordKey::inode(ino), &inode);
         self.editor.commit().await?;
         Ok(true)
     }
 
     /// Inodes whose links do not agree with the entries there are: the entries are believed.
-    async fn mend_links(&mut self, faults: &[Fault]) -> Outcome<bool> {
+    async fn mend_links(&mut self, faults: &[CheckFault]) -> CliResult<bool> {
         let mut wrong = BTreeSet::new();
         let mut loops = BTreeSet::new();
         for fault in faults {
             match fault {
-                Fault::Record(
+                CheckFault::Record(
                     Problem::WrongLinks { ino } | Problem::DirectoryWithTwoNames { ino },
                 ) => drop(wrong.insert(*ino)),
-                Fault::Record(Problem::Loop { dir }) => drop(loops.insert(*dir)),
+                CheckFault::Record(Problem::Loop { dir }) => drop(loops.insert(*dir)),
                 _ => {}
             }
         }
@@ -225,7 +225,7 @@ impl Mending<'_> {
         let names = names_of(self.editor, &wrong, self.shards)?;
         for ino in wrong {
             let mut names = names.get(&ino).cloned().unwrap_or_default();
-            let Some(mut inode) = self.editor.get::<Inode>(&Key::inode(ino))? else {
+            let Some(mut inode) = self.editor.get::<Inode>(&RecordKey::inode(ino))? else {
                 continue;
             };
             let keep = match inode.is_dir() {
@@ -234,7 +234,7 @@ impl Mending<'_> {
                 true => 1,
             };
             // The first name is the one that the inode means, if it is there.
-            let meant = |named: &Named| Some(link(named)) == inode.parent;
+            let meant = |named: &NamedEntry| Some(link(named)) == inode.parent;
             if let Some(at) = names.iter().position(meant) {
                 names.swap(0, at);
             }
@@ -246,7 +246,7 @@ impl Mending<'_> {
                 let place = path(self.editor, &named)?;
                 self.done
                     .lost
-                    .push(Loss::new("NameLost", text).of(ino).at(place));
+                    .push(SalvageLoss::new("NameLost", text).of(ino).at(place));
                 self.editor.remove(&named.key());
             }
             for (key, _) in self.editor.all(&KeyRange::back_links(ino))? {
@@ -259,28 +259,28 @@ impl Mending<'_> {
                 _ => (names.len() as u32).max(1),
             };
             for named in names.iter().skip(1) {
-                let key = Key::back_link(ino, named.dir, named.hash, &named.name);
+                let key = RecordKey::back_link(ino, named.dir, named.hash, &named.name);
                 self.editor.put(&key, &BackLink);
             }
-            self.editor.put(&Key::inode(ino), &inode);
+            self.editor.put(&RecordKey::inode(ino), &inode);
             self.editor.commit().await?;
             self.done.mended += 1;
         }
         Ok(true)
     }
 
-    async fn mend_record(&mut self, problem: &Problem) -> Outcome<bool> {
+    async fn mend_record(&mut self, problem: &Problem) -> CliResult<bool> {
         match problem {
             Problem::InodeWithoutEntry { ino } => {
-                let chore = ChoreOp::NameInLostFound { ino: *ino };
-                if !self.store.run_chore(&chore, &problem.to_string()).await? {
+                let chore = BackgroundOp::LinkInLostFound { ino: *ino };
+                if !self.store.run_background_op(&chore, &problem.to_string()).await? {
                     return Ok(false);
                 }
                 let place = format!("/lost+found/{:x}", ino.0);
                 let text = format!("inode {:x} had lost its name", ino.0);
                 self.done
                     .found
-                    .push(Loss::new("NamedInLostFound", text).of(*ino).at(place));
+                    .push(SalvageLoss::new("NamedInLostFound", text).of(*ino).at(place));
                 return Ok(true);
             }
             Problem::EntryWithoutInode {
@@ -289,33 +289,33 @@ impl Mending<'_> {
                 name,
                 ino,
             } => {
-                let named = Named {
+                let named = NamedEntry {
                     dir: *dir,
                     hash: *hash,
                     name: name.clone(),
                 };
-                if self.editor.get::<Entry>(&named.key())?.is_none() {
+                if self.editor.get::<EntryRecord>(&named.key())?.is_none() {
                     // It was moved to where lookups find it: the next look names it there.
                     return Ok(true);
                 }
                 let place = path(self.editor, &named)?;
                 let text = "what this name led to is lost, and the name with it";
-                let loss = Loss::new("NameLost", text).of(*ino).at(place);
+                let loss = SalvageLoss::new("NameLost", text).of(*ino).at(place);
                 self.done.lost.push(loss);
             }
-            Problem::CutWithoutRecord { ino } => return self.say_cut_again(*ino).await,
+            Problem::CutWithoutRecord { ino } => return self.restore_truncate_record(*ino).await,
             _ if !problem.is_repairable() => return Ok(false),
             _ => self.done.mended += 1,
         }
-        let chore = ChoreOp::Repair(problem.clone());
-        self.store.run_chore(&chore, &problem.to_string()).await
+        let chore = BackgroundOp::Repair(problem.clone());
+        self.store.run_background_op(&chore, &problem.to_string()).await
     }
 
     /// The objects may hold bytes behind the cut; with its record the next start cuts them.
-    async fn say_cut_again(&mut self, ino: InodeId) -> Outcome<bool> {
-        let inode = self.editor.get::<Inode>(&Key::inode(ino))?;
+    async fn restore_truncate_record(&mut self, ino: InodeId) -> CliResult<bool> {
+        let inode = self.editor.get::<Inode>(&RecordKey::inode(ino))?;
         let Some(Inode {
-            body: Body::File(own),
+            body: InodeBody::File(own),
             volume,
             size,
             ..
@@ -323,7 +323,7 @@ impl Mending<'_> {
         else {
             return Ok(false);
         };
-        let Some(cutting) = own.cutting else {
+        let Some(cutting) = own.truncating else {
             return Ok(false);
         };
         let id = PurgeId {
@@ -331,54 +331,54 @@ impl Mending<'_> {
             number: cutting.number,
         };
         let cut = Purge {
-            what: PurgeWhat::Cut { to: cutting.to },
+            action: PurgeAction::Truncate { to: cutting.to },
             layout: own.layout,
             volume,
             size,
         };
-        self.editor.put(&Key::purge(id), &cut);
+        self.editor.put(&RecordKey::purge(id), &cut);
         self.editor.commit().await?;
         self.done.mended += 1;
         Ok(true)
     }
 
     /// No number that a lost inode had is given away again.
-    async fn skip_numbers(&mut self) -> Outcome<()> {
+    async fn skip_numbers(&mut self) -> CliResult<()> {
         for shard in (0..self.shards).map(VirtualShard) {
-            let key = Key::numbers(shard);
-            let known = self.editor.get::<Numbers>(&key)?;
+            let key = RecordKey::inode_counter(shard);
+            let known = self.editor.get::<InodeCounter>(&key)?;
             let known = known.map_or(0, |numbers| numbers.next);
             let named = self.highest.get(&shard).map_or(0, |highest| highest + 1);
             let next = known.max(named) + NUMBERS_HIDDEN;
-            self.editor.put(&key, &Numbers { next });
+            self.editor.put(&key, &InodeCounter { next });
         }
         self.editor.commit().await
     }
 
-    fn lose(&mut self, kind: &'static str, fault: &Fault) {
+    fn lose(&mut self, kind: &'static str, fault: &CheckFault) {
         self.damaged = true;
-        self.done.lost.push(Loss::new(kind, fault.to_string()));
+        self.done.lost.push(SalvageLoss::new(kind, fault.to_string()));
     }
 }
 
-fn link(named: &Named) -> Link {
-    Link {
+fn link(named: &NamedEntry) -> DentryPosition {
+    DentryPosition {
         dir: named.dir,
         hash: named.hash,
     }
 }
 
 /// Records of a store that nobody else changes.
-pub struct Editor<'a> {
+pub struct RecordEditor<'a> {
     kv: &'a Kv,
     pub now: Timestamp,
     /// Changes that are committed together.
     changes: RefCell<Vec<(Bytes, Option<Bytes>)>>,
 }
 
-impl Editor<'_> {
-    fn new(kv: &Kv, now: Timestamp) -> Editor<'_> {
-        Editor {
+impl RecordEditor<'_> {
+    fn new(kv: &Kv, now: Timestamp) -> RecordEditor<'_> {
+        RecordEditor {
             kv,
             now,
             changes: RefCell::default(),
@@ -386,43 +386,43 @@ impl Editor<'_> {
     }
 
     /// As it was before the changes that are not committed. None also for what cannot be read.
-    pub fn get<R: Record>(&self, key: &Key) -> Outcome<Option<R>> {
+    pub fn get<R: Record>(&self, key: &RecordKey) -> CliResult<Option<R>> {
         let value = self.kv.get(key.as_bytes()).or_trouble(cannot_read)?;
         Ok(value.and_then(|value| R::decode(&value).ok()))
     }
 
-    pub fn put(&self, key: &Key, record: &impl Record) {
+    pub fn put(&self, key: &RecordKey, record: &impl Record) {
         let change = (bytes(key), Some(record.encode()));
         self.changes.borrow_mut().push(change);
     }
 
-    pub fn remove(&self, key: &Key) {
+    pub fn remove(&self, key: &RecordKey) {
         self.changes.borrow_mut().push((bytes(key), None));
     }
 
     /// Which of the file's objects survive a power cut is asked by the metadata server.
     pub fn unconfirmed(&self, ino: InodeId) {
         let since = self.now;
-        self.put(&Key::unconfirmed(ino), &Unconfirmed { since });
+        self.put(&RecordKey::unconfirmed(ino), &Unconfirmed { since });
     }
 
-    pub async fn commit(&self) -> Outcome<()> {
+    pub async fn commit(&self) -> CliResult<()> {
         let changes = self.changes.take();
         if changes.is_empty() {
             return Ok(());
         }
-        let room = self.kv.room().await;
+        let room = self.kv.wait_for_space().await;
         room.or_trouble(|| "the new metadata store takes no more".into())?;
         let failed = || "cannot write the new metadata store".into();
         let seq = self.kv.stage(0, changes).or_trouble(failed)?;
-        self.kv.committed(seq).await.or_trouble(failed)
+        self.kv.wait_committed(seq).await.or_trouble(failed)
     }
 
-    pub fn each(&self, range: &KeyRange, take: impl FnMut(&Key, &Bytes)) -> Outcome<()> {
+    pub fn each(&self, range: &KeyRange, take: impl FnMut(&RecordKey, &Bytes)) -> CliResult<()> {
         crate::check::records::each(self.kv, range, take)
     }
 
-    pub fn all(&self, range: &KeyRange) -> Outcome<Vec<(Key, Bytes)>> {
+    pub fn all(&self, range: &KeyRange) -> CliResult<Vec<(RecordKey, Bytes)>> {
         let mut found = Vec::new();
         self.each(range, |key, value| found.push((key.clone(), value.clone())))?;
         Ok(found)

@@ -16,22 +16,22 @@ mod sources;
 pub use place::show_date;
 
 use super::progress::Progress;
-use super::{Seen, Store, Wish, targets};
-use crate::exit::{Exit, OrTrouble, Outcome, Trouble};
-use crate::home::{Home, Lock, Marker};
-use crate::node::{Share, open_metadata};
-use gupfs_namespace::format;
+use super::{CheckFindings, Store, CheckOptions, targets};
+use crate::exit::{Exit, OrCliError, CliResult, CliError};
+use crate::home::{StoreDir, Lock, Marker};
+use crate::node::{DescriptorBudget, open_metadata};
+use gupfs_namespace::initial_batch;
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{OstId, OwnerEpoch, Timestamp, VirtualShards};
 use gupfs_store::kv::{Kv, KvOptions};
-use gupfs_store::log::{LogOptions, Stop, StoreId};
-use place::Place;
+use gupfs_store::log::{LogOptions, StopMode, StoreId};
+use place::SalvageDirs;
 use serde::Serialize;
 use std::path::PathBuf;
 
 /// One thing that was lost, or kept in another way than it was.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Loss {
+pub struct SalvageLoss {
     /// For scripts.
     pub kind: &'static str,
     pub text: String,
@@ -41,9 +41,9 @@ pub struct Loss {
     pub path: Option<String>,
 }
 
-impl Loss {
-    fn new(kind: &'static str, text: impl Into<String>) -> Loss {
-        Loss {
+impl SalvageLoss {
+    fn new(kind: &'static str, text: impl Into<String>) -> SalvageLoss {
+        SalvageLoss {
             kind,
             text: text.into(),
             inode: None,
@@ -51,12 +51,12 @@ impl Loss {
         }
     }
 
-    fn of(mut self, ino: gupfs_proto::InodeId) -> Loss {
+    fn of(mut self, ino: gupfs_proto::InodeId) -> SalvageLoss {
         self.inode = Some(format!("{:x}", ino.0));
         self
     }
 
-    fn at(mut self, path: String) -> Loss {
+    fn at(mut self, path: String) -> SalvageLoss {
         self.path = Some(path);
         self
     }
@@ -65,9 +65,9 @@ impl Loss {
 /// What a salvage did.
 #[derive(Default, Serialize)]
 pub struct Salvaged {
-    pub lost: Vec<Loss>,
+    pub lost: Vec<SalvageLoss>,
     /// What has its name in /lost+found now, and files that were made again from their objects.
-    pub found: Vec<Loss>,
+    pub found: Vec<SalvageLoss>,
     /// Counts, links and records that were set right.
     pub mended: u64,
     /// When the newest change was made that is kept, in seconds since 1970.
@@ -75,7 +75,7 @@ pub struct Salvaged {
     /// Where the damaged log and index are now; none: nothing was wrong, and the store is as it was.
     pub aside: Option<PathBuf>,
     /// What is there now.
-    pub seen: Seen,
+    pub seen: CheckFindings,
 }
 
 impl Salvaged {
@@ -89,8 +89,8 @@ impl Salvaged {
 }
 
 /// Salvages a store that nothing serves.
-pub async fn run(home: &Home, wish: &Wish, platform: &Platform) -> Outcome<Salvaged> {
-    let unusable = |trouble: Trouble| trouble.exit(Exit::Unusable);
+pub async fn run(home: &StoreDir, wish: &CheckOptions, platform: &Platform) -> CliResult<Salvaged> {
+    let unusable = |trouble: CliError| trouble.exit(Exit::Unusable);
     let marker = home.read_marker().map_err(unusable)?;
     let _lock = Lock::take(home).map_err(unusable)?;
     let places = targets::find(home, &marker, &wish.osts)
@@ -102,20 +102,20 @@ pub async fn run(home: &Home, wish: &Wish, platform: &Platform) -> Outcome<Salva
 /// For a start with `--accept-loss`, in the process that will serve the store: salvages the metadata if it does not open. Objects are
 /// not looked at: those that no inode names any more are the object servers' to keep.
 pub async fn before_start(
-    home: &Home,
+    home: &StoreDir,
     marker: &Marker,
     platform: &Platform,
-) -> Outcome<Option<Salvaged>> {
+) -> CliResult<Option<Salvaged>> {
     let fresh = std::fs::read_dir(home.mds_log())
         .map_or(true, |mut entries| entries.next().is_none())
         && !home.mds_index().join("version").exists();
     if fresh {
         return Ok(None);
     }
-    let share = Share::of_this_process(0)?;
+    let share = DescriptorBudget::of_this_process(0)?;
     match open_metadata(home, marker, share, platform).await {
         Ok((kv, _)) => {
-            let closed = kv.stop(Stop::WorkLeft).await;
+            let closed = kv.stop(StopMode::WorkPending).await;
             closed.or_trouble(|| "the metadata store could not be closed cleanly".into())?;
             Ok(None)
         }
@@ -137,14 +137,14 @@ pub async fn before_start(
 }
 
 async fn salvage(
-    home: &Home,
+    home: &StoreDir,
     marker: &Marker,
     places: Vec<(OstId, PathBuf)>,
     platform: &Platform,
-) -> Outcome<Salvaged> {
+) -> CliResult<Salvaged> {
     refuse_nothing(home)?;
-    let place = Place::prepare(home)?;
-    let share = Share::of_this_process(places.len())?;
+    let place = SalvageDirs::prepare(home)?;
+    let share = DescriptorBudget::of_this_process(places.len())?;
     let mut progress = Progress::new(&platform.clock);
     let mut done = Salvaged::default();
     let read = sources::read(
@@ -188,7 +188,7 @@ async fn salvage(
 }
 
 /// Metadata that is not there at all is more likely on a disk that is not mounted than lost.
-fn refuse_nothing(home: &Home) -> Outcome<()> {
+fn refuse_nothing(home: &StoreDir) -> CliResult<()> {
     if home.mds_swap().exists() {
         return Ok(());
     }
@@ -199,7 +199,7 @@ fn refuse_nothing(home: &Home) -> Outcome<()> {
         return Ok(());
     }
     let text = format!("there is no metadata in '{}'", home.mds().display());
-    Err(Trouble::new(text)
+    Err(CliError::new(text)
         .exit(Exit::Unusable)
         .todo("if it lies on a disk of its own, mount that; else restore the directory from a backup")
         .todo(format!(
@@ -212,13 +212,13 @@ fn refuse_nothing(home: &Home) -> Outcome<()> {
 /// The new store, with a log that begins behind everything the damaged one may have said.
 async fn open_new(
     marker: &Marker,
-    place: &Place,
-    read: sources::Read,
+    place: &SalvageDirs,
+    read: sources::SalvagedIndex,
     platform: &Platform,
-) -> Outcome<(Kv, OwnerEpoch)> {
+) -> CliResult<(Kv, OwnerEpoch)> {
     let failed = || "cannot make the new metadata store".to_string();
     let mut log = LogOptions::new(store_id(marker));
-    log.begin_behind_index = true;
+    log.start_after_index = true;
     log.epoch = Some(read.next_epoch);
     let disk = Disk::real(place.log()).or_trouble(failed)?;
     let opened = Kv::open(disk, read.index, KvOptions::new(log), platform.clone()).await;
@@ -228,11 +228,11 @@ async fn open_new(
 }
 
 /// Records without which a store holds no names: the format, the root, the counters of each shard.
-async fn put_what_must_be_there(kv: &Kv, marker: &Marker, platform: &Platform) -> Outcome<()> {
+async fn put_what_must_be_there(kv: &Kv, marker: &Marker, platform: &Platform) -> CliResult<()> {
     let failed = || "cannot read the new metadata store".to_string();
-    let (now, entropy): (Timestamp, u64) = (platform.clock.now(), platform.dice.u64());
+    let (now, entropy): (Timestamp, u64) = (platform.clock.now(), platform.random.u64());
     let shards = VirtualShards(marker.virtual_shards);
-    let batch = format(marker.cluster(), marker.metadata(), shards, now, entropy);
+    let batch = initial_batch(marker.cluster(), marker.metadata(), shards, now, entropy);
     let mut missing = Vec::new();
     for (key, value) in batch {
         if kv.get(key.as_bytes()).or_trouble(failed)?.is_none() {
@@ -243,7 +243,7 @@ async fn put_what_must_be_there(kv: &Kv, marker: &Marker, platform: &Platform) -
         return Ok(());
     }
     let seq = kv.stage(0, missing).or_trouble(failed)?;
-    kv.committed(seq).await.or_trouble(failed)
+    kv.wait_committed(seq).await.or_trouble(failed)
 }
 
 fn store_id(marker: &Marker) -> StoreId {
@@ -255,8 +255,8 @@ fn store_id(marker: &Marker) -> StoreId {
 
 impl Store {
     /// Closes what is going to be the store: unlike a look's, a failure counts.
-    async fn close_new(self) -> Outcome<()> {
-        let closed = self.kv.stop(Stop::WorkLeft).await;
+    async fn close_new(self) -> CliResult<()> {
+        let closed = self.kv.stop(StopMode::WorkPending).await;
         for (ost, target) in self.targets {
             if let Ok(objects) = target
                 && let Err(error) = objects.stop().await

@@ -1,8 +1,8 @@
 //! Names: all that some inodes have, and how people call them.
 
-use super::mend::Editor;
-use crate::exit::Outcome;
-use gupfs_namespace::{Entry, Inode, Key, KeyRange, Kind, Parsed, Record};
+use super::mend::RecordEditor;
+use crate::exit::CliResult;
+use gupfs_namespace::{EntryRecord, Inode, RecordKey, KeyRange, RecordKind, ParsedKey, Record};
 use gupfs_proto::{InodeId, Name, VirtualShard};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,29 +11,29 @@ const DEPTH: usize = 64;
 
 /// One entry of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Named {
+pub struct NamedEntry {
     pub dir: InodeId,
     pub hash: u64,
     pub name: Name,
 }
 
-impl Named {
-    pub fn key(&self) -> Key {
-        Key::entry(self.dir, self.hash, &self.name)
+impl NamedEntry {
+    pub fn key(&self) -> RecordKey {
+        RecordKey::entry(self.dir, self.hash, &self.name)
     }
 }
 
 /// All names of these inodes, in the order of their keys: one look at every entry there is.
 pub fn names_of(
-    editor: &Editor,
+    editor: &RecordEditor,
     wanted: &BTreeSet<InodeId>,
     shards: u16,
-) -> Outcome<BTreeMap<InodeId, Vec<Named>>> {
-    let mut found: BTreeMap<InodeId, Vec<Named>> = BTreeMap::new();
+) -> CliResult<BTreeMap<InodeId, Vec<NamedEntry>>> {
+    let mut found: BTreeMap<InodeId, Vec<NamedEntry>> = BTreeMap::new();
     for shard in (0..shards).map(VirtualShard) {
-        editor.each(&KeyRange::of_kind(shard, Kind::Entry), |key, value| {
-            let (Some(Parsed::Entry { dir, hash, name }), Ok(entry)) =
-                (key.parse(), Entry::decode(value))
+        editor.each(&KeyRange::of_kind(shard, RecordKind::Entry), |key, value| {
+            let (Some(ParsedKey::Entry { dir, hash, name }), Ok(entry)) =
+                (key.parse(), EntryRecord::decode(value))
             else {
                 return;
             };
@@ -41,7 +41,7 @@ pub fn names_of(
                 found
                     .entry(entry.ino)
                     .or_default()
-                    .push(Named { dir, hash, name });
+                    .push(NamedEntry { dir, hash, name });
             }
         })?;
     }
@@ -49,7 +49,7 @@ pub fn names_of(
 }
 
 /// The path of a name, from the root on where the way up is whole, else from where it breaks.
-pub fn path(editor: &Editor, named: &Named) -> Outcome<String> {
+pub fn path(editor: &RecordEditor, named: &NamedEntry) -> CliResult<String> {
     let mut parts = vec![show(&named.name)];
     let mut dir = named.dir;
     for _ in 0..DEPTH {
@@ -58,17 +58,17 @@ pub fn path(editor: &Editor, named: &Named) -> Outcome<String> {
             parts.reverse();
             return Ok(parts.join("/"));
         }
-        let Some(inode) = editor.get::<Inode>(&Key::inode(dir))? else {
+        let Some(inode) = editor.get::<Inode>(&RecordKey::inode(dir))? else {
             break;
         };
         let Some(link) = inode.parent else {
             break;
         };
-        let range = KeyRange::entries_with(link.dir, link.hash);
+        let range = KeyRange::entries_with_hash(link.dir, link.hash);
         let mut above = None;
         editor.each(&range, |key, value| {
-            if let (Some(Parsed::Entry { name, .. }), Ok(entry)) =
-                (key.parse(), Entry::decode(value))
+            if let (Some(ParsedKey::Entry { name, .. }), Ok(entry)) =
+                (key.parse(), EntryRecord::decode(value))
                 && entry.ino == dir
             {
                 above = Some(name);

@@ -6,8 +6,8 @@
 //! mds/salvaged-DATE/      the damaged log and index
 //! ```
 
-use crate::exit::{OrTrouble, Outcome, Trouble};
-use crate::home::Home;
+use crate::exit::{OrCliError, CliResult, CliError};
+use crate::home::StoreDir;
 use gupfs_proto::Timestamp;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,15 +16,15 @@ use std::path::{Path, PathBuf};
 const WORK: &str = "salvage.new";
 const PARTS: [&str; 2] = ["log", "index"];
 
-pub struct Place {
+pub struct SalvageDirs {
     mds: PathBuf,
     swap: PathBuf,
 }
 
-impl Place {
+impl SalvageDirs {
     /// Finishes an exchange that was interrupted, and begins a new store in an empty directory.
-    pub fn prepare(home: &Home) -> Outcome<Place> {
-        let place = Place {
+    pub fn prepare(home: &StoreDir) -> CliResult<SalvageDirs> {
+        let place = SalvageDirs {
             mds: home.mds(),
             swap: home.mds_swap(),
         };
@@ -60,12 +60,12 @@ impl Place {
         Ok(copy)
     }
 
-    pub fn discard(&self) -> Outcome<()> {
+    pub fn discard(&self) -> CliResult<()> {
         remove(&self.work()).or_trouble(|| format!("cannot remove '{}'", self.work().display()))
     }
 
     /// The new log and index take the place of the damaged ones. Returns where those are.
-    pub fn exchange(&self, now: Timestamp) -> Outcome<PathBuf> {
+    pub fn exchange(&self, now: Timestamp) -> CliResult<PathBuf> {
         let aside = self.free_name(now);
         let exchanged = || -> io::Result<()> {
             fs::create_dir(&aside)?;
@@ -81,7 +81,7 @@ impl Place {
             self.finish_exchange(&aside)
         };
         exchanged().map_err(|error| {
-            Trouble::new(format!(
+            CliError::new(format!(
                 "cannot exchange the metadata in '{}'",
                 self.mds.display()
             ))
@@ -199,7 +199,7 @@ mod tests {
         // Renames that were done before the interruption.
         for done in 0..=4 {
             let dir = tempfile::tempdir().unwrap();
-            let place = Place {
+            let place = SalvageDirs {
                 mds: dir.path().to_path_buf(),
                 swap: dir.path().join("salvage.swap"),
             };

@@ -1,20 +1,20 @@
 //! Files whose inodes are lost, made again from their objects; and what objects say of files that are older than they.
 
-use super::mend::Editor;
-use super::{Loss, Salvaged};
+use super::mend::RecordEditor;
+use super::{SalvageLoss, Salvaged};
 use crate::check::Store;
 use crate::check::objects::ObjectProblem;
-use crate::exit::Outcome;
-use gupfs_namespace::salvage::{FoundObject, file, size};
-use gupfs_namespace::{Body, File, Inode, Key};
+use crate::exit::CliResult;
+use gupfs_namespace::salvage::{FoundObject, rebuild_file, file_size};
+use gupfs_namespace::{InodeBody, FileBody, Inode, RecordKey};
 use gupfs_proto::{InodeId, ObjectId, OstId, Presence};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Objects that no inode knows, by the inode that they name.
 #[derive(Default)]
-pub struct Unknown(BTreeMap<InodeId, Vec<(OstId, ObjectId)>>);
+pub struct ObjectsWithoutInode(BTreeMap<InodeId, Vec<(OstId, ObjectId)>>);
 
-impl Unknown {
+impl ObjectsWithoutInode {
     pub fn add(&mut self, ost: OstId, object: ObjectId) {
         self.0.entry(object.ino).or_default().push((ost, object));
     }
@@ -28,16 +28,16 @@ impl Unknown {
     pub async fn rebuild(
         &self,
         store: &Store,
-        editor: &Editor<'_>,
+        editor: &RecordEditor<'_>,
         done: &mut Salvaged,
-    ) -> Outcome<bool> {
+    ) -> CliResult<bool> {
         let mut changed = false;
         for (ino, objects) in &self.0 {
             let found = look_at(store, objects).await;
             if found.is_empty() {
                 continue;
             }
-            let made = match editor.get::<Inode>(&Key::inode(*ino))? {
+            let made = match editor.get::<Inode>(&RecordKey::inode(*ino))? {
                 None => self.make(*ino, &found, editor, done).await?,
                 Some(inode) => adopt(*ino, inode, &found, editor, done).await?,
             };
@@ -50,12 +50,12 @@ impl Unknown {
         &self,
         ino: InodeId,
         found: &[FoundObject],
-        editor: &Editor<'_>,
+        editor: &RecordEditor<'_>,
         done: &mut Salvaged,
-    ) -> Outcome<bool> {
-        let Some(inode) = file(ino, found) else {
+    ) -> CliResult<bool> {
+        let Some(inode) = rebuild_file(ino, found) else {
             done.lost.push(
-                Loss::new(
+                SalvageLoss::new(
                     "ObjectsLeft",
                     format!(
                         "{} objects of inode {:x} fit into no file: they stay where they are",
@@ -68,7 +68,7 @@ impl Unknown {
             return Ok(false);
         };
         done.found.push(
-            Loss::new(
+            SalvageLoss::new(
                 "MadeFromObjects",
                 format!(
                     "inode {:x} was made again from its objects: {} bytes of user {}, attributes are lost",
@@ -77,7 +77,7 @@ impl Unknown {
             )
             .of(ino),
         );
-        editor.put(&Key::inode(ino), &inode);
+        editor.put(&RecordKey::inode(ino), &inode);
         editor.unconfirmed(ino);
         editor.commit().await?;
         Ok(true)
@@ -90,10 +90,10 @@ async fn adopt(
     ino: InodeId,
     mut inode: Inode,
     found: &[FoundObject],
-    editor: &Editor<'_>,
+    editor: &RecordEditor<'_>,
     done: &mut Salvaged,
-) -> Outcome<bool> {
-    let Body::File(own) = &mut inode.body else {
+) -> CliResult<bool> {
+    let InodeBody::File(own) = &mut inode.body else {
         return Ok(false);
     };
     let newest = found.iter().map(|object| object.generation.0).max();
@@ -101,11 +101,11 @@ async fn adopt(
     let inline = own.inline.len() as u64;
     // Bytes that leave an inode are whole in its objects before the inode forgets them.
     let made = (own.layout.is_empty())
-        .then(|| file(ino, found))
+        .then(|| rebuild_file(ino, found))
         .flatten()
         .filter(|made| made.size >= inline);
     let Some(Inode {
-        body: Body::File(File { layout, .. }),
+        body: InodeBody::File(FileBody { layout, .. }),
         size,
         blocks,
         ..
@@ -115,7 +115,7 @@ async fn adopt(
             return Ok(false);
         }
         own.next_generation = next;
-        editor.put(&Key::inode(ino), &inode);
+        editor.put(&RecordKey::inode(ino), &inode);
         editor.commit().await?;
         return Ok(true);
     };
@@ -125,7 +125,7 @@ async fn adopt(
     inode.size = inode.size.max(size);
     inode.blocks = blocks;
     done.found.push(
-        Loss::new(
+        SalvageLoss::new(
             "BytesFromObjects",
             format!(
                 "inode {:x} has the bytes that its objects have: {size}",
@@ -134,7 +134,7 @@ async fn adopt(
         )
         .of(ino),
     );
-    editor.put(&Key::inode(ino), &inode);
+    editor.put(&RecordKey::inode(ino), &inode);
     editor.unconfirmed(ino);
     editor.commit().await?;
     Ok(true)
@@ -143,15 +143,15 @@ async fn adopt(
 /// An object that its inode takes for never made: the file was written after what is kept of it.
 pub async fn announce(
     store: &Store,
-    editor: &Editor<'_>,
+    editor: &RecordEditor<'_>,
     ost: OstId,
     object: ObjectId,
-) -> Outcome<bool> {
-    let Some(mut inode) = editor.get::<Inode>(&Key::inode(object.ino))? else {
+) -> CliResult<bool> {
+    let Some(mut inode) = editor.get::<Inode>(&RecordKey::inode(object.ino))? else {
         return Ok(false);
     };
     let found = look_at(store, &[(ost, object)]).await;
-    let Body::File(own) = &mut inode.body else {
+    let InodeBody::File(own) = &mut inode.body else {
         return Ok(false);
     };
     let place = own.layout.objects(object.ino);
@@ -165,9 +165,9 @@ pub async fn announce(
     own.layout.components[component]
         .presence
         .set(stripe, Presence::Maybe);
-    let end = size(&own.layout, &found);
+    let end = file_size(&own.layout, &found);
     inode.size = inode.size.max(end);
-    editor.put(&Key::inode(object.ino), &inode);
+    editor.put(&RecordKey::inode(object.ino), &inode);
     editor.unconfirmed(object.ino);
     editor.commit().await?;
     Ok(true)
@@ -176,9 +176,9 @@ pub async fn announce(
 /// Files that miss an object. One of which every object is gone, from targets that were looked at, was removed after what is kept of the
 /// metadata: it goes. What is left of the others can be read, and what is missing is an error.
 #[derive(Default)]
-pub struct Gone(BTreeSet<InodeId>);
+pub struct FilesWithoutObjects(BTreeSet<InodeId>);
 
-impl Gone {
+impl FilesWithoutObjects {
     pub fn add(&mut self, problem: &ObjectProblem) {
         if let ObjectProblem::Lost { object, .. } = problem {
             self.0.insert(object.ino);
@@ -188,15 +188,15 @@ impl Gone {
     pub async fn remove(
         &self,
         store: &Store,
-        editor: &Editor<'_>,
+        editor: &RecordEditor<'_>,
         done: &mut Salvaged,
-    ) -> Outcome<bool> {
+    ) -> CliResult<bool> {
         let mut changed = false;
         for ino in &self.0 {
-            let Some(inode) = editor.get::<Inode>(&Key::inode(*ino))? else {
+            let Some(inode) = editor.get::<Inode>(&RecordKey::inode(*ino))? else {
                 continue;
             };
-            let Body::File(own) = &inode.body else {
+            let InodeBody::File(own) = &inode.body else {
                 continue;
             };
             if !are_gone(store, *ino, own).await {
@@ -206,8 +206,8 @@ impl Gone {
                 "inode {:x} has none of its objects left: its name goes",
                 ino.0
             );
-            done.lost.push(Loss::new("FileGone", text).of(*ino));
-            editor.remove(&Key::inode(*ino));
+            done.lost.push(SalvageLoss::new("FileGone", text).of(*ino));
+            editor.remove(&RecordKey::inode(*ino));
             editor.commit().await?;
             changed = true;
         }
@@ -216,7 +216,7 @@ impl Gone {
 }
 
 /// Whether the targets of all its objects say that they have none of them.
-async fn are_gone(store: &Store, ino: InodeId, file: &File) -> bool {
+async fn are_gone(store: &Store, ino: InodeId, file: &FileBody) -> bool {
     for (_, _, ost, object, presence) in file.layout.objects(ino) {
         if presence == Presence::Never {
             continue;

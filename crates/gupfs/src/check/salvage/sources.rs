@@ -4,19 +4,19 @@
 //! the first batch is everything, up to its damage; else what can be read of both. Nothing is made up: every record was written by the
 //! store once.
 
-use super::place::Place;
-use super::{Loss, Salvaged, store_id};
+use super::place::SalvageDirs;
+use super::{SalvageLoss, Salvaged, store_id};
 use crate::check::progress::Progress;
-use crate::exit::{OrTrouble, Outcome, Trouble};
-use crate::home::{Home, Marker};
-use crate::node::Share;
+use crate::exit::{OrCliError, CliResult, CliError};
+use crate::home::{StoreDir, Marker};
+use crate::node::DescriptorBudget;
 use bytes::Bytes;
-use gupfs_namespace::{Inode, Key, KeyRange, Kind, Record};
+use gupfs_namespace::{Inode, RecordKey, KeyRange, RecordKind, Record};
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{OwnerEpoch, Seq, Timestamp, VirtualShard};
-use gupfs_store::index::{Changes, Index, IndexError, Range};
+use gupfs_store::index::{IndexChanges, Index, IndexError, KeyBounds};
 use gupfs_store::kv::{KvError, copy_records, replay_survey};
-use gupfs_store::log::{LogError, StoreId, Survey, Surveyed};
+use gupfs_store::log::{LogError, StoreId, LogSurvey, LogSurveyFindings};
 use std::ops::Bound;
 
 /// Starts that the damaged part of a log may hide: the new owner's epoch lies above all of theirs.
@@ -25,7 +25,7 @@ const STARTS_HIDDEN: u64 = 1 << 16;
 /// Records looked at in one step.
 const STEP: usize = 1_024;
 
-pub struct Read {
+pub struct SalvagedIndex {
     /// The new index, with everything that was read.
     pub index: Index,
     pub next_epoch: OwnerEpoch,
@@ -34,19 +34,19 @@ pub struct Read {
 }
 
 pub async fn read(
-    home: &Home,
+    home: &StoreDir,
     marker: &Marker,
-    place: &Place,
-    share: Share,
+    place: &SalvageDirs,
+    share: DescriptorBudget,
     platform: &Platform,
     progress: &mut Progress,
     done: &mut Salvaged,
-) -> Outcome<Read> {
+) -> CliResult<SalvagedIndex> {
     let failed = || "cannot make the new index".to_string();
     let store = store_id(marker);
     let index = Index::open_fjall(&place.index(), share.metadata).or_trouble(failed)?;
     index.claim(store).or_trouble(failed)?;
-    let reading = Reading {
+    let reading = SourceReader {
         store,
         log: Disk::real(home.mds_log()).ok(),
         index,
@@ -60,7 +60,7 @@ pub async fn read(
     let applied = reading.index.applied().max(surveyed.highest);
     reading
         .index
-        .apply(applied, &Changes::new())
+        .apply(applied, &IndexChanges::new())
         .or_trouble(failed)?;
     reading.index.persist().or_trouble(failed)?;
     let newest = reading.newest().or_trouble(failed)?;
@@ -69,7 +69,7 @@ pub async fn read(
         OwnerEpoch(0) => platform.clock.now().secs.max(0) as u64,
         OwnerEpoch(known) => known,
     };
-    Ok(Read {
+    Ok(SalvagedIndex {
         index: reading.index,
         next_epoch: OwnerEpoch(known + STARTS_HIDDEN),
         newest,
@@ -78,15 +78,15 @@ pub async fn read(
 
 /// A copy of the damaged index, opened. None if that cannot be; why is a loss.
 fn open_old(
-    home: &Home,
-    place: &Place,
-    share: Share,
+    home: &StoreDir,
+    place: &SalvageDirs,
+    share: DescriptorBudget,
     store: StoreId,
     done: &mut Salvaged,
-) -> Outcome<Option<Index>> {
+) -> CliResult<Option<Index>> {
     let dir = home.mds_index();
     let lost = |why: String| {
-        Loss::new(
+        SalvageLoss::new(
             "IndexUnreadable",
             format!("the index cannot be read: {why}"),
         )
@@ -100,7 +100,7 @@ fn open_old(
         Ok(copy) => copy,
         Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
             let what = format!("cannot copy '{}'", dir.display());
-            return Err(Trouble::new(what).because(&error).todo(
+            return Err(CliError::new(what).because(&error).todo(
                 "a salvage needs twice the index's space in the metadata's directory: free some",
             ));
         }
@@ -121,8 +121,8 @@ fn open_old(
             }
             Ok(Some(index))
         }
-        Err(error @ (IndexError::Version { .. } | IndexError::Foreign)) => {
-            Err(Trouble::new("the index is not this store's to salvage").because(&error))
+        Err(error @ (IndexError::UnknownVersion { .. } | IndexError::OtherStore)) => {
+            Err(CliError::new("the index is not this store's to salvage").because(&error))
         }
         Err(error) => {
             done.lost.push(lost(error.to_string()));
@@ -131,27 +131,27 @@ fn open_old(
     }
 }
 
-struct Reading {
+struct SourceReader {
     store: StoreId,
     log: Option<Disk>,
     index: Index,
     shards: u16,
 }
 
-impl Reading {
+impl SourceReader {
     async fn read_both(
         &self,
         old: Option<&Index>,
         progress: &mut Progress,
         done: &mut Salvaged,
-    ) -> Outcome<Surveyed> {
+    ) -> CliResult<LogSurveyFindings> {
         let applied = old.map_or(Seq(0), Index::applied);
         let begins = self.look_at_log().await?;
         if let Some(old) = old {
             let failure = self.copy(old, progress)?;
             match failure {
                 None => return self.replay(Some(applied), progress, done).await,
-                Some(error) => done.lost.push(Loss::new(
+                Some(error) => done.lost.push(SalvageLoss::new(
                     "IndexDamaged",
                     format!("some records of the index cannot be read: {error}"),
                 )),
@@ -173,7 +173,7 @@ impl Reading {
         }
     }
 
-    fn copy(&self, old: &Index, progress: &mut Progress) -> Outcome<Option<IndexError>> {
+    fn copy(&self, old: &Index, progress: &mut Progress) -> CliResult<Option<IndexError>> {
         let ranges = ranges(self.shards);
         let each = |_: &Bytes, _: &Bytes| progress.step();
         copy_records(old, &self.index, old.applied(), &ranges, each)
@@ -181,15 +181,15 @@ impl Reading {
     }
 
     /// How far back the log reaches.
-    async fn look_at_log(&self) -> Outcome<Surveyed> {
+    async fn look_at_log(&self) -> CliResult<LogSurveyFindings> {
         let Some(disk) = &self.log else {
-            return Ok(Surveyed::default());
+            return Ok(LogSurveyFindings::default());
         };
-        let mut survey = Survey::begin_with_first(disk, self.store)
+        let mut survey = LogSurvey::begin_at_first(disk, self.store)
             .await
             .map_err(unreadable)?;
         survey.next().await.map_err(unreadable)?;
-        Ok(survey.found().clone())
+        Ok(survey.findings().clone())
     }
 
     /// The log's batches behind `after`, or from whatever it has first.
@@ -198,32 +198,32 @@ impl Reading {
         after: Option<Seq>,
         progress: &mut Progress,
         done: &mut Salvaged,
-    ) -> Outcome<Surveyed> {
+    ) -> CliResult<LogSurveyFindings> {
         progress.part("batches of the log".into());
         let Some(disk) = &self.log else {
-            done.lost.push(Loss::new("LogMissing", "there is no log"));
-            return Ok(Surveyed::default());
+            done.lost.push(SalvageLoss::new("LogMissing", "there is no log"));
+            return Ok(LogSurveyFindings::default());
         };
         let begun = match after {
-            Some(after) => Survey::begin(disk, self.store, after).await,
-            None => Survey::begin_with_first(disk, self.store).await,
+            Some(after) => LogSurvey::begin(disk, self.store, after).await,
+            None => LogSurvey::begin_at_first(disk, self.store).await,
         };
         let mut survey = begun.map_err(unreadable)?;
         match replay_survey(&self.index, &mut survey).await {
             Ok(_) => {}
             Err(KvError::Log(error)) => return Err(unreadable(error)),
-            Err(error) => return Err(Trouble::new("cannot fill the new index").because(&error)),
+            Err(error) => return Err(CliError::new("cannot fill the new index").because(&error)),
         }
-        let found = survey.found().clone();
-        tell_losses(after, &found, done);
+        let found = survey.findings().clone();
+        report_log_losses(after, &found, done);
         Ok(found)
     }
 
     /// Whoever was connected is told that its session is over; what sessions held is settled by the next start.
     fn forget_sessions(&self) -> Result<(), IndexError> {
-        for kind in [Kind::Session, Kind::Reply] {
+        for kind in [RecordKind::Session, RecordKind::Reply] {
             self.each_of(kind, |records| {
-                let gone: Changes = records.iter().map(|(key, _)| (key.clone(), None)).collect();
+                let gone: IndexChanges = records.iter().map(|(key, _)| (key.clone(), None)).collect();
                 self.index.apply(self.index.applied(), &gone)
             })?;
         }
@@ -233,7 +233,7 @@ impl Reading {
     /// When the newest change of an inode was made that is kept.
     fn newest(&self) -> Result<Option<Timestamp>, IndexError> {
         let mut newest = None;
-        self.each_of(Kind::Inode, |records| {
+        self.each_of(RecordKind::Inode, |records| {
             let inodes = records
                 .iter()
                 .filter_map(|(_, value)| Inode::decode(value).ok());
@@ -245,7 +245,7 @@ impl Reading {
 
     fn each_of(
         &self,
-        kind: Kind,
+        kind: RecordKind,
         mut take: impl FnMut(&[(Bytes, Bytes)]) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         for shard in (0..self.shards).map(VirtualShard) {
@@ -265,17 +265,17 @@ impl Reading {
     }
 }
 
-fn tell_losses(after: Option<Seq>, found: &Surveyed, done: &mut Salvaged) {
+fn report_log_losses(after: Option<Seq>, found: &LogSurveyFindings, done: &mut Salvaged) {
     if after.is_none()
         && let Some(first) = found.first
     {
-        done.lost.push(Loss::new(
+        done.lost.push(SalvageLoss::new(
             "LogBegins",
             format!("the log has no batch before {first}: what is older is taken from objects"),
         ));
     }
     for (segment, offset) in &found.damage {
-        done.lost.push(Loss::new(
+        done.lost.push(SalvageLoss::new(
             "LogDamaged",
             format!(
                 "bytes of the log are not what was written: segment {segment}, offset {offset}"
@@ -283,7 +283,7 @@ fn tell_losses(after: Option<Seq>, found: &Surveyed, done: &mut Salvaged) {
         ));
     }
     if let Some((from, to)) = found.lost() {
-        done.lost.push(Loss::new(
+        done.lost.push(SalvageLoss::new(
             "BatchesLost",
             format!(
                 "batches {from} to {to} of the log are lost ({} of them can be read, and rest on lost ones)",
@@ -294,21 +294,21 @@ fn tell_losses(after: Option<Seq>, found: &Surveyed, done: &mut Salvaged) {
 }
 
 /// Each kind of record in each shard.
-fn ranges(shards: u16) -> Vec<Range> {
+fn ranges(shards: u16) -> Vec<KeyBounds> {
     (0..shards)
         .map(VirtualShard)
-        .flat_map(|shard| Kind::ALL.map(|kind| range(KeyRange::of_kind(shard, kind))))
+        .flat_map(|shard| RecordKind::ALL.map(|kind| range(KeyRange::of_kind(shard, kind))))
         .collect()
 }
 
-fn range(range: KeyRange) -> Range {
-    let bytes = |key: &Key| Bytes::copy_from_slice(key.as_bytes());
+fn range(range: KeyRange) -> KeyBounds {
+    let bytes = |key: &RecordKey| Bytes::copy_from_slice(key.as_bytes());
     (
         Bound::Included(bytes(&range.from)),
         Bound::Excluded(bytes(&range.to)),
     )
 }
 
-fn unreadable(error: LogError) -> Trouble {
-    Trouble::new("cannot read the log").because(&error)
+fn unreadable(error: LogError) -> CliError {
+    CliError::new("cannot read the log").because(&error)
 }

@@ -1,15 +1,15 @@
-//! Names: create, remove, rename, list, and making that durable.
+//! Directories: create, remove, rename, list, and sync; attributes of the file system.
 
 use super::super::file::{DiskFile, FileSource};
-use super::super::{DirEntry, EntryKind, OpenHow, Result, Space, Stat};
+use super::super::{DiskEntry, DiskSpace, DiskStat, EntryKind, OpenHow, Result};
 use super::file::{RealFile, stat_of};
 use super::{RealDisk, check_path, failed, is_missing};
-use crate::tasks::on_pool;
+use crate::tasks::run_on_pool;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatxFlags};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
-/// Files are ours alone: what users may do is decided above, never by these bits.
+/// Only gupfs uses these files; it checks the permissions of its users itself, and never with these bits.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DIR_MODE: Mode = Mode::RWXU;
 
@@ -57,7 +57,7 @@ impl RealDisk {
         check_path(path);
         let root = self.duplicate()?;
         let name = path.to_owned();
-        on_pool(move || rustix::fs::unlinkat(&root, name.as_str(), AtFlags::empty()))
+        run_on_pool(move || rustix::fs::unlinkat(&root, name.as_str(), AtFlags::empty()))
             .await
             .map_err(|errno| failed("remove", path, errno))
     }
@@ -69,7 +69,7 @@ impl RealDisk {
             .map_err(|errno| failed("rename", from, errno))
     }
 
-    pub async fn list(&self, dir: &str) -> Result<Vec<DirEntry>> {
+    pub async fn list(&self, dir: &str) -> Result<Vec<DiskEntry>> {
         let list = |errno| failed("list", dir, errno);
         let fd = self.open_dir(dir).map_err(list)?;
         let mut found = Vec::new();
@@ -93,7 +93,7 @@ impl RealDisk {
                 }
                 _ => EntryKind::Other,
             };
-            found.push(DirEntry { name, kind });
+            found.push(DiskEntry { name, kind });
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
@@ -102,29 +102,31 @@ impl RealDisk {
     pub async fn sync_dir(&self, dir: &str) -> Result<()> {
         let sync = |errno| failed("sync the directory", dir, errno);
         let fd = self.open_dir(dir).map_err(sync)?;
-        on_pool(move || rustix::fs::fsync(fd)).await.map_err(sync)
-    }
-
-    pub async fn sync_everything(&self) -> Result<()> {
-        let sync = |errno| failed("sync the file system of", ".", errno);
-        // The root's own descriptor, which was opened before anything was written through this handle: a write error is told
-        // once to each descriptor that was open when it happened, and to one that was opened later only if nobody was told yet.
-        // A duplicate is the same descriptor to the kernel.
-        let root = self.duplicate()?;
-        on_pool(move || rustix::fs::syncfs(root))
+        run_on_pool(move || rustix::fs::fsync(fd))
             .await
             .map_err(sync)
     }
 
-    pub fn sync_everything_tells(&self) -> bool {
-        static TELLS: LazyLock<bool> = LazyLock::new(|| {
-            let uname = rustix::system::uname();
-            tells_of_errors(&uname.release().to_string_lossy())
-        });
-        *TELLS
+    pub async fn syncfs(&self) -> Result<()> {
+        let sync = |errno| failed("sync the file system of", ".", errno);
+        // The root's own descriptor, which was opened before the first write through this handle: the kernel reports a write
+        // error once to each descriptor that was open when it happened, and to one that was opened later only if it has not
+        // reported the error to any. A duplicate counts as the same descriptor.
+        let root = self.duplicate()?;
+        run_on_pool(move || rustix::fs::syncfs(root))
+            .await
+            .map_err(sync)
     }
 
-    pub async fn stat(&self, path: &str) -> Result<Option<Stat>> {
+    pub fn syncfs_reports_errors(&self) -> bool {
+        static REPORTS: LazyLock<bool> = LazyLock::new(|| {
+            let uname = rustix::system::uname();
+            kernel_syncfs_reports_errors(&uname.release().to_string_lossy())
+        });
+        *REPORTS
+    }
+
+    pub async fn stat(&self, path: &str) -> Result<Option<DiskStat>> {
         check_path(path);
         let found = rustix::fs::statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| failed("stat", path, errno));
@@ -135,12 +137,12 @@ impl RealDisk {
         }
     }
 
-    pub async fn space(&self) -> Result<Space> {
+    pub async fn space(&self) -> Result<DiskSpace> {
         let found = rustix::fs::fstatvfs(&self.root)
-            .map_err(|errno| failed("ask the space of", ".", errno))?;
+            .map_err(|errno| failed("get the free space of", ".", errno))?;
         let stat = rustix::fs::fstat(&self.root)
-            .map_err(|errno| failed("ask the file system of", ".", errno))?;
-        Ok(Space {
+            .map_err(|errno| failed("get the file system of", ".", errno))?;
+        Ok(DiskSpace {
             volume: volume(stat.st_dev),
             total: found.f_blocks * found.f_frsize,
             free: found.f_bfree * found.f_frsize,
@@ -150,9 +152,9 @@ impl RealDisk {
         })
     }
 
-    pub fn memory(&self) -> Result<u64> {
-        // A number that no later mount on this host gets; before Linux 6.8 the kernel names none, and a mount is known by its
-        // device.
+    pub fn page_cache_id(&self) -> Result<u64> {
+        // The unique mount id, which no later mount on this host gets. Before Linux 6.8 the kernel has none, and only the device
+        // number identifies the mount.
         let unique_mount = libc::STATX_MNT_ID_UNIQUE;
         let found = rustix::fs::statx(
             &self.root,
@@ -160,7 +162,7 @@ impl RealDisk {
             AtFlags::EMPTY_PATH,
             StatxFlags::from_bits_retain(unique_mount),
         )
-        .map_err(|errno| failed("ask the mount of", ".", errno))?;
+        .map_err(|errno| failed("get the mount of", ".", errno))?;
         let mount = (found.stx_mask & unique_mount != 0).then_some(found.stx_mnt_id);
         let words = [
             mount.map_or(0, |mount| mount.wrapping_add(1)),
@@ -168,7 +170,7 @@ impl RealDisk {
             u64::from(found.stx_dev_minor),
         ];
         let mount = crc32c::crc32c(words.map(u64::to_le_bytes).as_flattened());
-        // It is written down, and compared by later versions: no hash that may change.
+        // Stored on disk and compared by later versions: the hash function must not change.
         let number = u64::from(crc32c::crc32c(boot_id())) << 32 | u64::from(mount);
         Ok(number.max(1))
     }
@@ -185,40 +187,40 @@ impl RealDisk {
     }
 }
 
-/// A device number means something on one host, until it starts again.
+/// Volume number: a device number together with the boot id, since a device number is valid on one host until its next boot.
 fn volume(device: u64) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     (boot_id(), device).hash(&mut hasher);
     hasher.finish()
 }
 
-/// Another with each start of the host, and where the kernel tells none (no /proc) with each start of this process: nothing
-/// says then that the host has not started anew in between.
+/// The boot id of the host. Where the kernel has none (no /proc), a random number of this process, because the host may have been
+/// restarted between two processes.
 fn boot_id() -> &'static [u8] {
     static ID: LazyLock<Vec<u8>> = LazyLock::new(|| {
-        let told = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        or_of_this_process(told)
+        let boot_id = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        or_random(boot_id)
     });
     &ID
 }
 
-fn or_of_this_process(told: Vec<u8>) -> Vec<u8> {
-    if !told.trim_ascii().is_empty() {
-        return told;
+fn or_random(boot_id: Vec<u8>) -> Vec<u8> {
+    if !boot_id.trim_ascii().is_empty() {
+        return boot_id;
     }
-    let mut own = vec![0; 16];
-    getrandom::fill(&mut own).expect("the kernel gives random bytes");
-    own
+    let mut random = vec![0; 16];
+    getrandom::fill(&mut random).expect("the kernel gives random bytes");
+    random
 }
 
-/// Whether syncfs(2) of this kernel says that a write failed; before Linux 5.8 it says that all is well.
-fn tells_of_errors(release: &str) -> bool {
+/// Whether syncfs(2) of this kernel reports failed writes; before Linux 5.8 it returns success.
+fn kernel_syncfs_reports_errors(release: &str) -> bool {
     let mut numbers = release
         .split(|c: char| !c.is_ascii_digit())
         .map(|part| part.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
         (Some(major), Some(minor)) => (major, minor) >= (5, 8),
-        // A name that is none: not relied on.
+        // An unknown release string: do not rely on it.
         _ => false,
     }
 }
@@ -228,9 +230,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn syncfs_is_relied_on_since_linux_5_8() {
+    fn syncfs_reports_errors_since_linux_5_8() {
         for release in ["5.8.0", "5.15.0-91-generic", "6.18.44-fc", "10.0", "5.10"] {
-            assert!(tells_of_errors(release), "{release}");
+            assert!(kernel_syncfs_reports_errors(release), "{release}");
         }
         for release in [
             "5.7.19",
@@ -240,18 +242,15 @@ mod tests {
             "unknown",
             "3.10.0",
         ] {
-            assert!(!tells_of_errors(release), "{release}");
+            assert!(!kernel_syncfs_reports_errors(release), "{release}");
         }
     }
 
     #[test]
-    fn without_a_boot_id_each_process_is_one_boot() {
-        let told = b"b3f5b1d6-8ad1-4f0c-93a7-57cf6ac8d2a1\n".to_vec();
-        assert_eq!(or_of_this_process(told.clone()), told);
-        let (one, other) = (
-            or_of_this_process(Vec::new()),
-            or_of_this_process(b"\n".to_vec()),
-        );
+    fn without_a_boot_id_each_call_returns_a_different_number() {
+        let boot_id = b"b3f5b1d6-8ad1-4f0c-93a7-57cf6ac8d2a1\n".to_vec();
+        assert_eq!(or_random(boot_id.clone()), boot_id);
+        let (one, other) = (or_random(Vec::new()), or_random(b"\n".to_vec()));
         assert_eq!((one.len(), other.len()), (16, 16));
         assert_ne!(one, other);
     }

@@ -1,8 +1,8 @@
-//! One open file: writing, syncing, space.
+//! An open file: writing, syncing, space.
 
-use super::super::{Advice, Result, Stat};
+use super::super::{Advice, DiskStat, Result};
 use super::failed;
-use crate::tasks::{left_to_pool, on_pool};
+use crate::tasks::{run_on_pool, spawn_on_pool};
 use gupfs_proto::Timestamp;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
@@ -10,16 +10,16 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Cutting off less than this is done at once: freeing its extents costs less than a hand-off.
-const CUT_INLINE: u64 = 16 << 20;
+/// A truncate that frees less than this runs on the calling thread: freeing the extents costs less than a hand-off.
+const TRUNCATE_INLINE_MAX: u64 = 16 << 20;
 
-/// Zeros are written in steps of this, so that a writer of another file gets its turn at the device.
+/// Zeros are written in steps of this size, so that writers of other files can use the device in between.
 const ZERO_STEP: usize = 1 << 20;
 
 pub(crate) struct RealFile {
     pub(super) fd: OwnedFd,
     pub(super) path: Arc<str>,
-    /// Opened past the page cache: reads always wait.
+    /// Opened with O_DIRECT: reads always wait for the device.
     pub(super) direct: bool,
 }
 
@@ -81,7 +81,7 @@ impl RealFile {
             .await
     }
 
-    pub async fn stat(&self) -> Result<Stat> {
+    pub async fn stat(&self) -> Result<DiskStat> {
         rustix::fs::fstat(&self.fd)
             .map(|stat| stat_of(&stat))
             .map_err(|errno| self.failed("stat", errno))
@@ -89,7 +89,7 @@ impl RealFile {
 
     pub async fn set_len(self: &Arc<Self>, len: u64) -> Result<()> {
         let old = self.stat().await?.len;
-        if old.saturating_sub(len) < CUT_INLINE {
+        if old.saturating_sub(len) < TRUNCATE_INLINE_MAX {
             rustix::fs::ftruncate(&self.fd, len)
                 .map_err(|errno| self.failed("set the length of", errno))
         } else {
@@ -148,7 +148,7 @@ impl RealFile {
 
     pub fn read_ahead(self: &Arc<Self>, offset: u64, len: u64) {
         let file = self.clone();
-        left_to_pool(move || drop(file.advise(offset, len, Advice::WillNeed)));
+        spawn_on_pool(move || drop(file.advise(offset, len, Advice::WillNeed)));
     }
 
     pub fn advise(&self, offset: u64, len: u64, advice: Advice) -> Result<()> {
@@ -193,7 +193,7 @@ impl RealFile {
         run: impl Fn(&RealFile) -> rustix::io::Result<()> + Send + 'static,
     ) -> Result<()> {
         let file = Arc::clone(self);
-        on_pool(move || {
+        run_on_pool(move || {
             loop {
                 match run(&file) {
                     Err(Errno::INTR) => {}
@@ -210,8 +210,8 @@ impl RealFile {
     }
 }
 
-pub(super) fn stat_of(stat: &rustix::fs::Stat) -> Stat {
-    Stat {
+pub(super) fn stat_of(stat: &rustix::fs::Stat) -> DiskStat {
+    DiskStat {
         len: stat.st_size as u64,
         allocated: stat.st_blocks as u64 * 512,
         mtime: Timestamp::new(stat.st_mtime, stat.st_mtime_nsec as u32),

@@ -1,4 +1,4 @@
-//! One process at a time: flock(2), and the holder's pid in the file for whoever comes second.
+//! Lock files: flock(2) for one process at a time, and the holder's pid in the file, for the error message of a second process.
 
 use super::super::file::LockSource;
 use super::super::{DiskErrorKind, DiskLock, Result};
@@ -6,7 +6,7 @@ use super::{RealDisk, check_path, failed};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::os::fd::OwnedFd;
 
-/// The open descriptor is the lock: the kernel releases it when the process ends, however it ends.
+/// The open descriptor has the lock: the kernel releases it when the process ends, in any way.
 pub(crate) struct RealLock {
     _fd: OwnedFd,
 }
@@ -26,7 +26,7 @@ impl RealDisk {
             }
             Err(errno) => return Err(lock(errno)),
         }
-        // Only a hint for people, so it is not synced.
+        // Not synced: the pid is only for error messages.
         rustix::fs::ftruncate(&fd, 0).map_err(lock)?;
         let pid = format!("{}\n", std::process::id());
         rustix::io::pwrite(&fd, pid.as_bytes(), 0).map_err(lock)?;

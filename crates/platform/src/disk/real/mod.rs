@@ -1,4 +1,4 @@
-//! Linux: paths resolved against the root's descriptor, so that renaming the tree while it is in use harms nothing.
+//! Linux: paths are resolved from the root's descriptor, so that the tree can be renamed while it is in use.
 
 mod dirs;
 mod file;
@@ -31,7 +31,7 @@ impl RealDisk {
         Ok(RealDisk { root: fd, path })
     }
 
-    pub fn under(&self, dir: &str) -> Result<RealDisk> {
+    pub fn subdirectory(&self, dir: &str) -> Result<RealDisk> {
         check_path(dir);
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(&self.root, dir, flags, Mode::empty())
@@ -56,11 +56,11 @@ fn is_missing(error: &DiskError) -> bool {
 }
 
 /// # Panics
-/// When a path could lead out of the tree: names are made by us, never by users.
+/// When a path could lead out of the tree. All paths come from gupfs, never from users.
 pub(crate) fn check_path(path: &str) {
-    let stays = path == "."
+    let is_inside = path == "."
         || path
             .split('/')
             .all(|part| !part.is_empty() && part != "." && part != "..");
-    assert!(stays, "'{path}' is not a path inside the tree");
+    assert!(is_inside, "'{path}' is not a path inside the tree");
 }

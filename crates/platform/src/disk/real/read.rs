@@ -1,56 +1,57 @@
-//! Reading: what the page cache holds is copied at once (preadv2 with RWF_NOWAIT); the rest over a ring where there is one, else
-//! on the pool of threads. A thread that may wait itself does so for a little.
+//! Reading: bytes in the page cache are copied at once (preadv2 with RWF_NOWAIT); the rest is read over a ring if there is one,
+//! else on the thread pool. A thread with a blocking permit reads a small rest itself.
 //!
-//! Unsafe, because bytes are read into memory that is not initialised yet (`BytesMut`'s spare room), and because the
-//! buffer moves to another thread together with its owner: no zeroing, no second copy.
+//! Unsafe, because bytes are read into memory that is not initialised yet (`BytesMut`'s spare capacity), and because the buffer
+//! moves to another thread together with its owner: this avoids zeroing and a second copy.
 
-use super::super::{ReadHow, Result};
+use super::super::{OnCacheMiss, Result};
 use super::RealFile;
-use crate::tasks::on_pool;
+use crate::tasks::run_on_pool;
 use bytes::{BufMut, BytesMut};
-use gupfs_uring::may_wait_here;
+use gupfs_uring::acquire_blocking_permit;
 use rustix::io::Errno;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// More than this is read in pieces that wait beside each other.
-const WAIT_INLINE: usize = 64 << 10;
+/// Largest rest that a thread with a blocking permit reads itself. A larger one goes to a ring or the pool, which read several
+/// parts in parallel.
+const BLOCKING_READ_MAX: usize = 64 << 10;
 
-/// A place for bytes that can move to another thread with its owner.
-trait Room: Send + 'static {
-    /// Where to read to: valid for writes of that many bytes until the room is used otherwise or dropped; the same
-    /// at every call.
-    fn place(&mut self) -> (*mut u8, usize);
+/// A buffer that can move to another thread with its owner.
+trait ReadBuffer: Send + 'static {
+    /// Pointer and length of the memory to read into: valid for writes of that many bytes until the buffer is used otherwise or
+    /// dropped; the same at every call.
+    fn as_raw_parts(&mut self) -> (*mut u8, usize);
 }
 
-struct Owned<B>(B);
+struct OwnedBuffer<B>(B);
 
-impl<B: AsMut<[u8]> + Send + 'static> Room for Owned<B> {
-    fn place(&mut self) -> (*mut u8, usize) {
+impl<B: AsMut<[u8]> + Send + 'static> ReadBuffer for OwnedBuffer<B> {
+    fn as_raw_parts(&mut self) -> (*mut u8, usize) {
         let slice = self.0.as_mut();
         (slice.as_mut_ptr(), slice.len())
     }
 }
 
-/// `len` bytes of spare room behind what the buffer holds; reserved when made.
-struct Spare {
+/// `len` bytes of spare capacity behind the buffer's contents; the creator has reserved them.
+struct SpareCapacity {
     buf: BytesMut,
     len: usize,
 }
 
-impl Spare {
+impl SpareCapacity {
     fn filled(mut self, got: usize) -> BytesMut {
-        assert!(got <= self.len, "the kernel read no more than asked");
-        // SAFETY: the kernel initialised `got` bytes at the beginning of the spare room, and `got` ≤ its length.
+        assert!(got <= self.len, "the kernel read more than requested");
+        // SAFETY: the kernel initialised `got` bytes at the beginning of the spare capacity, and `got` ≤ its length.
         unsafe { self.buf.advance_mut(got) };
         self.buf
     }
 }
 
-impl Room for Spare {
-    fn place(&mut self) -> (*mut u8, usize) {
+impl ReadBuffer for SpareCapacity {
+    fn as_raw_parts(&mut self) -> (*mut u8, usize) {
         let spare = self.buf.chunk_mut();
-        assert!(spare.len() >= self.len, "room was reserved");
+        assert!(spare.len() >= self.len, "capacity was reserved");
         (spare.as_mut_ptr(), self.len)
     }
 }
@@ -60,14 +61,16 @@ impl RealFile {
         self: &Arc<Self>,
         buf: &mut [u8],
         offset: u64,
-        how: ReadHow,
+        on_miss: OnCacheMiss,
     ) -> Result<usize> {
-        let (had, end) = self.read_here(buf.as_mut_ptr(), buf.len(), offset, how)?;
+        let (had, end) = self.read_on_this_thread(buf.as_mut_ptr(), buf.len(), offset, on_miss)?;
         if end {
             return Ok(had);
         }
         let rest = vec![0; buf.len() - had];
-        let (rest, got) = self.read_there(Owned(rest), 0, offset + had as u64).await?;
+        let (rest, got) = self
+            .read_on_pool(OwnedBuffer(rest), 0, offset + had as u64)
+            .await?;
         buf[had..had + got].copy_from_slice(&rest.0[..got]);
         Ok(had + got)
     }
@@ -76,13 +79,13 @@ impl RealFile {
         self: &Arc<Self>,
         buf: B,
         offset: u64,
-        how: ReadHow,
+        on_miss: OnCacheMiss,
     ) -> Result<(B, usize)>
     where
         B: AsMut<[u8]> + Send + 'static,
     {
-        let (room, got) = self.read_room(Owned(buf), offset, how).await?;
-        Ok((room.0, got))
+        let (owned, got) = self.read_buffer(OwnedBuffer(buf), offset, on_miss).await?;
+        Ok((owned.0, got))
     }
 
     pub async fn read_append(
@@ -90,54 +93,56 @@ impl RealFile {
         mut buf: BytesMut,
         len: usize,
         offset: u64,
-        how: ReadHow,
+        on_miss: OnCacheMiss,
     ) -> Result<BytesMut> {
         let (end, mut next) = (buf.len() + len, offset);
         loop {
             let all;
             let before = buf.len();
-            (buf, all) = self.fill(buf, end, next, how)?;
+            (buf, all) = self.fill(buf, end, next, on_miss)?;
             next += (buf.len() - before) as u64;
             let missing = end - buf.len();
             if all || missing == 0 {
                 return Ok(buf);
             }
-            let waits = (missing <= WAIT_INLINE).then(may_wait_here).flatten();
-            if let Some(_waiting) = waits {
-                return Ok(self.fill(buf, end, next, ReadHow::Inline)?.0);
+            let permit = (missing <= BLOCKING_READ_MAX)
+                .then(acquire_blocking_permit)
+                .flatten();
+            if let Some(_permit) = permit {
+                return Ok(self.fill(buf, end, next, OnCacheMiss::Block)?.0);
             }
-            match self.read_aside(&mut buf, missing, next).await {
+            match self.read_over_ring(&mut buf, missing, next).await {
                 Some(0) => return Ok(buf),
                 Some(got) => next += got as u64,
                 None => {
                     buf.reserve(missing);
-                    let room = Spare { buf, len: missing };
-                    let (room, got) = self.read_there(room, 0, next).await?;
-                    return Ok(room.filled(got));
+                    let spare = SpareCapacity { buf, len: missing };
+                    let (spare, got) = self.read_on_pool(spare, 0, next).await?;
+                    return Ok(spare.filled(got));
                 }
             }
         }
     }
 
-    /// Reads on this thread until `buf` is `end` long; whether that is all there is to get.
+    /// Reads on this thread until `buf` has `end` bytes; returns whether the read is complete.
     fn fill(
         &self,
         mut buf: BytesMut,
         end: usize,
         offset: u64,
-        how: ReadHow,
+        on_miss: OnCacheMiss,
     ) -> Result<(BytesMut, bool)> {
         let len = end - buf.len();
         buf.reserve(len);
-        let mut room = Spare { buf, len };
-        let (place, _) = room.place();
-        let (got, all) = self.read_here(place, len, offset, how)?;
-        Ok((room.filled(got), all))
+        let mut spare = SpareCapacity { buf, len };
+        let (base, _) = spare.as_raw_parts();
+        let (got, all) = self.read_on_this_thread(base, len, offset, on_miss)?;
+        Ok((spare.filled(got), all))
     }
 
-    /// Waits for the device without a thread; how much came, and that nothing did if the file ends. None if it could not be had:
-    /// `buf` has what it had before.
-    async fn read_aside(
+    /// Reads over a ring; returns the number of bytes, 0 at the end of the file. None if no ring took the read or it failed:
+    /// `buf` then has its former contents.
+    async fn read_over_ring(
         self: &Arc<Self>,
         buf: &mut BytesMut,
         len: usize,
@@ -146,79 +151,79 @@ impl RealFile {
         if self.direct {
             return None;
         }
-        let file: gupfs_uring::File = self.clone();
-        // What is read into may be lost, what was there before not.
-        let room = buf.split_off(buf.len());
-        match gupfs_uring::read(&file, room, len, offset) {
-            Ok(reading) => {
-                let read = reading.await.ok()?;
+        let file: gupfs_uring::ReadableFile = self.clone();
+        // A failed read loses its buffer, so it gets only the spare capacity, not the contents.
+        let spare = buf.split_off(buf.len());
+        match gupfs_uring::read(&file, spare, len, offset) {
+            Ok(future) => {
+                let read = future.await.ok()?;
                 let got = read.len();
                 buf.unsplit(read);
                 Some(got)
             }
-            Err(room) => {
-                buf.unsplit(room);
+            Err(spare) => {
+                buf.unsplit(spare);
                 None
             }
         }
     }
 
-    async fn read_room<R: Room>(
+    async fn read_buffer<R: ReadBuffer>(
         self: &Arc<Self>,
-        mut room: R,
+        mut buffer: R,
         offset: u64,
-        how: ReadHow,
+        on_miss: OnCacheMiss,
     ) -> Result<(R, usize)> {
-        let (place, len) = room.place();
-        let (had, end) = self.read_here(place, len, offset, how)?;
+        let (base, len) = buffer.as_raw_parts();
+        let (had, end) = self.read_on_this_thread(base, len, offset, on_miss)?;
         if end {
-            return Ok((room, had));
+            return Ok((buffer, had));
         }
-        self.read_there(room, had, offset).await
+        self.read_on_pool(buffer, had, offset).await
     }
 
-    /// Reads on this thread; returns how much and whether that is all there is to get.
-    fn read_here(
+    /// Reads on this thread; returns the number of bytes and whether the read is complete.
+    fn read_on_this_thread(
         &self,
-        place: *mut u8,
+        base: *mut u8,
         len: usize,
         offset: u64,
-        how: ReadHow,
+        on_miss: OnCacheMiss,
     ) -> Result<(usize, bool)> {
-        let nowait = match how {
-            ReadHow::Inline => false,
-            ReadHow::MayWait if self.direct => return Ok((0, len == 0)),
-            ReadHow::MayWait => true,
+        let nowait = match on_miss {
+            OnCacheMiss::Block => false,
+            OnCacheMiss::HandOff if self.direct => return Ok((0, len == 0)),
+            OnCacheMiss::HandOff => true,
         };
         // SAFETY: the callers pass the memory of a buffer they hold mutably, `len` bytes long.
-        unsafe { self.read_raw(place, len, 0, offset, nowait) }
+        unsafe { self.read_raw(base, len, 0, offset, nowait) }
     }
 
-    /// Reads what follows the first `had` bytes on the pool, waiting for the device.
-    async fn read_there<R: Room>(
+    /// Reads the bytes after the first `had` ones on the pool, which waits for the device.
+    async fn read_on_pool<R: ReadBuffer>(
         self: &Arc<Self>,
-        mut room: R,
+        mut buffer: R,
         had: usize,
         offset: u64,
     ) -> Result<(R, usize)> {
         let file = Arc::clone(self);
-        on_pool(move || {
-            let (place, len) = room.place();
-            // SAFETY: `room` lives on this thread until the call has returned, and its place is `len` bytes long.
-            let (got, _) = unsafe { file.read_raw(place, len, had, offset, false) }?;
-            Ok((room, got))
+        run_on_pool(move || {
+            let (base, len) = buffer.as_raw_parts();
+            // SAFETY: `buffer` stays on this thread until the call has returned, and `base` is valid for `len` bytes.
+            let (got, _) = unsafe { file.read_raw(base, len, had, offset, false) }?;
+            Ok((buffer, got))
         })
         .await
     }
 
-    /// Fills `place[had..len]` from `offset + had` on; returns how much of `place` is filled then, and whether it is
-    /// full or the file ended (false only with `nowait`).
+    /// Fills `base[had..len]` from `offset + had` on; returns the number of filled bytes from `base` on, and whether all are
+    /// filled or the file ended (false only with `nowait`).
     ///
     /// # Safety
-    /// `place` must be valid for writes of `len` bytes for the duration of the call.
+    /// `base` must be valid for writes of `len` bytes during the call.
     unsafe fn read_raw(
         &self,
-        place: *mut u8,
+        base: *mut u8,
         len: usize,
         mut had: usize,
         offset: u64,
@@ -226,9 +231,9 @@ impl RealFile {
     ) -> Result<(usize, bool)> {
         while had < len {
             // SAFETY: had < len, so the pointer stays inside the caller's memory.
-            let base = unsafe { place.add(had) };
+            let next = unsafe { base.add(had) };
             let part = libc::iovec {
-                iov_base: base.cast(),
+                iov_base: next.cast(),
                 iov_len: len - had,
             };
             let flags = if nowait { libc::RWF_NOWAIT } else { 0 };
@@ -245,7 +250,7 @@ impl RealFile {
             match Errno::from_io_error(&std::io::Error::last_os_error()) {
                 Some(Errno::INTR) => {}
                 Some(Errno::AGAIN) if nowait => return Ok((had, false)),
-                // File systems that live in memory do not know the flag, and need not wait either.
+                // File systems in memory do not support the flag, and never wait.
                 Some(Errno::OPNOTSUPP) if nowait => nowait = false,
                 Some(errno) => return Err(self.failed("read", errno)),
                 None => unreachable!("a failed system call leaves an errno"),

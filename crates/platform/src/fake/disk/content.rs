@@ -1,20 +1,20 @@
-//! One file's bytes: what a reader sees now, what the platter has, and the versions in between.
+//! The bytes of one file: the current contents, the durable contents, and the versions in between.
 
-use crate::fake::FakeDice;
+use crate::fake::FakeRandom;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub const SECTOR: u64 = 512;
 
-/// Space is given and taken in these.
+/// Unit of space allocation.
 pub const BLOCK: u64 = 4096;
 
-/// When something happened: counts the disk's calls.
+/// Logical time of a change: the number of calls to the disk so far.
 pub type Stamp = u64;
 
 #[derive(Clone)]
 enum Sector {
-    /// Space without bytes: reads as zeros, is a hole to `seek_data`.
+    /// Allocated space without data: reads as zeros, and is a hole for `seek_data`.
     Reserved,
     Data(Arc<[u8; SECTOR as usize]>),
 }
@@ -25,7 +25,7 @@ struct Image {
     sectors: BTreeMap<u64, Sector>,
 }
 
-/// What happened to one thing (a sector, the length) since it was last durable, oldest first.
+/// Versions of one value (a sector, the length) since it was last durable, oldest first.
 #[derive(Clone)]
 struct Versions<T>(Vec<(Stamp, T)>);
 
@@ -37,28 +37,28 @@ pub struct Content {
     lens: Versions<u64>,
 }
 
-/// How a crash treats what was not synced.
+/// Which unsynced changes survive a crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mercy {
+pub enum Survival {
     All,
     None,
     Some,
 }
 
-impl Mercy {
-    pub fn throw(dice: &FakeDice) -> Mercy {
-        match dice.below(4) {
-            0 => Mercy::All,
-            1 => Mercy::None,
-            _ => Mercy::Some,
+impl Survival {
+    pub fn random(random: &FakeRandom) -> Survival {
+        match random.below(4) {
+            0 => Survival::All,
+            1 => Survival::None,
+            _ => Survival::Some,
         }
     }
 
-    pub fn spares(self, dice: &FakeDice) -> bool {
+    pub fn survives(self, random: &FakeRandom) -> bool {
         match self {
-            Mercy::All => true,
-            Mercy::None => false,
-            Mercy::Some => dice.one_in(2),
+            Survival::All => true,
+            Survival::None => false,
+            Survival::Some => random.one_in(2),
         }
     }
 }
@@ -74,19 +74,19 @@ impl<T> Versions<T> {
         self.0.first().is_some_and(|(at, _)| *at <= stamp)
     }
 
-    /// Takes out all up to `stamp` and returns the newest of them.
-    fn settle(&mut self, stamp: Stamp) -> Option<T> {
+    /// Removes all versions up to `stamp` and returns the newest of them.
+    fn take_newest(&mut self, stamp: Stamp) -> Option<T> {
         let count = self.0.partition_point(|(at, _)| *at <= stamp);
         self.0.drain(..count).next_back().map(|(_, value)| value)
     }
 
-    /// Takes out all up to `stamp` and returns one of them, or none: what the platter got.
-    fn gamble(&mut self, stamp: Stamp, mercy: Mercy, dice: &FakeDice) -> Option<T> {
+    /// Removes all versions up to `stamp` and returns a random one of them, or none: the version that reached the disk.
+    fn take_random(&mut self, stamp: Stamp, survival: Survival, random: &FakeRandom) -> Option<T> {
         let count = self.0.partition_point(|(at, _)| *at <= stamp);
-        let pick = match mercy {
-            Mercy::All => count,
-            Mercy::None => 0,
-            Mercy::Some => dice.below(count as u64 + 1) as usize,
+        let pick = match survival {
+            Survival::All => count,
+            Survival::None => 0,
+            Survival::Some => random.below(count as u64 + 1) as usize,
         };
         let mut old = self.0.drain(..count);
         pick.checked_sub(1)
@@ -100,14 +100,14 @@ impl Content {
         self.live.len
     }
 
-    /// Bytes of space the live file takes.
+    /// Bytes of space that the current contents take.
     pub fn allocated(&self) -> u64 {
         self.live.sectors.len() as u64 * SECTOR
     }
 
     pub fn read(&self, buf: &mut [u8], offset: u64) -> usize {
         let len = (self.live.len.saturating_sub(offset)).min(buf.len() as u64) as usize;
-        for (sector, within, part) in parts(offset, len) {
+        for (sector, within, part) in sectors_of(offset, len) {
             let into = &mut buf[part];
             match self.live.sectors.get(&sector) {
                 Some(Sector::Data(data)) => {
@@ -119,7 +119,7 @@ impl Content {
         len
     }
 
-    /// How many more bytes of space a write to this range would take.
+    /// Additional bytes of space that a write to this range needs.
     pub fn cost(&self, offset: u64, len: u64) -> u64 {
         let first = offset / BLOCK * BLOCK / SECTOR;
         let end = (offset + len).next_multiple_of(BLOCK) / SECTOR;
@@ -132,7 +132,7 @@ impl Content {
             return;
         }
         self.reserve(offset, bytes.len() as u64, stamp);
-        for (sector, within, part) in parts(offset, bytes.len()) {
+        for (sector, within, part) in sectors_of(offset, bytes.len()) {
             let mut data = match self.live.sectors.get(&sector) {
                 Some(Sector::Data(old)) => **old,
                 _ => [0; SECTOR as usize],
@@ -144,7 +144,7 @@ impl Content {
         self.grow(offset + bytes.len() as u64, stamp);
     }
 
-    /// Gives the whole blocks around a range space where they have none.
+    /// Allocates space for the whole blocks around a range where they have none.
     pub fn reserve(&mut self, offset: u64, len: u64, stamp: Stamp) {
         let first = offset / BLOCK * BLOCK / SECTOR;
         let end = (offset + len).next_multiple_of(BLOCK) / SECTOR;
@@ -157,7 +157,7 @@ impl Content {
 
     pub fn grow(&mut self, len: u64, stamp: Stamp) {
         if len > self.live.len {
-            self.set_len_mark(len, stamp);
+            self.record_len(len, stamp);
         }
     }
 
@@ -172,11 +172,11 @@ impl Content {
             }
         }
         if len != self.live.len {
-            self.set_len_mark(len, stamp);
+            self.record_len(len, stamp);
         }
     }
 
-    /// Zeros what has bytes in a range.
+    /// Zeros the data in a range.
     pub fn zero(&mut self, offset: u64, len: u64, stamp: Stamp) {
         let end = offset + len;
         let touched: Vec<u64> = self
@@ -199,7 +199,7 @@ impl Content {
         }
     }
 
-    /// Turns the whole blocks of a range into reserved space or holes, and zeros what is left of it at its ends.
+    /// Turns the whole blocks of a range into reserved space or holes, and zeros the partial blocks at its ends.
     pub fn clear(&mut self, offset: u64, len: u64, keep_space: bool, stamp: Stamp) {
         self.zero(offset, len, stamp);
         let first = offset.next_multiple_of(BLOCK) / SECTOR;
@@ -225,7 +225,7 @@ impl Content {
         let is_data = |sector: u64| matches!(self.live.sectors.get(&sector), Some(Sector::Data(_)));
         let mut at = offset;
         while at < self.live.len {
-            // A block is data if any of its sectors is, as it is on a real file system.
+            // A block is data if any of its sectors is data, as on a real file system.
             let first = at / BLOCK * BLOCK / SECTOR;
             if (first..first + BLOCK / SECTOR).any(is_data) == data {
                 return Some(at);
@@ -235,54 +235,54 @@ impl Content {
         (!data).then_some(self.live.len)
     }
 
-    /// Whether something that was done up to `stamp` is not durable.
+    /// Whether a change up to `stamp` is not durable.
     pub fn is_dirty(&self, stamp: Stamp) -> bool {
         self.lens.begins_by(stamp) || self.sectors.values().any(|sector| sector.begins_by(stamp))
     }
 
-    /// What was done up to `stamp` survives from now on.
-    pub fn settle(&mut self, stamp: Stamp) {
+    /// Makes all changes up to `stamp` durable.
+    pub fn make_durable(&mut self, stamp: Stamp) {
         let durable = &mut self.durable;
         self.sectors.retain(|sector, versions| {
-            if let Some(version) = versions.settle(stamp) {
+            if let Some(version) = versions.take_newest(stamp) {
                 durable.put(*sector, version);
             }
             !versions.0.is_empty()
         });
-        if let Some(len) = self.lens.settle(stamp) {
+        if let Some(len) = self.lens.take_newest(stamp) {
             durable.len = len;
         }
     }
 
-    /// Some of what was done up to `stamp` reaches the platter, and the rest never will, though readers still see it:
-    /// what a failed sync leaves.
-    pub fn lose(&mut self, stamp: Stamp, mercy: Mercy, dice: &FakeDice) {
+    /// Makes some of the changes up to `stamp` durable, and the rest never, although readers still see them: the state after a
+    /// failed sync.
+    pub fn lose(&mut self, stamp: Stamp, survival: Survival, random: &FakeRandom) {
         let durable = &mut self.durable;
         self.sectors.retain(|sector, versions| {
-            if let Some(version) = versions.gamble(stamp, mercy, dice) {
+            if let Some(version) = versions.take_random(stamp, survival, random) {
                 durable.put(*sector, version);
             }
             !versions.0.is_empty()
         });
-        if let Some(len) = self.lens.gamble(stamp, mercy, dice) {
+        if let Some(len) = self.lens.take_random(stamp, survival, random) {
             durable.len = len;
         }
     }
 
-    /// The power goes: some of the rest reaches the platter, and readers see what is there.
-    pub fn crash(&mut self, mercy: Mercy, dice: &FakeDice) {
-        self.lose(Stamp::MAX, mercy, dice);
+    /// Power loss: some of the unsynced changes become durable, and the durable contents become the current ones.
+    pub fn crash(&mut self, survival: Survival, random: &FakeRandom) {
+        self.lose(Stamp::MAX, survival, random);
         let keep = self.durable.len.next_multiple_of(BLOCK) / SECTOR;
         self.durable.sectors.split_off(&keep);
         self.durable.zero_behind_end();
         self.live = self.durable.clone();
     }
 
-    /// Flips one bit, in memory and on the platter.
+    /// Flips one bit, in memory and on the disk.
     ///
     /// # Panics
     /// When there are no bytes at `offset`.
-    pub fn rot(&mut self, offset: u64, bit: u8) {
+    pub fn flip_bit(&mut self, offset: u64, bit: u8) {
         let mut flipped = false;
         for image in [&mut self.live, &mut self.durable] {
             if let Some(Sector::Data(data)) = image.sectors.get_mut(&(offset / SECTOR)) {
@@ -290,7 +290,7 @@ impl Content {
                 flipped = true;
             }
         }
-        assert!(flipped, "no bytes at {offset} that could rot");
+        assert!(flipped, "the file has no data at {offset}");
     }
 
     fn put(&mut self, sector: u64, what: Option<Sector>, stamp: Stamp) {
@@ -299,7 +299,7 @@ impl Content {
         versions.0.push((stamp, what));
     }
 
-    fn set_len_mark(&mut self, len: u64, stamp: Stamp) {
+    fn record_len(&mut self, len: u64, stamp: Stamp) {
         self.live.len = len;
         self.lens.0.push((stamp, len));
     }
@@ -313,8 +313,8 @@ impl Image {
         };
     }
 
-    /// A length that survived without the bytes behind it having been zeroed, or the other way round: what lies
-    /// behind the end is never seen again.
+    /// Zeros the data behind the end: a crash may keep a shorter length without the zeros behind it, or the reverse, but readers
+    /// never see those bytes again.
     fn zero_behind_end(&mut self) {
         let len = self.len;
         for (sector, what) in self.sectors.range_mut(len / SECTOR..) {
@@ -326,8 +326,11 @@ impl Image {
     }
 }
 
-/// The sectors of a range: number, offset within it, and which part of the range's buffer.
-fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+/// The sectors of a range: sector number, offset in the sector, and the part of the range's buffer.
+fn sectors_of(
+    offset: u64,
+    len: usize,
+) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         if done == len {

@@ -1,11 +1,11 @@
-//! `FakeDisk`: what a test does to a disk: crash it, fill it, break it, count its calls.
+//! `FakeDisk`: the operations of a test on a disk: crash it, fill it, damage it, count its calls.
 
 use super::content::Content;
 use super::handles::FakeTree;
-use super::names::{Node, ROOT, Tree};
-use super::state::{Failures, State};
+use super::state::{State, WriteErrors};
+use super::tree::{Node, ROOT, Tree};
 use crate::Disk;
-use crate::fake::{FakeClock, FakeDice};
+use crate::fake::{FakeClock, FakeRandom};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use std::sync::atomic::AtomicU64;
 pub struct FakeOptions {
     /// Bytes of space.
     pub capacity: u64,
-    /// Whether the kernel's syncfs(2) says that a write failed.
-    pub sync_everything_tells: bool,
-    /// Whether calls give other tasks a turn, at the dice's whim, before and within them. Needs no timer.
+    /// Whether syncfs(2) reports failed writes.
+    pub syncfs_reports_errors: bool,
+    /// Whether calls yield to other tasks at random, before and within them. Needs no timer.
     pub yields: bool,
-    /// Where mtimes come from; without it they count calls.
+    /// Clock for mtimes; without one they are call counts.
     pub clock: Option<FakeClock>,
-    /// What happens in the moment in which the process dies because it was told to (`die_at`): its connections end, say.
+    /// Called when the process dies because of `die_at`: a test breaks its connections here, for example.
     pub on_death: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
@@ -29,7 +29,7 @@ impl Default for FakeOptions {
     fn default() -> Self {
         FakeOptions {
             capacity: 1 << 40,
-            sync_everything_tells: true,
+            syncfs_reports_errors: true,
             yields: false,
             clock: None,
             on_death: None,
@@ -42,7 +42,7 @@ pub enum CallKind {
     Any,
     Read,
     Write,
-    /// Of a file's data or a directory.
+    /// Sync of a file's data or of a directory.
     Sync,
     /// Creating, renaming, removing, listing, stat, locks.
     Name,
@@ -54,7 +54,7 @@ pub struct Counters {
     pub writes: u64,
     pub syncs: u64,
     pub names: u64,
-    /// Of the syncs, those that were told to fail.
+    /// Number of syncs that failed because of `fail_sync`.
     pub failed_syncs: u64,
 }
 
@@ -79,14 +79,14 @@ impl Counters {
     }
 }
 
-/// The call at which a process died because it was told to.
+/// The call at which the process died because of `die_at`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Death {
     pub kind: CallKind,
     pub path: String,
 }
 
-/// The disk itself, as the laboratory sees it.
+/// The disk itself, as a test controls it.
 #[derive(Clone)]
 pub struct FakeDisk(Arc<Mutex<State>>);
 
@@ -95,8 +95,8 @@ impl FakeDisk {
         FakeDisk(Arc::new(Mutex::new(State {
             options,
             volume: seed,
-            dice: FakeDice::new(seed),
-            life: 1,
+            random: FakeRandom::new(seed),
+            instance: 1,
             crashes: 0,
             dead: false,
             stamp: 0,
@@ -108,57 +108,58 @@ impl FakeDisk {
             die_at: None,
             died: None,
             fail_sync_at: None,
-            failures: Failures::default(),
+            write_errors: WriteErrors::default(),
         })))
     }
 
-    /// What it holds now, on a disk of its own, that no process uses.
+    /// A separate disk with a copy of the current contents; no process uses it.
     pub fn copy(&self) -> FakeDisk {
         let state = self.0.lock();
         let mut copy = state.clone();
-        copy.dice = state.dice.fork();
+        copy.random = state.random.fork();
         copy.locks.clear();
-        copy.life += 1;
+        copy.instance += 1;
         copy.dead = false;
         FakeDisk(Arc::new(Mutex::new(copy)))
     }
 
-    /// A handle of the process that lives now.
+    /// A handle of the current process.
     ///
     /// # Panics
-    /// When it is dead: `crash` or `restart` first.
+    /// When the process is dead: call `crash` or `restart` first.
     pub fn disk(&self) -> Disk {
         let state = self.0.lock();
         assert!(
             !state.dead,
             "the process is dead: crash or restart it first"
         );
-        let known = state.failures.known_to_new();
-        Disk::fake(FakeTree::root(Arc::clone(&self.0), state.life, known))
+        let known = state.write_errors.known_to_new_descriptor();
+        Disk::fake(FakeTree::root(Arc::clone(&self.0), state.instance, known))
     }
 
-    /// The power goes and comes back: what was not synced survives in part; all handles are dead.
+    /// Power loss and restart: unsynced changes survive in part; all handles are dead.
     pub fn crash(&self) {
         let mut state = self.0.lock();
         state.crash();
         state.crashes += 1;
-        state.failures = Failures::default();
-        state.life += 1;
+        state.write_errors = WriteErrors::default();
+        state.instance += 1;
         state.dead = false;
     }
 
-    /// The process is killed and another may start: handles are dead, the page cache is not, and the kernel knows what failed.
+    /// Kills the process, and another one may start: its handles are dead, but the page cache survives, and the kernel keeps its
+    /// write errors.
     pub fn restart(&self) {
         let mut state = self.0.lock();
         state.locks.clear();
         state.die_at = None;
         state.fail_sync_at = None;
-        state.life += 1;
+        state.instance += 1;
         state.dead = false;
         state.forget_unused();
     }
 
-    /// From now on every call through any handle fails, until `crash` or `restart`.
+    /// From now on each call through any handle fails, until `crash` or `restart`.
     pub fn kill(&self) {
         self.0.lock().dead = true;
     }
@@ -167,44 +168,44 @@ impl FakeDisk {
         self.0.lock().dead
     }
 
-    /// Where `die_at` struck last.
+    /// The last call at which the process died because of `die_at`.
     pub fn died(&self) -> Option<Death> {
         self.0.lock().died.clone()
     }
 
-    /// Dies at the `n`th call of that kind from now (1 is the next): before it, or after it took effect and before
-    /// it could be answered.
+    /// Kills the process at the `n`th call of that kind from now (1 is the next): before the call, or after its effect and before
+    /// its result.
     pub fn die_at(&self, kind: CallKind, n: u64) {
         let mut state = self.0.lock();
         let at = state.counters.of(kind) + n;
         state.die_at = Some((kind, at));
     }
 
-    /// The `n`th sync from now (1 is the next) fails once: of what was unsynced then, a part reaches the platter and
-    /// the rest never will, though it can be read until a crash.
+    /// Fails the `n`th sync from now (1 is the next) once: a part of the unsynced changes becomes durable and the rest never,
+    /// although they can be read until a crash.
     pub fn fail_sync(&self, n: u64) {
         let mut state = self.0.lock();
         state.fail_sync_at = Some(state.counters.syncs + n);
     }
 
-    /// The kernel writes everything back by itself, and fails: of what was unsynced a part reaches the platter and the rest
-    /// never will, though it can be read until a crash. Each descriptor that is open is told once, at its next sync.
+    /// Fails a write-back of everything by the kernel: a part of the unsynced changes becomes durable and the rest never,
+    /// although they can be read until a crash. Each open descriptor reports the error once, at its next sync.
     pub fn fail_write_back(&self) {
         let mut state = self.0.lock();
         let stamp = state.stamp;
         state.fail_write_back(stamp);
     }
 
-    /// Another process syncs the whole disk, and is told of what failed: descriptors opened from now on are not.
-    pub fn another_syncs_everything(&self) {
+    /// Another process calls syncfs(2), which reports the write errors to it: descriptors opened from now on do not report them.
+    pub fn syncfs_by_another_process(&self) {
         let mut state = self.0.lock();
         let stamp = state.stamp;
         for file in state.files.values_mut() {
-            file.content.settle(stamp);
+            file.content.make_durable(stamp);
         }
-        state.tree.settle_all(stamp);
-        let new = AtomicU64::new(state.failures.known_to_new());
-        state.failures.tell(&new);
+        state.tree.make_all_durable(stamp);
+        let new = AtomicU64::new(state.write_errors.known_to_new_descriptor());
+        state.write_errors.report_to(&new);
     }
 
     pub fn set_capacity(&self, bytes: u64) {
@@ -215,15 +216,15 @@ impl FakeDisk {
         self.0.lock().counters
     }
 
-    /// Flips a bit of a file, in memory and on the platter.
+    /// Flips a bit of a file, in memory and on the disk.
     ///
     /// # Panics
-    /// When there is no such file, or no bytes there.
-    pub fn rot(&self, path: &str, offset: u64, bit: u8) {
-        self.with_content(path, |content| content.rot(offset, bit));
+    /// When the file does not exist, or has no data there.
+    pub fn flip_bit(&self, path: &str, offset: u64, bit: u8) {
+        self.with_content(path, |content| content.flip_bit(offset, bit));
     }
 
-    /// The paths of all files as a reader sees them now, past all handles.
+    /// The current paths of all files, read without a handle.
     pub fn files(&self) -> Vec<String> {
         let state = self.0.lock();
         let mut found = Vec::new();
@@ -240,10 +241,10 @@ impl FakeDisk {
         found
     }
 
-    /// The bytes of a file as a reader sees them now, past all handles.
+    /// The current bytes of a file, read without a handle.
     ///
     /// # Panics
-    /// When there is no such file.
+    /// When the file does not exist.
     pub fn bytes(&self, path: &str) -> Vec<u8> {
         self.with_content(path, |content| {
             let mut bytes = vec![0; content.len() as usize];
@@ -252,15 +253,15 @@ impl FakeDisk {
         })
     }
 
-    /// Writes to a file past all handles, as somebody who does not know what he does: durable at once.
+    /// Overwrites a part of a file without a handle, durable at once: damage by another program.
     ///
     /// # Panics
-    /// When there is no such file.
-    pub fn vandalize(&self, path: &str, offset: u64, bytes: &[u8]) {
+    /// When the file does not exist.
+    pub fn overwrite(&self, path: &str, offset: u64, bytes: &[u8]) {
         let stamp = self.0.lock().stamp;
         self.with_content(path, |content| {
             content.write(bytes, offset, stamp);
-            content.settle(stamp);
+            content.make_durable(stamp);
         });
     }
 
@@ -271,7 +272,7 @@ impl FakeDisk {
             .ok()
             .and_then(|(dir, name)| state.tree.get(dir, name));
         let Some(Node::File(id)) = found else {
-            panic!("there is no file '{path}'");
+            panic!("file '{path}' does not exist");
         };
         run(&mut state.files.get_mut(&id).expect("a named file").content)
     }

@@ -1,12 +1,12 @@
-//! What the code under test holds: a tree, a file, a lock of one process.
+//! The handles for the code under test: a tree, a file, a lock of one process.
 
-use super::content::Mercy;
+use super::content::Survival;
 use super::control::CallKind;
-use super::names::Node;
-use super::state::{FileState, Life, State, errno};
+use super::state::{FileState, Instance, State, errno};
+use super::tree::Node;
 use crate::disk::{
-    Advice, DirEntry, DiskErrorKind, DiskFile, DiskLock, EntryKind, FileSource, LockSource,
-    OpenHow, ReadHow, Result, Space, Stat,
+    Advice, DiskEntry, DiskErrorKind, DiskFile, DiskLock, DiskSpace, DiskStat, EntryKind,
+    FileSource, LockSource, OnCacheMiss, OpenHow, Result,
 };
 use bytes::BytesMut;
 use parking_lot::Mutex;
@@ -17,45 +17,45 @@ use std::sync::{Arc, Weak};
 #[derive(Clone)]
 pub(crate) struct FakeTree {
     state: Arc<Mutex<State>>,
-    life: Life,
-    /// From the disk's root; empty for the root itself.
+    instance: Instance,
+    /// Path from the disk's root; empty for the root itself.
     base: Arc<str>,
-    /// Failed write-backs of the disk that this descriptor knows of.
-    known: Arc<AtomicU64>,
+    /// Number of write errors of the disk that this descriptor has reported.
+    known_errors: Arc<AtomicU64>,
 }
 
 #[derive(Clone)]
 pub(crate) struct FakeFile {
     state: Arc<Mutex<State>>,
-    life: Life,
+    instance: Instance,
     id: u64,
     path: Arc<str>,
     write: bool,
-    /// Failed write-backs of the file that this descriptor knows of.
-    known: Arc<AtomicU64>,
+    /// Number of write errors of the file that this descriptor has reported.
+    known_errors: Arc<AtomicU64>,
     _open: Arc<()>,
 }
 
 pub(crate) struct FakeLock {
     state: Arc<Mutex<State>>,
-    life: Life,
-    place: (u64, String),
+    instance: Instance,
+    key: (u64, String),
 }
 
 impl Drop for FakeLock {
     fn drop(&mut self) {
         let mut state = self.state.lock();
-        if state.locks.get(&self.place) == Some(&self.life) {
-            state.locks.remove(&self.place);
+        if state.locks.get(&self.key) == Some(&self.instance) {
+            state.locks.remove(&self.key);
         }
     }
 }
 
-/// Gives other tasks a turn when the dice say so.
+/// Yields to other tasks at random, if the options say so.
 async fn pause(state: &Mutex<State>) {
     let yields = {
         let state = state.lock();
-        state.options.yields && state.dice.one_in(2)
+        state.options.yields && state.random.one_in(2)
     };
     if yields {
         tokio::task::yield_now().await;
@@ -63,16 +63,16 @@ async fn pause(state: &Mutex<State>) {
 }
 
 impl FakeTree {
-    pub fn root(state: Arc<Mutex<State>>, life: Life, known: u64) -> FakeTree {
+    pub fn root(state: Arc<Mutex<State>>, instance: Instance, known: u64) -> FakeTree {
         FakeTree {
             state,
-            life,
+            instance,
             base: "".into(),
-            known: Arc::new(AtomicU64::new(known)),
+            known_errors: Arc::new(AtomicU64::new(known)),
         }
     }
 
-    /// One call about names: through the gate, then `run` with the directory this tree begins at.
+    /// A call on names: begins the call, runs `run` with the directory at which this tree begins, and ends the call.
     async fn call<T>(
         &self,
         op: &'static str,
@@ -82,18 +82,18 @@ impl FakeTree {
         crate::disk::check_path(path);
         pause(&self.state).await;
         let mut state = self.state.lock();
-        let fate = state.enter(self.life, CallKind::Name, op, path)?;
+        let fate = state.begin_call(self.instance, CallKind::Name, op, path)?;
         let base = state.dir_of(&self.base)?;
         let done = run(&mut state, base)?;
-        state.leave(fate, op, path, done)
+        state.end_call(fate, op, path, done)
     }
 
-    pub async fn under(&self, dir: &str) -> Result<FakeTree> {
+    pub async fn subdirectory(&self, dir: &str) -> Result<FakeTree> {
         let op = "open the directory";
         let known = self
             .call(op, dir, |state, base| {
                 state.dir(base, dir, op)?;
-                Ok(state.failures.known_to_new())
+                Ok(state.write_errors.known_to_new_descriptor())
             })
             .await?;
         let base = match (&*self.base, dir) {
@@ -103,7 +103,7 @@ impl FakeTree {
         };
         Ok(FakeTree {
             base,
-            known: Arc::new(AtomicU64::new(known)),
+            known_errors: Arc::new(AtomicU64::new(known)),
             ..self.clone()
         })
     }
@@ -124,7 +124,7 @@ impl FakeTree {
                         let stamp = state.stamp;
                         let id = state.tree.add_file((dir, name.into()), stamp);
                         let file = FileState {
-                            failures: Default::default(),
+                            write_errors: Default::default(),
                             content: Default::default(),
                             mtime: state.now(),
                             open: Weak::new(),
@@ -133,17 +133,17 @@ impl FakeTree {
                         id
                     }
                 };
-                let known = state.files[&id].failures.known_to_new();
+                let known = state.files[&id].write_errors.known_to_new_descriptor();
                 Ok((id, state.opened(id), known))
             })
             .await?;
         Ok(DiskFile::new(FileSource::Fake(FakeFile {
             state: Arc::clone(&self.state),
-            life: self.life,
+            instance: self.instance,
             id,
             path: path.into(),
             write: how.write,
-            known: Arc::new(AtomicU64::new(known)),
+            known_errors: Arc::new(AtomicU64::new(known)),
             _open: open,
         })))
     }
@@ -220,11 +220,11 @@ impl FakeTree {
         .await
     }
 
-    pub async fn list(&self, dir: &str) -> Result<Vec<DirEntry>> {
+    pub async fn list(&self, dir: &str) -> Result<Vec<DiskEntry>> {
         let op = "list";
         self.call(op, dir, |state, base| {
             let id = state.dir(base, dir, op)?;
-            let entry = |(name, node): (&String, &Node)| DirEntry {
+            let entry = |(name, node): (&String, &Node)| DiskEntry {
                 name: name.clone(),
                 kind: match node {
                     Node::Dir(_) => EntryKind::Dir,
@@ -242,57 +242,57 @@ impl FakeTree {
         pause(&self.state).await;
         let (fate, stamp) = {
             let mut state = self.state.lock();
-            let fate = state.enter(self.life, CallKind::Sync, op, dir)?;
+            let fate = state.begin_call(self.instance, CallKind::Sync, op, dir)?;
             if state.sync_fails() {
                 return Err(errno(op, dir, libc::EIO));
             }
             (fate, state.stamp)
         };
-        pause(&self.state).await; // what is done meanwhile is not part of it
+        pause(&self.state).await; // a change during this pause is not part of the sync
         let mut state = self.state.lock();
-        state.still_alive(self.life, op, dir)?;
+        state.check_alive(self.instance, op, dir)?;
         let base = state.dir_of(&self.base)?;
         let id = state.dir(base, dir, op)?;
-        state.tree.settle(id, stamp);
+        state.tree.make_durable(id, stamp);
         state.forget_unused();
-        state.leave(fate, op, dir, ())
+        state.end_call(fate, op, dir, ())
     }
 
-    pub async fn sync_everything(&self) -> Result<()> {
+    pub async fn syncfs(&self) -> Result<()> {
         let op = "sync the file system of";
         pause(&self.state).await;
         let (fate, stamp, fails) = {
             let mut state = self.state.lock();
-            let fate = state.enter(self.life, CallKind::Sync, op, ".")?;
+            let fate = state.begin_call(self.instance, CallKind::Sync, op, ".")?;
             let fails = state.fail_sync_at == Some(state.counters.syncs);
             (fate, state.stamp, fails)
         };
-        pause(&self.state).await; // what is done meanwhile is not part of it
+        pause(&self.state).await; // a change during this pause is not part of the sync
         let mut state = self.state.lock();
-        state.still_alive(self.life, op, ".")?;
+        state.check_alive(self.instance, op, ".")?;
         if fails {
-            let dice = state.dice.clone();
+            let random = state.random.clone();
             for file in state.files.values_mut() {
-                file.content.lose(stamp, Mercy::throw(&dice), &dice);
+                file.content.lose(stamp, Survival::random(&random), &random);
             }
             return Err(errno(op, ".", libc::EIO));
         }
         for file in state.files.values_mut() {
-            file.content.settle(stamp);
+            file.content.make_durable(stamp);
         }
-        state.tree.settle_all(stamp);
+        state.tree.make_all_durable(stamp);
         state.forget_unused();
-        if state.failures.tell(&self.known) && state.options.sync_everything_tells {
+        if state.write_errors.report_to(&self.known_errors) && state.options.syncfs_reports_errors {
             return Err(errno(op, ".", libc::EIO));
         }
-        state.leave(fate, op, ".", ())
+        state.end_call(fate, op, ".", ())
     }
 
-    pub fn sync_everything_tells(&self) -> bool {
-        self.state.lock().options.sync_everything_tells
+    pub fn syncfs_reports_errors(&self) -> bool {
+        self.state.lock().options.syncfs_reports_errors
     }
 
-    pub async fn stat(&self, path: &str) -> Result<Option<Stat>> {
+    pub async fn stat(&self, path: &str) -> Result<Option<DiskStat>> {
         let op = "stat";
         let found = self
             .call(op, path, |state, base| {
@@ -313,9 +313,9 @@ impl FakeTree {
         }
     }
 
-    pub async fn space(&self) -> Result<Space> {
-        self.call("ask the space of", ".", |state, _| {
-            Ok(Space {
+    pub async fn space(&self) -> Result<DiskSpace> {
+        self.call("get the free space of", ".", |state, _| {
+            Ok(DiskSpace {
                 volume: state.volume,
                 total: state.options.capacity,
                 free: state.free(),
@@ -327,9 +327,9 @@ impl FakeTree {
         .await
     }
 
-    pub fn memory(&self) -> Result<u64> {
+    pub fn page_cache_id(&self) -> Result<u64> {
         let state = self.state.lock();
-        state.still_alive(self.life, "ask the mount of", ".")?;
+        state.check_alive(self.instance, "get the mount of", ".")?;
         Ok(1 + state.crashes)
     }
 
@@ -344,31 +344,31 @@ impl FakeTree {
                     let pid = DiskErrorKind::Locked(Some(*holder as u32));
                     return Err(errno(op, path, libc::EAGAIN).with_kind(pid));
                 }
-                state.locks.insert(place.clone(), self.life);
+                state.locks.insert(place.clone(), self.instance);
                 Ok(place)
             })
             .await?;
         Ok(DiskLock::new(LockSource::Fake {
             _lock: FakeLock {
                 state: Arc::clone(&self.state),
-                life: self.life,
-                place,
+                instance: self.instance,
+                key: place,
             },
         }))
     }
 }
 
-fn stat_of(state: &State, id: u64) -> Stat {
+fn stat_of(state: &State, id: u64) -> DiskStat {
     let file = &state.files[&id];
-    Stat {
+    DiskStat {
         len: file.content.len(),
         allocated: file.content.allocated(),
         mtime: file.mtime,
     }
 }
 
-fn dir_stat(state: &State) -> Stat {
-    Stat {
+fn dir_stat(state: &State) -> DiskStat {
+    DiskStat {
         len: 0,
         allocated: 0,
         mtime: state.now(),
@@ -384,9 +384,9 @@ impl FakeFile {
     ) -> Result<T> {
         pause(&self.state).await;
         let mut state = self.state.lock();
-        let fate = state.enter(self.life, kind, op, &self.path)?;
+        let fate = state.begin_call(self.instance, kind, op, &self.path)?;
         let done = run(&mut state, self.id)?;
-        state.leave(fate, op, &self.path, done)
+        state.end_call(fate, op, &self.path, done)
     }
 
     /// A call that changes the file.
@@ -410,18 +410,28 @@ impl FakeFile {
         .await
     }
 
-    pub async fn read_at(&self, buf: &mut [u8], offset: u64, _how: ReadHow) -> Result<usize> {
+    pub async fn read_at(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        _on_miss: OnCacheMiss,
+    ) -> Result<usize> {
         self.call(CallKind::Read, "read", |state, id| {
             Ok(state.files[&id].content.read(buf, offset))
         })
         .await
     }
 
-    pub async fn read_owned<B>(&self, mut buf: B, offset: u64, how: ReadHow) -> Result<(B, usize)>
+    pub async fn read_owned<B>(
+        &self,
+        mut buf: B,
+        offset: u64,
+        on_miss: OnCacheMiss,
+    ) -> Result<(B, usize)>
     where
         B: AsMut<[u8]> + Send + 'static,
     {
-        let got = self.read_at(buf.as_mut(), offset, how).await?;
+        let got = self.read_at(buf.as_mut(), offset, on_miss).await?;
         Ok((buf, got))
     }
 
@@ -430,11 +440,11 @@ impl FakeFile {
         mut buf: BytesMut,
         len: usize,
         offset: u64,
-        how: ReadHow,
+        on_miss: OnCacheMiss,
     ) -> Result<BytesMut> {
         let had = buf.len();
         buf.resize(had + len, 0);
-        let got = self.read_at(&mut buf[had..], offset, how).await?;
+        let got = self.read_at(&mut buf[had..], offset, on_miss).await?;
         buf.truncate(had + got);
         Ok(buf)
     }
@@ -444,12 +454,12 @@ impl FakeFile {
         self.change(op, |state, id| {
             let stamp = state.stamp;
             let cost = state.files[&id].content.cost(offset, bytes.len() as u64);
-            let fits = state.room(cost);
+            let fits = state.check_space(cost);
             let content = &mut state.files.get_mut(&id).expect("an open file").content;
             match fits {
                 Ok(()) => content.write(bytes, offset, stamp),
                 Err(free) => {
-                    // As the kernel does: what fits is written before it says that the rest did not.
+                    // As the kernel: it writes the part that fits, and then returns the error.
                     let mut some = bytes.len() as u64;
                     while some > 0 && content.cost(offset, some) > free {
                         some /= 2;
@@ -473,36 +483,36 @@ impl FakeFile {
         pause(&self.state).await;
         let (fate, stamp, fails) = {
             let mut state = self.state.lock();
-            let fate = state.enter(self.life, CallKind::Sync, op, &self.path)?;
+            let fate = state.begin_call(self.instance, CallKind::Sync, op, &self.path)?;
             let fails = state.sync_fails();
             (fate, state.stamp, fails)
         };
-        pause(&self.state).await; // what is written meanwhile is not part of it
+        pause(&self.state).await; // a write during this pause is not part of the sync
         let mut state = self.state.lock();
-        state.still_alive(self.life, op, &self.path)?;
-        let dice = state.dice.clone();
+        state.check_alive(self.instance, op, &self.path)?;
+        let random = state.random.clone();
         let content = &mut state.files.get_mut(&self.id).expect("an open file").content;
         if fails {
-            content.lose(stamp, Mercy::throw(&dice), &dice);
+            content.lose(stamp, Survival::random(&random), &random);
             return Err(errno(op, &self.path, libc::EIO));
         }
-        content.settle(stamp);
+        content.make_durable(stamp);
         let failures = &mut state
             .files
             .get_mut(&self.id)
             .expect("an open file")
-            .failures;
-        if failures.tell(&self.known) {
+            .write_errors;
+        if failures.report_to(&self.known_errors) {
             return Err(errno(op, &self.path, libc::EIO));
         }
-        state.leave(fate, op, &self.path, ())
+        state.end_call(fate, op, &self.path, ())
     }
 
     pub async fn sync_all(&self) -> Result<()> {
         self.sync_data().await
     }
 
-    pub async fn stat(&self) -> Result<Stat> {
+    pub async fn stat(&self) -> Result<DiskStat> {
         self.call(CallKind::Name, "stat", |state, id| Ok(stat_of(state, id)))
             .await
     }
@@ -533,7 +543,7 @@ impl FakeFile {
         self.change(op, |state, id| {
             let stamp = state.stamp;
             let cost = state.files[&id].content.cost(offset, len);
-            if state.room(cost).is_err() {
+            if state.check_space(cost).is_err() {
                 return Err(errno(op, &self.path, libc::ENOSPC));
             }
             let content = &mut state.files.get_mut(&id).expect("an open file").content;
@@ -584,7 +594,7 @@ impl FakeFile {
 
     pub fn read_ahead(&self, _offset: u64, _len: u64) {}
 
-    pub fn begin_write_back(&self, _offset: u64, _len: u64) {}
+    pub fn start_write_back(&self, _offset: u64, _len: u64) {}
 
     pub fn advise(&self, _offset: u64, _len: u64, _advice: Advice) -> Result<()> {
         Ok(())

@@ -1,52 +1,52 @@
-//! All of one disk, behind one lock, and the gate every call passes.
+//! The state of one disk, behind one lock, and the checks at the beginning and end of each call.
 
-use super::content::{Content, Mercy, Stamp};
+use super::content::{Content, Stamp, Survival};
 use super::control::{CallKind, Counters, Death, FakeOptions};
-use super::names::{Node, ROOT, Tree};
+use super::tree::{Node, ROOT, Tree};
 use crate::disk::{DiskError, DiskErrorKind, Result};
-use crate::fake::FakeDice;
+use crate::fake::FakeRandom;
 use gupfs_proto::Timestamp;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Which process: rises with each crash and each kill, so that handles of the dead are told from those of the living.
-pub type Life = u64;
+/// Number of the process that uses the disk: rises with each crash and each restart, and distinguishes handles of dead processes.
+pub type Instance = u64;
 
-/// Failed write-backs of a file or of the whole disk, as Linux counts them (errseq).
+/// Failed write-backs of a file or of the whole disk, counted as Linux does (errseq_t).
 #[derive(Clone, Copy, Default)]
-pub struct Failures {
+pub struct WriteErrors {
     count: u64,
-    /// Some descriptor was told of the last one.
-    told: bool,
+    /// A descriptor has reported the last one.
+    reported: bool,
 }
 
-impl Failures {
-    pub fn happened(&mut self) {
+impl WriteErrors {
+    pub fn record(&mut self) {
         self.count += 1;
-        self.told = false;
+        self.reported = false;
     }
 
-    /// What a descriptor that is opened now takes for known: nothing as long as nobody was told of the last one.
-    pub fn known_to_new(&self) -> u64 {
-        self.count - u64::from(!self.told && self.count > 0)
+    /// The count that a newly opened descriptor starts with: it will report the last error, if no other descriptor has.
+    pub fn known_to_new_descriptor(&self) -> u64 {
+        self.count - u64::from(!self.reported && self.count > 0)
     }
 
-    /// Whether a descriptor that knows so many is to be told now.
-    pub fn tell(&mut self, known: &AtomicU64) -> bool {
+    /// Whether a descriptor that knows `known` errors must report one now.
+    pub fn report_to(&mut self, known: &AtomicU64) -> bool {
         let news = known.swap(self.count, Ordering::Relaxed) != self.count;
-        self.told |= news;
+        self.reported |= news;
         news
     }
 }
 
 #[derive(Clone)]
 pub struct FileState {
-    pub failures: Failures,
+    pub write_errors: WriteErrors,
     pub content: Content,
     pub mtime: Timestamp,
-    /// Who has it open; the bytes of a removed file go when nobody has.
+    /// Alive while a handle has the file open; the bytes of a removed file are freed after the last handle.
     pub open: Weak<()>,
 }
 
@@ -54,9 +54,9 @@ pub struct FileState {
 pub struct State {
     pub options: FakeOptions,
     pub volume: u64,
-    pub dice: FakeDice,
-    pub life: Life,
-    /// Power cuts so far.
+    pub random: FakeRandom,
+    pub instance: Instance,
+    /// Number of power losses so far.
     pub crashes: u64,
     pub dead: bool,
     pub stamp: Stamp,
@@ -64,51 +64,51 @@ pub struct State {
     pub files: BTreeMap<u64, FileState>,
     /// Bytes of space that all files take.
     pub used: u64,
-    pub locks: BTreeMap<(u64, String), Life>,
+    pub locks: BTreeMap<(u64, String), Instance>,
     pub counters: Counters,
     pub die_at: Option<(CallKind, u64)>,
     pub died: Option<Death>,
     pub fail_sync_at: Option<u64>,
-    /// Of the whole disk.
-    pub failures: Failures,
+    /// Write errors of the whole disk.
+    pub write_errors: WriteErrors,
 }
 
-/// How a call that passed the gate goes on.
+/// How a call continues after `begin_call`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    Live,
-    /// Do it, then the process dies before it learns the outcome.
+pub enum CallFate {
+    Continue,
+    /// Execute it; then the process dies before it gets the result.
     DieAfter,
 }
 
 impl State {
-    /// Every call passes here first: a dead process's fail; the one it was told to die at kills it, half the time
-    /// before anything happened.
-    pub fn enter(
+    /// Begins a call: fails it if its process is dead. At the call set by `die_at` the process dies, half of the times before the
+    /// call has an effect.
+    pub fn begin_call(
         &mut self,
-        life: Life,
+        instance: Instance,
         kind: CallKind,
         op: &'static str,
         path: &str,
-    ) -> Result<Fate> {
-        self.still_alive(life, op, path)?;
+    ) -> Result<CallFate> {
+        self.check_alive(instance, op, path)?;
         self.stamp += 1;
         self.counters.count(kind);
         let due = self.die_at.is_some_and(|(of, at)| {
             self.counters.of(of) == at && (of == kind || of == CallKind::Any)
         });
         if !due {
-            return Ok(Fate::Live);
+            return Ok(CallFate::Continue);
         }
         self.died = Some(Death {
             kind,
             path: path.to_owned(),
         });
-        if self.dice.one_in(2) {
+        if self.random.one_in(2) {
             self.die();
             return Err(dead(op, path));
         }
-        Ok(Fate::DieAfter)
+        Ok(CallFate::DieAfter)
     }
 
     fn die(&mut self) {
@@ -118,48 +118,54 @@ impl State {
         }
     }
 
-    /// Whether the sync that was just counted is the one that was told to fail.
+    /// Whether the sync that was just counted is the one set by `fail_sync`.
     pub fn sync_fails(&mut self) -> bool {
         let fails = self.fail_sync_at == Some(self.counters.syncs);
         self.counters.failed_syncs += u64::from(fails);
         fails
     }
 
-    /// The kernel writes back by itself, and fails: of what is unsynced a part reaches the platter, and the rest never will.
+    /// A failed write-back by the kernel: a part of the unsynced changes becomes durable, and the rest never.
     pub fn fail_write_back(&mut self, stamp: Stamp) {
-        let dice = self.dice.clone();
+        let random = self.random.clone();
         let mut lost = false;
         for file in self.files.values_mut() {
             if file.content.is_dirty(stamp) {
-                file.content.lose(stamp, Mercy::throw(&dice), &dice);
-                file.failures.happened();
+                file.content.lose(stamp, Survival::random(&random), &random);
+                file.write_errors.record();
                 lost = true;
             }
         }
         if lost {
-            self.failures.happened();
+            self.write_errors.record();
         }
     }
 
-    /// The second half of a call that gave others a turn in between: its process may have died there.
-    pub fn still_alive(&self, life: Life, op: &'static str, path: &str) -> Result<()> {
-        if self.dead || life != self.life {
+    /// Fails the second half of a call if its process has died while the call yielded.
+    pub fn check_alive(&self, instance: Instance, op: &'static str, path: &str) -> Result<()> {
+        if self.dead || instance != self.instance {
             return Err(dead(op, path));
         }
         Ok(())
     }
 
-    /// The end of a call that may have been told to die.
-    pub fn leave<T>(&mut self, fate: Fate, op: &'static str, path: &str, done: T) -> Result<T> {
-        if fate == Fate::DieAfter {
+    /// Ends a call; with `DieAfter` the process dies now.
+    pub fn end_call<T>(
+        &mut self,
+        fate: CallFate,
+        op: &'static str,
+        path: &str,
+        done: T,
+    ) -> Result<T> {
+        if fate == CallFate::DieAfter {
             self.die();
             return Err(dead(op, path));
         }
         Ok(done)
     }
 
-    /// Takes `wanted` bytes of space, or says how much there is.
-    pub fn room(&self, wanted: u64) -> std::result::Result<(), u64> {
+    /// Checks that `wanted` bytes are free; the error is the number of free bytes.
+    pub fn check_space(&self, wanted: u64) -> std::result::Result<(), u64> {
         let free = self.free();
         if wanted > free { Err(free) } else { Ok(()) }
     }
@@ -168,7 +174,7 @@ impl State {
         self.options.capacity.saturating_sub(self.used)
     }
 
-    /// Counts the space again, after files have gone.
+    /// Computes the used space again, after files were removed.
     fn count_used(&mut self) {
         self.used = self
             .files
@@ -210,7 +216,7 @@ impl State {
         }
     }
 
-    /// Walks again from the root, after a crash has changed the tree.
+    /// Resolves a path from the root again, because a crash may have changed the tree.
     pub fn dir_of(&self, path: &str) -> Result<u64> {
         if path.is_empty() {
             return Ok(ROOT);
@@ -223,19 +229,19 @@ impl State {
         self.die_at = None;
         self.fail_sync_at = None;
         self.locks.clear();
-        let mercy = Mercy::throw(&self.dice);
-        self.tree.crash(mercy, &self.dice);
+        let survival = Survival::random(&self.random);
+        self.tree.crash(survival, &self.random);
         let named = self.tree.files();
         self.files.retain(|id, _| named.contains(id));
         for file in self.files.values_mut() {
-            let mercy = Mercy::throw(&self.dice);
-            file.content.crash(mercy, &self.dice);
-            file.failures = Failures::default();
+            let survival = Survival::random(&self.random);
+            file.content.crash(survival, &self.random);
+            file.write_errors = WriteErrors::default();
         }
         self.count_used();
     }
 
-    /// Forgets files that have neither a name nor a reader.
+    /// Removes files that have neither a name nor an open handle.
     pub fn forget_unused(&mut self) {
         let named = self.tree.files();
         self.files

@@ -4,9 +4,9 @@ use super::{Files, Judge, mode_of, time_of};
 use crate::cluster::machine::{Failure, With};
 use crate::cluster::own::{both_ways, flags, me};
 use crate::cluster::site::ONE_OBJECT;
-use gupfs_client::{OpenFile, ReadHow, WriteHow};
-use gupfs_proto::Refusal;
-use gupfs_proto::meta::WriteAt;
+use gupfs_client::{OpenFile, ReadOptions, WriteOptions};
+use gupfs_proto::FsError;
+use gupfs_proto::meta::WritePosition;
 use gupfs_verify::history::{Answer, Call, Flavour, Range, tag};
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Judge {
             // A power cut took the files, and the next history has others.
             Err(_) if !self.are_there(files) => {}
             Err(failure) => {
-                if matches!(failure, Failure::Refused(Refusal::Stale)) {
+                if matches!(failure, Failure::Refused(FsError::Stale)) {
                     self.let_go(with);
                 }
                 self.excuse(call.name(), &failure, since);
@@ -141,17 +141,17 @@ impl Judge {
         Ok(match call {
             Call::Write { range, tag, .. } => {
                 let bytes = tag::fill(tag, range.from, range.to);
-                let at = WriteAt::Offset(range.from);
-                let write = client.write(file, at, bytes.into(), WriteHow::default());
+                let at = WritePosition::Offset(range.from);
+                let write = client.write(file, at, bytes.into(), WriteOptions::default());
                 let done = self.call(with, write).await?;
                 if done.written != range.to - range.from {
-                    return Err(Failure::Refused(Refusal::NoSpace));
+                    return Err(Failure::Refused(FsError::NoSpace));
                 }
                 Answer::Done
             }
             Call::Read { range, .. } => {
                 let len = range.to - range.from;
-                let read = client.read(file, range.from, len, ReadHow::default());
+                let read = client.read(file, range.from, len, ReadOptions::default());
                 let bytes = self.call(with, read).await?.concat();
                 Answer::Bytes {
                     count: bytes.len() as u64,

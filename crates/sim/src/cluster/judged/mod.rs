@@ -15,7 +15,7 @@ use super::own::{both_ways, flags, make, me};
 use super::site::Site;
 use super::troubles::Cuts;
 use gupfs_client::OpenFile;
-use gupfs_platform::fake::FakeDice;
+use gupfs_platform::fake::FakeRandom;
 use gupfs_proto::meta::{SetAttr, SetTime};
 use gupfs_proto::{InodeId, Name, SessionId, Timestamp};
 use gupfs_verify::check::{ATTRIBUTES, Bound, Model, judge};
@@ -155,14 +155,14 @@ fn subject_of(call: &Call) -> Subject {
 pub struct Judge {
     site: Arc<Site>,
     machine: usize,
-    dice: FakeDice,
+    dice: FakeRandom,
     open: Option<Arc<OpenFile>>,
     life: u64,
     session: SessionId,
 }
 
 impl Judge {
-    pub fn new(site: &Arc<Site>, machine: usize, dice: FakeDice) -> Judge {
+    pub fn new(site: &Arc<Site>, machine: usize, dice: FakeRandom) -> Judge {
         Judge {
             site: site.clone(),
             machine,
@@ -288,7 +288,7 @@ impl Judge {
     async fn call<T>(
         &self,
         with: With<'_>,
-        call: impl Future<Output = Result<T, gupfs_proto::Refusal>>,
+        call: impl Future<Output = Result<T, gupfs_proto::FsError>>,
     ) -> Result<T, Failure> {
         self.site.machines[self.machine].run(with.life, call).await
     }

@@ -7,9 +7,9 @@ use crate::cluster::machine::Failure;
 use crate::cluster::site::ONE_OBJECT;
 use crate::cluster::troubles::is_loss;
 use bytes::Bytes;
-use gupfs_client::{EntryName, OpenFile, ReadHow, WriteHow};
-use gupfs_proto::meta::{RenameHow, WriteAt};
-use gupfs_proto::{InodeId, Refusal};
+use gupfs_client::{EntryName, OpenFile, ReadOptions, WriteOptions};
+use gupfs_proto::meta::{RenameMode, WritePosition};
+use gupfs_proto::{InodeId, FsError};
 use std::sync::Arc;
 
 const NAMES: u64 = 4;
@@ -27,7 +27,7 @@ const BORDERS: [u64; 6] = [
 type Place = (InodeId, u8);
 
 /// What a call about names must come to.
-type Expected = Result<(), Refusal>;
+type Expected = Result<(), FsError>;
 
 /// Nothing but names excuses these.
 fn is_about_names(failure: &Failure) -> bool {
@@ -36,11 +36,11 @@ fn is_about_names(failure: &Failure) -> bool {
     };
     matches!(
         refusal,
-        Refusal::Exists
-            | Refusal::NotFound
-            | Refusal::NotEmpty
-            | Refusal::IsDirectory
-            | Refusal::NotDirectory
+        FsError::Exists
+            | FsError::NotFound
+            | FsError::NotEmpty
+            | FsError::IsDirectory
+            | FsError::NotDirectory
     )
 }
 
@@ -101,7 +101,7 @@ impl Own {
         what: String,
         expected: Expected,
         after: Tree,
-        call: impl Future<Output = Result<T, Refusal>>,
+        call: impl Future<Output = Result<T, FsError>>,
     ) -> Option<T> {
         let (since, cuts) = (self.site.millis(), self.site.troubles.cuts());
         if expected.is_ok() {
@@ -190,7 +190,7 @@ impl Own {
     fn with_new(&self, place: Place, ino: InodeId, is_dir: bool) -> (Expected, Tree) {
         let mut after = self.names.now().clone();
         if after.contains_key(&place) {
-            return (Err(Refusal::Exists), after);
+            return (Err(FsError::Exists), after);
         }
         after.insert(place, Entry { ino, is_dir });
         (Ok(()), after)
@@ -216,9 +216,9 @@ impl Own {
         let place = self.any_place();
         let mut after = self.names.now().clone();
         let expected = match self.at(place) {
-            None => Err(Refusal::NotFound),
-            Some(entry) if !entry.is_dir => Err(Refusal::NotDirectory),
-            Some(entry) if !self.is_empty_dir(entry.ino) => Err(Refusal::NotEmpty),
+            None => Err(FsError::NotFound),
+            Some(entry) if !entry.is_dir => Err(FsError::NotDirectory),
+            Some(entry) if !self.is_empty_dir(entry.ino) => Err(FsError::NotEmpty),
             Some(_) => {
                 after.remove(&place);
                 Ok(())
@@ -236,8 +236,8 @@ impl Own {
         let mut after = self.names.now().clone();
         let victim = self.at(place);
         let expected = match victim {
-            None => Err(Refusal::NotFound),
-            Some(entry) if entry.is_dir => Err(Refusal::IsDirectory),
+            None => Err(FsError::NotFound),
+            Some(entry) if entry.is_dir => Err(FsError::IsDirectory),
             Some(_) => {
                 after.remove(&place);
                 Ok(())
@@ -268,7 +268,7 @@ impl Own {
         let mut after = self.names.now().clone();
         let (moved, over) = (self.at(from), self.at(to));
         let expected = match (moved, over) {
-            (None, _) => Err(Refusal::NotFound),
+            (None, _) => Err(FsError::NotFound),
             // Directories stay where they are, so that none goes into itself.
             (Some(moved), _) if moved.is_dir && from.0 != to.0 => return,
             // Refused for two reasons, of which either may be told.
@@ -278,10 +278,10 @@ impl Own {
                 return;
             }
             (Some(moved), Some(over)) if over.ino == moved.ino => Ok(()),
-            (Some(moved), Some(over)) if over.is_dir && !moved.is_dir => Err(Refusal::IsDirectory),
-            (Some(moved), Some(over)) if moved.is_dir && !over.is_dir => Err(Refusal::NotDirectory),
+            (Some(moved), Some(over)) if over.is_dir && !moved.is_dir => Err(FsError::IsDirectory),
+            (Some(moved), Some(over)) if moved.is_dir && !over.is_dir => Err(FsError::NotDirectory),
             (Some(_), Some(over)) if over.is_dir && !self.is_empty_dir(over.ino) => {
-                Err(Refusal::NotEmpty)
+                Err(FsError::NotEmpty)
             }
             (Some(moved), _) => {
                 after.remove(&from);
@@ -291,7 +291,7 @@ impl Own {
         };
         let client = with.client.clone();
         let (me, old, new) = (me(), name(from.1), name(to.1));
-        let how = RenameHow::Replace;
+        let how = RenameMode::Replace;
         let call = client.rename(&me, (from.0, &old), (to.0, &new), how);
         let what = format!("rename {from:?} {to:?}");
         let renamed = self.names_call(with, what, expected, after, call).await;
@@ -373,8 +373,8 @@ impl Own {
         after.resize(after.len().max((at + len) as usize), 0);
         after[at as usize..(at + len) as usize].copy_from_slice(&data);
         let whence = match appends {
-            true => WriteAt::End,
-            false => WriteAt::Offset(at),
+            true => WritePosition::End,
+            false => WritePosition::Offset(at),
         };
         let client = with.client.clone();
         let mut data = Bytes::from(data);
@@ -383,11 +383,11 @@ impl Own {
             let mut began = None;
             while !data.is_empty() {
                 let next = match began {
-                    Some(from) if !appends => WriteAt::Offset(from + len - data.len() as u64),
+                    Some(from) if !appends => WritePosition::Offset(from + len - data.len() as u64),
                     _ => whence,
                 };
                 let done = client
-                    .write(&file, next, data.clone(), WriteHow::default())
+                    .write(&file, next, data.clone(), WriteOptions::default())
                     .await?;
                 began.get_or_insert(done.offset);
                 data = data.split_off(done.written as usize);
@@ -432,7 +432,7 @@ impl Own {
         what: String,
         ino: InodeId,
         after: Vec<u8>,
-        call: impl Future<Output = Result<T, Refusal>>,
+        call: impl Future<Output = Result<T, FsError>>,
     ) -> Option<T> {
         let (since, cuts) = (self.site.millis(), self.site.troubles.cuts());
         let now = self.site.moment();
@@ -586,7 +586,7 @@ impl Own {
             true => (0, 2 * LONGEST),
             false => (self.offset(), self.len()),
         };
-        let call = with.client.read(&file, at, len, ReadHow::default());
+        let call = with.client.read(&file, at, len, ReadOptions::default());
         match self.call(with, call).await {
             Ok(found) if self.is_as_told_since(cuts) => {
                 let found = found.concat();
@@ -657,7 +657,7 @@ impl Own {
                     }
                 }
             }
-            (Err(Failure::Refused(Refusal::NotFound)), None) => {}
+            (Err(Failure::Refused(FsError::NotFound)), None) => {}
             (Err(failure), _) => self.fails(&format!("lookup {place:?}"), &failure, since, false),
             (Ok(_), None) => panic!("c{}: {place:?} is there", self.machine),
         }

@@ -5,7 +5,7 @@ use super::names::{Entry, Tree};
 use super::{LONGEST, Own, With, both_ways, flags, me};
 use crate::cluster::machine::Failure;
 use crate::cluster::troubles::SYNCED;
-use gupfs_client::{EntryName, ReadHow};
+use gupfs_client::{EntryName, ReadOptions};
 use gupfs_proto::{Attr, FileKind, InodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Own {
         let opened = client.open(&me, ino, both_ways(), flags());
         let file = self.call(with, opened).await?.file;
         let read = self
-            .call(with, client.read(&file, 0, 2 * LONGEST, ReadHow::default()))
+            .call(with, client.read(&file, 0, 2 * LONGEST, ReadOptions::default()))
             .await;
         let closed = self.call(with, client.release(file.id())).await;
         let bytes = read?.concat();

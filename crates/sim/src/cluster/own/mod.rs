@@ -14,9 +14,9 @@ use super::site::Site;
 use super::troubles::Cuts;
 use crate::whole::content::Content;
 use eras::Eras;
-use gupfs_client::{OpenFile, OpenFlags};
-use gupfs_platform::fake::FakeDice;
-use gupfs_proto::meta::{Access, Make, OpenHow};
+use gupfs_client::{OpenFile, OpenFileFlags};
+use gupfs_platform::fake::FakeRandom;
+use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode};
 use gupfs_proto::{Caller, InodeId, Name, SessionId};
 use names::Names;
 pub use names::Tree;
@@ -52,7 +52,7 @@ pub struct Own {
     site: Arc<Site>,
     machine: usize,
     dir: InodeId,
-    dice: FakeDice,
+    dice: FakeRandom,
     names: Names,
     contents: BTreeMap<InodeId, Content>,
     open: BTreeMap<InodeId, Arc<OpenFile>>,
@@ -79,27 +79,27 @@ pub fn name(number: u8) -> Name {
     Name::new(&[b'a' + number]).expect("a short name")
 }
 
-pub fn make() -> Make {
-    Make {
+pub fn make() -> CreateMode {
+    CreateMode {
         mode: 0o755,
         umask: 0,
     }
 }
 
-pub fn both_ways() -> OpenHow {
-    OpenHow {
-        access: Access::READ | Access::WRITE,
+pub fn both_ways() -> OpenMode {
+    OpenMode {
+        access: AccessMode::READ | AccessMode::WRITE,
         truncate: false,
         kill_privileges: false,
     }
 }
 
-pub fn flags() -> OpenFlags {
-    OpenFlags::default()
+pub fn flags() -> OpenFileFlags {
+    OpenFileFlags::default()
 }
 
 impl Own {
-    pub fn new(site: &Arc<Site>, machine: usize, dir: InodeId, dice: FakeDice) -> Own {
+    pub fn new(site: &Arc<Site>, machine: usize, dir: InodeId, dice: FakeRandom) -> Own {
         let shown = Published {
             dir,
             names: Eras::since(0, Tree::new()),
@@ -226,7 +226,7 @@ impl Own {
     async fn call<T>(
         &self,
         with: &With<'_>,
-        call: impl Future<Output = Result<T, gupfs_proto::Refusal>>,
+        call: impl Future<Output = Result<T, gupfs_proto::FsError>>,
     ) -> Result<T, Failure> {
         self.site.machines[self.machine].run(with.life, call).await
     }

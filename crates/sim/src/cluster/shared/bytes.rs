@@ -4,9 +4,9 @@ use super::blocks::{BLOCK, SECTOR, fill, is_block, is_log, values};
 use super::{PLACES, Sharer, With, show_block};
 use crate::cluster::machine::Failure;
 use crate::cluster::own::{both_ways, flags, me};
-use gupfs_client::{OpenFile, ReadHow, WriteHow};
-use gupfs_proto::meta::WriteAt;
-use gupfs_proto::{InodeId, Refusal};
+use gupfs_client::{OpenFile, ReadOptions, WriteOptions};
+use gupfs_proto::meta::WritePosition;
+use gupfs_proto::{InodeId, FsError};
 use std::sync::Arc;
 
 /// The log grows no longer: it is read whole, and lies in one object.
@@ -49,9 +49,9 @@ impl Sharer {
         let value = self.site.value();
         let since = self.site.millis();
         let ticket = self.commons().block(file, place).ask(value);
-        let at = WriteAt::Offset(place * BLOCK as u64);
+        let at = WritePosition::Offset(place * BLOCK as u64);
         let bytes = fill(value, BLOCK).into();
-        let write = with.client.write(&open, at, bytes, WriteHow::default());
+        let write = with.client.write(&open, at, bytes, WriteOptions::default());
         let written = self.call(with, write).await;
         let now = self.site.moment();
         self.say(format_args!(
@@ -68,11 +68,11 @@ impl Sharer {
                 );
             }
             // A part of it had room.
-            Ok(_) | Err(Failure::Refused(Refusal::NoSpace)) => {
+            Ok(_) | Err(Failure::Refused(FsError::NoSpace)) => {
                 block.unanswered(now, ticket);
                 block.cut(now);
                 drop(commons);
-                let failure = Failure::Refused(Refusal::NoSpace);
+                let failure = Failure::Refused(FsError::NoSpace);
                 self.excuse("write of a block", &failure, since, false);
             }
             Err(failure) => {
@@ -97,7 +97,7 @@ impl Sharer {
         let at = place * BLOCK as u64;
         let read = with
             .client
-            .read(&open, at, BLOCK as u64, ReadHow::default());
+            .read(&open, at, BLOCK as u64, ReadOptions::default());
         self.commons().looks.insert(self.machine, begun);
         let read = self.call(with, read).await;
         self.commons().looks.remove(&self.machine);
@@ -174,7 +174,7 @@ impl Sharer {
         let bytes = fill(value, SECTOR).into();
         let write = with
             .client
-            .write(&open, WriteAt::End, bytes, WriteHow::default());
+            .write(&open, WritePosition::End, bytes, WriteOptions::default());
         let written = self.call(with, write).await;
         let now = self.site.moment();
         self.say(format_args!(
@@ -199,7 +199,7 @@ impl Sharer {
                 log.unanswered(now, ticket);
                 drop(commons);
                 let failure = match other {
-                    Ok(_) => Failure::Refused(Refusal::NoSpace),
+                    Ok(_) => Failure::Refused(FsError::NoSpace),
                     Err(failure) => failure,
                 };
                 self.excuse("append", &failure, since, false);
@@ -214,7 +214,7 @@ impl Sharer {
         };
         let (since, begun) = (self.site.millis(), self.site.moment());
         let all = (2 * RECORDS * SECTOR) as u64;
-        let read = with.client.read(&open, 0, all, ReadHow::default());
+        let read = with.client.read(&open, 0, all, ReadOptions::default());
         self.commons().looks.insert(self.machine, begun);
         let read = self.call(with, read).await;
         self.commons().looks.remove(&self.machine);
@@ -262,7 +262,7 @@ impl Sharer {
             {
                 Ok(opened) => opened.file,
                 // It has no name any more.
-                Err(Failure::Refused(Refusal::Stale | Refusal::NotFound)) => return,
+                Err(Failure::Refused(FsError::Stale | FsError::NotFound)) => return,
                 Err(failure) => return self.excuse("open of a kept file", &failure, since, false),
             },
         };
@@ -275,7 +275,7 @@ impl Sharer {
             }
             return;
         }
-        let read = with.client.read(&open, 0, 200 << 10, ReadHow::default());
+        let read = with.client.read(&open, 0, 200 << 10, ReadOptions::default());
         let found = match self.call(with, read).await {
             Ok(found) => found.concat(),
             Err(failure) => return self.excuse("read of a kept file", &failure, since, false),

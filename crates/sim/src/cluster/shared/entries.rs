@@ -1,7 +1,7 @@
 //! Names in one directory that all clients change.
 
 use crate::cluster::possible::Model;
-use gupfs_proto::Refusal;
+use gupfs_proto::FsError;
 use std::collections::BTreeMap;
 
 /// What a name stands for: the question that made it, since its number is known only when that is answered.
@@ -32,13 +32,13 @@ pub enum Out {
 
 impl Out {
     /// None for a refusal that says nothing about names.
-    pub fn of<T>(answer: &Result<T, Refusal>) -> Option<Out> {
+    pub fn of<T>(answer: &Result<T, FsError>) -> Option<Out> {
         Some(match answer {
             Ok(_) => Out::Done,
-            Err(Refusal::Exists) => Out::Exists,
-            Err(Refusal::NotFound) => Out::Missing,
-            Err(Refusal::IsDirectory) => Out::IsDirectory,
-            Err(Refusal::NotDirectory) => Out::NotDirectory,
+            Err(FsError::Exists) => Out::Exists,
+            Err(FsError::NotFound) => Out::Missing,
+            Err(FsError::IsDirectory) => Out::IsDirectory,
+            Err(FsError::NotDirectory) => Out::NotDirectory,
             Err(_) => return None,
         })
     }

@@ -17,7 +17,7 @@ use super::site::Site;
 use blocks::{Block, Blocks, Log, Records, block_of};
 use entries::{Entries, Names, Thing};
 use gupfs_client::OpenFile;
-use gupfs_platform::fake::FakeDice;
+use gupfs_platform::fake::FakeRandom;
 use gupfs_proto::{InodeId, SessionId};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -140,7 +140,7 @@ impl Commons {
 pub struct Sharer {
     site: Arc<Site>,
     machine: usize,
-    dice: FakeDice,
+    dice: FakeRandom,
     open: BTreeMap<InodeId, Arc<OpenFile>>,
     life: u64,
     session: SessionId,
@@ -154,7 +154,7 @@ impl Sharer {
     pub fn new(
         site: &Arc<Site>,
         machine: usize,
-        dice: FakeDice,
+        dice: FakeRandom,
         others: Vec<Arc<Mutex<Published>>>,
     ) -> Sharer {
         Sharer {
@@ -247,7 +247,7 @@ impl Sharer {
     async fn call<T>(
         &self,
         with: With<'_>,
-        call: impl Future<Output = Result<T, gupfs_proto::Refusal>>,
+        call: impl Future<Output = Result<T, gupfs_proto::FsError>>,
     ) -> Result<T, Failure> {
         self.site.machines[self.machine].run(with.life, call).await
     }

@@ -5,9 +5,9 @@ use super::{LATE, Sharer, With};
 use crate::cluster::machine::Failure;
 use crate::cluster::own::{both_ways, flags, make, me, name};
 use crate::cluster::shared::blocks::fill;
-use gupfs_client::{EntryName, OpenFile, WriteHow};
-use gupfs_proto::meta::{RenameHow, WriteAt};
-use gupfs_proto::{FileKind, InodeId, Refusal};
+use gupfs_client::{EntryName, OpenFile, WriteOptions};
+use gupfs_proto::meta::{RenameMode, WritePosition};
+use gupfs_proto::{FileKind, InodeId, FsError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ impl Sharer {
         };
         // A file that lost its last name before it is linked is not found, or stale.
         let out = match (&answer, change) {
-            (Err(Refusal::Stale), Change::Link { .. }) => Some(Out::Missing),
+            (Err(FsError::Stale), Change::Link { .. }) => Some(Out::Missing),
             (answer, _) => Out::of(answer),
         };
         let Some(out) = out else {
@@ -126,10 +126,10 @@ impl Sharer {
         &self,
         with: With<'_>,
         change: Change,
-        answer: &Result<Given, Refusal>,
+        answer: &Result<Given, FsError>,
     ) -> bool {
         let is_link = matches!(change, Change::Link { .. });
-        is_link && matches!(answer, Err(Refusal::Stale)) && with.client.session() != self.session
+        is_link && matches!(answer, Err(FsError::Stale)) && with.client.session() != self.session
     }
 
     /// What was made is known from now on.
@@ -151,9 +151,9 @@ impl Sharer {
         let (since, objects) = (self.site.millis(), self.site.troubles.cuts().objects);
         let write = with.client.write(
             &file,
-            WriteAt::Offset(0),
+            WritePosition::Offset(0),
             bytes.clone().into(),
-            WriteHow::default(),
+            WriteOptions::default(),
         );
         match self.call(with, write).await {
             Ok(done) => {
@@ -181,7 +181,7 @@ impl Sharer {
                 with.client.forget([(attr.ino, 1)]);
                 Some((attr.ino, attr.kind == FileKind::Directory))
             }
-            Err(Failure::Refused(Refusal::NotFound)) => None,
+            Err(Failure::Refused(FsError::NotFound)) => None,
             Err(failure) => return self.excuse("lookup", &failure, since, false),
         };
         self.say(format_args!("lookup {text}: {found:?}"));
@@ -255,7 +255,7 @@ async fn ask(
     dir: InodeId,
     change: Change,
     linked: Option<InodeId>,
-) -> Result<Given, Refusal> {
+) -> Result<Given, FsError> {
     let (client, me) = (with.client, me());
     let nothing = Given::default();
     match change {
@@ -279,7 +279,7 @@ async fn ask(
         Change::Rmdir { name: text } => client.rmdir(&me, dir, &name(text)).await.map(|_| nothing),
         Change::Rename { from, to } => {
             let (old, new) = (name(from), name(to));
-            let how = RenameHow::Replace;
+            let how = RenameMode::Replace;
             let renamed = client.rename(&me, (dir, &old), (dir, &new), how);
             renamed.await.map(|_| nothing)
         }

@@ -4,8 +4,8 @@ use super::{Sharer, With};
 use crate::cluster::machine::Failure;
 use crate::cluster::own::{Tree, both_ways, flags, me};
 use crate::cluster::troubles::Cuts;
-use gupfs_client::{EntryName, OpenFile, ReadHow};
-use gupfs_proto::{InodeId, Refusal};
+use gupfs_client::{EntryName, OpenFile, ReadOptions};
+use gupfs_proto::{InodeId, FsError};
 use std::sync::Arc;
 
 /// How often the other program has looked, and the power cuts it has judged: if they are as before, so is what it knows.
@@ -88,14 +88,14 @@ impl Sharer {
         let file = match self.call(with, opened).await {
             Ok(opened) => opened.file,
             // Its last name went.
-            Err(Failure::Refused(Refusal::Stale | Refusal::NotFound)) => return,
+            Err(Failure::Refused(FsError::Stale | FsError::NotFound)) => return,
             Err(failure) => return self.excuse("peek", &failure, since, false),
         };
         if self.dice.one_in(2) {
             self.sync_for(with, number, &file, sure).await;
         }
         let begun = self.site.moment();
-        let read = with.client.read(&file, 0, ALL, ReadHow::default());
+        let read = with.client.read(&file, 0, ALL, ReadOptions::default());
         let read = self.call(with, read).await;
         let now = self.site.moment();
         let closed = self.call(with, with.client.release(file.id())).await;

@@ -3,9 +3,9 @@
 use super::{Done, User, me, open};
 use crate::whole::house::Life;
 use bytes::Bytes;
-use gupfs_client::{OpenFile, ReadHow, WriteHow};
-use gupfs_proto::meta::WriteAt;
-use gupfs_proto::{InodeId, Refusal};
+use gupfs_client::{OpenFile, ReadOptions, WriteOptions};
+use gupfs_proto::meta::WritePosition;
+use gupfs_proto::{InodeId, FsError};
 use std::sync::Arc;
 
 /// Files stay short, so that many of them can be compared.
@@ -46,13 +46,13 @@ impl User {
         after.resize(after.len().max(end), 0);
         after[offset as usize..end].copy_from_slice(&data);
         self.history.forget_mtime(ino);
-        let whence = at.map_or(WriteAt::End, WriteAt::Offset);
+        let whence = at.map_or(WritePosition::End, WritePosition::Offset);
         let written = life
             .client
-            .write(file, whence, Bytes::from(data), WriteHow::default());
+            .write(file, whence, Bytes::from(data), WriteOptions::default());
         let written = written.await.and_then(|done| match done.written == len {
             true => Ok(()),
-            false => Err(Refusal::NoSpace), // a part of it had room
+            false => Err(FsError::NoSpace), // a part of it had room
         });
         self.note_bytes(life, file, after, written).await
     }
@@ -82,10 +82,10 @@ impl User {
         if answer.is_err() {
             content.tear();
         }
-        if answer == Err(Refusal::NoSpace) && !life.is_over() {
+        if answer == Err(FsError::NoSpace) && !life.is_over() {
             let found = life
                 .client
-                .read(file, 0, 2 * LONGEST, ReadHow::default())
+                .read(file, 0, 2 * LONGEST, ReadOptions::default())
                 .await?
                 .concat();
             if let Err(wrong) = content.found_after_kill(found) {
@@ -140,7 +140,7 @@ impl User {
         let file = self.opened(life, ino).await?;
         let found = life
             .client
-            .read(&file, 0, 2 * LONGEST, ReadHow::default())
+            .read(&file, 0, 2 * LONGEST, ReadOptions::default())
             .await?
             .concat();
         let size = life.client.getattr(&me(), ino).await?.size;
@@ -164,7 +164,7 @@ impl User {
         life.client.release(id).await
     }
 
-    async fn opened(&mut self, life: &Life, ino: InodeId) -> Result<Arc<OpenFile>, Refusal> {
+    async fn opened(&mut self, life: &Life, ino: InodeId) -> Result<Arc<OpenFile>, FsError> {
         if let Some(file) = self.open.get(&ino) {
             return Ok(file.clone());
         }

@@ -5,8 +5,8 @@ use crate::rare::Rare;
 use crate::whole::content::Content;
 use crate::whole::house::Life;
 use crate::whole::tree::{Node, UNTOLD};
-use gupfs_client::OpenFlags;
-use gupfs_proto::meta::{Access, RenameHow, SetAttr, SetTime};
+use gupfs_client::OpenFileFlags;
+use gupfs_proto::meta::{AccessMode, RenameMode, SetAttr, SetTime};
 use gupfs_proto::{FileKind, InodeId, Timestamp};
 
 type Place = (InodeId, u64);
@@ -16,7 +16,7 @@ impl User {
         if self.at(dir, at).is_some() {
             return Ok(());
         }
-        let (name, flags) = (name(&text(at)), OpenFlags::default());
+        let (name, flags) = (name(&text(at)), OpenFileFlags::default());
         let (client, me) = (&life.client, me());
         let made = client.create(&me, dir, &name, make(MODE), true, both_ways(), flags);
         let made = made.await;
@@ -52,7 +52,7 @@ impl User {
         at: u64,
         ino: InodeId,
         kind: FileKind,
-        answer: &Result<T, gupfs_proto::Refusal>,
+        answer: &Result<T, gupfs_proto::FsError>,
     ) {
         let mut after = self.tree();
         after.names.insert((dir, text(at)), ino);
@@ -133,7 +133,7 @@ impl User {
         after.names.remove(&(from.0, text(from.1)));
         after.names.insert((to.0, text(to.1)), moved);
         let (old, new) = (name(&text(from.1)), name(&text(to.1)));
-        let (me, how) = (me(), RenameHow::Replace);
+        let (me, how) = (me(), RenameMode::Replace);
         let renamed = life.client.rename(&me, (from.0, &old), (to.0, &new), how);
         let renamed = renamed.await;
         self.note(after, &renamed);
@@ -146,8 +146,8 @@ impl User {
     }
 
     pub(super) async fn tmpfile(&mut self, life: &Life, len: u64) -> Done {
-        let access = Access::READ | Access::WRITE;
-        let (client, me, flags) = (&life.client, me(), OpenFlags::default());
+        let access = AccessMode::READ | AccessMode::WRITE;
+        let (client, me, flags) = (&life.client, me(), OpenFileFlags::default());
         let made = client.tmpfile(&me, client.root(), make(MODE), access, flags);
         let file = made.await?.file;
         client.forget([(file.ino(), 1)]);

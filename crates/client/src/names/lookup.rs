@@ -1,0 +1,107 @@
+//! Lookups and attributes. Every returned entry adds one lookup to its inode until `Client::forget`.
+
+use crate::file::inode_table::{AttrVersion, OverlaidAttr};
+use crate::metrics::Counters;
+use crate::reply;
+use crate::service::Client;
+use gupfs_proto::meta::{AccessMode, MetaOp, MetaReplyBody};
+use gupfs_proto::{Attr, Caller, FsError, InodeId, Name};
+
+impl Client {
+    /// The inode of a name. Adds one lookup.
+    pub async fn lookup(
+        &self,
+        caller: &Caller,
+        dir: InodeId,
+        name: &Name,
+    ) -> Result<Attr, FsError> {
+        let op = MetaOp::Lookup {
+            dir,
+            name: name.clone(),
+        };
+        self.request_entry(caller, op).await
+    }
+
+    /// The directory above a directory. Adds one lookup.
+    pub async fn lookup_parent(&self, caller: &Caller, dir: InodeId) -> Result<Attr, FsError> {
+        self.request_entry(caller, MetaOp::LookupParent { dir })
+            .await
+    }
+
+    /// stat(2).
+    pub async fn getattr(&self, caller: &Caller, ino: InodeId) -> Result<Attr, FsError> {
+        loop {
+            let attr_version = self.inodes.attr_version();
+            let reply = self.call_mds(caller, MetaOp::GetAttr { ino }).await?;
+            let attr = reply::entry("getattr", reply)?;
+            if let Some(attr) = self.overlay_attr(attr_version, attr).await? {
+                return Ok(attr);
+            }
+            Counters::add(&self.counters.asked_again, 1);
+        }
+    }
+
+    /// access(2), with the caller's credentials.
+    pub async fn access(
+        &self,
+        caller: &Caller,
+        ino: InodeId,
+        want: AccessMode,
+    ) -> Result<(), FsError> {
+        reply::done(
+            "access",
+            self.call_mds(caller, MetaOp::Access { ino, want }).await?,
+        )
+    }
+
+    pub async fn readlink(&self, caller: &Caller, ino: InodeId) -> Result<Vec<u8>, FsError> {
+        match self.call_mds(caller, MetaOp::Readlink { ino }).await? {
+            MetaReplyBody::LinkTarget(target) => {
+                self.update_atime(ino).await;
+                Ok(target)
+            }
+            _ => reply::unexpected("readlink"),
+        }
+    }
+
+    /// Requests an entry and adds one lookup to its inode.
+    pub(super) async fn request_entry(&self, caller: &Caller, op: MetaOp) -> Result<Attr, FsError> {
+        let (attr_version, operation) = (self.inodes.attr_version(), op.name());
+        let attr = reply::entry(operation, self.call_mds(caller, op).await?)?;
+        let attr = self.current_attr(attr_version, attr).await?;
+        // Last, and without an await after it: a dropped future has added no lookup.
+        self.lookup_counts.lock().add_lookup(attr.ino);
+        Ok(attr)
+    }
+
+    /// The attributes that stat(2) should return now.
+    pub(super) async fn current_attr(
+        &self,
+        attr_version: AttrVersion,
+        attr: Attr,
+    ) -> Result<Attr, FsError> {
+        match self.overlay_attr(attr_version, attr).await? {
+            Some(attr) => Ok(attr),
+            None => {
+                Counters::add(&self.counters.asked_again, 1);
+                self.getattr(&Caller::root(), attr.ino).await
+            }
+        }
+    }
+
+    /// None when the reply may be older than the file's current attributes.
+    async fn overlay_attr(
+        &self,
+        attr_version: AttrVersion,
+        attr: Attr,
+    ) -> Result<Option<Attr>, FsError> {
+        match self.inodes.overlay(attr_version, attr) {
+            OverlaidAttr::MaybeStale => Ok(None),
+            OverlaidAttr::Current(attr, None) => Ok(Some(attr)),
+            OverlaidAttr::Current(mut attr, Some(file)) => {
+                self.fill_blocks(&file, &mut attr).await?;
+                Ok(Some(attr))
+            }
+        }
+    }
+}

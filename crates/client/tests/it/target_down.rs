@@ -1,0 +1,107 @@
+//! A target that is down for longer than the client's credentials are valid.
+
+use crate::fake::mds::FakeMds;
+use crate::fake::ost::FakeOst;
+use crate::fake::{LayoutShape, TARGETS};
+use crate::user::User;
+use gupfs_client::{Client, Dial, OstPeer, Route, SessionOptions};
+use gupfs_platform::BootTime;
+use gupfs_platform::fake::{FakeClock, FakePlatform};
+use gupfs_proto::capability::CapabilityFault;
+use gupfs_proto::meta::{self, MetaOp, MetaReplyBody};
+use gupfs_proto::{FsError, MapEpoch, OstId, cluster, data};
+use gupfs_rpc::{Peer, Service};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A metadata server that issues every requested capability, and counts them.
+struct CountingMds {
+    mds: Arc<FakeMds>,
+    issued: Mutex<u32>,
+}
+
+impl Service<meta::MetaRequest, meta::MetaReply> for CountingMds {
+    async fn handle(self: Arc<Self>, mut request: meta::MetaRequest) -> meta::MetaReply {
+        if !matches!(request.op, MetaOp::IssueCapability { .. }) {
+            return self.mds.clone().handle(request).await;
+        }
+        *self.issued.lock() += 1;
+        request.op = MetaOp::Renew;
+        let mut reply = self.mds.clone().handle(request).await;
+        reply.result = Ok(MetaReplyBody::CapabilityIssued {
+            session_capability: None,
+            capability: None,
+        });
+        reply
+    }
+}
+
+/// An OST that answers nothing until it is back, and then refuses credentials presented before as expired.
+struct UnreachableOst {
+    ost: Arc<FakeOst>,
+    clock: FakeClock,
+    back: BootTime,
+}
+
+impl Service<data::DataRequest, data::DataReply> for UnreachableOst {
+    async fn handle(self: Arc<Self>, request: data::DataRequest) -> data::DataReply {
+        let asked = self.clock.boot();
+        if asked < self.back {
+            self.clock.sleep_until(self.back).await;
+            return Err(FsError::Capability(CapabilityFault::Expired));
+        }
+        self.ost.clone().handle(request).await
+    }
+}
+
+/// No other servers: all targets are known from the start.
+struct NoOtherServers;
+
+impl Dial for NoOtherServers {
+    fn dial(&self, address: &str) -> OstPeer {
+        panic!("no server has the address '{address}'")
+    }
+}
+
+impl Service<cluster::ClusterRequest, cluster::ClusterReply> for NoOtherServers {
+    async fn handle(self: Arc<Self>, question: cluster::ClusterRequest) -> cluster::ClusterReply {
+        assert_eq!(question, cluster::ClusterRequest::Map);
+        Ok(cluster::ClusterReplyBody::Map(cluster::ClusterMap {
+            epoch: MapEpoch(1),
+            targets: Vec::new(),
+        }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn credentials_that_expired_while_an_ost_was_down_are_fetched_again() {
+    let platform = FakePlatform::new(1);
+    let (clock, dice) = (platform.clock.clone(), &platform.random);
+    let ost = FakeOst::new(clock.clone(), dice.fork());
+    let mds = FakeMds::new(clock.clone(), dice.fork(), ost.clone(), LayoutShape::Small);
+    let counting_mds = Arc::new(CountingMds {
+        mds,
+        issued: Mutex::new(0),
+    });
+    let unreachable_ost = Arc::new(UnreachableOst {
+        ost,
+        clock: clock.clone(),
+        back: clock.boot() + Duration::from_secs(300),
+    });
+    let local_targets = (0..TARGETS).map(|id| (OstId(id), Peer::local(unreachable_ost.clone())));
+    let route = Route::with_map(
+        Peer::local(counting_mds.clone()),
+        local_targets.collect(),
+        Peer::local(Arc::new(NoOtherServers)),
+        Arc::new(NoOtherServers),
+        platform.platform().clock,
+    );
+    let client = Client::connect_with_route(route, platform.platform(), SessionOptions::default());
+    let client = client.await.unwrap();
+    let user = User { platform, client };
+    let file = user.create("file").await;
+    user.write(&file, 0, &[1; 100_000]).await;
+    assert_eq!(user.read(&file, 0, 100_000).await, [1; 100_000]);
+    assert!(*counting_mds.issued.lock() > 0);
+}

@@ -1,0 +1,54 @@
+//! Callbacks from the metadata server to this process's client. The connection exists before the client does.
+
+use gupfs_client::Client;
+use gupfs_proto::callback;
+use gupfs_rpc::{ClientConnection, Service};
+use std::sync::{Arc, OnceLock};
+
+#[derive(Default)]
+pub struct ClientCallbacks(OnceLock<Arc<Client>>);
+
+impl ClientCallbacks {
+    pub fn set_client(&self, client: &Arc<Client>) {
+        // Set once: there is one client.
+        let _ = self.0.set(client.clone());
+    }
+}
+
+impl Service<callback::CallbackRequest, callback::CallbackReply> for ClientCallbacks {
+    async fn handle(
+        self: Arc<Self>,
+        request: callback::CallbackRequest,
+    ) -> callback::CallbackReply {
+        match self.0.get() {
+            Some(client) => client.clone().handle(request).await,
+            // The client has sent no request yet, so it holds no lease and has no open file.
+            None => match request {
+                callback::CallbackRequest::CheckOpen { inodes } => {
+                    Ok(callback::CallbackReplyBody::IsOpen(vec![
+                        false;
+                        inodes.len()
+                    ]))
+                }
+                callback::CallbackRequest::Glimpse { .. }
+                | callback::CallbackRequest::Revoke { .. }
+                | callback::CallbackRequest::LockGranted { .. } => {
+                    Ok(callback::CallbackReplyBody::Done)
+                }
+            },
+        }
+    }
+}
+
+/// Runs until its task is stopped. After each reconnect the client contacts the server at once: other clients may wait for this
+/// client's reply to a callback.
+pub async fn renew_after_reconnect(connection: Arc<ClientConnection>, client: Arc<Client>) {
+    let mut number = connection.connection_number();
+    loop {
+        connection.wait_connection_changed(number).await;
+        number = connection.connection_number();
+        if number != 0 {
+            client.connection_restored();
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! An object server's report to the metadata server, every second: the targets it serves, their identities and their free space.
+
+use crate::VerifierReporter;
+use futures_util::future::join_all;
+use gupfs_oss::Oss;
+use gupfs_platform::Platform;
+use gupfs_proto::cluster::{
+    ClusterReply, ClusterReplyBody, ClusterRequest, ObjectInventory, OpenTargetReport, OssReport,
+    OwnerMark, TargetReport, TargetVerdict,
+};
+use gupfs_proto::{FsError, OstId, OwnerEpoch};
+use gupfs_rpc::Peer;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a report waits for a target's disk to return its free space.
+const SPACE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Sends an object server's reports and carries out the metadata server's verdicts.
+#[derive(Clone)]
+pub struct OssReporter {
+    pub oss: Arc<Oss>,
+    pub address: String,
+    pub mds: Peer<ClusterRequest, ClusterReply>,
+    pub verifiers: Arc<VerifierReporter>,
+    pub platform: Platform,
+}
+
+/// Intermediate results between reports.
+#[derive(Default)]
+struct ReportState {
+    /// The epoch since which the metadata server asked a target to count its objects.
+    counted_since: Mutex<BTreeMap<OstId, OwnerEpoch>>,
+    /// The result of that count, until the target serves.
+    holdings: Mutex<BTreeMap<OstId, ObjectInventory>>,
+    /// Targets that wait, and the reason, so that the log gets it once.
+    waiting: Mutex<BTreeMap<OstId, String>>,
+}
+
+/// Runs until its task is stopped. `all_judged` becomes true when the metadata server has sent a verdict on every target: until
+/// then it is unknown whether these targets are the ones of the metadata server's records.
+pub async fn run_reports(reporter: OssReporter, all_judged: watch::Sender<bool>) {
+    let state = ReportState::default();
+    loop {
+        match reporter.report_and_apply(&state).await {
+            // A target has carried out its verdict: the metadata server learns it at once.
+            Ok(NextReport::AtOnce) => continue,
+            Ok(NextReport::AfterInterval) => {
+                all_judged.send_replace(true);
+            }
+            Ok(NextReport::MdsNotServing) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the metadata server did not accept the report of this object server; retrying");
+            }
+        }
+        reporter.platform.clock.sleep(REPORT_INTERVAL).await;
+    }
+}
+
+/// When to report again.
+enum NextReport {
+    AtOnce,
+    AfterInterval,
+    /// The metadata server does not serve yet.
+    MdsNotServing,
+}
+
+impl OssReporter {
+    /// Sends the last report, for targets that were stopped: another process may serve them at once.
+    pub async fn report_stopped(&self) -> Result<(), FsError> {
+        self.send_report(&ReportState::default(), true)
+            .await
+            .map(|_| ())
+    }
+
+    async fn send_report(
+        &self,
+        state: &ReportState,
+        stopping: bool,
+    ) -> Result<ClusterReplyBody, FsError> {
+        let osts = self.oss.osts();
+        let targets = osts.iter().map(|ost| async move {
+            TargetReport {
+                ost: *ost,
+                open: self.open_report(*ost, state, stopping).await,
+            }
+        });
+        let targets = join_all(targets).await;
+        let report = OssReport {
+            address: self.address.clone(),
+            targets,
+            stopping,
+        };
+        self.mds.call(ClusterRequest::Report(report)).await
+    }
+
+    async fn report_and_apply(&self, state: &ReportState) -> Result<NextReport, FsError> {
+        let requested_at = self.platform.clock.boot();
+        let reply = self.send_report(state, false).await?;
+        let ClusterReplyBody::Reported {
+            verdicts,
+            owner,
+            capability_keys,
+            ..
+        } = reply
+        else {
+            return Err(FsError::Malformed(
+                "the reply to 'report' has the wrong type".into(),
+            ));
+        };
+        let mut next = NextReport::AfterInterval;
+        let (mut judged, mut serving) = (Vec::new(), Vec::new());
+        for (ost, verdict) in verdicts {
+            match self.apply_verdict(ost, verdict, &owner, state).await {
+                Ok(VerdictResult::Serves) => {
+                    judged.push(ost);
+                    serving.push(ost);
+                }
+                Ok(VerdictResult::Refuses) => judged.push(ost),
+                Ok(VerdictResult::ReportAgain) => next = NextReport::AtOnce,
+                Ok(VerdictResult::Waits) => {}
+                Err(why) => {
+                    tracing::error!(%ost, why, "a target cannot carry out the metadata server's verdict")
+                }
+            }
+        }
+        // No owner: the metadata server checks the targets and does not serve yet.
+        if owner == OwnerMark::default() {
+            return Ok(match next {
+                NextReport::AtOnce => NextReport::AtOnce,
+                _ => NextReport::MdsNotServing,
+            });
+        }
+        // Before this server accepts keys, and with them sessions: an `fsync` after a loss of unstable writes must see a new
+        // verifier.
+        self.verifiers.report_changes().await?;
+        // Keys are accepted only after the targets have recorded the owner, so that they can tell its successor from it.
+        if let Some(capability_keys) = capability_keys
+            && self.have_recorded_owner(&owner, &serving)
+        {
+            self.oss
+                .authorizer()
+                .update_keys(&capability_keys, requested_at);
+        }
+        self.oss.verdicts_arrived(judged);
+        Ok(next)
+    }
+
+    /// Whether all of these targets have recorded this owner.
+    fn have_recorded_owner(&self, owner: &OwnerMark, osts: &[OstId]) -> bool {
+        osts.iter().all(|ost| match self.oss.objects(*ost) {
+            Ok(objects) => objects.identity().owner.is_same_instance(owner),
+            Err(_) => false,
+        })
+    }
+
+    async fn apply_verdict(
+        &self,
+        ost: OstId,
+        verdict: TargetVerdict,
+        owner: &OwnerMark,
+        state: &ReportState,
+    ) -> Result<VerdictResult, String> {
+        let text = |error: FsError| error.to_string();
+        let Ok(objects) = self.oss.objects(ost) else {
+            return Ok(VerdictResult::Refuses); // the target reports its own reason
+        };
+        match verdict {
+            TargetVerdict::Adopt => {
+                objects.adopt(*owner).await.map_err(text)?;
+                return Ok(VerdictResult::ReportAgain);
+            }
+            TargetVerdict::Serve => objects.adopt(*owner).await.map_err(text)?,
+            TargetVerdict::RaiseStamp => {
+                tracing::warn!(%ost, "a copy of this target is open elsewhere; raising this target's stamp");
+                objects.adopt(*owner).await.map_err(text)?;
+                objects.raise_stamp_now().await.map_err(text)?;
+            }
+            TargetVerdict::Wait(why) => {
+                let before = state.waiting.lock().insert(ost, why.clone());
+                if before.as_ref() != Some(&why) {
+                    tracing::warn!(%ost, why, "the target waits and does not serve yet");
+                }
+                return Ok(VerdictResult::Waits);
+            }
+            TargetVerdict::ReportInventory { since } => {
+                let counted = objects.inventory(since).await.map_err(text)?;
+                state.holdings.lock().insert(ost, counted);
+                let former = state.counted_since.lock().insert(ost, since);
+                return Ok(match former == Some(since) {
+                    true => VerdictResult::Waits,
+                    false => VerdictResult::ReportAgain,
+                });
+            }
+            TargetVerdict::Refused(why) => {
+                tracing::error!(%ost, why, "the metadata server rejects this target; the target serves no requests");
+                objects.refuse(why);
+                return Ok(VerdictResult::Refuses);
+            }
+        }
+        state.waiting.lock().remove(&ost);
+        state.holdings.lock().remove(&ost);
+        Ok(VerdictResult::Serves)
+    }
+
+    async fn open_report(
+        &self,
+        ost: OstId,
+        state: &ReportState,
+        stopping: bool,
+    ) -> Result<OpenTargetReport, String> {
+        let text = |error: FsError| error.to_string();
+        let objects = self.oss.objects(ost).map_err(text)?;
+        let space = match stopping {
+            true => None,
+            false => tokio::select! {
+                biased;
+                space = objects.space() => Some(space.map_err(text)?),
+                // The disk does not respond in time, and the report on the other targets does not wait for it.
+                () = self.platform.clock.sleep(SPACE_TIMEOUT) => None,
+            },
+        };
+        Ok(OpenTargetReport {
+            identity: objects.identity(),
+            space,
+            inventory: state.holdings.lock().get(&ost).cloned(),
+        })
+    }
+}
+
+/// The result of a verdict on a target.
+enum VerdictResult {
+    Serves,
+    /// The target serves no requests, and its own error says why.
+    Refuses,
+    /// The target's next report must follow at once.
+    ReportAgain,
+    Waits,
+}

@@ -1,0 +1,150 @@
+//! The kernel under test, as programs and a FUSE server see it.
+
+use std::sync::Arc;
+
+use gupfs_fuse::{Errno, InitFlags, NodeId, NotifyError};
+
+use crate::ProbeFailure;
+use crate::probe::Probe;
+
+/// A kernel, or a model of one.
+#[allow(async_fn_in_trait)] // the tests of facts run on one thread
+pub trait KernelUnderTest {
+    type Mount: ProbeMount;
+
+    /// Mounts the file system of `probe`. The mount ends when the result is dropped, also after a failure.
+    async fn mount(
+        &self,
+        probe: &Arc<Probe>,
+        flags: InitFlagChanges,
+    ) -> Result<Self::Mount, ProbeFailure>;
+}
+
+/// INIT flags to add to and to remove from `gupfs_fuse::MountConfig::FLAGS`.
+#[derive(Debug, Clone, Copy)]
+pub struct InitFlagChanges {
+    pub with: InitFlags,
+    pub without: InitFlags,
+}
+
+impl InitFlagChanges {
+    pub fn usual() -> InitFlagChanges {
+        InitFlagChanges {
+            with: InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS,
+            without: InitFlags::empty(),
+        }
+    }
+
+    pub fn with(mut self, flags: InitFlags) -> InitFlagChanges {
+        self.with |= flags;
+        self
+    }
+
+    pub fn without(mut self, flags: InitFlags) -> InitFlagChanges {
+        self.without |= flags;
+        self
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeOpenMode {
+    Read,
+    ReadWrite,
+    Append,
+}
+
+/// A notification of the server to the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KernelNotification {
+    /// Invalidate the attributes of a node, and its pages from this offset on unless it is negative.
+    Inode {
+        node: NodeId,
+        offset: i64,
+    },
+    Entry {
+        parent: NodeId,
+        name: String,
+    },
+    /// Expire all names.
+    Epoch,
+}
+
+impl KernelNotification {
+    /// Invalidates only attributes.
+    pub fn attributes(node: u64) -> KernelNotification {
+        KernelNotification::Inode {
+            node: NodeId(node),
+            offset: -1,
+        }
+    }
+
+    pub fn pages(node: u64) -> KernelNotification {
+        KernelNotification::Inode {
+            node: NodeId(node),
+            offset: 0,
+        }
+    }
+
+    pub fn name(name: &str) -> KernelNotification {
+        KernelNotification::Entry {
+            parent: NodeId::ROOT,
+            name: name.into(),
+        }
+    }
+}
+
+/// A mount: operations of programs in its root directory, and notifications of its server. Futures make progress only while
+/// they are polled, but an operation that has begun continues when its future is dropped.
+#[allow(async_fn_in_trait)]
+pub trait ProbeMount {
+    type File: ProbeFile;
+
+    /// stat(2).
+    async fn size(&self, name: &str) -> Result<u64, Errno>;
+
+    /// The names of a new listing of the directory.
+    async fn list(&self) -> Result<Vec<String>, Errno>;
+
+    /// open(2) with O_CREAT of an absent name; the file is closed at once.
+    async fn create(&self, name: &str) -> Result<(), Errno>;
+
+    async fn link(&self, name: &str, new: &str) -> Result<(), Errno>;
+
+    async fn open(&self, name: &str, how: ProbeOpenMode) -> Result<Self::File, Errno>;
+
+    /// Mounts another file system on a directory.
+    async fn cover(&self, name: &str) -> Result<(), ProbeFailure>;
+
+    /// Whether another file system is mounted there.
+    async fn is_covered(&self, name: &str) -> bool;
+
+    async fn notify(&self, notification: KernelNotification) -> Result<(), NotifyError>;
+
+    /// Aborts the connection, as when the server is gone.
+    async fn abort(&self) -> Result<(), ProbeFailure>;
+}
+
+#[allow(async_fn_in_trait)]
+pub trait ProbeFile {
+    /// The byte at an offset; None after the end of the file.
+    async fn read(&self, at: u64) -> Result<Option<u8>, Errno>;
+
+    async fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Errno>;
+
+    /// Writes at the end of a file that is opened with O_APPEND.
+    async fn append(&self, bytes: &[u8]) -> Result<(), Errno>;
+
+    /// Copies the first bytes into a pipe with splice(2).
+    async fn splice(&self) -> Result<(), Errno>;
+
+    /// Stores a byte into a shared mapping of the first page, which the first call creates.
+    async fn store(&self, byte: u8) -> Result<(), Errno>;
+
+    /// Takes an exclusive flock(2) lock.
+    async fn flock(&self) -> Result<(), Errno>;
+
+    /// Takes an exclusive fcntl(2) lock on the entire file.
+    async fn lock(&self) -> Result<(), Errno>;
+
+    async fn close(self);
+}

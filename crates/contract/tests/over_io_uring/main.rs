@@ -1,0 +1,7 @@
+//! Tests the facts over io_uring. On a host that does not permit it the test prints SKIPPED.
+
+#[path = "../facts/kernel.rs"]
+mod kernel;
+
+/// The transport of this run of the tests.
+const TRANSPORT: gupfs_fuse::FuseTransport = gupfs_fuse::FuseTransport::IoUring;

@@ -1,0 +1,127 @@
+//! The project's terms are a test: docs/glossary.md against the code, and public type names against each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// All source files of the crates, each with its crate's name. Tests and examples are not among them.
+fn sources() -> Vec<(String, PathBuf)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(project().join("crates")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        collect(&path.join("src"), &name, &mut found);
+    }
+    assert!(found.len() > 300, "{} source files", found.len());
+    found
+}
+
+fn collect(dir: &Path, name: &str, found: &mut Vec<(String, PathBuf)>) {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, name, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push((name.to_string(), path));
+        }
+    }
+}
+
+/// The name that a line defines, if it begins with one of these keywords after its visibility.
+fn defined<'a>(line: &'a str, keywords: &[&str]) -> Option<&'a str> {
+    let keyword_and_name = line.trim_start();
+    let after = keywords
+        .iter()
+        .find_map(|keyword| keyword_and_name.strip_prefix(keyword))?;
+    let end = after
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(after.len());
+    (end > 0).then(|| &after[..end])
+}
+
+/// Identifiers in the last column of the glossary's tables.
+fn glossary_identifiers() -> Vec<String> {
+    let text = std::fs::read_to_string(project().join("docs/glossary.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| "));
+    rows.filter_map(|row| row.trim_end_matches(" |").rsplit(" | ").next())
+        .flat_map(|column| column.split('`').skip(1).step_by(2))
+        .map(String::from)
+        .collect()
+}
+
+#[test]
+fn every_identifier_of_the_glossary_exists() {
+    let keywords = [
+        "pub struct ",
+        "pub enum ",
+        "pub trait ",
+        "pub type ",
+        "pub fn ",
+        "pub async fn ",
+        "pub mod ",
+        "pub(crate) struct ",
+        "pub(crate) enum ",
+        "pub(super) struct ",
+        "pub(super) enum ",
+        "mod ",
+        "fn ",
+        "struct ",
+        "enum ",
+    ];
+    let mut names = BTreeSet::new();
+    for (name, path) in sources() {
+        names.insert(format!("gupfs_{name}"));
+        let text = std::fs::read_to_string(path).unwrap();
+        for line in text.lines() {
+            names.extend(defined(line, &keywords).map(String::from));
+            // Newtypes that a macro of `proto` makes.
+            if let Some(name) = line.trim().strip_suffix(',').or(Some(line.trim())) {
+                names.insert(name.to_string());
+            }
+        }
+    }
+    let listed = glossary_identifiers();
+    assert!(listed.len() >= 40, "{} identifiers", listed.len());
+    let missing: Vec<&String> = listed
+        .iter()
+        .filter(|name| !names.contains(*name))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/glossary.md names what does not exist: {missing:?}"
+    );
+}
+
+/// Two crates may give a public type the same name only where both mean the same thing: these names, with the reason.
+const SHARED_NAMES: &[(&str, &str)] = &[];
+
+#[test]
+fn no_public_type_name_has_two_meanings() {
+    let keywords = ["pub struct ", "pub enum ", "pub trait ", "pub type ", "pub union "];
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, path) in sources() {
+        let text = std::fs::read_to_string(path).unwrap();
+        let public = text.lines().filter(|line| line.starts_with("pub "));
+        for type_name in public.filter_map(|line| defined(line, &keywords)) {
+            let crates = found.entry(type_name.to_string()).or_default();
+            crates.insert(name.clone());
+        }
+    }
+    let twice: Vec<String> = found
+        .iter()
+        .filter(|(_, crates)| crates.len() > 1)
+        .filter(|(name, _)| !SHARED_NAMES.iter().any(|(shared, _)| shared == name))
+        .map(|(name, crates)| format!("{name}: {crates:?}"))
+        .collect();
+    assert!(
+        twice.is_empty(),
+        "public type names with two meanings:\n{}",
+        twice.join("\n")
+    );
+}

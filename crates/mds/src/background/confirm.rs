@@ -1,0 +1,389 @@
+//! Confirms the objects of files that were closed without a sync: a while later the server makes them durable and records them as
+//! present. From then on a missing object is reported as a loss; before, it reads as the hole that a power loss may leave.
+//!
+//! The records `L` are the truth. Memory holds only whether there may be any, and the requests to OSTs that have not
+//! replied for a while: such an OST gets no further request, and only the files that need it wait.
+
+use crate::core::Core;
+use crate::limits::{CONFIRM_EVERY, CONFIRM_STEP, OST_SILENT_AFTER};
+use crate::osts::unexpected_reply;
+use crate::records::damaged_record;
+use crate::waits::RequestOrigin;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use gupfs_namespace::{
+    BackgroundOp, FileBody, Inode, InodeBody, KeyRange, Operation, ParsedKey, Record, RecordKey,
+    RecordKind,
+};
+use gupfs_proto::data::{self, DataReplyBody};
+use gupfs_proto::{FsError, InodeId, ObjectId, OstId, Presence, Seq};
+use parking_lot::Mutex;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub struct ConfirmProgress(Mutex<ConfirmProgressState>);
+
+struct ConfirmProgressState {
+    /// There may be records: at the start those of earlier starts.
+    expected: bool,
+    status: ConfirmStatus,
+}
+
+/// Progress of confirming, for `status`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ConfirmStatus {
+    /// Since the start.
+    pub files_done: u64,
+    /// Files that the last round had to leave, and why.
+    pub files_left: u64,
+    pub last_error: Option<String>,
+}
+
+/// The result of one round.
+#[derive(Default)]
+struct ConfirmRound {
+    done: u64,
+    left: u64,
+    why: Option<FsError>,
+}
+
+/// One file as it was when the server asked for its objects.
+struct UnconfirmedFile {
+    ino: InodeId,
+    /// The inode's record; None if it is gone.
+    record: Option<Bytes>,
+    objects: Vec<(u32, u32, OstId, ObjectId)>,
+}
+
+impl UnconfirmedFile {
+    fn osts(&self) -> impl Iterator<Item = OstId> + '_ {
+        self.objects.iter().map(|(_, _, ost, _)| *ost)
+    }
+}
+
+/// One OST's reply about objects.
+struct ConfirmReply {
+    ost: OstId,
+    result: Result<Vec<(ObjectId, bool)>, FsError>,
+}
+
+/// Requests in flight, and the files that wait for their replies. Dropping it leaves the records as they are.
+#[derive(Default)]
+struct PendingConfirms<'a> {
+    calls: FuturesUnordered<BoxFuture<'a, ConfirmReply>>,
+    /// The OSTs of these requests.
+    unanswered: BTreeSet<OstId>,
+    /// At most one step's files for each OST, since an OST with a request in flight gets no further one.
+    waiting: Vec<UnconfirmedFile>,
+    presence_of: BTreeMap<ObjectId, bool>,
+}
+
+impl PendingConfirms<'_> {
+    fn is_waiting(&self, ino: InodeId) -> bool {
+        self.waiting.iter().any(|file| file.ino == ino)
+    }
+
+    fn note_reply(&mut self, reply: ConfirmReply, round: &mut ConfirmRound) {
+        self.unanswered.remove(&reply.ost);
+        match reply.result {
+            Ok(objects) => self.presence_of.extend(objects),
+            Err(error) => round.why = Some(error),
+        }
+    }
+
+    /// Keeps only replies that waiting files still need.
+    fn prune_replies(&mut self) {
+        let waiting = self.waiting.iter().flat_map(|file| &file.objects);
+        let needed: BTreeSet<ObjectId> = waiting.map(|(.., object)| *object).collect();
+        self.presence_of.retain(|object, _| needed.contains(object));
+    }
+
+    /// The files whose OSTs have all replied.
+    fn take_answered(&mut self) -> Vec<UnconfirmedFile> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let silent = &self.unanswered;
+        let (waits, answered) = waiting
+            .into_iter()
+            .partition(|file| file.osts().any(|ost| silent.contains(&ost)));
+        self.waiting = waits;
+        answered
+    }
+}
+
+impl Default for ConfirmProgress {
+    fn default() -> ConfirmProgress {
+        ConfirmProgress(Mutex::new(ConfirmProgressState {
+            expected: true,
+            status: ConfirmStatus::default(),
+        }))
+    }
+}
+
+impl ConfirmProgress {
+    pub fn expect(&self) {
+        self.0.lock().expected = true;
+    }
+
+    pub fn status(&self) -> ConfirmStatus {
+        self.0.lock().status.clone()
+    }
+
+    /// Whether a round is due; a file that is closed from now on expects the next.
+    fn take(&self) -> bool {
+        std::mem::take(&mut self.0.lock().expected)
+    }
+
+    fn ended(&self, round: Result<ConfirmRound, FsError>) {
+        let mut state = self.0.lock();
+        let round = round.unwrap_or_else(|error| ConfirmRound {
+            left: 1,
+            why: Some(error),
+            ..ConfirmRound::default()
+        });
+        state.expected |= round.left > 0;
+        state.status.files_done += round.done;
+        state.status.files_left = round.left;
+        state.status.last_error = round.why.map(|why| why.to_string());
+    }
+}
+
+impl Core {
+    pub(super) async fn run_confirms(self: Arc<Self>) {
+        let mut pending = PendingConfirms::default();
+        while self.failure().is_none() {
+            let next = self.platform.clock.sleep(CONFIRM_EVERY);
+            tokio::pin!(next);
+            loop {
+                let reply = tokio::select! {
+                    biased;
+                    Some(reply) = pending.calls.next() => reply,
+                    () = &mut next => break,
+                };
+                let round = self.confirm_late_reply(reply, &mut pending).await;
+                self.confirm.ended(round);
+            }
+            self.confirm_with(&mut pending).await;
+        }
+    }
+
+    /// One round over all files in doubt, if there may be any, with all replies.
+    pub async fn confirm_all(&self) {
+        let mut pending = PendingConfirms::default();
+        self.confirm_with(&mut pending).await;
+        while let Some(reply) = pending.calls.next().await {
+            let round = self.confirm_late_reply(reply, &mut pending).await;
+            self.confirm.ended(round);
+        }
+    }
+
+    /// One round; OSTs that do not reply stay in `pending`.
+    async fn confirm_with<'a>(&'a self, pending: &mut PendingConfirms<'a>) {
+        if self.confirm.take() {
+            let round = self.confirm_round(pending).await;
+            self.confirm.ended(round);
+        }
+    }
+
+    async fn confirm_round<'a>(
+        &'a self,
+        pending: &mut PendingConfirms<'a>,
+    ) -> Result<ConfirmRound, FsError> {
+        let mut round = ConfirmRound::default();
+        // Over all shards: a target syncs many objects at the cost of a few.
+        let mut files = Vec::new();
+        for shard in self.all_shards() {
+            let mut range = KeyRange::of_kind(shard, RecordKind::Unconfirmed);
+            loop {
+                let wanted = CONFIRM_STEP - files.len();
+                let records = self.scan_now(&range, wanted).await?;
+                files.extend(records.iter().filter_map(|(key, _)| match key.parse() {
+                    Some(ParsedKey::Unconfirmed(ino)) => Some(ino),
+                    _ => None,
+                }));
+                if files.len() >= CONFIRM_STEP {
+                    let some = std::mem::take(&mut files);
+                    self.confirm_files(some, pending, &mut round).await?;
+                }
+                match records.last() {
+                    Some((last, _)) if records.len() == wanted => range.from = last.successor(),
+                    _ => break,
+                }
+            }
+        }
+        self.confirm_files(files, pending, &mut round).await?;
+        // They are left for now; their replies may come before the next round.
+        round.left += pending.waiting.len() as u64;
+        if let Some(ost) = pending.unanswered.first() {
+            let why = format!("the objects of files on ost{ost}");
+            round.why.get_or_insert(FsError::TimedOut(why));
+        }
+        Ok(round)
+    }
+
+    async fn confirm_files<'a>(
+        &'a self,
+        files: Vec<InodeId>,
+        pending: &mut PendingConfirms<'a>,
+        round: &mut ConfirmRound,
+    ) -> Result<(), FsError> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        let files = self.unconfirmed_files(files).await?;
+        // An OST that has not replied to an earlier request gets no further one.
+        let (waits, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| {
+            let mut osts = file.osts();
+            pending.is_waiting(file.ino) || osts.any(|ost| pending.unanswered.contains(&ost))
+        });
+        let news = waits.iter().filter(|file| !pending.is_waiting(file.ino));
+        round.left += news.count() as u64;
+        let mut by_ost: BTreeMap<OstId, BTreeSet<ObjectId>> = BTreeMap::new();
+        for (_, _, ost, object) in files.iter().flat_map(|file| &file.objects) {
+            by_ost.entry(*ost).or_default().insert(*object);
+        }
+        pending.waiting.extend(files);
+        let busy_osts: BTreeSet<OstId> = by_ost.keys().copied().collect();
+        for (ost, objects) in by_ost {
+            pending.unanswered.insert(ost);
+            let call = self.confirm_objects(ost, objects.into_iter().collect());
+            pending.calls.push(Box::pin(call));
+        }
+        self.confirm_answered(pending, round).await?;
+        let timeout = self.platform.clock.sleep(OST_SILENT_AFTER);
+        tokio::pin!(timeout);
+        while !pending.unanswered.is_disjoint(&busy_osts) {
+            let reply = tokio::select! {
+                biased;
+                Some(reply) = pending.calls.next() => reply,
+                () = &mut timeout => break,
+            };
+            pending.note_reply(reply, round);
+            self.confirm_answered(pending, round).await?;
+        }
+        Ok(())
+    }
+
+    /// Handles the late reply of a silent OST.
+    async fn confirm_late_reply<'a>(
+        &'a self,
+        reply: ConfirmReply,
+        pending: &mut PendingConfirms<'a>,
+    ) -> Result<ConfirmRound, FsError> {
+        let mut round = ConfirmRound::default();
+        pending.note_reply(reply, &mut round);
+        self.confirm_answered(pending, &mut round).await?;
+        round.left += pending.waiting.len() as u64;
+        Ok(round)
+    }
+
+    /// Confirms the files whose OSTs have all replied.
+    async fn confirm_answered<'a>(
+        &'a self,
+        pending: &mut PendingConfirms<'a>,
+        round: &mut ConfirmRound,
+    ) -> Result<(), FsError> {
+        let mut newest = Seq(0);
+        for file in pending.take_answered() {
+            // A thousand files are 15 ms of work: requests should not wait for all of it.
+            tokio::task::yield_now().await;
+            match self.confirm_file(file, &pending.presence_of).await? {
+                Some(seq) => {
+                    newest = newest.max(seq);
+                    round.done += 1;
+                }
+                None => round.left += 1,
+            }
+        }
+        pending.prune_replies();
+        self.committed(RequestOrigin::server("confirm"), newest)
+            .await
+    }
+
+    /// The files' records, and the objects that each may have.
+    async fn unconfirmed_files(
+        &self,
+        files: Vec<InodeId>,
+    ) -> Result<Vec<UnconfirmedFile>, FsError> {
+        let keys = files.iter().map(|ino| RecordKey::inode(*ino)).collect();
+        let records = self.get_all_now(keys).await?;
+        let read = files.into_iter().zip(records).map(|(ino, record)| {
+            let objects = match &record {
+                Some(record) => objects_in_doubt(ino, record)?,
+                None => Vec::new(),
+            };
+            Ok(UnconfirmedFile {
+                ino,
+                record,
+                objects,
+            })
+        });
+        read.collect()
+    }
+
+    /// Asks one OST whether each of these objects is present.
+    async fn confirm_objects(&self, ost: OstId, objects: Vec<ObjectId>) -> ConfirmReply {
+        let op = data::DataOp::Confirm {
+            objects: objects.clone(),
+        };
+        let result = match self.targets.call(ost, op).await {
+            Ok(DataReplyBody::Confirmed(there)) if there.len() == objects.len() => {
+                Ok(objects.into_iter().zip(there).collect())
+            }
+            Ok(other) => Err(unexpected_reply(ost, &other)),
+            Err(error) => Err(error),
+        };
+        ConfirmReply { ost, result }
+    }
+
+    /// Records the result, if the file is still as it was when the server asked for its objects.
+    async fn confirm_file(
+        &self,
+        file: UnconfirmedFile,
+        there: &BTreeMap<ObjectId, bool>,
+    ) -> Result<Option<Seq>, FsError> {
+        let found = file.objects.iter().map(|(component, stripe, _, object)| {
+            let there = there.get(object)?;
+            Some((*component, *stripe, *there))
+        });
+        let Some(found) = found.collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let op = BackgroundOp::ConfirmObjects {
+            ino: file.ino,
+            found,
+        };
+        let expected = file
+            .record
+            .map(|record| (RecordKey::inode(file.ino), record));
+        let applied = self
+            .drive_if_unchanged(
+                self.server_requester(),
+                Operation::Background(&op),
+                expected.as_ref(),
+            )
+            .await?;
+        match applied {
+            Some(applied) => applied.result.map(|_| Some(applied.seq)),
+            None => Ok(None),
+        }
+    }
+}
+
+fn objects_in_doubt(
+    ino: InodeId,
+    record: &Bytes,
+) -> Result<Vec<(u32, u32, OstId, ObjectId)>, FsError> {
+    let inode =
+        Inode::decode(record).map_err(|error| damaged_record(&RecordKey::inode(ino), error))?;
+    let InodeBody::File(FileBody { layout, .. }) = &inode.body else {
+        return Ok(Vec::new());
+    };
+    let objects = layout.objects(ino);
+    let doubtful = objects.filter(|(.., presence)| *presence == Presence::Maybe);
+    Ok(doubtful
+        .map(|(component, stripe, ost, object, _)| (component as u32, stripe as u32, ost, object))
+        .collect())
+}

@@ -1,0 +1,167 @@
+//! Sweep: finds objects without a file, which exist where a power loss undid records after an OST had created the object.
+//!
+//! A new file's layout is used before it is durable (`gupfs_namespace::generations`). If a power loss comes in between, the
+//! objects exist and no record names them. No record ever will, since their generation is not given again; so the sweep looks for
+//! them once after a start that followed no orderly stop, and removes them.
+//!
+//! After a loss was accepted there are others: objects that the lost state of the store had created. The sweep quarantines those.
+//! And there are objects that are longer than their file's record says: the file then gets the size of its objects, or bytes of
+//! the lost state would show where it grows again.
+
+use crate::core::Core;
+use crate::join;
+use crate::limits::{OST_CALLS, RETRY, SWEEP_PAUSE, SWEEP_STEP};
+use crate::osts::unexpected_reply;
+use crate::records::damaged_record;
+use crate::waits::RequestOrigin;
+use gupfs_namespace::{Inode, InodeBody, Record, RecordKey};
+use gupfs_proto::data::{DataOp, DataReplyBody, ObjectStat};
+use gupfs_proto::{FsError, InodeId, ObjectId, OstId, Presence};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Findings among the objects of one step.
+#[derive(Default)]
+struct SweepFindings {
+    /// Objects without a file.
+    unknown: Vec<ObjectId>,
+    /// Files with objects that are longer than their records say.
+    surplus: BTreeSet<InodeId>,
+}
+
+impl Core {
+    /// Examines every target once.
+    pub(super) async fn sweep_all(self: Arc<Self>) {
+        for ost in self.targets.all() {
+            let mut after = None;
+            while self.failure().is_none() {
+                match self.sweep_some(ost, after).await {
+                    Ok(None) => break,
+                    Ok(Some(last)) => {
+                        after = Some(last);
+                        self.platform.clock.sleep(SWEEP_PAUSE).await;
+                    }
+                    Err(error) => {
+                        self.sweep.failed(&error);
+                        self.platform.clock.sleep(RETRY).await;
+                    }
+                }
+            }
+            self.sweep.end();
+        }
+    }
+
+    /// Examines the next objects after `after`; returns the last one examined, None at the end.
+    async fn sweep_some(
+        &self,
+        ost: OstId,
+        after: Option<ObjectId>,
+    ) -> Result<Option<ObjectId>, FsError> {
+        // In this order: an object that exists belongs to a layout that was committed before, so a record read
+        // later names the object, or has dropped it for good.
+        let found = self.list(ost, after).await?;
+        let Some(last) = found.last().copied() else {
+            return Ok(None);
+        };
+        let SweepFindings { unknown, surplus } = self.compare(ost, &found).await?;
+        if self.loss_accepted {
+            for ino in surplus {
+                self.recover_from_objects(ino).await?;
+            }
+        }
+        let last = last.0;
+        if !unknown.is_empty() {
+            // A power loss must not undo the records that dropped the objects once these are gone.
+            self.durable(RequestOrigin::server("sweep"), self.kv.last_seq())
+                .await?;
+            let (lost, left): (Vec<_>, Vec<_>) = unknown
+                .into_iter()
+                .partition(|object| object.generation.window() < self.lost_before);
+            self.remove_unknown(ost, &left).await?;
+            self.quarantine(ost, &lost).await?;
+            self.sweep.removed(left.len() as u64);
+            self.sweep.quarantined(lost.len() as u64);
+            if !left.is_empty() {
+                tracing::info!(%ost, objects = left.len(), "removed objects that a power loss left without a file");
+            }
+            if !lost.is_empty() {
+                tracing::warn!(%ost, objects = lost.len(), "quarantined objects of lost files in the OST's lost+found");
+            }
+        }
+        Ok(Some(last))
+    }
+
+    async fn list(
+        &self,
+        ost: OstId,
+        after: Option<ObjectId>,
+    ) -> Result<Vec<(ObjectId, ObjectStat)>, FsError> {
+        let op = DataOp::List {
+            after,
+            limit: SWEEP_STEP,
+        };
+        match self.targets.call(ost, op).await? {
+            DataReplyBody::Objects(found) => Ok(found),
+            other => Err(unexpected_reply(ost, &other)),
+        }
+    }
+
+    async fn compare(
+        &self,
+        ost: OstId,
+        found: &[(ObjectId, ObjectStat)],
+    ) -> Result<SweepFindings, FsError> {
+        let files: BTreeSet<InodeId> = found.iter().map(|(object, _)| object.ino).collect();
+        let keys = files.iter().map(|ino| RecordKey::inode(*ino)).collect();
+        let records = self.get_all_now(keys).await?;
+        // The length that each object may have.
+        let mut known: BTreeMap<ObjectId, u64> = BTreeMap::new();
+        for (ino, record) in files.into_iter().zip(records) {
+            let Some(record) = record else { continue };
+            let inode = Inode::decode(&record)
+                .map_err(|error| damaged_record(&RecordKey::inode(ino), error))?;
+            if let InodeBody::File(file) = inode.body {
+                for (component, stripe, on, object, presence) in file.layout.objects(ino) {
+                    let reach = match presence {
+                        Presence::Never => 0,
+                        _ => file.layout.components[component].object_size(stripe, inode.size),
+                    };
+                    if on == ost {
+                        known.insert(object, reach);
+                    }
+                }
+            }
+        }
+        let mut findings = SweepFindings::default();
+        for (object, stat) in found {
+            match known.get(object) {
+                None => findings.unknown.push(*object),
+                Some(reach) if stat.size > *reach => drop(findings.surplus.insert(object.ino)),
+                Some(_) => {}
+            }
+        }
+        Ok(findings)
+    }
+
+    async fn quarantine(&self, ost: OstId, objects: &[ObjectId]) -> Result<(), FsError> {
+        let moves = objects.iter().map(|object| async move {
+            let op = DataOp::Quarantine { object: *object };
+            match self.targets.call(ost, op).await? {
+                DataReplyBody::DoneWithVerifier(_) => Ok(()),
+                other => Err(unexpected_reply(ost, &other)),
+            }
+        });
+        let outcomes = join::all(moves.collect(), OST_CALLS).await;
+        outcomes.into_iter().collect()
+    }
+
+    async fn remove_unknown(&self, ost: OstId, objects: &[ObjectId]) -> Result<(), FsError> {
+        let removals = objects
+            .iter()
+            .map(|object| self.remove_object(ost, *object));
+        let outcomes = join::all(removals.collect(), OST_CALLS).await;
+        outcomes
+            .into_iter()
+            .try_for_each(|removed| removed.map(|_| ()))
+    }
+}

@@ -1,0 +1,149 @@
+//! Callbacks to sessions: the connections over which the server calls its clients, and the sessions that it cannot call now.
+
+use crate::core::Core;
+use crate::limits::RETRY;
+use gupfs_proto::callback::{CallbackReply, CallbackReplyBody, CallbackRequest};
+use gupfs_proto::{FsError, SessionId};
+use gupfs_rpc::Peer;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use tokio::sync::Notify;
+
+/// A client as the receiver of callbacks.
+pub type CallbackPeer = Peer<CallbackRequest, CallbackReply>;
+
+#[derive(Default)]
+pub struct CallbackTable {
+    table: Mutex<CallbackTableState>,
+    /// Signals that a session can be called, or that it never can be again.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct CallbackTableState {
+    /// Each connection has a number that tells it from the session's connection before.
+    channels: BTreeMap<SessionId, (u64, CallbackPeer)>,
+    next_number: u64,
+    /// Sessions that ended and whose cleanup is under way: it recovers their files in a moment.
+    ending: BTreeSet<SessionId>,
+}
+
+/// Whether a callback can reach a session.
+enum Reachability {
+    /// The session has ended, and its cleanup is complete.
+    Ended,
+    /// The session's cleanup is under way, or it has no connection.
+    Unreachable,
+    Connected(u64, CallbackPeer),
+}
+
+/// The outcome of a callback.
+pub enum CallbackOutcome {
+    Reply(CallbackReplyBody),
+    /// The session has ended: the state of its files is what their objects say, or what is recorded.
+    SessionEnded,
+}
+
+impl CallbackTable {
+    pub fn attach(&self, session: SessionId, peer: CallbackPeer) {
+        let mut table = self.table.lock();
+        table.next_number += 1;
+        let number = table.next_number;
+        table.channels.insert(session, (number, peer));
+        drop(table);
+        self.changed.notify_waiters();
+    }
+
+    pub fn detach(&self, session: SessionId) {
+        self.table.lock().channels.remove(&session);
+        self.changed.notify_waiters();
+    }
+
+    /// The session has ended; called at the moment when the server unregisters it.
+    pub fn begin_cleanup(&self, session: SessionId) {
+        let mut table = self.table.lock();
+        table.channels.remove(&session);
+        table.ending.insert(session);
+        drop(table);
+        self.changed.notify_waiters();
+    }
+
+    /// The session's cleanup has done what it could.
+    pub fn finish_cleanup(&self, session: SessionId) {
+        self.table.lock().ending.remove(&session);
+        self.changed.notify_waiters();
+    }
+
+    /// Whether the cleanup of any ended session is not complete yet.
+    pub fn is_cleanup_pending(&self) -> bool {
+        !self.table.lock().ending.is_empty()
+    }
+
+    fn number(&self, session: SessionId) -> Option<u64> {
+        let table = self.table.lock();
+        table.channels.get(&session).map(|(number, _)| *number)
+    }
+}
+
+impl Core {
+    /// Calls a session as soon as it can be reached, until it replies or has ended. Has no deadline of its own.
+    ///
+    /// # Errors
+    /// `TargetDown`: the session needs an OST for its reply and cannot reach it.
+    pub async fn send_callback(
+        &self,
+        session: SessionId,
+        request: &CallbackRequest,
+    ) -> Result<CallbackOutcome, FsError> {
+        loop {
+            let mut changed = pin!(self.callbacks.changed.notified());
+            changed.as_mut().enable();
+            let (number, peer) = match self.reachability(session) {
+                Reachability::Ended => return Ok(CallbackOutcome::SessionEnded),
+                Reachability::Unreachable => {
+                    changed.await;
+                    continue;
+                }
+                Reachability::Connected(number, peer) => (number, peer),
+            };
+            let mut call = pin!(peer.call(request.clone()));
+            let reply = loop {
+                tokio::select! {
+                    biased;
+                    reply = &mut call => break Some(reply),
+                    () = &mut changed => {}
+                }
+                changed.set(self.callbacks.changed.notified());
+                changed.as_mut().enable();
+                if self.callbacks.number(session) != Some(number) {
+                    break None;
+                }
+            };
+            match reply {
+                // The connection was replaced, or it is gone: the next one carries the callback.
+                None => {}
+                Some(Ok(reply_body)) => return Ok(CallbackOutcome::Reply(reply_body)),
+                Some(Err(error @ FsError::TargetDown { .. })) => return Err(error),
+                Some(Err(error)) => {
+                    tracing::info!(%session, %error, request = request.name(), "a session failed a callback; the callback is sent again");
+                    tokio::select! {
+                        biased;
+                        () = &mut changed => {}
+                        () = self.platform.clock.sleep(RETRY) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn reachability(&self, session: SessionId) -> Reachability {
+        let registered = self.shard.lock().sessions.contains_key(&session);
+        let table = self.callbacks.table.lock();
+        match table.channels.get(&session) {
+            Some((number, peer)) if registered => Reachability::Connected(*number, peer.clone()),
+            _ if registered || table.ending.contains(&session) => Reachability::Unreachable,
+            _ => Reachability::Ended,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Requests the free space of targets.
+
+use super::{Targets, UnknownSpace, unexpected_reply};
+use crate::limits::SPACE_TIMEOUT;
+use futures_util::future::join_all;
+use gupfs_proto::data::{DataOp, DataReplyBody, TargetCapacity};
+use gupfs_proto::{FsError, OstId};
+
+impl Targets {
+    /// Asks every local target, concurrently, and stores the replies. A target that does not reply in time
+    /// gets no new files until it does. Remote servers report their space by themselves.
+    pub async fn poll_space(&self) {
+        self.expire_silent();
+        let is_local = |entry: &super::TargetEntry| entry.remote.is_none() && entry.peer.is_some();
+        let osts: Vec<OstId> = {
+            let list = self.list.lock();
+            let ours = list.iter().filter(|(_, entry)| is_local(entry));
+            ours.map(|(ost, _)| *ost).collect()
+        };
+        let polls = osts.into_iter().map(|ost| async move {
+            let space = tokio::select! {
+                biased;
+                space = self.space_of(ost) => space,
+                () = self.clock.sleep(SPACE_TIMEOUT) => Err(FsError::TimedOut(format!("the space of ost{ost}"))),
+            };
+            (ost, space)
+        });
+        for (ost, space) in join_all(polls).await {
+            if let Some(entry) = self.list.lock().get_mut(&ost) {
+                entry.space = space.map_err(|error| match error {
+                    FsError::TimedOut(_) => UnknownSpace::NotYet(error.to_string()),
+                    _ => UnknownSpace::Failed(error.to_string()),
+                });
+            }
+        }
+        self.changed.notify_waiters();
+    }
+
+    async fn space_of(&self, ost: OstId) -> Result<TargetCapacity, FsError> {
+        match self.call(ost, DataOp::Space).await? {
+            DataReplyBody::Space(space) => Ok(space),
+            other => Err(unexpected_reply(ost, &other)),
+        }
+    }
+}

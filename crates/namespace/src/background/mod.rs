@@ -1,0 +1,97 @@
+//! Operations that the driver starts itself: they finish what a client operation began, and clean up after sessions that ended.
+
+mod confirm_objects;
+mod drop_session;
+mod forget_orphan;
+mod lost_found;
+mod purge_done;
+mod record_orphan;
+mod recover_write_lease;
+mod repair;
+mod reserve_inode_numbers;
+mod truncate_done;
+
+pub(crate) use confirm_objects::request_confirmation;
+pub(crate) use forget_orphan::{FORGET_RECORDS, forget_orphan};
+
+use crate::check::Problem;
+use crate::driver::OpResult;
+use crate::key::PurgeId;
+use crate::view::OpView;
+use gupfs_proto::data::ObjectStat;
+use gupfs_proto::{InodeId, SessionId, VirtualShard};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BackgroundOp {
+    /// Reserve the next block of inode numbers; returns `FollowUp::InodeNumbers`.
+    ReserveInodeNumbers { shard: VirtualShard },
+    /// Every object of this truncate has its new length; `blocks` is the file's space over all objects now.
+    TruncateDone { id: PurgeId, blocks: u64 },
+    /// Every object of this purge was removed.
+    PurgeDone { id: PurgeId },
+    /// The session does not use this unlinked inode any more.
+    ForgetOrphan { ino: InodeId, session: SessionId },
+    /// The session has this unlinked file open: it stays until the session forgets it.
+    RecordOrphan { ino: InodeId, session: SessionId },
+    /// The session that had the write lease of this file has ended. `found` has the state of every object of the layout, as
+    /// (component, stripe), None where there is none; a power loss may still discard an object. The driver finished pending
+    /// truncates of the file before it queried the objects.
+    RecoverWriteLease {
+        ino: InodeId,
+        session: SessionId,
+        found: Vec<(u32, u32, Option<ObjectStat>)>,
+    },
+    /// The store is an older copy, and objects of this file reach beyond the size in its record; `found` as in
+    /// `RecoverWriteLease`.
+    UpdateFromObjects {
+        ino: InodeId,
+        found: Vec<(u32, u32, Option<ObjectStat>)>,
+    },
+    /// Objects that may exist of a file with an `L` record: as (component, stripe), whether the object exists and survives a
+    /// power loss. The file has not changed since the driver queried them.
+    ConfirmObjects {
+        ino: InodeId,
+        found: Vec<(u32, u32, bool)>,
+    },
+    /// Remove the session's stored replies in this shard, and in the first shard its `S` record.
+    DropSession {
+        session: SessionId,
+        shard: VirtualShard,
+    },
+    /// Repair a problem that `NamespaceCheck` found, if that is safe.
+    Repair(Problem),
+    /// Link an inode without a name in `/lost+found`, which is created if it does not exist. For a salvage.
+    LinkInLostFound { ino: InodeId },
+}
+
+pub(crate) fn apply(view: &mut OpView, op: &BackgroundOp) -> OpResult<()> {
+    match op {
+        BackgroundOp::ReserveInodeNumbers { shard } => {
+            reserve_inode_numbers::reserve_inode_numbers(view, *shard)
+        }
+        BackgroundOp::TruncateDone { id, blocks } => {
+            truncate_done::truncate_done(view, *id, *blocks)
+        }
+        BackgroundOp::PurgeDone { id } => purge_done::purge_done(view, *id),
+        BackgroundOp::ForgetOrphan { ino, session } => forget_orphan(view, *ino, *session),
+        BackgroundOp::RecordOrphan { ino, session } => {
+            record_orphan::record_orphan(view, *ino, *session)
+        }
+        BackgroundOp::RecoverWriteLease {
+            ino,
+            session,
+            found,
+        } => recover_write_lease::recover_write_lease(view, *ino, *session, found),
+        BackgroundOp::UpdateFromObjects { ino, found } => {
+            recover_write_lease::update_from_objects(view, *ino, found)
+        }
+        BackgroundOp::ConfirmObjects { ino, found } => {
+            confirm_objects::confirm_objects(view, *ino, found)
+        }
+        BackgroundOp::DropSession { session, shard } => {
+            drop_session::drop_session(view, *session, *shard)
+        }
+        BackgroundOp::Repair(problem) => repair::repair(view, problem),
+        BackgroundOp::LinkInLostFound { ino } => lost_found::link_in_lost_found(view, *ino),
+    }
+}

@@ -1,0 +1,202 @@
+use crate::driver::OpResult;
+use crate::permission;
+use crate::record::{DirectoryDefaultLayout, Inode, InodeBody};
+use crate::view::OpView;
+use gupfs_proto::layout::DefaultLayout;
+use gupfs_proto::meta::MetaReplyBody;
+use gupfs_proto::{FsError, InodeId};
+
+/// Returns the default layout: a directory's for new files in it, a file's own or that of its directory.
+pub(crate) fn get_default_layout(view: &mut OpView, ino: InodeId) -> OpResult<MetaReplyBody> {
+    let inode = view.inode(ino)?;
+    let (layout, inherited) = effective_layout(view, &inode)?;
+    Ok(MetaReplyBody::DefaultLayout { layout, inherited })
+}
+
+/// Sets (or removes) a directory's default layout: new files in it use it, and new directories inherit it; existing files do not
+/// change. A file can have its own as long as it has no objects. Only the owner may set it.
+pub(crate) fn set_default_layout(
+    view: &mut OpView,
+    ino: InodeId,
+    layout: Option<&DefaultLayout>,
+) -> OpResult<MetaReplyBody> {
+    if let Some(layout) = layout {
+        layout.check()?;
+    }
+    let inode = view.inode(ino)?;
+    if !permission::is_owner_or_root(&inode, view.ctx.caller)
+        || permission::is_immutable_or_append_only(&inode)
+    {
+        return Err(FsError::NotPermitted.into());
+    }
+    let now = view.ctx.now;
+    match &inode.body {
+        InodeBody::File(file) if !file.layout.is_empty() => return Err(FsError::Invalid.into()),
+        InodeBody::File(_) => view.change_file(ino, |inode, file| {
+            file.default_layout = layout.cloned();
+            inode.touch_ctime(now);
+        })?,
+        InodeBody::Directory(_) => {
+            let layout = match layout {
+                Some(layout) => Some(DirectoryDefaultLayout {
+                    layout: layout.clone(),
+                    is_own: true,
+                }),
+                None => parent_layout(view, &inode)?.map(|layout| DirectoryDefaultLayout {
+                    layout,
+                    is_own: false,
+                }),
+            };
+            view.change_dir(ino, |inode, dir| {
+                dir.default_layout = layout;
+                inode.touch_ctime(now);
+            })?;
+        }
+        InodeBody::Symlink(_) | InodeBody::Special => return Err(FsError::Invalid.into()),
+    }
+    Ok(MetaReplyBody::Done)
+}
+
+/// The default layout that applies to an inode, and whether it is inherited.
+pub(crate) fn effective_layout(
+    view: &mut OpView,
+    inode: &Inode,
+) -> OpResult<(DefaultLayout, bool)> {
+    match &inode.body {
+        InodeBody::Directory(dir) => Ok(match &dir.default_layout {
+            Some(dir_layout) => (dir_layout.layout.clone(), !dir_layout.is_own),
+            None => (DefaultLayout::default(), true),
+        }),
+        InodeBody::File(file) => match &file.default_layout {
+            Some(layout) => Ok((layout.clone(), false)),
+            None => Ok((parent_layout(view, inode)?.unwrap_or_default(), true)),
+        },
+        InodeBody::Symlink(_) | InodeBody::Special => Err(FsError::Invalid.into()),
+    }
+}
+
+fn parent_layout(view: &mut OpView, inode: &Inode) -> OpResult<Option<DefaultLayout>> {
+    let Some(parent) = inode.parent else {
+        return Ok(None);
+    };
+    let parent = view.inode(parent.dir)?;
+    Ok(parent
+        .directory()?
+        .default_layout
+        .as_ref()
+        .map(|dir_layout| dir_layout.layout.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::*;
+    use gupfs_proto::layout::DefaultLayout;
+    use gupfs_proto::meta::{MetaOp, MetaReplyBody};
+    use gupfs_proto::{Caller, FsError, OstId};
+
+    fn on(ost: u16) -> DefaultLayout {
+        let mut layout = DefaultLayout::default();
+        layout
+            .components
+            .iter_mut()
+            .for_each(|component| (component.first, component.count) = (Some(OstId(ost)), 1));
+        layout
+    }
+
+    fn set(
+        server: &mut TestServer,
+        ino: gupfs_proto::InodeId,
+        layout: Option<DefaultLayout>,
+    ) -> Result<MetaReplyBody, FsError> {
+        server.request(&Caller::root(), &MetaOp::SetDefaultLayout { ino, layout })
+    }
+
+    fn first(server: &mut TestServer, ino: gupfs_proto::InodeId) -> OstId {
+        server.begin_write(ino).unwrap().layout.components[0].targets[0]
+    }
+
+    #[test]
+    fn files_use_their_directorys_default_layout_and_directories_inherit_it() {
+        let mut server = TestServer::new(64);
+        let root = Caller::root();
+        let dir = server.mkdir(&root, ROOT, "d", 0o755).unwrap().ino;
+        let early = server.create(&root, dir, "early", 0o644).unwrap().ino;
+        for ost in 0..4 {
+            set(&mut server, dir, Some(on(ost))).unwrap();
+            let below = server
+                .mkdir(&root, dir, &format!("d{ost}"), 0o755)
+                .unwrap()
+                .ino;
+            let file = server.create(&root, below, "f", 0o644).unwrap().ino;
+            assert_eq!(first(&mut server, file), OstId(ost));
+            let layout = server.request(&root, &MetaOp::GetDefaultLayout { ino: below });
+            assert_eq!(
+                layout,
+                Ok(MetaReplyBody::DefaultLayout {
+                    layout: on(ost),
+                    inherited: true
+                })
+            );
+        }
+        assert_eq!(first(&mut server, early), OstId(3));
+        set(&mut server, dir, None).unwrap();
+        let layout = server.request(&root, &MetaOp::GetDefaultLayout { ino: dir });
+        assert_eq!(
+            layout,
+            Ok(MetaReplyBody::DefaultLayout {
+                layout: DefaultLayout::default(),
+                inherited: true
+            })
+        );
+    }
+
+    #[test]
+    fn a_file_can_have_its_own_default_layout_until_it_has_a_layout() {
+        let mut server = TestServer::new(2);
+        let root = Caller::root();
+        let file = server.create(&root, ROOT, "f", 0o644).unwrap().ino;
+        set(&mut server, file, Some(on(2))).unwrap();
+        assert_eq!(first(&mut server, file), OstId(2));
+        assert_eq!(set(&mut server, file, Some(on(1))), Err(FsError::Invalid));
+        assert_eq!(
+            set(
+                &mut server,
+                ROOT,
+                Some(DefaultLayout { components: vec![] })
+            ),
+            Err(FsError::Invalid)
+        );
+        let remove = MetaOp::SetDefaultLayout {
+            ino: ROOT,
+            layout: None,
+        };
+        assert_eq!(
+            server.request(&user(1000), &remove),
+            Err(FsError::NotPermitted)
+        );
+    }
+
+    #[test]
+    fn a_file_that_loses_its_first_name_keeps_that_directorys_default_layout() {
+        let mut server = TestServer::new(2);
+        let root = Caller::root();
+        let dir = server.mkdir(&root, ROOT, "d", 0o755).unwrap().ino;
+        for ost in 0..4 {
+            set(&mut server, dir, Some(on(ost))).unwrap();
+            let file = server.create(&root, dir, "f", 0o644).unwrap().ino;
+            server.link(&root, file, ROOT, &format!("f{ost}")).unwrap();
+            server.unlink(&root, dir, "f").unwrap();
+            assert_eq!(first(&mut server, file), OstId(ost));
+            let nameless = entry(server.request(
+                &root,
+                &MetaOp::TmpFile {
+                    dir,
+                    create_mode: create_mode(0o600),
+                },
+            ))
+            .unwrap()
+            .ino;
+            assert_eq!(first(&mut server, nameless), OstId(ost));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Records of the shard itself: `F` format, `G` targets, `K` retired write verifiers, `N` inode counters, `Q` accepted losses,
+//! `U` usage.
+
+use super::{Record, RecordDecodeError, V1, decode_body, encode_body, impl_record_v1};
+use bytes::Bytes;
+use gupfs_proto::{ClusterId, Incarnation, OwnerEpoch, Timestamp, VirtualShards, WriteVerifier};
+use serde::{Deserialize, Serialize};
+
+/// `F`: what a program must support to read and write this store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StoreFormat {
+    /// Oldest format generation of a program that may read (`reader`) and write (`writer`) these records.
+    pub reader: u32,
+    pub writer: u32,
+    /// Features in use; a program that does not know one of the bits must not use the store.
+    pub features: u64,
+    pub cluster: ClusterId,
+    pub incarnation: Incarnation,
+    pub shards: VirtualShards,
+}
+
+impl StoreFormat {
+    /// The generation that this program writes, and the newest that it reads.
+    pub const CURRENT: u32 = 1;
+    /// A loss was accepted: owner epochs are those of the log plus `AcceptedLoss::epochs_skipped` (`Q`).
+    pub const LOSS_ACCEPTED: u64 = 1;
+    /// Feature bits that this program knows.
+    pub const FEATURES: u64 = StoreFormat::LOSS_ACCEPTED;
+
+    /// Why this program must not use the store; None if it may.
+    pub fn incompatibility(&self) -> Option<String> {
+        if self.reader > StoreFormat::CURRENT || self.writer > StoreFormat::CURRENT {
+            return Some(format!(
+                "the store needs a program of format {} or newer, this program has format {}: start the newer program",
+                self.reader.max(self.writer),
+                StoreFormat::CURRENT
+            ));
+        }
+        let unknown = self.features & !StoreFormat::FEATURES;
+        (unknown != 0)
+            .then(|| format!("the store uses features that this program does not know ({unknown:#x}): start the newer program"))
+    }
+}
+
+/// `N`: inode counters of the shard below `next` are reserved or used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct InodeCounter {
+    pub next: u64,
+}
+
+/// `U volume`: usage of a volume in this shard. It costs one small record more in each batch that creates or removes an inode; in
+/// return statfs and a start read one record per shard instead of all inodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Usage {
+    pub inodes: u64,
+    /// Number of `P` records that remove objects: their space is not free yet.
+    pub purging: u64,
+}
+
+/// `G`: the identity that a target last reported, and what the metadata server told it. Only the metadata server uses it, no
+/// operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct KnownTarget {
+    pub incarnation: Incarnation,
+    /// Increases while the target serves.
+    pub stamp: u64,
+    /// Random number of one open instance of the target: it distinguishes a copy from the target that reached this stamp.
+    pub run: u64,
+    /// The run that the server told to write itself into the superblock and that has not confirmed it yet; 0: none.
+    pub adopting: u64,
+    /// Owner epoch and run of the newest start of the metadata server that the target may know. A target that knows a newer one
+    /// has served a later state of this store.
+    pub owner: OwnerEpoch,
+    pub owner_run: u64,
+}
+
+/// `K`: the newest write verifier of a target that was retired because a sync failed. Only the metadata server uses it, no
+/// operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RetiredVerifier {
+    pub incarnation: Incarnation,
+    /// This verifier and all earlier ones are retired.
+    pub upto: WriteVerifier,
+}
+
+const TARGET_VERSION: u8 = 2;
+
+/// `G` before the metadata server told targets its owner epoch.
+#[derive(Serialize, Deserialize)]
+struct KnownTargetV1 {
+    incarnation: Incarnation,
+    stamp: u64,
+    run: u64,
+}
+
+impl Record for KnownTarget {
+    fn encode(&self) -> Bytes {
+        encode_body(TARGET_VERSION, self)
+    }
+
+    fn decode(value: &Bytes) -> Result<KnownTarget, RecordDecodeError> {
+        if value.first() != Some(&V1) {
+            return decode_body(TARGET_VERSION, value);
+        }
+        let old: KnownTargetV1 = decode_body(V1, value)?;
+        Ok(KnownTarget {
+            incarnation: old.incarnation,
+            stamp: old.stamp,
+            run: old.run,
+            adopting: 0,
+            owner: OwnerEpoch(0),
+            owner_run: 0,
+        })
+    }
+}
+
+/// `Q`: this store was older than the state that targets had served, and an operator accepted the loss. Only the metadata server
+/// uses it, no operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AcceptedLoss {
+    /// The first owner epoch after the loss. Objects that earlier owner epochs created and no record refers to were lost with the
+    /// newer store.
+    pub from: OwnerEpoch,
+    /// Added to the log's owner epochs.
+    pub epochs_skipped: u64,
+    /// Added to the batch number that becomes a session id.
+    pub sessions_skipped: u64,
+    pub when: Timestamp,
+}
+
+impl_record_v1!(
+    StoreFormat,
+    InodeCounter,
+    Usage,
+    AcceptedLoss,
+    RetiredVerifier
+);

@@ -1,0 +1,53 @@
+//! Callbacks: requests of a metadata server to a client, over the connection that the client opened.
+//!
+//! While a session has the write lease of a file (`MetaOp::BeginWrite`), only that session knows the file's current size, times
+//! and objects. Before the server replies to another session about that file, it sends the lease holder a glimpse, or revokes the
+//! lease.
+
+use crate::error::FsError;
+use crate::ids::{InodeId, OwnerEpoch, SessionId};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum CallbackRequest {
+    /// Glimpse (as in Lustre): another session reads the file's attributes. The holder reports its current size, times and
+    /// objects (`EndWrite` with `keep_lease`) and keeps the lease. It replies when the server has acknowledged the report.
+    Glimpse { ino: InodeId },
+    /// Another session is to write, truncate or set times. The holder finishes its writes under way, reports its attributes and
+    /// releases the lease (`EndWrite` without `keep_lease`). It replies when the server has acknowledged that; a client without
+    /// the lease replies at once.
+    Revoke { ino: InodeId },
+    /// These inodes have lost their last name; the client replies which of them it has open. The server rejects later opens of
+    /// them, so that the client waits for its opens under way and for no others before it replies.
+    CheckOpen { inodes: Vec<InodeId> },
+    /// The server has granted the lock that the waiting request with number `acquire` asked for, with this grant sequence
+    /// (`LockReply::grant_seq`). A client that has cancelled the request replies as well: its `Cancel` decides.
+    LockGranted {
+        session: SessionId,
+        instance: OwnerEpoch,
+        acquire: u64,
+        grant_seq: u64,
+    },
+}
+
+impl CallbackRequest {
+    /// The callback's name in trace spans and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            CallbackRequest::Glimpse { .. } => "tell",
+            CallbackRequest::Revoke { .. } => "give_back",
+            CallbackRequest::CheckOpen { .. } => "removed",
+            CallbackRequest::LockGranted { .. } => "granted",
+        }
+    }
+}
+
+pub type CallbackReply = Result<CallbackReplyBody, FsError>;
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum CallbackReplyBody {
+    Done,
+    /// To `CheckOpen`: for each inode, in the same order, whether this client has it open. The client sends `MetaOp::Forget` for
+    /// those later.
+    IsOpen(Vec<bool>),
+}

@@ -1,0 +1,431 @@
+//! One connection as a sequence of frames: any thread sends without waiting, one task reads.
+
+use crate::frame::{Frame, FrameError, FrameLimits, HEAD_LEN, Head, PackedFrame};
+use crate::frame_mac::{FRAME_MAC_LEN, FrameMacKeys};
+use crate::limits::{FRAME_TIMEOUT, READ_BUFFER_LOW, READ_BUFFER_MIN, SILENCE_TIMEOUT};
+use crate::tls::{MaybeTlsStream, TlsFault};
+use bytes::{Buf, Bytes, BytesMut};
+use gupfs_platform::{BootTime, Clock};
+use gupfs_proto::wire::MessageKind;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, IoSlice};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::Notify;
+
+pub struct FramedStream {
+    stream: MaybeTlsStream,
+    clock: Clock,
+    send_queue: Mutex<SendQueue>,
+    /// Notified when queued bytes could not be sent at once.
+    unsent: Notify,
+    /// Notified when all queued bytes were sent.
+    drained: Notify,
+    closed: AtomicBool,
+    ended: Notify,
+    /// Boot time of the last received byte.
+    last_received: AtomicU64,
+    /// The result of the handshake; empty until the handshake is over.
+    negotiated: OnceLock<NegotiatedProtocol>,
+    /// A complete frame was received.
+    has_received: AtomicBool,
+    /// Boot time at which the reader began the current frame; 0 between frames.
+    frame_started: AtomicU64,
+}
+
+/// The result of a handshake for the frames that follow it.
+pub struct NegotiatedProtocol {
+    /// The negotiated version of each message kind; kinds that only one side knows are missing.
+    pub versions: Vec<(u16, u8)>,
+    /// None where frames have no MAC: without a key, with TLS, with a peer of LINK version 1.
+    pub mac_keys: Option<FrameMacKeys>,
+}
+
+/// The version in the heads of LINK frames, whatever the handshake negotiates: their format is the same in all versions.
+pub const LINK_VERSION: u8 = 1;
+
+#[derive(Default)]
+struct SendQueue {
+    parts: VecDeque<Bytes>,
+    bytes: usize,
+    /// The number of sent frames with a MAC.
+    frames: u64,
+}
+
+/// Why the stream delivers no more frames.
+#[derive(Debug, thiserror::Error)]
+pub enum FramedStreamError {
+    #[error("the other side closed the connection")]
+    Ended,
+    #[error("connection error: {0}")]
+    Broken(std::io::Error),
+    #[error(transparent)]
+    Tls(TlsFault),
+    #[error("received an invalid frame: {0}")]
+    Frame(#[from] FrameError),
+    #[error("received an invalid handshake message: {0}")]
+    Handshake(&'static str),
+}
+
+impl From<std::io::Error> for FramedStreamError {
+    fn from(error: std::io::Error) -> FramedStreamError {
+        match error.downcast::<TlsFault>() {
+            Ok(fault) => FramedStreamError::Tls(fault),
+            Err(error) => FramedStreamError::Broken(error),
+        }
+    }
+}
+
+impl FramedStream {
+    pub fn new(stream: impl Into<MaybeTlsStream>, clock: Clock) -> FramedStream {
+        let last_received = AtomicU64::new(clock.boot().0);
+        FramedStream {
+            stream: stream.into(),
+            clock,
+            send_queue: Mutex::default(),
+            unsent: Notify::new(),
+            drained: Notify::new(),
+            closed: AtomicBool::new(false),
+            ended: Notify::new(),
+            last_received,
+            has_received: AtomicBool::new(false),
+            frame_started: AtomicU64::new(0),
+            negotiated: OnceLock::new(),
+        }
+    }
+
+    /// Called at the end of the handshake: from here on frames have the negotiated versions.
+    pub fn set_negotiated(&self, negotiated: NegotiatedProtocol) {
+        // A connection has one handshake.
+        let _ = self.negotiated.set(negotiated);
+    }
+
+    fn mac_keys(&self) -> Option<&FrameMacKeys> {
+        self.negotiated
+            .get()
+            .and_then(|negotiated| negotiated.mac_keys.as_ref())
+    }
+
+    /// Whether the handshake negotiated messages of this version.
+    pub fn accepts(&self, kind: MessageKind, version: u8) -> bool {
+        let negotiated = self.negotiated.get().and_then(|negotiated| {
+            let found = negotiated
+                .versions
+                .iter()
+                .find(|(known, _)| *known == kind.0);
+            found.map(|(_, version)| *version)
+        });
+        negotiated.is_some_and(|negotiated| (kind.oldest()..=negotiated).contains(&version))
+    }
+
+    pub fn stream(&self) -> &MaybeTlsStream {
+        &self.stream
+    }
+
+    /// Writes what the socket accepts now; `flush` sends the rest. Drops the frame if the stream is closed.
+    pub fn send(&self, packed: PackedFrame) {
+        if self.is_closed() {
+            return;
+        }
+        let mut send_queue = self.send_queue.lock();
+        let front = match self.mac_keys() {
+            None => packed.head_and_body(),
+            Some(mac_keys) => {
+                // Numbered under the lock, so that frames are sent in the order of their numbers.
+                let number = send_queue.frames;
+                send_queue.frames += 1;
+                packed.head_and_body_with_mac(number, &mac_keys.send)
+            }
+        };
+        self.send_parts(&mut send_queue, [front.freeze(), packed.payload]);
+    }
+
+    fn send_parts(&self, send_queue: &mut SendQueue, parts: [Bytes; 2]) {
+        let idle = send_queue.parts.is_empty();
+        for part in parts {
+            if !part.is_empty() {
+                send_queue.bytes += part.len();
+                send_queue.parts.push_back(part);
+            }
+        }
+        // Order: while earlier bytes are queued, later ones queue behind them.
+        if idle && !self.write_queued(send_queue) {
+            self.unsent.notify_one();
+        }
+    }
+
+    /// Appends the MAC of frame `number` to a head and body that no payload follows; the head's length counts it already.
+    #[cfg(test)]
+    pub fn with_mac(&self, number: u64, bytes: Vec<u8>) -> Vec<u8> {
+        let mut front = BytesMut::from(&bytes[..]);
+        let mac_keys = self.mac_keys().expect("a connection with MAC keys");
+        mac_keys.send.append_mac(number, &mut front, &[]);
+        front.to_vec()
+    }
+
+    #[cfg(test)]
+    pub fn send_with_mac(&self, bytes: Vec<u8>) {
+        let number = {
+            let mut send_queue = self.send_queue.lock();
+            send_queue.frames += 1;
+            send_queue.frames - 1
+        };
+        self.send_raw(self.with_mac(number, bytes));
+    }
+
+    /// Sends these bytes as they are.
+    #[cfg(any(test, fuzzing))]
+    pub fn send_raw(&self, bytes: Vec<u8>) {
+        self.send_parts(&mut self.send_queue.lock(), [bytes.into(), Bytes::new()]);
+    }
+
+    /// Writes as much as the socket accepts; whether the queue is empty now.
+    fn write_queued(&self, send_queue: &mut SendQueue) -> bool {
+        while !send_queue.parts.is_empty() {
+            let mut slices = [IoSlice::new(&[]); 16];
+            let mut count = 0;
+            for (slice, part) in slices.iter_mut().zip(&send_queue.parts) {
+                *slice = IoSlice::new(part);
+                count += 1;
+            }
+            match self.stream.try_write(&slices[..count]) {
+                Ok(sent) => send_queue.advance(sent),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(_) => {
+                    // The reader gets the same error and reports it.
+                    self.close();
+                    send_queue.parts.clear();
+                    send_queue.bytes = 0;
+                }
+            }
+        }
+        // Bytes that TLS has accepted may still be unsent.
+        !matches!(self.stream.try_flush(), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// Sends the queued bytes. Runs beside the reader until the stream is closed.
+    pub async fn flush(&self) {
+        loop {
+            self.unsent.notified().await;
+            loop {
+                if self.is_closed() || self.stream.writable().await.is_err() {
+                    return;
+                }
+                let done = self.write_queued(&mut self.send_queue.lock());
+                if done {
+                    self.drained.notify_waiters();
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Returns when at most `bytes` are queued, or the stream is closed.
+    pub async fn wait_for_send_space(&self, bytes: usize) {
+        loop {
+            let mut drained = std::pin::pin!(self.drained.notified());
+            drained.as_mut().enable();
+            if self.is_closed() || self.send_queue.lock().bytes <= bytes {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = drained => {}
+                () = self.wait_closed() => {}
+            }
+        }
+    }
+
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.stream.close();
+        self.ended.notify_waiters();
+        self.unsent.notify_one();
+        self.drained.notify_waiters();
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// The number of queued bytes.
+    pub fn queued_bytes(&self) -> usize {
+        self.send_queue.lock().bytes
+    }
+
+    /// Returns when the stream is closed.
+    pub async fn wait_closed(&self) {
+        let mut ended = std::pin::pin!(self.ended.notified());
+        ended.as_mut().enable();
+        if !self.is_closed() {
+            ended.await;
+        }
+    }
+
+    /// The boot time of the last received byte.
+    pub fn last_received(&self) -> BootTime {
+        BootTime(self.last_received.load(Ordering::Relaxed))
+    }
+
+    /// Whether the other side has sent anything: a complete frame, or with TLS any byte.
+    pub fn has_received(&self) -> bool {
+        self.has_received.load(Ordering::Relaxed) || self.stream.has_received()
+    }
+
+    /// Why the connection has timed out, if it has: no byte arrived for too long, or a frame stays incomplete.
+    pub fn timeout_reason(&self) -> Option<&'static str> {
+        let now = self.clock.boot();
+        let started = self.frame_started.load(Ordering::Relaxed);
+        if now.since(self.last_received()) >= SILENCE_TIMEOUT {
+            return Some("no data received for too long");
+        }
+        if started != 0 && now.since(BootTime(started)) >= FRAME_TIMEOUT {
+            return Some("a frame stayed incomplete for too long");
+        }
+        None
+    }
+
+    pub fn reader(self: &Arc<Self>) -> FrameReader {
+        FrameReader {
+            framed: self.clone(),
+            buffer: BytesMut::new(),
+            frames: 0,
+        }
+    }
+}
+
+impl SendQueue {
+    fn advance(&mut self, mut sent: usize) {
+        self.bytes -= sent;
+        while let Some(front) = self.parts.front_mut() {
+            if sent < front.len() {
+                front.advance(sent);
+                return;
+            }
+            sent -= front.len();
+            self.parts.pop_front();
+        }
+    }
+}
+
+/// Reads the frames of a stream.
+pub struct FrameReader {
+    framed: Arc<FramedStream>,
+    buffer: BytesMut,
+    /// The number of received frames with a MAC.
+    frames: u64,
+}
+
+impl FrameReader {
+    /// The next frame. Cancel-safe: received bytes stay in the buffer.
+    ///
+    /// # Errors
+    /// The stream has ended, or the received bytes are not a valid frame.
+    pub async fn next(&mut self, limits: FrameLimits) -> Result<Frame, FramedStreamError> {
+        let head = self.read_head(limits).await?;
+        self.read_rest(head).await
+    }
+
+    /// The head of the next frame. It stays in the buffer until `read_rest` or `skip`.
+    ///
+    /// # Errors
+    /// As of `next`.
+    pub async fn read_head(&mut self, limits: FrameLimits) -> Result<Head, FramedStreamError> {
+        self.fill(HEAD_LEN).await?;
+        let mut head = [0; HEAD_LEN];
+        head.copy_from_slice(&self.buffer[..HEAD_LEN]);
+        let limits = match self.framed.mac_keys() {
+            Some(_) => limits.with_mac(),
+            None => limits,
+        };
+        Ok(Head::read(&head, limits)?)
+    }
+
+    /// The frame of this `head`. Extends the buffer for the whole frame at once, so that its bytes are not copied when more
+    /// arrive: the caller has checked the length against the limits, and pages that were never written use no memory.
+    ///
+    /// # Errors
+    /// As of `next`.
+    pub async fn read_rest(&mut self, head: Head) -> Result<Frame, FramedStreamError> {
+        let (mut body, payload) = (head.body as usize, head.payload as usize);
+        if self.buffer.len() < HEAD_LEN + body + payload {
+            self.start_frame_timer();
+            self.fill(HEAD_LEN + body + payload).await?;
+            self.stop_frame_timer();
+        }
+        if let Some(mac_keys) = self.framed.mac_keys() {
+            let (front, rest) = self.buffer.split_at(HEAD_LEN + body);
+            if !mac_keys
+                .receive
+                .verifies(self.frames, front, &rest[..payload])
+            {
+                return Err(FrameError::Mac.into());
+            }
+            self.frames += 1;
+            body -= FRAME_MAC_LEN;
+        }
+        self.buffer.advance(HEAD_LEN);
+        let code = head.body as usize - body;
+        let body = self.buffer.split_to(body).freeze();
+        self.buffer.advance(code);
+        head.check_body(&body)?;
+        let payload = self.buffer.split_to(payload).freeze();
+        if !self.framed.has_received.load(Ordering::Relaxed) {
+            self.framed.has_received.store(true, Ordering::Relaxed);
+        }
+        Ok(Frame {
+            head,
+            body,
+            payload,
+        })
+    }
+
+    /// Discards the frame of this `head`. Does not verify its MAC but counts its number: if an attacker inserted this frame, the
+    /// MAC of the next frame is wrong.
+    ///
+    /// # Errors
+    /// As of `next`.
+    pub async fn skip(&mut self, head: Head) -> Result<(), FramedStreamError> {
+        let mut left = HEAD_LEN + head.body as usize + head.payload as usize;
+        if self.framed.mac_keys().is_some() {
+            self.frames += 1;
+        }
+        self.start_frame_timer();
+        loop {
+            let some = left.min(self.buffer.len());
+            self.buffer.advance(some);
+            left -= some;
+            if left == 0 {
+                self.stop_frame_timer();
+                return Ok(());
+            }
+            self.fill(left.min(READ_BUFFER_MIN)).await?;
+        }
+    }
+
+    fn start_frame_timer(&self) {
+        let now = self.framed.clock.boot().0.max(1);
+        self.framed.frame_started.store(now, Ordering::Relaxed);
+    }
+
+    fn stop_frame_timer(&self) {
+        self.framed.frame_started.store(0, Ordering::Relaxed);
+    }
+
+    async fn fill(&mut self, bytes: usize) -> Result<(), FramedStreamError> {
+        while self.buffer.len() < bytes {
+            let missing = bytes - self.buffer.len();
+            if self.buffer.capacity() - self.buffer.len() < missing.max(READ_BUFFER_LOW) {
+                // A large frame gets its own buffer; small frames share one.
+                self.buffer.reserve(missing.max(READ_BUFFER_MIN));
+            }
+            if self.framed.stream.read(&mut self.buffer).await? == 0 {
+                return Err(FramedStreamError::Ended);
+            }
+            let now = self.framed.clock.boot().0;
+            self.framed.last_received.store(now, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}

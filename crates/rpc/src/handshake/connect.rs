@@ -1,0 +1,193 @@
+//! The handshake on the side that connects.
+
+use super::messages::{
+    Challenge, ClientProof, Hello, LINK2_LABELS, OfferedKey, ServerTerms, Verdict, labels_of,
+    negotiate, offered_versions,
+};
+use super::{LocalIdentity, PeerIdentity, Transcript, receive_message, send_message};
+use crate::client_key::{AuthKey, ClientKeyOptions, ProvenKey};
+use crate::framed_stream::{FrameReader, FramedStream, FramedStreamError, NegotiatedProtocol};
+use gupfs_platform::Random;
+use gupfs_proto::ClusterId;
+
+/// Why the handshake with a server failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    #[error(transparent)]
+    Stream(#[from] FramedStreamError),
+    /// With `is_permanent` a new attempt fails too.
+    #[error("the server rejected the connection: {why}")]
+    Rejected { why: String, is_permanent: bool },
+    #[error("the server did not prove that it has the key of this cluster")]
+    ServerNotProven,
+    #[error("the server runs an older gupfs that does not prove roles: upgrade the server first")]
+    ServerTooOld,
+    #[error(
+        "the server has no key, but this process has one: the server does not belong to this cluster"
+    )]
+    ServerWithoutKey,
+    #[error("the server belongs to cluster {0}, not to the expected cluster")]
+    OtherCluster(ClusterId),
+}
+
+impl HandshakeError {
+    /// A new attempt fails too until the administrator has changed something.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            HandshakeError::Stream(FramedStreamError::Tls(fault)) => fault.is_permanent(),
+            HandshakeError::Stream(_) => false,
+            HandshakeError::Rejected { is_permanent, .. } => *is_permanent,
+            HandshakeError::ServerNotProven
+            | HandshakeError::ServerTooOld
+            | HandshakeError::ServerWithoutKey
+            | HandshakeError::OtherCluster(_) => true,
+        }
+    }
+}
+
+/// Options of a connection in its handshake.
+#[derive(Clone, Copy)]
+pub struct HandshakeOptions<'a> {
+    /// Higher than the numbers of this process's previous connections to this server.
+    pub number: u64,
+    pub cluster: Option<ClusterId>,
+    pub key: Option<&'a AuthKey>,
+    pub fenced: bool,
+}
+
+/// Performs the handshake with the versions of this program.
+pub async fn connect_handshake(
+    framed: &FramedStream,
+    reader: &mut FrameReader,
+    random: &Random,
+    identity: &LocalIdentity,
+    options: HandshakeOptions<'_>,
+) -> Result<PeerIdentity, HandshakeError> {
+    connect_handshake_with_versions(
+        framed,
+        reader,
+        random,
+        identity,
+        options,
+        offered_versions(),
+    )
+    .await
+}
+
+/// Performs the handshake with these versions: (kind, oldest, newest).
+pub(crate) async fn connect_handshake_with_versions(
+    framed: &FramedStream,
+    reader: &mut FrameReader,
+    random: &Random,
+    identity: &LocalIdentity,
+    options: HandshakeOptions<'_>,
+    offers: Vec<(u16, u8, u8)>,
+) -> Result<PeerIdentity, HandshakeError> {
+    let mut nonce = [0; 32];
+    random.fill(&mut nonce);
+    let offered = match options.key {
+        None => OfferedKey::Nothing,
+        Some(AuthKey::Cluster(_)) => OfferedKey::Cluster,
+        Some(AuthKey::Client(key)) => OfferedKey::Client(key.id.clone()),
+    };
+    let hello = Hello {
+        process_id: identity.process_id,
+        number: options.number,
+        role: identity.role,
+        name: identity.name.clone(),
+        cluster: options.cluster,
+        has_key: options.key.is_some(),
+        fenced: options.fenced,
+        nonce,
+        versions: offers.clone(),
+    };
+    let hello = send_message(framed, &(hello, offered));
+    let (challenge, _) = receive_message::<Challenge>(reader).await?;
+    let (terms, proof) = match challenge {
+        Challenge::Known { terms, proof } => (terms, proof),
+        Challenge::Rejected(rejected) => {
+            return Err(HandshakeError::Rejected {
+                why: rejected.why,
+                is_permanent: rejected.is_permanent,
+            });
+        }
+    };
+    check_versions(&terms, &offers)?;
+    let labels = labels_of(&terms.versions).unwrap_or(&LINK2_LABELS);
+    let terms_bytes = postcard::to_stdvec(&terms).expect("terms are plain data");
+    let transcript = Transcript {
+        hello: &hello,
+        terms: &terms_bytes,
+        channel_binding: framed.stream().channel_binding(),
+    };
+    match (options.key, proof) {
+        (Some(key), Some(proof)) => {
+            let hmac_key = key.hmac_key();
+            if !hmac_key.verifies_hmac(&transcript.parts(labels.server), &proof) {
+                return Err(HandshakeError::ServerNotProven);
+            }
+        }
+        (Some(_), None) => return Err(HandshakeError::ServerWithoutKey),
+        // The server requires no key: a server without one listens only on its own host.
+        (None, _) => {}
+    }
+    if options.cluster.is_some_and(|meant| meant != terms.cluster) {
+        return Err(HandshakeError::OtherCluster(terms.cluster));
+    }
+    let proof = options
+        .key
+        .map(|key| key.hmac_key().hmac(&transcript.parts(labels.client)));
+    send_message(framed, &ClientProof { proof });
+    match receive_message::<Verdict>(reader).await?.0 {
+        Verdict::Welcome => {
+            let mac_keys = options
+                .key
+                .and_then(|key| transcript.mac_keys(key.hmac_key(), labels, false));
+            framed.set_negotiated(NegotiatedProtocol {
+                versions: terms.versions.clone(),
+                mac_keys,
+            });
+            Ok(PeerIdentity {
+                process_id: terms.process_id,
+                role: terms.role,
+                key: proven_key(options.key),
+                name: terms.name,
+                cluster: terms.cluster,
+                fenced: options.fenced,
+                versions: terms.versions,
+            })
+        }
+        Verdict::Rejected(rejected) => Err(HandshakeError::Rejected {
+            why: rejected.why,
+            is_permanent: rejected.is_permanent,
+        }),
+    }
+}
+
+/// Checks that the server chose among the offered versions. A kind that the server does not know is missing, except for LINK.
+fn check_versions(terms: &ServerTerms, offers: &[(u16, u8, u8)]) -> Result<(), HandshakeError> {
+    let kinds: Vec<_> = (terms.versions.iter())
+        .map(|(kind, version)| (*kind, *version, *version))
+        .collect();
+    if negotiate(&kinds, offers).len() != kinds.len() {
+        return Err(FramedStreamError::Handshake(
+            "the server chose a version that was not offered",
+        )
+        .into());
+    }
+    match labels_of(&terms.versions) {
+        Some(_) => Ok(()),
+        None => Err(HandshakeError::ServerTooOld),
+    }
+}
+
+fn proven_key(key: Option<&AuthKey>) -> ProvenKey {
+    match key {
+        None => ProvenKey::None,
+        Some(AuthKey::Cluster(_)) => ProvenKey::Cluster,
+        Some(AuthKey::Client(key)) => ProvenKey::Client {
+            id: key.id.clone(),
+            options: ClientKeyOptions::default(),
+        },
+    }
+}
