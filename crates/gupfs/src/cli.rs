@@ -1,4 +1,4 @@
-//! The command line as a whole; what a command takes stands with the command.
+//! The command line as a whole; each command defines its own arguments.
 
 use crate::commands;
 use clap::builder::styling::{AnsiColor, Styles};

@@ -1,4 +1,4 @@
-//! How a command ends: a number for scripts, and for people what happened, to what, and what to do next.
+//! How a command ends: an exit code for scripts, and a message for people: what happened, to which object, what to do next.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -7,17 +7,17 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done as asked.
+    /// The command did what was requested.
     Fine = 0,
-    /// It could not be done; for `check`: problems were found.
+    /// The command failed; `check`: it found problems.
     Failed = 1,
-    /// Wrong arguments or configuration; for `check`: it could not look.
+    /// Wrong arguments or configuration; `check`: the store could not be checked.
     Unusable = 2,
-    /// What was asked about does not run.
+    /// No process serves the store or mount that was named.
     NotRunning = 3,
-    /// `check --repair` found problems and mended all of them.
+    /// `check --repair` found problems and repaired all of them.
     Repaired = 4,
-    /// The program itself is wrong: it panicked, and ended at once (`gupfs_platform::panics`). sysexits.h's EX_SOFTWARE.
+    /// A bug: the program panicked and exited at once (`gupfs_platform::panics`). sysexits.h's EX_SOFTWARE.
     Panicked = 70,
 }
 
@@ -27,7 +27,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command ends without having done what it was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub struct CliError {
     pub exit: Exit,
@@ -39,7 +39,7 @@ pub struct CliError {
 pub type CliResult<T> = Result<T, CliError>;
 
 impl CliError {
-    /// `what` says what happened, and to which thing: a sentence without its period.
+    /// `what`: what happened, to which object; a sentence without its period.
     pub fn new(what: impl Into<String>) -> CliError {
         CliError {
             exit: Exit::Failed,
@@ -54,7 +54,7 @@ impl CliError {
         self
     }
 
-    /// Adds an error and all it rests on.
+    /// Adds an error and its chain of sources.
     pub fn because(mut self, error: &(dyn std::error::Error + 'static)) -> CliError {
         let mut next = Some(error);
         while let Some(error) = next {
@@ -68,7 +68,7 @@ impl CliError {
         self
     }
 
-    /// What the reader can do about it: a sentence without its period. Several may be given.
+    /// Adds advice: what the reader can do; a sentence without its period. May be called several times.
     pub fn todo(mut self, advice: impl Into<String>) -> CliError {
         self.todo.push(advice.into());
         self

@@ -4,14 +4,14 @@ use crate::config::{Log, LogFormat};
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
-/// What is logged when nobody says.
+/// The level if neither the configuration nor GUPFS_LOG sets one.
 const LEVEL: &str = "info";
 
-/// Libraries that tell more than anybody wants to know, unless they are asked for by name. A block that does not match its checksum is
-/// an error to whoever reads it, too: a line for each try, and the salvage of an index tries thousands of times.
+/// Libraries whose logs are too verbose unless a filter names them. lsm_tree logs a line for each block that does not match its
+/// checksum; the reader gets the same error, and the salvage of an index reads thousands of such blocks.
 const QUIET: &str = "fjall=warn,lsm_tree=warn,lsm_tree::table::block=off";
 
-/// Wins over the configuration.
+/// Takes precedence over the configuration.
 const VARIABLE: &str = "GUPFS_LOG";
 
 /// Once a process, before anything is logged.
@@ -20,7 +20,7 @@ pub fn start(log: &Log) {
     let wished = std::env::var(VARIABLE).ok();
     let level = wished.as_deref().unwrap_or(configured);
     let filter = format!("{QUIET},{level}").parse().unwrap_or_else(|error| {
-        eprintln!("gupfs: {VARIABLE}='{level}' is no filter ({error}); logging at '{configured}'.");
+        eprintln!("gupfs: {VARIABLE}='{level}' is not a log filter ({error}); logging with '{configured}'.");
         EnvFilter::new(format!("{QUIET},{configured}"))
     });
     let builder = tracing_subscriber::fmt()
@@ -35,7 +35,7 @@ pub fn start(log: &Log) {
     }
 }
 
-/// For commands whose output is their result: only what went wrong is logged.
+/// For commands whose output is their result: only warnings and errors are logged.
 pub fn start_quiet() {
     start(&Log {
         level: Some("warn".into()),

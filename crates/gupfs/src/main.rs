@@ -1,10 +1,10 @@
 //! # gupfs: the one binary
 //!
-//! Owns   the command line, the configuration, the directory a store lives in, and composing the rooms into a process.
+//! Owns   the command line, the configuration, the directory of a store, and the composition of the crates into a process.
 //! Never  knows what a file system operation means.
-//! Enter  at `commands::up` for the whole; each other command is one file beside it.
+//! Enter  at `commands::up` for all roles in one process; each other command is one file beside it.
 
-// The binary stands outside the simulated world: it starts what is real.
+// The binary is not simulated: it uses the real platform.
 
 mod amount;
 mod check;
@@ -29,8 +29,8 @@ use kernel::KernelFactsProcess;
 use rustix::process::Resource;
 use std::process::ExitCode;
 
-/// A store keeps many files open, and the usual limit is there for programs that could not count beyond it. The hard limit
-/// is ours to use; where it cannot be raised `gupfs doctor` says what it should be.
+/// Raises the limit of open files to the hard limit. A store keeps many files open; the usual soft limit exists for programs that use
+/// select(2). If the hard limit is too low, `gupfs doctor` reports the number that is needed.
 fn raise_open_files() {
     let mut limit = rustix::process::getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -38,7 +38,7 @@ fn raise_open_files() {
 }
 
 fn main() -> ExitCode {
-    // First, so that it holds for every task and thread of every role, the guardian's too.
+    // First, so that it holds for every task and thread of every role, also in the mount watchdog's process.
     gupfs_platform::panics::exit_on_panic(Exit::Panicked as i32);
     raise_open_files();
     let (name, outcome) = if let Some(guardian) = WatchdogCommand::from_args() {

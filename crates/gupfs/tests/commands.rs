@@ -19,29 +19,29 @@ fn help_lists_the_commands() {
         Usage: gupfs <COMMAND>
 
         Commands:
-          up           Start everything on this machine and mount it; an empty directory is made a store
-          mds          Serve the metadata of a file system to other hosts; an empty directory is made a
+          up           Start all servers on this machine and mount the file system; an empty directory
+                       becomes a new store
+          mds          Serve the metadata of a file system to other hosts; an empty directory becomes a new
                        store
-          oss          Serve the targets of this host: where the bytes of files lie
+          oss          Serve the object storage targets (OSTs) of this host
           ost          Make targets for a cluster
-          key          Keys of hosts that mount: make, list, revoke
+          key          Make, list and revoke keys of hosts that mount
           mount        Mount a file system that servers on other hosts (or this one) serve
-          tls          Certificates for a site without a CA: make, renew
-          stop         Unmount and stop a running gupfs; everything is kept
-          status       Show what runs, what it does, what it waits for, what is damaged
+          tls          Make and renew certificates for a site without a CA
+          stop         Unmount and stop a running gupfs; all data is kept
+          status       Show the state of servers and mounts: operations, waiting calls, damage
           df           Show the space of each OST and of all together
-          sync         Bring everything that was written so far onto the disks, so that it survives a power
-                       cut
+          sync         Write all changes so far to the disks, so that they survive a power loss
           layout       Show or set how files are laid out over the OSTs
           check        Look for inconsistencies in a stopped store, and repair what can be repaired without
                        losing anything
-          config       Look at a configuration file
-          doctor       Look at this machine and its kernel: what is missing, how to get it
-          bench        Measure: file systems side by side, and what the kernel's door costs on this machine
+          config       Check a configuration file
+          doctor       Check this machine and its kernel: print what is missing and how to get it
+          bench        Measure file systems side by side, and what a FUSE request costs on this machine
           verify       Find out whether several mounts of one file system agree: random operations on all,
                        judged against POSIX
           completions  Print completions for a shell
-          man          Print the manual page, or write one a command into a directory
+          man          Print the manual page, or write one page for each command into a directory
           version      Show the version of the program and of the formats it knows
 
         Options:
@@ -58,7 +58,7 @@ fn help_lists_the_commands() {
 #[test]
 fn help_of_up_tells_all_it_takes() {
     expect![[r#"
-        Start everything on this machine and mount it; an empty directory is made a store
+        Start all servers on this machine and mount the file system; an empty directory becomes a new store
 
         Usage: gupfs up [OPTIONS] <DIR>
 
@@ -67,12 +67,13 @@ fn help_of_up_tells_all_it_takes() {
 
         Options:
               --mount <MNT>                 Where the file system appears: an empty directory
-              --osts <N>                    Object storage targets; more than there are adds new ones
-                                            [default: as many as there are, 4 in a new store]
-              --config <FILE>               Configuration file; flags win over it
+              --osts <N>                    Number of object storage targets; a larger number than the store
+                                            has adds targets [default: as many as the store has, 4 in a new
+                                            one]
+              --config <FILE>               Configuration file; flags take precedence
               --listen-metrics <ADDR:PORT>  Serve metrics for Prometheus at http://ADDR:PORT/metrics
-              --listen <ADDR:PORT>          Others may mount it too, from here; at other addresses than
-                                            127.0.0.1 with the key DIR/cluster.key
+              --listen <ADDR:PORT>          Also serve other hosts at this address; at other addresses than
+                                            127.0.0.1 they need a key (DIR/cluster.key, `gupfs key client`)
               --tls <DIR>                   Speak TLS alone: a directory with ca.pem, and cert.pem and
                                             key.pem, which servers need [default: no TLS]
               --tls-name <NAME>             The name that certificates of servers carry [default: that in
@@ -86,12 +87,12 @@ fn help_of_up_tells_all_it_takes() {
               --transport <WAY>             How requests come from the kernel: over io_uring if the machine
                                             has it switched on (auto), through /dev/fuse (device), or over
                                             io_uring, switched on if need be (io-uring) [default: auto]
-              --read-only                   No changes through this mount
+              --read-only                   Mount read-only
           -o, --options <OPTIONS>           Options as mount(8) has them, separated by commas: ro, rw,
                                             noatime, relatime, strictatime, diratime, nodiratime, suid,
                                             nosuid, dev, nodev, exec, noexec, allow_other
-              --accept-loss                 Start although something that was acknowledged as durable is
-                                            lost; the log says what
+              --accept-loss                 Start although data or metadata that was acknowledged as durable
+                                            is lost; the log names each loss
               --json                        Print events (ready, stopping, stopped) as JSON objects, one a
                                             line
           -h, --help                        Print help
@@ -121,11 +122,11 @@ fn help_of_check_tells_what_is_found_and_the_exit_codes() {
           <DIR>  The store's directory
 
         Options:
-              --ost <DIR>  An OST that is not in the store's directory, or a directory of such; again for
-                           each
+              --ost <DIR>  An OST outside the store's directory, or a directory that contains OSTs; may be
+                           repeated
               --data       Also read all bytes and compare them with their checksums
-              --repair     Repair what loses nothing
-              --salvage    Make the metadata again from what can be read of it, and tell what is lost
+              --repair     Repair the problems whose repair loses no data
+              --salvage    Rebuild the metadata from the readable part of it, and print what is lost
               --json       As one JSON object
           -h, --help       Print help
 
@@ -136,19 +137,19 @@ fn help_of_check_tells_what_is_found_and_the_exit_codes() {
           gupfs check /srv/mds --ost /srv/disks --ost /mnt/other-host/disks
           gupfs check /srv/gupfs --salvage
 
-        Found are: objects without inode, objects that an inode has lost, objects on a wrong OST, entries
-        without inode, inodes without entry (repaired: named in the root directory), wrong counts, records
-        that cannot be read, leftovers of all kinds; with --data also bytes that do not match their
-        checksum. OSTs of a cluster whose directories are not named are not looked at; how many objects must
-        be there is told.
+        It finds: objects without inode, missing objects of an inode, objects on a wrong OST, directory
+        entries without inode, inodes without entry (--repair names them in the root directory), wrong
+        counts, unreadable records, leftovers of interrupted operations; with --data also bytes that do not
+        match their checksum. OSTs of a cluster whose directories are not named with --ost are not checked;
+        the number of objects that must be on them is printed.
 
-        --salvage is for metadata that does not open, or has problems that --repair leaves: it keeps what
-        can be read of log and index, makes files again from their objects, gives what has no name one in
-        /lost+found, and tells each loss. The damaged log and index stay in DIR/mds/salvaged-DATE.
+        --salvage is for metadata that does not open, or has problems that --repair leaves: it keeps the
+        readable part of log and index, rebuilds files from their objects, names inodes without a name in
+        /lost+found, and prints each loss. The damaged log and index are kept in DIR/mds/salvaged-DATE.
 
-        Exit codes: 0 nothing was found · 1 problems were found · 2 it could not look: in use, or not a
-        store · 4 problems were found, and all are repaired; after --salvage: what could be kept is there,
-        and nothing in it is wrong
+        Exit codes: 0 no problems · 1 problems were found · 2 the store could not be checked: in use, or not
+        a store · 4 problems were found and all are repaired; after --salvage: the readable metadata is in
+        place and consistent
     "#]].assert_eq(&said(&gupfs(["check", "--help"])));
 }
 

@@ -198,7 +198,7 @@ impl CapabilityStatement {
     /// 0       1          2..4   4..12   12..20    20..28        28..32
     /// type    rights     ost    epoch   session   ino, until    0
     /// ```
-    fn to_bytes(&self) -> [u8; STATEMENT_BYTES] {
+    fn encode(&self) -> [u8; STATEMENT_BYTES] {
         let (kind, rights, ost, epoch, session, last) = match *self {
             CapabilityStatement::File {
                 epoch,
@@ -250,7 +250,7 @@ impl CapabilityKey {
 
     pub fn compute_mac(&self, statement: &CapabilityStatement) -> CapabilityMac {
         let mut mac = self.0.clone();
-        mac.update(&statement.to_bytes());
+        mac.update(&statement.encode());
         let whole: [u8; 32] = mac.finalize().into_bytes().into();
         let mut half = [0; 16];
         half.copy_from_slice(&whole[..16]);
@@ -260,7 +260,7 @@ impl CapabilityKey {
     /// Compares in constant time.
     pub fn verifies(&self, statement: &CapabilityStatement, expected: &CapabilityMac) -> bool {
         let mut mac = self.0.clone();
-        mac.update(&statement.to_bytes());
+        mac.update(&statement.encode());
         mac.verify_truncated_left(&expected.0).is_ok()
     }
 }

@@ -1,16 +1,17 @@
-//! What happened, in order: a hash that proves two runs equal, and the last lines for whoever must find out why.
+//! The events of a run, in order: a hash that proves that two runs are equal, and the last lines for the reader of a
+//! failure.
 
 use std::collections::VecDeque;
 use std::fmt;
 
-/// Lines that a failure shows.
+/// Number of lines that a failure prints.
 const TAIL: usize = 60;
 
 pub struct Events {
     hash: u64,
     count: u64,
     tail: VecDeque<String>,
-    /// Prints every line: one seed is looked at.
+    /// Prints every line: the run is of one seed that an engineer inspects.
     aloud: bool,
 }
 
@@ -24,7 +25,7 @@ impl Events {
         }
     }
 
-    /// One event by its numbers: for what happens a million times.
+    /// Records one event by its numbers: for events that happen a million times.
     pub fn count(&mut self, numbers: &[u64]) {
         self.count += 1;
         for number in numbers {
@@ -45,7 +46,7 @@ impl Events {
         self.tail.push_back(line);
     }
 
-    /// A line that is shown and is no event of its own.
+    /// Prints a line that is not an event of its own.
     pub fn remark(&mut self, what: impl FnOnce() -> String) {
         if self.aloud {
             println!("{}", what());
@@ -70,7 +71,7 @@ impl Events {
     }
 }
 
-/// A failed simulation shows what led to it.
+/// A failed simulation prints the events before the failure.
 impl Drop for Events {
     fn drop(&mut self) {
         if std::thread::panicking() && !self.aloud {

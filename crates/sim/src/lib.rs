@@ -1,11 +1,10 @@
-//! # sim: gupfs in a world that fails when a seed says so
+//! # sim: deterministic simulations of gupfs whose faults come from a seed
 //!
-//! Owns   the simulations: `town` (the shard machine, its clients and their messages on one queue), `whole` (the real
-//!        client, servers, log and object store over faked disks), `cluster` (the parts of the real daemons on faked hosts
-//!        over a faked net), what they count and how they prove that a seed
-//!        always does the same; `kernel`, a model of what Linux does with a FUSE server's answers.
-//! Never  runs in the product, or takes time or chance from anywhere but its seed.
-//! Enter  at `whole::run`, `cluster::run` and `town::run`; the tests in `tests/it` run them, each seed twice, and try
+//! Owns   the simulations: `town` (the shard's state machine, its clients and their messages on one event queue), `whole` (the
+//!        real client, servers, log and object store on simulated disks), `cluster` (the parts of the real daemons on simulated
+//!        hosts and a simulated network); the counts of rare events; the check that a seed gives the same run twice; `kernel`,
+//!        a model of how Linux applies the replies of a FUSE server.
+//! Never  runs in the product; takes time or random numbers from anything but its seed.
 //!        the contract's facts on `kernel::Model`.
 
 pub mod cluster;

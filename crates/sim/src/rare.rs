@@ -1,4 +1,5 @@
-//! What must happen now and then, or the simulation is empty: counted where it is seen, with a minimum over a run.
+//! Counters of rare events. A simulation that never meets an event tests nothing about it, so each has a minimum over
+//! a run.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +29,10 @@ impl Rare {
         self.0.get(what).copied().unwrap_or(0)
     }
 
-    /// Prints all.
+    /// Prints all counters.
     ///
     /// # Panics
-    /// When something happened less often than it should: then nothing was tested where it matters.
+    /// When an event happened less often than its minimum: the run did not test what it is for.
     pub fn expect(&self, least: &[(&'static str, u64)]) {
         for (what, times) in &self.0 {
             println!("{times:8}  {what}");
@@ -39,8 +40,17 @@ impl Rare {
         let short: Vec<String> = least
             .iter()
             .filter(|(what, least)| self.of(what) < *least)
-            .map(|(what, least)| format!("'{what}' {} times, not {least}", self.of(what)))
+            .map(|(what, least)| {
+                format!(
+                    "'{what}' happened {} times, the minimum is {least}",
+                    self.of(what)
+                )
+            })
             .collect();
-        assert!(short.is_empty(), "seen too seldom: {}", short.join("; "));
+        assert!(
+            short.is_empty(),
+            "events below their minimum: {}",
+            short.join("; ")
+        );
     }
 }

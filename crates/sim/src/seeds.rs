@@ -1,5 +1,5 @@
-//! Which seeds run: `GUPFS_SEEDS` of them (or `GUPFS_TIMES` as many as usual), or the one that `GUPFS_SEED` names, with its
-//! events printed.
+//! Chooses the seeds of a run: `GUPFS_SEEDS` of them (or `GUPFS_TIMES` as many as usual), or the one seed that
+//! `GUPFS_SEED` names, with its events printed.
 
 use crate::events::Events;
 use crate::rare::Rare;
@@ -7,26 +7,26 @@ use gupfs_platform::{BootTime, Clock};
 use std::env;
 use std::time::Duration;
 
-/// What one run of a seed gives.
+/// The result of one run of a seed.
 pub struct Ran {
     pub events: Events,
     pub rare: Rare,
 }
 
-/// All seeds of a run.
+/// The sums over all seeds of a run.
 #[derive(Default)]
 pub struct Total {
     pub seeds: u64,
     pub events: u64,
     pub rare: Rare,
     pub took: Duration,
-    /// Fewer seeds than usual: nothing is to be expected of the sums.
+    /// The run had fewer seeds than usual: no minimum applies to the sums.
     pub short: bool,
 }
 
 impl Total {
     /// # Panics
-    /// When something was seen less often than its minimum, over all seeds.
+    /// When an event happened less often than its minimum over all seeds.
     pub fn expect(&self, least: &[(&'static str, u64)]) {
         let millis = self.took.as_millis().max(1) as u64;
         let rate = self.events * 1000 / millis;
@@ -41,7 +41,7 @@ impl Total {
 /// Runs every seed twice.
 ///
 /// # Panics
-/// When the two runs of a seed differ: then time, chance or order came from somewhere else.
+/// When the two runs of a seed differ: then time, random numbers or order came from outside the seed.
 pub fn each_twice(default: u64, run: impl Fn(u64, bool) -> Ran) -> Total {
     let one = number("GUPFS_SEED");
     let many = default * number("GUPFS_TIMES").unwrap_or(1);
@@ -55,14 +55,14 @@ pub fn each_twice(default: u64, run: impl Fn(u64, bool) -> Ran) -> Total {
     };
     let begun: BootTime = Clock::real().boot();
     for seed in seeds {
-        // Shown if the test fails: the last one is the culprit.
+        // The test harness prints this if the test fails: the last seed printed is the failing one.
         println!("seed {seed}");
         let first = run(seed, one.is_some());
         let again = run(seed, false);
         assert_eq!(
             (first.events.hash(), &first.rare),
             (again.events.hash(), &again.rare),
-            "seed {seed} did two things"
+            "the two runs of seed {seed} differ"
         );
         total.seeds += 1;
         total.events += 2 * first.events.len();
@@ -76,6 +76,6 @@ fn number(name: &str) -> Option<u64> {
     let text = env::var(name).ok()?;
     Some(
         text.parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+            .unwrap_or_else(|_| panic!("{name}={text} is not a number")),
     )
 }

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use gupfs_fuse::nullfs::{self, NullFs};
 use gupfs_fuse::over_io_uring::{self, UringSupport};
-use gupfs_fuse::{Spawner, FuseTransport, mount, mountinfo};
+use gupfs_fuse::{FuseTransport, Spawner, mount, mountinfo};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ops::Sub;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,10 @@ impl Side {
                 sides.push(ours("io_uring", &["--ring"]));
                 sides.push(ours("io_uring, not pinned", &["--ring", "--unpinned"]));
             }
-            other => eprintln!("not over io_uring: {other:?} ({})", over_io_uring::PARAMETER),
+            other => eprintln!(
+                "not over io_uring: {other:?} ({})",
+                over_io_uring::PARAMETER
+            ),
         }
         sides
     }

@@ -7,7 +7,7 @@ use crate::limits::{REOPEN_REMOVED_PAUSE, REOPEN_REMOVED_TRIES};
 use crate::pending_opens::PendingOpen;
 use crate::reply;
 use crate::service::Client;
-use gupfs_proto::meta::{AccessMode, CreateMode, MetaOp, OpenMode, OpenInfo};
+use gupfs_proto::meta::{AccessMode, CreateMode, MetaOp, OpenInfo, OpenMode};
 use gupfs_proto::{Attr, Caller, FsError, InodeId, Name};
 use std::sync::Arc;
 

@@ -271,7 +271,7 @@ async fn a_disconnected_client_writes_for_its_term_and_then_loses_its_session() 
     // Meanwhile the other client gets the lease.
     assert_eq!(two.attr(file1.ino()).await.size, at);
     let file2 = two.open(file1.ino()).await;
-    assert_eq!(append(two, &file2, b"file2").await, at);
+    assert_eq!(append(two, &file2, b"two").await, at);
     // It learns that its session has ended, and opens a new one.
     cluster.connections[0].connect_to(&cluster.servers.mds);
     seconds(10).await;
@@ -288,8 +288,8 @@ async fn a_disconnected_client_writes_for_its_term_and_then_loses_its_session() 
         .open(&me(), file1.ino(), open_mode(), flags())
         .await;
     let again = again.unwrap().file;
-    assert_eq!(one.read(&again, at, 10).await, b"file2");
-    assert_eq!(append(one, &again, b"and file1").await, at + 3);
+    assert_eq!(one.read(&again, at, 10).await, b"two");
+    assert_eq!(append(one, &again, b"and more").await, at + 3);
     assert_eq!(two.attr(file1.ino()).await.size, at + 11);
 }
 

@@ -13,8 +13,8 @@ mod targets;
 
 pub use objects::ObjectProblem;
 
-use crate::exit::{Exit, CliResult, CliError};
-use crate::home::{StoreDir, Lock, Marker};
+use crate::exit::{CliError, CliResult, Exit};
+use crate::home::{Lock, Marker, StoreDir};
 use crate::node::{DescriptorBudget, open_metadata};
 use gupfs_namespace::check::Problem;
 use gupfs_platform::Platform;
@@ -164,8 +164,8 @@ impl Store {
         places: Vec<(OstId, PathBuf)>,
         platform: &Platform,
     ) -> CliResult<Store> {
-        let share =
-            DescriptorBudget::of_this_process(places.len()).map_err(|trouble| trouble.exit(Exit::Unusable))?;
+        let share = DescriptorBudget::of_this_process(places.len())
+            .map_err(|trouble| trouble.exit(Exit::Unusable))?;
         let (kv, found) = open_metadata(home, marker, share, platform).await?;
         Ok(Store {
             platform: platform.clone(),
@@ -183,14 +183,18 @@ impl Store {
             let data = wish.data && round == 0;
             let mut seen = self.look(data).await?;
             if round > 0 {
-                let damaged =
-                    |fault: &&CheckFault| matches!(fault, CheckFault::Object(ObjectProblem::Damaged { .. }));
+                let damaged = |fault: &&CheckFault| {
+                    matches!(fault, CheckFault::Object(ObjectProblem::Damaged { .. }))
+                };
                 seen.faults
                     .extend(report.seen.faults.iter().filter(damaged).cloned());
                 seen.bytes = report.seen.bytes;
             }
-            let (mendable, _): (Vec<CheckFault>, Vec<CheckFault>) =
-                seen.faults.iter().cloned().partition(CheckFault::is_repairable);
+            let (mendable, _): (Vec<CheckFault>, Vec<CheckFault>) = seen
+                .faults
+                .iter()
+                .cloned()
+                .partition(CheckFault::is_repairable);
             report.seen = seen;
             if !wish.repair || mendable.is_empty() {
                 break;

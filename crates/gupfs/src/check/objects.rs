@@ -2,7 +2,7 @@
 //!
 //! Pure: it is fed with inodes and purges, then with each OST's objects in ascending order.
 
-use gupfs_namespace::{InodeBody, Inode, Purge, PurgeId};
+use gupfs_namespace::{Inode, InodeBody, Purge, PurgeId};
 use gupfs_proto::{InodeId, ObjectId, OstId, Presence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

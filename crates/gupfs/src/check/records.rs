@@ -3,10 +3,10 @@
 use super::objects::Expected;
 use super::progress::Progress;
 use super::{CheckFault, CheckFindings};
-use crate::exit::{OrCliError, CliResult, CliError};
+use crate::exit::{CliError, CliResult, OrCliError};
 use bytes::Bytes;
 use gupfs_namespace::check::NamespaceCheck;
-use gupfs_namespace::{StoreFormat, Inode, RecordKey, KeyRange, ParsedKey, Purge, Record};
+use gupfs_namespace::{Inode, KeyRange, ParsedKey, Purge, Record, RecordKey, StoreFormat};
 use gupfs_proto::VirtualShards;
 use gupfs_store::kv::Kv;
 
@@ -37,7 +37,11 @@ impl Records {
             entries: report.entries,
             orphans: report.orphans,
             purges: report.purges,
-            faults: report.problems.into_iter().map(CheckFault::Record).collect(),
+            faults: report
+                .problems
+                .into_iter()
+                .map(CheckFault::Record)
+                .collect(),
             ..CheckFindings::default()
         };
         Ok(Records { seen, expected })
@@ -51,7 +55,8 @@ pub fn shards(kv: &Kv) -> CliResult<VirtualShards> {
         .get(RecordKey::format().as_bytes())
         .or_trouble(|| "cannot read the metadata store".into())?
         .ok_or_else(unreadable)?;
-    let format = StoreFormat::decode(&value).or_trouble(|| "cannot read the format record".into())?;
+    let format =
+        StoreFormat::decode(&value).or_trouble(|| "cannot read the format record".into())?;
     Ok(format.shards)
 }
 

@@ -3,12 +3,13 @@
 use super::objects::ObjectProblem;
 use super::records::{bytes, shards};
 use super::{CheckFault, Store};
-use crate::exit::{OrCliError, CliResult, CliError};
+use crate::exit::{CliError, CliResult, OrCliError};
 use bytes::Bytes;
 use gupfs_namespace::check::Problem;
 use gupfs_namespace::rights::OpenRights;
 use gupfs_namespace::{
-    BackgroundOp, OpContext, Effects, RecordKey, KeyRange, CachedRecord, ShardMachine, Prerequisite, Operation, RecordSource, ApplyResult, CallbackResults,
+    ApplyResult, BackgroundOp, CachedRecord, CallbackResults, Effects, KeyRange, OpContext,
+    Operation, Prerequisite, RecordKey, RecordSource, ShardMachine,
 };
 use gupfs_proto::{Caller, Seq, SessionId};
 use gupfs_store::kv::Kv;
@@ -45,7 +46,11 @@ impl Store {
     }
 
     /// Applies a chore and commits what it changes, in as many batches as that takes; false if it is refused.
-    pub(super) async fn run_background_op(&self, chore: &BackgroundOp, problem: &str) -> CliResult<bool> {
+    pub(super) async fn run_background_op(
+        &self,
+        chore: &BackgroundOp,
+        problem: &str,
+    ) -> CliResult<bool> {
         let failed = || format!("cannot commit the repair of: {problem}");
         loop {
             let effects = self.apply(chore)?;
@@ -96,7 +101,9 @@ impl Store {
             match machine.apply(&known, &context, Operation::Background(chore)) {
                 ApplyResult::Done(effects) => return Ok(effects),
                 ApplyResult::Needs(Prerequisite::Keys(keys)) => known.fetch(&self.kv, keys)?,
-                ApplyResult::Needs(Prerequisite::Scan { range, limit }) => known.read(&self.kv, range, limit)?,
+                ApplyResult::Needs(Prerequisite::Scan { range, limit }) => {
+                    known.read(&self.kv, range, limit)?
+                }
                 ApplyResult::Needs(other) => {
                     return Err(CliError::new(format!(
                         "a repair needs what only a running store has: {other:?}"

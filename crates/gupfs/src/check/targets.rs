@@ -3,11 +3,11 @@
 use super::CheckFault;
 use super::objects::{Expected, ObjectProblem};
 use super::progress::Progress;
-use crate::exit::{OrCliError, CliResult, CliError};
-use crate::home::{StoreDir, Marker};
-use crate::node::{DescriptorBudget, open_target, dir_and_subdirs, peek_target};
+use crate::exit::{CliError, CliResult, OrCliError};
+use crate::home::{Marker, StoreDir};
+use crate::node::{DescriptorBudget, dir_and_subdirs, open_target, peek_target};
 use gupfs_platform::Platform;
-use gupfs_proto::{ClusterId, ObjectId, OstId, FsError};
+use gupfs_proto::{ClusterId, FsError, ObjectId, OstId};
 use gupfs_store::object::{LostFoundUsage, Objects, ScrubOptions, ScrubScope, TargetId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -140,7 +140,9 @@ pub async fn look(
         };
         match done.await {
             Ok(()) => drop(listed.insert(*ost)),
-            Err(refusal) => looked.faults.push(CheckFault::Target(*ost, refusal.to_string())),
+            Err(refusal) => looked
+                .faults
+                .push(CheckFault::Target(*ost, refusal.to_string())),
         }
     }
     let here: BTreeSet<OstId> = targets.iter().map(|(ost, _)| *ost).collect();

@@ -1,10 +1,10 @@
 //! The list of client keys, beside the marker of a metadata store: which hosts that only mount are let in. The keys are not in
 //! it: each is derived from the cluster's key.
 
-use crate::exit::{CliResult, CliError};
+use crate::exit::{CliError, CliResult};
 use crate::home::StoreDir;
 use gupfs_proto::Timestamp;
-use gupfs_rpc::{ClientKeyList, ClientKeyId, ClientKeyOptions};
+use gupfs_rpc::{ClientKeyId, ClientKeyList, ClientKeyOptions};
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -105,7 +105,10 @@ impl KeyList {
 ///
 /// # Errors
 /// When the list cannot be read or written, or `change` refuses.
-pub fn change_list<T>(home: &StoreDir, change: impl FnOnce(&mut KeyList) -> CliResult<T>) -> CliResult<T> {
+pub fn change_list<T>(
+    home: &StoreDir,
+    change: impl FnOnce(&mut KeyList) -> CliResult<T>,
+) -> CliResult<T> {
     let path = home.client_keys();
     let failed = |what: &str, error: &dyn std::fmt::Display| {
         CliError::new(format!("cannot {what} the list of client keys '{}': {error}", path.display()))

@@ -5,7 +5,11 @@ use gupfs_platform::{Net, Platform};
 use gupfs_rpc::{AuthKey, TlsConfig};
 
 /// This process of this machine.
-pub fn identity(platform: &Platform, key: Option<AuthKey>, tls: Option<TlsConfig>) -> ProcessIdentity {
+pub fn identity(
+    platform: &Platform,
+    key: Option<AuthKey>,
+    tls: Option<TlsConfig>,
+) -> ProcessIdentity {
     ProcessIdentity::new(platform, Net::real(), host_name(), key).with_tls(tls)
 }
 

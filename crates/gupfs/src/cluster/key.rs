@@ -1,7 +1,7 @@
 //! Keys, as files: the cluster's, which servers have, and those of hosts that only mount.
 
-use crate::exit::{Exit, CliResult, CliError};
-use gupfs_rpc::{ClientKey, ClientKeyId, ClusterKey, AuthKey};
+use crate::exit::{CliError, CliResult, Exit};
+use gupfs_rpc::{AuthKey, ClientKey, ClientKeyId, ClusterKey};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -122,7 +122,11 @@ fn parse(bytes: &[u8]) -> Result<AuthKey, String> {
 ///
 /// # Errors
 /// When it is there, or cannot be written.
-pub fn write_client_key(path: &Path, cluster: &ClusterKey, of: &ClientKeyId) -> std::io::Result<()> {
+pub fn write_client_key(
+    path: &Path,
+    cluster: &ClusterKey,
+    of: &ClientKeyId,
+) -> std::io::Result<()> {
     let text = toml::to_string(&ClientKeyFile {
         format: FORMAT.into(),
         version: VERSION,

@@ -1,10 +1,13 @@
 //! Listening, if that is safe.
 
 use super::ProcessIdentity;
-use crate::exit::{Exit, OrCliError, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit, OrCliError};
 use gupfs_platform::Listener;
 use gupfs_proto::ClusterId;
-use gupfs_rpc::{ConnectionObserver, Capacity, ClientKeyList, Handlers, LocalIdentity, RpcServer, RpcServerOptions};
+use gupfs_rpc::{
+    Capacity, ClientKeyList, ConnectionObserver, Handlers, LocalIdentity, RpcServer,
+    RpcServerOptions,
+};
 use rustix::process::Resource;
 use std::net::IpAddr;
 use std::sync::Arc;

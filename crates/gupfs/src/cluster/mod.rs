@@ -15,11 +15,12 @@ mod visit;
 
 pub use client_keys::{KeyList, KeyListFile, change_list};
 pub use gupfs_cluster::{
-    OssReporter, ClusterHandler, ProcessIdentity, OssConnections, VerifierReporter, MetaHandler, ClientCallbacks, run_reports, renew_after_reconnect,
+    ClientCallbacks, ClusterHandler, MetaHandler, OssConnections, OssReporter, ProcessIdentity,
+    VerifierReporter, renew_after_reconnect, run_reports,
 };
 pub use host::{host_name, host_number, identity};
 pub use key::{read_cluster_key, read_key, write_client_key};
-pub use listen::{CAPACITY_LEAST, BoundListener, capacity, listen, open_files};
+pub use listen::{BoundListener, CAPACITY_LEAST, capacity, listen, open_files};
 pub use revoked::watch_revoked;
 pub use survey::{SurveyContext, survey};
 pub use tls::{TlsFlags, read_tls};

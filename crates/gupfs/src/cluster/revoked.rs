@@ -2,7 +2,7 @@
 
 use super::MetaHandler;
 use gupfs_platform::Platform;
-use gupfs_rpc::{ConnectedPeer, ClientKeyList, ClientKeyId, ProvenKey};
+use gupfs_rpc::{ClientKeyId, ClientKeyList, ConnectedPeer, ProvenKey};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Object servers elsewhere are heard before a start that accepts a loss: what is lost is told, and numbers begin above theirs.
 
-use super::{ProcessIdentity, KeyListFile, BoundListener, capacity, listen, open_files};
-use crate::exit::{OrCliError, CliResult};
+use super::{BoundListener, KeyListFile, ProcessIdentity, capacity, listen, open_files};
+use crate::exit::{CliResult, OrCliError};
 use crate::node::print_event;
-use gupfs_mds::{TargetSurvey, SurveyedTarget};
+use gupfs_mds::{SurveyedTarget, TargetSurvey};
 use gupfs_platform::Platform;
 use gupfs_proto::{ClusterId, OstId};
 use gupfs_rpc::{Handlers, LocalIdentity, NoObserver};
@@ -35,7 +35,8 @@ pub async fn survey(
     platform: &Platform,
 ) -> CliResult<(Vec<SurveyedTarget>, BoundListener)> {
     let unreadable = || "the metadata store cannot be read".into();
-    let survey = TargetSurvey::new(kv, by.cluster, platform.clock.clone()).or_trouble(unreadable)?;
+    let survey =
+        TargetSurvey::new(kv, by.cluster, platform.clock.clone()).or_trouble(unreadable)?;
     if !survey.expects(by.here) {
         return Ok((Vec::new(), listening));
     }

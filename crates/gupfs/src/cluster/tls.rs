@@ -1,7 +1,7 @@
 //! The site's certificates, as files.
 
 use crate::config;
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use clap::Args;
 use gupfs_rpc::{TlsConfig, TlsMaterial};
 use std::os::unix::fs::MetadataExt;

@@ -1,10 +1,10 @@
 //! A command that asks a server something and leaves.
 
 use super::ProcessIdentity;
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
 use gupfs_proto::{ClusterId, FsError};
-use gupfs_rpc::{Handlers, ClientConnection, ClientConnectionOptions, Role};
+use gupfs_rpc::{ClientConnection, ClientConnectionOptions, Handlers, Role};
 use std::time::Duration;
 
 /// Connecting, and then the answer, may take so long each.
@@ -40,7 +40,7 @@ pub async fn visit(
             .exit(exit)
     })?;
     let answer: Result<ClusterReplyBody, FsError> = line.peer().call(question).await;
-    let answer =
-        answer.map_err(|refusal| CliError::new(format!("'{address}' refused")).because(&refusal))?;
+    let answer = answer
+        .map_err(|refusal| CliError::new(format!("'{address}' refused")).because(&refusal))?;
     Ok((answer, met.cluster))
 }

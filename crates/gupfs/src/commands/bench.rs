@@ -1,13 +1,13 @@
-//! `gupfs bench`: how fast file systems are, and this machine, layer by layer. The evaluation of file systems is in the room
-//! `suite`, the measurements of our own layers in `bench`.
+//! `gupfs bench`: measures file systems, and the layers of this machine. The crate `suite` evaluates file systems; the crate `bench`
+//! measures gupfs's own layers.
 
 use super::itself;
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use clap::Subcommand;
 use gupfs_bench::door;
 use gupfs_suite::bench_cli;
 
-/// Measure: file systems side by side, and what the kernel's door costs on this machine
+/// Measure file systems side by side, and what a FUSE request costs on this machine
 #[derive(Subcommand)]
 pub enum Bench {
     #[command(flatten)]
@@ -33,7 +33,7 @@ impl Bench {
     }
 }
 
-/// The suite says itself what went wrong.
+/// The suite prints its errors itself.
 fn run_suite(suite: bench_cli::Bench) -> CliResult<Exit> {
     Ok(match suite.run(itself::command_line("bench")?) {
         0 => Exit::Fine,

@@ -1,15 +1,15 @@
-//! `gupfs check`: do names, objects and counts of a stopped store fit together.
+//! `gupfs check`: checks that names, objects and counts of a stopped store agree.
 
 use crate::amount::{show_count, show_size};
 use crate::check::salvage::{self, SalvageLoss, Salvaged, show_date};
-use crate::check::{self, Report, CheckOptions};
-use crate::exit::{Exit, OrCliError, CliResult};
+use crate::check::{self, CheckOptions, Report};
+use crate::exit::{CliResult, Exit, OrCliError};
 use crate::home::StoreDir;
 use clap::Args;
 use gupfs_platform::Platform;
 use std::path::PathBuf;
 
-/// Problems that the text lists; the JSON has all.
+/// Problems that the text lists; the JSON contains all.
 const SHOWN: usize = 100;
 
 /// Look for inconsistencies in a stopped store, and repair what can be repaired without losing anything
@@ -21,30 +21,30 @@ const SHOWN: usize = 100;
   gupfs check /srv/mds --ost /srv/disks --ost /mnt/other-host/disks
   gupfs check /srv/gupfs --salvage
 
-Found are: objects without inode, objects that an inode has lost, objects on a wrong OST, entries without inode, inodes \
-without entry (repaired: named in the root directory), wrong counts, records that cannot be read, leftovers of all \
-kinds; with --data also bytes that do not match their checksum. OSTs of a cluster whose directories are not named are not \
-looked at; how many objects must be there is told.
+It finds: objects without inode, missing objects of an inode, objects on a wrong OST, directory entries without inode, inodes \
+without entry (--repair names them in the root directory), wrong counts, unreadable records, leftovers of interrupted operations; \
+with --data also bytes that do not match their checksum. OSTs of a cluster whose directories are not named with --ost are not \
+checked; the number of objects that must be on them is printed.
 
---salvage is for metadata that does not open, or has problems that --repair leaves: it keeps what can be read of log and index, makes \
-files again from their objects, gives what has no name one in /lost+found, and tells each loss. The damaged log and \
-index stay in DIR/mds/salvaged-DATE.
+--salvage is for metadata that does not open, or has problems that --repair leaves: it keeps the readable part of log and index, rebuilds \
+files from their objects, names inodes without a name in /lost+found, and prints each loss. The damaged log and \
+index are kept in DIR/mds/salvaged-DATE.
 
-Exit codes: 0 nothing was found · 1 problems were found · 2 it could not look: in use, or not a store · 4 problems were \
-found, and all are repaired; after --salvage: what could be kept is there, and nothing in it is wrong")]
+Exit codes: 0 no problems · 1 problems were found · 2 the store could not be checked: in use, or not a store · 4 problems were \
+found and all are repaired; after --salvage: the readable metadata is in place and consistent")]
 pub struct Check {
     /// The store's directory
     dir: PathBuf,
-    /// An OST that is not in the store's directory, or a directory of such; again for each
+    /// An OST outside the store's directory, or a directory that contains OSTs; may be repeated
     #[arg(long, value_name = "DIR")]
     ost: Vec<PathBuf>,
     /// Also read all bytes and compare them with their checksums
     #[arg(long)]
     data: bool,
-    /// Repair what loses nothing
+    /// Repair the problems whose repair loses no data
     #[arg(long)]
     repair: bool,
-    /// Make the metadata again from what can be read of it, and tell what is lost
+    /// Rebuild the metadata from the readable part of it, and print what is lost
     #[arg(long, conflicts_with_all = ["data", "repair"])]
     salvage: bool,
     /// As one JSON object

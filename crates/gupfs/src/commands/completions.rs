@@ -1,7 +1,7 @@
 //! `gupfs completions`: what a shell needs to complete our commands.
 
 use crate::cli::Cli;
-use crate::exit::{Exit, CliResult};
+use crate::exit::{CliResult, Exit};
 use clap::{Args, CommandFactory};
 
 /// Print completions for a shell

@@ -1,18 +1,18 @@
-//! `gupfs config`: look at configuration files without starting anything.
+//! `gupfs config`: checks configuration files without starting a server.
 
 use crate::cluster::read_tls;
 use crate::config::Config;
-use crate::exit::{Exit, CliResult};
+use crate::exit::{CliResult, Exit};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Look at a configuration file
+/// Check a configuration file
 #[derive(Subcommand)]
 pub enum ConfigCommand {
     Check(Check),
 }
 
-/// Read a configuration file and say what is wrong with it, with the line
+/// Read a configuration file and print what is wrong with it, with the line
 #[derive(Args)]
 #[command(after_help = "Example:
   gupfs config check /etc/gupfs.toml
@@ -26,7 +26,7 @@ impl ConfigCommand {
     pub fn run(self) -> CliResult<Exit> {
         let ConfigCommand::Check(Check { file }) = self;
         let config = Config::read(&file)?;
-        // What it names is looked at, too.
+        // The TLS files that it names are read, too.
         read_tls(&config.cluster)?;
         println!("'{}' can be used.", file.display());
         Ok(Exit::Fine)

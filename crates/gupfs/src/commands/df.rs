@@ -1,8 +1,8 @@
-//! `gupfs df`: space, per OST and in all.
+//! `gupfs df`: space of each OST and in total.
 
 use crate::amount::{show_count, show_size};
 use crate::control::{ControlRequest, ControlTarget};
-use crate::exit::{Exit, CliResult};
+use crate::exit::{CliResult, Exit};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ use std::path::PathBuf;
   gupfs df
   gupfs df /mnt/gupfs --json
 
-Exit codes: 0 shown · 1 it cannot be asked · 2 not a gupfs store or mount · 3 nothing serves it")]
+Exit codes: 0 shown · 1 the serving process did not answer · 2 not a gupfs store or mount · 3 no process serves it")]
 pub struct Df {
-    /// The store's directory or its mount point; without it, the only one mounted here
+    /// The store's directory or its mount point [default: the only gupfs mount of this machine]
     path: Option<PathBuf>,
     /// As one JSON object, in bytes
     #[arg(long)]
@@ -26,11 +26,11 @@ pub struct Df {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OstSpace {
     pub ost: u16,
-    /// None if it serves; else why not.
+    /// Why the OST does not serve; None if it serves.
     pub down: Option<String>,
     pub total: u64,
     pub free: u64,
-    /// What writers may still take; the rest of `free` is kept back for removal.
+    /// Space that writes may use; the rest of `free` is reserved so that removal always works.
     pub available: u64,
     pub objects: u64,
     /// OSTs with the same number lie on the same file system, and have the same space.

@@ -1,9 +1,9 @@
-//! `gupfs doctor`: what this machine lacks, and how to get it.
+//! `gupfs doctor`: reports what this machine lacks, and how to get it.
 
 use crate::amount::show_size;
-use crate::exit::{Exit, CliResult};
+use crate::exit::{CliResult, Exit};
 use crate::home::OSTS_DEFAULT;
-use crate::kernel::{self, Trial, FactSelection};
+use crate::kernel::{self, FactSelection, Trial};
 use crate::node::DescriptorBudget;
 use clap::Args;
 use gupfs_contract::{FactFinding as Tried, FactVerdict, FactWeight};
@@ -19,21 +19,21 @@ const KERNEL_MIN: (u32, u32) = (5, 17);
 /// Below this, a file that is open for writing cannot be mapped shared.
 const KERNEL_COMPLETE: (u32, u32) = (6, 6);
 
-/// Memory below which caches are too small to be useful: the bounds of one process are about 400 MiB.
+/// Below this the caches are too small to be useful: those of one process are bounded at about 400 MiB.
 const MEMORY_MIN: u64 = 1 << 30;
 
-/// Descriptors a process should be allowed: every open object is one.
+/// File descriptors that a process should be allowed: each open object uses one.
 const FILES_MIN: u64 = 4_096;
 
-/// Look at this machine and its kernel: what is missing, how to get it
+/// Check this machine and its kernel: print what is missing and how to get it
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs doctor
   gupfs doctor /srv/gupfs
 
-Exit codes: 0 nothing is missing · 1 something is · 2 wrong arguments")]
+Exit codes: 0 nothing is missing · 1 something is missing · 2 wrong arguments")]
 pub struct Doctor {
-    /// Also look at the file system where the store is or will be
+    /// Also check the file system on which the store is or will be
     dir: Option<PathBuf>,
     /// As one JSON object
     #[arg(long)]
@@ -44,7 +44,7 @@ pub struct Doctor {
 struct Finding {
     about: &'static str,
     good: bool,
-    /// Without it gupfs does not start, or only for some.
+    /// Without it gupfs does not start, or not for every user.
     needed: bool,
     found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,7 +188,7 @@ fn memory() -> Finding {
             show_size(available),
             show_size(MEMORY_MIN)
         ),
-        "it will run, and read from the disk what others keep in memory",
+        "gupfs runs, but its caches get little memory: more reads go to the disk",
     );
     memory.needed = false;
     memory
@@ -199,7 +199,7 @@ fn rings() -> Finding {
         UringSupport::Ready => (true, "requests come over it".into(), String::new()),
         UringSupport::Disabled => (
             false,
-            "switched off: requests come through /dev/fuse".into(),
+            "FUSE over io_uring is off: requests come through /dev/fuse".into(),
             format!(
                 "echo Y > {}, or `gupfs up --transport io-uring`: small requests are answered about twice as fast",
                 over_io_uring::PARAMETER
@@ -207,18 +207,18 @@ fn rings() -> Finding {
         ),
         UringSupport::NotInKernel => (
             false,
-            "this kernel's FUSE cannot: requests come through /dev/fuse".into(),
+            "this kernel has no FUSE over io_uring: requests come through /dev/fuse".into(),
             "Linux 6.14 or newer, built with CONFIG_FUSE_IO_URING".into(),
         ),
         UringSupport::LeaksMemory => (
             false,
-            "this kernel loses memory that way: requests come through /dev/fuse".into(),
+            "this kernel leaks memory with FUSE over io_uring: requests come through /dev/fuse".into(),
             "Linux 6.18.3 or newer".into(),
         ),
         UringSupport::RingsRefused(error) => (
             false,
-            format!("refused to this process ({error}): requests come through /dev/fuse"),
-            "sysctl kernel.io_uring_disabled=0; in a container: permit it in its seccomp profile"
+            format!("this process may not use io_uring ({error}): requests come through /dev/fuse"),
+            "sysctl kernel.io_uring_disabled=0; in a container: permit io_uring in its seccomp profile"
                 .into(),
         ),
     };
@@ -247,7 +247,7 @@ fn requests() -> Finding {
     requests
 }
 
-/// Every fact about the kernel, tried now.
+/// Tests every fact about the kernel now.
 fn tried() -> Result<Vec<Tried>, String> {
     let trial = Trial::begin(FactSelection::All, gupfs_fuse::FuseTransport::Auto);
     trial.map_err(|error| error.to_string())?.findings()
@@ -261,7 +261,7 @@ fn untried(why: &str) -> Finding {
     }
 }
 
-/// What stands, by rule, and a line for each fact that does not.
+/// The number of facts that hold, by rule, and a line for each fact that does not hold.
 fn rules(facts: &[Tried]) -> Vec<Finding> {
     let stands = |tried: &&Tried| tried.verdict == FactVerdict::Holds;
     let by_rule = facts.chunk_by(|one, next| one.rule == next.rule);

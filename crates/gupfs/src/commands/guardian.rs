@@ -1,11 +1,11 @@
-//! `gupfs guardian`: the small process beside a mount that cuts it when the serving process dies or freezes.
+//! `gupfs guardian`: the mount watchdog, a small process that aborts the mount when the serving process dies or freezes.
 //!
-//! `gupfs up` starts it with a pipe as standard input and the connection's `abort` file as standard output; what it waits for stands in `gupfs_fuse::guardian`. It is no
-//! command for people: neither help nor completions tell of it.
+//! `gupfs up` starts it with a pipe as standard input and the connection's `abort` file as standard output; `gupfs_fuse::watchdog` describes
+//! what it waits for. Users do not start it: neither help nor completions mention it.
 
-use crate::exit::{Exit, OrCliError, CliResult};
+use crate::exit::{CliResult, Exit, OrCliError};
 use clap::Parser;
-use gupfs_fuse::connection::{ConnectionId, ConnectionControl};
+use gupfs_fuse::connection::{ConnectionControl, ConnectionId};
 use gupfs_fuse::watchdog::{WatchdogOptions, watch};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -21,13 +21,13 @@ pub struct WatchdogCommand {
     connection: u32,
     #[arg(long)]
     detach: PathBuf,
-    /// Without a sign of life for so many seconds the process counts as gone
+    /// After so many seconds without a heartbeat the process counts as frozen
     #[arg(long)]
     silence: u64,
 }
 
 impl WatchdogCommand {
-    /// If this process was started as one.
+    /// Some if this process was started as a mount watchdog.
     pub fn from_args() -> Option<WatchdogCommand> {
         let mut args = std::env::args_os().skip(1).peekable();
         let meant = args.peek().is_some_and(|first| first == NAME);
@@ -36,8 +36,8 @@ impl WatchdogCommand {
 
     pub fn run(self) -> CliResult<Exit> {
         crate::logging::start(&crate::config::Log::default());
-        // A session of its own: Ctrl-C and a closed terminal are meant for the process that is watched, and its end
-        // is what ends us. It fails only for the leader of a group, which somebody has started by hand.
+        // A session of its own: Ctrl-C and a closed terminal are meant for the watched process, whose end makes the watchdog exit.
+        // setsid(2) fails only for the leader of a process group, if a user has started it by hand.
         let _ = rustix::process::setsid();
         let abort = std::io::stdout().as_fd().try_clone_to_owned();
         let abort = abort.or_trouble(|| "standard output is closed".into())?;

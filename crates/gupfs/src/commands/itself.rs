@@ -1,13 +1,13 @@
-//! How commands start this program again.
+//! The command line with which a command starts this program again.
 
 use std::ffi::OsString;
 
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 
 /// The executable and the name of a command of it.
 pub fn command_line(command: &str) -> CliResult<Vec<OsString>> {
     let itself = std::env::current_exe().map_err(|error| {
-        CliError::new("It is not known where this program lies")
+        CliError::new("cannot find the executable of this program")
             .because(&error)
             .exit(Exit::Unusable)
     })?;

@@ -2,14 +2,14 @@
 
 use crate::cluster::{KeyList, change_list, read_cluster_key, write_client_key};
 use crate::control::ControlTarget;
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use crate::home::StoreDir;
 use clap::{Args, Subcommand};
 use gupfs_platform::Platform;
 use gupfs_rpc::{CLIENT_NAME_MAX, ClientKeyId, ClientKeyOptions};
 use std::path::{Path, PathBuf};
 
-/// Keys of hosts that mount: make, list, revoke
+/// Make, list and revoke keys of hosts that mount
 #[derive(Subcommand)]
 pub enum Key {
     Client(Client),
@@ -23,16 +23,16 @@ pub enum Key {
   gupfs key client node7 /srv/gupfs
   gupfs key client backup /srv/gupfs --root --out /root/backup.key
 
-Run it where the metadata store is. Copy the file to that host as /etc/gupfs/client.key (0600): with it the host mounts, and can do what its users may; it cannot speak as a server or as another host. The metadata server knows the key at once.
+Run it where the metadata store is. Copy the file to that host as /etc/gupfs/client.key (0600): with it the host can mount, and access what its users may access; it cannot act as a server or as another host. The metadata server accepts the key at once.
 
-Exit codes: 0 made · 1 it could not be made · 2 wrong name, or not a metadata store")]
+Exit codes: 0 made · 1 the key could not be made · 2 wrong name, or not a metadata store")]
 pub struct Client {
     /// A name for people: letters, digits, '.', '-', '_'
     name: String,
     /// The metadata server's directory; without it, the only one mounted here
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Root of this host is root of the file system; otherwise it counts as nobody
+    /// Root of this host is root of the file system; without it, the servers map it to nobody
     #[arg(long)]
     root: bool,
     /// The file to make [default: NAME.key]
@@ -56,12 +56,12 @@ pub struct List {
     json: bool,
 }
 
-/// Let a host in no more: its connections and sessions end within a few seconds
+/// Revoke the key of a host: its connections and sessions end within a few seconds
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs key revoke node7 /srv/gupfs
 
-What the host had not sent to the servers is lost to it. The name can be given again: it gets another key.
+Writes that the host has not sent to the servers are lost. The name can be used again: `gupfs key client` makes another key.
 
 Exit codes: 0 revoked · 1 there is no such key, or the list cannot be written · 2 not a metadata store")]
 pub struct Revoke {
@@ -93,7 +93,7 @@ impl Client {
         }
         let home = home(self.dir.as_deref())?;
         let Some(cluster) = read_cluster_key(Some(&home.key()))? else {
-            return Err(CliError::new("this store has no cluster's key"));
+            return Err(CliError::new("this store has no cluster key"));
         };
         let platform = Platform::real();
         let of = ClientKeyId {
@@ -119,7 +119,7 @@ impl Client {
             list.add(&of, options, platform.clock.now());
             Ok(())
         })
-        // A file whose key nobody lets in would only confuse.
+        // The server would refuse a key that is not in the list: remove its file.
         .inspect_err(|_| {
             if is_ours(&out, &of) {
                 let _ = std::fs::remove_file(&out);
@@ -134,7 +134,7 @@ impl Client {
     }
 }
 
-/// Whether the file was made by this very run: its number is of chance.
+/// Whether this run made the file: it contains the random number of the key.
 fn is_ours(path: &Path, of: &ClientKeyId) -> bool {
     let number = format!("{:016x}", of.number);
     std::fs::read_to_string(path).is_ok_and(|text| text.contains(&number))
@@ -191,7 +191,7 @@ impl Revoke {
     }
 }
 
-/// A metadata store of this host.
+/// The directory of a metadata store of this host.
 fn home(dir: Option<&Path>) -> CliResult<StoreDir> {
     let place = ControlTarget::find(dir)?;
     let Some(home) = place.home() else {

@@ -1,8 +1,8 @@
-//! `gupfs layout`: where bytes lie, and where those of new files will.
+//! `gupfs layout`: shows the layout of a file, shows and sets the default layout of a directory.
 
 use crate::amount::parse_size;
 use crate::control::{ControlRequest, ControlTarget};
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use crate::node::LayoutView;
 use clap::{Args, Subcommand};
 use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
@@ -17,13 +17,13 @@ pub enum Layout {
     Set(Set),
 }
 
-/// Show where the bytes of a file lie, or where those of new files of a directory will
+/// Show the layout of a file, or the default layout for new files of a directory
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs layout get /mnt/gupfs/results/run7.h5
   gupfs layout get --json /mnt/gupfs/results
 
-Exit codes: 0 shown · 1 it cannot be read · 2 not on a gupfs mount · 3 nothing serves it")]
+Exit codes: 0 shown · 1 the layout cannot be read · 2 not on a gupfs mount · 3 no process serves it")]
 pub struct Get {
     /// A file or directory on the mount
     path: PathBuf,
@@ -32,32 +32,32 @@ pub struct Get {
     json: bool,
 }
 
-/// Set how files that will be made in a directory are laid out; files that exist stay as they are
+/// Set the default layout for new files of a directory; existing files keep their layout
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs layout set /mnt/gupfs/checkpoints --unit 4MiB --count all
   gupfs layout set /mnt/gupfs/small --count 1
   gupfs layout set /mnt/gupfs/small --inherit
 
-Directories made in it later inherit its layout.
+Directories that are created in it later inherit its default layout.
 
-Exit codes: 0 set · 1 refused · 2 not on a gupfs mount, or wrong arguments · 3 nothing serves it")]
+Exit codes: 0 set · 1 refused · 2 not on a gupfs mount, or wrong arguments · 3 no process serves it")]
 pub struct Set {
     /// A directory on the mount
     path: PathBuf,
-    /// Bytes that lie together on one OST before the next one's turn: 64KiB to 1GiB
+    /// Stripe unit: consecutive bytes on one OST before the file continues on the next, 64KiB to 1GiB
     #[arg(long, value_parser = parse_size, default_value = "1MiB")]
     unit: u64,
-    /// OSTs a file is striped over, or 'all'
+    /// Stripe count: OSTs that a file is striped over, or 'all'
     #[arg(long, value_parser = parse_count, default_value = "4", value_name = "N|all")]
     count: u32,
-    /// The first bytes of a file lie on one OST, so that small files have one object; 0 for none
+    /// Size of the first component, which lies on one OST so that a small file has one object; 0 for none
     #[arg(long, value_parser = parse_size, default_value = "4MiB", value_name = "SIZE")]
     first_component: u64,
-    /// Begin with this OST instead of the one with most room
+    /// Place the first stripe on this OST instead of the one with most free space
     #[arg(long, value_name = "N")]
     first_ost: Option<u16>,
-    /// Forget what was set: as the directory above says
+    /// Remove the default layout of this directory: the parent directory decides again
     #[arg(long, conflicts_with_all = ["unit", "count", "first_component", "first_ost"])]
     inherit: bool,
 }
@@ -89,7 +89,7 @@ impl Set {
         let rule = (!self.inherit).then(|| self.rule());
         if let Some(rule) = &rule {
             rule.check().map_err(|_| {
-                CliError::new("such a layout is not possible")
+                CliError::new("this layout is not possible")
                     .todo("unit: 64KiB to 1GiB in steps of 64KiB; count: up to 512; first component: a size")
                     .exit(Exit::Unusable)
             })?;

@@ -1,11 +1,11 @@
 //! `gupfs man`: manual pages, made from the same definitions as the help.
 
 use crate::cli::Cli;
-use crate::exit::{Exit, OrCliError, CliResult};
+use crate::exit::{CliResult, Exit, OrCliError};
 use clap::{Args, CommandFactory};
 use std::path::PathBuf;
 
-/// Print the manual page, or write one a command into a directory
+/// Print the manual page, or write one page for each command into a directory
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs man | man -l -

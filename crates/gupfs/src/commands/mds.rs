@@ -5,14 +5,14 @@ use crate::check::salvage;
 use crate::cluster::TlsFlags;
 use crate::config::Config;
 use crate::daemon;
-use crate::exit::{Exit, CliResult};
+use crate::exit::{CliResult, Exit};
 use crate::logging;
 use clap::Args;
 use gupfs_platform::Platform;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Serve the metadata of a file system to other hosts; an empty directory is made a store
+/// Serve the metadata of a file system to other hosts; an empty directory becomes a new store
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs mds /srv/gupfs
@@ -26,13 +26,13 @@ Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arg
 pub struct Mds {
     /// The store's directory; made if it does not exist
     dir: PathBuf,
-    /// Where others find it [default: 127.0.0.1:7700]
+    /// The address at which it listens [default: 127.0.0.1:7700]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// Root of hosts whose key does not say otherwise counts as nobody, true or false [default: true]
+    /// Map root of hosts whose key was made without --root to nobody, true or false [default: true]
     #[arg(long, value_name = "BOOL", hide_possible_values = true)]
     root_squash: Option<bool>,
-    /// Configuration file; flags win over it
+    /// Configuration file; flags take precedence
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
@@ -42,7 +42,7 @@ pub struct Mds {
     tls: TlsFlags,
     #[command(flatten)]
     logging: Logging,
-    /// Start although something that was acknowledged as durable is lost; the log says what
+    /// Start although data or metadata that was acknowledged as durable is lost; the log names each loss
     #[arg(long)]
     accept_loss: bool,
     /// Print events (ready, stopping, stopped) as JSON objects, one a line

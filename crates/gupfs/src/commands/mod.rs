@@ -1,6 +1,6 @@
 //! # commands: one file each
 //!
-//! Owns   what each command takes, does and prints.
+//! Owns   the arguments, the work and the output of each command.
 //! Never  shares state between commands.
 //! Enter  at `run`.
 
@@ -29,7 +29,7 @@ pub mod verify;
 pub mod version;
 
 use crate::cli::Command;
-use crate::exit::{Exit, CliResult};
+use crate::exit::{CliResult, Exit};
 
 pub fn run(command: Command) -> CliResult<Exit> {
     match command {

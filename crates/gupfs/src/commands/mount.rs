@@ -1,4 +1,4 @@
-//! `gupfs mount`: the file system of servers elsewhere, on this host.
+//! `gupfs mount`: mounts the file system of remote servers on this host.
 
 use super::options::MountOptions;
 use super::up::Logging;
@@ -6,7 +6,7 @@ use crate::amount::Deadline;
 use crate::cluster::TlsFlags;
 use crate::config::{Config, Permissions, Transport};
 use crate::daemon;
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use crate::{logging, mountpoint};
 use clap::Args;
 use gupfs_platform::Platform;
@@ -19,8 +19,8 @@ use std::path::PathBuf;
   gupfs mount node1 /mnt/gupfs
   gupfs mount node1:7700 /mnt/gupfs --key /etc/gupfs/client.key
 
-It stays in the foreground; Ctrl-C, SIGTERM, `gupfs stop MNT` or `umount MNT` end it. While servers are away calls wait, \
-and `gupfs status MNT` says for what; past the deadline they fail with ETIMEDOUT, and a killed program ends at once.
+It stays in the foreground; Ctrl-C, SIGTERM, `gupfs stop MNT` or `umount MNT` unmount it. While a server is unreachable, calls wait, \
+and `gupfs status MNT` shows for which server; past the deadline they fail with ETIMEDOUT. A killed program ends at once.
 
 Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments, configuration, key or mount \
 point · 3 the metadata server cannot be reached")]
@@ -34,7 +34,7 @@ pub struct Mount {
     /// The key of this host, or the cluster's [default: client.key or cluster.key in /etc/gupfs]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Configuration file; flags win over it
+    /// Configuration file; flags take precedence
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
@@ -50,14 +50,14 @@ pub struct Mount {
     /// How requests come from the kernel: device, io-uring, or auto, which is device here [default: auto]
     #[arg(long, value_enum, value_name = "WAY", hide_possible_values = true)]
     transport: Option<Transport>,
-    /// Who checks what programs may do: kernel, or servers, which makes opening and creating files about twice as fast and \
-    /// leaves some checks out (see the manual) [default: kernel]
+    /// Where permissions are checked: kernel, or servers, which makes opening and creating files about twice as fast and \
+    /// omits some checks (see the manual) [default: kernel]
     #[arg(long, value_enum, value_name = "WHO", hide_possible_values = true)]
     permissions: Option<Permissions>,
-    /// How long a call waits for servers that are away before it fails with ETIMEDOUT: 90s, 2min, none [default: 60s]
+    /// How long a call waits for an unreachable server before it fails with ETIMEDOUT: 90s, 2min, none [default: 60s]
     #[arg(long, value_name = "TIME")]
     deadline: Option<Deadline>,
-    /// No changes through this mount
+    /// Mount read-only
     #[arg(long)]
     read_only: bool,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! Mount options as mount(8) and /etc/fstab have them: `-o noatime,ro`.
 
 use crate::config::{self, Atime};
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use clap::Args;
 
 #[derive(Args)]

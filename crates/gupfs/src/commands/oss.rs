@@ -4,21 +4,21 @@ use super::up::Logging;
 use crate::cluster::TlsFlags;
 use crate::config::Config;
 use crate::daemon;
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use crate::logging;
 use clap::Args;
 use gupfs_platform::Platform;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Serve the targets of this host: where the bytes of files lie
+/// Serve the object storage targets (OSTs) of this host
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs oss /srv/ost0 /srv/ost1 --mds node1 --listen 0.0.0.0:7701
   gupfs oss /srv/osts --mds node1 --listen 10.0.0.2:7701
 
-A directory given is a target, or holds targets: one that `gupfs ost add` makes there later is served at once. It waits \
-for the metadata server, before as well as after its start.
+Each DIR is a target or contains targets; a target that `gupfs ost add` makes there later is served at once. The object server waits \
+for the metadata server, at its start and later.
 
 Exit codes: 0 stopped as asked · 1 it could not start, or failed · 2 wrong arguments, configuration or key")]
 pub struct Oss {
@@ -31,13 +31,13 @@ pub struct Oss {
     /// The cluster's key [default: /etc/gupfs/cluster.key, if it is there]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Where others find it [default: 127.0.0.1:7701]
+    /// The address at which it listens [default: 127.0.0.1:7701]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// What others are told instead of the address it listens at
+    /// The address that clients and servers use to reach it, if it differs from the one at which it listens
     #[arg(long, value_name = "HOST[:PORT]")]
     advertise: Option<String>,
-    /// Configuration file; flags win over it
+    /// Configuration file; flags take precedence
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Serve metrics for Prometheus at http://ADDR:PORT/metrics

@@ -1,8 +1,10 @@
 //! `gupfs ost`: targets of a cluster.
 
-use crate::cluster::{ProcessIdentity, MDS_PORT, TlsFlags, identity, read_cluster_key, visit, with_port};
+use crate::cluster::{
+    MDS_PORT, ProcessIdentity, TlsFlags, identity, read_cluster_key, visit, with_port,
+};
 use crate::daemon::block_on;
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use crate::home::make_dir;
 use clap::{Args, Subcommand};
 use gupfs_platform::{Disk, Platform};
@@ -18,16 +20,16 @@ pub enum Ost {
     Add(Add),
 }
 
-/// Make an empty directory a target of a running cluster
+/// Make an empty directory an object storage target of a running cluster
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs ost add /srv/osts/disk1 --mds node1
   gupfs oss /srv/osts --mds node1 --listen 0.0.0.0:7701
 
-A `gupfs oss` that was given the directory above serves the new target at once; otherwise start one. Files made from then \
-on use it.
+A running `gupfs oss` of the parent directory serves the new target at once; otherwise start one. New files use the target from \
+then on.
 
-Exit codes: 0 added · 1 it could not be made · 2 the directory cannot be used, or the key is wrong · 3 the metadata server \
+Exit codes: 0 added · 1 the target could not be made · 2 the directory cannot be used, or the key is wrong · 3 the metadata server \
 cannot be reached")]
 pub struct Add {
     /// An empty directory on the disk that the target is to use; made if it does not exist
@@ -72,19 +74,24 @@ impl Add {
         Ok(Exit::Fine)
     }
 
-    async fn make(&self, identity: &ProcessIdentity, mds: &str, platform: &Platform) -> CliResult<OstId> {
+    async fn make(
+        &self,
+        identity: &ProcessIdentity,
+        mds: &str,
+        platform: &Platform,
+    ) -> CliResult<OstId> {
         let failed = |error: &(dyn std::error::Error + 'static)| {
             CliError::new(format!("cannot make the target '{}'", self.dir.display())).because(error)
         };
         let disk = Disk::real(&self.dir).map_err(|error| failed(&error))?;
-        // A number first: a target without one could not be made, a number without a target is a gap.
+        // The number first: a target needs one, and a number without a target only leaves a gap.
         let incarnation = Incarnation(platform.random.u64());
-        // As an object server: only these add targets.
+        // As an object server: only the role oss may register targets.
         let question = ClusterRequest::RegisterTarget { incarnation };
         let (answer, cluster) = visit(identity, mds, Role::Oss, question).await?;
         let ClusterReplyBody::TargetRegistered { ost } = answer else {
             return Err(CliError::new(format!(
-                "'{mds}' answered with something else"
+                "'{mds}' sent an unexpected reply to the registration of the target"
             )));
         };
         let whose = TargetId { cluster, ost };
@@ -95,7 +102,7 @@ impl Add {
     }
 }
 
-/// Empty, or nothing is written there.
+/// Makes `dir`, or checks that it is empty; nothing is written into another directory.
 fn prepare(dir: &Path) -> CliResult<()> {
     let failed = |error: &std::io::Error| {
         CliError::new(format!("cannot use '{}'", dir.display()))

@@ -1,9 +1,9 @@
-//! `gupfs status`: what runs, what it does, what it waits for.
+//! `gupfs status`: shows the servers and mounts of a process, their work, and what they wait for.
 
 use crate::cluster::{TlsFlags, identity, read_key, visit};
 use crate::control::{ControlRequest, ControlTarget};
 use crate::daemon::block_on;
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use crate::node::{Offline, StatusReply};
 use clap::Args;
 use gupfs_platform::Platform;
@@ -12,12 +12,12 @@ use gupfs_rpc::Role;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Home, and nothing of what stood there before.
+/// Terminal control: cursor home, clear the screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Show what runs, what it does, what it waits for, what is damaged
+/// Show the state of servers and mounts: operations, waiting calls, damage
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs status
@@ -25,10 +25,10 @@ const EVERY: Duration = Duration::from_secs(1);
   gupfs status /mnt/gupfs --watch
   gupfs status node1:7700 --key /etc/gupfs/cluster.key
 
-Exit codes: 0 it runs · 1 it cannot be asked · 2 not a gupfs store or mount · 3 nothing serves it; what can be seen of \
-the store is shown")]
+Exit codes: 0 it runs · 1 the serving process did not answer · 2 not a gupfs store or mount · 3 no process serves it; its OST \
+directories are shown")]
 pub struct Status {
-    /// The store's directory, its mount point, or a server's HOST:PORT; without it, the only one mounted here
+    /// The store's directory, its mount point, or a server's HOST:PORT [default: the only gupfs mount of this machine]
     #[arg(value_name = "PATH|HOST:PORT")]
     path: Option<PathBuf>,
     /// The key of this host or the cluster's, for a server's address [default: client.key or cluster.key in /etc/gupfs]
@@ -39,7 +39,7 @@ pub struct Status {
     /// As one JSON object
     #[arg(long)]
     json: bool,
-    /// Show it again every second, until Ctrl-C
+    /// Refresh every second, until Ctrl-C
     #[arg(long)]
     watch: bool,
 }
@@ -70,7 +70,7 @@ impl Status {
         }
     }
 
-    /// What was given, if it is no path but a server's address.
+    /// The argument, if it is a server's address and not a path.
     fn address(&self) -> Option<String> {
         let given = self.path.as_ref()?.to_str()?;
         let (host, port) = given.rsplit_once(':')?;
@@ -86,10 +86,15 @@ impl Status {
             self.tls.read()?,
         );
         loop {
-            let (answer, _) = block_on(visit(&identity, address, Role::Visitor, ClusterRequest::Status))?;
+            let (answer, _) = block_on(visit(
+                &identity,
+                address,
+                Role::Visitor,
+                ClusterRequest::Status,
+            ))?;
             let ClusterReplyBody::Status { text, json } = answer else {
                 return Err(CliError::new(format!(
-                    "'{address}' answered with something else"
+                    "'{address}' sent an unexpected reply to the status request"
                 )));
             };
             let shown = if self.json { format!("{json}\n") } else { text };

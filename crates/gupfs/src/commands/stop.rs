@@ -1,16 +1,16 @@
-//! `gupfs stop`: end a running `gupfs up`, as Ctrl-C would.
+//! `gupfs stop`: stops a running process, as Ctrl-C does.
 
 use crate::control::{ControlRequest, ControlTarget};
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use crate::home::Lock;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often we look whether it has ended.
+/// How often the command checks whether the process has exited.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Unmount and stop a running gupfs; everything is kept
+/// Unmount and stop a running gupfs; all data is kept
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs stop /srv/gupfs
@@ -19,12 +19,12 @@ const STEP: Duration = Duration::from_millis(50);
 Exit codes: 0 stopped · 1 it did not stop, for example because the mount is in use · 2 not a gupfs store or mount · \
 3 it was not running")]
 pub struct Stop {
-    /// The store's directory or its mount point; without it, the only one mounted here
+    /// The store's directory or its mount point [default: the only gupfs mount of this machine]
     path: Option<PathBuf>,
-    /// Also while programs use the mount: they get errors
+    /// Stop also while programs use the mount: their calls fail
     #[arg(long)]
     force: bool,
-    /// How long to wait for the end, in seconds
+    /// How long to wait until the process exits, in seconds
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     wait: u64,
 }
@@ -32,7 +32,7 @@ pub struct Stop {
 impl Stop {
     pub fn run(self) -> CliResult<Exit> {
         let place = ControlTarget::find(self.path.as_deref())?;
-        // Unmounted when this is answered; what follows is the end of the process.
+        // The reply comes when it is unmounted; the process exits after that.
         let () = place.request(&ControlRequest::Stop { force: self.force })?;
         let dir = place.name();
         let mut left = Duration::from_secs(self.wait);
@@ -42,7 +42,7 @@ impl Stop {
                     "'{dir}' is unmounted, but its process has not ended after {} seconds",
                     self.wait
                 ))
-                .todo("wait on, or look at its log"));
+                .todo("wait longer, or read the log of that process"));
             }
             std::thread::sleep(STEP);
             left = left.saturating_sub(STEP);
@@ -52,7 +52,7 @@ impl Stop {
     }
 }
 
-/// A store's lock goes last of all; a mount has only its socket.
+/// A store's process releases the lock last; a mount without a store has only its control socket.
 fn has_ended(place: &ControlTarget) -> CliResult<bool> {
     match place.home() {
         Some(home) => Ok(!Lock::is_taken(home)?),

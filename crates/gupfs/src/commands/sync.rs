@@ -1,15 +1,15 @@
-//! `gupfs sync`: everything that programs were answered is on the disks.
+//! `gupfs sync`: makes all acknowledged changes of the file system durable.
 
 use crate::amount::show_time;
 use crate::control::{ControlRequest, ControlTarget};
-use crate::exit::{Exit, CliResult};
+use crate::exit::{CliResult, Exit};
 use clap::Args;
 use gupfs_platform::Platform;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Bring everything that was written so far onto the disks, so that it survives a power cut
+/// Write all changes so far to the disks, so that they survive a power loss
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs sync
@@ -18,9 +18,9 @@ use std::time::Duration;
 Linux does not pass syncfs(2), which `sync -f` uses, on to file systems like this one; this command does its work. A \
 single file is synced by fsync(2), for example with `sync FILE`.
 
-Exit codes: 0 synced · 1 something could not be synced · 2 not a gupfs store or mount · 3 nothing serves it")]
+Exit codes: 0 synced · 1 something could not be synced · 2 not a gupfs store or mount · 3 no process serves it")]
 pub struct Sync {
-    /// The store's directory or its mount point; without it, the only one mounted here
+    /// The store's directory or its mount point [default: the only gupfs mount of this machine]
     path: Option<PathBuf>,
     /// As one JSON object
     #[arg(long)]

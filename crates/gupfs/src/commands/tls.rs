@@ -1,6 +1,6 @@
-//! `gupfs tls`: certificates for a site that has none.
+//! `gupfs tls`: makes certificates for a site without a CA.
 
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use clap::{Args, Subcommand};
 use gupfs_platform::Platform;
 use rcgen::{
@@ -15,25 +15,25 @@ use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// As long as a site's CA usually lives: when it ends, every host needs another ca.pem.
+/// The usual lifetime of a site's CA: when it expires, every host needs a new ca.pem.
 const CA_LIFE: Duration = DAY.saturating_mul(3650);
 
-/// What browsers' rules allow, and what a person renews in time.
+/// The longest lifetime that browsers accept, and short enough that administrators renew it in time.
 const SERVER_LIFE: Duration = DAY.saturating_mul(825);
 
-/// Clocks of hosts may be behind by so much when a certificate is new.
+/// Clocks of hosts may be this far behind when a certificate is new.
 const BACK: Duration = DAY;
 
-/// What stands in the certificate of all servers when no name is given.
+/// The name in the certificate of all servers if none is given.
 const DEFAULT_NAME: &str = "gupfs.internal";
 
-/// Certificates for a site without a CA: make, renew
+/// Make and renew certificates for a site without a CA
 #[derive(Subcommand)]
 pub enum Tls {
     Init(Init),
 }
 
-/// Make a CA and a certificate for all servers; where they are already, another certificate by the same CA
+/// Make a CA and a certificate for all servers; if the CA exists, make a new certificate with it
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs tls init /root/gupfs-tls
@@ -41,7 +41,7 @@ pub enum Tls {
   scp -r /root/gupfs-tls/hosts node7:/etc/gupfs/tls
 
 DIR/servers is for hosts that serve, DIR/hosts for those that only mount; each is then named with --tls or cluster.tls. DIR/ca.key \
-stays here: whoever has it can make certificates. Run again, it renews the servers' certificate.
+must stay here: it can sign certificates. Run again, the command renews the servers' certificate.
 
 Exit codes: 0 made · 1 it could not be made · 2 wrong name, or the directory holds something else")]
 pub struct Init {
@@ -98,7 +98,7 @@ impl Init {
             }
         };
         let failed = |error: rcgen::Error| {
-            CliError::new(format!("no certificates of the name '{name}'"))
+            CliError::new(format!("cannot make certificates for the name '{name}'"))
                 .because(&error)
                 .exit(Exit::Unusable)
         };
@@ -137,7 +137,7 @@ impl Init {
             &own.serialize_pem(),
         )?;
         write(&self.dir.join("servers/cert.pem"), 0o644, &certificate)?;
-        // Last: where it is, everything is.
+        // Last: if this file exists, all others do.
         if !is_there {
             write(&ca_key, 0o600, &ca_key_pem)?;
         }
@@ -153,7 +153,7 @@ impl Init {
         let entries = fs::read_dir(&self.dir).map_err(|error| cannot("read", &self.dir, &error))?;
         for entry in entries.flatten() {
             let name = entry.file_name();
-            // Of a run that broke off.
+            // These are left by an interrupted run.
             if name != "servers" && name != "hosts" {
                 return Err(CliError::new(format!(
                     "'{}' holds something else: '{}'",
@@ -169,7 +169,7 @@ impl Init {
     }
 }
 
-/// The same whenever it is made, but for its dates: certificates name it by this.
+/// The same at each call except for its dates: certificates name their issuer by it.
 fn ca(name: &str, now: Duration) -> Result<CertificateParams, rcgen::Error> {
     let mut ca = CertificateParams::new(Vec::new())?;
     ca.distinguished_name
@@ -185,7 +185,7 @@ fn server(name: &str, now: Duration) -> Result<CertificateParams, rcgen::Error> 
     server.distinguished_name.push(DnType::CommonName, name);
     server.use_authority_key_identifier_extension = true;
     server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    // Servers are clients of each other, and may be asked for a certificate too.
+    // Servers are clients of each other, and must present a certificate if the other side requires one.
     server.extended_key_usages = vec![
         ExtendedKeyUsagePurpose::ServerAuth,
         ExtendedKeyUsagePurpose::ClientAuth,

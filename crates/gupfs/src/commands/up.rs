@@ -5,8 +5,8 @@ use crate::check::salvage;
 use crate::cluster::TlsFlags;
 use crate::config::{Config, LogFormat, Transport};
 use crate::daemon::block_on;
-use crate::exit::{Exit, OrCliError, CliResult, CliError};
-use crate::home::{LockedStore, StoreDir, Lock, StoreOptions, close_to_others, make_dir};
+use crate::exit::{CliError, CliResult, Exit, OrCliError};
+use crate::home::{Lock, LockedStore, StoreDir, StoreOptions, close_to_others, make_dir};
 use crate::node::{self, Node};
 use crate::{logging, mountpoint};
 use clap::Args;
@@ -16,7 +16,7 @@ use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Start everything on this machine and mount it; an empty directory is made a store
+/// Start all servers on this machine and mount the file system; an empty directory becomes a new store
 #[derive(Args)]
 #[command(after_help = "Examples:
   gupfs up /srv/gupfs --mount /mnt/gupfs
@@ -35,16 +35,16 @@ pub struct Up {
     /// Where the file system appears: an empty directory
     #[arg(long, value_name = "MNT")]
     mount: Option<PathBuf>,
-    /// Object storage targets; more than there are adds new ones [default: as many as there are, 4 in a new store]
+    /// Number of object storage targets; a larger number than the store has adds targets [default: as many as the store has, 4 in a new one]
     #[arg(long, value_name = "N")]
     osts: Option<u16>,
-    /// Configuration file; flags win over it
+    /// Configuration file; flags take precedence
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
     #[arg(long, value_name = "ADDR:PORT")]
     listen_metrics: Option<SocketAddr>,
-    /// Others may mount it too, from here; at other addresses than 127.0.0.1 with the key DIR/cluster.key
+    /// Also serve other hosts at this address; at other addresses than 127.0.0.1 they need a key (DIR/cluster.key, `gupfs key client`)
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
     #[command(flatten)]
@@ -58,12 +58,12 @@ pub struct Up {
     /// or over io_uring, switched on if need be (io-uring) [default: auto]
     #[arg(long, value_enum, value_name = "WAY", hide_possible_values = true)]
     transport: Option<Transport>,
-    /// No changes through this mount
+    /// Mount read-only
     #[arg(long)]
     read_only: bool,
     #[command(flatten)]
     options: MountOptions,
-    /// Start although something that was acknowledged as durable is lost; the log says what
+    /// Start although data or metadata that was acknowledged as durable is lost; the log names each loss
     #[arg(long)]
     accept_loss: bool,
     /// Print events (ready, stopping, stopped) as JSON objects, one a line
@@ -88,9 +88,11 @@ impl Logging {
         if let Some(level) = &self.log_level
             && let Err(error) = level.parse::<tracing_subscriber::EnvFilter>()
         {
-            return Err(CliError::new(format!("--log-level: '{level}' is no filter"))
-                .because(&error)
-                .exit(Exit::Unusable));
+            return Err(
+                CliError::new(format!("--log-level: '{level}' is not a log filter"))
+                    .because(&error)
+                    .exit(Exit::Unusable),
+            );
         }
         let log = &mut config.log;
         log.format = self.log.or(log.format);
@@ -159,7 +161,7 @@ impl Up {
     }
 }
 
-/// A store on a mount of ours: its servers would wait for a file system that waits for them.
+/// Refuses a store on a gupfs mount: its servers would wait for a file system that waits for them.
 fn refuse_on_gupfs(dir: &Path) -> CliResult<()> {
     let whole =
         std::path::absolute(dir).or_trouble(|| format!("cannot find '{}'", dir.display()))?;
@@ -175,7 +177,7 @@ fn refuse_on_gupfs(dir: &Path) -> CliResult<()> {
     }
 }
 
-/// A store without a mount, ours and locked.
+/// Opens and locks the directory of a store that is not mounted by this process.
 pub fn open_store_dir(
     dir: &Path,
     osts: Option<u16>,
@@ -204,7 +206,7 @@ fn wish(osts: Option<u16>, config: &Config) -> StoreOptions {
     }
 }
 
-/// The store, ours and locked, and the mount point, empty and absolute. Nothing is written before both are known to do.
+/// The locked store, and the mount point, empty and absolute. Nothing is written before both are known to be usable.
 fn enter(
     dir: &Path,
     point: &Path,

@@ -1,7 +1,7 @@
 //! `gupfs verify`: do several mounts of a file system agree? Everything about it is in the room `verify`.
 
 use super::itself;
-use crate::exit::{Exit, CliResult};
+use crate::exit::{CliResult, Exit};
 use gupfs_verify::report::Verdict;
 
 pub use gupfs_verify::cli::Verify;

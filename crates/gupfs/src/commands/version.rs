@@ -1,6 +1,6 @@
 //! `gupfs version`: this program, and what it reads and writes.
 
-use crate::exit::{Exit, CliResult};
+use crate::exit::{CliResult, Exit};
 use crate::home;
 use clap::Args;
 

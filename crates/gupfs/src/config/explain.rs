@@ -1,6 +1,6 @@
 //! From the parser's error to what a person can act on.
 
-use crate::exit::{Exit, CliError};
+use crate::exit::{CliError, Exit};
 use std::path::Path;
 
 pub(super) fn unreadable(text: &str, path: &Path, error: &toml::de::Error) -> CliError {

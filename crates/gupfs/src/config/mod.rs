@@ -7,7 +7,7 @@
 mod explain;
 
 use crate::amount::{BusyPoll, Deadline, Size};
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

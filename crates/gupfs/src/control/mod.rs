@@ -12,10 +12,10 @@ mod mounts;
 mod place;
 mod serve;
 
-pub use ask::{ControlRequest, ControlReply};
+pub use ask::{ControlReply, ControlRequest};
 pub use mounts::{make_base_of_mounts, make_run_of_mount, run_of_mount};
 pub use place::ControlTarget;
-pub use serve::{ControlHandler, CONNECTIONS_MAX, ControlServer, serve};
+pub use serve::{CONNECTIONS_MAX, ControlHandler, ControlServer, serve};
 
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsRawFd, OwnedFd};

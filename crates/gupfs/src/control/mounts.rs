@@ -1,6 +1,6 @@
 //! Where the process of a mount without a store on this machine can be asked.
 
-use crate::exit::{Exit, OrCliError, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit, OrCliError};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 

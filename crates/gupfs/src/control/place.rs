@@ -1,8 +1,8 @@
 //! From what a user points at (a store, a mount point, a file on the mount, nothing) to the process that serves it.
 
-use super::{ControlRequest, ControlReply, address, run_of_mount};
-use crate::exit::{Exit, OrCliError, CliResult, CliError};
-use crate::home::{StoreDir, MARKER};
+use super::{ControlReply, ControlRequest, address, run_of_mount};
+use crate::exit::{CliError, CliResult, Exit, OrCliError};
+use crate::home::{MARKER, StoreDir};
 use crate::mountpoint::{self, FSTYPE};
 use gupfs_fuse::mountinfo;
 use serde::de::DeserializeOwned;

@@ -1,7 +1,7 @@
 //! The answering side.
 
-use super::{ControlRequest, ControlReply, address};
-use crate::exit::{OrCliError, CliResult};
+use super::{ControlReply, ControlRequest, address};
+use crate::exit::{CliResult, OrCliError};
 use gupfs_platform::{Task, Tasks};
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,11 @@ impl Drop for ControlServer {
     }
 }
 
-pub fn serve<A: ControlHandler>(run: &Path, tasks: &Tasks, answerer: Arc<A>) -> CliResult<ControlServer> {
+pub fn serve<A: ControlHandler>(
+    run: &Path,
+    tasks: &Tasks,
+    answerer: Arc<A>,
+) -> CliResult<ControlServer> {
     // We hold the store's lock, or the mount point: a socket that is there is a dead process's.
     let _ = std::fs::remove_file(run.join(super::SOCKET));
     let (_dir, path) = address(run).or_trouble(|| format!("cannot open '{}'", run.display()))?;

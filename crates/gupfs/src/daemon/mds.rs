@@ -3,20 +3,21 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    OssConnections, KeyListFile, BoundListener, MDS_PORT, MetaHandler, SurveyContext, identity, listen, read_cluster_key,
-    read_tls, survey, watch_revoked,
+    BoundListener, KeyListFile, MDS_PORT, MetaHandler, OssConnections, SurveyContext, identity,
+    listen, read_cluster_key, read_tls, survey, watch_revoked,
 };
 use crate::config::Config;
 use crate::control;
-use crate::exit::{CliResult, CliError};
+use crate::exit::{CliError, CliResult};
 use crate::home::LockedStore;
 use crate::node::{
-    ControlService, Parts, DescriptorBudget, StopEvents, cluster_handler, nothing_left_to_serve, open_metadata, print_event, print_loss,
+    ControlService, DescriptorBudget, Parts, StopEvents, cluster_handler, nothing_left_to_serve,
+    open_metadata, print_event, print_loss,
 };
 use gupfs_mds::Mds;
 use gupfs_platform::{BootTime, Disk, Platform};
 use gupfs_proto::VirtualShards;
-use gupfs_rpc::{Handlers, AuthKey, Role};
+use gupfs_rpc::{AuthKey, Handlers, Role};
 use std::sync::Arc;
 
 pub struct Settings {
@@ -149,7 +150,8 @@ async fn start(
         (surveyed, listening) = survey(listening, &opened.0, surveying, platform).await?;
     }
     let (cluster, incarnation) = (entered.marker.cluster(), entered.marker.metadata());
-    let mut options = gupfs_mds::MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
+    let mut options =
+        gupfs_mds::MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.dial = Some(lines);

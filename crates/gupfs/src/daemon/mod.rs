@@ -10,7 +10,7 @@ pub mod oss;
 
 use crate::amount::BusyPoll;
 use crate::config::{Config, Threads};
-use crate::exit::{OrCliError, CliResult};
+use crate::exit::{CliResult, OrCliError};
 use crate::home::close_to_others;
 use crate::metrics;
 use crate::node::Parts;

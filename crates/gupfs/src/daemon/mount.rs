@@ -3,20 +3,22 @@
 use super::start_metrics;
 use crate::amount::{Deadline, show_time};
 use crate::cluster::{
-    OssConnections, MDS_PORT, ClientCallbacks, renew_after_reconnect, identity, read_key, read_tls, with_port,
+    ClientCallbacks, MDS_PORT, OssConnections, identity, read_key, read_tls, renew_after_reconnect,
+    with_port,
 };
 use crate::config::Config;
 use crate::control::{self, make_base_of_mounts, make_run_of_mount};
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use crate::metrics::Calls;
 use crate::node::{
-    ControlService, MountSettings, ActiveMount, Parts, StopEvents, client_options, judge_kernel, print_event, try_kernel,
+    ActiveMount, ControlService, MountSettings, Parts, StopEvents, client_options, judge_kernel,
+    print_event, try_kernel,
 };
 use gupfs_client::{Client, Route};
 use gupfs_mount::CallDeadlines;
 use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::FsError;
-use gupfs_rpc::{Handlers, ClientConnection, Role};
+use gupfs_rpc::{ClientConnection, Handlers, Role};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

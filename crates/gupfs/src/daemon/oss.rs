@@ -3,19 +3,22 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    OssReporter, VerifierReporter, MDS_PORT, OSS_PORT, run_reports, host_number, identity, listen,
-    read_cluster_key, read_tls, with_port,
+    MDS_PORT, OSS_PORT, OssReporter, VerifierReporter, host_number, identity, listen,
+    read_cluster_key, read_tls, run_reports, with_port,
 };
 use crate::config::Config;
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use crate::node::{
-    Parts, DescriptorBudget, StopEvents, cluster_handler, nothing_left_to_serve, open_target, dir_and_subdirs,
-    peek_target, print_event,
+    DescriptorBudget, Parts, StopEvents, cluster_handler, dir_and_subdirs, nothing_left_to_serve,
+    open_target, peek_target, print_event,
 };
 use gupfs_oss::{DataHandler, Oss, ServedTarget};
 use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::{ClusterId, OstId};
-use gupfs_rpc::{AcceptAllClientKeys, Handlers, AuthKey, ClientConnection, ClientConnectionOptions, Role, NoObserver};
+use gupfs_rpc::{
+    AcceptAllClientKeys, AuthKey, ClientConnection, ClientConnectionOptions, Handlers, NoObserver,
+    Role,
+};
 use gupfs_store::object::TargetId;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -102,7 +105,9 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
         platform: platform.clone(),
     };
     let last_report = announced.clone();
-    let announcing = platform.tasks.spawn("announce", run_reports(announced, heard));
+    let announcing = platform
+        .tasks
+        .spawn("announce", run_reports(announced, heard));
     // Before the metadata server has heard of these targets nobody knows whether they are who they were.
     let why = tokio::select! {
         _ = is_heard.wait_for(|heard| *heard) => None,

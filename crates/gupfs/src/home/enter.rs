@@ -5,9 +5,9 @@
 
 use super::lock::LOCK;
 use super::marker::{self, BEGUN, Marker};
-use super::{StoreDir, Lock, MARKER, cannot, ost_of_name};
+use super::{Lock, MARKER, StoreDir, cannot, ost_of_name};
 use crate::amount::show_size;
-use crate::exit::{Exit, CliResult, CliError};
+use crate::exit::{CliError, CliResult, Exit};
 use gupfs_platform::Random;
 use gupfs_proto::{ClusterId, Incarnation, OstId, VirtualShards};
 use std::collections::BTreeSet;
@@ -61,7 +61,12 @@ impl StoreDir {
         }
     }
 
-    fn open_existing(self, lock: Lock, mut marker: Marker, wish: &StoreOptions) -> CliResult<LockedStore> {
+    fn open_existing(
+        self,
+        lock: Lock,
+        mut marker: Marker,
+        wish: &StoreOptions,
+    ) -> CliResult<LockedStore> {
         marker::remove_begun(&self)?;
         let have = marker.osts().len();
         let want = match wish.osts {

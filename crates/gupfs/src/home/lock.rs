@@ -7,7 +7,7 @@
 use super::enter::names;
 use super::marker::{self, BEGUN};
 use super::{StoreDir, cannot, ost_of_name};
-use crate::exit::{CliResult, CliError};
+use crate::exit::{CliError, CliResult};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;

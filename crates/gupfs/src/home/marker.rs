@@ -1,7 +1,7 @@
 //! gupfs.toml: whose directory this is, and which program may open it.
 
 use super::{StoreDir, cannot};
-use crate::exit::{CliResult, CliError};
+use crate::exit::{CliError, CliResult};
 use gupfs_proto::{ClusterId, Incarnation, OstId, VirtualShards};
 use serde::{Deserialize, Serialize};
 use std::io::Write;

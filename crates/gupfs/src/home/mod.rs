@@ -23,7 +23,7 @@ pub use enter::{LockedStore, OSTS_DEFAULT, SPACE_MIN, StoreOptions, make_dir};
 pub use lock::Lock;
 pub use marker::{MARKER, Marker, VERSION};
 
-use crate::exit::{CliResult, CliError};
+use crate::exit::{CliError, CliResult};
 use gupfs_proto::OstId;
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
 //! `gupfs kernel-facts`: tries the facts and prints what it finds, as JSON. It is no command for people: `gupfs doctor` is.
 
-use crate::exit::{Exit, OrCliError, CliResult};
+use crate::exit::{CliResult, Exit, OrCliError};
 use clap::Parser;
-use gupfs_contract::{RunningKernel, FactWeight, try_all};
+use gupfs_contract::{FactWeight, RunningKernel, try_all};
 use gupfs_fuse::FuseTransport;
 use std::io::Read;
 use std::path::PathBuf;

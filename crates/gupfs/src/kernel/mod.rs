@@ -8,8 +8,8 @@ mod child;
 
 pub use child::{KernelFactsProcess, NAME};
 
-use crate::exit::{Exit, CliResult, CliError};
-use gupfs_contract::{FactFinding, CoherenceRule, FactVerdict, FactWeight};
+use crate::exit::{CliError, CliResult, Exit};
+use gupfs_contract::{CoherenceRule, FactFinding, FactVerdict, FactWeight};
 use gupfs_fuse::FuseTransport;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};

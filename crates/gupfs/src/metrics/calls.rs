@@ -1,7 +1,7 @@
 //! How long the OSTs took for the client: told by the client call by call.
 
 use super::MetricsText;
-use gupfs_client::{ServerCall, Observer, CalledServer};
+use gupfs_client::{CalledServer, Observer, ServerCall};
 use gupfs_mds::stats::LatencyHistogram;
 use gupfs_proto::OstId;
 use parking_lot::RwLock;

@@ -4,9 +4,9 @@
 //! are taken, the oldest goes of the address that has the most (`gupfs_rpc::unauthenticated`).
 
 use super::MetricsText;
-use crate::exit::{OrCliError, CliResult};
+use crate::exit::{CliResult, OrCliError};
 use gupfs_platform::{Platform, Task};
-use gupfs_rpc::unauthenticated::{UnauthenticatedLimits, Origin, UnauthenticatedConnections};
+use gupfs_rpc::unauthenticated::{Origin, UnauthenticatedConnections, UnauthenticatedLimits};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::CONTENT_TYPE;
@@ -104,7 +104,10 @@ async fn converse<S: MetricsSource>(stream: TcpStream, source: Arc<S>) {
     }
 }
 
-async fn answer(question: &Request<Incoming>, source: &impl MetricsSource) -> Response<Full<Bytes>> {
+async fn answer(
+    question: &Request<Incoming>,
+    source: &impl MetricsSource,
+) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     if question.uri().path() != "/metrics" {
         *response.status_mut() = StatusCode::NOT_FOUND;

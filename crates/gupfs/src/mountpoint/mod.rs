@@ -8,8 +8,8 @@ mod holders;
 
 pub use holders::holders;
 
-use crate::exit::{Exit, OrCliError, CliResult, CliError};
-use crate::home::{StoreDir, Lock};
+use crate::exit::{CliError, CliResult, Exit, OrCliError};
+use crate::home::{Lock, StoreDir};
 use gupfs_fuse::mountinfo::{self, MountEntry};
 use gupfs_fuse::mountpoint::detach;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,8 @@ pub fn prepare(point: &Path, home: Option<&StoreDir>) -> CliResult<PathBuf> {
     let unusable = |what: String| CliError::new(what).exit(Exit::Unusable);
     // Not canonicalize on the point itself: on a dead mount that fails. Its parent and name are what counts.
     let point = absolute(point)?;
-    let mounted = mountinfo::mount_at(&point).or_trouble(|| "cannot read the table of mounts".into())?;
+    let mounted =
+        mountinfo::mount_at(&point).or_trouble(|| "cannot read the table of mounts".into())?;
     if let Some(mount) = mounted {
         remove_if_dead(&mount, home)?;
     }

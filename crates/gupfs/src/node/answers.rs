@@ -1,14 +1,14 @@
 //! What a running node answers to other commands.
 
-use super::layout::{ComponentView, LayoutView, ObjectState, ObjectView};
+use super::layout::{ComponentView, LayoutView, ObjectView, StoredObject};
 use super::{Parts, StopRequest, status};
 use crate::commands::df::OstSpace;
 use crate::commands::sync::Synced;
-use crate::control::{ControlHandler, ControlRequest, ControlReply};
+use crate::control::{ControlHandler, ControlReply, ControlRequest};
 use gupfs_client::{Client, TargetSpace};
 use gupfs_oss::Oss;
 use gupfs_proto::layout::DefaultLayout;
-use gupfs_proto::{Caller, FileKind, InodeId, Layout, ObjectId, OstId, Presence, FsError};
+use gupfs_proto::{Caller, FileKind, FsError, InodeId, Layout, ObjectId, OstId, Presence};
 use gupfs_store::object::OstState;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -23,7 +23,9 @@ pub struct ControlService {
 impl ControlHandler for ControlService {
     async fn handle(&self, ask: ControlRequest) -> ControlReply {
         match ask {
-            ControlRequest::Status => ControlReply::good(&status::of(&self.parts, status::Audience::Admin).await),
+            ControlRequest::Status => {
+                ControlReply::good(&status::of(&self.parts, status::Audience::Admin).await)
+            }
             ControlRequest::Df => self.df().await,
             ControlRequest::Sync => self.sync().await,
             ControlRequest::LayoutGet { ino } => told(self.layout(ino).await),
@@ -45,9 +47,13 @@ impl ControlService {
     async fn df(&self) -> ControlReply {
         match (&self.parts.oss, &self.parts.client) {
             // Where clients and targets are one process, a target that is down says why.
-            (Some(oss), _) if self.parts.lines.is_empty() => ControlReply::good(&self.local_spaces(oss).await),
+            (Some(oss), _) if self.parts.lines.is_empty() => {
+                ControlReply::good(&self.local_spaces(oss).await)
+            }
             (_, Some(client)) => match client.target_spaces().await {
-                Ok(rooms) => ControlReply::good(&rooms.into_iter().map(remote_space).collect::<Vec<_>>()),
+                Ok(rooms) => {
+                    ControlReply::good(&rooms.into_iter().map(remote_space).collect::<Vec<_>>())
+                }
                 Err(refusal) => ControlReply::Bad(format!("the targets are not known: {refusal}")),
             },
             (Some(oss), None) => ControlReply::good(&self.local_spaces(oss).await),
@@ -86,7 +92,9 @@ impl ControlService {
 
     async fn sync(&self) -> ControlReply {
         let Ok(client) = self.client() else {
-            return ControlReply::Bad("nothing is mounted by this process: ask one that mounts".into());
+            return ControlReply::Bad(
+                "nothing is mounted by this process: ask one that mounts".into(),
+            );
         };
         match client.sync_all().await {
             Ok(()) => ControlReply::good(&Synced {
@@ -151,16 +159,16 @@ impl ControlService {
         views
     }
 
-    async fn object(&self, ost: OstId, object: ObjectId, presence: Presence) -> ObjectState {
+    async fn object(&self, ost: OstId, object: ObjectId, presence: Presence) -> StoredObject {
         let answer = match self.client() {
             Ok(client) => client.object(ost, object).await,
             Err(refusal) => Err(refusal),
         };
         match (answer, presence) {
-            (Ok(Some(stat)), _) => ObjectState::There(stat),
-            (Ok(None), Presence::Present) => ObjectState::Missing,
-            (Ok(None), _) => ObjectState::Hole,
-            (Err(refusal), _) => ObjectState::Unknown(refusal.to_string()),
+            (Ok(Some(stat)), _) => StoredObject::There(stat),
+            (Ok(None), Presence::Present) => StoredObject::Missing,
+            (Ok(None), _) => StoredObject::Hole,
+            (Err(refusal), _) => StoredObject::Unknown(refusal.to_string()),
         }
     }
 

@@ -1,11 +1,11 @@
 //! Descriptors: how the files that a process may have open are shared among its stores.
 
 use crate::cluster::{CAPACITY_LEAST, capacity, open_files};
-use crate::exit::{CliResult, CliError};
+use crate::exit::{CliError, CliResult};
 use crate::{control, metrics};
 use gupfs_fuse::over_io_uring;
 use gupfs_rpc::Capacity;
-use gupfs_store::index::{OTHER_FILES_MAX, OPEN_TABLES_MIN, OPEN_TABLES_MAX};
+use gupfs_store::index::{OPEN_TABLES_MAX, OPEN_TABLES_MIN, OTHER_FILES_MAX};
 use gupfs_store::object::OpenFileLimits;
 
 /// What is open besides: FUSE, connections to other servers, log segments and locks; and what calls under way open for a

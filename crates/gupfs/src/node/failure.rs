@@ -14,7 +14,11 @@ const NOTES_WAIT: Duration = Duration::from_secs(5);
 
 /// Returns when the metadata store failed, or all OSTs that served: what is on their disks is unknown until they are opened
 /// again.
-pub async fn nothing_left_to_serve(mds: Option<&Mds>, oss: Option<&Oss>, clock: &Clock) -> CliError {
+pub async fn nothing_left_to_serve(
+    mds: Option<&Mds>,
+    oss: Option<&Oss>,
+    clock: &Clock,
+) -> CliError {
     loop {
         if let Some(why) = mds.and_then(Mds::failure) {
             return ended("the metadata can be served no more", &why);

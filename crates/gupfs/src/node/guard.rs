@@ -1,8 +1,8 @@
 //! The guardian beside the mount: started, told that we live, told farewell.
 
-use crate::exit::{OrCliError, CliResult};
+use crate::exit::{CliResult, OrCliError};
 use gupfs_fuse::connection::ConnectionControl;
-use gupfs_fuse::watchdog::{HEARTBEAT, CLEAN_END};
+use gupfs_fuse::watchdog::{CLEAN_END, HEARTBEAT};
 use gupfs_platform::{Clock, Task, Tasks};
 use std::io::Write;
 use std::path::Path;
@@ -32,7 +32,12 @@ pub struct WatchdogProcess {
 impl WatchdogProcess {
     /// # Errors
     /// When this program cannot be started a second time.
-    pub fn start(control: &ConnectionControl, point: &Path, clock: &Clock, tasks: &Tasks) -> CliResult<WatchdogProcess> {
+    pub fn start(
+        control: &ConnectionControl,
+        point: &Path,
+        clock: &Clock,
+        tasks: &Tasks,
+    ) -> CliResult<WatchdogProcess> {
         let failed = || "cannot start the guardian, a second process of this program".into();
         let program = std::env::current_exe().or_trouble(failed)?;
         let abort = control.clone_abort_file().or_trouble(failed)?;

@@ -38,12 +38,12 @@ pub struct ComponentView {
 pub struct ObjectView {
     pub ost: u16,
     pub object: String,
-    pub state: ObjectState,
+    pub state: StoredObject,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ObjectState {
+pub enum StoredObject {
     /// Never made: its bytes are zeros.
     Hole,
     There(ObjectStat),
@@ -114,14 +114,14 @@ fn file_text(size: u64, inline: Option<u64>, components: &[ComponentView]) -> St
         );
         for view in &component.objects {
             let state = match &view.state {
-                ObjectState::Hole => "not made: a hole".into(),
-                ObjectState::There(stat) => format!(
+                StoredObject::Hole => "not made: a hole".into(),
+                StoredObject::There(stat) => format!(
                     "{} ({} on disk)",
                     show_size(stat.size),
                     show_size(stat.blocks * 512)
                 ),
-                ObjectState::Missing => "MISSING: it was made, and is not there".into(),
-                ObjectState::Unknown(why) => format!("unknown: {why}"),
+                StoredObject::Missing => "MISSING: it was made, and is not there".into(),
+                StoredObject::Unknown(why) => format!("unknown: {why}"),
             };
             text += &format!("  ost{:<4} {:<24} {state}\n", view.ost, view.object);
         }
@@ -170,14 +170,14 @@ mod tests {
                     object(
                         0,
                         "abc.1.0",
-                        ObjectState::There(ObjectStat {
+                        StoredObject::There(ObjectStat {
                             size: 3 << 20,
                             blocks: 6144,
                             ..ObjectStat::default()
                         }),
                     ),
-                    object(1, "abc.1.1", ObjectState::Missing),
-                    object(2, "abc.1.2", ObjectState::Hole),
+                    object(1, "abc.1.1", StoredObject::Missing),
+                    object(2, "abc.1.2", StoredObject::Hole),
                 ],
             }],
         };

@@ -1,8 +1,8 @@
 //! The metadata store of a directory, opened.
 
 use super::descriptors::DescriptorBudget;
-use crate::exit::{CliResult, CliError};
-use crate::home::{StoreDir, Marker};
+use crate::exit::{CliError, CliResult};
+use crate::home::{Marker, StoreDir};
 use gupfs_platform::{Disk, Platform};
 use gupfs_store::index::Index;
 use gupfs_store::kv::{Kv, KvOptions, KvRecovery};

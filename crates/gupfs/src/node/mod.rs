@@ -24,25 +24,26 @@ pub use descriptors::DescriptorBudget;
 pub use failure::nothing_left_to_serve;
 pub use layout::LayoutView;
 pub use metadata::open_metadata;
-pub use mounted::{MountSettings, ActiveMount, judge_kernel, try_kernel};
+pub use mounted::{ActiveMount, MountSettings, judge_kernel, try_kernel};
 pub use parts::Parts;
-pub use roles::{client_options, open_target, dir_and_subdirs, peek_target, refuse_lost_metadata};
+pub use roles::{client_options, dir_and_subdirs, open_target, peek_target, refuse_lost_metadata};
 pub use status::{Audience, Offline, StatusReply};
-pub use told::{StopRequest, StopEvents};
+pub use told::{StopEvents, StopRequest};
 
 use crate::amount::show_time;
 use crate::cluster::{
-    ClusterHandler, ProcessIdentity, KeyListFile, BoundListener, MetaHandler, identity, listen, read_tls, watch_revoked,
+    BoundListener, ClusterHandler, KeyListFile, MetaHandler, ProcessIdentity, identity, listen,
+    read_tls, watch_revoked,
 };
 use crate::config::Config;
 use crate::control::{self, ControlServer};
-use crate::exit::{CliResult, CliError};
+use crate::exit::{CliError, CliResult};
 use crate::home::LockedStore;
 use crate::metrics::{self, Calls};
 use gupfs_mds::Mds;
 use gupfs_platform::{BootTime, Platform, Task};
 use gupfs_proto::cluster;
-use gupfs_rpc::{Capacity, Handlers, AuthKey, Role};
+use gupfs_rpc::{AuthKey, Capacity, Handlers, Role};
 use roles::Roles;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -128,7 +129,9 @@ impl Node {
             }
         };
         let mounted = match judged {
-            Ok(judgement) => ActiveMount::start(wish, judgement, platform, &roles.client, told).await,
+            Ok(judgement) => {
+                ActiveMount::start(wish, judgement, platform, &roles.client, told).await
+            }
             Err(trouble) => Err(trouble),
         };
         let mounted = match mounted {

@@ -3,11 +3,11 @@
 use super::guard::WatchdogProcess;
 use super::told::StopEvents;
 use crate::config::{self, Atime, Permissions, Transport};
-use crate::exit::{CliResult, CliError};
-use crate::kernel::{self, Judgement, Trial, FactSelection};
+use crate::exit::{CliError, CliResult};
+use crate::kernel::{self, FactSelection, Judgement, Trial};
 use gupfs_client::Client;
 use gupfs_fuse::over_io_uring::{self, UringSupport};
-use gupfs_mount::{CallDeadlines, Mount, AtimeFlags};
+use gupfs_mount::{AtimeFlags, CallDeadlines, Mount};
 use gupfs_platform::Platform;
 use std::future::Future;
 use std::path::Path;

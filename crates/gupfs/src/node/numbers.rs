@@ -251,7 +251,11 @@ fn rights(text: &mut MetricsText, gate: &AuthorizerStatus) {
     );
 }
 
-fn connections(text: &mut MetricsText, server: Option<&RpcServerStatus>, lines: &[ClientConnectionStatus]) {
+fn connections(
+    text: &mut MetricsText,
+    server: Option<&RpcServerStatus>,
+    lines: &[ClientConnectionStatus],
+) {
     if let Some(server) = server {
         text.gauge(
             "gupfs_connections",

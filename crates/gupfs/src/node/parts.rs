@@ -9,7 +9,7 @@ use gupfs_mount::Mount;
 use gupfs_oss::Oss;
 use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::ClusterId;
-use gupfs_rpc::{ConnectedPeer, ClientConnection, RpcServer};
+use gupfs_rpc::{ClientConnection, ConnectedPeer, RpcServer};
 use std::sync::{Arc, OnceLock};
 
 /// Everything that an answer about this process may need.

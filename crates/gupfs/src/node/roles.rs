@@ -3,15 +3,18 @@
 use super::descriptors::DescriptorBudget;
 use super::metadata::open_metadata;
 use super::{ReservedAddress, Settings};
-use crate::cluster::{ProcessIdentity, OssConnections, KeyListFile, VerifierReporter, SurveyContext, host_name, survey};
+use crate::cluster::{
+    KeyListFile, OssConnections, ProcessIdentity, SurveyContext, VerifierReporter, host_name,
+    survey,
+};
 use crate::config::{self, Atime};
-use crate::exit::{CliResult, CliError};
+use crate::exit::{CliError, CliResult};
 use crate::home::LockedStore;
 use crate::metrics::Calls;
 use futures_util::future::join_all;
 use gupfs_client::{AtimeMode, Client, Route};
 use gupfs_mds::Mds;
-use gupfs_mds::osts::{TargetAdmin, DialOss, TargetHandle};
+use gupfs_mds::osts::{DialOss, TargetAdmin, TargetHandle};
 use gupfs_oss::Oss;
 use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::{ClusterId, OstId, VirtualShards, data};
@@ -160,7 +163,11 @@ impl Roles {
 }
 
 /// Superblocks for targets that are new. In a new store all must succeed; so must those that --osts adds.
-async fn make_targets(entered: &LockedStore, cluster: ClusterId, platform: &Platform) -> CliResult<()> {
+async fn make_targets(
+    entered: &LockedStore,
+    cluster: ClusterId,
+    platform: &Platform,
+) -> CliResult<()> {
     for ost in &entered.new_osts {
         let dir = entered.home.ost(*ost);
         let failed = |error: &(dyn std::error::Error + 'static)| {
@@ -273,7 +280,8 @@ async fn start_mds(
             identity,
         });
     }
-    let mut options = gupfs_mds::MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
+    let mut options =
+        gupfs_mds::MdsOptions::new(opened, disk, platform.clone(), cluster, incarnation);
     options.shards = VirtualShards(entered.marker.virtual_shards);
     options.accept_loss = settings.accept_loss;
     options.keep_sessions = dial.is_some();
@@ -312,14 +320,22 @@ struct Local<'a> {
 }
 
 /// Lines for the metadata server and for the client, if others may join.
-fn lines(entered: &LockedStore, identity: Option<&ProcessIdentity>) -> [Option<Arc<OssConnections>>; 2] {
+fn lines(
+    entered: &LockedStore,
+    identity: Option<&ProcessIdentity>,
+) -> [Option<Arc<OssConnections>>; 2] {
     let name = entered.home.root().display().to_string();
     [Role::Mds, Role::Client].map(|role| {
         let identity = identity?;
         // Two users of one server from one process: each has its own connection.
         let identity = identity.with_new_process_id();
         let me = identity.local_identity(role, &name);
-        Some(OssConnections::new(&identity, me, entered.marker.cluster(), ""))
+        Some(OssConnections::new(
+            &identity,
+            me,
+            entered.marker.cluster(),
+            "",
+        ))
     })
 }
 

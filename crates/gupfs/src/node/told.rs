@@ -1,6 +1,6 @@
 //! What ends a process: a signal, or somebody who asks through the control socket.
 
-use crate::exit::{OrCliError, CliResult};
+use crate::exit::{CliResult, OrCliError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 

@@ -4,7 +4,9 @@ mod plant;
 #[path = "../running/mod.rs"]
 mod running;
 
-use gupfs_namespace::{InodeBody, EntryRecord, RecordKey, RecordKind, DentryPosition, ParsedKey, Usage, XattrRecord};
+use gupfs_namespace::{
+    DentryPosition, EntryRecord, InodeBody, ParsedKey, RecordKey, RecordKind, Usage, XattrRecord,
+};
 use gupfs_proto::data::{BlockChecksums, ObjectExistence, ObjectOwner};
 use gupfs_proto::{InodeId, ObjectOffset, Presence};
 use gupfs_store::object::WriteRequest;
@@ -411,9 +413,15 @@ fn leftovers_that_belong_to_nothing_are_found_and_removed() {
     let store = Store::new();
     in_records(&store.place, |records| {
         let nobody = InodeId(0x9_9999);
-        records.put(&RecordKey::xattr(nobody, b"user.x"), &XattrRecord("y".into()));
+        records.put(
+            &RecordKey::xattr(nobody, b"user.x"),
+            &XattrRecord("y".into()),
+        );
         let back_link = records.keys(RecordKind::BackLink).remove(0);
-        assert!(matches!(back_link.parse(), Some(ParsedKey::BackLink { .. })));
+        assert!(matches!(
+            back_link.parse(),
+            Some(ParsedKey::BackLink { .. })
+        ));
         records.change_inode(store.small, |inode| inode.names = 2);
     });
     store.finds(&["Dangling"]);

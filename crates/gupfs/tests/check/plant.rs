@@ -2,10 +2,10 @@
 
 use crate::running::Place;
 use bytes::Bytes;
-use gupfs_namespace::{Inode, RecordKey, KeyRange, RecordKind, ParsedKey, Record};
+use gupfs_namespace::{Inode, KeyRange, ParsedKey, Record, RecordKey, RecordKind};
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{ClusterId, Incarnation, InodeId, ObjectId, OstId, VirtualShard};
-use gupfs_store::index::{OPEN_TABLES_MIN, Index};
+use gupfs_store::index::{Index, OPEN_TABLES_MIN};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StopMode, StoreId};
 use gupfs_store::object::{Objects, OpenFileLimits, TargetId};

@@ -4,12 +4,14 @@ use crate::running::{PATIENCE, resident};
 use crate::town::{Ground, Town};
 use bytes::Bytes;
 use futures_util::future::join_all;
-use gupfs_client::{Client, OpenFile, OpenFileFlags, SessionOptions, ReadOptions, Route, WriteOptions};
-use gupfs_cluster::{ProcessIdentity, OssConnections, ClientCallbacks, renew_after_reconnect};
+use gupfs_client::{
+    Client, OpenFile, OpenFileFlags, ReadOptions, Route, SessionOptions, WriteOptions,
+};
+use gupfs_cluster::{ClientCallbacks, OssConnections, ProcessIdentity, renew_after_reconnect};
 use gupfs_platform::{Net, Platform, Task};
 use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode, WritePosition};
 use gupfs_proto::{Caller, FileKind, InodeId, Name, SessionId};
-use gupfs_rpc::{ClusterKey, Handlers, ClientConnection, Role};
+use gupfs_rpc::{ClientConnection, ClusterKey, Handlers, Role};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::sync::Arc;
@@ -51,7 +53,11 @@ impl Member {
         let platform = identity.platform.clone();
         let me = identity.local_identity(Role::Client, &format!("member{number}"));
         let recalled = Arc::new(ClientCallbacks::default());
-        let line = ClientConnection::connect(identity.mds_connection_options(at, &me, Handlers::none().with_service(recalled.clone())));
+        let line = ClientConnection::connect(identity.mds_connection_options(
+            at,
+            &me,
+            Handlers::none().with_service(recalled.clone()),
+        ));
         let met = line.wait_connected(PATIENCE).await;
         let met = met.unwrap_or_else(|error| panic!("member {number}: {error}"));
         let lines = OssConnections::new(&identity, me, met.cluster, at);
@@ -121,7 +127,15 @@ async fn create(client: &Client, dir: InodeId, called: &str) -> Arc<OpenFile> {
         kill_privileges: false,
     };
     let (caller, called) = (Caller::root(), name(called));
-    let made = client.create(&caller, dir, &called, MAKE, true, how, OpenFileFlags::default());
+    let made = client.create(
+        &caller,
+        dir,
+        &called,
+        MAKE,
+        true,
+        how,
+        OpenFileFlags::default(),
+    );
     made.await.unwrap().file
 }
 

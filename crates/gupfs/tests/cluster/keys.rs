@@ -3,9 +3,12 @@
 use crate::running::{PATIENCE, can_mount, gupfs};
 use crate::town::{Daemon, Mounted, Town, text};
 use gupfs_platform::{Net, Platform};
-use gupfs_proto::cluster::{ClusterReplyBody, ClusterReply, ClusterRequest};
-use gupfs_proto::{Incarnation, FsError};
-use gupfs_rpc::{ClientKey, ClientKeyId, Handlers, AuthKey, ClientConnection, ClientConnectionOptions, LocalIdentity, Role};
+use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, ClusterRequest};
+use gupfs_proto::{FsError, Incarnation};
+use gupfs_rpc::{
+    AuthKey, ClientConnection, ClientConnectionOptions, ClientKey, ClientKeyId, Handlers,
+    LocalIdentity, Role,
+};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

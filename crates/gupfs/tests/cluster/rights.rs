@@ -3,15 +3,20 @@
 use crate::running::{can_mount, gupfs};
 use crate::town::Town;
 use gupfs_platform::{Net, Platform};
-use gupfs_proto::capability::{Capability, CapabilityFault, ObjectCapability, SessionCapability, Rights, CapabilityMac, DataCredentials};
+use gupfs_proto::capability::{
+    Capability, CapabilityFault, CapabilityMac, DataCredentials, ObjectCapability, Rights,
+    SessionCapability,
+};
 use gupfs_proto::cluster;
 use gupfs_proto::data::{self, BlockChecksums, ChecksumCheck, ObjectExistence, ObjectOwner};
-use gupfs_proto::meta::{self, AccessMode, MetaReplyBody, MetaOp, OpenMode};
+use gupfs_proto::meta::{self, AccessMode, MetaOp, MetaReplyBody, OpenMode};
 use gupfs_proto::{
-    Caller, InodeId, Layout, MapEpoch, ObjectId, ObjectOffset, OstId, OwnerEpoch, FsError, Seq,
+    Caller, FsError, InodeId, Layout, MapEpoch, ObjectId, ObjectOffset, OstId, OwnerEpoch, Seq,
     SessionId, Slot, Timestamp,
 };
-use gupfs_rpc::{ClusterKey, Handlers, ClientConnection, ClientConnectionOptions, LocalIdentity, Role};
+use gupfs_rpc::{
+    ClientConnection, ClientConnectionOptions, ClusterKey, Handlers, LocalIdentity, Role,
+};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -263,9 +268,15 @@ fn what_was_not_given_is_refused_counted_and_shown() {
         let mine = stranger.client(Some(grant));
         assert_eq!(of(mine, read(object)).await, Ok(()));
         // Nothing; another file's; one that was made up; more rights than were given.
-        assert_eq!(of(DataCredentials::None, read(object)).await, Err(CapabilityFault::Missing));
+        assert_eq!(
+            of(DataCredentials::None, read(object)).await,
+            Err(CapabilityFault::Missing)
+        );
         let nothing = stranger.client(None);
-        assert_eq!(of(nothing, read(object)).await, Err(CapabilityFault::Missing));
+        assert_eq!(
+            of(nothing, read(object)).await,
+            Err(CapabilityFault::Missing)
+        );
         let others = of_b.capability.macs.iter();
         for (_, tag) in others.chain([&(ost, CapabilityMac([7; 16]))]) {
             let forged = stranger.client(Some(ObjectCapability { mac: *tag, ..grant }));
@@ -303,7 +314,9 @@ fn what_was_not_given_is_refused_counted_and_shown() {
         assert_eq!(told, Err(FsError::NotPermitted));
         // Who does not hold a file gets no right to write it, however it asks.
         let rights = Rights::WRITE;
-        let permit = stranger.ask(MetaOp::IssueCapability { ino: a, rights }).await;
+        let permit = stranger
+            .ask(MetaOp::IssueCapability { ino: a, rights })
+            .await;
         assert_eq!(permit, Err(FsError::Denied));
         let at = oss.status().address;
         let status = gupfs(["status", &at, "--key", &town.key()]);

@@ -23,7 +23,10 @@ pub fn can_mount() -> bool {
     );
     let support = gupfs_fuse::over_io_uring::support();
     if transport() == "io-uring"
-        && matches!(support, UringSupport::NotInKernel | UringSupport::RingsRefused(_))
+        && matches!(
+            support,
+            UringSupport::NotInKernel | UringSupport::RingsRefused(_)
+        )
     {
         eprintln!("SKIPPED: no FUSE over io_uring on this machine: {support:?}");
         return false;

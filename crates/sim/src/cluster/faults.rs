@@ -1,46 +1,48 @@
-//! What befalls hosts, disks and connections, by chance.
+//! Injects random faults into hosts, disks and connections.
 
 use super::host::Store;
 use super::machine::Machine;
 use super::plan::Kind;
 use super::site::Site;
 use super::troubles::{SYNCED, Trouble};
-use gupfs_platform::fake::{CallKind, FakeRandom, FakeDisk};
+use gupfs_platform::fake::{CallKind, FakeDisk, FakeRandom};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a disk that is to die is looked at.
+/// Interval at which the fault task checks a disk that is about to die.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A start of a server that nothing keeps from it takes no longer.
+/// Longest time that the start of a server takes when nothing blocks it, in milliseconds.
 const START: u64 = 5_000;
 
-/// How long it is waited for that all clients live and reach the metadata server, before its power is cut.
+/// Longest wait until all clients live and reach the metadata server, before the metadata server loses power, in
+/// milliseconds.
 const ALL_THERE: u64 = 20_000;
 
-/// How long clients are left in peace after the metadata server has started: by then all are back that will be.
+/// Time without client faults after the start of the metadata server, in milliseconds: by then every client that can
+/// reconnect has.
 const ALL_BACK: u64 = 40_000;
 
-/// A cut as short as this ends no session, whatever else comes with it.
+/// A network partition of at most this many milliseconds ends no session, whatever other faults occur during it.
 const SHORT_CUT: u64 = 6_000;
 
-/// In this time a client knows whether its session lives, and has another if not.
+/// Within this time a client learns whether its session lives, and has a new session if it does not.
 const FINDS_BACK: Duration = Duration::from_secs(10);
 
-/// A cut as long as this ends a session.
+/// A network partition of this length ends a session.
 const LONG_CUT: Duration = Duration::from_secs(27);
 
 fn millis(dice: &FakeRandom, most: u64) -> Duration {
     Duration::from_micros(1 + dice.below(most * 1000))
 }
 
-/// Mostly short, now and then long.
+/// A random duration: mostly short, sometimes long.
 fn span(dice: &FakeRandom, most: u64) -> Duration {
     let scale = [100, 1_000, 10_000, 60_000][dice.below(4) as usize];
     Duration::from_millis(100) + millis(dice, scale.min(most))
 }
 
-/// Until the next fault: where there is one kind alone the story is shorter, too.
+/// Sleeps until the next fault. A seed with one kind of fault runs for a shorter time, so the pauses are shorter, too.
 async fn pause(site: &Site, dice: &FakeRandom, most: u64) {
     let most = match site.troubles.plan().only() {
         Some(_) => most / 2,
@@ -49,7 +51,7 @@ async fn pause(site: &Site, dice: &FakeRandom, most: u64) {
     site.sleep(millis(dice, most)).await;
 }
 
-/// Begins them all, each on a task of its own, until the site ends.
+/// Starts every kind of fault of the seed's plan, each on a task of its own, until the simulation ends.
 pub fn start(site: &Arc<Site>, dice: &FakeRandom) -> Vec<gupfs_platform::Task<()>> {
     let plan = site.troubles.plan();
     site.say(format_args!("{plan:?}"));
@@ -79,7 +81,7 @@ pub fn start(site: &Arc<Site>, dice: &FakeRandom) -> Vec<gupfs_platform::Task<()
 }
 
 async fn metadata(site: Arc<Site>, dice: FakeRandom) {
-    // Half of the seeds never cut this server's power: there what is promised after kills is judged without excuse.
+    // In half of the seeds this server never loses power: there the checks of promises about kills allow no exception.
     let cuts_power = dice.one_in(2);
     loop {
         pause(&site, &dice, 16_000).await;
@@ -100,8 +102,8 @@ async fn metadata(site: Arc<Site>, dice: FakeRandom) {
                 let before = store.disk.counters().failed_syncs;
                 let failed = || store.disk.counters().failed_syncs > before;
                 wait_until(&site, 3_000, failed).await;
-                site.say("the metadata server's disk fails its sync");
-                site.watch.saw("failing sync of the metadata server");
+                site.say("a sync of the metadata server's disk fails");
+                site.watch.saw("failed sync of the metadata server");
                 site.sleep(millis(&dice, 1_000)).await;
                 restart_metadata(&site, &dice, Some(all_stay)).await;
                 site.troubles.is_over(Trouble::MetadataDisk, site.millis());
@@ -121,8 +123,9 @@ async fn metadata(site: Arc<Site>, dice: FakeRandom) {
     }
 }
 
-/// Before the metadata server's power is cut: in most cases all clients live and reach it, and do so until `all_back`, so that
-/// whatever it answered is to be there afterwards. False if not.
+/// Runs before a power loss of the metadata server: in most cases it waits until all clients live and reach the
+/// server, and they do so until `all_back`, so that every change the server answered must be there afterwards. Returns
+/// false if not.
 async fn all_there(site: &Site, dice: &FakeRandom) -> bool {
     if site.troubles.plan().only().is_none() && dice.one_in(4) {
         return false;
@@ -134,12 +137,12 @@ async fn all_there(site: &Site, dice: &FakeRandom) -> bool {
         }
         site.sleep(Duration::from_millis(50)).await;
     }
-    // What dead clients did last is on the disk.
+    // By now the last changes of dead clients are on the disk.
     site.sleep(Duration::from_millis(SYNCED)).await;
     true
 }
 
-/// Returns when the metadata server has heard all whom it waits for.
+/// Returns when every client that the metadata server waits for has reconnected.
 async fn all_back(site: &Site) {
     let until = site.millis() + ALL_BACK;
     while site.millis() < until {
@@ -151,7 +154,7 @@ async fn all_back(site: &Site) {
             break;
         }
     }
-    // What they said again is made again, and answered.
+    // By now the server has applied the replayed requests and answered them.
     site.sleep(Duration::from_secs(1)).await;
     site.troubles.may_be_disturbed();
 }
@@ -180,8 +183,8 @@ async fn objects(site: Arc<Site>, dice: FakeRandom, ends_clients: bool) {
                 let before = target.store.disk.counters().failed_syncs;
                 let failed = || target.store.disk.counters().failed_syncs > before;
                 wait_until(&site, 3_000, failed).await;
-                site.say(format_args!("a disk of oss{which} fails its sync"));
-                site.watch.saw("failing sync of an object server");
+                site.say(format_args!("a sync of a disk of oss{which} fails"));
+                site.watch.saw("failed sync of an object server");
                 site.sleep(millis(&dice, 1_000)).await;
                 restart_objects(&site, which, &dice, true).await;
                 site.troubles.is_over(Trouble::ObjectDisk, site.millis());
@@ -189,7 +192,8 @@ async fn objects(site: Arc<Site>, dice: FakeRandom, ends_clients: bool) {
             1 if cuts_power => {
                 let stores: Vec<&Store> = oss.targets.iter().map(|target| &target.store).collect();
                 die(&site, &stores, &dice).await;
-                // A client of the same room, in half of the cases: what it held and had not synced is lost with it.
+                // In half of the cases a client that shares the power supply fails, too: the unsynced bytes that it
+                // kept for its write leases are lost with it.
                 let client = dice.below(2 * site.machines.len() as u64) as usize;
                 let machine = site.machines.get(client);
                 let may_end = ends_clients && machine.is_some() && site.troubles.disturbs();
@@ -199,7 +203,8 @@ async fn objects(site: Arc<Site>, dice: FakeRandom, ends_clients: bool) {
                 }
                 if let Some(machine) = machine {
                     site.say(format_args!("c{client} loses power"));
-                    site.watch.saw("power cut of a client and an object server");
+                    site.watch
+                        .saw("power loss of a client and an object server");
                     machine.end().await;
                 }
                 restart_objects(&site, which, &dice, true).await;
@@ -225,7 +230,7 @@ async fn objects(site: Arc<Site>, dice: FakeRandom, ends_clients: bool) {
     }
 }
 
-/// The process dies at some call of one of its disks, not just when everything rests.
+/// The process dies at a random call of one of its disks, so also in the middle of an operation.
 async fn die(site: &Site, stores: &[&Store], dice: &FakeRandom) {
     let store = stores[dice.below(stores.len() as u64) as usize];
     let kind = match dice.below(4) {
@@ -244,7 +249,7 @@ async fn wait_until(site: &Site, most: u64, there: impl Fn() -> bool) {
     }
 }
 
-/// `power_cut`: whether all clients stay.
+/// `power_cut`: None for a kill; for a power loss, whether all clients live and reach the server throughout.
 async fn restart_metadata(site: &Site, dice: &FakeRandom, power_cut: Option<bool>) {
     let undoes = power_cut == Some(false);
     let mut power_cut = power_cut.is_some();
@@ -253,8 +258,8 @@ async fn restart_metadata(site: &Site, dice: &FakeRandom, power_cut: Option<bool
             site.troubles.metadata_cut(site.millis(), undoes);
             site.cut_names(undoes);
             site.watch.saw(match undoes {
-                true => "power cut of the metadata server beside others",
-                false => "power cut of the metadata server alone",
+                true => "power loss of the metadata server while a client is absent",
+                false => "power loss of the metadata server while all clients stay",
             });
         }
         site.say(match power_cut {
@@ -262,7 +267,7 @@ async fn restart_metadata(site: &Site, dice: &FakeRandom, power_cut: Option<bool
             false => "the metadata server is killed",
         });
         site.watch.saw(match power_cut {
-            true => "power cut of the metadata server",
+            true => "power loss of the metadata server",
             false => "kill of the metadata server",
         });
         site.metadata.end(power_cut).await;
@@ -278,13 +283,13 @@ async fn restart_metadata(site: &Site, dice: &FakeRandom, power_cut: Option<bool
             "the metadata server starts: {started:?} {found:?}"
         ));
         if !dies {
-            started.expect("nothing keeps the metadata server from its start");
+            started.expect("the metadata server starts when its disk works");
             let took = site.millis() - begun;
-            assert!(took < START, "the start took {took} ms");
+            assert!(took < START, "the metadata server took {took} ms to start");
             return;
         }
         wait_until(site, 1_000, || site.metadata.store.disk.is_dead()).await;
-        site.watch.saw("crash in a recovery");
+        site.watch.saw("crash during recovery");
         power_cut &= dice.one_in(2);
     }
 }
@@ -295,19 +300,19 @@ async fn restart_objects(site: &Site, which: usize, dice: &FakeRandom, power_cut
         site.troubles.object_cut();
         site.cut_bytes();
     }
-    site.say(format_args!("oss{which} ends, power cut: {power_cut}"));
+    site.say(format_args!("oss{which} ends, power loss: {power_cut}"));
     site.watch.saw(match power_cut {
-        true => "power cut of an object server",
+        true => "power loss of an object server",
         false => "kill of an object server",
     });
     oss.end(power_cut).await;
     site.sleep(millis(dice, 4_000)).await;
     let started = oss.start().await;
     site.say(format_args!("oss{which} starts: {started:?}"));
-    started.expect("nothing keeps the object server from its start");
+    started.expect("the object server starts when its disks work");
 }
 
-/// Connections break, and hosts cannot be reached for a while.
+/// Breaks connections, and partitions hosts for a while.
 async fn net(site: Arc<Site>, dice: FakeRandom) {
     loop {
         pause(&site, &dice, 8_000).await;
@@ -324,7 +329,7 @@ async fn net(site: Arc<Site>, dice: FakeRandom) {
             _ => (format!("oss{oss}"), "mds".to_string()),
         };
         if only != Some(Kind::LongCuts) && dice.one_in(2) {
-            // Again and again: some break while an answer is on its way.
+            // Many resets in a row: some of them break the connection while a reply is in transit.
             let times = 1 + dice.below(25);
             site.say(format_args!("{times} resets between {one} and {other}"));
             for _ in 0..times {
@@ -344,11 +349,11 @@ async fn net(site: Arc<Site>, dice: FakeRandom) {
             None => span(&dice, 60_000),
         };
         site.say(format_args!(
-            "a cut between {one} and {other}, way {way}, {time:?}"
+            "partition between {one} and {other}, direction {way}, {time:?}"
         ));
         site.watch.saw(match way {
-            0 => "cut",
-            _ => "cut of one way",
+            0 => "network partition",
+            _ => "network partition in one direction",
         });
         match way {
             0 => site.net.partition(&one, &other),
@@ -358,11 +363,12 @@ async fn net(site: Arc<Site>, dice: FakeRandom) {
         if concerns_metadata {
             site.troubles.cut_off(client, site.millis());
         }
-        // A client that hears nobody: what it asks of object servers arrives when its session is over.
+        // The client receives nothing from any server, but its requests still reach the object servers: they arrive
+        // after its session has ended.
         let alone = concerns_metadata && dice.one_in(2);
         let ways = || (0..site.osses.len()).map(|oss| format!("oss{oss}"));
         if alone {
-            site.watch.saw("client cut off from all servers");
+            site.watch.saw("client partitioned from all servers");
             ways().for_each(|oss| site.net.partition_one_way(&one, &oss));
         }
         site.sleep(time).await;
@@ -373,7 +379,7 @@ async fn net(site: Arc<Site>, dice: FakeRandom) {
         if concerns_metadata {
             site.troubles.back(client, site.millis());
             let there = site.clone();
-            site.spawn("a client finds back", async move {
+            site.spawn("a client reconnects", async move {
                 there.sleep(FINDS_BACK).await;
                 there.troubles.is_undisturbed();
             });
@@ -381,7 +387,7 @@ async fn net(site: Arc<Site>, dice: FakeRandom) {
     }
 }
 
-/// The client is dead no more when it has a session.
+/// Starts the client; it counts as dead until it has a session.
 fn start_client(site: &Arc<Site>, machine: &Arc<Machine>) {
     machine.start();
     let (there, machine) = (site.clone(), machine.clone());
@@ -409,7 +415,10 @@ async fn clients(site: Arc<Site>, dice: FakeRandom) {
             let hosts: Vec<_> = hosts.chain([&site.metadata.host]).collect();
             let host = hosts[dice.below(hosts.len() as u64) as usize];
             let seconds = dice.below(7_200) as i64 - 3_600;
-            site.say(format_args!("the wall of {} jumps {seconds} s", host.name));
+            site.say(format_args!(
+                "the wall clock of {} jumps {seconds} s",
+                host.name
+            ));
             site.watch.saw("clock jump");
             host.jump(seconds);
             continue;
@@ -419,7 +428,7 @@ async fn clients(site: Arc<Site>, dice: FakeRandom) {
         }
         if !machine.take() {
             site.troubles.is_undisturbed();
-            continue; // it is down
+            continue; // another fault task has already taken it down
         }
         site.say(format_args!("c{which} is killed"));
         site.watch.saw("kill of a client");
@@ -429,7 +438,7 @@ async fn clients(site: Arc<Site>, dice: FakeRandom) {
     }
 }
 
-/// Disks with room, and no cut: from here on nothing fails.
+/// Frees disk space and heals all partitions: from here on nothing fails.
 pub fn mend(site: &Site) {
     site.net.heal_all();
     for (client, _) in site.machines.iter().enumerate() {
@@ -439,5 +448,8 @@ pub fn mend(site: &Site) {
     targets.for_each(|target| target.store.make_room());
     let stores = site.osses.iter().flat_map(|oss| oss.disks());
     let dead = |disk: &FakeDisk| disk.is_dead();
-    assert!(!stores.into_iter().any(|disk| dead(&disk)), "all run");
+    assert!(
+        !stores.into_iter().any(|disk| dead(&disk)),
+        "no disk is dead at the end"
+    );
 }

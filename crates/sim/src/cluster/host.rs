@@ -1,16 +1,16 @@
-//! One host: its clock, its dice, its way to the others; and what it has for keeping.
+//! One host: its clock, its random source, its network; and its durable storage.
 
 use gupfs_cluster::ProcessIdentity;
 use gupfs_platform::fake::{
-    FakeClock, FakeRandom, FakeDisk, FakeNet, FakeOptions, FakeTasks, FakePlatform,
+    FakeClock, FakeDisk, FakeNet, FakeOptions, FakePlatform, FakeRandom, FakeTasks,
 };
-use gupfs_platform::{Random, Disk};
+use gupfs_platform::{Disk, Random};
 use gupfs_proto::Timestamp;
 use gupfs_rpc::ClusterKey;
 use gupfs_store::index::{FakeIndex, Index};
 use std::sync::Arc;
 
-/// Bytes of a disk that is not full.
+/// Capacity of a disk that is not full, in bytes.
 const PLENTY: u64 = 1 << 40;
 
 pub struct Host {
@@ -30,7 +30,7 @@ impl Host {
         }
     }
 
-    /// For a new process on it.
+    /// The platform for a new process on this host.
     pub fn platform(&self) -> FakePlatform {
         FakePlatform {
             clock: self.clock.clone(),
@@ -57,7 +57,7 @@ impl Host {
             clock: Some(self.clock.clone()),
             capacity: PLENTY,
             syncfs_reports_errors: true,
-            // What a process says that has died nobody hears.
+            // Peers receive nothing more from a dead process.
             on_death: Some(Arc::new(move || net.kill(&name))),
         };
         Store {
@@ -66,7 +66,7 @@ impl Host {
         }
     }
 
-    /// Somebody sets its wall clock.
+    /// Shifts the host's wall clock, as an operator or NTP would.
     pub fn jump(&self, seconds: i64) {
         let now = self.clock.now();
         let nanos = now.nanos;
@@ -74,7 +74,7 @@ impl Host {
             .set_wall(Timestamp::new(now.secs + seconds, nanos));
     }
 
-    /// The process is gone, and what it had under way with the others. Its disk must be dead before.
+    /// Ends the process, its tasks and its connections. Its disk must be dead before.
     pub async fn end(&self, platform: &FakePlatform) {
         self.net.kill(&self.name);
         platform.tasks.kill();
@@ -86,7 +86,7 @@ impl Host {
     }
 }
 
-/// A disk, and the index that lies on it.
+/// A disk, and the index stored on it.
 pub struct Store {
     pub disk: FakeDisk,
     index: FakeIndex,
@@ -101,7 +101,7 @@ impl Store {
         self.disk.disk()
     }
 
-    /// Of its free space so many bytes are left.
+    /// Leaves this many bytes of the disk's free space.
     pub async fn fill(&self, room: u64) {
         if self.disk.is_dead() {
             return;
@@ -115,7 +115,8 @@ impl Store {
         self.disk.set_capacity(PLENTY);
     }
 
-    /// After a kill: what was written is in the page cache. After a power cut a part of it is nowhere.
+    /// Restarts the disk. After a kill, written bytes are in the page cache; after a power loss a part of the unsynced
+    /// bytes is gone.
     pub fn come_back(&self, power_cut: bool, dice: &FakeRandom) {
         match power_cut {
             false => self.disk.restart(),

@@ -1,8 +1,8 @@
-//! Somebody on a host of the cluster who shows object servers what was not given to it: what it made up, what others showed,
-//! what its own session showed before it ended.
+//! An attacker on a host of the cluster. It shows object servers credentials that it was not
+//! given: forged ones, those that other clients showed, and those of its own session after that has ended.
 //!
-//! What is made up must be refused. What was shown is shown again to read a byte: whether that may be done is for `rights` to
-//! say, at the object server's door.
+//! An object server must refuse a forged credential. A replayed credential is used to read a byte: `rights` decides, at the
+//! object server's request handler, whether the server may accept that.
 
 use super::machine::Machine;
 use super::objects::OneTarget;
@@ -14,23 +14,26 @@ use bytes::Bytes;
 use gupfs_client::{Client, Dial as _, WriteOptions};
 use gupfs_cluster::OssConnections;
 use gupfs_platform::fake::FakeRandom;
-use gupfs_proto::capability::{ObjectCapability, SessionCapability, Rights, DataCredentials};
-use gupfs_proto::data::{self, BlockChecksums, ChecksumCheck, ObjectExistence, DataOp, ObjectOwner};
+use gupfs_proto::capability::{DataCredentials, ObjectCapability, Rights, SessionCapability};
+use gupfs_proto::data::{
+    self, BlockChecksums, ChecksumCheck, DataOp, ObjectExistence, ObjectOwner,
+};
 use gupfs_proto::meta::WritePosition;
-use gupfs_proto::{MapEpoch, Name, ObjectOffset, FsError, SessionId};
+use gupfs_proto::{FsError, MapEpoch, Name, ObjectOffset, SessionId};
 use gupfs_rpc::{Peer, Role};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two requests, at most, in microseconds.
+/// Longest pause between two requests, in microseconds.
 const THINK: u64 = 1_200_000;
 
-/// How long an object server may take to answer: after that it is taken to be away.
+/// Timeout of a request to an object server: after it the attacker treats the server as down.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long its own session lives, and how long it shows what that showed when it has ended, in milliseconds.
+/// How long the attacker's own session lives, and how long it replays the credentials of a session that has ended, in
+/// milliseconds.
 const LIVES: u64 = 4_000;
 const SHOWS: u64 = 15_000;
 
@@ -63,7 +66,7 @@ pub async fn work(site: Arc<Site>, machine: Arc<Machine>, dice: FakeRandom) {
     }
 }
 
-/// What it asks an object server, as a client or as a metadata server.
+/// A request to an object server, sent in the role of a client or of a metadata server.
 struct Ask {
     as_server: bool,
     session: SessionId,
@@ -74,15 +77,16 @@ struct Ask {
 struct Intruder {
     site: Arc<Site>,
     as_client: Arc<OssConnections>,
-    /// Its host has the cluster's key: what a server may ask gets as far as the check of the warrant.
+    /// The attacker's host has the cluster key, so a request in a server's role gets as far as the check of its
+    /// credentials.
     as_server: Arc<OssConnections>,
-    /// So that their lines stay open: as a server or not, and to which address.
+    /// Keeps the connections open: key is (in a server's role, address).
     known: Mutex<BTreeMap<(bool, String), Ost>>,
     dice: FakeRandom,
 }
 
 impl Intruder {
-    /// So that there is a file that it may write.
+    /// Writes a file, so that the session has a capability to write it.
     async fn use_session(&self, client: &Arc<Client>) {
         let name = format!("intruder{}", self.site.moment());
         let name = Name::new(name.as_bytes()).expect("a short name");
@@ -90,7 +94,7 @@ impl Intruder {
         let made = client.create(&me, root, &name, make(), true, both_ways(), flags());
         let Ok(made) = made.await else { return };
         let bytes = Bytes::from(vec![7; 20_000]);
-        // Whatever comes of it: a capability was shown, or there is none to show again.
+        // Any result will do: either the client showed a capability, or there is none to replay.
         let at = WritePosition::Offset(0);
         let _ = client
             .write(&made.file, at, bytes, WriteOptions::default())
@@ -98,7 +102,7 @@ impl Intruder {
         let _ = client.release(made.file.id()).await;
     }
 
-    /// Shows this and that, for so many milliseconds at most; mostly what the session showed that has ended.
+    /// Replays credentials for at most this many milliseconds; mostly those of the session that has ended.
     async fn shows_until(&self, most: u64, ended: Option<SessionId>) {
         let until = self.site.millis() + most / 2 + self.dice.below(most / 2);
         while self.site.millis() < until && !self.site.ends() {
@@ -181,16 +185,18 @@ impl Intruder {
         match reply {
             Err(FsError::Capability(_)) => self.site.watch.saw("forged request refused"),
             Err(FsError::NotPermitted) if is_of_another_role => {
-                self.site.watch.saw("request of another role refused")
+                self.site.watch.saw("request in a wrong role refused")
             }
             other => {
-                let wrong = format!("a {name} with {warrant:?} was answered with {other:?}");
+                let wrong = format!(
+                    "an object server answered a {name} with credentials {warrant:?} with {other:?}"
+                );
                 self.site.watch.breaks(wrong);
             }
         }
     }
 
-    /// None if the object server is away, or does not talk to it.
+    /// None if the object server is down, or refuses the connection.
     async fn ask(&self, shown: &Shown, ask: Ask) -> Option<data::DataReply> {
         let has_it = |target: &OneTarget| target.ost == shown.ost;
         let mut hosts = self.site.osses.iter();

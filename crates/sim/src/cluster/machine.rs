@@ -1,13 +1,13 @@
-//! A client's host: what `gupfs mount` composes, of faked parts and without a kernel.
+//! A client's host: the parts that `gupfs mount` composes, simulated and without a kernel.
 
 use super::host::Host;
 use super::watch::{Watch, WatchedRecall};
 use super::{CLUSTER, MDS_ADDRESS};
-use gupfs_client::{Client, SessionOptions, Route};
-use gupfs_cluster::{OssConnections, ClientCallbacks, renew_after_reconnect};
-use gupfs_platform::fake::{FakeRandom, FakeNet, FakePlatform};
+use gupfs_client::{Client, Route, SessionOptions};
+use gupfs_cluster::{ClientCallbacks, OssConnections, renew_after_reconnect};
+use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
 use gupfs_proto::FsError;
-use gupfs_rpc::{Handlers, ClientConnection, Role};
+use gupfs_rpc::{ClientConnection, Handlers, Role};
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,30 +20,31 @@ pub struct Machine {
     watch: Arc<Watch>,
     process: Mutex<Option<FakePlatform>>,
     now: Mutex<Life>,
-    /// Another lives, or none. (Not tokio's `watch`: it wakes in an order of its own chance.)
+    /// Notified when the client instance changes or ends. (Not tokio's `watch`: it wakes waiters in an order of its
+    /// own random source.)
     changed: Notify,
-    /// Whoever took it down starts it again.
+    /// Set while the client is down; the task that took it down starts it again.
     is_down: AtomicBool,
 }
 
-/// The client that lives on the host, if one does.
+/// The client that runs on the host, if there is one.
 #[derive(Clone, Default)]
 struct Life {
     number: u64,
     client: Option<Arc<Client>>,
 }
 
-/// A program's client, in one of its lives.
+/// A program's client, in one of its instances.
 #[derive(Clone, Copy)]
 pub struct With<'a> {
     pub client: &'a Arc<Client>,
     pub life: u64,
 }
 
-/// Why a program got no answer that it can use.
+/// Why a program got no usable reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// Its host's process is gone.
+    /// The process on its host has ended.
     Killed,
     Refused(FsError),
 }
@@ -66,7 +67,7 @@ impl Machine {
         }
     }
 
-    /// Begins to start: there is a client when it has found the metadata server.
+    /// Begins to start the client; it exists once it has reached the metadata server.
     pub fn start(self: &Arc<Self>) {
         self.is_down.store(false, SeqCst);
         let platform = self.host.platform();
@@ -85,7 +86,11 @@ impl Machine {
             recalled: recalled.clone(),
             watch: self.watch.clone(),
         });
-        let line = ClientConnection::connect(identity.mds_connection_options(MDS_ADDRESS, &me, Handlers::none().with_service(watched)));
+        let line = ClientConnection::connect(identity.mds_connection_options(
+            MDS_ADDRESS,
+            &me,
+            Handlers::none().with_service(watched),
+        ));
         while line.wait_connected(Duration::from_secs(60)).await.is_err() {}
         let lines = OssConnections::new(&identity, me, CLUSTER, MDS_ADDRESS);
         let client = loop {
@@ -118,7 +123,7 @@ impl Machine {
         self.changed.notify_waiters();
     }
 
-    /// Its client, as soon as there is one.
+    /// Returns the client, as soon as there is one.
     pub async fn alive(&self) -> (u64, Arc<Client>) {
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -131,7 +136,7 @@ impl Machine {
         }
     }
 
-    /// Returns when this life is over.
+    /// Returns when this client instance has ended.
     async fn died(&self, life: u64) {
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -146,10 +151,10 @@ impl Machine {
         }
     }
 
-    /// The answer, unless the client dies before.
+    /// Returns the operation's result, unless the client dies before.
     ///
     /// # Errors
-    /// What it was refused with, or that the client died.
+    /// The error that the operation returned, or that the client died.
     pub async fn run<T>(
         &self,
         life: u64,
@@ -162,12 +167,12 @@ impl Machine {
         }
     }
 
-    /// To be ended, and started again by the caller alone; false if somebody else does that already.
+    /// Reserves the client: only the caller may end and restart it. False if another task has reserved it already.
     pub fn take(&self) -> bool {
         !self.is_down.swap(true, SeqCst)
     }
 
-    /// The process ends without a word.
+    /// Ends the process without closing its session.
     pub async fn end(&self) {
         let process = self.process.lock().take();
         self.now.lock().client = None;

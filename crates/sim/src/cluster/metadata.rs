@@ -1,14 +1,16 @@
-//! The metadata server's host: what `gupfs mds` composes, of faked parts.
+//! The metadata server's host: the parts that `gupfs mds` composes, simulated.
 
 use super::host::{Host, Store};
 use super::watch::{Watch, WatchedMeta};
 use super::{CLUSTER, MDS_ADDRESS};
-use gupfs_cluster::{ClusterHandler, OssConnections, MetaHandler};
+use gupfs_cluster::{ClusterHandler, MetaHandler, OssConnections};
 use gupfs_mds::{Mds, MdsOptions};
-use gupfs_platform::fake::{FakeRandom, FakeNet, FakePlatform};
-use gupfs_proto::meta::{self, MetaReplyBody, SlotSeq, MetaOp, SetAttr};
-use gupfs_proto::{Caller, Incarnation, InodeId, FsError, Seq, SessionId, Slot, VirtualShards};
-use gupfs_rpc::{Capacity, AcceptAllClientKeys, Handlers, Role, RpcServer, RpcServerOptions, Service};
+use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
+use gupfs_proto::meta::{self, MetaOp, MetaReplyBody, SetAttr, SlotSeq};
+use gupfs_proto::{Caller, FsError, Incarnation, InodeId, Seq, SessionId, Slot, VirtualShards};
+use gupfs_rpc::{
+    AcceptAllClientKeys, Capacity, Handlers, Role, RpcServer, RpcServerOptions, Service,
+};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
 use parking_lot::Mutex;
@@ -16,7 +18,7 @@ use std::sync::Arc;
 
 const INCARNATION: Incarnation = Incarnation(0x1c);
 
-/// Bytes. Zeroing larger ones is most of what a simulated start costs.
+/// In bytes. Zeroing larger segments is most of what a simulated start costs.
 const LOG_SEGMENT: u64 = 256 << 10;
 
 pub struct Metadata {
@@ -43,7 +45,7 @@ impl Metadata {
     }
 
     /// # Errors
-    /// When its disk does something to it meanwhile.
+    /// When its disk fails during the start.
     pub async fn start(&self) -> Result<(), String> {
         self.watch.metadata_begins_again();
         let platform = self.host.platform();
@@ -79,7 +81,8 @@ impl Metadata {
         if found.log.torn_tail.is_some() {
             self.watch.saw("torn log record");
         }
-        let mut options = MdsOptions::new((kv, found), disk, platform.clone(), CLUSTER, INCARNATION);
+        let mut options =
+            MdsOptions::new((kv, found), disk, platform.clone(), CLUSTER, INCARNATION);
         options.shards = VirtualShards(4);
         options.dial = Some(lines);
         options.keep_sessions = true;
@@ -87,7 +90,7 @@ impl Metadata {
         let mds = Mds::start(options)
             .await
             .map_err(|error| error.to_string())?;
-        // Root of other hosts is nobody: what clients do on behalf of open files they prove to have opened.
+        // Root squash for other hosts: a client that acts for an open file shows the open capability.
         let door = MetaHandler::new(mds.clone(), true);
         let watched = Arc::new(WatchedMeta {
             door: door.clone(),
@@ -104,16 +107,18 @@ impl Metadata {
             cluster: CLUSTER,
             key: identity.cluster_key(),
             client_keys: Arc::new(AcceptAllClientKeys),
-            handlers: Handlers::none().with_peer_handler(watched).with_service(about),
+            handlers: Handlers::none()
+                .with_peer_handler(watched)
+                .with_service(about),
             observer: door,
             capacity: Capacity::for_clients(64),
         };
         Ok((mds, RpcServer::start(listener, options)))
     }
 
-    /// The root directory becomes this user's, as an operator would see to beside the server.
+    /// Gives the root directory to this user, as an operator does before the clients start.
     pub async fn give_root_directory_to(&self, user: &Caller) {
-        let mds = self.mds().expect("nothing is faulty yet");
+        let mds = self.mds().expect("no fault is injected before the start");
         let mut request = meta::MetaRequest {
             session: SessionId(0),
             slot_seq: None,
@@ -140,18 +145,18 @@ impl Metadata {
             let slot = Slot(0);
             (request.slot_seq, request.op) = (Some(SlotSeq { slot, sequence }), op);
             let done = mds.clone().handle(request.clone()).await.result;
-            done.expect("nothing is faulty yet");
+            done.expect("no fault is injected before the start");
         }
     }
 
-    /// None while it does not serve.
+    /// None while the server does not run.
     pub fn mds(&self) -> Option<Arc<Mds>> {
         let process = self.process.lock();
         let serving = process.as_ref()?.serving.as_ref()?;
         Some(serving.0.clone())
     }
 
-    /// The process ends without a word; if `power_cut`, its disk forgets what was not synced.
+    /// Ends the process without a shutdown; if `power_cut`, its disk forgets what was not synced.
     pub async fn end(&self, power_cut: bool) {
         self.store.disk.kill();
         let process = self.process.lock().take();

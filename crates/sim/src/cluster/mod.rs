@@ -1,9 +1,9 @@
-//! # cluster: the real daemons' parts on faked hosts
+//! # cluster: the real daemons' parts on simulated hosts
 //!
-//! Owns   a metadata server, object servers and clients, each on a host of its own with disk, clock and a way to the others;
-//!        what befalls them; programs that know what they did and what they must find.
-//! Never  replaces a part of gupfs: only disk, index, clock, dice, tasks and net are faked.
-//! Enter  at `run` (a seed's story).
+//! Owns   a metadata server, object servers and clients, each on a host of its own with disk, clock and network; the faults that
+//!        hit them; programs that know what they did and what they must find.
+//! Never  replaces a part of gupfs: only disk, index, clock, random source, tasks and network are simulated.
+//! Enter  at `run` (the whole run of a seed).
 
 mod faults;
 mod host;

@@ -1,29 +1,30 @@
-//! An object server's host: what `gupfs oss` composes, of faked parts.
+//! An object server's host: the parts that `gupfs oss` composes, simulated.
 
 use super::host::{Host, Store};
 use super::watch::{Watch, WatchedData};
 use super::{CLUSTER, MDS_ADDRESS};
 use gupfs_cluster::{OssReporter, VerifierReporter, run_reports};
 use gupfs_oss::{DataHandler, Oss, ServedTarget};
-use gupfs_platform::fake::{FakeClock, FakeRandom, FakeDisk, FakeNet, FakePlatform};
+use gupfs_platform::fake::{FakeClock, FakeDisk, FakeNet, FakePlatform, FakeRandom};
 use gupfs_proto::{Incarnation, OstId};
 use gupfs_rpc::{
-    Capacity, AcceptAllClientKeys, Handlers, ClientConnection, ClientConnectionOptions, Role, RpcServer, RpcServerOptions, NoObserver,
+    AcceptAllClientKeys, Capacity, ClientConnection, ClientConnectionOptions, Handlers, NoObserver,
+    Role, RpcServer, RpcServerOptions,
 };
-use gupfs_store::object::{TargetOptions, Objects, OpenFileLimits, TargetId};
+use gupfs_store::object::{Objects, OpenFileLimits, TargetId, TargetOptions};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Bytes. Zeroing larger ones is most of what a simulated start costs.
+/// In bytes. Zeroing larger segments is most of what a simulated start costs.
 const LOG_SEGMENT: u64 = 512 << 10;
 
 pub struct ObjectHost {
     pub host: Host,
     pub targets: Vec<OneTarget>,
     number: u64,
-    /// The metadata server's, by which passes end.
+    /// The metadata server's clock, which decides when session capabilities expire.
     clock: FakeClock,
     watch: Arc<Watch>,
     process: Mutex<Option<FakePlatform>>,
@@ -52,13 +53,13 @@ impl ObjectHost {
         }
     }
 
-    /// One more target, with the number that the metadata server gave for this incarnation.
+    /// Adds a target, with the number that the metadata server gave for this incarnation.
     pub async fn add(&mut self, ost: OstId, incarnation: Incarnation) {
         let store = self.host.store();
         let whose = whose(ost);
         let platform = self.host.platform().platform();
         let made = Objects::init_as(&store.handle(), &platform, whose, incarnation).await;
-        made.expect("nothing is faulty yet");
+        made.expect("no fault is injected before the start");
         self.targets.push(OneTarget { ost, store });
     }
 
@@ -71,10 +72,10 @@ impl ObjectHost {
         self.targets.iter().map(disk).collect()
     }
 
-    /// It serves when the metadata server has heard it.
+    /// Returns Ok when the metadata server has received the server's report, so that the server serves.
     ///
     /// # Errors
-    /// When a disk does something to it meanwhile.
+    /// When a disk fails during the start.
     pub async fn start(&self) -> Result<(), String> {
         let platform = self.host.platform();
         self.watch.objects_begin_again(self.number);
@@ -109,7 +110,7 @@ impl ObjectHost {
             request_timeout: Some(Duration::from_secs(5)),
             ..identity.mds_connection_options(MDS_ADDRESS, &me, Handlers::none())
         });
-        let (heard, mut is_heard) = watch::channel(false); // one waits: there is no order
+        let (heard, mut is_heard) = watch::channel(false); // one waiter: no order among waiters
         let announced = OssReporter {
             oss: oss.clone(),
             address,
@@ -117,7 +118,9 @@ impl ObjectHost {
             verifiers: VerifierReporter::new(oss.clone(), line.peer()),
             platform: platform.clone(),
         };
-        platform.tasks.spawn("announce", run_reports(announced, heard));
+        platform
+            .tasks
+            .spawn("announce", run_reports(announced, heard));
         let watched = WatchedData {
             door: DataHandler::new(&oss, &platform.clock),
             number: self.number,
@@ -135,13 +138,14 @@ impl ObjectHost {
             observer: Arc::new(NoObserver),
             capacity: Capacity::for_clients(64),
         };
-        // Before the metadata server has heard of these targets nobody knows whether they are who they were.
+        // Before the metadata server has received this server's report, it does not know whether the targets are still
+        // the same incarnations.
         let watch = self.watch.clone();
         platform.tasks.spawn("serve", async move {
             let _line = line;
             if is_heard.wait_for(|heard| *heard).await.is_ok() {
                 if oss.authorizer().status().sessions > 0 {
-                    watch.saw("object server learnt who was ended before it served");
+                    watch.saw("object server learnt ended sessions before it served");
                 }
                 let _server = RpcServer::start(listener, options);
                 std::future::pending::<()>().await;
@@ -150,7 +154,7 @@ impl ObjectHost {
         Ok(())
     }
 
-    /// The process ends without a word; if `power_cut`, its disks forget what was not synced.
+    /// Ends the process without a shutdown; if `power_cut`, its disks forget what was not synced.
     pub async fn end(&self, power_cut: bool) {
         self.disks().iter().for_each(FakeDisk::kill);
         let process = self.process.lock().take();

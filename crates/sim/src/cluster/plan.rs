@@ -1,10 +1,10 @@
-//! Which faults a seed has. In two of five it has faults of one kind alone: there no call may fail but for what SEMANTICS says
+//! The faults of a seed. Two of five seeds have one kind of fault alone: there a call may fail only as SEMANTICS says
 //! of that kind.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plan {
     Only(Kind),
-    /// All kinds together, but for the servers or clients that this number spares.
+    /// All kinds together, except for the servers or clients that this number spares.
     Mixed {
         without: u64,
     },
@@ -17,9 +17,9 @@ pub enum Kind {
     ObjectKills,
     ObjectPower,
     FullDisk,
-    /// Connections break, and hosts do not hear each other for a while that no session ends by.
+    /// Connections break, and hosts are partitioned for a time too short to end a session.
     ShortCuts,
-    /// Clients do not reach the metadata server for so long that their sessions end.
+    /// Clients are partitioned from the metadata server for so long that their sessions end.
     LongCuts,
     ClientKills,
     Clocks,

@@ -1,21 +1,21 @@
-//! Which states something shared may be in, given what was asked, what was answered, and when.
+//! The states that a shared object may be in, given the requests, their replies and the time of each.
 //!
-//! Operations that overlap may have been done in any order, but each between its question and its answer, and each once.
-//! So there is not one state but a few that may be: an answer rules out all that do not give it. Nothing left: a promise is
-//! broken. Changes are tried in every order, as late as possible; looks have to fit some state of their time.
+//! Overlapping operations may have taken effect in any order, but each between its request and its reply, and each once
+//! (linearizability). So there is a small set of possible states, and a reply rules out all states that do not give it. An empty
+//! set means a broken promise. Changes are tried in every order, as late as possible; a read has to fit some state of its time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something small that several clients change.
+/// A small object that several clients change.
 pub trait Model {
     type State: Clone + Ord;
     type Op: Clone;
     type Out: Clone + Ord;
 
-    /// What may come of a change: more than one only where a power cut left something open.
+    /// The possible results of a change: more than one only where a power loss left the state undecided.
     fn change(state: &Self::State, op: &Self::Op) -> Vec<(Self::State, Self::Out)>;
 
-    /// What a power cut may make of something that has been in all of these states since it was last synced.
+    /// The states that a power loss may leave of an object that has been in all of these states since its last sync.
     fn cut<'a>(states: impl Iterator<Item = &'a Self::State>) -> Vec<Self::State>
     where
         Self::State: 'a;
@@ -25,11 +25,12 @@ type Ticket = u64;
 
 pub struct Possible<M: Model> {
     may_be: BTreeSet<May<M>>,
-    /// Changes that were asked and not answered.
+    /// Changes that were requested and have no reply.
     asked: BTreeMap<Ticket, Asked<M::Op>>,
-    /// Every state that it may have been in, and the last moment of it. As far back as the last sync, or the oldest look.
+    /// Every state that the object may have been in, with the last moment of it; as far back as the last sync, or the
+    /// oldest read under way.
     was: BTreeMap<M::State, u64>,
-    /// The same of the time before the last power cuts: a look that began then may have seen it.
+    /// The same for the time before the last power losses: a read that began then may have seen such a state.
     was_before_cuts: BTreeMap<M::State, u64>,
     /// When the last change was answered.
     answered: u64,
@@ -38,11 +39,11 @@ pub struct Possible<M: Model> {
 
 struct Asked<Op> {
     op: Op,
-    /// A power cut came meanwhile: it may be done or not, whatever is answered.
+    /// A power loss came during it: the change may have been made or not, whatever the reply says.
     crossed: bool,
 }
 
-/// A state, and which of the open changes it contains, with what they are to be answered.
+/// A state, and the open changes that it contains, with the reply that each must get.
 struct May<M: Model> {
     state: M::State,
     done: BTreeMap<Ticket, M::Out>,
@@ -61,7 +62,7 @@ impl<M: Model> Possible<M> {
         }
     }
 
-    /// The states, for whoever must find out why.
+    /// The possible states, for the message of a failure.
     pub fn states(&self) -> impl Iterator<Item = &M::State> {
         self.may_be.iter().map(|may| &may.state)
     }
@@ -74,7 +75,7 @@ impl<M: Model> Possible<M> {
         self.next
     }
 
-    /// It was answered so, or with anything for which `fits` holds. False if no order of what is under way gives that.
+    /// The change got a reply for which `fits` holds. False if no order of the changes under way gives such a reply.
     #[must_use]
     pub fn answered(&mut self, now: u64, ticket: Ticket, fits: impl Fn(&M::Out) -> bool) -> bool {
         if self.asked.get(&ticket).is_some_and(|asked| asked.crossed) {
@@ -92,7 +93,7 @@ impl<M: Model> Possible<M> {
         self.now_is(now, left)
     }
 
-    /// It was never answered, and will not be done any more: it was done or not.
+    /// The change got no reply, and no server will make it later: it was made or not.
     pub fn unanswered(&mut self, now: u64, ticket: Ticket) {
         let all = self.reachable(Some(ticket));
         let all = all.into_iter().chain(self.may_be.iter().cloned());
@@ -102,11 +103,11 @@ impl<M: Model> Possible<M> {
         self.now_is(now, left);
     }
 
-    /// Somebody looked from `since` until `now`, and what he saw `fits` a state. False if it fits none of that time.
+    /// A client read from `since` until `now`, and its result `fits` a state. False if it fits none of that time.
     #[must_use]
     pub fn looked(&mut self, since: u64, now: u64, fits: impl Fn(&M::State) -> bool) -> bool {
-        // What was answered meanwhile may have been done before the look or after it: that it fits rules nothing out then,
-        // also if it fits what may be now.
+        // A change answered during the read may have taken effect before the read or after it. A result that fits a
+        // state of that time therefore rules out nothing, also if it fits a state that is possible now.
         let meanwhile = |(state, until): (&M::State, &u64)| *until >= since && fits(state);
         let was_so = self.answered >= since && self.was.iter().any(meanwhile);
         if was_so || self.was_before_cuts.iter().any(meanwhile) {
@@ -121,7 +122,7 @@ impl<M: Model> Possible<M> {
         self.now_is(now, left)
     }
 
-    /// A power cut. Whatever was under way may be done or not, whatever is answered.
+    /// A power loss. Every change under way may have been made or not, whatever its reply says.
     pub fn cut(&mut self, now: u64) {
         let all = self.reachable(None);
         self.remember(now, &all);
@@ -139,12 +140,12 @@ impl<M: Model> Possible<M> {
         self.remember(now, &now_is);
     }
 
-    /// Whether it may be that nothing was done yet of what was asked and not answered.
+    /// Whether it is possible that none of the unanswered changes was made yet.
     pub fn may_be_without_asked(&self) -> bool {
         self.may_be.iter().any(|may| may.done.is_empty())
     }
 
-    /// What was done before this moment survives a power cut.
+    /// Changes made before this moment survive a power loss.
     pub fn synced(&mut self, before: u64) {
         let may_be = &self.may_be;
         self.was.retain(|state, until| {
@@ -169,7 +170,8 @@ impl<M: Model> Possible<M> {
         }
     }
 
-    /// All that can be by doing open changes, in any order; of those with `last`, none that goes on after it was done.
+    /// All states reachable by making open changes in any order; with `last`, only those in which `last` was made
+    /// last.
     fn reachable(&self, last: Option<Ticket>) -> BTreeSet<May<M>> {
         let mut found = BTreeSet::new();
         let mut open: Vec<May<M>> = self.may_be.iter().cloned().collect();
@@ -204,7 +206,7 @@ impl<M: Model> May<M> {
     }
 }
 
-// By hand: derived ones would ask the same of the model itself.
+// Written by hand: a derived implementation would require the same trait of the model itself.
 impl<M: Model> Clone for May<M> {
     fn clone(&self) -> May<M> {
         May {
@@ -238,7 +240,7 @@ impl<M: Model> Ord for May<M> {
 mod tests {
     use super::*;
 
-    /// A number that is set, and says what it was before.
+    /// A number that a change sets; the reply is the number before.
     struct Number;
 
     impl Model for Number {
@@ -287,7 +289,7 @@ mod tests {
         let (one, two) = (number.ask(1), number.ask(2));
         assert!(number.answered(2, one, |_| true));
         assert!(number.answered(4, two, |_| true));
-        // It began between the answers, when one may have been there and two was still to come.
+        // The read began between the two replies, when the first change may have been made and the second not yet.
         assert!(number.looked(3, 5, |is| *is == 1));
         assert!(number.looked(6, 6, |is| *is == 2));
         assert!(!number.looked(7, 7, |is| *is == 1), "two was last");
@@ -302,9 +304,9 @@ mod tests {
         }
         number.cut(5);
         assert!(number.looked(3, 9, |is| *is == 1));
-        // The cut need not have undone anything for that.
+        // The power loss need not have undone anything for that result.
         assert!(number.states().any(|is| *is == 2));
-        // What began after it sees what it left, and all agree from then on.
+        // A read that began after the power loss sees the state that it left, and all agree from then on.
         assert!(number.looked(6, 9, |is| *is == 1));
         assert!(!number.looked(10, 11, |is| *is == 2));
     }

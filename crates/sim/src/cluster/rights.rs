@@ -1,35 +1,38 @@
-//! # rights: what object servers let in, beside what they may
+//! # rights: which requests object servers accept, compared with those they may accept
 //!
-//! Owns   whose sessions were ended, whose passes are over, who holds which file; what was shown lately.
-//! Never  verifies a tag: that a forged one is refused is tried by the intruder.
-//! Enter  at `Rights::arrives` and `Arrived::answered` for a request, `Rights::ended`, `Rights::holds` for what the metadata
-//!        server did.
+//! Owns   which sessions were ended, which session capabilities have expired, which session has the write lease of which file;
+//!        the credentials shown lately.
+//! Never  verifies a MAC: the attacker tries whether an object server refuses a forged one.
+//! Enter  at `Rights::arrives` and `Arrived::answered` for a request, at `Rights::ended` and `Rights::holds` for what the
+//!        metadata server did.
 
-use gupfs_proto::capability::{CapabilityFault, ObjectCapability, SessionCapability, DataCredentials};
+use gupfs_proto::capability::{
+    CapabilityFault, DataCredentials, ObjectCapability, SessionCapability,
+};
 use gupfs_proto::data::{DataOp, DataReply, DataRequest};
-use gupfs_proto::{InodeId, ObjectId, OstId, FsError, SessionId};
+use gupfs_proto::{FsError, InodeId, ObjectId, OstId, SessionId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What was shown lately is kept to be shown again: so much of it.
+/// Number of lately shown credentials that are kept for replay.
 const SHOWN: usize = 256;
 
 #[derive(Default)]
 pub struct Rights {
     /// Rises with each event.
     now: u64,
-    /// Object servers that have said that nothing of a session is done there any more.
+    /// Object servers that have confirmed a session's fence: they do nothing for that session any more.
     fenced: BTreeMap<(u64, SessionId), u64>,
-    /// Sessions that have ended, since the event after which nobody may believe them who asks.
+    /// Ended sessions, with the event after which no server may accept them.
     ended: BTreeMap<SessionId, u64>,
     /// When the process of each object server began.
     lives: BTreeMap<u64, u64>,
     passes: BTreeMap<(u64, SessionId), SessionCapability>,
-    /// Who holds a file alone, and since when.
+    /// The session with the write lease of each file, and since which event.
     holders: BTreeMap<InodeId, (SessionId, u64)>,
     shown: VecDeque<Shown>,
 }
 
-/// What a client showed for a file, and was let in with.
+/// The credentials that a client showed for a file and that an object server accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shown {
     pub ost: OstId,
@@ -39,14 +42,14 @@ pub struct Shown {
     pub grant: ObjectCapability,
 }
 
-/// A request at the door of an object server.
+/// A request that arrived at an object server.
 pub struct Arrived {
     host: u64,
     event: u64,
     session: SessionId,
     ost: OstId,
     warrant: DataCredentials,
-    /// The metadata server's clock, by which a pass ends.
+    /// Time on the metadata server's clock, which decides when a session capability expires.
     millis: u64,
     object: Option<ObjectId>,
     changes: bool,
@@ -60,7 +63,7 @@ impl Rights {
         self.now
     }
 
-    /// An object server's process begins: all that it knows of sessions is still to be heard.
+    /// An object server's process begins: it has not yet learnt anything about sessions.
     pub fn begins(&mut self, host: u64) {
         let now = self.event();
         self.lives.insert(host, now);
@@ -89,7 +92,7 @@ impl Rights {
         }
     }
 
-    /// The newest last.
+    /// The credentials shown, the newest last.
     pub fn shown(&self) -> impl DoubleEndedIterator<Item = &Shown> + ExactSizeIterator {
         self.shown.iter()
     }
@@ -112,10 +115,10 @@ impl Rights {
         }
     }
 
-    /// What was rare about it.
+    /// Returns the rare event that this request was, if any.
     ///
     /// # Errors
-    /// What was done that may not be.
+    /// The action that the object server must not have done.
     pub fn answered(
         &mut self,
         arrived: &Arrived,
@@ -126,18 +129,26 @@ impl Rights {
             self.fenced.insert((arrived.host, session), now);
             self.ended.entry(session).or_insert(now);
         }
-        let DataCredentials::Client { session_capability: pass, object_capability: grant } = arrived.warrant else {
+        let DataCredentials::Client {
+            session_capability: pass,
+            object_capability: grant,
+        } = arrived.warrant
+        else {
             return Ok(None);
         };
         if let Err(FsError::Capability(fault)) = reply {
             return Ok(match fault {
-                CapabilityFault::Expired if pass.until <= arrived.millis => Some("expired pass refused"),
-                CapabilityFault::Expired => Some("capability of a former owner refused"),
+                CapabilityFault::Expired if pass.until <= arrived.millis => {
+                    Some("expired session capability refused")
+                }
+                CapabilityFault::Expired => Some("capability of a former lease holder refused"),
                 CapabilityFault::Fenced => Some("request of an ended session refused"),
-                CapabilityFault::Forged | CapabilityFault::Rights | CapabilityFault::Missing => None,
+                CapabilityFault::Forged | CapabilityFault::Rights | CapabilityFault::Missing => {
+                    None
+                }
             });
         }
-        // The door's own word: the connection ended before the request was let in.
+        // The request handler's own reply: the connection ended before the server accepted the request.
         if let Err(FsError::TimedOut(_)) = reply {
             return Ok(None);
         }
@@ -154,28 +165,28 @@ impl Rights {
                 grant,
             });
         }
-        Ok(renewed.then_some("renewed pass"))
+        Ok(renewed.then_some("renewed session capability"))
     }
 
     fn may_be_done(&self, arrived: &Arrived, pass: &SessionCapability) -> Result<(), String> {
         let (host, session, op) = (arrived.host, arrived.session, arrived.op);
         let wrong = |why: &str| Err(format!("oss{host} did a {op} of session {session}: {why}"));
         if pass.until < arrived.millis {
-            return wrong("its pass was over");
+            return wrong("its session capability had expired");
         }
-        // Also what arrived before: a fence waits for what is under way.
+        // Also a request that arrived before the fence: a fence waits for the requests under way.
         if self.fenced.contains_key(&(host, session)) {
-            return wrong("it had said that it does nothing of it any more");
+            return wrong("the object server had confirmed the session's fence");
         }
         let begun = self.lives.get(&host).copied().unwrap_or(0);
         if self.ended.get(&session).is_some_and(|ended| *ended < begun) {
-            return wrong("it had ended before the server began");
+            return wrong("the session had ended before the object server started");
         }
         if let Some(object) = arrived.object.filter(|_| arrived.changes)
             && let Some((holder, since)) = self.holders.get(&object.ino)
             && (*holder != session && *since < arrived.event)
         {
-            return wrong("another session holds the file alone");
+            return wrong("another session has the file's write lease");
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! All hosts of one cluster, and what everybody who works there has in common.
+//! All hosts of one cluster, and the state that their tasks share.
 
 use super::judged::History;
 use super::machine::{Failure, Machine, With};
@@ -12,7 +12,7 @@ use super::watch::{Watch, millis};
 use crate::events::Events;
 use gupfs_client::{Client, OpenFile};
 use gupfs_platform::Task;
-use gupfs_platform::fake::{FakeRandom, FakeNet, FakePlatform};
+use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
 use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// The largest file that lies in one object; what is larger is striped.
+/// The largest file that is stored in one object; a larger one is striped.
 pub const ONE_OBJECT: u64 = 128 << 10;
 
 pub struct Site {
@@ -33,28 +33,28 @@ pub struct Site {
     pub metadata: Metadata,
     pub osses: Vec<ObjectHost>,
     pub machines: Vec<Arc<Machine>>,
-    /// A host of somebody who is to get nothing.
+    /// The attacker's host.
     pub intruder: Arc<Machine>,
     pub watch: Arc<Watch>,
     pub troubles: Troubles,
-    /// What all programs change.
+    /// The files and directory that all programs change.
     pub commons: Mutex<Commons>,
-    /// Beside it, what is judged as a whole.
+    /// The files whose whole history is checked.
     pub judged: Mutex<History>,
-    /// The programs come to their end.
+    /// Set when the programs must end.
     pub ends: AtomicBool,
     events: Mutex<Events>,
     moment: AtomicU64,
     /// The last moment of each millisecond that had one.
     moments: Mutex<BTreeMap<u64, u64>>,
     value: AtomicU64,
-    /// Every number that a file or directory ever had.
+    /// Every inode number that the cluster ever gave out.
     given: Mutex<BTreeSet<InodeId>>,
     lab: FakePlatform,
 }
 
 impl Site {
-    /// Everything runs, and nothing is there yet.
+    /// Starts all servers; no file exists yet.
     pub async fn found(seed: u64, events: Events) -> Arc<Site> {
         let dice = FakeRandom::new(seed);
         let delay = match dice.below(3) {
@@ -66,20 +66,23 @@ impl Site {
         let lab = FakePlatform::new(seed);
         let watch = Arc::new(Watch::new(&lab.clock));
         let metadata = Metadata::new(&net, &dice, &watch);
-        metadata.start().await.expect("nothing is faulty yet");
+        metadata.start().await.expect("no fault is injected yet");
         let mds = metadata.mds().expect("it was started");
         let mut osses = Vec::new();
         for number in 0..2 + dice.below(2) {
             let mut host = ObjectHost::new(number, &net, &dice, &metadata.host.clock, &watch);
             for _ in 0..1 + dice.below(2) {
                 let incarnation = Incarnation(dice.u64());
-                let admitted = mds.clone().handle(ClusterRequest::RegisterTarget { incarnation }).await;
+                let admitted = mds
+                    .clone()
+                    .handle(ClusterRequest::RegisterTarget { incarnation })
+                    .await;
                 let Ok(ClusterReplyBody::TargetRegistered { ost }) = admitted else {
                     panic!("no number for a target: {admitted:?}");
                 };
                 host.add(ost, incarnation).await;
             }
-            host.start().await.expect("nothing is faulty yet");
+            host.start().await.expect("no fault is injected yet");
             osses.push(host);
         }
         let machine = |number| Arc::new(Machine::new(number, &net, &dice, &watch));
@@ -105,7 +108,7 @@ impl Site {
         })
     }
 
-    /// Borders close together, so that short files have several objects.
+    /// A default layout with small components, so that short files have several objects.
     pub async fn lay_out_small(&self, client: &Client) {
         let targets: usize = self.osses.iter().map(|oss| oss.targets.len()).sum();
         let component = |to, count| DefaultComponent {
@@ -124,10 +127,10 @@ impl Site {
         let caller = own::me();
         self.metadata.give_root_directory_to(&caller).await;
         let ruled = client.set_default_layout(&caller, root, Some(rule));
-        ruled.await.expect("nothing is faulty yet");
+        ruled.await.expect("no fault is injected yet");
     }
 
-    /// Beside everything else, until it ends by itself: neither a host's task nor ended with one.
+    /// Spawns a task that ends by itself: it belongs to no host and survives the end of each.
     pub fn spawn(
         &self,
         name: &'static str,
@@ -136,7 +139,7 @@ impl Site {
         self.lab.platform().tasks.spawn(name, work)
     }
 
-    /// Closes a file of another session, some time: it may be stale already.
+    /// Closes a file of another session in the background: it may be stale already.
     pub fn close_late(&self, machine: usize, with: With<'_>, file: &Arc<OpenFile>) {
         let (client, life, id) = (with.client.clone(), with.life, file.id());
         let machine = self.machines[machine].clone();
@@ -150,26 +153,26 @@ impl Site {
         self.events.lock().say(format_args!("{now:6} {what}"));
     }
 
-    /// Milliseconds since the beginning.
+    /// Milliseconds since the start of the simulation.
     pub fn millis(&self) -> u64 {
         millis(&self.lab.clock)
     }
 
-    /// Rises with each use: what has the lower one came first.
+    /// Rises with each use: the event with the lower number came first.
     pub fn moment(&self) -> u64 {
         let moment = self.moment.fetch_add(1, SeqCst);
         self.moments.lock().insert(self.millis(), moment);
         moment
     }
 
-    /// What has a lower one came before this millisecond.
+    /// Events with a lower number came before this millisecond.
     fn moment_of(&self, millis: u64) -> u64 {
         let moments = self.moments.lock();
         let before = moments.range(..millis).next_back();
         before.map_or(0, |(_, moment)| moment + 1)
     }
 
-    /// That nobody ever wrote.
+    /// A value that no program has written yet.
     pub fn value(&self) -> u64 {
         self.value.fetch_add(1, SeqCst)
     }
@@ -183,13 +186,16 @@ impl Site {
     }
 
     /// # Panics
-    /// When it was given before: files and directories get numbers that nobody ever had, whatever a crash made forgotten.
+    /// When it was given out before: no inode number is reused, whatever a crash undid.
     pub fn given(&self, ino: InodeId) {
-        assert!(self.given.lock().insert(ino), "{ino} was given twice");
+        assert!(
+            self.given.lock().insert(ino),
+            "inode number {ino} was given out twice"
+        );
     }
 
-    /// Whether what happened excuses that a call of this client failed, which began at `since` in a session; `late` if it may
-    /// tell of something that failed before (fsync).
+    /// Whether a fault excuses that a call of this client failed, which began at `since` in a session; `late` if it
+    /// may report an earlier failure (fsync).
     pub fn excuses(
         &self,
         failure: &Failure,
@@ -207,7 +213,7 @@ impl Site {
         self.troubles.excuse(failure, asked)
     }
 
-    /// The metadata server loses power now. `undoes`: not all clients can say again what it had answered.
+    /// The metadata server loses power now. `undoes`: not all clients can replay its answered changes.
     pub fn cut_names(&self, undoes: bool) {
         let now = self.moment();
         self.judged.lock().cut_names();
@@ -216,16 +222,16 @@ impl Site {
             return;
         }
         if !undoes {
-            self.watch.saw("unanswered change seen before a power cut");
+            self.watch.saw("unanswered change seen before a power loss");
         }
         let synced = self.moment_of(self.millis().saturating_sub(SYNCED));
         commons.cut_names(now, synced, undoes);
     }
 
-    /// No session ended but those that something ended, and nothing was done that may not be.
+    /// Checks that each ended session has a cause, and that no object server did anything that it must not.
     ///
     /// # Panics
-    /// Else.
+    /// Otherwise.
     pub fn judge_rights(&self) {
         let broken = self.watch.broken();
         assert!(broken.is_empty(), "object servers: {broken:#?}");

@@ -1,4 +1,5 @@
-//! A seed's story: programs work while hosts, disks and connections fail; then everything is mended and comes to rest.
+//! The run of a seed: programs work while hosts, disks and connections fail; then all faults end and the cluster
+//! becomes idle.
 
 use super::judged::Judge;
 use super::own::{Own, both_ways, flags, make, me};
@@ -16,17 +17,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// How long things fail, in milliseconds; with one kind of fault programs come to do twice as much in a second.
+/// How long faults last, in milliseconds; with one kind of fault programs do twice as much in a second.
 const TROUBLE: u64 = 75_000;
 const TROUBLE_OF_ONE_KIND: u64 = 25_000;
 
-/// So long that sessions end, some of them twice.
+/// Long enough that sessions end, some of them twice.
 const TROUBLE_OF_LONG_CUTS: u64 = 60_000;
 
-/// Files that all write.
+/// Files that all programs write.
 const SHARED: usize = 2;
 
-/// Within this everything comes to rest that nothing disturbs.
+/// Without faults the cluster becomes idle within this time.
 const REST: Duration = Duration::from_secs(400);
 
 /// # Panics
@@ -73,7 +74,7 @@ pub fn run(seed: u64, aloud: bool) -> Ran {
     })
 }
 
-/// Directories and files, durable; then a program of each kind on each host.
+/// Creates directories and files and makes them durable; then starts a program of each kind on each host.
 async fn begin(
     site: &Arc<Site>,
     client: &Arc<Client>,
@@ -95,7 +96,7 @@ async fn begin(
     }
     let (value, records) = (site.value(), 2 * RECORDS_OF_BLOCK);
     let log = create(client, "log", fill_of(value, 2)).await;
-    client.sync_all().await.expect("nothing is faulty yet");
+    client.sync_all().await.expect("no fault is injected yet");
     *site.commons.lock() = Commons::begin(dir, &files, (log, value, records));
     let shown: Vec<_> = own.iter().map(own::Own::shown).collect();
     let mut tasks = Vec::new();
@@ -120,27 +121,32 @@ fn name(text: &str) -> Name {
 async fn mkdir(client: &Arc<Client>, text: &str) -> InodeId {
     let (me, name) = (me(), name(text));
     let made = client.mkdir(&me, client.root(), &name, make());
-    made.await.expect("nothing is faulty yet").ino
+    made.await.expect("no fault is injected yet").ino
 }
 
 async fn create(client: &Arc<Client>, text: &str, bytes: Vec<u8>) -> InodeId {
     let (me, name) = (me(), name(text));
     let root = client.root();
     let made = client.create(&me, root, &name, make(), true, both_ways(), flags());
-    let file = made.await.expect("nothing is faulty yet").file;
+    let file = made.await.expect("no fault is injected yet").file;
     if !bytes.is_empty() {
         let len = bytes.len() as u64;
-        let done = client.write(&file, WritePosition::Offset(0), bytes.into(), WriteOptions::default());
+        let done = client.write(
+            &file,
+            WritePosition::Offset(0),
+            bytes.into(),
+            WriteOptions::default(),
+        );
         assert_eq!(done.await.map(|done| done.written), Ok(len));
     }
     let synced = client.fsync(&file, false).await;
-    synced.expect("nothing is faulty yet");
+    synced.expect("no fault is injected yet");
     let closed = client.release(file.id()).await;
-    closed.expect("nothing is faulty yet");
+    closed.expect("no fault is injected yet");
     file.ino()
 }
 
-/// When nothing fails any more, what was removed gives its space back, and clients leave in order.
+/// After the last fault: waits until removed files have returned their space, and stops the clients in order.
 async fn settle(site: &Arc<Site>) {
     faults::mend(site);
     let begun = site.millis();

@@ -1,7 +1,7 @@
-//! What happened to the cluster, and which failures of a program that excuses.
+//! The faults that hit the cluster, and which failures of a program each of them excuses.
 //!
-//! An error without an excuse is a broken promise: servers may come and go, and connections, and no program notices. What is
-//! excused is what SEMANTICS says of the fault, and in its time alone; where a seed has one kind of fault, of that kind alone.
+//! An error without an excuse is a broken promise: servers and connections may fail and return, and no program notices. A fault
+//! excuses what SEMANTICS says of it, and during its time alone; where a seed has one kind of fault, only that kind excuses.
 
 use super::machine::Failure;
 use super::plan::{Kind, Plan};
@@ -10,22 +10,23 @@ use gupfs_proto::capability::CapabilityFault;
 use gupfs_proto::error::ObjectDamage;
 use parking_lot::Mutex;
 
-/// A client is ended that was not heard of for 22 seconds; it speaks every 5, and finds its way back within some.
+/// The server ends a client's session after 22 seconds without a message; the client sends one every 5, and needs some
+/// to reconnect.
 const CUT_ENDS: u64 = 8_000;
 
-/// A session that was ended is told so when its client reaches the metadata server again; that may be starting just then, and
-/// waits for others who do not come back.
+/// A client learns that its session has ended when it reaches the metadata server again; that server may be starting
+/// just then, waiting for clients that do not reconnect.
 const TOLD_LATE: u64 = 60_000;
 
-/// What waits is told so after 60 seconds.
+/// A waiting request fails after 60 seconds.
 const PATIENCE: u64 = 55_000;
 
-/// When a disk has room again, or is replaced, the metadata server hears of it within some seconds, or when it hears the
-/// object server again.
+/// When a disk has free space again, or is replaced, the metadata server learns it within some seconds, or when it
+/// reaches the object server again.
 const HEARD_LATE: u64 = 65_000;
 
-/// What was answered so long before a power cut of the metadata server is on its disk: it syncs every 20 ms, and is cut off
-/// its power at the latest two seconds after its disk has died or failed.
+/// Changes answered so long before a power loss of the metadata server are on its disk: it syncs every 20 ms, and
+/// loses power at the latest two seconds after its disk has died or failed.
 pub const SYNCED: u64 = 4_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,23 +41,23 @@ pub struct Troubles {
     seen: Mutex<Seen>,
 }
 
-/// From when until when; without an end it is there now.
+/// Begin and end of a fault; without an end it still lasts.
 type Span = (u64, Option<u64>);
 
 struct Seen {
     cuts: Cuts,
     spans: [Vec<Span>; 3],
-    /// Power cuts of the metadata server, and those of them that may undo something.
+    /// Power losses of the metadata server, and those of them that may undo something.
     metadata_cuts: Vec<u64>,
     undoing: Vec<u64>,
-    /// For each client, from when until when something kept it from the metadata server.
+    /// For each client, the times when a fault kept it from the metadata server.
     cut_off: Vec<Vec<Span>>,
-    /// How many clients are dead, or cut off from the metadata server, and whether none may become so.
+    /// How many clients are dead or partitioned from the metadata server, and whether none may become so now.
     disturbed: u64,
     clients_stay: bool,
 }
 
-/// How many power cuts there were.
+/// Number of power losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cuts {
     pub metadata: u64,
@@ -66,13 +67,14 @@ pub struct Cuts {
 }
 
 impl Cuts {
-    /// Whether something that was answered may have been undone since.
+    /// Whether no power loss since `before` can have undone an answered change.
     pub fn undo_nothing_since(self, before: Cuts) -> bool {
         (self.undoing, self.objects) == (before.undoing, before.objects)
     }
 }
 
-/// A program's call: whose, in which session it began, and when; `late` if it may tell of something that failed before (fsync).
+/// A program's call: its client, the session in which it began, and when; `late` if it may report an earlier failure
+/// (fsync).
 #[derive(Clone, Copy)]
 pub struct Asked {
     pub client: usize,
@@ -122,7 +124,7 @@ impl Troubles {
         self.seen.lock().cuts.objects += 1;
     }
 
-    /// When the first power cut of the metadata server was after so many.
+    /// When the first power loss of the metadata server after the first `count` of them was.
     pub fn metadata_cut_after(&self, count: u64) -> Option<u64> {
         self.seen.lock().metadata_cuts.get(count as usize).copied()
     }
@@ -149,8 +151,8 @@ impl Troubles {
         }
     }
 
-    /// A client is to die, or to be cut off from the metadata server. False while all must stay; else `is_undisturbed` is to
-    /// follow when it is back.
+    /// Reserves the death of a client, or its partition from the metadata server. False while all clients must stay;
+    /// else the caller must call `is_undisturbed` when the client is back.
     #[must_use]
     pub fn disturbs(&self) -> bool {
         let mut seen = self.seen.lock();
@@ -177,7 +179,7 @@ impl Troubles {
         self.seen.lock().clients_stay = false;
     }
 
-    /// Whether something explains that a session of this client was found at `when` to have ended.
+    /// Whether a fault explains that this client's session was found at `when` to have ended.
     pub fn may_have_ended(&self, client: usize, when: u64) -> bool {
         if !matches!(self.plan, Plan::Mixed { .. } | Plan::Only(Kind::LongCuts)) {
             return false;
@@ -195,7 +197,7 @@ impl Troubles {
         after_cut || silent >= CUT_ENDS
     }
 
-    /// Whether what happened excuses that a call failed.
+    /// Whether a fault excuses that a call failed.
     pub fn excuse(&self, failure: &Failure, asked: Asked) -> bool {
         let refusal = match failure {
             Failure::Killed => return true,
@@ -209,7 +211,9 @@ impl Troubles {
         };
         match refusal {
             // All three are ESTALE.
-            FsError::SessionEnded | FsError::Stale | FsError::Capability(CapabilityFault::Fenced) => {
+            FsError::SessionEnded
+            | FsError::Stale
+            | FsError::Capability(CapabilityFault::Fenced) => {
                 let ended = asked.ended.filter(|when| *when <= asked.now);
                 ended.is_some_and(|when| self.may_have_ended(asked.client, when))
             }
@@ -228,7 +232,7 @@ impl Troubles {
     }
 }
 
-/// Whether it tells that an object server lost power before something was synced.
+/// Whether the failure reports that an object server lost power before something was synced.
 pub fn is_loss(failure: &Failure) -> bool {
     let Failure::Refused(FsError::ObjectDamaged { damage: what, .. }) = failure else {
         return false;

@@ -1,11 +1,12 @@
-//! At the doors: what comes twice, what is answered from store, what is let in.
+//! Wrappers of the servers' request handlers: they notice requests that arrive twice, replies from a replay record,
+//! and requests that are accepted.
 
 use super::rights::{Rights, Shown};
 use crate::rare::Rare;
-use gupfs_cluster::{MetaHandler, ClientCallbacks};
+use gupfs_cluster::{ClientCallbacks, MetaHandler};
 use gupfs_oss::DataHandler;
 use gupfs_platform::fake::FakeClock;
-use gupfs_proto::{FsError, SessionId, Slot, data, meta, callback};
+use gupfs_proto::{FsError, SessionId, Slot, callback, data, meta};
 use gupfs_rpc::{ConnectedPeer, PeerHandler, Service};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,20 +25,21 @@ pub struct Watch {
 #[derive(Default)]
 struct Seen {
     rare: Rare,
-    /// Which life of the metadata server this is.
+    /// Counts the instances of the metadata server.
     life: u64,
-    /// The last change that was answered in each lane, and in which life.
+    /// The last change that was answered in each slot, and in which instance.
     answered: BTreeMap<(SessionId, Slot), (u64, u64)>,
-    /// Writes of objects that were heard: by whom, where, and how they begin.
+    /// Object writes that arrived: from which session, where, and their first bytes.
     written: BTreeSet<(u64, u64, u64, u64, Vec<u8>)>,
     rights: Rights,
-    /// Sessions of which somebody was told that they have ended: which host asked for what, and when that was told first.
+    /// Sessions that a host was told have ended: the host and its request, and the time of the first such reply.
     ended: BTreeMap<SessionId, (String, u64)>,
-    /// Sessions whose clients have said goodbye, or are dead: a request of theirs that waited may be answered later.
+    /// Sessions whose clients have closed them, or are dead: a waiting request of such a session may be answered
+    /// later.
     closed: BTreeSet<SessionId>,
-    /// Sessions of which each host has asked something since its process began.
+    /// Sessions with requests from each host since its process began.
     sessions: BTreeMap<String, BTreeSet<SessionId>>,
-    /// Promises that were found broken where nobody can be told.
+    /// Broken promises, noted where no caller can receive an error.
     broken: Vec<String>,
 }
 
@@ -67,7 +69,7 @@ impl Watch {
         self.seen.lock().rights.begins(host);
     }
 
-    /// What clients were let in with by object servers, the newest last.
+    /// Credentials that clients showed and object servers accepted, the newest last.
     pub fn shown(&self) -> Vec<Shown> {
         self.seen.lock().rights.shown().copied().collect()
     }
@@ -81,13 +83,13 @@ impl Watch {
         self.seen.lock().broken.clone()
     }
 
-    /// When it was first told that a session had ended.
+    /// When a reply first said that the session had ended.
     pub fn ended(&self, session: SessionId) -> Option<u64> {
         let seen = self.seen.lock();
         seen.ended.get(&session).map(|(_, when)| *when)
     }
 
-    /// All of which that was told: which host asked for what, and when it was told first.
+    /// All sessions that a reply called ended: the host and its request, and the time of the first such reply.
     pub fn all_ended(&self) -> Vec<(SessionId, String, u64)> {
         let seen = self.seen.lock();
         let ended = seen.ended.iter();
@@ -100,7 +102,7 @@ impl Watch {
         self.seen.lock().life
     }
 
-    /// The process of a client is gone, and nobody there hears that its sessions have ended.
+    /// A client's process has ended: no task there learns that its sessions have ended.
     pub fn client_dies(&self, host: &str) {
         let mut seen = self.seen.lock();
         let sessions = seen.sessions.remove(host).unwrap_or_default();
@@ -113,14 +115,16 @@ impl Watch {
         sessions.insert(request.session);
         drop(seen);
         if let meta::MetaOp::EndWrite {
-            ino, keep_lease: false, ..
+            ino,
+            keep_lease: false,
+            ..
         } = request.op
         {
             let mut seen = self.seen.lock();
             seen.rights.gives_back(ino, request.session);
         }
         if matches!(request.op, meta::MetaOp::CloseSession) {
-            // It may be done, and its answer lost.
+            // The change may be made, and its reply lost.
             self.seen.lock().closed.insert(request.session);
         }
         let Some(lane) = request.slot_seq else { return };
@@ -177,14 +181,18 @@ impl Watch {
     }
 }
 
-/// The metadata server's door.
+/// The metadata server's request handler.
 pub struct WatchedMeta {
     pub door: Arc<MetaHandler>,
     pub watch: Arc<Watch>,
 }
 
 impl PeerHandler<meta::MetaRequest, meta::MetaReply> for WatchedMeta {
-    async fn handle(self: Arc<Self>, from: Arc<ConnectedPeer>, request: meta::MetaRequest) -> meta::MetaReply {
+    async fn handle(
+        self: Arc<Self>,
+        from: Arc<ConnectedPeer>,
+        request: meta::MetaRequest,
+    ) -> meta::MetaReply {
         let host = from.address().to_string();
         self.watch.asked(&host, &request);
         let reply = self.door.clone().handle(from, request.clone()).await;
@@ -193,17 +201,21 @@ impl PeerHandler<meta::MetaRequest, meta::MetaReply> for WatchedMeta {
     }
 }
 
-/// An object server's door.
+/// An object server's request handler.
 pub struct WatchedData {
     pub door: Arc<DataHandler>,
     pub number: u64,
-    /// The metadata server's.
+    /// The metadata server's clock.
     pub clock: FakeClock,
     pub watch: Arc<Watch>,
 }
 
 impl PeerHandler<data::DataRequest, data::DataReply> for WatchedData {
-    async fn handle(self: Arc<Self>, from: Arc<ConnectedPeer>, request: data::DataRequest) -> data::DataReply {
+    async fn handle(
+        self: Arc<Self>,
+        from: Arc<ConnectedPeer>,
+        request: data::DataRequest,
+    ) -> data::DataReply {
         self.watch.wrote(&request);
         let arrived = {
             let mut seen = self.watch.seen.lock();
@@ -223,14 +235,17 @@ impl PeerHandler<data::DataRequest, data::DataReply> for WatchedData {
     }
 }
 
-/// What a client is asked by the metadata server.
+/// Handler of the callbacks that the metadata server sends to a client.
 pub struct WatchedRecall {
     pub recalled: Arc<ClientCallbacks>,
     pub watch: Arc<Watch>,
 }
 
 impl Service<callback::CallbackRequest, callback::CallbackReply> for WatchedRecall {
-    async fn handle(self: Arc<Self>, question: callback::CallbackRequest) -> callback::CallbackReply {
+    async fn handle(
+        self: Arc<Self>,
+        question: callback::CallbackRequest,
+    ) -> callback::CallbackReply {
         let before = self.watch.life();
         self.watch.saw(match question {
             callback::CallbackRequest::Glimpse { .. } => "client asked to tell",

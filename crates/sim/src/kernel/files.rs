@@ -4,8 +4,8 @@ use super::pages::PAGE;
 use super::{Kernel, Quirk};
 use gupfs_fuse::op::{self, FileLock, LockKind};
 use gupfs_fuse::{
-    Errno, FileSystem, FileHandle, InitFlags, LockFlags, LockOwner, NodeId, OpenFlags, OpenReplyFlags,
-    ReleaseFlags, Result, WriteFlags,
+    Errno, FileHandle, FileSystem, InitFlags, LockFlags, LockOwner, NodeId, OpenFlags,
+    OpenReplyFlags, ReleaseFlags, Result, WriteFlags,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl<F: FileSystem> Kernel<F> {
             lock_owner: OWNER,
         };
         let released = self.ask(self.fs.release(self.call(node), release)).await;
-        // Who closes is told of the flush alone.
+        // close(2) returns the result of FLUSH alone.
         match (flushed, released) {
             (Ok(()) | Err(Errno::ENOSYS), _) => Ok(()),
             (Err(errno), _) => Err(errno),
@@ -151,7 +151,7 @@ impl<F: FileSystem> File<F> {
         self.write_at(at, bytes).await
     }
 
-    /// Where the kernel believes the end to be: nobody is asked.
+    /// Appends where the kernel believes the end to be; it sends no request for the size.
     pub async fn append(&self, bytes: &[u8]) -> Result<()> {
         let kernel = &self.kernel;
         let lock = kernel.state().lock_of(self.node)?;
@@ -293,7 +293,7 @@ struct Beside<'a, F: FileSystem> {
 }
 
 impl<F: FileSystem> Beside<'_, F> {
-    /// None while somebody uses the page cache: then writes take turns.
+    /// None while a program uses the page cache: then writes run one at a time.
     fn enter(kernel: &Kernel<F>, node: NodeId) -> Result<Option<Beside<'_, F>>> {
         let mut state = kernel.state();
         let doors = &mut state.node_mut(node)?.doors;

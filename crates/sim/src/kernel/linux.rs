@@ -1,8 +1,11 @@
 //! The model as something that the contract's facts can be tried on.
 
 use super::{File, Kernel, Quirk};
-use gupfs_contract::{InitFlagChanges, ProbeOpenMode, KernelUnderTest, ProbeFile, ProbeFailure, Probe, ProbeMount, KernelNotification};
-use gupfs_fuse::{MountConfig, Errno, NodeId, NotifyError};
+use gupfs_contract::{
+    InitFlagChanges, KernelNotification, KernelUnderTest, Probe, ProbeFailure, ProbeFile,
+    ProbeMount, ProbeOpenMode,
+};
+use gupfs_fuse::{Errno, MountConfig, NodeId, NotifyError};
 use std::sync::Arc;
 
 /// The model, as Linux is or with something otherwise.
@@ -16,14 +19,18 @@ pub struct Mounted(Arc<Kernel<Probe>>);
 impl KernelUnderTest for Model {
     type Mount = Mounted;
 
-    async fn mount(&self, probe: &Arc<Probe>, flags: InitFlagChanges) -> Result<Mounted, ProbeFailure> {
+    async fn mount(
+        &self,
+        probe: &Arc<Probe>,
+        flags: InitFlagChanges,
+    ) -> Result<Mounted, ProbeFailure> {
         let flags = (MountConfig::FLAGS | flags.with) - flags.without;
         Ok(Mounted(Kernel::mount(probe.clone(), flags, self.quirk)))
     }
 }
 
 impl Drop for Mounted {
-    /// Who still waits for an answer must not wait for ever.
+    /// A request that still waits for a reply must fail now instead of hanging.
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -74,7 +81,9 @@ impl ProbeMount for Mounted {
     async fn notify(&self, word: KernelNotification) -> Result<(), NotifyError> {
         match word {
             KernelNotification::Inode { node, offset } => self.0.inval_inode(node, offset).await,
-            KernelNotification::Entry { parent, name } => self.0.inval_entry(parent, name.as_bytes()).await,
+            KernelNotification::Entry { parent, name } => {
+                self.0.inval_entry(parent, name.as_bytes()).await
+            }
             KernelNotification::Epoch => {
                 self.0.inc_epoch().await;
                 Ok(())

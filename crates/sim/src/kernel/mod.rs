@@ -1,8 +1,8 @@
-//! # kernel: a model of what Linux does with a FUSE server's answers
+//! # kernel: a model of how Linux applies the replies of a FUSE server
 //!
-//! Owns   names, attributes and pages as Linux keeps them: with lifetimes and versions, under its locks; answers that are
-//!        applied late, notifications that wait.
-//! Never  knows what serves it; repairs what a server does wrong; uses a clock other than tokio's (paused, it is simulated).
+//! Owns   names, attributes and pages as Linux caches them, with lifetimes and versions, under its locks; replies applied late,
+//!        notifications that wait.
+//! Never  knows the server; repairs a server's errors; uses a clock other than tokio's (paused, it is simulated).
 //! Enter  at `Kernel::mount`. The contract's facts are tried on it as on the running kernel (`tests/it/kernel.rs`).
 //!
 //! Linux takes *its* lock first (a directory's, a page's) and asks the server second, while a notification needs that lock:
@@ -22,7 +22,7 @@ pub use linux::{Model, Mounted};
 pub use quirk::Quirk;
 
 use gupfs_fuse::synthetic::{CallerIds, SyntheticRequests};
-use gupfs_fuse::{InodeAttr, Call, Errno, FileSystem, InitFlags, NodeId, Result, op};
+use gupfs_fuse::{Call, Errno, FileSystem, InitFlags, InodeAttr, NodeId, Result, op};
 use parking_lot::{Mutex, MutexGuard};
 use state::State;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    /// The connection ends: whoever waits for an answer gets an error, and so does whoever asks from now on.
+    /// Ends the connection: every waiting request fails, and so does every later one.
     pub fn abort(&self) {
         self.dead.store(true, Ordering::Relaxed);
         self.died.notify_waiters();

@@ -1,4 +1,4 @@
-//! Names: looked up, listed, made. A directory's lock is shared by who looks and lists, and held alone by who makes.
+//! Names: lookup, listing, creation. Lookups and listings share a directory's lock; a create holds it exclusively.
 
 use super::state::Asked;
 use super::{Kernel, Quirk};
@@ -159,7 +159,7 @@ impl<F: FileSystem> Kernel<F> {
             flags: ReleaseFlags::empty(),
             lock_owner: LockOwner(0),
         };
-        // Nobody is told how that went.
+        // The program does not learn the result.
         let _ = self.ask(self.fs.releasedir(self.call(DIR), release)).await;
         Ok(found)
     }

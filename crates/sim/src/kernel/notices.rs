@@ -1,4 +1,4 @@
-//! What the server says by itself.
+//! Notifications that the server sends.
 
 use super::{Kernel, Quirk};
 use gupfs_fuse::{FileSystem, NodeId, NotifyError};

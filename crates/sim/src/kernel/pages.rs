@@ -1,9 +1,9 @@
-//! The page cache of a file. A page is locked while it is read from the server; who drops it waits for that.
+//! The page cache of a file. A page is locked while it is read from the server; dropping a page waits for that lock.
 
 use super::{Kernel, Quirk};
 use bytes::Bytes;
 use gupfs_fuse::{
-    Errno, FileSystem, FileHandle, InitFlags, LockOwner, NodeId, ReadFlags, Result, WriteFlags, op,
+    Errno, FileHandle, FileSystem, InitFlags, LockOwner, NodeId, ReadFlags, Result, WriteFlags, op,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ pub type Page = Arc<Mutex<Cached>>;
 pub struct Cached {
     /// None until it was read.
     pub bytes: Option<Bytes>,
-    /// Stored into by a mapping, and not written yet: whoever drops it writes it first, through this open file.
+    /// A mapping stored into it, and it is not written yet: it must be written through this open file before it is dropped.
     pub dirty: Option<FileHandle>,
 }
 

@@ -13,7 +13,7 @@ pub enum Quirk {
     InvalidationIgnored,
     /// Names stay after INVAL_ENTRY.
     NamesSurvive,
-    /// INVAL_ENTRY waits for nobody.
+    /// INVAL_ENTRY does not wait for the directory's lock.
     NamesWithoutLock,
     /// INC_EPOCH waits for creates.
     EpochWaits,
@@ -37,7 +37,7 @@ pub enum Quirk {
     PagesSurviveWrites,
     /// It drops them before it, not after it.
     PagesDropBefore,
-    /// Writes go beside each other also while somebody opens the file for the page cache.
+    /// Writes run in parallel also while a program opens the file for the page cache.
     OpensWaitForAll,
     /// The answer to CREATE is taken only if nothing newer is known.
     CreateHasVersion,
@@ -53,7 +53,7 @@ pub enum Quirk {
     AppendAsks,
     /// flock is taken back before RELEASE: as good.
     FlockUnlocks,
-    /// Nobody is told that a flock is over.
+    /// The server is not told that a flock has been released.
     FlockStays,
     /// FLUSH names an owner of its own.
     FlushByNobody,

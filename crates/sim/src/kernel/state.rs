@@ -1,7 +1,7 @@
 //! What the kernel keeps of one mount: pure but for the locks that it hands out.
 
 use super::pages::Page;
-use gupfs_fuse::{InodeAttr, EntryReply, Errno, InitFlags, NodeId, Result};
+use gupfs_fuse::{EntryReply, Errno, InitFlags, InodeAttr, NodeId, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct Node {
     pub doors: Doors,
 }
 
-/// Who uses a file through the page cache, and who writes past it beside others: never both.
+/// Counts the users of a file through the page cache, and the parallel direct writers: never both at once.
 #[derive(Default)]
 pub struct Doors {
     pub cached: usize,
@@ -76,7 +76,7 @@ impl Node {
     }
 }
 
-/// When a lifetime that begins now ends; very long ones at a moment that nobody sees.
+/// When a lifetime that begins now ends; a very long one ends after the simulation.
 fn after(ttl: Duration) -> Instant {
     const LONGEST: Duration = Duration::from_secs(1 << 30);
     Instant::now() + ttl.min(LONGEST)

@@ -1,7 +1,9 @@
 //! A client: lanes with one request under way in each, and numbers it has heard of.
 
 use gupfs_platform::fake::FakeRandom;
-use gupfs_proto::meta::{AccessMode, SlotSeq, CreateMode, MetaOp, OpenMode, RenameMode, SetAttr, SetTime, WritePosition};
+use gupfs_proto::meta::{
+    AccessMode, CreateMode, MetaOp, OpenMode, RenameMode, SetAttr, SetTime, SlotSeq, WritePosition,
+};
 use gupfs_proto::{FileKind, InodeId, Name, SessionId, Slot, Timestamp};
 
 pub const LANES: usize = 3;
@@ -108,7 +110,11 @@ impl Client {
                     kill_privileges: false,
                 },
             },
-            40..46 => MetaOp::Mkdir { dir, name, create_mode: make },
+            40..46 => MetaOp::Mkdir {
+                dir,
+                name,
+                create_mode: make,
+            },
             46..52 => MetaOp::Link { ino, dir, name },
             52..62 => MetaOp::Unlink { dir, name },
             62..66 => MetaOp::Rmdir { dir, name },

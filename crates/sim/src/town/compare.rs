@@ -3,7 +3,7 @@
 use super::model::{Model, Seen};
 use super::server::Server;
 use super::shadow::of;
-use gupfs_namespace::{InodeBody, EntryRecord, Inode, ParsedKey, Record};
+use gupfs_namespace::{EntryRecord, Inode, InodeBody, ParsedKey, Record};
 use gupfs_proto::{InodeId, Timestamp};
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! # town: the shard machine among clients that want the same names
+//! # town: the simulated metadata cluster: the shard's state machine, and clients that use the same names
 //!
-//! Owns   one queue of events on virtual time, clients with lanes, messages that are late and overtake each other, group
-//!        commit, crashes; a model of what every answer must be.
-//! Never  needs a runtime, or a disk: a log here is a list of batches of which a crash keeps a beginning.
+//! Owns   one event queue on virtual time, clients with slots, messages that are delayed and overtake each other, group commit,
+//!        crashes; a model of what every reply must be.
+//! Never  needs a runtime, or a disk: the log is a list of batches, and a crash keeps a prefix of it.
 //! Enter  at `run`.
 
 mod client;

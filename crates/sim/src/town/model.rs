@@ -1,8 +1,8 @@
-//! POSIX in a map: what each operation must answer, asked in the order in which the shard applied them. Everybody is
-//! root here; permissions are the business of the shard's own tests.
+//! A model of POSIX in a map: the result that each operation must have, in the order in which the shard applied them.
+//! Every caller is root; the shard's own tests cover permissions.
 
 use gupfs_proto::meta::{MetaOp, RenameMode, SetTime};
-use gupfs_proto::{FileKind, InodeId, FsError, SessionId, Timestamp};
+use gupfs_proto::{FileKind, FsError, InodeId, SessionId, Timestamp};
 use std::collections::BTreeMap;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,7 +15,7 @@ pub struct Node {
     /// Of a directory.
     pub children: BTreeMap<Vec<u8>, InodeId>,
     pub above: InodeId,
-    /// Who removed its last name and has not forgotten it.
+    /// The session that removed its last name and has not forgotten it.
     pub held: Option<SessionId>,
 }
 
@@ -42,7 +42,7 @@ pub enum Seen {
 
 pub type Try = Result<Seen, FsError>;
 
-/// Who asks, when, and which number a new inode was given.
+/// The requesting session, the time, and the number that a new inode got.
 #[derive(Clone, Copy)]
 pub struct Asked {
     pub session: SessionId,
@@ -76,7 +76,11 @@ impl Model {
                 exclusive,
                 ..
             } => self.create(*dir, name.as_bytes(), make.mode, *exclusive, asked),
-            MetaOp::Mkdir { dir, name, create_mode: make } => {
+            MetaOp::Mkdir {
+                dir,
+                name,
+                create_mode: make,
+            } => {
                 let name = name.as_bytes();
                 self.make(*dir, name, FileKind::Directory, make.mode, asked)
             }

@@ -4,7 +4,8 @@ use super::store::Store;
 use gupfs_namespace::check::NamespaceCheck;
 use gupfs_namespace::rights::OpenRights;
 use gupfs_namespace::{
-    BackgroundOp, OpContext, Effects, RecordKey, ShardMachine, Prerequisite, Operation, ParsedKey, ApplyResult, CallbackResults, FollowUp,
+    ApplyResult, BackgroundOp, CallbackResults, Effects, FollowUp, OpContext, Operation, ParsedKey,
+    Prerequisite, RecordKey, ShardMachine,
 };
 use gupfs_platform::fake::FakeRandom;
 use gupfs_proto::meta::{self, SlotSeq};
@@ -37,7 +38,8 @@ pub enum Applied {
 impl Server {
     pub fn new(shards: u16, dice: FakeRandom) -> Server {
         let (shards, now) = (VirtualShards(shards), Timestamp::new(1_000, 0));
-        let first = gupfs_namespace::initial_batch(ClusterId(1), Incarnation(2), shards, now, dice.u64());
+        let first =
+            gupfs_namespace::initial_batch(ClusterId(1), Incarnation(2), shards, now, dice.u64());
         Server {
             store: Store::new(first),
             machine: ShardMachine::new(),
@@ -52,7 +54,12 @@ impl Server {
     }
 
     /// Applies and stages nothing yet, but for blocks of numbers.
-    pub fn apply(&mut self, session: SessionId, lane: Option<SlotSeq>, op: &meta::MetaOp) -> Applied {
+    pub fn apply(
+        &mut self,
+        session: SessionId,
+        lane: Option<SlotSeq>,
+        op: &meta::MetaOp,
+    ) -> Applied {
         match self.step(session, lane, Operation::Client(op)) {
             ApplyResult::Done(effects) => Applied::Done(Box::new(effects)),
             ApplyResult::Needs(Prerequisite::InodeNumbers(shard)) => {

@@ -1,7 +1,7 @@
 //! The model beside the log: follows each applied operation, and goes back with it when a crash takes batches away.
 
 use super::model::{Asked, Model, Seen, Try};
-use gupfs_proto::meta::{MetaReplyBody, SlotSeq, MetaOp};
+use gupfs_proto::meta::{MetaOp, MetaReplyBody, SlotSeq};
 use gupfs_proto::{Attr, FileKind, FsError, SessionId, Slot};
 use std::collections::{BTreeMap, VecDeque};
 

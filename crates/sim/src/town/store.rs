@@ -1,7 +1,7 @@
 //! Records and the batches that made them: staged, committed, durable, and what a crash keeps.
 
 use bytes::Bytes;
-use gupfs_namespace::{RecordBatch, RecordKey, KeyRange, CachedRecord, RecordSource};
+use gupfs_namespace::{CachedRecord, KeyRange, RecordBatch, RecordKey, RecordSource};
 use std::collections::{BTreeMap, VecDeque};
 
 type Map = BTreeMap<RecordKey, Bytes>;

@@ -1,4 +1,4 @@
-//! One seed: clients and shard, and everything that happens between them.
+//! The run of one seed: clients and a shard, and the messages, commits and crashes between them.
 
 use super::client::{Client, LANES};
 use super::compare::compare;
@@ -10,8 +10,8 @@ use crate::events::Events;
 use crate::rare::Rare;
 use crate::seeds::Ran;
 use gupfs_platform::fake::FakeRandom;
-use gupfs_proto::meta::{MetaReplyBody, MetaOp, RenameMode};
-use gupfs_proto::{InodeId, FsError, SessionId, Timestamp};
+use gupfs_proto::meta::{MetaOp, MetaReplyBody, RenameMode};
+use gupfs_proto::{FsError, InodeId, SessionId, Timestamp};
 use std::collections::BTreeSet;
 
 const CLIENTS: usize = 5;
@@ -294,7 +294,11 @@ impl Street {
             Ok(Seen::Removed {
                 victim: Some(victim),
                 orphan: true,
-            }) if matches!(op, MetaOp::Unlink { .. } | MetaOp::Rmdir { .. } | MetaOp::Rename { .. }) => {
+            }) if matches!(
+                op,
+                MetaOp::Unlink { .. } | MetaOp::Rmdir { .. } | MetaOp::Rename { .. }
+            ) =>
+            {
                 self.clients[client].orphaned(victim);
             }
             _ => {}
@@ -311,7 +315,7 @@ impl Street {
             true => store.durable + self.dice.below(store.committed - store.durable + 1),
             false => store.committed,
         };
-        self.rare.saw(if power_cut { "power cut" } else { "kill" });
+        self.rare.saw(if power_cut { "power loss" } else { "kill" });
         self.rare
             .saw_if(kept < store.last, "staged batches lost by a crash");
         self.rare.saw_if(
@@ -344,7 +348,7 @@ impl Street {
         self.wake_all();
     }
 
-    /// Nobody came back in time.
+    /// No client reconnected in time.
     fn sessions_die(&mut self) {
         let orphans = self.server.clear_up();
         self.rare.add("orphan removed at recovery", orphans);
@@ -358,7 +362,7 @@ impl Street {
         compare(&self.server, self.shadow.model());
     }
 
-    /// Clients go on, and send again what was not answered.
+    /// All clients continue, and send their unanswered requests again.
     fn wake_all(&mut self) {
         for client in 0..CLIENTS {
             for lane in 0..LANES {

@@ -1,4 +1,4 @@
-//! The bytes of one file: what it should hold, and what a power cut may have left of it.
+//! The bytes of one file: what it should hold, and what a power loss may have left of it.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Content {
         Ok(())
     }
 
-    /// After a power cut: what was synced is there, and all that is there is durable.
+    /// After a power loss: what was synced is there, and all that is there is durable.
     pub fn found_after_power_cut(&mut self, found: Vec<u8>) -> Result<(), String> {
         may_be(&self.versions, &found)?;
         *self = Content {
@@ -67,7 +67,7 @@ impl Content {
         Ok(())
     }
 
-    /// After the power cut of some disk: what was not synced on the others may be lost yet.
+    /// After the power loss of some disk: what was not synced on the others may be lost yet.
     pub fn found_after_partial_cut(&mut self, found: Vec<u8>) -> Result<(), String> {
         may_be(&self.versions, &found)?;
         self.push(found);
@@ -81,12 +81,12 @@ impl Content {
         }
     }
 
-    /// The last push was not answered, and nobody has looked since.
+    /// The last push was not answered, and the content was not read since.
     pub fn is_torn(&self) -> bool {
         self.torn
     }
 
-    /// Whether a power cut would have something to choose.
+    /// Whether a power loss would have something to choose.
     pub fn is_unsynced(&self) -> bool {
         self.versions.len() > 1
     }

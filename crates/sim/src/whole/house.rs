@@ -1,4 +1,4 @@
-//! Disks and indexes that outlive the processes, and one process: all servers and a client.
+//! The disks and indexes that outlive the processes, and one process that runs all servers and a client.
 
 use super::records::{self, Records};
 use crate::rare::Rare;
@@ -8,18 +8,18 @@ use gupfs_mds::{Mds, MdsOptions, RecoveryReport};
 use gupfs_oss::Oss;
 use gupfs_platform::Random;
 use gupfs_platform::fake::{
-    Counters, FakeClock, FakeRandom, FakeDisk, FakeOptions, FakeTasks, FakePlatform,
+    Counters, FakeClock, FakeDisk, FakeOptions, FakePlatform, FakeRandom, FakeTasks,
 };
 use gupfs_proto::layout::{DefaultComponent, DefaultLayout};
 use gupfs_proto::limits::STRIPE_UNIT_MIN;
 use gupfs_proto::{
-    Caller, ClusterId, FileOffset, Incarnation, ObjectId, OstId, FsError, VirtualShards,
+    Caller, ClusterId, FileOffset, FsError, Incarnation, ObjectId, OstId, VirtualShards,
 };
 use gupfs_rpc::Peer;
 use gupfs_store::index::{FakeIndex, Index};
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
-use gupfs_store::object::{TargetOptions, Objects, OpenFileLimits, TargetId};
+use gupfs_store::object::{Objects, OpenFileLimits, TargetId, TargetOptions};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub struct House {
     pub targets: Vec<Store>,
 }
 
-/// One process.
+/// One instance of the process.
 pub struct Life {
     pub platform: FakePlatform,
     pub client: Arc<Client>,
@@ -62,7 +62,7 @@ pub struct Life {
     disks: Vec<FakeDisk>,
 }
 
-/// Why a life did not begin: a disk died under it.
+/// Why an instance did not start: a disk died during the start.
 pub type Stillborn = String;
 
 impl House {
@@ -87,7 +87,7 @@ impl House {
         let platform = house.platform();
         for (ost, target) in (0..TARGETS).zip(&house.targets) {
             let made = Objects::init(&target.disk.disk(), &platform.platform(), whose(ost)).await;
-            made.expect("nothing is faulty yet");
+            made.expect("no fault is injected yet");
         }
         house
     }
@@ -204,7 +204,7 @@ impl House {
         Ok((mds, records))
     }
 
-    /// The process ends without a word.
+    /// Ends the process without a shutdown.
     async fn end(&self, platform: &FakePlatform) {
         self.stores().for_each(|store| store.disk.kill());
         platform.tasks.kill();
@@ -262,7 +262,7 @@ fn count(report: &RecoveryReport, rare: &mut Rare) {
 }
 
 impl Life {
-    /// A disk has died, so the process has: what it still answers nobody gets.
+    /// A disk has died, and so has the process: no caller gets its later replies.
     pub fn is_over(&self) -> bool {
         self.disks.iter().any(FakeDisk::is_dead)
     }
@@ -284,6 +284,6 @@ impl Life {
         let root = self.client.root();
         let (client, caller) = (&self.client, Caller::root());
         let ruled = client.set_default_layout(&caller, root, Some(rule)).await;
-        ruled.expect("nothing is faulty yet");
+        ruled.expect("no fault is injected yet");
     }
 }

@@ -1,9 +1,9 @@
-//! # whole: the real client and servers over faked disks
+//! # whole: the real client and servers on one host, with simulated disks
 //!
-//! Owns   a house whose disks outlive its processes, one user who works in it until a fault ends a life, and the
-//!        comparison of what the next life finds with what the user was promised.
-//! Never  replaces a part of gupfs: only disk, index, clock, dice and tasks are faked.
-//! Enter  at `run` (a seed's lives), `script::every_sync` (one workload, dying at each of its syncs).
+//! Owns   a test cluster whose disks outlive its processes, one user who works in it until a fault ends the instance, and the
+//!        comparison of what the next instance finds with what the user was promised.
+//! Never  replaces a part of gupfs: only disk, index, clock, random source and tasks are simulated.
+//! Enter  at `run` (all instances of a seed), `script::every_sync` (one workload that dies at each of its syncs).
 
 mod action;
 pub(crate) mod content;
@@ -20,7 +20,7 @@ pub use story::run;
 
 use std::time::Duration;
 
-/// Runs on a clock that passes when everybody waits. A simulated day is long enough for everything.
+/// Runs on a clock that advances when all tasks wait. A simulated day is long enough for everything.
 pub(crate) fn on_paused_time<T>(run: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -28,5 +28,7 @@ pub(crate) fn on_paused_time<T>(run: impl Future<Output = T>) -> T {
         .build()
         .expect("a runtime without I/O needs nothing");
     let bounded = async { tokio::time::timeout(Duration::from_secs(86_400), run).await };
-    runtime.block_on(bounded).expect("nothing waits for ever")
+    runtime
+        .block_on(bounded)
+        .expect("the run ends within a simulated day")
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gupfs_namespace::check::{NamespaceCheck, Problem};
-use gupfs_namespace::{InodeBody, Inode, RecordKey, KeyRange, ParsedKey, Purge, PurgeId, Record};
+use gupfs_namespace::{Inode, InodeBody, KeyRange, ParsedKey, Purge, PurgeId, Record, RecordKey};
 use gupfs_proto::{ObjectId, OstId, Presence, VirtualShards};
 use gupfs_store::kv::{Kv, KvError};
 use std::collections::BTreeSet;
@@ -74,7 +74,9 @@ impl Records {
                 let Ok(inode) = Inode::decode(value) else {
                     return;
                 };
-                let InodeBody::File(file) = inode.body else { return };
+                let InodeBody::File(file) = inode.body else {
+                    return;
+                };
                 for (.., ost, object, presence) in file.layout.objects(ino) {
                     match presence {
                         Presence::Never => {}

@@ -110,7 +110,7 @@ pub fn confirmed(seed: u64, aloud: bool) -> Ran {
         let confirmed = life.mds.status().await.confirm.files_done;
         story
             .rare
-            .add("file confirmed before a power cut", confirmed);
+            .add("file confirmed before a power loss", confirmed);
         story.end(Some(life), true).await;
         story.finish().await
     })
@@ -153,7 +153,7 @@ const GROWTH: [Action; 2] = [
     Action::Read { file: 0 },
 ];
 
-/// What a power cut left behind a file's end must not come to light.
+/// What a power loss left behind a file's end must not come to light.
 ///
 /// # Panics
 /// When a promise is broken.

@@ -55,9 +55,12 @@ impl Story {
             before: Marks::default(),
         };
         let life = story.house.live(&mut story.rare).await;
-        let life = life.expect("nothing is faulty yet");
+        let life = life.expect("no fault is injected yet");
         life.lay_out_small().await;
-        life.client.sync_all().await.expect("nothing is faulty yet");
+        life.client
+            .sync_all()
+            .await
+            .expect("no fault is injected yet");
         story.house.kill(Some(life)).await;
         story
     }
@@ -75,7 +78,7 @@ impl Story {
         fault.arm(&self.house).await;
         self.work(&life, fault, actions(ACTIONS)).await;
         self.count(&life).await;
-        // After a failed sync the page cache is not what the disk has: only a power cut shows it.
+        // After a failed sync the page cache is not what the disk has: only a power loss shows it.
         let power_cut = self.failed_syncs() > 0 || self.dice.one_in(2);
         self.end(Some(life), power_cut).await;
     }
@@ -134,7 +137,7 @@ impl Story {
     }
 
     pub async fn end(&mut self, life: Option<Life>, power_cut: bool) {
-        let how = if power_cut { "power cut" } else { "kill" };
+        let how = if power_cut { "power loss" } else { "kill" };
         self.events.say(how);
         self.rare.saw(how);
         self.rare.add("failing sync", self.failed_syncs());

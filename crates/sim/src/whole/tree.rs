@@ -1,10 +1,10 @@
-//! Names as they should be, and every state of them since the last that is durable: a power cut leaves one of those,
+//! Names as they should be, and every state of them since the last that is durable: a power loss leaves one of those,
 //! whole.
 
 use gupfs_proto::{FileKind, InodeId, Timestamp};
 use std::collections::BTreeMap;
 
-/// An inode whose creation was not answered: nobody knows its number.
+/// An inode whose creation was not answered: the program does not know its number.
 pub const UNTOLD: InodeId = InodeId(u64::MAX);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -116,7 +116,7 @@ impl History {
         self.states.drain(..self.states.len() - 1);
     }
 
-    /// What a life found that began after a power cut, or a kill. From then on it is the only state.
+    /// What a life found that began after a power loss, or a kill. From then on it is the only state.
     pub fn found(&mut self, found: Tree, power_cut: bool) -> Result<Outcome, String> {
         let certain = match power_cut {
             true => 0,

@@ -1,4 +1,4 @@
-//! The user: does one thing after the other, and keeps what he was told.
+//! The user: runs one action after the other, and remembers every reply.
 
 mod bytes;
 mod names;
@@ -11,7 +11,7 @@ use crate::rare::Rare;
 use gupfs_client::{OpenFile, OpenFileFlags};
 use gupfs_platform::fake::FakeRandom;
 use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode};
-use gupfs_proto::{Caller, FileKind, InodeId, Name, ObjectId, OstId, FsError};
+use gupfs_proto::{Caller, FileKind, FsError, InodeId, Name, ObjectId, OstId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn text(number: u64) -> String {
     char::from(b'a' + number as u8).to_string()
 }
 
-/// Opens by inode, as somebody does who has the number.
+/// Opens by inode number.
 pub async fn open(life: &Life, ino: InodeId) -> Result<Arc<OpenFile>, FsError> {
     let flags = OpenFileFlags::default();
     let opened = life.client.open(&me(), ino, both_ways(), flags).await?;
@@ -180,9 +180,12 @@ impl User {
         }
     }
 
-    /// Files and directories get numbers that nobody ever had, whatever a crash made forgotten.
+    /// Inode numbers are never reused, whatever a crash undid.
     fn told_number(&mut self, ino: InodeId) {
-        assert!(self.given.insert(ino), "{ino} was given twice");
+        assert!(
+            self.given.insert(ino),
+            "inode number {ino} was given out twice"
+        );
         self.made += 1;
     }
 }

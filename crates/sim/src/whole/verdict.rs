@@ -1,11 +1,11 @@
-//! What a new life finds, and whether the user was promised otherwise.
+//! Compares what a new instance finds with what the user was promised.
 
 use super::house::{House, Life, objects_on};
 use super::tree::{Node, Outcome, Tree};
 use super::user::{User, me, open};
 use crate::rare::Rare;
 use gupfs_client::{EntryName, ReadOptions};
-use gupfs_proto::{Attr, FileKind, InodeId, FsError};
+use gupfs_proto::{Attr, FileKind, FsError, InodeId};
 use gupfs_store::object::{ScrubOptions, ScrubScope};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub async fn judge(user: &mut User, life: &Life, power_cut: bool, rare: &mut Rar
     match user.history.found(found.tree, power_cut) {
         Ok(Outcome::Newest { unanswered }) => rare.saw_if(unanswered, "reply lost by a crash"),
         Ok(Outcome::Older) => {
-            rare.saw("answered names lost by a power cut");
+            rare.saw("answered names lost by a power loss");
             rare.saw_if(renamed_over, "rename over a target crossed a crash");
         }
         Err(wrong) => panic!("{wrong}"),
@@ -53,7 +53,7 @@ pub async fn judge(user: &mut User, life: &Life, power_cut: bool, rare: &mut Rar
         let content = user.contents.entry(ino).or_default();
         rare.saw_if(
             power_cut && content.is_unsynced(),
-            "unsynced bytes at a power cut",
+            "unsynced bytes at a power loss",
         );
         let possible = match power_cut {
             true => content.found_after_power_cut(bytes),
@@ -151,7 +151,9 @@ async fn rest(house: &House, life: Life, rare: &mut Rare) -> Life {
     for ost in life.oss.osts() {
         let objects = life.oss.objects(ost).expect("it serves");
         objects.flush_checksums().await.expect("nothing is faulty");
-        let scrub = objects.scrub(ScrubOptions::new(ScrubScope::All), |_| {}).await;
+        let scrub = objects
+            .scrub(ScrubOptions::new(ScrubScope::All), |_| {})
+            .await;
         assert_eq!(scrub.expect("it serves").damaged, [], "wrong sums");
     }
     life.oss.stop().await.expect("nothing is faulty");

@@ -2,7 +2,7 @@
 
 use gupfs_sim::{seeds, whole};
 
-/// At least so often in a run of the usual length.
+/// Minimum count of each rare event in a run of the usual length.
 const RARE: [(&str, u64); 5] = [
     ("crash at a sync", 120),
     ("purge or cut interrupted by a crash", 10),

@@ -128,10 +128,7 @@ const QUIRKS: &[(Quirk, &[&str])] = &[
         Quirk::CreateHasVersion,
         &["a create reply replaces newer attributes"],
     ),
-    (
-        Quirk::AbsenceForgotten,
-        &["a negative dentry is cached"],
-    ),
+    (Quirk::AbsenceForgotten, &["a negative dentry is cached"]),
     (
         Quirk::DirtyPagesVanish,
         &["a page invalidation writes dirty pages first"],
@@ -146,11 +143,11 @@ const QUIRKS: &[(Quirk, &[&str])] = &[
     ),
     (Quirk::AppendAsks, &["the offset of an append may be stale"]),
     (Quirk::FlockUnlocks, &[]),
+    (Quirk::FlockStays, &["closing a file releases its flock"]),
     (
-        Quirk::FlockStays,
-        &["closing a file releases its flock"],
+        Quirk::FlushByNobody,
+        &["a close names the owner whose posix locks it releases"],
     ),
-    (Quirk::FlushByNobody, &["a close names the owner whose posix locks it releases"]),
     (
         Quirk::WritebackBelieves,
         &["with a writeback cache growth on the server is not seen"],

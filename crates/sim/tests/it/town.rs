@@ -2,7 +2,7 @@
 
 use gupfs_sim::{seeds, town};
 
-/// At least so often in a run of the usual length.
+/// Minimum count of each rare event in a run of the usual length.
 const RARE: [(&str, u64); 9] = [
     ("reply lost by a crash", 500),
     ("request lost by a crash", 1_000),

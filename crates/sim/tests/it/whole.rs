@@ -2,7 +2,7 @@
 
 use gupfs_sim::{seeds, whole};
 
-/// At least so often in a run of the usual length.
+/// Minimum count of each rare event in a run of the usual length.
 const RARE: [(&str, u64); 13] = [
     ("crash between mark and data", 10),
     ("crash between inode block and its first use", 15),
@@ -16,7 +16,7 @@ const RARE: [(&str, u64); 13] = [
     ("cut resumed at recovery", 30),
     ("rename over a target crossed a crash", 15),
     ("reply lost by a crash", 10),
-    ("unsynced bytes at a power cut", 800),
+    ("unsynced bytes at a power loss", 800),
 ];
 
 #[test]
@@ -27,13 +27,13 @@ fn whatever_happens_to_the_disks_what_was_promised_is_kept() {
 #[test]
 fn what_is_confirmed_survives_a_power_cut() {
     let total = seeds::each_twice(20, whole::script::confirmed);
-    total.expect(&[("file confirmed before a power cut", 20)]);
+    total.expect(&[("file confirmed before a power loss", 20)]);
 }
 
 #[test]
 fn what_a_power_cut_left_behind_a_files_end_stays_hidden() {
     let total = seeds::each_twice(60, whole::script::behind_the_end);
-    total.expect(&[("unsynced bytes at a power cut", 60)]);
+    total.expect(&[("unsynced bytes at a power loss", 60)]);
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl Fixture {
         let platform = FakePlatform::new(seed);
         let options = FakeOptions {
             yields,
-            syncfs_reports_errors: syncfs_reports_errors,
+            syncfs_reports_errors,
             clock: Some(platform.clock.clone()),
             ..FakeOptions::default()
         };

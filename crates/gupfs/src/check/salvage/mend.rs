@@ -6,14 +6,14 @@ use super::{SalvageLoss, Salvaged};
 use crate::check::objects::ObjectProblem;
 use crate::check::records::bytes;
 use crate::check::{CheckFault, Store};
-use crate::exit::{OrCliError, CliResult};
+use crate::exit::{CliResult, OrCliError};
 use crate::home::Marker;
 use bytes::Bytes;
 use gupfs_namespace::check::Problem;
 use gupfs_namespace::salvage::{mark_maybe_as_present, rebuild_directory};
 use gupfs_namespace::{
-    BackLink, InodeBody, BackgroundOp, EntryRecord, Inode, RecordKey, KeyRange, RecordKind, DentryPosition, InodeCounter, ParsedKey, Purge,
-    PurgeId, PurgeAction, Record, Unconfirmed,
+    BackLink, BackgroundOp, DentryPosition, EntryRecord, Inode, InodeBody, InodeCounter, KeyRange,
+    ParsedKey, Purge, PurgeAction, PurgeId, Record, RecordKey, RecordKind, Unconfirmed,
 };
 use gupfs_proto::{FileKind, InodeId, Timestamp, VirtualShard};
 use gupfs_store::kv::Kv;
@@ -85,7 +85,9 @@ impl SalvageRepair<'_> {
         for fault in faults {
             changed |= match &fault {
                 CheckFault::Record(problem) => self.mend_record(problem).await?,
-                CheckFault::Object(ObjectProblem::Unannounced { ost, object, .. }) if self.damaged => {
+                CheckFault::Object(ObjectProblem::Unannounced { ost, object, .. })
+                    if self.damaged =>
+                {
                     announce(self.store, self.editor, *ost, *object).await?
                 }
                 CheckFault::Object(_) | CheckFault::Target(..) => false,
@@ -142,8 +144,11 @@ impl SalvageRepair<'_> {
 
     /// Directories that something lies in, names of directories, and files of which there are objects.
     async fn make_inodes(&mut self, faults: &[CheckFault]) -> CliResult<bool> {
-        let (mut directories, mut unknown, mut gone) =
-            (BTreeSet::new(), ObjectsWithoutInode::default(), FilesWithoutObjects::default());
+        let (mut directories, mut unknown, mut gone) = (
+            BTreeSet::new(),
+            ObjectsWithoutInode::default(),
+            FilesWithoutObjects::default(),
+        );
         for fault in faults {
             match fault {
                 CheckFault::Record(Problem::Dangling(key)) => {
@@ -157,7 +162,9 @@ impl SalvageRepair<'_> {
                     name,
                     ino,
                 }) => {
-                    let entry = self.editor.get::<EntryRecord>(&RecordKey::entry(*dir, *hash, name))?;
+                    let entry = self
+                        .editor
+                        .get::<EntryRecord>(&RecordKey::entry(*dir, *hash, name))?;
                     if entry.is_some_and(|entry| entry.kind == FileKind::Directory) {
                         directories.insert(*ino);
                     }
@@ -273,14 +280,20 @@ impl SalvageRepair<'_> {
         match problem {
             Problem::InodeWithoutEntry { ino } => {
                 let chore = BackgroundOp::LinkInLostFound { ino: *ino };
-                if !self.store.run_background_op(&chore, &problem.to_string()).await? {
+                if !self
+                    .store
+                    .run_background_op(&chore, &problem.to_string())
+                    .await?
+                {
                     return Ok(false);
                 }
                 let place = format!("/lost+found/{:x}", ino.0);
                 let text = format!("inode {:x} had lost its name", ino.0);
-                self.done
-                    .found
-                    .push(SalvageLoss::new("NamedInLostFound", text).of(*ino).at(place));
+                self.done.found.push(
+                    SalvageLoss::new("NamedInLostFound", text)
+                        .of(*ino)
+                        .at(place),
+                );
                 return Ok(true);
             }
             Problem::EntryWithoutInode {
@@ -308,7 +321,9 @@ impl SalvageRepair<'_> {
             _ => self.done.mended += 1,
         }
         let chore = BackgroundOp::Repair(problem.clone());
-        self.store.run_background_op(&chore, &problem.to_string()).await
+        self.store
+            .run_background_op(&chore, &problem.to_string())
+            .await
     }
 
     /// The objects may hold bytes behind the cut; with its record the next start cuts them.
@@ -357,7 +372,9 @@ impl SalvageRepair<'_> {
 
     fn lose(&mut self, kind: &'static str, fault: &CheckFault) {
         self.damaged = true;
-        self.done.lost.push(SalvageLoss::new(kind, fault.to_string()));
+        self.done
+            .lost
+            .push(SalvageLoss::new(kind, fault.to_string()));
     }
 }
 

@@ -16,9 +16,9 @@ mod sources;
 pub use place::show_date;
 
 use super::progress::Progress;
-use super::{CheckFindings, Store, CheckOptions, targets};
-use crate::exit::{Exit, OrCliError, CliResult, CliError};
-use crate::home::{StoreDir, Lock, Marker};
+use super::{CheckFindings, CheckOptions, Store, targets};
+use crate::exit::{CliError, CliResult, Exit, OrCliError};
+use crate::home::{Lock, Marker, StoreDir};
 use crate::node::{DescriptorBudget, open_metadata};
 use gupfs_namespace::initial_batch;
 use gupfs_platform::{Disk, Platform};

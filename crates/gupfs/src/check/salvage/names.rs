@@ -2,7 +2,7 @@
 
 use super::mend::RecordEditor;
 use crate::exit::CliResult;
-use gupfs_namespace::{EntryRecord, Inode, RecordKey, KeyRange, RecordKind, ParsedKey, Record};
+use gupfs_namespace::{EntryRecord, Inode, KeyRange, ParsedKey, Record, RecordKey, RecordKind};
 use gupfs_proto::{InodeId, Name, VirtualShard};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,19 +31,22 @@ pub fn names_of(
 ) -> CliResult<BTreeMap<InodeId, Vec<NamedEntry>>> {
     let mut found: BTreeMap<InodeId, Vec<NamedEntry>> = BTreeMap::new();
     for shard in (0..shards).map(VirtualShard) {
-        editor.each(&KeyRange::of_kind(shard, RecordKind::Entry), |key, value| {
-            let (Some(ParsedKey::Entry { dir, hash, name }), Ok(entry)) =
-                (key.parse(), EntryRecord::decode(value))
-            else {
-                return;
-            };
-            if wanted.contains(&entry.ino) {
-                found
-                    .entry(entry.ino)
-                    .or_default()
-                    .push(NamedEntry { dir, hash, name });
-            }
-        })?;
+        editor.each(
+            &KeyRange::of_kind(shard, RecordKind::Entry),
+            |key, value| {
+                let (Some(ParsedKey::Entry { dir, hash, name }), Ok(entry)) =
+                    (key.parse(), EntryRecord::decode(value))
+                else {
+                    return;
+                };
+                if wanted.contains(&entry.ino) {
+                    found
+                        .entry(entry.ino)
+                        .or_default()
+                        .push(NamedEntry { dir, hash, name });
+                }
+            },
+        )?;
     }
     Ok(found)
 }

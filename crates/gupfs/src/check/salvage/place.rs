@@ -6,7 +6,7 @@
 //! mds/salvaged-DATE/      the damaged log and index
 //! ```
 
-use crate::exit::{OrCliError, CliResult, CliError};
+use crate::exit::{CliError, CliResult, OrCliError};
 use crate::home::StoreDir;
 use gupfs_proto::Timestamp;
 use std::fs::{self, File};

@@ -5,8 +5,8 @@ use super::{SalvageLoss, Salvaged};
 use crate::check::Store;
 use crate::check::objects::ObjectProblem;
 use crate::exit::CliResult;
-use gupfs_namespace::salvage::{FoundObject, rebuild_file, file_size};
-use gupfs_namespace::{InodeBody, FileBody, Inode, RecordKey};
+use gupfs_namespace::salvage::{FoundObject, file_size, rebuild_file};
+use gupfs_namespace::{FileBody, Inode, InodeBody, RecordKey};
 use gupfs_proto::{InodeId, ObjectId, OstId, Presence};
 use std::collections::{BTreeMap, BTreeSet};
 

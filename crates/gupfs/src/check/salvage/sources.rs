@@ -7,16 +7,16 @@
 use super::place::SalvageDirs;
 use super::{SalvageLoss, Salvaged, store_id};
 use crate::check::progress::Progress;
-use crate::exit::{OrCliError, CliResult, CliError};
-use crate::home::{StoreDir, Marker};
+use crate::exit::{CliError, CliResult, OrCliError};
+use crate::home::{Marker, StoreDir};
 use crate::node::DescriptorBudget;
 use bytes::Bytes;
-use gupfs_namespace::{Inode, RecordKey, KeyRange, RecordKind, Record};
+use gupfs_namespace::{Inode, KeyRange, Record, RecordKey, RecordKind};
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{OwnerEpoch, Seq, Timestamp, VirtualShard};
-use gupfs_store::index::{IndexChanges, Index, IndexError, KeyBounds};
+use gupfs_store::index::{Index, IndexChanges, IndexError, KeyBounds};
 use gupfs_store::kv::{KvError, copy_records, replay_survey};
-use gupfs_store::log::{LogError, StoreId, LogSurvey, LogSurveyFindings};
+use gupfs_store::log::{LogError, LogSurvey, LogSurveyFindings, StoreId};
 use std::ops::Bound;
 
 /// Starts that the damaged part of a log may hide: the new owner's epoch lies above all of theirs.
@@ -201,7 +201,8 @@ impl SourceReader {
     ) -> CliResult<LogSurveyFindings> {
         progress.part("batches of the log".into());
         let Some(disk) = &self.log else {
-            done.lost.push(SalvageLoss::new("LogMissing", "there is no log"));
+            done.lost
+                .push(SalvageLoss::new("LogMissing", "there is no log"));
             return Ok(LogSurveyFindings::default());
         };
         let begun = match after {
@@ -223,7 +224,8 @@ impl SourceReader {
     fn forget_sessions(&self) -> Result<(), IndexError> {
         for kind in [RecordKind::Session, RecordKind::Reply] {
             self.each_of(kind, |records| {
-                let gone: IndexChanges = records.iter().map(|(key, _)| (key.clone(), None)).collect();
+                let gone: IndexChanges =
+                    records.iter().map(|(key, _)| (key.clone(), None)).collect();
                 self.index.apply(self.index.applied(), &gone)
             })?;
         }

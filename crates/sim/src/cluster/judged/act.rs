@@ -1,4 +1,4 @@
-//! One call, with a record of what was asked and answered.
+//! One call, with a record of its request and its reply.
 
 use super::{Files, Judge, mode_of, time_of};
 use crate::cluster::machine::{Failure, With};
@@ -10,7 +10,8 @@ use gupfs_proto::meta::WritePosition;
 use gupfs_verify::history::{Answer, Call, Flavour, Range, tag};
 use std::sync::Arc;
 
-/// Where calls begin and end: what an inode holds, blocks, stripe units, objects, and beside them.
+/// Offsets where calls begin and end: the limits of inline data, blocks, stripe units and objects, and their
+/// neighbours.
 const BORDERS: [u64; 14] = [
     0,
     24,
@@ -28,10 +29,10 @@ const BORDERS: [u64; 14] = [
     ONE_OBJECT + (128 << 10),
 ];
 
-/// The longest that is read or written at once.
+/// The most that one call reads or writes.
 const LONG: u64 = 80 << 10;
 
-/// Through one descriptor, as long as it lasts.
+/// The lock flavour: the locks belong to one descriptor, as long as it is open.
 const FLAVOUR: Flavour = Flavour::Session;
 
 impl Judge {
@@ -51,12 +52,12 @@ impl Judge {
             Ok(answer) => {
                 self.site
                     .say(format_args!("c{worker} judged {}", call.name()));
-                // With a power cut meanwhile it is not sure that it stays done.
+                // If a power loss came during the call, its effect may be undone.
                 if self.are_there(files) {
                     self.site.judged.lock().answered(&asked, answer, end);
                 }
             }
-            // A power cut took the files, and the next history has others.
+            // A power loss took the files; the next history has others.
             Err(_) if !self.are_there(files) => {}
             Err(failure) => {
                 if matches!(failure, Failure::Refused(FsError::Stale)) {
@@ -73,7 +74,7 @@ impl Judge {
         match self.dice.below(20) {
             0..7 => Call::Write {
                 range,
-                tag: 0, // as soon as it has a number
+                tag: 0, // set once the record has a number
                 flavour: FLAVOUR,
             },
             7..12 => Call::Read {
@@ -121,7 +122,7 @@ impl Judge {
                 self.open = Some(opened.file.clone());
                 Some(opened.file)
             }
-            // A power cut took it.
+            // A power loss took the file.
             Err(_) if !self.are_there(files) => None,
             Err(failure) => {
                 self.excuse("open", &failure, since);

@@ -1,12 +1,12 @@
-//! # judged: two files that all programs change without order, and a history of what they were told
+//! # judged: two files that all programs change concurrently, and a history of their calls
 //!
-//! Owns   what was asked and answered, in the words of `gupfs verify`; when a history ends.
-//! Never  knows what must come of a call: the checker of `gupfs verify` says whether the history can have happened.
+//! Owns   the requests and replies, in the format of `gupfs verify`; when a history ends.
+//! Never  decides the result of a call: the checker of `gupfs verify` says whether the history is possible.
 //! Enter  at `History::judge` (the verdict), `Judge::work` (a program).
 //!
-//! A power cut may take what nobody synced, of which the checker knows nothing: each ends the history, and the next has new
-//! files. One of the metadata server takes nothing while all clients live, but for what nobody was answered for yet: only then it
-//! ends the history.
+//! A power loss may undo unsynced changes, and the checker does not know of power losses: each ends the history, and the next has
+//! new files. A power loss of the metadata server while all clients live undoes no answered change: it ends the history only if
+//! clients may be absent, or a client has seen an unanswered change.
 
 mod act;
 
@@ -23,21 +23,21 @@ use gupfs_verify::history::{Answer, Call, Record, Subject, tag};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two calls, at most, in microseconds.
+/// Longest pause between two calls, in microseconds.
 const THINK: u64 = 400_000;
 
 const BYTES: Subject = Subject::Data(0);
 const ATTRS: Subject = Subject::Attr(0);
 
-/// The files, and what was asked of them.
+/// The files, and the calls on them.
 #[derive(Default)]
 pub struct History {
-    /// None: they are to be made.
+    /// None while the files do not exist yet.
     files: Option<Files>,
-    /// Somebody makes them.
+    /// A program creates them now.
     making: bool,
     records: Vec<Record>,
-    /// Of these, under way.
+    /// Number of calls on these files that are under way.
     open: u64,
 }
 
@@ -45,21 +45,21 @@ pub struct History {
 struct Files {
     bytes: InodeId,
     attrs: InodeId,
-    /// The power cuts before they were made: with one more the history is over.
+    /// The power losses before the files were created: with one more the history ends.
     cuts: Cuts,
 }
 
-/// Where a record is, while it has no answer.
+/// The position of a record that has no reply yet.
 struct Asked {
     of: Files,
     at: usize,
 }
 
 impl History {
-    /// What was asked so far and answered so can have happened.
+    /// Checks that the calls and replies so far are possible.
     ///
     /// # Panics
-    /// When it cannot: with the fewest records that show it.
+    /// When they are not: prints the fewest records that show it.
     pub fn judge(&mut self, site: &Site) {
         let records = std::mem::take(&mut self.records);
         if records.is_empty() {
@@ -70,7 +70,7 @@ impl History {
         let judgement = judge(&history, Model::Posix, Bound::default());
         site.watch.saw("judged history");
         if judgement.undecided > 0 {
-            site.watch.saw("history that was not decided");
+            site.watch.saw("history that the checker could not decide");
         }
         let Some(finding) = judgement.findings.first() else {
             return;
@@ -85,7 +85,7 @@ impl History {
             )
         });
         let shown: String = shown.collect();
-        panic!("no order explains {}:\n{shown}", finding.about);
+        panic!("no order of the calls explains {}:\n{shown}", finding.about);
     }
 
     /// The metadata server loses power.
@@ -95,7 +95,8 @@ impl History {
         }
     }
 
-    /// A call begins; `ended` is to follow. What a write writes names it: the call is returned with its tag. None if this history is over.
+    /// A call begins; `ended` must follow. Returns the call with its tag, which the bytes of a write carry. None if
+    /// this history has ended.
     fn ask(
         &mut self,
         files: Files,
@@ -106,7 +107,7 @@ impl History {
             return None;
         }
         let at = self.records.len();
-        // A worker's numbers rise, and that is all that is asked of them.
+        // The numbers of one worker must rise, and that is their only requirement.
         let number = at as u32;
         let call = match call {
             Call::Write { range, flavour, .. } => Call::Write {
@@ -129,12 +130,12 @@ impl History {
         Some((Asked { of: files, at }, call))
     }
 
-    /// However it ended.
+    /// A call has ended, with or without a reply.
     fn ended(&mut self) {
         self.open -= 1;
     }
 
-    /// Unless its history is over.
+    /// Records the reply, unless the call's history has ended.
     fn answered(&mut self, asked: &Asked, answer: Answer, end: u64) {
         if self.files == Some(asked.of) {
             let record = &mut self.records[asked.at];
@@ -143,7 +144,7 @@ impl History {
     }
 }
 
-/// Which of the files a call is about.
+/// The file that a call is about.
 fn subject_of(call: &Call) -> Subject {
     match call {
         Call::SetMode { .. } | Call::SetTime { .. } | Call::Stat => ATTRS,
@@ -173,7 +174,7 @@ impl Judge {
         }
     }
 
-    /// Until the site ends.
+    /// Runs until the simulation ends.
     ///
     /// # Panics
     /// When a promise is broken.
@@ -202,12 +203,12 @@ impl Judge {
         }
     }
 
-    /// No power cut may have taken them.
+    /// Whether no power loss may have taken the files.
     fn are_there(&self, files: Files) -> bool {
         self.site.troubles.cuts().undo_nothing_since(files.cuts)
     }
 
-    /// What was open in another life or session is stale.
+    /// Notices a new instance or session of the client: files opened in an earlier one are stale.
     fn meet(&mut self, with: With<'_>) {
         let session = with.client.session();
         if with.life == self.life && session == self.session {
@@ -220,14 +221,14 @@ impl Judge {
         (self.life, self.session) = (with.life, session);
     }
 
-    /// Closes what is open, some time.
+    /// Closes the open files, in the background.
     fn let_go(&mut self, with: With<'_>) {
         if let Some(file) = self.open.take() {
             self.site.close_late(self.machine, with, &file);
         }
     }
 
-    /// A new history, unless somebody else begins it.
+    /// Begins a new history, unless another program does.
     async fn begin(&mut self, with: With<'_>) {
         self.let_go(with);
         let site = self.site.clone();
@@ -246,7 +247,7 @@ impl Judge {
         let mut history = site.judged.lock();
         history.making = false;
         match made {
-            // A power cut may have taken them already.
+            // A power loss may have taken them already.
             _ if !site.troubles.cuts().undo_nothing_since(cuts) => {}
             Ok(files) => history.files = Some(files),
             Err(failure) => {
@@ -294,14 +295,17 @@ impl Judge {
     }
 
     /// # Panics
-    /// When nothing excuses it.
+    /// When no fault excuses the failure.
     fn excuse(&self, what: &str, failure: &Failure, since: u64) {
         let machine = self.machine;
         self.site
             .say(format_args!("c{machine} judged {what}: {failure:?}"));
         let who = (machine, self.session);
         let excused = self.site.excuses(failure, who, since, false);
-        assert!(excused, "c{machine} {what}: {failure:?} without an excuse");
+        assert!(
+            excused,
+            "c{machine} {what}: {failure:?}, which no fault explains"
+        );
     }
 }
 

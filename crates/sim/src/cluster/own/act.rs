@@ -1,4 +1,4 @@
-//! One call, and what must come of it.
+//! One call, and the check of its result.
 
 use super::eras::Eras;
 use super::names::{Entry, Tree, UNTOLD};
@@ -9,12 +9,12 @@ use crate::cluster::troubles::is_loss;
 use bytes::Bytes;
 use gupfs_client::{EntryName, OpenFile, ReadOptions, WriteOptions};
 use gupfs_proto::meta::{RenameMode, WritePosition};
-use gupfs_proto::{InodeId, FsError};
+use gupfs_proto::{FsError, InodeId};
 use std::sync::Arc;
 
 const NAMES: u64 = 4;
 
-/// Where something changes in a file: inline bytes, blocks, stripe units, objects.
+/// Offsets where a file's storage changes: inline bytes, blocks, stripe units, objects.
 const BORDERS: [u64; 6] = [
     0,
     4 << 10,
@@ -26,10 +26,10 @@ const BORDERS: [u64; 6] = [
 
 type Place = (InodeId, u8);
 
-/// What a call about names must come to.
+/// The expected result of a call about names.
 type Expected = Result<(), FsError>;
 
-/// Nothing but names excuses these.
+/// Only the state of the names explains these errors.
 fn is_about_names(failure: &Failure) -> bool {
     let Failure::Refused(refusal) = failure else {
         return false;
@@ -45,7 +45,7 @@ fn is_about_names(failure: &Failure) -> bool {
 }
 
 impl Own {
-    /// One call by chance.
+    /// Makes one random call.
     pub(super) async fn act(&mut self, with: &With<'_>) {
         match self.dice.below(100) {
             0..16 => self.create(with).await,
@@ -87,14 +87,14 @@ impl Own {
         !self.names.now().keys().any(|(of, _)| *of == dir)
     }
 
-    /// Any file, by a name of it or because it is open.
+    /// A random file, by one of its names or because it is open.
     fn any_file(&self) -> Option<InodeId> {
         let files: Vec<InodeId> = self.contents.keys().copied().collect();
         let index = self.dice.below(files.len().max(1) as u64);
         files.get(index as usize).copied()
     }
 
-    /// Makes the call, and compares its answer with what the state says. True if it was made.
+    /// Makes the call, and compares its reply with the expected state. True if it was made.
     async fn names_call<T>(
         &mut self,
         with: &With<'_>,
@@ -153,7 +153,7 @@ impl Own {
                 .await?;
             Ok(made.file)
         };
-        // Its number shows with the answer; nobody compares before.
+        // The reply brings its inode number; no other program compares before.
         let what = format!("create {place:?}");
         let untold = after.clone();
         let Some(file) = self.names_call(with, what, expected, untold, call).await else {
@@ -196,7 +196,7 @@ impl Own {
         (Ok(()), after)
     }
 
-    /// The newest state with the number that was told.
+    /// The newest state, with the number that the reply brought.
     fn renew_names(&mut self, told: Tree) {
         self.names.tell(told.clone());
         let now = self.site.moment();
@@ -254,7 +254,7 @@ impl Own {
         }
     }
 
-    /// Without a name it lives as long as it is open.
+    /// A file without a name lives as long as it is open.
     fn forget_if_gone(&mut self, ino: InodeId) {
         let has_name = self.names.now().values().any(|entry| entry.ino == ino);
         if !has_name && !self.open.contains_key(&ino) {
@@ -269,9 +269,9 @@ impl Own {
         let (moved, over) = (self.at(from), self.at(to));
         let expected = match (moved, over) {
             (None, _) => Err(FsError::NotFound),
-            // Directories stay where they are, so that none goes into itself.
+            // Directories keep their parent, so that none moves into itself.
             (Some(moved), _) if moved.is_dir && from.0 != to.0 => return,
-            // Refused for two reasons, of which either may be told.
+            // Two errors apply, and the server may return either.
             (Some(moved), Some(over))
                 if over.is_dir && !moved.is_dir && !self.is_empty_dir(over.ino) =>
             {
@@ -343,7 +343,7 @@ impl Own {
         }
     }
 
-    /// It is excused, and what there is now is to be looked at.
+    /// Requires an excuse for the failure, and schedules a look at what is there now.
     fn fails(&mut self, what: &str, failure: &Failure, since: u64, late: bool) {
         self.say(format_args!("{what}: {failure:?}"));
         self.excuse(what, failure, since, late);
@@ -379,7 +379,7 @@ impl Own {
         let client = with.client.clone();
         let mut data = Bytes::from(data);
         let call = async {
-            // As programs do: what is left is written, too, and who cannot learns why.
+            // A program continues after a short write; if it cannot, it learns why.
             let mut began = None;
             while !data.is_empty() {
                 let next = match began {
@@ -452,7 +452,7 @@ impl Own {
                 }
                 match self.is_as_told_since(cuts) {
                     true => return Some(answer),
-                    // In time for the power cut, or after it: both may be.
+                    // The reply came in time for the power loss, or after it: both are possible.
                     false => self.must_look = true,
                 }
             }
@@ -505,7 +505,7 @@ impl Own {
         }
     }
 
-    /// Before it has looked what a power cut took. True if that was done.
+    /// Calls fsync before looking what a power loss took. True if it did so.
     pub(super) async fn fsync_blindly(&mut self, with: &With<'_>) -> bool {
         let open: Vec<InodeId> = self.open.keys().copied().collect();
         if open.is_empty() || self.names.is_torn() {
@@ -529,14 +529,14 @@ impl Own {
     }
 
     /// # Panics
-    /// When nothing can be lost: all was synced.
+    /// When nothing can be lost: all bytes were synced.
     fn hears_of_loss(&mut self, ino: InodeId, failure: &Failure) {
         if !is_loss(failure) {
             return;
         }
         self.site.watch.saw("fsync that told of a loss");
         if let Some(known) = self.contents.get_mut(&ino) {
-            // Its client does not know that another synced what it wrote, and says that it may be lost.
+            // The client does not know that another client synced its bytes, and reports that they may be lost.
             if self.synced_by_others.contains(&ino) && !known.is_unsynced() {
                 return;
             }
@@ -545,12 +545,12 @@ impl Own {
                 "c{} hears of a loss in {ino}, where all was synced",
                 self.machine
             );
-            // It is told once: the next fsync is of what there is then.
+            // The client reports a loss once: the next fsync is about what there is then.
             known.tear();
         }
     }
 
-    /// Its bytes and all names survive a power cut from now on; `in_peace`: none came meanwhile.
+    /// Its bytes and all names survive a power loss from now on; `in_peace`: no power loss came meanwhile.
     fn has_synced(&mut self, ino: InodeId, in_peace: bool) {
         let now = self.site.troubles.cuts();
         self.synced_by_others.remove(&ino);

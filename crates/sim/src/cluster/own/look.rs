@@ -1,4 +1,4 @@
-//! Looking at everything, after something happened that may have changed it: what was promised to stay must be there.
+//! Looks at everything after a fault that may have changed it: whatever was promised to stay must be there.
 
 use super::eras::Eras;
 use super::names::{Entry, Tree};
@@ -10,7 +10,7 @@ use gupfs_proto::{Attr, FileKind, InodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is there.
+/// The names and bytes found.
 struct Found {
     tree: Tree,
     attrs: BTreeMap<InodeId, Attr>,
@@ -18,7 +18,7 @@ struct Found {
 }
 
 impl Own {
-    /// Whatever fails is tried again later.
+    /// A failed look is repeated later.
     pub(super) async fn look(&mut self, with: &With<'_>) {
         let (cuts, since) = (self.site.troubles.cuts(), self.site.millis());
         let found = match self.find(with).await {
@@ -31,7 +31,7 @@ impl Own {
         if self.site.troubles.cuts() != cuts || with.client.session() != self.session {
             return; // again
         }
-        // While the client lives, and its session, a power cut of the metadata server takes nothing.
+        // While the client lives, and its session, a power loss of the metadata server undoes nothing.
         let cut = match self.begins_anew {
             true => self.site.troubles.metadata_cut_after(self.cuts.metadata),
             false => None,
@@ -43,7 +43,7 @@ impl Own {
         if cuts.metadata != self.cuts.metadata && !self.begins_anew {
             self.site
                 .watch
-                .saw("power cut of the metadata server that took nothing of a program");
+                .saw("power loss of the metadata server that took nothing of a program");
         }
         self.say(format_args!(
             "looks: names cut since {names_cut:?}, bytes cut {bytes_cut}, {} names",
@@ -60,7 +60,7 @@ impl Own {
     /// `names_cut`: since when names may have been undone, in milliseconds.
     fn judge(&mut self, found: Found, names_cut: Option<u64>, bytes_cut: bool) {
         if names_cut.is_some() && self.names.depth() > 1 {
-            self.site.watch.saw("unsynced names at a power cut");
+            self.site.watch.saw("unsynced names at a power loss");
         }
         let tree = found.tree.clone();
         if let Err(wrong) = self.names.found(found.tree, names_cut) {
@@ -82,19 +82,20 @@ impl Own {
             }
             let known = self.contents.entry(ino).or_default();
             if bytes_cut && known.is_unsynced() {
-                self.site.watch.saw("unsynced bytes at a power cut");
+                self.site.watch.saw("unsynced bytes at a power loss");
             }
-            // Who held it said how long it is, also where an object server's power cut had taken its end; now its objects say.
+            // The lease holder reported the file's size, also where an object server's power loss had taken the end;
+            // now the objects decide.
             let by_objects = self.holds_no_more && known.is_unsynced();
             let possible = match bytes_cut || by_objects {
                 true => known.found_after_partial_cut(bytes),
                 false => known.found_after_kill(bytes),
             };
             if let Err(wrong) = possible {
-                self.is_otherwise(ino, format_args!("power cut {bytes_cut}: {wrong}"));
+                self.is_otherwise(ino, format_args!("power loss {bytes_cut}: {wrong}"));
             }
         }
-        // What has no name is gone, but for what is open here, and sure.
+        // A file without a name is gone, unless it is certainly still open here.
         let open = &self.open;
         self.contents.retain(|ino, known| {
             let has_name = tree.values().any(|entry| entry.ino == *ino);
@@ -128,8 +129,8 @@ impl Own {
                     false => {
                         let bytes = self.read_all(with, ino).await?;
                         found.bytes.insert(ino, bytes);
-                        // Only now: a truncation that was refused, because an object server kept it from being done, may be
-                        // done while we look. Who reads waits for it; who asks for the size does not.
+                        // Only now: a truncation that failed because an object server blocked it may be completed
+                        // while we look. A reader waits for it; a request for the size does not.
                         let attr = self.call(with, client.getattr(&me, ino)).await?;
                         found.attrs.insert(ino, attr);
                     }
@@ -139,14 +140,17 @@ impl Own {
         Ok(found)
     }
 
-    /// As it is now, by its number.
+    /// Reads the current content by inode number.
     async fn read_all(&self, with: &With<'_>, ino: InodeId) -> Result<Vec<u8>, Failure> {
         let client = with.client;
         let me = me();
         let opened = client.open(&me, ino, both_ways(), flags());
         let file = self.call(with, opened).await?.file;
         let read = self
-            .call(with, client.read(&file, 0, 2 * LONGEST, ReadOptions::default()))
+            .call(
+                with,
+                client.read(&file, 0, 2 * LONGEST, ReadOptions::default()),
+            )
             .await;
         let closed = self.call(with, client.release(file.id())).await;
         let bytes = read?.concat();

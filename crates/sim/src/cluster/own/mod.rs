@@ -1,8 +1,8 @@
-//! # own: a program with a directory that only it changes
+//! # own: a program with a directory that it alone changes
 //!
-//! Owns   what must be there, exactly, after each of its calls; what a crash may have taken; what others may see of it.
-//! Never  forgives a refusal that nothing excuses.
-//! Enter  at `Own::work`; others look by `Published`.
+//! Owns   the exact expected state after each of its calls; what a crash may undo; what other programs may see of it.
+//! Never  accepts an error that no fault excuses.
+//! Enter  at `Own::work`; other programs compare with `Published`.
 
 mod act;
 mod eras;
@@ -25,26 +25,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest file, so that many can be compared.
+/// The longest file: short, so that many can be compared.
 const LONGEST: u64 = 400_000;
 
-/// Between two calls, at most, in microseconds.
+/// Longest pause between two calls, in microseconds.
 const THINK: u64 = 500_000;
 
-/// What others may see of a program's directory.
+/// What other programs may see of a program's directory.
 pub struct Published {
     pub dir: InodeId,
     pub names: Eras<Tree>,
     pub bytes: BTreeMap<InodeId, Eras<Arc<Vec<u8>>>>,
-    /// Files that another program synced, and what was in them all that time: not yet noticed by the program itself.
+    /// Files that another program synced, with the bytes that they had during the sync: not yet noticed by the owning
+    /// program.
     pub synced: Vec<(InodeId, Arc<Vec<u8>>)>,
-    /// Something was not answered, or may be lost: nobody else can judge.
+    /// A change has no reply, or may be lost: no other program can judge.
     pub unsure: bool,
-    /// Rises with each look of the program itself.
+    /// Rises with each look of the owning program.
     pub looks: u64,
-    /// Its client's, at the last of them.
+    /// Its client's session, at the last look.
     pub session: SessionId,
-    /// Power cuts that it has judged.
+    /// Power losses that it has judged.
     pub cuts: Cuts,
 }
 
@@ -56,17 +57,17 @@ pub struct Own {
     names: Names,
     contents: BTreeMap<InodeId, Content>,
     open: BTreeMap<InodeId, Arc<OpenFile>>,
-    /// The life of the client, and its session, in which they were opened.
+    /// The instance of the client, and its session, in which the files were opened.
     life: u64,
     session: SessionId,
-    /// Power cuts that it has judged.
+    /// Power losses that it has judged.
     cuts: Cuts,
     must_look: bool,
-    /// Another life, or another session, than at the last look: what it had not synced nobody says again.
+    /// The client has another instance or session than at the last look: nothing replays its unsynced changes.
     begins_anew: bool,
-    /// Files that another program synced since this one did so last: its client does not know of it.
+    /// Files that another program synced since this one last did: its client does not know of it.
     synced_by_others: BTreeSet<InodeId>,
-    /// What was held is another session's, or nobody's, since the last look, and an object server lost power some time.
+    /// Since the last look the write leases have left this session, and an object server has lost power at some time.
     holds_no_more: bool,
     shown: Arc<Mutex<Published>>,
 }
@@ -133,7 +134,7 @@ impl Own {
         self.shown.clone()
     }
 
-    /// Until the site ends; then it looks a last time.
+    /// Runs until the simulation ends; then looks a last time.
     ///
     /// # Panics
     /// When a promise is broken.
@@ -170,7 +171,8 @@ impl Own {
         self.close_all().await;
     }
 
-    /// What was open in another life or session is stale; what a power cut may have taken is to be looked at.
+    /// Files opened in an earlier instance or session are stale; after a power loss the program must look at
+    /// everything.
     fn meet(&mut self, with: &With<'_>) {
         let cuts = self.site.troubles.cuts();
         if with.life != self.life || with.client.session() != self.session {
@@ -200,7 +202,7 @@ impl Own {
         }
     }
 
-    /// What others synced is durable, whoever wrote it.
+    /// Bytes that other programs synced are durable, whichever program wrote them.
     fn notice_syncs(&mut self) {
         let synced = std::mem::take(&mut self.shown.lock().synced);
         for (ino, bytes) in synced {
@@ -222,7 +224,7 @@ impl Own {
         }
     }
 
-    /// One call of the client, unless that dies before.
+    /// One call of the client, unless the client dies before.
     async fn call<T>(
         &self,
         with: &With<'_>,
@@ -232,25 +234,25 @@ impl Own {
     }
 
     /// # Panics
-    /// When nothing excuses it.
+    /// When no fault excuses the failure.
     fn excuse(&self, what: &str, failure: &Failure, since: u64, late: bool) {
         let who = (self.machine, self.session);
         let excused = self.site.excuses(failure, who, since, late);
         assert!(
             excused,
-            "c{} {what}: {failure:?} without an excuse",
+            "c{} {what}: {failure:?}, which no fault explains",
             self.machine
         );
     }
 
-    /// No power cut since can have taken anything that this program was answered: no object server's; the metadata server's
+    /// No power loss since can have taken anything that this program was answered: no object server's; the metadata server's
     /// take nothing while the client lives, and its session.
     fn is_as_told_since(&self, cuts: Cuts) -> bool {
         let now = self.site.troubles.cuts();
         now.objects == cuts.objects && (now.metadata == cuts.metadata || self.lives())
     }
 
-    /// The session that it counts on was not found to have ended.
+    /// The session is not known to have ended.
     fn lives(&self) -> bool {
         self.site.watch.ended(self.session).is_none()
     }

@@ -1,9 +1,9 @@
-//! The names of one program: as they are, and every state of them that a power cut may leave.
+//! The names of one program: as they are, and every state of them that a power loss may leave.
 
 use gupfs_proto::InodeId;
 use std::collections::BTreeMap;
 
-/// An inode whose creation was not answered: nobody knows its number.
+/// An inode whose creation was not answered: the program does not know its number.
 pub const UNTOLD: InodeId = InodeId(u64::MAX);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,7 +15,7 @@ pub struct Entry {
 /// (directory, name) of each.
 pub type Tree = BTreeMap<(InodeId, u8), Entry>;
 
-/// In the order of the log, each with the millisecond of its answer; the last is what everybody sees.
+/// In the order of the log, each with the millisecond of its answer; the last is the visible one.
 pub struct Names {
     states: Vec<(u64, Tree)>,
     /// The last change was not answered: it was made or not.
@@ -55,18 +55,18 @@ impl Names {
         self.torn = true;
     }
 
-    /// All that was answered survives a power cut.
+    /// All that was answered survives a power loss.
     pub fn synced(&mut self) {
         assert!(!self.torn, "a sync is answered after all before it");
         self.states.drain(..self.states.len() - 1);
     }
 
-    /// How many states a power cut may leave.
+    /// How many states a power loss may leave.
     pub fn depth(&self) -> usize {
         self.states.len()
     }
 
-    /// What is there now. It becomes the newest state. `undone`: a power cut may have undone what was answered since then.
+    /// What is there now. It becomes the newest state. `undone`: a power loss may have undone what was answered since then.
     ///
     /// # Errors
     /// What keeps it from being any state that is possible.

@@ -1,18 +1,18 @@
-//! Blocks of 4 KiB, each written whole with a value that nobody else writes, so that a read names its writer; and a log that
+//! Blocks of 4 KiB, each written whole with a unique value, so that a read names its writer; and a log that
 //! grows by such values.
 
 use crate::cluster::possible::Model;
 use std::collections::BTreeSet;
 
-/// A disk keeps or loses so much at a time.
+/// A disk keeps or loses this many bytes as a unit.
 pub const SECTOR: usize = 512;
 pub const BLOCK: usize = 4096;
 const SECTORS: usize = BLOCK / SECTOR;
 
-/// The value of bytes that nobody wrote.
+/// The value of bytes that no program wrote.
 pub const NOTHING: u64 = 0;
 
-/// What one sector may hold: one value, but for after a power cut.
+/// What one sector may hold: one value, but for after a power loss.
 type Sector = BTreeSet<u64>;
 
 /// A value as bytes: repeated, so that each part names it.
@@ -23,7 +23,7 @@ pub fn fill(value: u64, len: usize) -> Vec<u8> {
 /// The value of each sector.
 ///
 /// # Errors
-/// Says where bytes are that nobody wrote together.
+/// The position of a sector whose bytes come from two writers.
 pub fn values(bytes: &[u8]) -> Result<Vec<u64>, String> {
     let of_sector = |(number, sector): (usize, &[u8])| {
         let mut words = sector.chunks(8).map(|word| {

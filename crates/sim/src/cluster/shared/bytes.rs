@@ -1,4 +1,4 @@
-//! Reading and writing what others write.
+//! Reads and writes of files that other programs write, too.
 
 use super::blocks::{BLOCK, SECTOR, fill, is_block, is_log, values};
 use super::{PLACES, Sharer, With, show_block};
@@ -6,7 +6,7 @@ use crate::cluster::machine::Failure;
 use crate::cluster::own::{both_ways, flags, me};
 use gupfs_client::{OpenFile, ReadOptions, WriteOptions};
 use gupfs_proto::meta::WritePosition;
-use gupfs_proto::{InodeId, FsError};
+use gupfs_proto::{FsError, InodeId};
 use std::sync::Arc;
 
 /// The log grows no longer: it is read whole, and lies in one object.
@@ -237,7 +237,8 @@ impl Sharer {
         );
     }
 
-    /// A file of one writer, that somebody may have removed: who has it open reads what was written.
+    /// A file with one finished writer, which another program may have removed: a program that has it open reads what
+    /// was written.
     pub(super) async fn use_kept(&mut self, with: With<'_>) {
         let kept: Vec<InodeId> = {
             let commons = self.commons();
@@ -275,7 +276,9 @@ impl Sharer {
             }
             return;
         }
-        let read = with.client.read(&open, 0, 200 << 10, ReadOptions::default());
+        let read = with
+            .client
+            .read(&open, 0, 200 << 10, ReadOptions::default());
         let found = match self.call(with, read).await {
             Ok(found) => found.concat(),
             Err(failure) => return self.excuse("read of a kept file", &failure, since, false),

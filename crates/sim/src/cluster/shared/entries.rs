@@ -57,7 +57,7 @@ impl Model for Entries {
         let mut after = names.clone();
         let out = apply(&mut after, change);
         if let (Change::Link { thing, name }, Out::Missing) = (*change, out) {
-            // It gets a name again if whoever asks has it open.
+            // It gets a name again if the requester has it open.
             let mut named = names.clone();
             named.insert(name, thing);
             return vec![(after, out), (named, Out::Done)];

@@ -1,8 +1,8 @@
 //! # shared: a directory and files that all programs change at once
 //!
-//! Owns   what may be there after answers that overlapped in time, and the programs that ask.
-//! Never  guesses an order: each answer must fit one.
-//! Enter  at `Commons` (what may be there), `Sharer::work` (a program).
+//! Owns   the states possible after overlapping calls, and the programs that make the calls.
+//! Never  guesses an order: each reply must fit one.
+//! Enter  at `Commons` (the possible states), `Sharer::work` (a program).
 
 mod blocks;
 mod bytes;
@@ -36,20 +36,20 @@ pub const RECORDS_OF_BLOCK: usize = blocks::BLOCK / blocks::SECTOR;
 /// Between two calls, at most, in microseconds.
 const THINK: u64 = 700_000;
 
-/// A change that a dead client had asked for may wait at a server for so long, for others, before it is made.
+/// A change requested by a client that has died may wait at a server for this long before the server makes it.
 const LATE: Duration = Duration::from_secs(100);
 
-/// What all programs share, and what of it may be.
+/// The state that all programs share: the possible states of each object.
 #[derive(Default)]
 pub struct Commons {
     pub dir: InodeId,
-    /// None before the beginning.
+    /// None before the start.
     names: Option<Possible<Entries>>,
-    /// Which question made which number.
+    /// The inode number that each create request got.
     things: BTreeMap<InodeId, Thing>,
     files: Vec<Shared>,
     log: Option<(InodeId, Possible<Log>)>,
-    /// Files of one writer who is done with them: their bytes, as long as no power cut takes them.
+    /// Files that their only writer has finished: their bytes, until a power loss takes them.
     kept: BTreeMap<InodeId, Arc<Vec<u8>>>,
     /// By machine, when the look at bytes began that is under way: a sync beside it rules nothing out for it.
     looks: BTreeMap<usize, u64>,
@@ -87,8 +87,8 @@ impl Commons {
         }
     }
 
-    /// The metadata server loses power, and all clients live: what they were answered they say again. False if somebody has
-    /// seen a change that nobody was answered for: that may be undone, until it is asked again.
+    /// The metadata server loses power while all clients live: they replay their answered changes. False if a program
+    /// has seen a change without a reply: that one may be undone until its client replays it.
     pub fn names_are_replayed(&self) -> bool {
         self.names
             .as_ref()
@@ -136,7 +136,7 @@ impl Commons {
     }
 }
 
-/// A program that changes what others change, too.
+/// A program that changes the shared files.
 pub struct Sharer {
     site: Arc<Site>,
     machine: usize,
@@ -144,7 +144,7 @@ pub struct Sharer {
     open: BTreeMap<InodeId, Arc<OpenFile>>,
     life: u64,
     session: SessionId,
-    /// When its last answered change of names was asked, and how many power cuts the metadata server had had.
+    /// When its last answered change of names was asked, and how many power losses the metadata server had had.
     last_change: Option<(u64, u64)>,
     /// The programs' own directories, to be looked at.
     others: Vec<Arc<Mutex<Published>>>,
@@ -169,7 +169,7 @@ impl Sharer {
         }
     }
 
-    /// Until the site ends.
+    /// Runs until the simulation ends.
     ///
     /// # Panics
     /// When a promise is broken.
@@ -214,7 +214,7 @@ impl Sharer {
         }
     }
 
-    /// At the end, when nothing fails any more.
+    /// Looks at everything at the end, when nothing fails any more.
     async fn look_at_all(&mut self, with: With<'_>) {
         self.list(with).await;
         self.read_log(with).await;
@@ -253,7 +253,7 @@ impl Sharer {
     }
 
     /// # Panics
-    /// When nothing excuses it.
+    /// When no fault excuses the failure.
     fn excuse(&self, what: &str, failure: &Failure, since: u64, late: bool) {
         self.say(format_args!("{what}: {failure:?}"));
         let who = (self.machine, self.session);
@@ -281,7 +281,7 @@ pub fn fill_of(value: u64, blocks: u64) -> Vec<u8> {
     blocks::fill(value, blocks as usize * blocks::BLOCK)
 }
 
-/// For whoever must find out why.
+/// Text of a block's possible states, for the message of a failure.
 fn show_block(block: &Block) -> String {
     format!("{block:?}")
 }

@@ -7,7 +7,7 @@ use crate::cluster::own::{both_ways, flags, make, me, name};
 use crate::cluster::shared::blocks::fill;
 use gupfs_client::{EntryName, OpenFile, WriteOptions};
 use gupfs_proto::meta::{RenameMode, WritePosition};
-use gupfs_proto::{FileKind, InodeId, FsError};
+use gupfs_proto::{FileKind, FsError, InodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Sharer {
         let (answer, failure) = match answer {
             Ok(given) => (Ok(given), None),
             Err(Failure::Killed) => {
-                // It may be made yet: the server answers nobody, and goes on.
+                // The change may still be made: the server goes on with it after its client has died.
                 let site = self.site.clone();
                 self.site.spawn("what was asked late", async move {
                     site.sleep(LATE).await;
@@ -292,7 +292,7 @@ async fn ask(
     }
 }
 
-/// Whether what was found may be this thing. What was made by a question that is not answered has a number that nobody knows.
+/// Whether the inode found may be this thing. No program knows the number of a file whose create has no reply.
 fn is_it(
     things: &BTreeMap<InodeId, Thing>,
     thing: Option<&Thing>,

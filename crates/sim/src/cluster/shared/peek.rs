@@ -5,10 +5,10 @@ use crate::cluster::machine::Failure;
 use crate::cluster::own::{Tree, both_ways, flags, me};
 use crate::cluster::troubles::Cuts;
 use gupfs_client::{EntryName, OpenFile, ReadOptions};
-use gupfs_proto::{InodeId, FsError};
+use gupfs_proto::{FsError, InodeId};
 use std::sync::Arc;
 
-/// How often the other program has looked, and the power cuts it has judged: if they are as before, so is what it knows.
+/// How often the other program has looked, and the power losses it has judged: if they are as before, so is what it knows.
 type Sure = (u64, Cuts);
 
 /// More than any file has.
@@ -138,7 +138,7 @@ impl Sharer {
             );
         }
     }
-    /// Syncs another's file: what it held all that time survives a power cut, and its writer counts on it.
+    /// Syncs another's file: what it held all that time survives a power loss, and its writer counts on it.
     async fn sync_for(&mut self, with: With<'_>, number: usize, file: &Arc<OpenFile>, sure: Sure) {
         let (since, begun) = (self.site.millis(), self.site.moment());
         let synced = self.call(with, with.client.fsync(file, false)).await;

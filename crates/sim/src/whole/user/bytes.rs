@@ -5,7 +5,7 @@ use crate::whole::house::Life;
 use bytes::Bytes;
 use gupfs_client::{OpenFile, ReadOptions, WriteOptions};
 use gupfs_proto::meta::WritePosition;
-use gupfs_proto::{InodeId, FsError};
+use gupfs_proto::{FsError, InodeId};
 use std::sync::Arc;
 
 /// Files stay short, so that many of them can be compared.
