@@ -90,21 +90,30 @@ pub async fn run(
     );
     let _ = parts.server.set(server);
     let _revoking = platform.tasks.spawn("revoked keys", revoking);
+    // The control socket comes after the surveyed OSTs serve: an administrator who accepts a loss stops the daemon when
+    // `gupfs status` answers.
+    let early_stop = tokio::select! {
+        biased;
+        why = told.wait() => Some(why),
+        () = mds.wait_for_surveyed() => None,
+    };
     let answers = Arc::new(ControlService {
         parts: parts.clone(),
         stop: ask_stop,
     });
     let _control = control::serve(&entered.home.run(), &platform.tasks, answers)?;
     let metrics = start_metrics(config, platform, &parts).await?;
-    // An administrator who accepts a loss stops the daemon when it is ready, which it is not before the surveyed OSTs serve.
-    let announce = async {
-        mds.wait_for_surveyed().await;
+    if early_stop.is_none() {
         print_event(settings.json, "ready", &ready);
-        std::future::pending().await
+    }
+    let until_stop = async {
+        match early_stop {
+            Some(why) => why,
+            None => told.wait().await,
+        }
     };
     let why = tokio::select! {
-        why = told.wait() => why,
-        why = announce => why,
+        why = until_stop => why,
         trouble = nothing_left_to_serve(Some(&mds), None, &platform.clock) => {
             tracing::error!(%trouble, "ending");
             let _ = std::fs::remove_file(entered.home.pid());

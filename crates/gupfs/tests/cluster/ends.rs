@@ -7,6 +7,8 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// A process that is gone when the test ends.
@@ -163,14 +165,13 @@ fn a_mount_that_is_told_to_end_does_so_at_every_point_of_its_life() {
     }
     // Under load, with what programs changed through mappings not written yet.
     let busy = town.mounts[0].at.clone();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let stops = is_over.clone();
+    // A write that begins after the unmount goes to the directory below and succeeds: it does not end the loop.
     let writer = std::thread::spawn(move || {
-        for round in 0.. {
-            if fs::write(
-                busy.join(format!("w{}", round % 7)),
-                vec![round as u8; 3 << 20],
-            )
-            .is_err()
-            {
+        for round in 0..usize::MAX {
+            let file = busy.join(format!("w{}", round % 7));
+            if stops.load(Relaxed) || fs::write(file, vec![round as u8; 3 << 20]).is_err() {
                 return;
             }
         }
@@ -180,7 +181,12 @@ fn a_mount_that_is_told_to_end_does_so_at_every_point_of_its_life() {
     std::thread::sleep(Duration::from_millis(300));
     // In use: the second signal does not wait.
     assert_eq!(town.mounts[0].daemon.stop(), 0);
+    is_over.store(true, Relaxed);
     writer.join().unwrap();
+    // What it wrote below the mount point: the next mount wants an empty directory.
+    for number in 0..7 {
+        let _ = fs::remove_file(town.mounts[0].at.join(format!("w{number}")));
+    }
     // Servers are away: before it has met them, and after.
     town.osses[0].kill();
     ends_after(&town, &point, Duration::from_millis(1_500));
