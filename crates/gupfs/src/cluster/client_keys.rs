@@ -67,7 +67,7 @@ impl KeyList {
     }
 
     /// # Errors
-    /// When the file is there and cannot be read: nobody is let in by guesses.
+    /// When the file exists and cannot be read: the server then refuses client keys instead of guessing which are valid.
     pub fn read(path: &Path) -> Result<KeyList, String> {
         match std::fs::read_to_string(path) {
             Ok(text) => KeyList::parse(&text),
@@ -119,7 +119,7 @@ pub fn change_list<T>(
         options.write(true).create(true).truncate(false).mode(0o600);
         options.open(path)
     };
-    // Only its owner can open the file that is locked, so only its owner can keep others waiting.
+    // Only its owner can open the lock file, so no other user can make this command wait.
     let lock = secret(&path.with_extension("lock")).map_err(|error| failed("lock", &error))?;
     flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed("lock", &error))?;
     let mut list = KeyList::read(&path).map_err(|why| failed("read", &why))?;

@@ -25,7 +25,7 @@ fn name_of(point: &Path) -> String {
 /// The directory of a mount point's control socket.
 ///
 /// # Errors
-/// When somebody else could have put it there.
+/// When another user could have created it.
 pub fn run_of_mount(point: &Path) -> CliResult<PathBuf> {
     let name = name_of(point);
     let bases = bases();

@@ -385,7 +385,7 @@ fn link(named: &NamedEntry) -> DentryPosition {
     }
 }
 
-/// Records of a store that nobody else changes.
+/// Records of a store that no other process changes.
 pub struct RecordEditor<'a> {
     kv: &'a Kv,
     pub now: Timestamp,

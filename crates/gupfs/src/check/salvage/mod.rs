@@ -4,8 +4,8 @@
 //! Never  changes a file of the damaged store: its log and its index are moved aside as they are.
 //! Enter  at `run`, for `gupfs check --salvage`; at `before_start`, for a start with `--accept-loss`.
 //!
-//! Interrupted at any moment, it can be begun again: until the exchange the damaged store is where it was, and the exchange
-//! itself is finished by whoever comes next.
+//! Interrupted at any moment, it can be begun again: until the exchange the damaged store is where it was, and the next
+//! start or check of the store completes an exchange that was interrupted.
 
 mod mend;
 mod names;

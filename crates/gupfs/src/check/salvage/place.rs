@@ -72,7 +72,7 @@ impl SalvageDirs {
             for dir in [self.log(), self.index(), self.work()] {
                 sync(&dir)?;
             }
-            // The word comes before the first move, so that whoever finds one finds the word.
+            // The note is written before the first move, so that a process that finds a moved part finds the note too.
             let mut swap = File::create(&self.swap)?;
             let name = aside.file_name().expect("it was joined").as_encoded_bytes();
             swap.write_all(name)?;

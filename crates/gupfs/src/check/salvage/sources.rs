@@ -220,7 +220,7 @@ impl SourceReader {
         Ok(found)
     }
 
-    /// Whoever was connected is told that its session is over; what sessions held is settled by the next start.
+    /// Clients learn that their sessions have ended; the next start recovers the files that these sessions wrote.
     fn forget_sessions(&self) -> Result<(), IndexError> {
         for kind in [RecordKind::Session, RecordKind::Reply] {
             self.each_of(kind, |records| {
