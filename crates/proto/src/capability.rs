@@ -10,43 +10,15 @@
 //! The capability in the reply to an open has one more MAC, which the metadata server verifies itself: the *open capability*
 //! proves that this session opened the file (`OpenCapability`, docs/decisions/2026-11-24-one-table-of-rights.md).
 
+use crate::access::AccessMode;
 use crate::ids::{InodeId, OstId, OwnerEpoch, SessionId};
-use crate::meta::AccessMode;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::fmt;
 
-bitflags::bitflags! {
-    /// Rights to a file's objects.
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-    pub struct Rights: u8 {
-        const READ = 1;
-        /// In a capability: only the session with the file's write lease gets it. In an open capability: the file was opened for
-        /// writing.
-        const WRITE = 2;
-    }
-}
-
-impl Rights {
-    /// The rights that an open with this access mode gives. A session that may write a file may read it: its client moves the
-    /// bytes of a small file to objects when the file grows. A client must read a program to execute it.
-    pub fn for_open(access: AccessMode) -> Rights {
-        match access {
-            access if access.contains(AccessMode::WRITE) => Rights::all(),
-            access if access.intersects(AccessMode::READ | AccessMode::EXECUTE) => Rights::READ,
-            _ => Rights::empty(),
-        }
-    }
-
-    /// Whether these rights suffice for this access to an open file.
-    pub fn allows(self, access: AccessMode) -> bool {
-        match access.contains(AccessMode::WRITE) {
-            true => self.contains(Rights::WRITE),
-            false => self.contains(Rights::READ),
-        }
-    }
-}
+pub use crate::access::Rights;
+pub use crate::error::CapabilityFault;
 
 /// A message authentication code: the first half of an HMAC-SHA256. It cannot be made without the key; half of it keeps requests
 /// small.
@@ -148,21 +120,6 @@ pub enum DataCredentials {
         session_capability: SessionCapability,
         object_capability: Option<ObjectCapability>,
     },
-}
-
-/// The reason why a server rejects the credentials of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error, Serialize, Deserialize)]
-pub enum CapabilityFault {
-    #[error("the request has none, and one is needed")]
-    Missing,
-    #[error("it is forged, or issued to another session or for another file")]
-    Forged,
-    #[error("it has expired")]
-    Expired,
-    #[error("its session has ended")]
-    Fenced,
-    #[error("it does not grant the right for this operation")]
-    Rights,
 }
 
 /// The statement that a MAC authenticates.

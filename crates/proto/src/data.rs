@@ -101,64 +101,80 @@ pub enum DataOp {
     },
 }
 
+/// The row of an operation on objects, for the values in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DataOperation<'a> {
+    /// The name in trace spans, logs and metrics.
+    pub name: &'static str,
+    pub objects: Objects<'a>,
+    /// Whether the operation changes an object.
+    pub changes: bool,
+}
+
+/// The objects that an operation names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Objects<'a> {
+    /// The requester needs a right to the file of this object.
+    One(&'a ObjectId),
+    /// Objects of any files.
+    Many(&'a [ObjectId]),
+    None,
+}
+
 impl DataOp {
+    /// The table of operations on objects: one row for each.
+    #[inline]
+    pub fn operation(&self) -> DataOperation<'_> {
+        use DataOp::*;
+        use Objects::{Many, One};
+        let row = |name, objects, changes| DataOperation {
+            name,
+            objects,
+            changes,
+        };
+        match self {
+            // name, objects, changes
+            Write { object, .. } => row("write", One(object), true),
+            Read { object, .. } => row("read", One(object), false),
+            Sync { objects } => row("sync", Many(objects), false),
+            Confirm { objects } => row("confirm", Many(objects), false),
+            Truncate { object, .. } => row("cut", One(object), true),
+            Allocate { object, .. } => row("allocate", One(object), true),
+            Zero { object, .. } => row("zero", One(object), true),
+            Seek { object, .. } => row("seek", One(object), false),
+            Stat { object } => row("stat", One(object), false),
+            Remove { object } => row("remove", One(object), true),
+            List { .. } => row("list", Objects::None, false),
+            Space => row("space", Objects::None, false),
+            Fence { .. } => row("fence", Objects::None, false),
+            Quarantine { object } => row("set_aside", One(object), true),
+        }
+    }
+
     /// The inode to which the operation's object belongs; None for operations on objects of several inodes or on none.
     pub fn ino(&self) -> Option<InodeId> {
-        match self {
-            DataOp::Write { object, .. }
-            | DataOp::Read { object, .. }
-            | DataOp::Truncate { object, .. }
-            | DataOp::Allocate { object, .. }
-            | DataOp::Zero { object, .. }
-            | DataOp::Seek { object, .. }
-            | DataOp::Stat { object }
-            | DataOp::Remove { object }
-            | DataOp::Quarantine { object } => Some(object.ino),
-            DataOp::Sync { .. }
-            | DataOp::Confirm { .. }
-            | DataOp::List { .. }
-            | DataOp::Space
-            | DataOp::Fence { .. } => None,
+        match self.operation().objects {
+            Objects::One(object) => Some(object.ino),
+            Objects::Many(_) | Objects::None => None,
+        }
+    }
+
+    /// The inode of the first object that the operation names.
+    pub fn first_ino(&self) -> Option<InodeId> {
+        match self.operation().objects {
+            Objects::One(object) => Some(object.ino),
+            Objects::Many(objects) => objects.first().map(|object| object.ino),
+            Objects::None => None,
         }
     }
 
     /// Whether the operation changes an object.
     pub fn changes(&self) -> bool {
-        match self {
-            DataOp::Write { .. }
-            | DataOp::Truncate { .. }
-            | DataOp::Allocate { .. }
-            | DataOp::Zero { .. }
-            | DataOp::Remove { .. }
-            | DataOp::Quarantine { .. } => true,
-            DataOp::Read { .. }
-            | DataOp::Sync { .. }
-            | DataOp::Confirm { .. }
-            | DataOp::Seek { .. }
-            | DataOp::Stat { .. }
-            | DataOp::List { .. }
-            | DataOp::Space
-            | DataOp::Fence { .. } => false,
-        }
+        self.operation().changes
     }
 
     pub fn name(&self) -> &'static str {
-        match self {
-            DataOp::Write { .. } => "write",
-            DataOp::Read { .. } => "read",
-            DataOp::Sync { .. } => "sync",
-            DataOp::Confirm { .. } => "confirm",
-            DataOp::Truncate { .. } => "cut",
-            DataOp::Allocate { .. } => "allocate",
-            DataOp::Zero { .. } => "zero",
-            DataOp::Seek { .. } => "seek",
-            DataOp::Stat { .. } => "stat",
-            DataOp::Remove { .. } => "remove",
-            DataOp::List { .. } => "list",
-            DataOp::Space => "space",
-            DataOp::Fence { .. } => "fence",
-            DataOp::Quarantine { .. } => "set_aside",
-        }
+        self.operation().name
     }
 }
 

@@ -1,7 +1,6 @@
 //! The errors of the protocol: the reason why a server failed a request, as kinds that a caller can act on. One table in the
 //! crate `mount` maps them to errno.
 
-use crate::capability::CapabilityFault;
 use crate::ids::{ObjectId, OstId, OwnerEpoch};
 use serde::{Deserialize, Serialize};
 
@@ -119,4 +118,19 @@ pub enum ObjectDamage {
     /// fsync returns it: the target acknowledged the writes and then its host lost power.
     #[error("may have lost writes: its server lost power before it had synced them")]
     Unsynced,
+}
+
+/// The reason why a server rejects the credentials of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error, Serialize, Deserialize)]
+pub enum CapabilityFault {
+    #[error("the request has none, and one is needed")]
+    Missing,
+    #[error("it is forged, or issued to another session or for another file")]
+    Forged,
+    #[error("it has expired")]
+    Expired,
+    #[error("its session has ended")]
+    Fenced,
+    #[error("it does not grant the right for this operation")]
+    Rights,
 }

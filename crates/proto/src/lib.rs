@@ -3,8 +3,10 @@
 //! Owns   ids, numbers with units, layout arithmetic, the requests and replies of servers and clients with their encoding,
 //!        the protocol's errors, limits.
 //! Never  does I/O, is async, knows a clock.
-//! Enter  at `meta::MetaRequest` (names and attributes) and `data::DataRequest` (bytes of objects).
+//! Enter  at `meta::MetaRequest` (names and attributes) and `data::DataRequest` (bytes of objects); `operations` has the table of
+//!        metadata operations.
 
+pub mod access;
 pub mod attr;
 pub mod bounds;
 pub mod callback;
@@ -20,6 +22,7 @@ pub mod limits;
 pub mod lock;
 pub mod meta;
 pub mod name;
+pub mod operations;
 pub mod roles;
 pub mod time;
 pub mod units;

@@ -4,9 +4,10 @@
 //! retransmission with the same three numbers gets the same reply. The server executes a retransmitted reading request, or one
 //! that failed, again.
 
+use crate::access::Rights;
 use crate::attr::{Attr, FileKind, InodeFlags};
 use crate::caller::Caller;
-use crate::capability::{Capability, OpenCapability, Rights, SessionCapability};
+use crate::capability::{Capability, OpenCapability, SessionCapability};
 use crate::error::FsError;
 use crate::ids::{InodeId, MapEpoch, OstId, OwnerEpoch, Seq, SessionId, Slot};
 use crate::layout::{DefaultLayout, Layout};
@@ -15,6 +16,8 @@ use crate::name::Name;
 use crate::time::Timestamp;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+
+pub use crate::access::AccessMode;
 
 /// A request to the owner of a shard.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -76,22 +79,7 @@ pub struct ReplayRecord {
     pub layout: Option<Layout>,
 }
 
-/// A metadata operation. Each is one file in `namespace/ops/`.
-///
-/// | operation | reply |
-/// |---|---|
-/// | lookup, lookup_parent | `Entry` |
-/// | getattr | `Attr` |
-/// | access, set_default_layout, close_session, forget, replay | `Done` |
-/// | renew | `Renewed` |
-/// | issue_capability | `CapabilityIssued` |
-/// | create, open, open_tmpfile, truncate, begin_write | `Opened`: with the current layout |
-/// | with_open_capability | the reply to the operation in it |
-/// | mkdir, mknod, symlink, tmpfile, link | `Entry` |
-/// | unlink, rmdir, rename | `Removed` |
-/// | setattr, setxattr, removexattr, set_flags, spill_inline, end_write, kill_privileges | `Attr` |
-/// | write_inline | `Attr`, or `InlineTooLarge` and nothing written |
-/// | lock | `Lock` |
+/// A metadata operation. Each has a row in the table of `operations`, and a file in `namespace/ops/`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum MetaOp {
     // Reading.
@@ -309,92 +297,6 @@ pub enum MetaOp {
     },
 }
 
-impl MetaOp {
-    /// Whether the request changes records, and so needs a slot.
-    pub fn changes(&self) -> bool {
-        !matches!(
-            self,
-            MetaOp::Lookup { .. }
-                | MetaOp::LookupParent { .. }
-                | MetaOp::GetAttr { .. }
-                | MetaOp::Access { .. }
-                | MetaOp::Readlink { .. }
-                | MetaOp::Readdir { .. }
-                | MetaOp::GetXattr { .. }
-                | MetaOp::ListXattr { .. }
-                | MetaOp::StatFs
-                | MetaOp::GetDefaultLayout { .. }
-                | MetaOp::OpenSession { .. }
-                | MetaOp::Sync { .. }
-                | MetaOp::Renew
-                | MetaOp::Replay { .. }
-                | MetaOp::IssueCapability { .. }
-                | MetaOp::Lock(_)
-                // The operation in it may change records.
-                | MetaOp::WithOpenCapability { .. }
-        )
-    }
-
-    /// The operation's name in trace spans and metrics.
-    pub fn name(&self) -> &'static str {
-        match self {
-            MetaOp::Lookup { .. } => "lookup",
-            MetaOp::LookupParent { .. } => "lookup_parent",
-            MetaOp::GetAttr { .. } => "getattr",
-            MetaOp::Access { .. } => "access",
-            MetaOp::Readlink { .. } => "readlink",
-            MetaOp::Readdir { .. } => "readdir",
-            MetaOp::GetXattr { .. } => "getxattr",
-            MetaOp::ListXattr { .. } => "listxattr",
-            MetaOp::StatFs => "statfs",
-            MetaOp::GetDefaultLayout { .. } => "get_layout_rule",
-            MetaOp::Create { .. } => "create",
-            MetaOp::Mkdir { .. } => "mkdir",
-            MetaOp::Mknod { .. } => "mknod",
-            MetaOp::Symlink { .. } => "symlink",
-            MetaOp::TmpFile { .. } => "tmpfile",
-            MetaOp::Link { .. } => "link",
-            MetaOp::Unlink { .. } => "unlink",
-            MetaOp::Rmdir { .. } => "rmdir",
-            MetaOp::Rename { .. } => "rename",
-            MetaOp::SetAttr { .. } => "setattr",
-            MetaOp::SetXattr { .. } => "setxattr",
-            MetaOp::RemoveXattr { .. } => "removexattr",
-            MetaOp::SetDefaultLayout { .. } => "set_layout_rule",
-            MetaOp::Open { .. } => "open",
-            MetaOp::Truncate { .. } => "truncate",
-            MetaOp::WriteInline { .. } => "write_inline",
-            MetaOp::BeginWrite { .. } => "begin_write",
-            MetaOp::SpillInline { .. } => "spilled",
-            MetaOp::EndWrite { .. } => "end_write",
-            MetaOp::KillPrivileges { .. } => "kill_privileges",
-            MetaOp::SetFlags { .. } => "set_flags",
-            MetaOp::OpenSession { .. } => "open_session",
-            MetaOp::CloseSession => "close_session",
-            MetaOp::Forget { .. } => "forgotten",
-            MetaOp::Sync { .. } => "sync",
-            MetaOp::Renew => "renew",
-            MetaOp::Replay { .. } => "return",
-            MetaOp::IssueCapability { .. } => "permit",
-            MetaOp::Lock(_) => "lock",
-            MetaOp::WithOpenCapability { .. } => "proven",
-            MetaOp::OpenTmpFile { .. } => "tmpfile",
-        }
-    }
-}
-
-bitflags::bitflags! {
-    /// Access mode of a file, as in access(2).
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-    pub struct AccessMode: u8 {
-        const EXECUTE = 1;
-        const WRITE = 2;
-        const READ = 4;
-        /// Of an open, together with WRITE: O_APPEND. Permission bits do not grant it.
-        const APPEND = 8;
-    }
-}
-
 /// Mode of a new inode: `mode` as the program requested it, and the `umask` of the program (a default ACL overrides it).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CreateMode {
@@ -407,6 +309,13 @@ pub struct OpenMode {
     pub access: AccessMode,
     pub truncate: bool,
     pub kill_privileges: bool,
+}
+
+impl OpenMode {
+    /// Whether the request is not an open(2) of a program but a client that gets the layout of a file that it has open.
+    pub fn is_reopen(self) -> bool {
+        Rights::for_open(self.access).is_empty() && !self.truncate
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -434,6 +343,14 @@ pub struct SetAttr {
     pub ctime: Option<Timestamp>,
     /// The kernel requests that the change clears setuid and setgid.
     pub kill_privileges: bool,
+}
+
+impl SetAttr {
+    /// Whether the request is a client's report of an access time: nothing else changes, so ctime stays. No system call sends a
+    /// ctime.
+    pub fn is_atime_report(&self) -> bool {
+        self.ctime.is_some()
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -198,15 +198,8 @@ messages_without_payload! {
     cluster::ClusterReply: MessageKind::CLUSTER, "a cluster reply";
 }
 
-/// Versions 7 and 8 added operations and a flag.
 fn min_version_of_meta(request: &meta::MetaRequest) -> u8 {
-    let appends = |open: &meta::OpenMode| open.access.contains(meta::AccessMode::APPEND);
-    match &request.op {
-        meta::MetaOp::WithOpenCapability { .. } | meta::MetaOp::OpenTmpFile { .. } => 8,
-        meta::MetaOp::SetFlags { .. } => 7,
-        meta::MetaOp::Open { open, .. } | meta::MetaOp::Create { open, .. } if appends(open) => 7,
-        _ => 6,
-    }
+    request.op.operation().since
 }
 
 /// Version 3 added two requests.
