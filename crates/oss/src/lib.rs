@@ -7,11 +7,13 @@
 mod authorization;
 mod handler;
 mod ops;
+mod report;
 mod service;
 mod status;
 mod targets;
 
 pub use authorization::{Authorizer, AuthorizerStatus};
 pub use handler::DataHandler;
+pub use report::{OssReporter, VerifierReporter, run_reports};
 pub use status::OssStatus;
 pub use targets::{Oss, ServedTarget};

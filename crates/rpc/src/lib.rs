@@ -18,7 +18,9 @@ mod handler;
 mod handshake;
 mod key;
 pub mod limits;
+mod oss_connections;
 mod peer;
+mod process_identity;
 mod serve;
 mod tls;
 pub mod unauthenticated;
@@ -31,7 +33,9 @@ pub use client_key::{
 pub use handler::{Handlers, PeerHandler};
 pub use handshake::{HandshakeError, LocalIdentity, PeerIdentity, Role};
 pub use key::ClusterKey;
+pub use oss_connections::{DialOss, OssConnections};
 pub use peer::{Peer, Service};
+pub use process_identity::ProcessIdentity;
 pub use serve::{
     Capacity, ConnectedPeer, ConnectedPeerStatus, ConnectionObserver, NoObserver, RpcServer,
     RpcServerOptions, RpcServerStatus,

@@ -1,7 +1,7 @@
 //! The write verifiers of this process's targets, reported to the metadata server and compared with its records: a retired
 //! verifier is retired even if the target could not record that on its own disk.
 
-use gupfs_oss::Oss;
+use crate::targets::Oss;
 use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, ClusterRequest, TargetVerifier};
 use gupfs_proto::{FsError, OstId, WriteVerifier};
 use gupfs_rpc::Peer;

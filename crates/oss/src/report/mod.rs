@@ -1,8 +1,11 @@
 //! An object server's report to the metadata server, every second: the targets it serves, their identities and their free space.
 
-use crate::VerifierReporter;
+mod verifiers;
+
+pub use verifiers::VerifierReporter;
+
+use crate::targets::Oss;
 use futures_util::future::join_all;
-use gupfs_oss::Oss;
 use gupfs_platform::Platform;
 use gupfs_proto::cluster::{
     ClusterReply, ClusterReplyBody, ClusterRequest, ObjectInventory, OpenTargetReport, OssReport,
