@@ -6,7 +6,6 @@
 
 mod authorization;
 mod handler;
-mod ops;
 mod report;
 mod service;
 mod status;

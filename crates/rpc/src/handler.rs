@@ -1,7 +1,7 @@
 //! Which handler processes which kind of message received over a connection.
 
+use crate::connected_peer::ConnectedPeer;
 use crate::peer::Service;
-use crate::serve::ConnectedPeer;
 use bytes::Bytes;
 use gupfs_proto::wire::{DecodeError, EncodedMessage, MessageKind, ReplyMessage};
 use gupfs_proto::{FsError, RequestMessage, Role};

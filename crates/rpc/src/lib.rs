@@ -9,6 +9,7 @@
 
 mod client;
 mod client_key;
+mod connected_peer;
 mod frame;
 mod frame_mac;
 mod framed_stream;
@@ -18,8 +19,10 @@ mod handler;
 mod handshake;
 mod key;
 pub mod limits;
+mod load;
 mod oss_connections;
 mod peer;
+mod pending_requests;
 mod process_identity;
 mod serve;
 mod tls;
@@ -30,6 +33,7 @@ pub use client_key::{
     AcceptAllClientKeys, AuthKey, CLIENT_NAME_MAX, ClientKey, ClientKeyId, ClientKeyList,
     ClientKeyOptions, ProvenKey,
 };
+pub use connected_peer::{ConnectedPeer, ConnectedPeerStatus};
 pub use handler::{Handlers, PeerHandler};
 pub use handshake::{HandshakeError, LocalIdentity, PeerIdentity, Role};
 pub use key::ClusterKey;
@@ -37,7 +41,6 @@ pub use oss_connections::{DialOss, OssConnections};
 pub use peer::{Peer, Service};
 pub use process_identity::ProcessIdentity;
 pub use serve::{
-    Capacity, ConnectedPeer, ConnectedPeerStatus, ConnectionObserver, NoObserver, RpcServer,
-    RpcServerOptions, RpcServerStatus,
+    Capacity, ConnectionObserver, NoObserver, RpcServer, RpcServerOptions, RpcServerStatus,
 };
 pub use tls::{TlsConfig, TlsError, TlsFault, TlsMaterial};

@@ -5,14 +5,10 @@
 //! Enter  at `ClientConnection::connect`, then `ClientConnection::peer`.
 
 mod connect;
-mod pending_requests;
 mod reply_waiter;
 mod timers;
 
 pub use connect::ConnectError;
-
-pub(crate) use connect::send_ping;
-pub(crate) use pending_requests::{PendingRequests, RequestOutcome};
 
 use crate::client_key::AuthKey;
 use crate::frame::{Flags, pack};
@@ -20,6 +16,7 @@ use crate::framed_stream::FramedStream;
 use crate::handler::Handlers;
 use crate::handshake::{LocalIdentity, PeerIdentity};
 use crate::peer::{Peer, ReplyFuture, Transport};
+use crate::pending_requests::{PendingRequests, RequestOutcome};
 use crate::tls::TlsConfig;
 use gupfs_platform::{BootTime, Net, Platform, Task};
 use gupfs_proto::wire::{Message, ReplyMessage};
@@ -241,7 +238,7 @@ impl<Q: Message, A: ReplyMessage> Transport<Q, A> for ClientConnection {
                 Ok(waiter) => waiter.await,
                 Err(error) => RequestOutcome::Failed(error),
             };
-            outcome.read()
+            outcome.into_reply()
         })
     }
 }

@@ -1,8 +1,7 @@
 //! The server side of one connection, from the first byte to its end.
 
-use super::load::{AnnouncedBytes, RequestGuard};
-use super::{ConnectedPeer, Inner, UnauthenticatedGuard};
-use crate::client::RequestOutcome;
+use super::Inner;
+use crate::connected_peer::ConnectedPeer;
 use crate::frame::{Flags, Frame, FrameError, FrameLimits, Head, pack};
 use crate::framed_stream::{FrameReader, FramedStream, FramedStreamError};
 use crate::handler::{ErasedHandler, RequestSource, WireReplyFuture};
@@ -13,7 +12,10 @@ use crate::limits::{
     BUSY_HINT, DRAIN_TIMEOUT, FIRST_FRAME_TIMEOUT, HANDSHAKE_TIMEOUT, QUEUED_REPLIES_MAX,
     REJECTION_SEND_TIMEOUT, TIMER_TICK,
 };
+use crate::load::{AnnouncedBytes, RequestGuard};
+use crate::pending_requests::RequestOutcome;
 use crate::tls::{MaybeTlsStream, TlsConfig, TlsFault};
+use crate::unauthenticated::UnauthenticatedGuard;
 use bytes::Bytes;
 use gupfs_platform::Stream;
 use gupfs_proto::FsError;
@@ -269,7 +271,7 @@ async fn read_frame(
     match handler {
         Some(handler) => start_request(inner, peer, frame, handler, announced)?,
         // The server replies to a ping with a ping, so that both sides receive something.
-        None if head.kind == MessageKind::LINK => crate::client::send_ping(&peer.framed),
+        None if head.kind == MessageKind::LINK => peer.framed.send_ping(),
         None => {
             let outcome = RequestOutcome::Replied {
                 body: frame.body,

@@ -5,27 +5,24 @@
 //!        ended.
 //! Enter  at `RpcServer::start`.
 
-mod connected_peer;
 mod connection;
 mod connections;
-mod load;
 #[cfg(test)]
 mod malformed_input_tests;
 
-pub use connected_peer::ConnectedPeer;
-
 use crate::client_key::ClientKeyList;
+use crate::connected_peer::{ConnectedPeer, ConnectedPeerStatus};
 use crate::handler::Handlers;
 use crate::handshake::{Acceptor, LocalIdentity};
 use crate::key::ClusterKey;
+use crate::load::Load;
 use crate::tls::TlsConfig;
 use crate::unauthenticated::{
-    Origin, RejectionLog, UnauthenticatedConnections, UnauthenticatedGuard, UnauthenticatedLimits,
+    Origin, RejectionLog, UnauthenticatedConnections, UnauthenticatedLimits,
 };
 use connections::ConnectionTable;
-use gupfs_platform::{BootTime, Listener, Platform, Task};
+use gupfs_platform::{Listener, Platform, Task};
 use gupfs_proto::ClusterId;
-use load::Load;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::sync::Arc;
@@ -142,20 +139,6 @@ pub struct RpcServerStatus {
     pub protocol_errors: u64,
     #[serde(rename = "last_misspoken")]
     pub last_protocol_error: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct ConnectedPeerStatus {
-    pub role: &'static str,
-    pub name: String,
-    #[serde(rename = "from")]
-    pub address: String,
-    pub number: u64,
-    #[serde(rename = "questions")]
-    pub requests: usize,
-    pub for_ms: u64,
-    /// Time since the last received byte.
-    pub silent_ms: u64,
 }
 
 impl RpcServer {
@@ -288,8 +271,4 @@ impl Inner {
         }
         *counter.last.lock() = Some(format!("{from}: {why}"));
     }
-}
-
-fn age_ms(now: BootTime, since: BootTime) -> u64 {
-    now.since(since).as_millis() as u64
 }

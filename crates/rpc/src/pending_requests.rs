@@ -41,7 +41,8 @@ pub(crate) enum RequestOutcome {
 }
 
 impl RequestOutcome {
-    pub fn read<A: ReplyMessage>(self) -> A {
+    /// The reply of a request: decoded, or made from the error.
+    pub fn into_reply<A: ReplyMessage>(self) -> A {
         match self {
             RequestOutcome::Failed(error) => A::from_error(error),
             RequestOutcome::Replied { body, payload } => match A::decode(&body, payload) {
