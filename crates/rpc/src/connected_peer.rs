@@ -82,7 +82,7 @@ impl ConnectedPeer {
 
     /// "host:port" of the peer.
     pub fn address(&self) -> &str {
-        self.framed.stream().peer()
+        self.framed.stream().peer_address()
     }
 
     /// Whether the peer is on this host.

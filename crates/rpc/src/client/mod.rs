@@ -199,7 +199,7 @@ impl ClientConnection {
     pub fn local_address(&self) -> Option<String> {
         let state = self.shared.state.lock();
         let framed = state.framed.as_ref();
-        framed.map(|(framed, _)| framed.stream().near().to_string())
+        framed.map(|(framed, _)| framed.stream().local_address().to_string())
     }
 
     /// The number of the current connection, from 1 on; 0 while disconnected.

@@ -5,8 +5,10 @@
 //!        ended.
 //! Enter  at `RpcServer::start`.
 
+mod authenticate;
 mod connection;
 mod connections;
+mod frames;
 #[cfg(test)]
 mod malformed_input_tests;
 

@@ -69,11 +69,11 @@ impl MaybeTlsStream {
         self.inner().close()
     }
 
-    pub fn peer(&self) -> &str {
+    pub fn peer_address(&self) -> &str {
         self.inner().peer_address()
     }
 
-    pub fn near(&self) -> &str {
+    pub fn local_address(&self) -> &str {
         self.inner().local_address()
     }
 
