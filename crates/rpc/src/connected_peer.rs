@@ -62,6 +62,7 @@ impl ConnectedPeer {
         }
     }
 
+    /// The identity that the peer showed in the handshake.
     pub fn identity(&self) -> &PeerIdentity {
         &self.identity
     }
@@ -96,6 +97,7 @@ impl ConnectedPeer {
         !self.sent_forbidden.swap(true, Relaxed)
     }
 
+    /// Whether the connection is closed.
     pub fn is_closed(&self) -> bool {
         self.framed.is_closed()
     }

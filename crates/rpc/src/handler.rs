@@ -25,6 +25,7 @@ pub trait PeerHandler<Q, A>: Send + Sync + 'static {
 pub struct Handlers(BTreeMap<MessageKind, Arc<dyn ErasedHandler>>);
 
 impl Handlers {
+    /// No handler: the other side sends no requests over the connection.
     pub fn none() -> Handlers {
         Handlers::default()
     }

@@ -1,11 +1,12 @@
 //! # rpc: one call
 //!
 //! Owns   the transport of a request to its server: a function call within one process, frames over a connection between two
-//!        processes; TLS, the handshake, reconnecting, resending a request with the same id, the limits on concurrent requests.
+//!        processes; the identity that a process shows in its handshakes, TLS, reconnecting, resending a request with the same id,
+//!        admission control (the limits on connections, concurrent requests and their bytes).
 //! Never  knows a message's meaning.
 //! Enter  at `Peer::call`. A server implements `Service` (or `PeerHandler`, which also receives the connected peer). Clients in
-//!        the same process reach it through `Peer::local`; over the network the server calls `RpcServer::start` and the client
-//!        calls `ClientConnection::connect`.
+//!        the same process reach it through `Peer::local`; over the network the server calls `RpcServer::start`, and the client
+//!        calls `ClientConnection::connect` or, for one of many object servers, `OssConnections::dial`.
 
 mod client;
 mod client_key;

@@ -23,6 +23,7 @@ pub struct ProcessIdentity {
 }
 
 impl ProcessIdentity {
+    /// The identity of a process that starts now: with a new process id, without TLS.
     pub fn new(
         platform: &Platform,
         net: Net,

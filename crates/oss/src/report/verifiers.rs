@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Reports the write verifiers of this process's targets.
 pub struct VerifierReporter {
     oss: Arc<Oss>,
     mds: Peer<ClusterRequest, ClusterReply>,
@@ -17,6 +18,7 @@ pub struct VerifierReporter {
 }
 
 impl VerifierReporter {
+    /// No verifier is acknowledged yet.
     pub fn new(oss: Arc<Oss>, mds: Peer<ClusterRequest, ClusterReply>) -> Arc<VerifierReporter> {
         Arc::new(VerifierReporter {
             oss,

@@ -90,12 +90,12 @@ async fn establish(shared: &Shared) -> Result<EstablishedConnection, ConnectErro
         .await;
     let stream = stream.map_err(ConnectError::Connect)?;
     shared.state.lock().failed_address = Some(stream.peer_address().to_string());
-    let pipe = match &options.tls {
+    let stream = match &options.tls {
         Some(tls) => MaybeTlsStream::tls(stream, tls.connect(&options.address)?),
         None => MaybeTlsStream::Plain(stream),
     };
     let framed = CloseOnDrop(Arc::new(FramedStream::new(
-        pipe,
+        stream,
         options.platform.clock.clone(),
     )));
     let number = {

@@ -131,7 +131,7 @@ impl ClientConnection {
     /// Waits for the first connection.
     ///
     /// # Errors
-    /// The server rejected the connection permanently, or there is no connection after `patience`.
+    /// The server rejected the connection permanently, or there is no connection after `timeout`.
     pub async fn wait_connected(
         &self,
         timeout: Duration,
@@ -168,6 +168,7 @@ impl ClientConnection {
         Peer::with_transport(self.clone())
     }
 
+    /// The state of the connection now.
     pub fn status(&self) -> ClientConnectionStatus {
         let shared = &self.shared;
         let state = shared.state.lock();

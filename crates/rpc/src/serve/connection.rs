@@ -18,12 +18,12 @@ pub(super) async fn serve_connection(
     guard: UnauthenticatedGuard,
 ) {
     let clock = inner.platform.clock.clone();
-    let pipe = match inner.tls.as_ref().map(TlsConfig::accept) {
+    let stream = match inner.tls.as_ref().map(TlsConfig::accept) {
         None => MaybeTlsStream::Plain(stream),
         Some(Ok(connection)) => MaybeTlsStream::tls(stream, connection),
         Some(Err(error)) => return inner.log_rejected(stream.peer_address(), &error),
     };
-    let framed = Arc::new(FramedStream::new(pipe, clock.clone()));
+    let framed = Arc::new(FramedStream::new(stream, clock.clone()));
     let mut reader = framed.reader();
     let Some(accepted) = authenticate(&inner, &framed, &mut reader, &guard).await else {
         return;

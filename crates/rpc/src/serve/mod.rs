@@ -30,6 +30,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// The identity, keys, handlers and limits of a server.
 pub struct RpcServerOptions {
     pub platform: Platform,
     pub identity: LocalIdentity,
@@ -144,11 +145,12 @@ pub struct RpcServerStatus {
 }
 
 impl RpcServer {
+    /// Accepts connections from `listener` until the server is stopped or dropped.
     pub fn start(listener: Listener, options: RpcServerOptions) -> RpcServer {
         let address = listener.address();
         let load = Arc::<Load>::default();
         let capacity = options.capacity;
-        let bounds = UnauthenticatedLimits {
+        let limits = UnauthenticatedLimits {
             all: capacity.unauthenticated,
             for_known: capacity.unauthenticated / 4,
         };
@@ -167,7 +169,7 @@ impl RpcServer {
             load,
             unauthenticated: UnauthenticatedConnections::new(
                 options.platform.clock.clone(),
-                bounds,
+                limits,
             ),
             rejected: RejectionCount::default(),
             protocol_errors: RejectionCount::default(),
@@ -189,10 +191,12 @@ impl RpcServer {
         &self.address
     }
 
+    /// The connected peers.
     pub fn peers(&self) -> Vec<Arc<ConnectedPeer>> {
         self.inner.connections.all()
     }
 
+    /// The server's connections and counters now.
     pub fn status(&self) -> RpcServerStatus {
         let now = self.inner.platform.clock.boot();
         let connections = self.inner.connections.all();
@@ -229,9 +233,9 @@ async fn accept(inner: Arc<Inner>, listener: Listener) {
     loop {
         match listener.accept().await {
             Ok(stream) => {
-                let (origin, other_end) = (Origin::of(stream.peer_address()), stream.clone());
-                let end = move || other_end.close();
-                let guard = inner.unauthenticated.admit(origin, end).await;
+                let (origin, evicted) = (Origin::of(stream.peer_address()), stream.clone());
+                let close = move || evicted.close();
+                let guard = inner.unauthenticated.admit(origin, close).await;
                 let serving = connection::serve_connection(inner.clone(), stream, guard);
                 inner.platform.tasks.spawn("connection", serving);
             }
