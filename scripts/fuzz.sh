@@ -3,7 +3,7 @@
 # (crates/fuse/fuzz), messages and frames of other processes, the log, records, superblocks and targets (fuzz). What was found goes
 # on from run to run in corpus/ there; an input that fails is written to artifacts/, and the command to run it again is printed.
 #
-#   scripts/fuzz.sh wire [CONNECTIONS]     bytes of chance over connections to a server (crates/rpc/src/serve/malformed_input_tests.rs), 200,000
+#   scripts/fuzz.sh wire [CONNECTIONS]     bytes of chance over connections to a server (crates/rpc/src/serve/malformed_input_tests), 200,000
 #   scripts/fuzz.sh [TARGET [SECONDS [ARGUMENTS OF LIBFUZZER …]]]      without TARGET, or with "all": each in turn, 60 s
 set -eu
 if [ "${1:-}" = wire ]; then

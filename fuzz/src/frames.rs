@@ -6,7 +6,7 @@ pub fn frames(input: &[u8]) {
         return;
     };
     let bytes = match how & 1 {
-        1 => gupfs_rpc::fuzzing::mend(bytes),
+        1 => gupfs_rpc::fuzzing::recompute_checksums(bytes),
         _ => bytes.to_vec(),
     };
     crate::simulate(gupfs_rpc::fuzzing::after_handshake(&bytes));

@@ -49,6 +49,7 @@ mod join;
 pub mod limits;
 mod locks;
 mod lookup_counts;
+mod mds_connection;
 mod metrics;
 mod names;
 mod options;
@@ -71,10 +72,11 @@ pub use file::{
     WriteOptions,
 };
 pub use locks::LockSpec;
+pub use mds_connection::{ClientCallbacks, renew_after_reconnect};
 pub use metrics::{ClientCounts, Observer};
 pub use names::{DirListing, EntryName, FileSystemSpace, ListedEntry, TargetSpace};
 pub use options::{AtimeMode, SessionOptions};
 pub use pending_calls::{CalledServer, ServerCall};
-pub use route::{ClusterPeer, Dial, MdsPeer, OstPeer, Route};
+pub use route::{ClusterPeer, MdsPeer, OstPeer, Route};
 pub use service::Client;
 pub use status::{ClientStatus, FileStatus, PendingCallStatus};

@@ -3,7 +3,7 @@
 use gupfs_platform::Clock;
 use gupfs_proto::cluster::{self, ClusterMap};
 use gupfs_proto::{FsError, MapEpoch, OstId, data, meta};
-use gupfs_rpc::Peer;
+use gupfs_rpc::{DialOss, Peer};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -17,12 +17,6 @@ pub type ClusterPeer = Peer<cluster::ClusterRequest, cluster::ClusterReply>;
 
 /// Pause before the client fetches the map again, when the map has no address for a target yet.
 const MAP_RETRY_PAUSE: Duration = Duration::from_millis(300);
-
-/// How the client reaches targets on other hosts.
-pub trait Dial: Send + Sync + 'static {
-    /// A peer that connects by itself, and reconnects when its connection breaks. The same address returns the same connection.
-    fn dial(&self, address: &str) -> OstPeer;
-}
 
 pub struct Route {
     pub mds: MdsPeer,
@@ -46,7 +40,7 @@ impl OstTable {
 
 struct MapSource {
     cluster: ClusterPeer,
-    dial: Arc<dyn Dial>,
+    dial: Arc<dyn DialOss>,
     clock: Clock,
     /// One fetch of the map at a time.
     fetching: tokio::sync::Mutex<()>,
@@ -74,7 +68,7 @@ impl Route {
         mds: MdsPeer,
         near: Vec<(OstId, OstPeer)>,
         cluster: ClusterPeer,
-        dial: Arc<dyn Dial>,
+        dial: Arc<dyn DialOss>,
         clock: Clock,
     ) -> Route {
         Route {

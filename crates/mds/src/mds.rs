@@ -7,9 +7,7 @@ use crate::capability_issuer::CapabilityIssuer;
 use crate::core::{Core, CoreParts};
 use crate::error::StartError;
 use crate::limits::{STOP_CONFIRM_TIMEOUT, STOP_WAIT, SURVEY_POLL, SURVEY_WAIT};
-use crate::osts::{
-    DialOss, IdentityContext, LocalTargetAction, TargetAdmin, TargetHandle, Targets,
-};
+use crate::osts::{IdentityContext, LocalTargetAction, TargetAdmin, TargetHandle, Targets};
 use crate::records::to_store;
 use crate::recover::RecoveryReport;
 use crate::survey::{self, SurveyedTarget};
@@ -26,7 +24,7 @@ use gupfs_proto::{
     ClusterId, FsError, Incarnation, OstId, OwnerEpoch, Seq, SessionId, Timestamp, VirtualShard,
     VirtualShards,
 };
-use gupfs_rpc::ClusterKey;
+use gupfs_rpc::{ClusterKey, DialOss};
 use gupfs_store::kv::{Kv, KvError, KvRecovery};
 use gupfs_store::log::StopMode;
 use parking_lot::Mutex;

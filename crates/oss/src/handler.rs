@@ -16,6 +16,7 @@ pub struct DataHandler {
 }
 
 impl DataHandler {
+    /// The handler of requests to this object server's targets.
     pub fn new(oss: &Arc<Oss>, clock: &Clock) -> Arc<DataHandler> {
         Arc::new(DataHandler {
             oss: oss.clone(),
@@ -51,6 +52,9 @@ impl DataHandler {
     /// Authorizes a request, after the metadata server's verdict on the target has arrived. Before that the authorizer may have
     /// no keys and would refuse valid requests: the metadata server and its clients know that a target serves before the object
     /// server does, while the reply to its report is still in flight.
+    ///
+    /// # Errors
+    /// As of `Authorizer::authorize`.
     pub(crate) async fn authorize(
         &self,
         request: &DataRequest,

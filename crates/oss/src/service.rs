@@ -1,18 +1,26 @@
-//! Dispatches a request to its operation, and nothing else.
+//! Requests to this server's targets: waits for the metadata server's verdict on the target, passes the request to the target's
+//! objects, makes the reply.
 
-use crate::{Oss, ops};
-use gupfs_proto::data::{DataOp, DataReply, DataRequest};
+use crate::targets::Oss;
+use gupfs_proto::data::{DataOp, DataReply, DataReplyBody, DataRequest};
 use gupfs_rpc::Service;
+use gupfs_store::object::{AllocateRequest, Objects, WriteRequest};
 use std::sync::Arc;
 
 impl Service<DataRequest, DataReply> for Oss {
     async fn handle(self: Arc<Self>, request: DataRequest) -> DataReply {
+        // A fence concerns all targets of this server, whether they have a verdict or not.
         if let DataOp::Fence { session } = request.op {
-            return ops::fence::run(&self, session).await;
+            self.authorizer().fence(session).await;
+            return Ok(DataReplyBody::Done);
         }
         let target = &self.objects_after_verdict(request.ost).await?;
         target.note_map_epoch(request.map_epoch);
+        // The reply to a change carries the write verifier: the client compares it with the one of its next sync.
+        let written = |stat| DataReplyBody::Written(stat, target.write_verifier());
+        let done = |()| DataReplyBody::DoneWithVerifier(target.write_verifier());
         match request.op {
+            // The bytes are in the memory of this host: they survive the end of the process, but not a power loss.
             DataOp::Write {
                 object,
                 at,
@@ -20,17 +28,37 @@ impl Service<DataRequest, DataReply> for Oss {
                 checksums: sums,
                 existence: existing,
                 owner,
-            } => ops::write::run(target, object, at, &data, &sums, existing, owner).await,
+            } => {
+                let write = WriteRequest {
+                    object,
+                    at,
+                    data: &data,
+                    sums: &sums,
+                    existing,
+                    owner,
+                };
+                target.write(write).await.map(written)
+            }
+            // The reader verifies the bytes with the checksums.
             DataOp::Read {
                 object,
                 at,
                 len,
-                existence: existing,
-                checksum_check: checked,
-            } => ops::read::run(target, object, at, len, existing, checked).await,
-            DataOp::Sync { objects } => ops::sync::run(target, &objects).await,
-            DataOp::Confirm { objects } => ops::confirm::run(target, &objects).await,
-            DataOp::Truncate { object, to } => ops::truncate::run(target, object, to).await,
+                existence,
+                checksum_check,
+            } => {
+                let read = target.read(object, at, len, existence, checksum_check);
+                read.await.map(|read| DataReplyBody::Data {
+                    data: read.data,
+                    checksums: read.sums,
+                })
+            }
+            // Earlier writes and removals of these objects that got a reply survive a power loss from now on.
+            DataOp::Sync { objects } => target.sync(&objects).await.map(done),
+            DataOp::Confirm { objects } => {
+                target.confirm(&objects).await.map(DataReplyBody::Confirmed)
+            }
+            DataOp::Truncate { object, to } => target.truncate(object, to).await.map(written),
             DataOp::Allocate {
                 object,
                 at,
@@ -38,24 +66,44 @@ impl Service<DataRequest, DataReply> for Oss {
                 keep_size,
                 existence: existing,
                 owner,
-            } => ops::allocate::run(target, object, at, len, keep_size, existing, owner).await,
+            } => {
+                let allocate = AllocateRequest {
+                    object,
+                    at,
+                    len,
+                    keep_size,
+                    existing,
+                    owner,
+                };
+                target.allocate(allocate).await.map(written)
+            }
             DataOp::Zero {
                 object,
                 at,
                 len,
                 punch,
-            } => ops::zero::run(target, object, at, len, punch).await,
-            DataOp::Seek {
-                object,
-                at,
-                whence: what,
-            } => ops::seek::run(target, object, at, what).await,
-            DataOp::Stat { object } => ops::stat::run(target, object).await,
-            DataOp::Remove { object } => ops::remove::run(target, object).await,
-            DataOp::Quarantine { object } => ops::quarantine::run(target, object).await,
-            DataOp::List { after, limit } => ops::list::run(target, after, limit).await,
-            DataOp::Space => ops::space::run(&self, target).await,
+            } => target.zero(object, at, len, punch).await.map(written),
+            DataOp::Seek { object, at, whence } => {
+                (target.seek(object, at, whence).await).map(DataReplyBody::Position)
+            }
+            DataOp::Stat { object } => target.stat(object).await.map(DataReplyBody::Stat),
+            // Idempotent, as is a quarantine; durable with the next sync of the object.
+            DataOp::Remove { object } => target.remove(object).await.map(done),
+            DataOp::Quarantine { object } => target.quarantine(object).await.map(done),
+            DataOp::List { after, limit } => {
+                target.list(after, limit).await.map(DataReplyBody::Objects)
+            }
+            DataOp::Space => self.space(target).await,
             DataOp::Fence { .. } => unreachable!("a fence has no target"),
         }
+    }
+}
+
+impl Oss {
+    /// The target's capacity and the space available to writers. Volumes of different hosts have different numbers in the reply.
+    async fn space(&self, target: &Objects) -> DataReply {
+        let mut space = target.space().await?;
+        space.volume = self.cluster_volume(space.volume);
+        Ok(DataReplyBody::Space(space))
     }
 }

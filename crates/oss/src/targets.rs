@@ -21,6 +21,7 @@ impl From<Objects> for ServedTarget {
     }
 }
 
+/// One object server: its targets, and the authorizer of requests from other processes.
 pub struct Oss {
     /// Distinguishes this host's volumes from those of other hosts with the same numbers; 0 if all servers are on one host.
     host: u64,
@@ -33,6 +34,8 @@ pub struct Oss {
 }
 
 impl Oss {
+    /// A server of these targets, for a cluster on one host.
+    ///
     /// # Panics
     /// Two targets have the same id: the caller must ensure that ids are unique.
     pub fn new<T: Into<ServedTarget>>(targets: impl IntoIterator<Item = (OstId, T)>) -> Arc<Oss> {
@@ -110,12 +113,18 @@ impl Oss {
     }
 
     /// The objects of a target, after the metadata server's verdict on it.
+    ///
+    /// # Errors
+    /// As of `objects`.
     pub(crate) async fn objects_after_verdict(&self, ost: OstId) -> Result<Objects, FsError> {
         self.wait_for_verdict(ost).await;
         self.objects(ost)
     }
 
     /// The objects of an open target of this server.
+    ///
+    /// # Errors
+    /// `TargetDown` if this server has no such target or could not open it; the error says why.
     pub fn objects(&self, ost: OstId) -> Result<Objects, FsError> {
         let why = match self.targets.read().get(&ost) {
             Some(ServedTarget::Serving(objects)) => return Ok(objects.clone()),
@@ -150,6 +159,7 @@ impl Oss {
         }
     }
 
+    /// The ids of all targets, open or not.
     pub fn osts(&self) -> Vec<OstId> {
         self.targets.read().keys().copied().collect()
     }
@@ -164,6 +174,7 @@ impl Oss {
         all.collect()
     }
 
+    /// The state of each target, and the authorizer's counts.
     pub async fn status(&self) -> OssStatus {
         let mut targets = Vec::new();
         for (ost, target) in self.all() {
@@ -178,7 +189,10 @@ impl Oss {
         }
     }
 
-    /// Stops all targets cleanly; after it has tried all, it returns the first error.
+    /// Stops all targets cleanly.
+    ///
+    /// # Errors
+    /// The first error of a target. All targets were tried.
     pub async fn stop(&self) -> Result<(), FsError> {
         let mut outcome = Ok(());
         for (_, target) in self.all() {

@@ -106,6 +106,8 @@ pub enum FrameError {
     Flags(u8),
 }
 
+/// Makes the frame of a message.
+///
 /// # Errors
 /// The message is longer than a frame may be.
 pub fn pack(
@@ -115,13 +117,13 @@ pub fn pack(
     message: EncodedMessage,
 ) -> Result<PackedFrame, FrameError> {
     let EncodedMessage {
-        min_version: since,
+        min_version: version,
         body,
         payload,
     } = message;
     let packed = PackedFrame {
         kind,
-        version: since,
+        version,
         flags,
         id,
         body_sum: crc32c::crc32c(&body),
@@ -158,11 +160,11 @@ impl PackedFrame {
         front
     }
 
-    /// Writes head and body. The head counts `room` more bytes in the body, which the caller appends.
-    pub(crate) fn write_head_and_body(&self, room: usize) -> BytesMut {
-        let mut front = BytesMut::with_capacity(HEAD_LEN + self.body.len() + room);
+    /// Writes head and body. The head counts `extra` more bytes in the body, which the caller appends.
+    pub(crate) fn write_head_and_body(&self, extra: usize) -> BytesMut {
+        let mut front = BytesMut::with_capacity(HEAD_LEN + self.body.len() + extra);
         let mut head = self.head();
-        head.body += room as u32;
+        head.body += extra as u32;
         head.write(&mut front);
         front.put_slice(&self.body);
         front
@@ -185,6 +187,10 @@ impl Head {
         debug_assert_eq!(into.len() - start, HEAD_LEN);
     }
 
+    /// Decodes a head.
+    ///
+    /// # Errors
+    /// The bytes are not the head of a frame, its checksum does not match, or the frame is longer than the limits allow.
     pub fn read(bytes: &[u8; HEAD_LEN], limits: FrameLimits) -> Result<Head, FrameError> {
         let u32_at = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -222,6 +228,10 @@ impl Head {
         Ok(())
     }
 
+    /// Checks the body of the frame against the checksum in its head.
+    ///
+    /// # Errors
+    /// `BodySum`.
     pub fn check_body(&self, body: &[u8]) -> Result<(), FrameError> {
         match crc32c::crc32c(body) == self.body_sum {
             true => Ok(()),

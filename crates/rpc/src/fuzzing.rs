@@ -4,8 +4,8 @@
 //! Never  part of a build that is neither a test nor made by cargo-fuzz.
 //! Enter  at `after_handshake`.
 
-use crate::frame::{Flags, HEAD_LEN, pack};
-use crate::framed_stream::FramedStream;
+use crate::frame::{Flags, FrameLimits, HEAD_LEN, pack};
+use crate::framed_stream::{FrameReader, FramedStream};
 use crate::handshake::{
     HandshakeOptions, LocalIdentity, Role, connect_handshake_with_versions, offered_versions,
 };
@@ -14,8 +14,8 @@ use crate::{
     AcceptAllClientKeys, Capacity, ClientConnection, ClientConnectionOptions, ClusterKey, Handlers,
     NoObserver, Peer, RpcServer, RpcServerOptions, Service,
 };
-use gupfs_platform::Platform;
 use gupfs_platform::fake::{FakeNet, FakePlatform};
+use gupfs_platform::{Net, Platform};
 use gupfs_proto::meta::{self, MetaOp};
 use gupfs_proto::wire::{Message, MessageKind};
 use gupfs_proto::{Caller, ClusterId, MapEpoch, OwnerEpoch, Seq, SessionId, data};
@@ -70,8 +70,8 @@ fn key() -> ClusterKey {
 
 /// Corrects the magic numbers and checksums of the frames in `bytes`: otherwise the checksum tests would reject nearly every
 /// input. A body longer than the rest of the input is cut to it; the payload lengths stay.
-pub fn mend(bytes: &[u8]) -> Vec<u8> {
-    let mut mended = Vec::new();
+pub fn recompute_checksums(bytes: &[u8]) -> Vec<u8> {
+    let mut corrected = Vec::new();
     let mut rest = bytes;
     while let Some((head, tail)) = rest.split_first_chunk::<HEAD_LEN>() {
         let mut head = *head;
@@ -82,12 +82,12 @@ pub fn mend(bytes: &[u8]) -> Vec<u8> {
         head[24..28].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
         let sum = crc32c::crc32c(&head[..28]);
         head[28..].copy_from_slice(&sum.to_le_bytes());
-        mended.extend_from_slice(&head);
-        mended.extend_from_slice(body);
+        corrected.extend_from_slice(&head);
+        corrected.extend_from_slice(body);
         rest = tail;
     }
-    mended.extend_from_slice(rest);
-    mended
+    corrected.extend_from_slice(rest);
+    corrected
 }
 
 /// Sends these bytes as a peer with the key, and checks that the server serves another client meanwhile and afterwards. To be run
@@ -98,57 +98,12 @@ pub fn mend(bytes: &[u8]) -> Vec<u8> {
 pub async fn after_handshake(bytes: &[u8]) {
     let net = FakeNet::new(3, (Duration::from_micros(50), Duration::from_micros(300)));
     let platform = FakePlatform::new(1).platform();
-    let listener = net.host("server").listen(ADDRESS).await;
-    let anything = Arc::new(Anything);
-    let options = RpcServerOptions {
-        platform: platform.clone(),
-        identity: identity(1),
-        cluster: ClusterId(7),
-        key: Some(key()),
-        client_keys: Arc::new(AcceptAllClientKeys),
-        tls: None,
-        handlers: Handlers::none()
-            .with_service::<meta::MetaRequest, meta::MetaReply, _>(anything.clone())
-            .with_service::<data::DataRequest, data::DataReply, _>(anything),
-        observer: Arc::new(NoObserver),
-        capacity: Capacity::for_clients(64),
-    };
-    let server = RpcServer::start(listener.expect("the address is free"), options);
+    let server = start_server(&net, &platform).await;
     let net = net.host("a");
-    let stream = net.connect(ADDRESS).await.expect("the server listens");
-    let framed = Arc::new(FramedStream::new(stream, platform.clock.clone()));
-    let mut reader = framed.reader();
-    let options = HandshakeOptions {
-        number: 1,
-        cluster: None,
-        key: Some(&key().into()),
-        fenced: false,
-    };
-    // As a peer of LINK version 1, whose frames have no MAC: the server would reject every input with a wrong MAC.
-    let former = |(kind, oldest, newest): (u16, u8, u8)| match MessageKind(kind) {
-        MessageKind::LINK => (kind, 1, 1),
-        _ => (kind, oldest, newest),
-    };
-    let offers = offered_versions().into_iter().map(former).collect();
-    connect_handshake_with_versions(
-        &framed,
-        &mut reader,
-        &platform.random,
-        &identity(5),
-        options,
-        offers,
-    )
-    .await
-    .expect("the server accepts a peer with the key");
+    let (framed, mut reader) = connect_without_macs(&net, &platform).await;
     framed.send_raw(bytes.to_vec());
     let beside = serves(&net, &platform, 6);
-    let read_all = async {
-        while reader
-            .next(crate::frame::FrameLimits::AUTHENTICATED)
-            .await
-            .is_ok()
-        {}
-    };
+    let read_all = async { while reader.next(FrameLimits::AUTHENTICATED).await.is_ok() {} };
     let all = tokio::time::timeout(FRAME_TIMEOUT + SILENCE_TIMEOUT, read_all);
     tokio::join!(beside, async {
         tokio::select! {
@@ -166,7 +121,55 @@ pub async fn after_handshake(bytes: &[u8]) {
     );
 }
 
-async fn serves(net: &gupfs_platform::Net, platform: &Platform, process_id: u128) {
+async fn start_server(net: &FakeNet, platform: &Platform) -> RpcServer {
+    let listener = net.host("server").listen(ADDRESS).await;
+    let anything = Arc::new(Anything);
+    let options = RpcServerOptions {
+        platform: platform.clone(),
+        identity: identity(1),
+        cluster: ClusterId(7),
+        key: Some(key()),
+        client_keys: Arc::new(AcceptAllClientKeys),
+        tls: None,
+        handlers: Handlers::none()
+            .with_service::<meta::MetaRequest, meta::MetaReply, _>(anything.clone())
+            .with_service::<data::DataRequest, data::DataReply, _>(anything),
+        observer: Arc::new(NoObserver),
+        capacity: Capacity::for_clients(64),
+    };
+    RpcServer::start(listener.expect("the address is free"), options)
+}
+
+/// Connects as a peer of LINK version 1, whose frames have no MAC: the server would reject every input with a wrong MAC.
+async fn connect_without_macs(net: &Net, platform: &Platform) -> (Arc<FramedStream>, FrameReader) {
+    let stream = net.connect(ADDRESS).await.expect("the server listens");
+    let framed = Arc::new(FramedStream::new(stream, platform.clock.clone()));
+    let mut reader = framed.reader();
+    let options = HandshakeOptions {
+        number: 1,
+        cluster: None,
+        key: Some(&key().into()),
+        fenced: false,
+    };
+    let former = |(kind, oldest, newest): (u16, u8, u8)| match MessageKind(kind) {
+        MessageKind::LINK => (kind, 1, 1),
+        _ => (kind, oldest, newest),
+    };
+    let offers = offered_versions().into_iter().map(former).collect();
+    connect_handshake_with_versions(
+        &framed,
+        &mut reader,
+        &platform.random,
+        &identity(5),
+        options,
+        offers,
+    )
+    .await
+    .expect("the server accepts a peer with the key");
+    (framed, reader)
+}
+
+async fn serves(net: &Net, platform: &Platform, process_id: u128) {
     let connection = ClientConnection::connect(ClientConnectionOptions {
         address: ADDRESS.into(),
         peer_name: "the server".into(),
@@ -214,7 +217,7 @@ mod tests {
     async fn the_server_still_serves_after_each_sample() {
         for sample in samples() {
             after_handshake(&sample).await;
-            assert_eq!(mend(&sample), sample);
+            assert_eq!(recompute_checksums(&sample), sample);
         }
     }
 }

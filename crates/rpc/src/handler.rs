@@ -1,7 +1,7 @@
 //! Which handler processes which kind of message received over a connection.
 
+use crate::connected_peer::ConnectedPeer;
 use crate::peer::Service;
-use crate::serve::ConnectedPeer;
 use bytes::Bytes;
 use gupfs_proto::wire::{DecodeError, EncodedMessage, MessageKind, ReplyMessage};
 use gupfs_proto::{FsError, RequestMessage, Role};
@@ -25,6 +25,7 @@ pub trait PeerHandler<Q, A>: Send + Sync + 'static {
 pub struct Handlers(BTreeMap<MessageKind, Arc<dyn ErasedHandler>>);
 
 impl Handlers {
+    /// No handler: the other side sends no requests over the connection.
     pub fn none() -> Handlers {
         Handlers::default()
     }

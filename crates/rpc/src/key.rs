@@ -22,6 +22,7 @@ pub type HmacBytes = [u8; 32];
 const CAPABILITY_LABEL: &[u8] = b"gupfs capability 1";
 
 impl ClusterKey {
+    /// A key that was read from its file.
     pub fn new(bytes: [u8; 32]) -> ClusterKey {
         ClusterKey(bytes)
     }

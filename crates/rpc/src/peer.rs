@@ -41,6 +41,7 @@ impl<Q: Send + 'static, A: Send + 'static> Peer<Q, A> {
         Peer { transport }
     }
 
+    /// Sends a request and returns its reply. A failure of the connection is an error inside the reply.
     pub async fn call(&self, request: Q) -> A {
         self.transport.call(request).await
     }

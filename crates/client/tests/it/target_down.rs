@@ -4,13 +4,13 @@ use crate::fake::mds::FakeMds;
 use crate::fake::ost::FakeOst;
 use crate::fake::{LayoutShape, TARGETS};
 use crate::user::User;
-use gupfs_client::{Client, Dial, OstPeer, Route, SessionOptions};
+use gupfs_client::{Client, OstPeer, Route, SessionOptions};
 use gupfs_platform::BootTime;
 use gupfs_platform::fake::{FakeClock, FakePlatform};
 use gupfs_proto::capability::CapabilityFault;
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody};
 use gupfs_proto::{FsError, MapEpoch, OstId, cluster, data};
-use gupfs_rpc::{Peer, Service};
+use gupfs_rpc::{DialOss, Peer, Service};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl Service<data::DataRequest, data::DataReply> for UnreachableOst {
 /// No other servers: all targets are known from the start.
 struct NoOtherServers;
 
-impl Dial for NoOtherServers {
+impl DialOss for NoOtherServers {
     fn dial(&self, address: &str) -> OstPeer {
         panic!("no server has the address '{address}'")
     }

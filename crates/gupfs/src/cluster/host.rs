@@ -1,8 +1,7 @@
 //! Which machine this is.
 
-use gupfs_cluster::ProcessIdentity;
 use gupfs_platform::{Net, Platform};
-use gupfs_rpc::{AuthKey, TlsConfig};
+use gupfs_rpc::{AuthKey, ProcessIdentity, TlsConfig};
 
 /// This process of this machine.
 pub fn identity(

@@ -1,12 +1,11 @@
 //! Listening, if that is safe.
 
-use super::ProcessIdentity;
 use crate::exit::{CliError, CliResult, Exit, OrCliError};
 use gupfs_platform::Listener;
 use gupfs_proto::ClusterId;
 use gupfs_rpc::{
-    Capacity, ClientKeyList, ConnectionObserver, Handlers, LocalIdentity, RpcServer,
-    RpcServerOptions,
+    Capacity, ClientKeyList, ConnectionObserver, Handlers, LocalIdentity, ProcessIdentity,
+    RpcServer, RpcServerOptions,
 };
 use rustix::process::Resource;
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! # cluster: the processes of one file system, as this machine has them
 //!
 //! Owns   files of keys and the list of client keys, the site's certificates, which machine this is, where it may listen, a command's visit.
-//! Never  takes part in an operation, speaks over a connection (crate `gupfs-cluster` does).
+//! Never  takes part in an operation, speaks over a connection (crate `gupfs-rpc` does).
 //! Enter  at `identity`, `listen`.
 
 mod client_keys;
@@ -14,10 +14,6 @@ mod tls;
 mod visit;
 
 pub use client_keys::{KeyList, KeyListFile, change_list};
-pub use gupfs_cluster::{
-    ClientCallbacks, ClusterHandler, MetaHandler, OssConnections, OssReporter, ProcessIdentity,
-    VerifierReporter, renew_after_reconnect, run_reports,
-};
 pub use host::{host_name, host_number, identity};
 pub use key::{read_cluster_key, read_key, write_client_key};
 pub use listen::{BoundListener, CAPACITY_LEAST, capacity, listen, open_files};

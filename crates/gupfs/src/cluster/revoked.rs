@@ -1,6 +1,6 @@
 //! Client keys that were revoked while their hosts are connected.
 
-use super::MetaHandler;
+use gupfs_mds::MetaHandler;
 use gupfs_platform::Platform;
 use gupfs_rpc::{ClientKeyId, ClientKeyList, ConnectedPeer, ProvenKey};
 use std::sync::Arc;

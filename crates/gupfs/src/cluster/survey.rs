@@ -1,12 +1,12 @@
 //! Object servers elsewhere are heard before a start that accepts a loss: what is lost is told, and numbers begin above theirs.
 
-use super::{BoundListener, KeyListFile, ProcessIdentity, capacity, listen, open_files};
+use super::{BoundListener, KeyListFile, capacity, listen, open_files};
 use crate::exit::{CliResult, OrCliError};
 use crate::node::print_event;
 use gupfs_mds::{SurveyedTarget, TargetSurvey};
 use gupfs_platform::Platform;
 use gupfs_proto::{ClusterId, OstId};
-use gupfs_rpc::{Handlers, LocalIdentity, NoObserver};
+use gupfs_rpc::{Handlers, LocalIdentity, NoObserver, ProcessIdentity};
 use gupfs_store::kv::Kv;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,9 @@
 //! A command that asks a server something and leaves.
 
-use super::ProcessIdentity;
 use crate::exit::{CliError, CliResult, Exit};
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
 use gupfs_proto::{ClusterId, FsError};
-use gupfs_rpc::{ClientConnection, ClientConnectionOptions, Handlers, Role};
+use gupfs_rpc::{ClientConnection, ClientConnectionOptions, Handlers, ProcessIdentity, Role};
 use std::time::Duration;
 
 /// Connecting, and then the answer, may take so long each.

@@ -1,8 +1,6 @@
 //! `gupfs ost`: targets of a cluster.
 
-use crate::cluster::{
-    MDS_PORT, ProcessIdentity, TlsFlags, identity, read_cluster_key, visit, with_port,
-};
+use crate::cluster::{MDS_PORT, TlsFlags, identity, read_cluster_key, visit, with_port};
 use crate::daemon::block_on;
 use crate::exit::{CliError, CliResult, Exit};
 use crate::home::make_dir;
@@ -10,7 +8,7 @@ use clap::{Args, Subcommand};
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::cluster::{ClusterReplyBody, ClusterRequest};
 use gupfs_proto::{Incarnation, OstId};
-use gupfs_rpc::{AuthKey, Role};
+use gupfs_rpc::{AuthKey, ProcessIdentity, Role};
 use gupfs_store::object::{Objects, TargetId};
 use std::path::{Path, PathBuf};
 

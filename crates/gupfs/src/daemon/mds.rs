@@ -3,21 +3,21 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    BoundListener, KeyListFile, MDS_PORT, MetaHandler, OssConnections, SurveyContext, identity,
-    listen, read_cluster_key, read_tls, survey, watch_revoked,
+    BoundListener, KeyListFile, MDS_PORT, SurveyContext, identity, listen, read_cluster_key,
+    read_tls, survey, watch_revoked,
 };
 use crate::config::Config;
 use crate::control;
 use crate::exit::{CliError, CliResult};
 use crate::home::LockedStore;
 use crate::node::{
-    ControlService, DescriptorBudget, Parts, StopEvents, cluster_handler, nothing_left_to_serve,
+    ClusterHandler, ControlService, DescriptorBudget, Parts, StopEvents, nothing_left_to_serve,
     open_metadata, print_event, print_loss,
 };
-use gupfs_mds::Mds;
+use gupfs_mds::{Mds, MetaHandler};
 use gupfs_platform::{BootTime, Disk, Platform};
 use gupfs_proto::VirtualShards;
-use gupfs_rpc::{AuthKey, Handlers, Role};
+use gupfs_rpc::{AuthKey, Handlers, OssConnections, Role};
 use std::sync::Arc;
 
 pub struct Settings {
@@ -73,7 +73,7 @@ pub async fn run(
     let meta = MetaHandler::new(mds.clone(), config.cluster.root_squash.unwrap_or(true));
     let hosts = Handlers::none()
         .with_peer_handler(meta.clone())
-        .with_service(cluster_handler(&parts));
+        .with_service(ClusterHandler::new(&parts));
     let keys = Arc::new(KeyListFile::of(&entered.home));
     let revoking = watch_revoked(
         platform.clone(),

@@ -2,10 +2,7 @@
 
 use super::start_metrics;
 use crate::amount::{Deadline, show_time};
-use crate::cluster::{
-    ClientCallbacks, MDS_PORT, OssConnections, identity, read_key, read_tls, renew_after_reconnect,
-    with_port,
-};
+use crate::cluster::{MDS_PORT, identity, read_key, read_tls, with_port};
 use crate::config::Config;
 use crate::control::{self, make_base_of_mounts, make_run_of_mount};
 use crate::exit::{CliError, CliResult, Exit};
@@ -14,11 +11,11 @@ use crate::node::{
     ActiveMount, ControlService, MountSettings, Parts, StopEvents, client_options, judge_kernel,
     print_event, try_kernel,
 };
-use gupfs_client::{Client, Route};
+use gupfs_client::{Client, ClientCallbacks, Route, renew_after_reconnect};
 use gupfs_mount::CallDeadlines;
 use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::FsError;
-use gupfs_rpc::{ClientConnection, Handlers, Role};
+use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,16 +3,15 @@
 use super::start_metrics;
 use crate::amount::show_time;
 use crate::cluster::{
-    MDS_PORT, OSS_PORT, OssReporter, VerifierReporter, host_number, identity, listen,
-    read_cluster_key, read_tls, run_reports, with_port,
+    MDS_PORT, OSS_PORT, host_number, identity, listen, read_cluster_key, read_tls, with_port,
 };
 use crate::config::Config;
 use crate::exit::{CliError, CliResult, Exit};
 use crate::node::{
-    DescriptorBudget, Parts, StopEvents, cluster_handler, dir_and_subdirs, nothing_left_to_serve,
+    ClusterHandler, DescriptorBudget, Parts, StopEvents, dir_and_subdirs, nothing_left_to_serve,
     open_target, peek_target, print_event,
 };
-use gupfs_oss::{DataHandler, Oss, ServedTarget};
+use gupfs_oss::{DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, run_reports};
 use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::{ClusterId, OstId};
 use gupfs_rpc::{
@@ -115,7 +114,7 @@ pub async fn run(settings: Settings, platform: &Platform, began: BootTime) -> Cl
     };
     let hosts = Handlers::none()
         .with_peer_handler(DataHandler::new(&oss, &platform.clock))
-        .with_service(cluster_handler(&parts));
+        .with_service(ClusterHandler::new(&parts));
     let why = match why {
         Some(why) => why,
         None => {

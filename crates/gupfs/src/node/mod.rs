@@ -6,6 +6,7 @@
 //!        from the same parts.
 
 mod answers;
+mod cluster_handler;
 mod descriptors;
 mod failure;
 mod guard;
@@ -20,6 +21,7 @@ mod told;
 mod unmount;
 
 pub use answers::ControlService;
+pub use cluster_handler::ClusterHandler;
 pub use descriptors::DescriptorBudget;
 pub use failure::nothing_left_to_serve;
 pub use layout::LayoutView;
@@ -27,23 +29,19 @@ pub use metadata::open_metadata;
 pub use mounted::{ActiveMount, MountSettings, judge_kernel, try_kernel};
 pub use parts::Parts;
 pub use roles::{client_options, dir_and_subdirs, open_target, peek_target, refuse_lost_metadata};
-pub use status::{Audience, Offline, StatusReply};
+pub use status::{Offline, StatusReply};
 pub use told::{StopEvents, StopRequest};
 
 use crate::amount::show_time;
-use crate::cluster::{
-    BoundListener, ClusterHandler, KeyListFile, MetaHandler, ProcessIdentity, identity, listen,
-    read_tls, watch_revoked,
-};
+use crate::cluster::{BoundListener, KeyListFile, identity, listen, read_tls, watch_revoked};
 use crate::config::Config;
 use crate::control::{self, ControlServer};
 use crate::exit::{CliError, CliResult};
 use crate::home::LockedStore;
 use crate::metrics::{self, Calls};
-use gupfs_mds::Mds;
+use gupfs_mds::{Mds, MetaHandler};
 use gupfs_platform::{BootTime, Platform, Task};
-use gupfs_proto::cluster;
-use gupfs_rpc::{AuthKey, Capacity, Handlers, Role};
+use gupfs_rpc::{AuthKey, Capacity, Handlers, ProcessIdentity, Role};
 use roles::Roles;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -290,7 +288,7 @@ impl ReservedAddress {
                 &roles.oss,
                 &self.identity.platform.clock,
             ))
-            .with_service(cluster_handler(parts));
+            .with_service(ClusterHandler::new(parts));
         let (platform, keys) = (
             &self.identity.platform,
             Arc::new(KeyListFile::of(&entered.home)),
@@ -307,25 +305,4 @@ impl ReservedAddress {
             (self.listening).open(&self.identity, me, cluster, keys, (hosts, meta), capacity);
         let _ = parts.server.set(server);
     }
-}
-
-/// Questions about the cluster, answered from what runs here.
-pub fn cluster_handler(parts: &Arc<Parts>) -> Arc<ClusterHandler> {
-    let weak = Arc::downgrade(parts);
-    Arc::new(ClusterHandler {
-        mds: parts.mds.clone(),
-        status: Box::new(move || {
-            let parts = weak.upgrade();
-            Box::pin(async move {
-                let Some(parts) = parts else {
-                    return Err(gupfs_proto::FsError::Interrupted);
-                };
-                let answer = status::of(&parts, Audience::Others).await;
-                Ok(cluster::ClusterReplyBody::Status {
-                    text: answer.text,
-                    json: answer.status.to_string(),
-                })
-            })
-        }),
-    })
 }

@@ -1,6 +1,5 @@
 //! What runs in one process: any of the roles.
 
-use crate::cluster::OssConnections;
 use crate::home::StoreDir;
 use crate::metrics::Calls;
 use gupfs_client::Client;
@@ -9,7 +8,7 @@ use gupfs_mount::Mount;
 use gupfs_oss::Oss;
 use gupfs_platform::{BootTime, Platform};
 use gupfs_proto::ClusterId;
-use gupfs_rpc::{ClientConnection, ConnectedPeer, RpcServer};
+use gupfs_rpc::{ClientConnection, ConnectedPeer, OssConnections, RpcServer};
 use std::sync::{Arc, OnceLock};
 
 /// Everything that an answer about this process may need.

@@ -3,10 +3,7 @@
 use super::descriptors::DescriptorBudget;
 use super::metadata::open_metadata;
 use super::{ReservedAddress, Settings};
-use crate::cluster::{
-    KeyListFile, OssConnections, ProcessIdentity, SurveyContext, VerifierReporter, host_name,
-    survey,
-};
+use crate::cluster::{KeyListFile, SurveyContext, host_name, survey};
 use crate::config::{self, Atime};
 use crate::exit::{CliError, CliResult};
 use crate::home::LockedStore;
@@ -14,11 +11,11 @@ use crate::metrics::Calls;
 use futures_util::future::join_all;
 use gupfs_client::{AtimeMode, Client, Route};
 use gupfs_mds::Mds;
-use gupfs_mds::osts::{DialOss, TargetAdmin, TargetHandle};
-use gupfs_oss::Oss;
+use gupfs_mds::osts::{TargetAdmin, TargetHandle};
+use gupfs_oss::{Oss, VerifierReporter};
 use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::{ClusterId, OstId, VirtualShards, data};
-use gupfs_rpc::{ClusterKey, Peer, Role};
+use gupfs_rpc::{ClusterKey, DialOss, OssConnections, Peer, ProcessIdentity, Role};
 use gupfs_store::object::{Objects, OstState, OstStatus, TargetId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -5,13 +5,13 @@ use crate::town::{Ground, Town};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use gupfs_client::{
-    Client, OpenFile, OpenFileFlags, ReadOptions, Route, SessionOptions, WriteOptions,
+    Client, ClientCallbacks, OpenFile, OpenFileFlags, ReadOptions, Route, SessionOptions,
+    WriteOptions, renew_after_reconnect,
 };
-use gupfs_cluster::{ClientCallbacks, OssConnections, ProcessIdentity, renew_after_reconnect};
 use gupfs_platform::{Net, Platform, Task};
 use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode, WritePosition};
 use gupfs_proto::{Caller, FileKind, InodeId, Name, SessionId};
-use gupfs_rpc::{ClientConnection, ClusterKey, Handlers, Role};
+use gupfs_rpc::{ClientConnection, ClusterKey, Handlers, OssConnections, ProcessIdentity, Role};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::sync::Arc;

@@ -13,7 +13,6 @@ mod space;
 
 pub use admin::{AdminFuture, TargetAdmin};
 pub use identity::IdentityContext;
-pub use remote::DialOss;
 
 pub(crate) use identity::has_later_state;
 pub(crate) use local::LocalTargetAction;
@@ -28,7 +27,7 @@ use gupfs_proto::cluster::OwnerMark;
 use gupfs_proto::data::{self, DataReplyBody};
 use gupfs_proto::meta::PlacementTarget;
 use gupfs_proto::{FsError, Incarnation, OstId, SessionId};
-use gupfs_rpc::Peer;
+use gupfs_rpc::{DialOss, Peer};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

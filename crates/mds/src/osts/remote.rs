@@ -1,9 +1,7 @@
 //! Remote targets: their servers report every second that they are up, and at which address.
 
 use super::identity::{IdentityVerdict, check_identity};
-use super::{
-    OstPeer, RemoteServer, ServingInstance, TargetCondition, TargetEntry, Targets, UnknownSpace,
-};
+use super::{RemoteServer, ServingInstance, TargetCondition, TargetEntry, Targets, UnknownSpace};
 use crate::limits::TARGET_REPORT_TIMEOUT;
 use gupfs_namespace::KnownTarget;
 use gupfs_proto::capability::Capability;
@@ -12,12 +10,6 @@ use gupfs_proto::cluster::{
 };
 use gupfs_proto::{FsError, Incarnation, MapEpoch, OstId, OwnerEpoch};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-
-/// How to reach a remote server.
-pub trait DialOss: Send + Sync + 'static {
-    /// A peer that connects by itself, and reconnects when its connection breaks. The same address gives the same connection.
-    fn dial(&self, address: &str) -> OstPeer;
-}
 
 /// The result of one target's part of a report.
 pub(crate) enum ReportOutcome {
@@ -293,13 +285,13 @@ impl TargetEntry {
 
 #[cfg(test)]
 mod tests {
-    use super::super::IdentityContext;
+    use super::super::{IdentityContext, OstPeer};
     use super::*;
     use gupfs_platform::fake::FakePlatform;
     use gupfs_proto::cluster::{OpenTargetReport, OwnerMark};
     use gupfs_proto::data::{self, TargetCapacity};
     use gupfs_proto::{ClusterId, Incarnation, Seq};
-    use gupfs_rpc::{Peer, Service};
+    use gupfs_rpc::{DialOss, Peer, Service};
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::time::Duration;

@@ -2,13 +2,14 @@
 
 use crate::ost::FakeOst;
 use bytes::Bytes;
-use gupfs_mds::osts::{DialOss, TargetHandle};
+use gupfs_mds::osts::TargetHandle;
 use gupfs_mds::{Mds, MdsOptions, StartError};
 use gupfs_namespace::check::NamespaceCheck;
 use gupfs_namespace::{KeyRange, RecordKey};
 use gupfs_platform::fake::{FakeDisk, FakeOptions, FakePlatform, FakeRandom};
 use gupfs_platform::{Disk, Platform, Random};
 use gupfs_proto::{ClusterId, Incarnation, VirtualShards};
+use gupfs_rpc::DialOss;
 use gupfs_store::index::{FakeIndex, Index, IndexError, OPEN_TABLES_MIN};
 use gupfs_store::kv::{Kv, KvError, KvOptions, KvRecovery};
 use gupfs_store::log::{LogOptions, StopMode, StoreId};

@@ -3,7 +3,7 @@
 use crate::client::{MAKE, name};
 use crate::fixture::{ServerInstance, Simulated, simulate};
 use gupfs_mds::Mds;
-use gupfs_mds::osts::{DialOss, OstPeer};
+use gupfs_mds::osts::OstPeer;
 use gupfs_proto::capability::{CapabilityFault, OpenCapability, Rights};
 use gupfs_proto::lock::{
     AdvisoryLock, LockFamily, LockHolder, LockMode, LockOutcome, LockRange, LockRequest, LockSeq,
@@ -13,7 +13,7 @@ use gupfs_proto::meta::{
     ReplayRecord, SlotSeq, WritePosition,
 };
 use gupfs_proto::{Caller, FsError, InodeId, OwnerEpoch, Seq, SessionId, Slot, wire};
-use gupfs_rpc::Service;
+use gupfs_rpc::{DialOss, Service};
 use std::sync::Arc;
 
 /// The credentials of root on a host whose root has no rights.

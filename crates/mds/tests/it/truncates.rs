@@ -4,12 +4,12 @@ use crate::client::Client;
 use crate::fixture::{ServerInstance, Simulated, simulate};
 use crate::ost::FakeOst;
 use crate::writers::write;
-use gupfs_mds::osts::{DialOss, OstPeer, TargetHandle};
+use gupfs_mds::osts::{OstPeer, TargetHandle};
 use gupfs_proto::cluster::{self, OpenTargetReport, OssReport, TargetReport};
 use gupfs_proto::data::{self, TargetCapacity};
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
 use gupfs_proto::{FsError, InodeId};
-use gupfs_rpc::{Peer, Service};
+use gupfs_rpc::{DialOss, Peer, Service};
 use std::sync::Arc;
 use std::time::Duration;
 

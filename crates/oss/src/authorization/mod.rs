@@ -281,6 +281,7 @@ impl Authorizer {
         self.counts.set_last_refused(request);
     }
 
+    /// The counts of requests, and the newest epoch whose keys arrived.
     pub fn status(&self) -> AuthorizerStatus {
         let epoch = self.keys.read().newest();
         self.counts.status(epoch, self.sessions.read().len())

@@ -1,16 +1,15 @@
 //! Establishes the streams of a client connection, one after the other.
 
 use super::Shared;
-use super::pending_requests::RequestOutcome;
 use crate::frame::{Flags, Frame, FrameLimits, Head, pack};
-use crate::framed_stream::{FrameReader, FramedStream, FramedStreamError, LINK_VERSION};
+use crate::framed_stream::{FrameReader, FramedStream, FramedStreamError};
 use crate::handler::RequestSource;
 use crate::handshake::{HandshakeError, HandshakeOptions, PeerIdentity, connect_handshake};
 use crate::limits::{CONNECT_TIMEOUT, PING_INTERVAL, RETRY_MAX, RETRY_MIN};
+use crate::pending_requests::RequestOutcome;
 use crate::tls::{MaybeTlsStream, TlsError};
-use bytes::Bytes;
 use gupfs_proto::FsError;
-use gupfs_proto::wire::{EncodedMessage, MessageKind};
+use gupfs_proto::wire::MessageKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,12 +90,12 @@ async fn establish(shared: &Shared) -> Result<EstablishedConnection, ConnectErro
         .await;
     let stream = stream.map_err(ConnectError::Connect)?;
     shared.state.lock().failed_address = Some(stream.peer_address().to_string());
-    let pipe = match &options.tls {
+    let stream = match &options.tls {
         Some(tls) => MaybeTlsStream::tls(stream, tls.connect(&options.address)?),
         None => MaybeTlsStream::Plain(stream),
     };
     let framed = CloseOnDrop(Arc::new(FramedStream::new(
-        pipe,
+        stream,
         options.platform.clock.clone(),
     )));
     let number = {
@@ -281,18 +280,6 @@ fn handle_callback(shared: &Arc<Shared>, framed: &Arc<FramedStream>, frame: Fram
             framed.send(packed);
         }
     });
-}
-
-/// Sends a ping: an empty frame that shows that this process is alive.
-pub(crate) fn send_ping(framed: &FramedStream) {
-    let empty = EncodedMessage {
-        min_version: LINK_VERSION,
-        body: Vec::new(),
-        payload: Bytes::new(),
-    };
-    if let Ok(packed) = pack(MessageKind::LINK, Flags::empty(), 0, empty) {
-        framed.send(packed);
-    }
 }
 
 /// Fails the requests whose deadline has passed.

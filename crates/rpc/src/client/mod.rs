@@ -5,14 +5,10 @@
 //! Enter  at `ClientConnection::connect`, then `ClientConnection::peer`.
 
 mod connect;
-mod pending_requests;
 mod reply_waiter;
 mod timers;
 
 pub use connect::ConnectError;
-
-pub(crate) use connect::send_ping;
-pub(crate) use pending_requests::{PendingRequests, RequestOutcome};
 
 use crate::client_key::AuthKey;
 use crate::frame::{Flags, pack};
@@ -20,6 +16,7 @@ use crate::framed_stream::FramedStream;
 use crate::handler::Handlers;
 use crate::handshake::{LocalIdentity, PeerIdentity};
 use crate::peer::{Peer, ReplyFuture, Transport};
+use crate::pending_requests::{PendingRequests, RequestOutcome};
 use crate::tls::TlsConfig;
 use gupfs_platform::{BootTime, Net, Platform, Task};
 use gupfs_proto::wire::{Message, ReplyMessage};
@@ -134,7 +131,7 @@ impl ClientConnection {
     /// Waits for the first connection.
     ///
     /// # Errors
-    /// The server rejected the connection permanently, or there is no connection after `patience`.
+    /// The server rejected the connection permanently, or there is no connection after `timeout`.
     pub async fn wait_connected(
         &self,
         timeout: Duration,
@@ -171,6 +168,7 @@ impl ClientConnection {
         Peer::with_transport(self.clone())
     }
 
+    /// The state of the connection now.
     pub fn status(&self) -> ClientConnectionStatus {
         let shared = &self.shared;
         let state = shared.state.lock();
@@ -202,7 +200,7 @@ impl ClientConnection {
     pub fn local_address(&self) -> Option<String> {
         let state = self.shared.state.lock();
         let framed = state.framed.as_ref();
-        framed.map(|(framed, _)| framed.stream().near().to_string())
+        framed.map(|(framed, _)| framed.stream().local_address().to_string())
     }
 
     /// The number of the current connection, from 1 on; 0 while disconnected.
@@ -241,7 +239,7 @@ impl<Q: Message, A: ReplyMessage> Transport<Q, A> for ClientConnection {
                 Ok(waiter) => waiter.await,
                 Err(error) => RequestOutcome::Failed(error),
             };
-            outcome.read()
+            outcome.into_reply()
         })
     }
 }

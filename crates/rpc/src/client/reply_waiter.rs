@@ -1,7 +1,7 @@
 //! The future of one request's outcome.
 
 use super::Shared;
-use super::pending_requests::RequestOutcome;
+use crate::pending_requests::RequestOutcome;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -1,7 +1,7 @@
 //! Timers of a client connection: deadlines, resent requests, pings.
 
 use super::Shared;
-use super::connect::{fail_expired, send_ping};
+use super::connect::fail_expired;
 use crate::limits::{PING_INTERVAL, TIMER_TICK};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) async fn check_deadlines(shared: Arc<Shared>) {
                 framed.close();
             } else if now.since(pinged) >= PING_INTERVAL {
                 pinged = now;
-                send_ping(framed);
+                framed.send_ping();
             }
             for packed in shared.pending.take_due(now) {
                 framed.send(packed);

@@ -70,6 +70,11 @@ struct Rejection(RejectReason, String);
 
 impl Acceptor {
     /// Performs the handshake up to the verdict, which the caller sends: `send_welcome` or `send_rejection`.
+    ///
+    /// # Errors
+    /// The reason why the peer is not accepted: the stream ended, a message was malformed, no version is common, or the peer did
+    /// not prove a key that this server accepts for its role. The peer has been sent the rejection, unless it disconnected or its
+    /// message was malformed.
     pub async fn accept_handshake(
         &self,
         framed: &FramedStream,
@@ -79,10 +84,10 @@ impl Acceptor {
         let hello_bytes = receive_body(reader).await?;
         let (hello, offered) = read_hello(&hello_bytes)?;
         let versions = negotiate(&hello.versions, &supported_versions());
-        let known = (self.check_hello(&hello, &versions))
+        let selected = (self.check_hello(&hello, &versions))
             .and_then(|()| self.select_key(&hello, &offered, &versions));
-        let (key, kind) = match known {
-            Ok(known) => known,
+        let (key, kind) = match selected {
+            Ok(selected) => selected,
             Err(Rejection(reason, why)) => {
                 let rejected = Rejected {
                     why,
@@ -92,16 +97,7 @@ impl Acceptor {
                 return Err(reason);
             }
         };
-        let mut nonce = [0; 32];
-        random.fill(&mut nonce);
-        let terms = ServerTerms {
-            process_id: self.identity.process_id,
-            role: self.identity.role,
-            name: self.identity.name.clone(),
-            cluster: self.cluster,
-            nonce,
-            versions: versions.clone(),
-        };
+        let terms = self.server_terms(random, versions.clone());
         let terms_bytes = postcard::to_stdvec(&terms).expect("terms are plain data");
         let transcript = Transcript {
             hello: &hello_bytes,
@@ -112,12 +108,7 @@ impl Acceptor {
         let hmac_key = key.as_ref().map(AuthKey::hmac_key);
         let proof = hmac_key.map(|key| key.hmac(&transcript.parts(labels.server)));
         send_message(framed, &Challenge::Known { terms, proof });
-        let (client_proof, _) = receive_message::<ClientProof>(reader)
-            .await
-            .map_err(|error| match error {
-                FramedStreamError::Ended => RejectReason::Left,
-                other => RejectReason::Stream(other),
-            })?;
+        let client_proof = receive_client_proof(reader).await?;
         if let Some(key) = hmac_key {
             let proof = client_proof.proof.unwrap_or_default();
             if !key.verifies_hmac(&transcript.parts(labels.client), &proof) {
@@ -129,32 +120,58 @@ impl Acceptor {
                 return Err(RejectReason::WrongKey);
             }
         }
-        let mut name = hello.name;
-        name.truncate(
-            (0..=NAME_MAX)
-                .rev()
-                .find(|at| name.is_char_boundary(*at))
-                .unwrap_or(0),
-        );
         Ok(AcceptedPeer {
             mac_keys: hmac_key.and_then(|key| transcript.mac_keys(key, labels, true)),
-            identity: PeerIdentity {
-                // A claimed process id is valid only within the host of one client key.
-                process_id: match &key {
-                    Some(AuthKey::Client(key)) => key.process_id(hello.process_id),
-                    _ => hello.process_id,
-                },
-                role: hello.role,
-                key: kind,
-                name,
-                cluster: self.cluster,
-                fenced: hello.fenced,
-                versions,
-            },
             number: hello.number,
+            identity: self.peer_identity(hello, key.as_ref(), kind, versions),
         })
     }
 
+    /// This server's part of the transcript, with a new nonce.
+    fn server_terms(&self, random: &Random, versions: Vec<(u16, u8)>) -> ServerTerms {
+        let mut nonce = [0; 32];
+        random.fill(&mut nonce);
+        ServerTerms {
+            process_id: self.identity.process_id,
+            role: self.identity.role,
+            name: self.identity.name.clone(),
+            cluster: self.cluster,
+            nonce,
+            versions,
+        }
+    }
+
+    /// The identity of a peer that has proved `key`.
+    fn peer_identity(
+        &self,
+        hello: Hello,
+        key: Option<&AuthKey>,
+        kind: ProvenKey,
+        versions: Vec<(u16, u8)>,
+    ) -> PeerIdentity {
+        let mut name = hello.name;
+        let is_end = |at: &usize| name.is_char_boundary(*at);
+        let length = (0..=NAME_MAX).rev().find(is_end).unwrap_or(0);
+        name.truncate(length);
+        PeerIdentity {
+            // A claimed process id is valid only within the host of one client key.
+            process_id: match key {
+                Some(AuthKey::Client(key)) => key.process_id(hello.process_id),
+                _ => hello.process_id,
+            },
+            role: hello.role,
+            key: kind,
+            name,
+            cluster: self.cluster,
+            fenced: hello.fenced,
+            versions,
+        }
+    }
+
+    /// Checks what the server can check before any proof.
+    ///
+    /// # Errors
+    /// The peer expects another cluster, has no key, or has no version of a message kind in common with this server.
     fn check_hello(&self, hello: &Hello, versions: &[(u16, u8)]) -> Result<(), Rejection> {
         if let Some(meant) = hello.cluster
             && meant != self.cluster
@@ -183,6 +200,9 @@ impl Acceptor {
     }
 
     /// The key that the peer has to prove. Checks that this key allows the claimed role.
+    ///
+    /// # Errors
+    /// The peer offers no key, a client key that this server does not accept, or a key that does not allow its role.
     fn select_key(
         &self,
         hello: &Hello,
@@ -247,6 +267,15 @@ fn read_hello(body: &[u8]) -> Result<(Hello, Option<OfferedKey>), FramedStreamEr
     }
 }
 
+/// Receives the client's proof. A peer that disconnects instead does not have the key, or did not accept this server's proof.
+async fn receive_client_proof(reader: &mut FrameReader) -> Result<ClientProof, RejectReason> {
+    match receive_message::<ClientProof>(reader).await {
+        Ok((client_proof, _)) => Ok(client_proof),
+        Err(FramedStreamError::Ended) => Err(RejectReason::Left),
+        Err(other) => Err(RejectReason::Stream(other)),
+    }
+}
+
 /// Sends a rejection, without TLS, to a peer that uses TLS while this server does not, or the reverse.
 pub fn send_transport_rejection(framed: &FramedStream, why: &str) {
     framed.stream().stop_encrypting();
@@ -266,6 +295,7 @@ pub fn send_welcome(framed: &FramedStream, accepted: &AcceptedPeer) {
     });
 }
 
+/// Sends the verdict "rejected". With `is_permanent` the peer does not try again.
 pub fn send_rejection(framed: &FramedStream, why: &str, is_permanent: bool) {
     let rejected = Rejected {
         why: why.to_string(),

@@ -1,12 +1,13 @@
 //! The handshake on the side that connects.
 
 use super::messages::{
-    Challenge, ClientProof, Hello, LINK2_LABELS, OfferedKey, ServerTerms, Verdict, labels_of,
-    negotiate, offered_versions,
+    Challenge, ClientProof, Hello, LINK2_LABELS, OfferedKey, Rejected, ServerTerms, Verdict,
+    labels_of, negotiate, offered_versions,
 };
 use super::{LocalIdentity, PeerIdentity, Transcript, receive_message, send_message};
 use crate::client_key::{AuthKey, ClientKeyOptions, ProvenKey};
 use crate::framed_stream::{FrameReader, FramedStream, FramedStreamError, NegotiatedProtocol};
+use crate::key::HmacBytes;
 use gupfs_platform::Random;
 use gupfs_proto::ClusterId;
 
@@ -56,6 +57,10 @@ pub struct HandshakeOptions<'a> {
 }
 
 /// Performs the handshake with the versions of this program.
+///
+/// # Errors
+/// The stream ended, the server rejected this process, did not prove its key, belongs to another cluster or chose versions that
+/// were not offered.
 pub async fn connect_handshake(
     framed: &FramedStream,
     reader: &mut FrameReader,
@@ -75,6 +80,9 @@ pub async fn connect_handshake(
 }
 
 /// Performs the handshake with these versions: (kind, oldest, newest).
+///
+/// # Errors
+/// As of `connect_handshake`.
 pub(crate) async fn connect_handshake_with_versions(
     framed: &FramedStream,
     reader: &mut FrameReader,
@@ -83,34 +91,11 @@ pub(crate) async fn connect_handshake_with_versions(
     options: HandshakeOptions<'_>,
     offers: Vec<(u16, u8, u8)>,
 ) -> Result<PeerIdentity, HandshakeError> {
-    let mut nonce = [0; 32];
-    random.fill(&mut nonce);
-    let offered = match options.key {
-        None => OfferedKey::Nothing,
-        Some(AuthKey::Cluster(_)) => OfferedKey::Cluster,
-        Some(AuthKey::Client(key)) => OfferedKey::Client(key.id.clone()),
-    };
-    let hello = Hello {
-        process_id: identity.process_id,
-        number: options.number,
-        role: identity.role,
-        name: identity.name.clone(),
-        cluster: options.cluster,
-        has_key: options.key.is_some(),
-        fenced: options.fenced,
-        nonce,
-        versions: offers.clone(),
-    };
-    let hello = send_message(framed, &(hello, offered));
-    let (challenge, _) = receive_message::<Challenge>(reader).await?;
-    let (terms, proof) = match challenge {
+    let hello = hello(random, identity, options, offers.clone());
+    let hello = send_message(framed, &(hello, offered_key(options.key)));
+    let (terms, proof) = match receive_message::<Challenge>(reader).await?.0 {
         Challenge::Known { terms, proof } => (terms, proof),
-        Challenge::Rejected(rejected) => {
-            return Err(HandshakeError::Rejected {
-                why: rejected.why,
-                is_permanent: rejected.is_permanent,
-            });
-        }
+        Challenge::Rejected(rejected) => return Err(rejected.into()),
     };
     check_versions(&terms, &offers)?;
     let labels = labels_of(&terms.versions).unwrap_or(&LINK2_LABELS);
@@ -120,17 +105,11 @@ pub(crate) async fn connect_handshake_with_versions(
         terms: &terms_bytes,
         channel_binding: framed.stream().channel_binding(),
     };
-    match (options.key, proof) {
-        (Some(key), Some(proof)) => {
-            let hmac_key = key.hmac_key();
-            if !hmac_key.verifies_hmac(&transcript.parts(labels.server), &proof) {
-                return Err(HandshakeError::ServerNotProven);
-            }
-        }
-        (Some(_), None) => return Err(HandshakeError::ServerWithoutKey),
-        // The server requires no key: a server without one listens only on its own host.
-        (None, _) => {}
-    }
+    check_server_proof(
+        options.key,
+        proof.as_ref(),
+        &transcript.parts(labels.server),
+    )?;
     if options.cluster.is_some_and(|meant| meant != terms.cluster) {
         return Err(HandshakeError::OtherCluster(terms.cluster));
     }
@@ -138,29 +117,80 @@ pub(crate) async fn connect_handshake_with_versions(
         .key
         .map(|key| key.hmac_key().hmac(&transcript.parts(labels.client)));
     send_message(framed, &ClientProof { proof });
-    match receive_message::<Verdict>(reader).await?.0 {
-        Verdict::Welcome => {
-            let mac_keys = options
-                .key
-                .and_then(|key| transcript.mac_keys(key.hmac_key(), labels, false));
-            framed.set_negotiated(NegotiatedProtocol {
-                versions: terms.versions.clone(),
-                mac_keys,
-            });
-            Ok(PeerIdentity {
-                process_id: terms.process_id,
-                role: terms.role,
-                key: proven_key(options.key),
-                name: terms.name,
-                cluster: terms.cluster,
-                fenced: options.fenced,
-                versions: terms.versions,
-            })
-        }
-        Verdict::Rejected(rejected) => Err(HandshakeError::Rejected {
+    if let Verdict::Rejected(rejected) = receive_message::<Verdict>(reader).await?.0 {
+        return Err(rejected.into());
+    }
+    let mac_keys = options
+        .key
+        .and_then(|key| transcript.mac_keys(key.hmac_key(), labels, false));
+    framed.set_negotiated(NegotiatedProtocol {
+        versions: terms.versions.clone(),
+        mac_keys,
+    });
+    Ok(PeerIdentity {
+        process_id: terms.process_id,
+        role: terms.role,
+        key: proven_key(options.key),
+        name: terms.name,
+        cluster: terms.cluster,
+        fenced: options.fenced,
+        versions: terms.versions,
+    })
+}
+
+/// The hello of this process, with a new nonce.
+fn hello(
+    random: &Random,
+    identity: &LocalIdentity,
+    options: HandshakeOptions<'_>,
+    versions: Vec<(u16, u8, u8)>,
+) -> Hello {
+    let mut nonce = [0; 32];
+    random.fill(&mut nonce);
+    Hello {
+        process_id: identity.process_id,
+        number: options.number,
+        role: identity.role,
+        name: identity.name.clone(),
+        cluster: options.cluster,
+        has_key: options.key.is_some(),
+        fenced: options.fenced,
+        nonce,
+        versions,
+    }
+}
+
+fn offered_key(key: Option<&AuthKey>) -> OfferedKey {
+    match key {
+        None => OfferedKey::Nothing,
+        Some(AuthKey::Cluster(_)) => OfferedKey::Cluster,
+        Some(AuthKey::Client(key)) => OfferedKey::Client(key.id.clone()),
+    }
+}
+
+impl From<Rejected> for HandshakeError {
+    fn from(rejected: Rejected) -> HandshakeError {
+        HandshakeError::Rejected {
             why: rejected.why,
             is_permanent: rejected.is_permanent,
-        }),
+        }
+    }
+}
+
+/// Checks that the server has proved the key of this process, if it has one: the client proves nothing to another server.
+fn check_server_proof(
+    key: Option<&AuthKey>,
+    proof: Option<&HmacBytes>,
+    parts: &[&[u8]],
+) -> Result<(), HandshakeError> {
+    match (key, proof) {
+        (Some(key), Some(proof)) => match key.hmac_key().verifies_hmac(parts, proof) {
+            true => Ok(()),
+            false => Err(HandshakeError::ServerNotProven),
+        },
+        (Some(_), None) => Err(HandshakeError::ServerWithoutKey),
+        // The server requires no key: a server without one listens only on its own host.
+        (None, _) => Ok(()),
     }
 }
 

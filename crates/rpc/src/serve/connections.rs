@@ -1,8 +1,9 @@
 //! The table of connected peers: one connection per process, and one more if the process uses a fenced connection.
 
-use super::load::{ConnectionLoads, Load};
-use super::{Capacity, ConnectedPeer};
+use super::Capacity;
+use crate::connected_peer::ConnectedPeer;
 use crate::handshake::{AcceptedPeer, Role};
+use crate::load::{ConnectionLoads, Load};
 use crate::unauthenticated::Origin;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -5,32 +5,32 @@
 //!        ended.
 //! Enter  at `RpcServer::start`.
 
-mod connected_peer;
+mod authenticate;
 mod connection;
 mod connections;
-mod load;
+mod frames;
 #[cfg(test)]
 mod malformed_input_tests;
 
-pub use connected_peer::ConnectedPeer;
-
 use crate::client_key::ClientKeyList;
+use crate::connected_peer::{ConnectedPeer, ConnectedPeerStatus};
 use crate::handler::Handlers;
 use crate::handshake::{Acceptor, LocalIdentity};
 use crate::key::ClusterKey;
+use crate::load::Load;
 use crate::tls::TlsConfig;
 use crate::unauthenticated::{
-    Origin, RejectionLog, UnauthenticatedConnections, UnauthenticatedGuard, UnauthenticatedLimits,
+    Origin, RejectionLog, UnauthenticatedConnections, UnauthenticatedLimits,
 };
 use connections::ConnectionTable;
-use gupfs_platform::{BootTime, Listener, Platform, Task};
+use gupfs_platform::{Listener, Platform, Task};
 use gupfs_proto::ClusterId;
-use load::Load;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// The identity, keys, handlers and limits of a server.
 pub struct RpcServerOptions {
     pub platform: Platform,
     pub identity: LocalIdentity,
@@ -144,26 +144,13 @@ pub struct RpcServerStatus {
     pub last_protocol_error: Option<String>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct ConnectedPeerStatus {
-    pub role: &'static str,
-    pub name: String,
-    #[serde(rename = "from")]
-    pub address: String,
-    pub number: u64,
-    #[serde(rename = "questions")]
-    pub requests: usize,
-    pub for_ms: u64,
-    /// Time since the last received byte.
-    pub silent_ms: u64,
-}
-
 impl RpcServer {
+    /// Accepts connections from `listener` until the server is stopped or dropped.
     pub fn start(listener: Listener, options: RpcServerOptions) -> RpcServer {
         let address = listener.address();
         let load = Arc::<Load>::default();
         let capacity = options.capacity;
-        let bounds = UnauthenticatedLimits {
+        let limits = UnauthenticatedLimits {
             all: capacity.unauthenticated,
             for_known: capacity.unauthenticated / 4,
         };
@@ -182,7 +169,7 @@ impl RpcServer {
             load,
             unauthenticated: UnauthenticatedConnections::new(
                 options.platform.clock.clone(),
-                bounds,
+                limits,
             ),
             rejected: RejectionCount::default(),
             protocol_errors: RejectionCount::default(),
@@ -204,10 +191,12 @@ impl RpcServer {
         &self.address
     }
 
+    /// The connected peers.
     pub fn peers(&self) -> Vec<Arc<ConnectedPeer>> {
         self.inner.connections.all()
     }
 
+    /// The server's connections and counters now.
     pub fn status(&self) -> RpcServerStatus {
         let now = self.inner.platform.clock.boot();
         let connections = self.inner.connections.all();
@@ -244,9 +233,9 @@ async fn accept(inner: Arc<Inner>, listener: Listener) {
     loop {
         match listener.accept().await {
             Ok(stream) => {
-                let (origin, other_end) = (Origin::of(stream.peer_address()), stream.clone());
-                let end = move || other_end.close();
-                let guard = inner.unauthenticated.admit(origin, end).await;
+                let (origin, evicted) = (Origin::of(stream.peer_address()), stream.clone());
+                let close = move || evicted.close();
+                let guard = inner.unauthenticated.admit(origin, close).await;
                 let serving = connection::serve_connection(inner.clone(), stream, guard);
                 inner.platform.tasks.spawn("connection", serving);
             }
@@ -288,8 +277,4 @@ impl Inner {
         }
         *counter.last.lock() = Some(format!("{from}: {why}"));
     }
-}
-
-fn age_ms(now: BootTime, since: BootTime) -> u64 {
-    now.since(since).as_millis() as u64
 }

@@ -29,7 +29,10 @@ impl MaybeTlsStream {
         }
     }
 
-    /// As `Stream::read`.
+    /// Reads what has arrived, or waits for it; 0 at the end of the stream. Cancel-safe.
+    ///
+    /// # Errors
+    /// As of `Stream::read`, and a `TlsFault` if the peer does not use TLS or its TLS handshake fails.
     pub async fn read(&self, into: &mut BytesMut) -> Result<usize> {
         match self {
             MaybeTlsStream::Plain(stream) => stream.read(into).await,
@@ -45,7 +48,11 @@ impl MaybeTlsStream {
         }
     }
 
-    /// As `Stream::try_write`. Accepted bytes may still be unsent: `try_flush` sends them.
+    /// Writes without waiting; returns how many bytes were accepted. With TLS accepted bytes may still be unsent: `try_flush` sends
+    /// them.
+    ///
+    /// # Errors
+    /// `WouldBlock` if no byte is accepted now; else the error of the stream or of its TLS session.
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         match self {
             MaybeTlsStream::Plain(stream) => stream.try_write(parts),
@@ -53,7 +60,10 @@ impl MaybeTlsStream {
         }
     }
 
-    /// Sends accepted bytes that are unsent; `WouldBlock` if the socket does not accept all of them now.
+    /// Sends accepted bytes that are unsent.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the socket does not accept all of them now; else the error of the stream.
     pub fn try_flush(&self) -> Result<()> {
         match self {
             MaybeTlsStream::Plain(_) => Ok(()),
@@ -61,6 +71,10 @@ impl MaybeTlsStream {
         }
     }
 
+    /// Returns when the socket accepts more bytes.
+    ///
+    /// # Errors
+    /// As of `Stream::writable`.
     pub async fn writable(&self) -> Result<()> {
         self.inner().writable().await
     }
@@ -69,11 +83,11 @@ impl MaybeTlsStream {
         self.inner().close()
     }
 
-    pub fn peer(&self) -> &str {
+    pub fn peer_address(&self) -> &str {
         self.inner().peer_address()
     }
 
-    pub fn near(&self) -> &str {
+    pub fn local_address(&self) -> &str {
         self.inner().local_address()
     }
 

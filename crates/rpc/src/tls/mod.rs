@@ -50,12 +50,17 @@ pub struct TlsMaterial<'a> {
 }
 
 impl TlsConfig {
+    /// The configuration made from this material: TLS 1.3, with these CA certificates as the only roots.
+    ///
     /// # Errors
     /// Which part of the material cannot be used, and why.
     pub fn new(parts: TlsMaterial<'_>) -> Result<TlsConfig, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let roots = Arc::new(roots(parts.ca)?);
-        let own = parts.own.map(|(chain, key)| own(chain, key)).transpose()?;
+        let own = parts
+            .own
+            .map(|(chain, key)| certified_key(chain, key))
+            .transpose()?;
         let only_13 = [&rustls::version::TLS13];
         let client = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&only_13)?
@@ -97,6 +102,9 @@ impl TlsConfig {
     }
 
     /// The client side of TLS with the server at "host:port".
+    ///
+    /// # Errors
+    /// The host is not a valid certificate name.
     pub(crate) fn connect(&self, to: &str) -> Result<rustls::Connection, TlsError> {
         let name = match &self.name {
             Some(name) => name.clone(),
@@ -105,6 +113,10 @@ impl TlsConfig {
         Ok(ClientConnection::new(self.client.clone(), name)?.into())
     }
 
+    /// The server side of TLS with a client.
+    ///
+    /// # Errors
+    /// This process has no certificate.
     pub(crate) fn accept(&self) -> Result<rustls::Connection, TlsError> {
         let server = self.server.clone().ok_or(TlsError::NoCertificate)?;
         Ok(ServerConnection::new(server)?.into())
@@ -125,7 +137,7 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
 
 type CertifiedKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn own(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, TlsError> {
+fn certified_key(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, TlsError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
     let chain = chain.map_err(|error| TlsError::pem("certificate", error))?;
     if chain.is_empty() {

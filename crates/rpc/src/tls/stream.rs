@@ -73,42 +73,46 @@ impl TlsStream {
         self.state.lock().has_received
     }
 
+    /// # Errors
+    /// As of `MaybeTlsStream::read`.
     pub async fn read(&self, into: &mut BytesMut) -> Result<usize> {
         loop {
-            let (had, waits) = {
+            let (decrypted, must_write) = {
                 let mut state = self.state.lock();
-                let had = state.decrypt(into, &self.inner)?;
+                let decrypted = state.decrypt(into, &self.inner)?;
                 (
-                    had,
+                    decrypted,
                     state.connection.is_handshaking() && state.connection.wants_write(),
                 )
             };
-            if had > 0 {
-                return Ok(had);
+            if decrypted > 0 {
+                return Ok(decrypted);
             }
-            if waits {
+            if must_write {
                 // The peer sends nothing before it has received our part of the TLS handshake.
                 self.inner.writable().await?;
                 self.state.lock().write_pending(&self.inner)?;
                 continue;
             }
-            let mut room = std::mem::take(&mut *self.read_buffer.lock());
-            room.reserve(READ_BUFFER);
+            let mut buffer = std::mem::take(&mut *self.read_buffer.lock());
+            buffer.reserve(READ_BUFFER);
             // Cancel-safe: a cancelled read has read nothing.
-            let count = self.inner.read(&mut room).await?;
+            let count = self.inner.read(&mut buffer).await?;
             let mut state = self.state.lock();
             if count == 0 {
                 return Ok(0);
             }
-            if !state.has_received && room.starts_with(FRAME_MAGIC) {
+            if !state.has_received && buffer.starts_with(FRAME_MAGIC) {
                 return Err(io_error(TlsFault::NotTls));
             }
             state.has_received = true;
-            state.ciphertext.unsplit(room.split());
-            *self.read_buffer.lock() = room;
+            state.ciphertext.unsplit(buffer.split());
+            *self.read_buffer.lock() = buffer;
         }
     }
 
+    /// # Errors
+    /// As of `MaybeTlsStream::try_write`.
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         if self.is_plaintext.load(SeqCst) {
             return self.inner.try_write(parts);
@@ -129,6 +133,8 @@ impl TlsStream {
         }
     }
 
+    /// # Errors
+    /// As of `MaybeTlsStream::try_flush`.
     pub fn try_flush(&self) -> Result<()> {
         match self.is_plaintext.load(SeqCst) {
             true => Ok(()),
@@ -156,10 +162,10 @@ impl TlsState {
     fn decrypt(&mut self, into: &mut BytesMut, inner: &Stream) -> Result<usize> {
         let before = into.len();
         loop {
-            let room = into.capacity() - into.len();
+            let free = into.capacity() - into.len();
             match self.connection.reader().fill_buf() {
                 Ok(plain) if !plain.is_empty() => {
-                    let count = plain.len().min(room);
+                    let count = plain.len().min(free);
                     into.extend_from_slice(&plain[..count]);
                     self.connection.reader().consume(count);
                     if into.len() == into.capacity() {

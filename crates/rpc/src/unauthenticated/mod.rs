@@ -42,6 +42,7 @@ pub struct UnauthenticatedGuard {
 }
 
 impl UnauthenticatedConnections {
+    /// An empty table with these limits.
     pub fn new(clock: Clock, limits: UnauthenticatedLimits) -> Arc<UnauthenticatedConnections> {
         Arc::new(UnauthenticatedConnections {
             clock,
@@ -53,8 +54,8 @@ impl UnauthenticatedConnections {
         })
     }
 
-    /// Adds a connection and evicts another one if the table is full. `end` closes this connection when it is evicted. Waits at
-    /// most until the newest connections have had `UNAUTHENTICATED_MIN`, however many there are.
+    /// Adds a connection and evicts another one if the table is full. `close` closes this connection when it is evicted. Waits
+    /// at most until the newest connections have had `UNAUTHENTICATED_MIN`, however many there are.
     pub async fn admit(
         self: &Arc<Self>,
         origin: Origin,
@@ -90,12 +91,14 @@ impl UnauthenticatedConnections {
         }
     }
 
+    /// The number of open unauthenticated connections.
     pub fn count(&self) -> usize {
         self.table.lock().connections.open_count()
     }
 }
 
 impl UnauthenticatedGuard {
+    /// The origin of this connection.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }

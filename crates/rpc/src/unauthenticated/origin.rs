@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// One IPv4 address or one IPv6 /64 prefix. A single host usually gets a whole /64 and can use any number of addresses in it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Origin(Form);
+pub struct Origin(OriginAddress);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Form {
+enum OriginAddress {
     V4([u8; 4]),
     V6([u8; 8]),
     /// A host of the simulated network.
@@ -17,29 +17,29 @@ enum Form {
 
 /// The network of an origin: the IPv4 /24 or IPv6 /48 prefix, which is the least that an organisation gets.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Network(Form);
+pub(super) struct Network(OriginAddress);
 
 impl Origin {
     /// The origin of "host:port".
     pub fn of(peer: &str) -> Origin {
         Origin(match peer.parse::<SocketAddr>() {
             Ok(address) => match address.ip().to_canonical() {
-                IpAddr::V4(ip) => Form::V4(ip.octets()),
-                IpAddr::V6(ip) => Form::V6(std::array::from_fn(|at| ip.octets()[at])),
+                IpAddr::V4(ip) => OriginAddress::V4(ip.octets()),
+                IpAddr::V6(ip) => OriginAddress::V6(std::array::from_fn(|at| ip.octets()[at])),
             },
-            Err(_) => Form::Named(peer.to_string()),
+            Err(_) => OriginAddress::Named(peer.to_string()),
         })
     }
 
     pub(super) fn network(&self) -> Network {
         Network(match &self.0 {
-            Form::V4([a, b, c, _]) => Form::V4([*a, *b, *c, 0]),
-            Form::V6(part) => {
+            OriginAddress::V4([a, b, c, _]) => OriginAddress::V4([*a, *b, *c, 0]),
+            OriginAddress::V6(part) => {
                 let mut part = *part;
                 part[6..].fill(0);
-                Form::V6(part)
+                OriginAddress::V6(part)
             }
-            Form::Named(name) => Form::Named(name.clone()),
+            OriginAddress::Named(name) => OriginAddress::Named(name.clone()),
         })
     }
 }
@@ -47,13 +47,13 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Form::V4([a, b, c, d]) => write!(f, "{a}.{b}.{c}.{d}"),
-            Form::V6(part) => {
+            OriginAddress::V4([a, b, c, d]) => write!(f, "{a}.{b}.{c}.{d}"),
+            OriginAddress::V6(part) => {
                 let mut octets = [0; 16];
                 octets[..8].copy_from_slice(part);
                 write!(f, "{}/64", Ipv6Addr::from(octets))
             }
-            Form::Named(name) => f.write_str(name),
+            OriginAddress::Named(name) => f.write_str(name),
         }
     }
 }

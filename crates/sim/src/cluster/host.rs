@@ -1,12 +1,11 @@
 //! One host: its clock, its random source, its network; and its durable storage.
 
-use gupfs_cluster::ProcessIdentity;
 use gupfs_platform::fake::{
     FakeClock, FakeDisk, FakeNet, FakeOptions, FakePlatform, FakeRandom, FakeTasks,
 };
 use gupfs_platform::{Disk, Random};
 use gupfs_proto::Timestamp;
-use gupfs_rpc::ClusterKey;
+use gupfs_rpc::{ClusterKey, ProcessIdentity};
 use gupfs_store::index::{FakeIndex, Index};
 use std::sync::Arc;
 

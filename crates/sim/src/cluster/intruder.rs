@@ -11,8 +11,7 @@ use super::rights::Shown;
 use super::site::Site;
 use super::{CLUSTER, MDS_ADDRESS};
 use bytes::Bytes;
-use gupfs_client::{Client, Dial as _, WriteOptions};
-use gupfs_cluster::OssConnections;
+use gupfs_client::{Client, WriteOptions};
 use gupfs_platform::fake::FakeRandom;
 use gupfs_proto::capability::{DataCredentials, ObjectCapability, Rights, SessionCapability};
 use gupfs_proto::data::{
@@ -20,7 +19,7 @@ use gupfs_proto::data::{
 };
 use gupfs_proto::meta::WritePosition;
 use gupfs_proto::{FsError, MapEpoch, Name, ObjectOffset, SessionId};
-use gupfs_rpc::{Peer, Role};
+use gupfs_rpc::{DialOss as _, OssConnections, Peer, Role};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

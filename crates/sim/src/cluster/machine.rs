@@ -3,11 +3,10 @@
 use super::host::Host;
 use super::watch::{Watch, WatchedRecall};
 use super::{CLUSTER, MDS_ADDRESS};
-use gupfs_client::{Client, Route, SessionOptions};
-use gupfs_cluster::{ClientCallbacks, OssConnections, renew_after_reconnect};
+use gupfs_client::{Client, ClientCallbacks, Route, SessionOptions, renew_after_reconnect};
 use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
 use gupfs_proto::FsError;
-use gupfs_rpc::{ClientConnection, Handlers, Role};
+use gupfs_rpc::{ClientConnection, Handlers, OssConnections, Role};
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;

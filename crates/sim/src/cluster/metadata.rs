@@ -3,13 +3,13 @@
 use super::host::{Host, Store};
 use super::watch::{Watch, WatchedMeta};
 use super::{CLUSTER, MDS_ADDRESS};
-use gupfs_cluster::{ClusterHandler, MetaHandler, OssConnections};
-use gupfs_mds::{Mds, MdsOptions};
+use gupfs_mds::{Mds, MdsOptions, MetaHandler};
 use gupfs_platform::fake::{FakeNet, FakePlatform, FakeRandom};
 use gupfs_proto::meta::{self, MetaOp, MetaReplyBody, SetAttr, SlotSeq};
-use gupfs_proto::{Caller, FsError, Incarnation, InodeId, Seq, SessionId, Slot, VirtualShards};
+use gupfs_proto::{Caller, Incarnation, InodeId, Seq, SessionId, Slot, VirtualShards, cluster};
 use gupfs_rpc::{
-    AcceptAllClientKeys, Capacity, Handlers, Role, RpcServer, RpcServerOptions, Service,
+    AcceptAllClientKeys, Capacity, Handlers, OssConnections, Role, RpcServer, RpcServerOptions,
+    Service,
 };
 use gupfs_store::kv::{Kv, KvOptions};
 use gupfs_store::log::{LogOptions, StoreId};
@@ -96,10 +96,6 @@ impl Metadata {
             door: door.clone(),
             watch: self.watch.clone(),
         });
-        let about = Arc::new(ClusterHandler {
-            mds: Some(mds.clone()),
-            status: Box::new(|| Box::pin(std::future::ready(Err(FsError::NotSupported)))),
-        });
         let options = RpcServerOptions {
             tls: None,
             platform,
@@ -109,7 +105,7 @@ impl Metadata {
             client_keys: Arc::new(AcceptAllClientKeys),
             handlers: Handlers::none()
                 .with_peer_handler(watched)
-                .with_service(about),
+                .with_service::<cluster::ClusterRequest, cluster::ClusterReply, _>(mds.clone()),
             observer: door,
             capacity: Capacity::for_clients(64),
         };

@@ -3,8 +3,7 @@
 use super::host::{Host, Store};
 use super::watch::{Watch, WatchedData};
 use super::{CLUSTER, MDS_ADDRESS};
-use gupfs_cluster::{OssReporter, VerifierReporter, run_reports};
-use gupfs_oss::{DataHandler, Oss, ServedTarget};
+use gupfs_oss::{DataHandler, Oss, OssReporter, ServedTarget, VerifierReporter, run_reports};
 use gupfs_platform::fake::{FakeClock, FakeDisk, FakeNet, FakePlatform, FakeRandom};
 use gupfs_proto::{Incarnation, OstId};
 use gupfs_rpc::{

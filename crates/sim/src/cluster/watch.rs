@@ -3,7 +3,8 @@
 
 use super::rights::{Rights, Shown};
 use crate::rare::Rare;
-use gupfs_cluster::{ClientCallbacks, MetaHandler};
+use gupfs_client::ClientCallbacks;
+use gupfs_mds::MetaHandler;
 use gupfs_oss::DataHandler;
 use gupfs_platform::fake::FakeClock;
 use gupfs_proto::{FsError, SessionId, Slot, callback, data, meta};

@@ -1,4 +1,4 @@
-//! Requests without a reply.
+//! Requests without a reply, of a client connection or of a connected peer (callbacks).
 
 use crate::frame::PackedFrame;
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+/// The requests of one connection that have no reply, by their ids.
 #[derive(Default)]
 pub(crate) struct PendingRequests(Mutex<Inner>);
 
@@ -41,7 +42,8 @@ pub(crate) enum RequestOutcome {
 }
 
 impl RequestOutcome {
-    pub fn read<A: ReplyMessage>(self) -> A {
+    /// The reply of a request: decoded, or made from the error.
+    pub fn into_reply<A: ReplyMessage>(self) -> A {
         match self {
             RequestOutcome::Failed(error) => A::from_error(error),
             RequestOutcome::Replied { body, payload } => match A::decode(&body, payload) {
@@ -53,6 +55,7 @@ impl RequestOutcome {
 }
 
 impl PendingRequests {
+    /// A new id, higher than all before.
     pub fn next_id(&self) -> u64 {
         let mut inner = self.0.lock();
         inner.last += 1;
@@ -104,6 +107,7 @@ impl PendingRequests {
         }
     }
 
+    /// Ends all requests with this error.
     pub fn fail_all(&self, error: &FsError) {
         let open: Vec<u64> = self.0.lock().requests.keys().copied().collect();
         for id in open {
@@ -149,6 +153,7 @@ impl PendingRequests {
         (ids, must_close)
     }
 
+    /// The outcome of a request, which this removes.
     pub fn poll(&self, id: u64, cx: &mut Context<'_>) -> Poll<RequestOutcome> {
         let mut inner = self.0.lock();
         let Some(request) = inner.requests.get_mut(&id) else {

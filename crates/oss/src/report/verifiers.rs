@@ -1,7 +1,7 @@
 //! The write verifiers of this process's targets, reported to the metadata server and compared with its records: a retired
 //! verifier is retired even if the target could not record that on its own disk.
 
-use gupfs_oss::Oss;
+use crate::targets::Oss;
 use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, ClusterRequest, TargetVerifier};
 use gupfs_proto::{FsError, OstId, WriteVerifier};
 use gupfs_rpc::Peer;
@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Reports the write verifiers of this process's targets.
 pub struct VerifierReporter {
     oss: Arc<Oss>,
     mds: Peer<ClusterRequest, ClusterReply>,
@@ -17,6 +18,7 @@ pub struct VerifierReporter {
 }
 
 impl VerifierReporter {
+    /// No verifier is acknowledged yet.
     pub fn new(oss: Arc<Oss>, mds: Peer<ClusterRequest, ClusterReply>) -> Arc<VerifierReporter> {
         Arc::new(VerifierReporter {
             oss,

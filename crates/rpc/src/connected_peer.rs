@@ -1,34 +1,50 @@
 //! A connected peer, and the callbacks that the server sends to it.
 
-use super::load::ConnectionLoads;
-use super::{ConnectedPeerStatus, age_ms};
-use crate::client::{PendingRequests, RequestOutcome};
 use crate::frame::{Flags, pack};
 use crate::framed_stream::FramedStream;
 use crate::handshake::{AcceptedPeer, PeerIdentity};
+use crate::load::ConnectionLoads;
 use crate::peer::{Peer, ReplyFuture, Transport};
+use crate::pending_requests::PendingRequests;
 use gupfs_platform::BootTime;
 use gupfs_proto::FsError;
 use gupfs_proto::wire::{Message, ReplyMessage};
+use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+/// The other side of an accepted connection, after its handshake.
 pub struct ConnectedPeer {
     identity: PeerIdentity,
     number: u64,
     since: BootTime,
-    pub(super) framed: Arc<FramedStream>,
-    pub(super) loads: ConnectionLoads,
+    pub(crate) framed: Arc<FramedStream>,
+    pub(crate) loads: ConnectionLoads,
     /// Callbacks without a reply.
-    pub(super) callbacks: PendingRequests,
+    pub(crate) callbacks: PendingRequests,
     /// Malformed requests of this peer.
     malformed: AtomicU64,
     /// The peer has sent a request that its role must not send.
     sent_forbidden: AtomicBool,
 }
 
+/// A connected peer as `gupfs status` shows it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ConnectedPeerStatus {
+    pub role: &'static str,
+    pub name: String,
+    #[serde(rename = "from")]
+    pub address: String,
+    pub number: u64,
+    #[serde(rename = "questions")]
+    pub requests: usize,
+    pub for_ms: u64,
+    /// Time since the last received byte.
+    pub silent_ms: u64,
+}
+
 impl ConnectedPeer {
-    pub(super) fn new(
+    pub(crate) fn new(
         accepted: AcceptedPeer,
         since: BootTime,
         framed: Arc<FramedStream>,
@@ -46,6 +62,7 @@ impl ConnectedPeer {
         }
     }
 
+    /// The identity that the peer showed in the handshake.
     pub fn identity(&self) -> &PeerIdentity {
         &self.identity
     }
@@ -55,7 +72,7 @@ impl ConnectedPeer {
         self.number
     }
 
-    pub(super) fn since(&self) -> BootTime {
+    pub(crate) fn since(&self) -> BootTime {
         self.since
     }
 
@@ -66,7 +83,7 @@ impl ConnectedPeer {
 
     /// "host:port" of the peer.
     pub fn address(&self) -> &str {
-        self.framed.stream().peer()
+        self.framed.stream().peer_address()
     }
 
     /// Whether the peer is on this host.
@@ -80,6 +97,7 @@ impl ConnectedPeer {
         !self.sent_forbidden.swap(true, Relaxed)
     }
 
+    /// Whether the connection is closed.
     pub fn is_closed(&self) -> bool {
         self.framed.is_closed()
     }
@@ -101,7 +119,7 @@ impl ConnectedPeer {
         Peer::with_transport(Arc::new(CallbackTransport(self.clone())))
     }
 
-    pub(super) fn status(&self, now: BootTime) -> ConnectedPeerStatus {
+    pub(crate) fn status(&self, now: BootTime) -> ConnectedPeerStatus {
         ConnectedPeerStatus {
             role: self.identity.role.name(),
             name: self.identity.name.clone(),
@@ -112,6 +130,10 @@ impl ConnectedPeer {
             silent_ms: age_ms(now, self.framed.last_received()),
         }
     }
+}
+
+fn age_ms(now: BootTime, since: BootTime) -> u64 {
+    now.since(since).as_millis() as u64
 }
 
 struct CallbackTransport(Arc<ConnectedPeer>);
@@ -136,7 +158,7 @@ impl<Q: Message, A: ReplyMessage> Transport<Q, A> for CallbackTransport {
         Box::pin(async move {
             let guard = CallbackGuard { peer, number };
             let outcome = std::future::poll_fn(|cx| guard.peer.callbacks.poll(number, cx)).await;
-            RequestOutcome::read(outcome)
+            outcome.into_reply()
         })
     }
 }

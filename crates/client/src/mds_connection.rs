@@ -1,14 +1,17 @@
-//! Callbacks from the metadata server to this process's client. The connection exists before the client does.
+//! The client's side of its connection to the metadata server: callbacks, which may arrive before the client exists, and the
+//! renewal of the session after each reconnect.
 
-use gupfs_client::Client;
+use crate::service::Client;
 use gupfs_proto::callback;
 use gupfs_rpc::{ClientConnection, Service};
 use std::sync::{Arc, OnceLock};
 
+/// Answers the metadata server's callbacks: with the client, and before `set_client` as a client without open files.
 #[derive(Default)]
 pub struct ClientCallbacks(OnceLock<Arc<Client>>);
 
 impl ClientCallbacks {
+    /// From now on this client answers the callbacks.
     pub fn set_client(&self, client: &Arc<Client>) {
         // Set once: there is one client.
         let _ = self.0.set(client.clone());

@@ -1,18 +1,22 @@
 //! Connections to object servers, one per address.
 
-use crate::ProcessIdentity;
+use crate::client::{ClientConnection, ClientConnectionOptions, ClientConnectionStatus};
+use crate::handler::Handlers;
+use crate::handshake::LocalIdentity;
+use crate::peer::Peer;
+use crate::process_identity::ProcessIdentity;
 use gupfs_proto::{ClusterId, data};
-use gupfs_rpc::{
-    ClientConnection, ClientConnectionOptions, ClientConnectionStatus, Handlers, LocalIdentity,
-    Peer,
-};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-type Ost = Peer<data::DataRequest, data::DataReply>;
+/// How a client or a metadata server reaches object servers of other processes.
+pub trait DialOss: Send + Sync + 'static {
+    /// A peer that connects by itself, and reconnects when its connection breaks. The same address returns the same connection.
+    fn dial(&self, address: &str) -> Peer<data::DataRequest, data::DataReply>;
+}
 
-/// A connection is open as long as a `Peer` of it exists.
+/// The connections of one process, in one role, to object servers. A connection is open as long as a `Peer` of it exists.
 pub struct OssConnections {
     identity: ProcessIdentity,
     local_identity: LocalIdentity,
@@ -23,6 +27,7 @@ pub struct OssConnections {
 }
 
 impl OssConnections {
+    /// No connection yet; each is made when its address is first dialed.
     pub fn new(
         identity: &ProcessIdentity,
         local_identity: LocalIdentity,
@@ -66,6 +71,7 @@ impl OssConnections {
         connection
     }
 
+    /// The status of each open connection.
     pub fn status(&self) -> Vec<ClientConnectionStatus> {
         let connections = self.connections.lock();
         let open = connections.values().filter_map(Weak::upgrade);
@@ -73,14 +79,8 @@ impl OssConnections {
     }
 }
 
-impl gupfs_client::Dial for OssConnections {
-    fn dial(&self, address: &str) -> Ost {
-        self.connection_to(address).peer()
-    }
-}
-
-impl gupfs_mds::osts::DialOss for OssConnections {
-    fn dial(&self, address: &str) -> Ost {
+impl DialOss for OssConnections {
+    fn dial(&self, address: &str) -> Peer<data::DataRequest, data::DataReply> {
         self.connection_to(address).peer()
     }
 }

@@ -1,9 +1,12 @@
 //! The identity of this process in the cluster.
 
+use crate::client::ClientConnectionOptions;
+use crate::client_key::AuthKey;
+use crate::handler::Handlers;
+use crate::handshake::{LocalIdentity, Role};
+use crate::key::ClusterKey;
+use crate::tls::TlsConfig;
 use gupfs_platform::{Net, Platform};
-use gupfs_rpc::{
-    AuthKey, ClientConnectionOptions, ClusterKey, Handlers, LocalIdentity, Role, TlsConfig,
-};
 
 /// The properties that all connections of this process share.
 #[derive(Clone)]
@@ -20,6 +23,7 @@ pub struct ProcessIdentity {
 }
 
 impl ProcessIdentity {
+    /// The identity of a process that starts now: with a new process id, without TLS.
     pub fn new(
         platform: &Platform,
         net: Net,

@@ -1,8 +1,16 @@
-//! An object server's report to the metadata server, every second: the targets it serves, their identities and their free space.
+//! # report: what an object server tells the metadata server about its targets
+//!
+//! Owns   the report of every second (targets, identities, free space), the execution of the verdicts in its reply, the reports of
+//!        write verifiers.
+//! Never  decides whether a target may serve.
+//! Enter  at `run_reports`, and at `VerifierReporter::report_changes` where the metadata server is in the same process.
 
-use crate::VerifierReporter;
+mod verifiers;
+
+pub use verifiers::VerifierReporter;
+
+use crate::targets::Oss;
 use futures_util::future::join_all;
-use gupfs_oss::Oss;
 use gupfs_platform::Platform;
 use gupfs_proto::cluster::{
     ClusterReply, ClusterReplyBody, ClusterRequest, ObjectInventory, OpenTargetReport, OssReport,
@@ -37,21 +45,21 @@ struct ReportState {
     /// The epoch since which the metadata server asked a target to count its objects.
     counted_since: Mutex<BTreeMap<OstId, OwnerEpoch>>,
     /// The result of that count, until the target serves.
-    holdings: Mutex<BTreeMap<OstId, ObjectInventory>>,
+    inventories: Mutex<BTreeMap<OstId, ObjectInventory>>,
     /// Targets that wait, and the reason, so that the log gets it once.
     waiting: Mutex<BTreeMap<OstId, String>>,
 }
 
-/// Runs until its task is stopped. `all_judged` becomes true when the metadata server has sent a verdict on every target: until
-/// then it is unknown whether these targets are the ones of the metadata server's records.
-pub async fn run_reports(reporter: OssReporter, all_judged: watch::Sender<bool>) {
+/// Reports until its task is stopped. `all_have_verdicts` becomes true when the metadata server has sent a verdict on every target:
+/// until then it is unknown whether these targets are the ones of the metadata server's records.
+pub async fn run_reports(reporter: OssReporter, all_have_verdicts: watch::Sender<bool>) {
     let state = ReportState::default();
     loop {
         match reporter.report_and_apply(&state).await {
             // A target has carried out its verdict: the metadata server learns it at once.
             Ok(NextReport::AtOnce) => continue,
             Ok(NextReport::AfterInterval) => {
-                all_judged.send_replace(true);
+                all_have_verdicts.send_replace(true);
             }
             Ok(NextReport::MdsNotServing) => {}
             Err(error) => {
@@ -72,6 +80,9 @@ enum NextReport {
 
 impl OssReporter {
     /// Sends the last report, for targets that were stopped: another process may serve them at once.
+    ///
+    /// # Errors
+    /// As of a request to the metadata server. It notices by itself that reports are missing.
     pub async fn report_stopped(&self) -> Result<(), FsError> {
         self.send_report(&ReportState::default(), true)
             .await
@@ -114,14 +125,14 @@ impl OssReporter {
             ));
         };
         let mut next = NextReport::AfterInterval;
-        let (mut judged, mut serving) = (Vec::new(), Vec::new());
+        let (mut with_verdict, mut serving) = (Vec::new(), Vec::new());
         for (ost, verdict) in verdicts {
             match self.apply_verdict(ost, verdict, &owner, state).await {
                 Ok(VerdictResult::Serves) => {
-                    judged.push(ost);
+                    with_verdict.push(ost);
                     serving.push(ost);
                 }
-                Ok(VerdictResult::Refuses) => judged.push(ost),
+                Ok(VerdictResult::Refuses) => with_verdict.push(ost),
                 Ok(VerdictResult::ReportAgain) => next = NextReport::AtOnce,
                 Ok(VerdictResult::Waits) => {}
                 Err(why) => {
@@ -147,7 +158,7 @@ impl OssReporter {
                 .authorizer()
                 .update_keys(&capability_keys, requested_at);
         }
-        self.oss.verdicts_arrived(judged);
+        self.oss.verdicts_arrived(with_verdict);
         Ok(next)
     }
 
@@ -190,7 +201,7 @@ impl OssReporter {
             }
             TargetVerdict::ReportInventory { since } => {
                 let counted = objects.inventory(since).await.map_err(text)?;
-                state.holdings.lock().insert(ost, counted);
+                state.inventories.lock().insert(ost, counted);
                 let former = state.counted_since.lock().insert(ost, since);
                 return Ok(match former == Some(since) {
                     true => VerdictResult::Waits,
@@ -204,7 +215,7 @@ impl OssReporter {
             }
         }
         state.waiting.lock().remove(&ost);
-        state.holdings.lock().remove(&ost);
+        state.inventories.lock().remove(&ost);
         Ok(VerdictResult::Serves)
     }
 
@@ -228,7 +239,7 @@ impl OssReporter {
         Ok(OpenTargetReport {
             identity: objects.identity(),
             space,
-            inventory: state.holdings.lock().get(&ost).cloned(),
+            inventory: state.inventories.lock().get(&ost).cloned(),
         })
     }
 }

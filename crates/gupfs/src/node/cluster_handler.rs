@@ -1,0 +1,46 @@
+//! Requests about the cluster: what this process runs answers for its status, its metadata server for the rest.
+
+use super::Parts;
+use super::status::{self, Audience};
+use gupfs_mds::Mds;
+use gupfs_proto::FsError;
+use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, ClusterRequest};
+use gupfs_rpc::Service;
+use std::sync::{Arc, Weak};
+
+pub struct ClusterHandler {
+    /// None in a process without a metadata server, which replies to status requests only.
+    mds: Option<Arc<Mds>>,
+    /// Weak: the parts own the server that has this handler.
+    parts: Weak<Parts>,
+}
+
+impl ClusterHandler {
+    pub fn new(parts: &Arc<Parts>) -> Arc<ClusterHandler> {
+        Arc::new(ClusterHandler {
+            mds: parts.mds.clone(),
+            parts: Arc::downgrade(parts),
+        })
+    }
+
+    async fn status(&self) -> ClusterReply {
+        let Some(parts) = self.parts.upgrade() else {
+            return Err(FsError::Interrupted);
+        };
+        let answer = status::of(&parts, Audience::Others).await;
+        Ok(ClusterReplyBody::Status {
+            text: answer.text,
+            json: answer.status.to_string(),
+        })
+    }
+}
+
+impl Service<ClusterRequest, ClusterReply> for ClusterHandler {
+    async fn handle(self: Arc<Self>, request: ClusterRequest) -> ClusterReply {
+        match (request, &self.mds) {
+            (ClusterRequest::Status, _) => self.status().await,
+            (request, Some(mds)) => mds.clone().handle(request).await,
+            (_, None) => Err(FsError::NotSupported),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The handler of metadata requests of other processes.
+
+use super::root_squash::squash_root;
+use super::session_owners::{SessionOwners, add_client_key};
+use crate::mds::Mds;
+use gupfs_proto::FsError;
+use gupfs_proto::meta::{MetaOp, MetaReply, MetaReplyBody, MetaRequest};
+use gupfs_proto::wire::ReplyMessage as _;
+use gupfs_rpc::{ClientKeyId, ConnectedPeer, ConnectionObserver, PeerHandler, Service};
+use std::sync::Arc;
+
+/// Checks and changes each request by its sender, then passes it to the server. It also observes connections: a session whose
+/// connection ends gets no callbacks until its process uses it again.
+pub struct MetaHandler {
+    mds: Arc<Mds>,
+    /// Squash root of hosts, unless their key says otherwise.
+    squash: bool,
+    owners: SessionOwners,
+}
+
+impl MetaHandler {
+    /// With `squash` the handler squashes root of each host whose key does not trust it.
+    pub fn new(mds: Arc<Mds>, squash: bool) -> Arc<MetaHandler> {
+        Arc::new(MetaHandler {
+            mds,
+            squash,
+            owners: SessionOwners::default(),
+        })
+    }
+
+    /// Whether root of the peer's host is squashed. Depends only on the peer, never on the request.
+    fn squashes_root_of(&self, from: &ConnectedPeer) -> bool {
+        self.squash && !from.identity().key.is_root_trusted()
+    }
+
+    /// Ends the sessions of hosts with revoked keys; their connections are closed already.
+    pub async fn end_revoked_sessions(&self, is_revoked: &(dyn Fn(&ClientKeyId) -> bool + Sync)) {
+        for session in self.owners.take_revoked(is_revoked) {
+            tracing::warn!(%session, "session ended: the key of its host is revoked");
+            self.mds.end_session(session).await;
+        }
+    }
+}
+
+impl PeerHandler<MetaRequest, MetaReply> for MetaHandler {
+    async fn handle(
+        self: Arc<Self>,
+        from: Arc<ConnectedPeer>,
+        mut request: MetaRequest,
+    ) -> MetaReply {
+        let opens = matches!(request.op, MetaOp::OpenSession { .. });
+        let closes = matches!(request.op, MetaOp::CloseSession);
+        let session = request.session;
+        let admitted = match opens {
+            true => self.owners.reserve(&self.mds, &from).map(Some),
+            false => (self.owners.check(&self.mds, &from, session)).map(|()| None),
+        };
+        let _opening = match admitted {
+            Ok(opening) => opening,
+            Err(error) => return MetaReply::from_error(error),
+        };
+        if self.squashes_root_of(&from) {
+            squash_root(&mut request);
+        }
+        if let MetaOp::OpenSession { client } = &mut request.op {
+            add_client_key(client, &from);
+        }
+        let reply = self.mds.clone().handle(request).await;
+        match &reply.result {
+            Ok(MetaReplyBody::Session { session, .. }) => {
+                self.owners.attach(&self.mds, &from, *session);
+            }
+            Err(FsError::SessionEnded) => self.owners.forget(session),
+            Ok(_) if closes => self.owners.forget(session),
+            _ => {}
+        }
+        reply
+    }
+}
+
+impl ConnectionObserver for MetaHandler {
+    fn disconnected(&self, peer: &Arc<ConnectedPeer>) {
+        self.owners.detach_all(&self.mds, peer);
+    }
+}
