@@ -161,8 +161,8 @@ impl ObjectState {
         }
     }
 
-    /// Notes that a change of these regions began.
-    pub fn note_change(&mut self, range: &Range<u64>, change: u64, now: BootTime) {
+    /// Sets the last change of these regions: the one that began now.
+    pub fn set_last_change(&mut self, range: &Range<u64>, change: u64, now: BootTime) {
         let regions = regions_of(range);
         for (_, region) in self.regions.range_mut(regions) {
             region.last_change = change;

@@ -3,10 +3,8 @@
 
 use super::in_flight::InFlightChange;
 use super::object::{ChangeGuard, Object, ObjectState};
-use super::paths::split_by_segment;
+use super::reader::ObjectReader;
 use super::region::blocks_of;
-use super::target::Target;
-use gupfs_platform::{DiskError, OnCacheMiss};
 use gupfs_proto::FsError;
 use gupfs_proto::checksum;
 use gupfs_proto::error::ObjectDamage;
@@ -106,51 +104,36 @@ impl EdgeBlock {
     }
 }
 
-impl Target {
-    /// The checksums that the edge blocks will have; None where that is unknown. While another change of the same block
-    /// is in flight, its bytes may be old or new, and a mismatch proves nothing.
-    pub async fn checksum_edges(
-        &self,
-        object: &Object,
-        edges: &[EdgeBlock],
-        new: NewBytes<'_>,
-        range: &Range<u64>,
-        change: &ChangeGuard<'_>,
-    ) -> Result<Vec<(u64, Option<u32>)>, FsError> {
-        let shared = |block| change.span().shares(block);
-        let mut sums = Vec::with_capacity(edges.len());
-        for edge in edges {
-            let sum = match edge.old {
-                _ if shared(edge.block) => None,
-                OldContent::Unknown => None,
-                OldContent::Empty => Some(edge.new_checksum([0; BLOCK], new, range)),
-                OldContent::Known(known) => {
-                    let old = self.block(object, edge.block).await;
-                    let old = old.map_err(|error| self.fs_error(object.id, &error))?;
-                    if checksum::block(&old) == known {
-                        Some(edge.new_checksum(old, new, range))
-                    } else if shared(edge.block) {
-                        None // another change began meanwhile
-                    } else {
-                        return Err(self.report_damage(object.id, ObjectDamage::Checksum));
-                    }
+/// The checksums that the edge blocks will have; None where that is unknown. While another change of the same block
+/// is in flight, its bytes may be old or new, and a mismatch proves nothing.
+pub(super) async fn checksum_edges(
+    reader: &ObjectReader,
+    object: &Object,
+    edges: &[EdgeBlock],
+    new: NewBytes<'_>,
+    range: &Range<u64>,
+    change: &ChangeGuard<'_>,
+) -> Result<Vec<(u64, Option<u32>)>, FsError> {
+    let shared = |block| change.span().shares(block);
+    let mut sums = Vec::with_capacity(edges.len());
+    for edge in edges {
+        let sum = match edge.old {
+            _ if shared(edge.block) => None,
+            OldContent::Unknown => None,
+            OldContent::Empty => Some(edge.new_checksum([0; BLOCK], new, range)),
+            OldContent::Known(known) => {
+                let old = reader.read_block(object, edge.block).await;
+                let old = old.map_err(|error| reader.damage.fs_error(object.id, &error))?;
+                if checksum::block(&old) == known {
+                    Some(edge.new_checksum(old, new, range))
+                } else if shared(edge.block) {
+                    None // another change began meanwhile
+                } else {
+                    return Err(reader.damage.report(object.id, ObjectDamage::Checksum));
                 }
-            };
-            sums.push((edge.block, sum));
-        }
-        Ok(sums)
-    }
-
-    /// The bytes of a block, with zeros where the object has none.
-    async fn block(&self, object: &Object, block: u64) -> Result<[u8; BLOCK], DiskError> {
-        let mut bytes = [0; BLOCK];
-        // No block crosses a segment boundary.
-        for part in split_by_segment(block * CHECKSUM_BLOCK, CHECKSUM_BLOCK) {
-            if let Some(file) = self.open_segment(object, part.segment).await? {
-                file.read_at(&mut bytes, part.at, OnCacheMiss::HandOff)
-                    .await?;
             }
-        }
-        Ok(bytes)
+        };
+        sums.push((edge.block, sum));
     }
+    Ok(sums)
 }

@@ -222,7 +222,7 @@ impl ChangeGuard<'_> {
     /// Ends a change that took effect; `update` changes the object's state under the same lock.
     pub fn end<T>(mut self, update: impl FnOnce(&mut ObjectState, &InFlightChange) -> T) -> T {
         // Before the change ends: a task that finds nothing in flight and syncs must cover this change.
-        self.object.data_sync.note_change();
+        self.object.data_sync.note_modified();
         let mut state = self.object.state.lock();
         self.finished = true;
         let span = state.in_flight.end(self.number);
@@ -239,7 +239,7 @@ impl Drop for ChangeGuard<'_> {
             return;
         }
         // First, as in `end`: part of the change may have taken effect.
-        self.object.data_sync.note_change();
+        self.object.data_sync.note_modified();
         let mut state = self.object.state.lock();
         let span = state.in_flight.end(self.number);
         if self.bytes_changed {
