@@ -1,6 +1,8 @@
 //! `DiskFile`: the handle of one open file.
 
-use super::real::{RealFile, RealLock};
+#[cfg(feature = "fake")]
+use super::fake::FakeFile;
+use super::real::RealFile;
 use super::{Advice, DiskStat, OnCacheMiss, Result};
 use bytes::BytesMut;
 use std::io::IoSlice;
@@ -11,33 +13,13 @@ use std::sync::Arc;
 pub struct DiskFile(FileSource);
 
 #[derive(Clone)]
-pub(crate) enum FileSource {
+enum FileSource {
     Real(Arc<RealFile>),
     #[cfg(feature = "fake")]
-    Fake(crate::fake::FakeFile),
+    Fake(FakeFile),
 }
 
-/// A held lock; dropping this releases the lock.
-pub struct DiskLock {
-    _held: LockSource,
-}
-
-pub(crate) enum LockSource {
-    Real {
-        _lock: RealLock,
-    },
-    #[cfg(feature = "fake")]
-    Fake {
-        _lock: crate::fake::FakeLock,
-    },
-}
-
-impl DiskLock {
-    pub(crate) fn new(held: LockSource) -> DiskLock {
-        DiskLock { _held: held }
-    }
-}
-
+/// Calls the same method on the file behind the handle, real or fake.
 macro_rules! on {
     ($file:expr, $it:ident => $call:expr) => {
         match &$file.0 {
@@ -49,8 +31,13 @@ macro_rules! on {
 }
 
 impl DiskFile {
-    pub(crate) fn new(source: FileSource) -> DiskFile {
-        DiskFile(source)
+    pub(super) fn real(file: RealFile) -> DiskFile {
+        DiskFile(FileSource::Real(Arc::new(file)))
+    }
+
+    #[cfg(feature = "fake")]
+    pub(super) fn fake(file: FakeFile) -> DiskFile {
+        DiskFile(FileSource::Fake(file))
     }
 
     /// Reads from `offset` until `buf` is full or the file ends; returns the number of bytes. A read that must wait for the

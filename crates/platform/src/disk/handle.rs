@@ -1,5 +1,7 @@
 //! `Disk`: the handle of one directory tree.
 
+#[cfg(feature = "fake")]
+use super::fake::{FakeDisk, FakeTree};
 use super::real::RealDisk;
 use super::{DiskEntry, DiskFile, DiskLock, DiskSpace, DiskStat, OpenHow, Result};
 use std::path::Path;
@@ -9,10 +11,10 @@ use std::sync::Arc;
 pub struct Disk(DiskSource);
 
 #[derive(Clone)]
-pub(crate) enum DiskSource {
+enum DiskSource {
     Real(Arc<RealDisk>),
     #[cfg(feature = "fake")]
-    Fake(crate::fake::FakeTree),
+    Fake(FakeTree),
 }
 
 /// Calls the same method on the disk behind the handle, real or fake.
@@ -32,11 +34,6 @@ impl Disk {
         Ok(Disk(DiskSource::Real(Arc::new(RealDisk::new(
             root.as_ref(),
         )?))))
-    }
-
-    #[cfg(feature = "fake")]
-    pub(crate) fn fake(tree: crate::fake::FakeTree) -> Disk {
-        Disk(DiskSource::Fake(tree))
     }
 
     /// The tree under an existing directory of this tree.
@@ -60,7 +57,11 @@ impl Disk {
     /// `NotFound` if the file does not exist and `how` does not create it; `Exists` if it exists and `how` is exclusive. The name
     /// of a created file survives a power loss only after `sync_dir` of its directory.
     pub async fn open(&self, path: &str, how: OpenHow) -> Result<DiskFile> {
-        on!(self, disk => disk.open(path, how).await)
+        Ok(match &self.0 {
+            DiskSource::Real(disk) => DiskFile::real(disk.open(path, how).await?),
+            #[cfg(feature = "fake")]
+            DiskSource::Fake(disk) => DiskFile::fake(disk.open(path, how).await?),
+        })
     }
 
     /// Creates a directory; false if it already exists. It survives a power loss after `sync_dir` of its parent.
@@ -128,6 +129,21 @@ impl Disk {
     /// Takes the lock of the lock file `path`, or fails at once with `Locked(pid of the holder)`. The lock is held until the
     /// returned guard is dropped or the process ends, in any way.
     pub async fn lock_exclusive(&self, path: &str) -> Result<DiskLock> {
-        on!(self, disk => disk.lock_exclusive(path).await)
+        Ok(match &self.0 {
+            DiskSource::Real(disk) => DiskLock::real(disk.lock_exclusive(path).await?),
+            #[cfg(feature = "fake")]
+            DiskSource::Fake(disk) => DiskLock::fake(disk.lock_exclusive(path).await?),
+        })
+    }
+}
+
+#[cfg(feature = "fake")]
+impl FakeDisk {
+    /// A handle of the current process.
+    ///
+    /// # Panics
+    /// When the process is dead: call `crash` or `restart` first.
+    pub fn disk(&self) -> Disk {
+        Disk(DiskSource::Fake(self.tree()))
     }
 }

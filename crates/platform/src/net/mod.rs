@@ -5,6 +5,8 @@
 //! Enter  at `Net::real`, `Net::connect`, `Net::listen`; simulations at `fake::FakeNet::host`.
 
 mod addresses;
+#[cfg(feature = "fake")]
+pub(crate) mod fake;
 mod real;
 
 use bytes::BytesMut;
@@ -18,17 +20,12 @@ pub struct Net(Source);
 enum Source {
     Real,
     #[cfg(feature = "fake")]
-    Fake(crate::fake::FakeHost),
+    Fake(fake::FakeHost),
 }
 
 impl Net {
     pub fn real() -> Net {
         Net(Source::Real)
-    }
-
-    #[cfg(feature = "fake")]
-    pub(crate) fn fake(host: crate::fake::FakeHost) -> Net {
-        Net(Source::Fake(host))
     }
 
     /// Listens for connections at `address` ("host:port"; port 0 selects a free one).
@@ -62,7 +59,7 @@ pub struct Listener(ListenerKind);
 enum ListenerKind {
     Real(real::Listener),
     #[cfg(feature = "fake")]
-    Fake(crate::fake::FakeListener),
+    Fake(fake::FakeListener),
 }
 
 impl Listener {
@@ -92,7 +89,7 @@ pub struct Stream(StreamKind);
 enum StreamKind {
     Real(real::Stream),
     #[cfg(feature = "fake")]
-    Fake(crate::fake::FakeStream),
+    Fake(fake::FakeStream),
 }
 
 /// Calls the same method on the stream behind the handle, real or fake.
@@ -141,5 +138,13 @@ impl Stream {
     /// Whether the peer is on this host.
     pub fn is_local(&self) -> bool {
         on!(self, stream => stream.is_local())
+    }
+}
+
+#[cfg(feature = "fake")]
+impl fake::FakeNet {
+    /// The handle for the code of one host.
+    pub fn host(&self, name: &str) -> Net {
+        Net(Source::Fake(self.fake_host(name)))
     }
 }

@@ -1,6 +1,6 @@
 //! The bytes of one file: the current contents, the durable contents, and the versions in between.
 
-use crate::fake::FakeRandom;
+use crate::random::fake::FakeRandom;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
