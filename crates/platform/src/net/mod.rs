@@ -29,6 +29,9 @@ impl Net {
     }
 
     /// Listens for connections at `address` ("host:port"; port 0 selects a free one).
+    ///
+    /// # Errors
+    /// The system's error: the address is in use, or not one of this host.
     pub async fn listen(&self, address: &str) -> Result<Listener> {
         Ok(Listener(match &self.0 {
             Source::Real => ListenerKind::Real(real::listen(address).await?),
@@ -39,12 +42,18 @@ impl Net {
 
     /// Connects to "host:port": to the first address of the name that accepts. It tries all addresses, each a short time after
     /// the former one, so that an address that drops packets does not delay the others for long.
+    ///
+    /// # Errors
+    /// The last address's error if none accepts; an error of the resolver if the name is unknown.
     pub async fn connect(&self, to: &str) -> Result<Stream> {
         self.connect_after(to, None).await
     }
 
     /// The same, but begins with the address after `after` ("ip:port", as `Stream::peer_address` returns it), if the name has
     /// that one: it accepted a connection before, but the server behind it was not usable.
+    ///
+    /// # Errors
+    /// As `connect`.
     pub async fn connect_after(&self, to: &str, after: Option<&str>) -> Result<Stream> {
         Ok(Stream(match &self.0 {
             Source::Real => StreamKind::Real(real::connect(to, after).await?),
@@ -63,6 +72,8 @@ enum ListenerKind {
 }
 
 impl Listener {
+    /// # Errors
+    /// The system's error; the next call may succeed (too many descriptors, a client that hung up).
     pub async fn accept(&self) -> Result<Stream> {
         Ok(Stream(match &self.0 {
             ListenerKind::Real(listener) => StreamKind::Real(listener.accept().await?),
@@ -106,16 +117,25 @@ macro_rules! on {
 impl Stream {
     /// Appends received bytes, at most as many as the spare capacity of `into`; waits for the first byte. 0 when the peer will
     /// send no more.
+    ///
+    /// # Errors
+    /// The connection broke.
     pub async fn read(&self, into: &mut BytesMut) -> Result<usize> {
         on!(self, stream => stream.read(into).await)
     }
 
     /// Writes as many bytes as possible without waiting; `WouldBlock` if none.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the connection takes no byte now; any other error if it broke.
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         on!(self, stream => stream.try_write(parts))
     }
 
     /// Returns when a write may succeed again.
+    ///
+    /// # Errors
+    /// The connection broke.
     pub async fn writable(&self) -> Result<()> {
         on!(self, stream => stream.writable().await)
     }

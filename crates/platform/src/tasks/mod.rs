@@ -57,6 +57,9 @@ impl Tasks {
     }
 
     /// Starts a thread, for code that never ends and blocks in the kernel (FUSE readers, notifications).
+    ///
+    /// # Errors
+    /// The system's error if it has no resources for another thread.
     pub fn spawn_thread<T: Send + 'static>(
         &self,
         name: impl Into<String>,

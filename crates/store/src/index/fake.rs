@@ -56,7 +56,7 @@ impl FakeIndex {
         self.0.lock().applied
     }
 
-    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
         Ok(self.0.lock().records.get(key).cloned())
     }
 
@@ -64,7 +64,7 @@ impl FakeIndex {
         IndexView(ViewKind::Fake(Arc::clone(&self.0.lock().records)))
     }
 
-    pub fn claim(&self, store: StoreId) -> Result<(), IndexError> {
+    pub(super) fn claim(&self, store: StoreId) -> Result<(), IndexError> {
         let mut state = self.0.lock();
         if *state.store.get_or_insert(store) == store {
             Ok(())
@@ -73,7 +73,7 @@ impl FakeIndex {
         }
     }
 
-    pub fn apply(&self, seq: Seq, changes: &IndexChanges) -> Result<(), IndexError> {
+    pub(super) fn apply(&self, seq: Seq, changes: &IndexChanges) -> Result<(), IndexError> {
         let mut state = self.0.lock();
         apply_changes(Arc::make_mut(&mut state.records), changes);
         state.applied = seq;
@@ -81,7 +81,7 @@ impl FakeIndex {
         Ok(())
     }
 
-    pub fn persist(&self) -> Result<(), IndexError> {
+    pub(super) fn persist(&self) -> Result<(), IndexError> {
         let mut state = self.0.lock();
         state.persisted = state.records.clone();
         state.persisted_applied = state.applied;

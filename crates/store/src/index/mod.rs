@@ -67,6 +67,9 @@ enum ViewKind {
 
 impl IndexView {
     /// The first `limit` records of a range, ascending. May wait for the disk.
+    ///
+    /// # Errors
+    /// `Engine` or `Damaged` if the engine cannot read its tables.
     pub fn scan(&self, range: KeyBounds, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
         match &self.0 {
             ViewKind::Fjall(view) => view.scan(range, limit),
@@ -141,6 +144,8 @@ impl Index {
         dispatch!(self, index => index.applied())
     }
 
+    /// # Errors
+    /// `Engine` or `Damaged` if the engine cannot read its tables.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
         dispatch!(self, index => index.get(key))
     }
@@ -151,6 +156,9 @@ impl Index {
     }
 
     /// The first `limit` records of a range, ascending.
+    ///
+    /// # Errors
+    /// `Engine` or `Damaged` if the engine cannot read its tables.
     pub fn scan(&self, range: KeyBounds, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
         self.view().scan(range, limit)
     }
@@ -164,6 +172,9 @@ impl Index {
     }
 
     /// Applies all batches after `applied()` up to `seq`, merged into `changes`.
+    ///
+    /// # Errors
+    /// `Engine` if the engine failed: what was applied after the last `persist` may be wrong.
     pub fn apply(&self, seq: Seq, changes: &IndexChanges) -> Result<(), IndexError> {
         dispatch!(self, index => index.apply(seq, changes))
     }
@@ -178,6 +189,9 @@ impl Index {
     }
 
     /// When this returns, everything that was applied before survives a power loss.
+    ///
+    /// # Errors
+    /// `Engine` if the sync failed: what was applied after the last `persist` may be lost.
     pub fn persist(&self) -> Result<(), IndexError> {
         dispatch!(self, index => index.persist())
     }

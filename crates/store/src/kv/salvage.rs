@@ -98,6 +98,9 @@ fn intersection((from, to): &KeyBounds, (other_from, other_to): &KeyBounds) -> O
 }
 
 /// Applies the batches of a survey to an index. Returns their number.
+///
+/// # Errors
+/// `Malformed` for a batch that verifies and cannot be decoded; an error of the log's disk or of the index.
 pub async fn replay_survey(index: &Index, survey: &mut LogSurvey) -> Result<u64, KvError> {
     let (mut changes, mut last) = (IndexChanges::new(), Seq(0));
     let (mut batches, mut bytes) = (0, 0);

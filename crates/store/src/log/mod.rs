@@ -139,6 +139,10 @@ impl Drop for Log {
 impl Log {
     /// Opens the log in `disk`, or creates one. `applied` is the last batch that the index has; the returned
     /// `LogReplay` yields the batches after it, all of them durable.
+    ///
+    /// # Errors
+    /// `Damage`, `Gap`, `NoLog`, `OtherStore` or `UnknownVersion` if the log cannot be trusted, `StaleEpoch` if a newer
+    /// owner has written it, `Disk` if the disk failed.
     pub async fn open(
         disk: Disk,
         options: LogOptions,
@@ -191,16 +195,25 @@ impl Log {
     }
 
     /// Returns when the batch is written, so that it survives the end of this process.
+    ///
+    /// # Errors
+    /// The reason why the log is closed, if it closes before the batch is written.
     pub async fn commit(&self, seq: Seq) -> Result<(), LogError> {
         self.shared.commit(seq).await
     }
 
     /// Returns when the batch is synced, so that it survives a power loss.
+    ///
+    /// # Errors
+    /// The reason why the log is closed, if it closes before the batch is synced.
     pub async fn make_durable(&self, seq: Seq) -> Result<(), LogError> {
         self.shared.make_durable(seq).await
     }
 
     /// Returns when a batch after `seq` is durable; it starts no sync itself.
+    ///
+    /// # Errors
+    /// The reason why the log is closed, if it closes before.
     pub async fn wait_durable_after(&self, seq: Seq) -> Result<Seq, LogError> {
         loop {
             let changed = self.shared.durable_changed.notified();
@@ -255,6 +268,9 @@ impl Log {
     }
 
     /// Makes all staged batches durable, writes a final watermark if `how` is `Clean`, and closes the log.
+    ///
+    /// # Errors
+    /// The reason why the log is closed, if it is closed already or the last sync fails.
     pub async fn stop(&self, how: StopMode) -> Result<(), LogError> {
         let last = self.last();
         self.shared.make_durable(last).await?;

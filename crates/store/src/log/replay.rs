@@ -41,6 +41,8 @@ impl LogReplay {
         }
     }
 
+    /// # Errors
+    /// `Damage` if a record does not verify that recovery had verified; `Disk` if the disk failed.
     pub async fn next(&mut self) -> Result<Option<LoggedBatch>, LogError> {
         while let Some(live) = self.segments.front() {
             let (bytes, at) = match self.reading.take() {

@@ -19,6 +19,10 @@ pub struct AllocateRequest {
 
 impl Objects {
     /// Holes in the range still read as zeros. The object grows to the end of the range, unless `keep_size`.
+    ///
+    /// # Errors
+    /// `NoSpace` if the disk has no space outside the reserve, `TooLarge` above the largest object, `ObjectDamaged` if
+    /// the object must exist and does not; `TargetDown` if the target is closed or not adopted.
     pub async fn allocate(&self, allocate: AllocateRequest) -> Result<ObjectStat, FsError> {
         let AllocateRequest {
             object: id,

@@ -10,6 +10,9 @@ use gupfs_proto::{FsError, ObjectId, OwnerEpoch};
 
 impl Objects {
     /// At most `limit` objects after the given one; fewer than requested (and than `LIST_MAX`) only at the end.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed, `StoreFailed` if a directory cannot be read.
     pub async fn list(
         &self,
         after: Option<ObjectId>,
@@ -31,6 +34,9 @@ impl Objects {
     }
 
     /// The objects that owners after epoch `since` created, and the highest inode numbers in use.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed, `StoreFailed` if a directory cannot be read.
     pub async fn inventory(&self, since: OwnerEpoch) -> Result<ObjectInventory, FsError> {
         let inventory = self.readable()?.listing.inventory(since).await;
         inventory.map_err(|error| FsError::StoreFailed(error_chain(&error)))

@@ -20,6 +20,9 @@ pub struct Objects(Arc<Target>);
 
 impl Objects {
     /// Initializes an empty target in a directory that holds none; durable when this returns.
+    ///
+    /// # Errors
+    /// `Exists` if the directory holds a target, `InUse` if another process has it locked, `Disk` if the disk failed.
     pub async fn init(
         disk: &Disk,
         platform: &Platform,
@@ -31,6 +34,9 @@ impl Objects {
     }
 
     /// The identity and the incarnation of the target in a directory; None if it holds none.
+    ///
+    /// # Errors
+    /// `Damaged` or `Newer` if the superblock cannot be read, `Disk` if the disk failed.
     pub async fn peek(disk: &Disk) -> Result<Option<(TargetId, Incarnation)>, OpenError> {
         let found = Superblock::read(disk).await?;
         Ok(found.map(|found| {
@@ -43,6 +49,9 @@ impl Objects {
     }
 
     /// The same as `init`, with an incarnation that the caller chose.
+    ///
+    /// # Errors
+    /// As `init`.
     pub async fn init_as(
         disk: &Disk,
         platform: &Platform,
@@ -85,6 +94,11 @@ impl Objects {
 
     /// Opens the target on a real disk, for this process alone. It can be read; nothing on disk changes before it is
     /// adopted (`adopt`).
+    ///
+    /// # Errors
+    /// `Absent` if the directory holds no target, `Foreign` if it holds another one, `InUse` if another process has it
+    /// open, `Damaged` or `Newer` if its superblock cannot be read, `Records` if its records cannot, `Disk` if the disk
+    /// failed.
     pub async fn open(
         disk: Disk,
         platform: Platform,
@@ -101,6 +115,9 @@ impl Objects {
     }
 
     /// The same with another index for the records: simulations have theirs in memory.
+    ///
+    /// # Errors
+    /// As `open`.
     pub async fn open_with(
         disk: Disk,
         platform: Platform,
@@ -181,6 +198,9 @@ impl Objects {
     }
 
     /// Serves without being adopted, and leaves the target's identity as it was found: for tools, while no server runs.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed, or cannot write its superblock.
     pub async fn serve_unadopted(&self) -> Result<(), FsError> {
         adopt::serve_unadopted(&self.0).await
     }
@@ -191,6 +211,9 @@ impl Objects {
     }
 
     /// Raises the stamp even if nothing has changed: another server opened a copy that has the current stamp.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, or cannot write its superblock.
     pub async fn raise_stamp_now(&self) -> Result<(), FsError> {
         self.serving()?.identity.raise_stamp_now().await
     }
@@ -216,6 +239,9 @@ impl Objects {
 
     /// Takes a new write verifier if the current one, or a later one, is known to be retired. Must be called before the
     /// target serves, since replies carry the verifier.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, or cannot write its superblock.
     pub async fn take_verifier_after(&self, retired: WriteVerifier) -> Result<(), FsError> {
         self.serving()?.identity.take_verifier_after(retired).await
     }
@@ -242,12 +268,18 @@ impl Objects {
     }
 
     /// Raises the stamp if anything changed since the last one; a background task calls this about once a minute.
+    ///
+    /// # Errors
+    /// As `raise_stamp_now`.
     pub async fn raise_stamp(&self) -> Result<(), FsError> {
         self.serving()?.raise_stamp().await
     }
 
     /// Syncs everything and records a clean stop in the superblock; the target serves nothing after this. Leaves a
     /// target that was refused or never adopted unchanged.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or a sync fails, `StoreFailed` if the superblock cannot be written.
     pub async fn stop(&self) -> Result<(), FsError> {
         if self.is_refused() || !self.is_adopted() {
             return Ok(());

@@ -6,6 +6,9 @@ use gupfs_proto::{FsError, ObjectId};
 
 impl Objects {
     /// None if the object has no record, because its checksums were never flushed.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, or its records cannot be read.
     pub async fn owner(&self, id: ObjectId) -> Result<Option<ObjectOwner>, FsError> {
         let target = self.serving()?;
         let counters = &target.reading.counters;

@@ -8,6 +8,10 @@ use gupfs_proto::{FsError, ObjectId};
 
 impl Objects {
     /// Succeeds if there is no such object. When this returns, the bytes are in `lost+found`, also after a power loss.
+    ///
+    /// # Errors
+    /// `NoSpace` if the disk has no space for the directory; `TargetDown` if the target is closed or not adopted, or a
+    /// sync fails.
     pub async fn quarantine(&self, id: ObjectId) -> Result<(), FsError> {
         let target = self.serving()?;
         let access = &target.writing;
@@ -37,6 +41,9 @@ impl Objects {
     }
 
     /// Counts the objects in `lost+found`.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed, `StoreFailed` if a directory cannot be read.
     pub async fn count_lost_found(&self) -> Result<LostFoundUsage, FsError> {
         let counted = self.readable()?.lost_found.count().await;
         counted.map_err(|error| FsError::StoreFailed(error_chain(&error)))

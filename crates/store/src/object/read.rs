@@ -44,6 +44,10 @@ impl Objects {
     /// Reads at most `len` bytes from `at`. Returns the checksums with which the client verifies whole blocks; the
     /// other blocks, and with `ChecksumCheck::ByBoth` those too, are verified here. An object that may be absent and is
     /// absent is empty.
+    ///
+    /// # Errors
+    /// `ObjectDamaged` if bytes or the object are lost or do not match their checksums, `Malformed` above
+    /// `PAYLOAD_MAX`, `TooLarge` above the largest object; `TargetDown` if the target is closed.
     pub async fn read(
         &self,
         id: ObjectId,

@@ -6,6 +6,9 @@ use gupfs_proto::{FsError, ObjectId};
 impl Objects {
     /// Needs no space, and succeeds if there is no such object. Durable with the next sync of the object. After a power
     /// loss before that sync the object may exist again, or may be reported as missing; the requester removes it again.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, or its records fail.
     pub async fn remove(&self, id: ObjectId) -> Result<(), FsError> {
         let access = self.writable()?;
         let _operation = access.counters.enter(&access.counters.changes);

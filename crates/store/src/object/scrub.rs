@@ -7,6 +7,10 @@ use gupfs_proto::FsError;
 
 impl Objects {
     /// Reads all objects; calls `progress` after each. The status lists the damaged objects too.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, `StoreFailed` if a directory cannot be read. Damaged
+    /// objects are no errors; the report lists them.
     pub async fn scrub(
         &self,
         scrub: ScrubOptions,
@@ -16,6 +20,10 @@ impl Objects {
     }
 
     /// Makes every region clean that without an in-flight change, now; `scrub` and `stop` do so as well.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, or a sync fails; `ObjectDamaged` for an object that cannot
+    /// be read.
     pub async fn flush_checksums(&self) -> Result<u64, FsError> {
         self.serving()?.flusher.flush_due(FlushMode::All).await
     }

@@ -7,6 +7,9 @@ use gupfs_proto::{FsError, ObjectId, ObjectOffset};
 impl Objects {
     /// The first byte of data, or of a hole, at or after `at`; the object's end counts as a hole. None at or after the
     /// end.
+    ///
+    /// # Errors
+    /// `ObjectDamaged` if the object's files cannot be read; `TargetDown` if the target is closed.
     pub async fn seek(
         &self,
         id: ObjectId,

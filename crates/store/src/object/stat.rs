@@ -8,6 +8,9 @@ use gupfs_proto::{FsError, ObjectId};
 impl Objects {
     /// None if there is no such object, and the records do not say that there was one. Reads the allocated space from
     /// the file system; the replies to writes only estimate it.
+    ///
+    /// # Errors
+    /// `ObjectDamaged` if the records have an object that is lost; `TargetDown` if the target is closed.
     pub async fn stat(&self, id: ObjectId) -> Result<Option<ObjectStat>, FsError> {
         let access = self.readable()?;
         let _operation = access.counters.enter(&access.counters.looks);
@@ -21,6 +24,8 @@ impl Objects {
         Ok(state.exists().then(|| state.stat()))
     }
 
+    /// # Errors
+    /// `TargetDown` if the target is closed, `StoreFailed` if the file system does not answer.
     pub async fn space(&self) -> Result<TargetCapacity, FsError> {
         let access = self.readable()?;
         let _operation = access.counters.enter(&access.counters.looks);

@@ -5,6 +5,10 @@ use gupfs_proto::{FsError, ObjectId};
 
 impl Objects {
     /// Makes every acknowledged change of these objects durable; for a removed object, its removal.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, or a sync fails: then writes may be lost, and the write
+    /// verifier is retired.
     pub async fn sync(&self, ids: &[ObjectId]) -> Result<(), FsError> {
         let target = self.serving()?;
         let access = &target.reading;
@@ -20,6 +24,9 @@ impl Objects {
     ///
     /// Usually these are many objects that were written a while ago, and the background checksum flush has synced most
     /// of them.
+    ///
+    /// # Errors
+    /// As `sync`.
     pub async fn confirm(&self, ids: &[ObjectId]) -> Result<Vec<bool>, FsError> {
         let target = self.serving()?;
         let access = &target.reading;

@@ -17,6 +17,10 @@ use std::sync::Arc;
 
 impl Objects {
     /// Ends the object at `to`, if it is longer. Durable with the next sync.
+    ///
+    /// # Errors
+    /// `ObjectDamaged` if the block in which the object will end does not match its checksum, `NoSpace` if the log of
+    /// the records has no space; `TargetDown` if the target is closed or not adopted.
     pub async fn truncate(&self, id: ObjectId, to: u64) -> Result<ObjectStat, FsError> {
         let access = self.writable()?;
         let _operation = access.counters.enter(&access.counters.changes);

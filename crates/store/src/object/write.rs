@@ -33,6 +33,11 @@ pub(super) fn checked_range(at: ObjectOffset, len: u64) -> Result<Range<u64>, Fs
 
 impl Objects {
     /// Writes all of the data, or fails. On a failure any of its blocks may have changed, and nothing else.
+    ///
+    /// # Errors
+    /// `NoSpace` if the disk has no space outside the reserve, `TooLarge` above the largest object, `Malformed` above
+    /// `PAYLOAD_MAX` or with other checksums than those of the written blocks, `ObjectDamaged` if the object is lost or
+    /// a block at an end of the range does not match its checksum; `TargetDown` if the target is closed or not adopted.
     pub async fn write(&self, write: WriteRequest<'_>) -> Result<ObjectStat, FsError> {
         let access = self.writable()?;
         let _operation = access.counters.enter(&access.counters.writes);

@@ -18,6 +18,10 @@ use std::sync::Arc;
 
 impl Objects {
     /// Never extends the object; an absent one stays absent. `punch` frees the range's space.
+    ///
+    /// # Errors
+    /// `TooLarge` above the largest object, `ObjectDamaged` if a block at an end of the range does not match its
+    /// checksum, `NoSpace` if the log of the records has no space; `TargetDown` if the target is closed or not adopted.
     pub async fn zero(
         &self,
         id: ObjectId,
