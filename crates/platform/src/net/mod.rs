@@ -44,7 +44,7 @@ impl Net {
     /// the former one, so that an address that drops packets does not delay the others for long.
     ///
     /// # Errors
-    /// The last address's error if none accepts; an error of the resolver if the name is unknown.
+    /// If no address accepts, with the error of each; an error of the resolver if the name is unknown.
     pub async fn connect(&self, to: &str) -> Result<Stream> {
         self.connect_after(to, None).await
     }

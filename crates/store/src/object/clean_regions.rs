@@ -2,8 +2,7 @@
 
 use super::clock_cache::{ClockCache, Eviction};
 use super::limits::CLEAN_REGIONS_CACHED;
-use super::object::{Object, ObjectState};
-use super::region::RegionState;
+use super::object::Object;
 use super::table::ObjectTable;
 use gupfs_proto::ObjectId;
 use parking_lot::Mutex;
@@ -28,31 +27,10 @@ impl CleanRegions {
         for region in regions {
             cached.insert((object.id, *region), |(id, region)| {
                 match self.table.peek(*id) {
-                    Some(object) => object.state().evict_if_unused(*region),
+                    Some(object) => object.state().regions.evict_if_unused(*region),
                     None => Eviction::Evicted,
                 }
             });
-        }
-    }
-}
-
-impl ObjectState {
-    /// Evicts a clean region from memory, unless it was used since the last check.
-    fn evict_if_unused(&mut self, number: u64) -> Eviction {
-        let Some(region) = self.regions.get_mut(&number) else {
-            return Eviction::Evicted;
-        };
-        match &mut region.state {
-            RegionState::Clean { used, .. } if *used => {
-                *used = false;
-                Eviction::Kept
-            }
-            RegionState::Clean { .. } => {
-                self.regions.remove(&number);
-                Eviction::Evicted
-            }
-            // A dirty region is added again when it becomes clean.
-            RegionState::Dirty { .. } => Eviction::Evicted,
         }
     }
 }

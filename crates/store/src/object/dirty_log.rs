@@ -2,8 +2,8 @@
 
 use super::counters::Counters;
 use super::dirty_queue::DirtyQueue;
-use super::dirty_regions::BeforeChange;
 use super::object::{ChangeGuard, Object, ObjectState};
+use super::object_regions::BeforeChange;
 use super::record::{ObjectRecord, object_key, region_key};
 use super::records::{RecordBatch, Records};
 use super::region_loader::RegionLoader;
@@ -50,10 +50,14 @@ impl DirtyLog {
         loop {
             let before = {
                 let mut state = object.state();
-                match state.before_change(range, self.records.durable()) {
+                let size = state.size();
+                match state
+                    .regions
+                    .before_change(range, size, self.records.durable())
+                {
                     BeforeChange::Ready => {
                         let now = self.clock.boot();
-                        state.set_last_change(range, change.number(), now);
+                        state.regions.set_last_change(range, change.number(), now);
                         self.queue.push_if_dirty(object, &mut state);
                         return Ok(());
                     }
@@ -83,7 +87,7 @@ impl DirtyLog {
             batch.delete(region_key(object.id, *region));
         }
         let seq = self.records.stage(batch)?;
-        state.make_dirty(regions, seq, self.clock.boot());
+        state.regions.make_dirty(regions, seq, self.clock.boot());
         self.counters.regions_dirtied.add(regions.len() as u64);
         Ok(seq)
     }
@@ -93,7 +97,7 @@ impl DirtyLog {
     async fn delete_records(&self, object: &Object, regions: Range<u64>) -> Result<Seq, FsError> {
         let mut from = regions.start;
         loop {
-            let end = regions.end.min(object.state().regions_end());
+            let end = regions.end.min(object.state().regions.end());
             if from >= end {
                 break;
             }
@@ -110,25 +114,26 @@ impl DirtyLog {
             }
             {
                 let mut state = object.state();
-                if from == end && regions.end >= state.regions_end() {
+                if from == end && regions.end >= state.regions.end() {
                     let record = ObjectRecord {
                         regions_end: regions.start,
-                        ..state.record.unwrap_or_default()
+                        ..state.regions.record.unwrap_or_default()
                     };
                     batch.put(object_key(object.id), record.encode());
-                    state.record = Some(record);
+                    state.regions.record = Some(record);
                 }
                 if !batch.is_empty() {
                     let staged = self.records.stage(batch)?;
-                    state.records_deleted = state.records_deleted.max(staged);
+                    let deleted = &mut state.regions.records_deleted;
+                    *deleted = (*deleted).max(staged);
                 }
-                state.records_version += 1;
+                state.regions.records_version += 1;
             }
             tokio::task::yield_now().await; // a large object has many records
         }
         let mut state = object.state();
-        state.forget_regions(regions);
-        Ok(state.records_deleted)
+        state.regions.forget(regions);
+        Ok(state.regions.records_deleted)
     }
 
     /// The same; when this returns, no crash brings a record back.
@@ -144,7 +149,7 @@ impl DirtyLog {
     /// A record without a file reports the object as lost, so it must not outlive the process that removed the file.
     pub async fn remove_all_records(&self, object: &Object) -> Result<(), FsError> {
         self.delete_records(object, 0..u64::MAX).await?;
-        if object.state().record.is_none() {
+        if object.state().regions.record.is_none() {
             return Ok(());
         }
         let gone = {
@@ -152,9 +157,9 @@ impl DirtyLog {
             let mut batch = RecordBatch::default();
             batch.delete(object_key(object.id));
             let gone = self.records.stage(batch)?;
-            state.record = None;
-            state.records_deleted = gone;
-            state.records_version += 1;
+            state.regions.record = None;
+            state.regions.records_deleted = gone;
+            state.regions.records_version += 1;
             gone
         };
         self.records.wait_committed(gone).await

@@ -1,7 +1,6 @@
 //! Queue of objects with dirty regions, in the order in which they became dirty.
 
 use super::object::{Object, ObjectState};
-use super::region::Region;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ impl DirtyQueue {
 
     /// Queues an object that has dirty regions for the checksum flush.
     pub fn push_if_dirty(&self, object: &Arc<Object>, state: &mut ObjectState) {
-        if !state.queued && state.regions.values().any(Region::is_dirty) {
+        if !state.queued && state.regions.has_dirty() {
             state.queued = true;
             self.push(Arc::clone(object));
         }

@@ -3,6 +3,7 @@
 
 use super::in_flight::InFlightChange;
 use super::object::{ChangeGuard, Object, ObjectState};
+use super::object_regions::ObjectRegions;
 use super::reader::ObjectReader;
 use super::region::blocks_of;
 use gupfs_proto::FsError;
@@ -37,49 +38,48 @@ pub(super) enum NewBytes<'a> {
     Zeros,
 }
 
-impl ObjectState {
-    /// The blocks that a change of `range` covers in part, at most two.
-    pub fn edge_blocks(&self, range: &Range<u64>) -> Vec<EdgeBlock> {
-        let blocks = blocks_of(range);
-        let mut ends = vec![blocks.start];
-        if blocks.end > blocks.start + 1 {
-            ends.push(blocks.end - 1);
-        }
-        let edge = |block: u64| {
-            let start = block * CHECKSUM_BLOCK;
-            let from = range.start.max(start) - start;
-            let to = range.end.min(start + CHECKSUM_BLOCK) - start;
-            let whole = from == 0 && to == CHECKSUM_BLOCK;
-            // The object's end, relative to the start of the block.
-            let end = self.size().saturating_sub(start);
-            let old = match self.checksum(block) {
-                _ if end == 0 || (from == 0 && to >= end) => OldContent::Empty,
-                Some(sum) => OldContent::Known(sum),
-                None => OldContent::Unknown,
-            };
-            let part = from as usize..to as usize;
-            (!whole).then_some(EdgeBlock { block, part, old })
-        };
-        match range.is_empty() {
-            true => Vec::new(),
-            false => ends.into_iter().filter_map(edge).collect(),
-        }
+/// The blocks that a change of `range` covers in part, at most two.
+pub(super) fn edge_blocks(state: &ObjectState, range: &Range<u64>) -> Vec<EdgeBlock> {
+    let size = state.size();
+    let blocks = blocks_of(range);
+    let mut ends = vec![blocks.start];
+    if blocks.end > blocks.start + 1 {
+        ends.push(blocks.end - 1);
     }
+    let edge = |block: u64| {
+        let start = block * CHECKSUM_BLOCK;
+        let from = range.start.max(start) - start;
+        let to = range.end.min(start + CHECKSUM_BLOCK) - start;
+        let whole = from == 0 && to == CHECKSUM_BLOCK;
+        // The object's end, relative to the start of the block.
+        let end = size.saturating_sub(start);
+        let old = match state.regions.checksum(block, size) {
+            _ if end == 0 || (from == 0 && to >= end) => OldContent::Empty,
+            Some(sum) => OldContent::Known(sum),
+            None => OldContent::Unknown,
+        };
+        let part = from as usize..to as usize;
+        (!whole).then_some(EdgeBlock { block, part, old })
+    };
+    match range.is_empty() {
+        true => Vec::new(),
+        false => ends.into_iter().filter_map(edge).collect(),
+    }
+}
 
-    /// Sets the checksums of edge blocks; prefers a checksum that `better` returns.
-    pub fn set_edge_checksums(
-        &mut self,
-        span: &InFlightChange,
-        sums: Vec<(u64, Option<u32>)>,
-        better: impl Fn(u64) -> Option<u32>,
-    ) {
-        for (block, sum) in sums {
-            let sum = match span.shares(block) {
-                true => None,
-                false => better(block).or(sum),
-            };
-            self.set_checksums(block..block + 1, |_| sum);
-        }
+/// Sets the checksums of edge blocks; prefers a checksum that `better` returns.
+pub(super) fn set_edge_checksums(
+    regions: &mut ObjectRegions,
+    span: &InFlightChange,
+    sums: Vec<(u64, Option<u32>)>,
+    better: impl Fn(u64) -> Option<u32>,
+) {
+    for (block, sum) in sums {
+        let sum = match span.shares(block) {
+            true => None,
+            false => better(block).or(sum),
+        };
+        regions.set_checksums(block..block + 1, |_| sum);
     }
 }
 

@@ -104,7 +104,13 @@ impl ChecksumFlusher {
     fn is_due(&self, object: &Object) -> bool {
         let now = self.clock.boot();
         let state = object.state();
-        let dirty = || state.regions.values().filter(|region| region.is_dirty());
+        let dirty = || {
+            state
+                .regions
+                .in_memory
+                .values()
+                .filter(|region| region.is_dirty())
+        };
         let newest = dirty().map(|region| region.last_changed_at).max();
         let oldest = dirty().map(|region| region.last_changed_at).min();
         let for_long = |since: Option<BootTime>, long: Duration| {
@@ -121,7 +127,7 @@ impl ChecksumFlusher {
             FlushMode::All => BootTime(u64::MAX),
         };
         loop {
-            let plan = object.state().plan_flush(idle_since);
+            let plan = FlushPlan::new(&object.state(), idle_since);
             if plan.regions.is_empty() || !self.records.has_space() {
                 return Ok(());
             }
@@ -166,14 +172,14 @@ impl ChecksumFlusher {
             .regions
             .iter()
             .map(|(region, _)| *region)
-            .filter(|region| state.is_unchanged(*region, plan.last_change))
+            .filter(|region| is_unchanged(&state, *region, plan.last_change))
             .collect();
         for (block, sum) in summed {
             if unchanged
                 .binary_search(&(block / REGION_BLOCKS as u64))
                 .is_ok()
             {
-                state.set_checksums(block..block + 1, |_| Some(sum));
+                state.regions.set_checksums(block..block + 1, |_| Some(sum));
             }
         }
         let size = state.size();
@@ -182,7 +188,7 @@ impl ChecksumFlusher {
         for number in unchanged {
             let len = region_len(number, size);
             let blocks = len.div_ceil(CHECKSUM_BLOCK) as usize;
-            let Some(region) = state.regions.get_mut(&number) else {
+            let Some(region) = state.regions.in_memory.get_mut(&number) else {
                 continue;
             };
             let Some(sums) = region.first_checksums(blocks) else {
@@ -194,13 +200,13 @@ impl ChecksumFlusher {
                 clean.push(number);
             } else {
                 // A truncate removed the region meanwhile: it needs no record.
-                state.forget_regions(number..number + 1);
+                state.regions.forget(number..number + 1);
             }
         }
         let Some(last) = clean.last() else {
             return Ok(clean);
         };
-        let former = state.record.unwrap_or_default();
+        let former = state.regions.record.unwrap_or_default();
         let record = ObjectRecord {
             owner: state.owner,
             size,
@@ -210,27 +216,27 @@ impl ChecksumFlusher {
             regions_end: former.regions_end.max(last + 1),
         };
         batch.put(object_key(object.id), record.encode());
-        state.record = Some(record);
-        state.records_version += 1;
+        state.regions.record = Some(record);
+        state.regions.records_version += 1;
         self.records.stage(batch)?;
         self.counters.regions_cleaned.add(clean.len() as u64);
         Ok(clean)
     }
 }
 
-impl ObjectState {
+impl FlushPlan {
     /// The dirty regions that no in-flight change touches.
-    fn plan_flush(&self, idle_since: BootTime) -> FlushPlan {
-        let last_change = self.in_flight.last_begun();
-        let size = self.size();
+    fn new(state: &ObjectState, idle_since: BootTime) -> FlushPlan {
+        let last_change = state.in_flight.last_begun();
+        let size = state.size();
         let mut plan = FlushPlan {
             last_change,
             regions: Vec::new(),
             more: false,
         };
-        for (number, region) in &self.regions {
-            let idle =
-                region.last_changed_at <= idle_since && !self.in_flight.is_busy(&bytes_of(*number));
+        for (number, region) in &state.regions.in_memory {
+            let idle = region.last_changed_at <= idle_since
+                && !state.in_flight.is_busy(&bytes_of(*number));
             if !region.is_dirty() || !idle {
                 continue;
             }
@@ -243,13 +249,13 @@ impl ObjectState {
         }
         plan
     }
+}
 
-    /// Whether a region is dirty, and no change of it has begun after `last_change` or is in flight.
-    fn is_unchanged(&self, number: u64, last_change: u64) -> bool {
-        let region = self.regions.get(&number);
-        region.is_some_and(|region| region.is_dirty() && region.last_change <= last_change)
-            && !self.in_flight.is_busy(&bytes_of(number))
-    }
+/// Whether a region is dirty, and no change of it has begun after `last_change` or is in flight.
+fn is_unchanged(state: &ObjectState, number: u64, last_change: u64) -> bool {
+    let region = state.regions.in_memory.get(&number);
+    region.is_some_and(|region| region.is_dirty() && region.last_change <= last_change)
+        && !state.in_flight.is_busy(&bytes_of(number))
 }
 
 /// Zero if the clock has not run that long.

@@ -55,7 +55,7 @@ impl ObjectLoader {
         let object = self.load_object(id).await?;
         let lost = {
             let state = object.state();
-            let had_bytes = state.regions_end() > 0;
+            let had_bytes = state.regions.end() > 0;
             !state.exists() && (existing == ObjectExistence::MustExist || had_bytes)
         };
         match lost {
@@ -75,7 +75,7 @@ impl ObjectLoader {
         }
         let found = self.files.stat_segments(object.id).await;
         let found = found.map_err(|error| self.damage.fs_error(object.id, &error))?;
-        let known = object.state().record;
+        let known = object.state().regions.record;
         // A record in memory is newer than the one on disk.
         let record = match known {
             Some(record) => Some(record),
@@ -94,7 +94,7 @@ impl ObjectLoader {
         if let Some(record) = record {
             state.owner = record.owner;
         }
-        state.record = record;
+        state.regions.record = record;
         state.loaded = true;
         Ok(())
     }

@@ -19,7 +19,6 @@ mod damage_list;
 mod dirs;
 mod dirty_log;
 mod dirty_queue;
-mod dirty_regions;
 mod edge_blocks;
 mod error;
 mod files;
@@ -38,6 +37,7 @@ mod lost_found;
     reason = "both modules are named for the object that they hold"
 )]
 mod object;
+mod object_regions;
 mod objects;
 mod options;
 mod owner;
@@ -54,6 +54,7 @@ mod remove;
 mod scrub;
 mod scrubber;
 mod seek;
+mod segment_file;
 mod stat;
 mod status;
 mod superblock;

@@ -5,7 +5,6 @@
 
 use super::Objects;
 use super::object::{Object, ObjectState};
-use super::paths::split_by_segment;
 use super::region::{RegionState, blocks_of, regions_of, whole_blocks_of};
 use super::region_loader::RegionLoader;
 use super::write::checked_range;
@@ -94,9 +93,9 @@ async fn plan_read(
         let regions_to_load = {
             let mut state = object.state();
             // Including regions after the end: a record there says that the object has become shorter.
-            let regions_to_load = state.regions_to_load(regions_of(&range));
+            let regions_to_load = state.regions.to_load(regions_of(&range));
             if regions_to_load.is_empty() {
-                return Ok(state.plan_read(range));
+                return Ok(ReadPlan::new(&mut state, range));
             }
             regions_to_load
         };
@@ -104,32 +103,11 @@ async fn plan_read(
     }
 }
 
-impl Object {
-    /// Starts reading ahead the bytes that a sequential reader needs next, within the same segment.
-    fn read_ahead(&self, range: &Range<u64>) {
-        let mut state = self.state();
-        let Some(next) = state.read_ahead.next(range) else {
-            return;
-        };
-        let end = next.end.min(state.size());
-        if next.start >= end {
-            return;
-        }
-        let first = split_by_segment(next.start, end - next.start).next();
-        if let Some(part) = first
-            && let Some(file) = state.open_file(part.segment)
-        {
-            drop(state);
-            file.read_ahead(part.at, part.range.end - part.range.start);
-        }
-    }
-}
-
-impl ObjectState {
-    fn plan_read(&mut self, range: Range<u64>) -> ReadPlan {
-        let size = self.size();
+impl ReadPlan {
+    fn new(state: &mut ObjectState, range: Range<u64>) -> ReadPlan {
+        let size = state.size();
         let mut short = false;
-        for (number, region) in self.regions.range_mut(regions_of(&range)) {
+        for (number, region) in state.regions.in_memory.range_mut(regions_of(&range)) {
             if let RegionState::Clean { len, used } = &mut region.state {
                 *used = true;
                 short |= number * REGION + *len > size;
@@ -138,7 +116,7 @@ impl ObjectState {
         let end = range.end.min(size);
         let range = range.start.min(end)..end;
         let blocks = blocks_of(&range);
-        let sums = self.stable_checksums(blocks.clone());
+        let sums = state.stable_checksums(blocks.clone());
         let mut around = range.clone();
         let is_known = |sum: Option<&Option<u32>>| sum.is_some_and(Option::is_some);
         if is_known(sums.first()) {
@@ -148,7 +126,7 @@ impl ObjectState {
             around.end = size.min(blocks.end * CHECKSUM_BLOCK);
         }
         ReadPlan {
-            last_change: self.in_flight.last_begun(),
+            last_change: state.in_flight.last_begun(),
             range,
             around,
             blocks,
@@ -156,9 +134,7 @@ impl ObjectState {
             short,
         }
     }
-}
 
-impl ReadPlan {
     /// Whether the blocks that are verified here match their checksums, where those are known.
     fn verify_here(&self, read: &Bytes, checked: ChecksumCheck) -> bool {
         let left_to_reader = match checked {

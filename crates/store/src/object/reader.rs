@@ -3,7 +3,7 @@
 use super::damage_list::DamageList;
 use super::files::ObjectFiles;
 use super::limits::SEGMENT;
-use super::object::{Object, ObjectState};
+use super::object::Object;
 use super::paths::{segment_of, split_by_segment};
 use bytes::BytesMut;
 use gupfs_platform::{DiskError, OnCacheMiss};
@@ -139,15 +139,5 @@ impl ObjectReader {
             self.files.refresh_segment(object, segment).await?;
         }
         Ok(())
-    }
-}
-
-impl ObjectState {
-    /// Whether the file had this byte, and no change has begun since that could have cut it off.
-    fn had_byte(&self, at: u64, last_change: u64) -> bool {
-        let segment = self.segments.get(&segment_of(at));
-        let reached = segment.is_some_and(|segment| segment.len > at % SEGMENT);
-        let changed = self.in_flight.changed_since(last_change);
-        reached && changed.is_some_and(|mut changed| !changed.any(|range| range.contains(&at)))
     }
 }

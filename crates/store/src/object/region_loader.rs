@@ -29,7 +29,7 @@ impl RegionLoader {
 
     /// Loads the records of some regions, unless a change staged new ones meanwhile.
     pub async fn load(&self, object: &Arc<Object>, regions: &[u64]) -> Result<(), FsError> {
-        let version = object.state().records_version;
+        let version = object.state().regions.records_version;
         let mut found = Vec::with_capacity(regions.len());
         for region in regions {
             found.push((*region, self.records.region(object.id, *region)?));
@@ -37,11 +37,12 @@ impl RegionLoader {
         let mut clean = Vec::new();
         {
             let mut state = object.state();
-            if state.records_version != version {
+            if state.regions.records_version != version {
                 return Ok(()); // the caller tries again
             }
+            let size = state.size();
             for (number, record) in found {
-                if state.regions.contains_key(&number) {
+                if state.regions.in_memory.contains_key(&number) {
                     continue;
                 }
                 let region = match record {
@@ -50,9 +51,9 @@ impl RegionLoader {
                         Region::new_clean(record.len, &record.sums)
                     }
                     // The region was dirty before a crash: its checksums are computed again now that it is in use.
-                    None => state.new_dirty_region(number),
+                    None => state.regions.new_dirty_region(number, size),
                 };
-                state.regions.insert(number, region);
+                state.regions.in_memory.insert(number, region);
             }
             self.queue.push_if_dirty(object, &mut state);
         }
@@ -63,7 +64,7 @@ impl RegionLoader {
     /// Returns when the region is in memory, if it may have a record.
     pub async fn load_one(&self, object: &Arc<Object>, region: u64) -> Result<(), FsError> {
         loop {
-            let regions_to_load = object.state().regions_to_load(region..region + 1);
+            let regions_to_load = object.state().regions.to_load(region..region + 1);
             if regions_to_load.is_empty() {
                 return Ok(());
             }

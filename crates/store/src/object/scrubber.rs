@@ -160,7 +160,12 @@ impl Scrubber {
     async fn verify_region(&self, object: &Object, number: u64) -> Result<bool, FsError> {
         let (last_change, size, len) = {
             let state = object.state();
-            match state.regions.get(&number).map(|region| &region.state) {
+            match state
+                .regions
+                .in_memory
+                .get(&number)
+                .map(|region| &region.state)
+            {
                 Some(RegionState::Clean { len, .. }) => {
                     (state.in_flight.last_begun(), state.size(), *len)
                 }
@@ -181,6 +186,7 @@ impl Scrubber {
             let state = object.state();
             if state
                 .regions
+                .in_memory
                 .get(&number)
                 .is_none_or(|region| region.is_dirty())
             {
@@ -238,8 +244,13 @@ impl Scrubber {
     /// Whether the region is queued for the checksum flush. Adds a region that is not in memory as a dirty one.
     fn queue_dirty_region(&self, object: &Arc<Object>, number: u64) -> bool {
         let mut state = object.state();
-        let fresh = state.new_dirty_region(number);
-        let is_dirty = state.regions.entry(number).or_insert(fresh).is_dirty();
+        let fresh = state.regions.new_dirty_region(number, state.size());
+        let is_dirty = state
+            .regions
+            .in_memory
+            .entry(number)
+            .or_insert(fresh)
+            .is_dirty();
         self.queue.push_if_dirty(object, &mut state);
         is_dirty
     }

@@ -62,7 +62,7 @@ impl ObjectSyncer {
             .iter()
             .map(|object| object.state())
             .filter(|state| !state.exists())
-            .map(|state| state.records_deleted)
+            .map(|state| state.regions.records_deleted)
             .max();
         if let Some(gone) = gone {
             self.records.make_durable(gone).await?;

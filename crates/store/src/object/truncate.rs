@@ -2,7 +2,7 @@
 
 use super::Objects;
 use super::access::WriteAccess;
-use super::edge_blocks::{NewBytes, checksum_edges};
+use super::edge_blocks::{NewBytes, checksum_edges, edge_blocks, set_edge_checksums};
 use super::files::ObjectFiles;
 use super::limits::SEGMENT;
 use super::object::{ChangeGuard, Object};
@@ -54,7 +54,7 @@ async fn truncate(
         .await?;
 
     let tail = to..to.next_multiple_of(CHECKSUM_BLOCK);
-    let edges = object.state().edge_blocks(&tail);
+    let edges = edge_blocks(&object.state(), &tail);
     let new = NewBytes::Zeros;
     let sums = checksum_edges(&access.reader, object, &edges, new, &tail, &change).await?;
     change.note_bytes_change();
@@ -64,8 +64,8 @@ async fn truncate(
     let now = access.clock.now();
     Ok(change.end(|state, span| {
         let behind = whole_blocks_of(&(to..kept.end.next_multiple_of(CHECKSUM_BLOCK)));
-        state.set_checksums(behind, |_| Some(*ZERO_SUM));
-        state.set_edge_checksums(span, sums, |_| None);
+        state.regions.set_checksums(behind, |_| Some(*ZERO_SUM));
+        set_edge_checksums(&mut state.regions, span, sums, |_| None);
         state.mtime = now;
         state.stat()
     }))

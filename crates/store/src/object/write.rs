@@ -1,7 +1,7 @@
 //! write: stores bytes in an object, with one pwrite for each segment.
 
 use super::Objects;
-use super::edge_blocks::{EdgeBlock, NewBytes, checksum_edges};
+use super::edge_blocks::{EdgeBlock, NewBytes, checksum_edges, edge_blocks, set_edge_checksums};
 use super::files::ObjectFiles;
 use super::object::Object;
 use super::paths::split_by_segment;
@@ -61,7 +61,7 @@ impl Objects {
             .dirty_log
             .make_range_dirty(&object, &change, &range)
             .await?;
-        let edges = object.state().edge_blocks(&range);
+        let edges = edge_blocks(&object.state(), &range);
         let new = NewBytes::Given(write.data);
         let edge_sums =
             checksum_edges(&access.reader, &object, &edges, new, &range, &change).await?;
@@ -74,10 +74,12 @@ impl Objects {
         access.counters.bytes_written.add(len);
         let now = access.clock.now();
         Ok(change.end(|state, span| {
-            state.set_checksums(whole_blocks_of(&range), |block| {
-                write.client_checksum(block)
-            });
-            state.set_edge_checksums(span, edge_sums, |edge| {
+            state
+                .regions
+                .set_checksums(whole_blocks_of(&range), |block| {
+                    write.client_checksum(block)
+                });
+            set_edge_checksums(&mut state.regions, span, edge_sums, |edge| {
                 write.client_checksum_of_tail(edge, &edges)
             });
             state.owner = write.owner;
@@ -116,23 +118,6 @@ impl WriteRequest<'_> {
     fn client_checksum_of_tail(&self, block: u64, edges: &[EdgeBlock]) -> Option<u32> {
         let edge = edges.iter().find(|edge| edge.block == block)?;
         edge.is_only_data().then(|| self.client_checksum(block))?
-    }
-}
-
-impl Object {
-    /// Starts the write-back of a large run of written bytes; leaves a run across two segments to the kernel.
-    fn start_write_behind(&self, range: &Range<u64>) {
-        let mut state = self.state();
-        let Some(stretch) = state.write_behind.note_write(range) else {
-            return;
-        };
-        let mut all = split_by_segment(stretch.start, stretch.end - stretch.start);
-        if let (Some(part), None) = (all.next(), all.next())
-            && let Some(file) = state.open_file(part.segment)
-        {
-            drop(state);
-            file.start_write_back(part.at, part.range.end - part.range.start);
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Objects;
 use super::dirty_log::DirtyLog;
-use super::edge_blocks::{NewBytes, checksum_edges};
+use super::edge_blocks::{NewBytes, checksum_edges, edge_blocks, set_edge_checksums};
 use super::files::ObjectFiles;
 use super::limits::REGIONS_ZEROED_IN_MEMORY;
 use super::object::{ChangeGuard, Object};
@@ -43,7 +43,7 @@ impl Objects {
             return Ok(change.end(|state, _| state.stat()));
         }
         make_zero_range_dirty(&access.dirty_log, &object, &change, &range).await?;
-        let edges = object.state().edge_blocks(&range);
+        let edges = edge_blocks(&object.state(), &range);
         let new = NewBytes::Zeros;
         let sums = checksum_edges(&access.reader, &object, &edges, new, &range, &change).await?;
         change.note_bytes_change();
@@ -52,8 +52,10 @@ impl Objects {
 
         let now = access.clock.now();
         Ok(change.end(|state, span| {
-            state.set_checksums(whole_blocks_of(&range), |_| Some(*ZERO_SUM));
-            state.set_edge_checksums(span, sums, |_| None);
+            state
+                .regions
+                .set_checksums(whole_blocks_of(&range), |_| Some(*ZERO_SUM));
+            set_edge_checksums(&mut state.regions, span, sums, |_| None);
             state.mtime = now;
             state.stat()
         }))
