@@ -30,8 +30,8 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The merged changes of several batches: the last value of each key, None to remove it.
-pub type IndexChanges = BTreeMap<Bytes, Option<Bytes>>;
+/// The merged updates of several batches: the last value of each key, None to remove it.
+pub type IndexUpdates = BTreeMap<Bytes, Option<Bytes>>;
 
 /// The end of a range at which a scan begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -171,12 +171,12 @@ impl Index {
         dispatch!(self, index => index.claim(store))
     }
 
-    /// Applies all batches after `applied()` up to `seq`, merged into `changes`.
+    /// Applies all batches after `applied()` up to `seq`, merged into `updates`.
     ///
     /// # Errors
     /// `Engine` if the engine failed: what was applied after the last `persist` may be wrong.
-    pub fn apply(&self, seq: Seq, changes: &IndexChanges) -> Result<(), IndexError> {
-        dispatch!(self, index => index.apply(seq, changes))
+    pub fn apply(&self, seq: Seq, updates: &IndexUpdates) -> Result<(), IndexError> {
+        dispatch!(self, index => index.apply(seq, updates))
     }
 
     /// Writes the memtables into tables, as the engine does by itself when they are full.

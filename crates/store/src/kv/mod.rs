@@ -48,7 +48,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Changes that are committed together: a new value for each key, or None to remove the key.
+/// Updates that are committed together: a new value for each key, or None to remove the key.
 pub type KvBatch = Vec<(Bytes, Option<Bytes>)>;
 
 /// Options of a store.
@@ -89,7 +89,7 @@ pub struct KvStats {
     pub committed: Seq,
     pub durable: Seq,
     pub applied: Seq,
-    /// Batches that are not applied yet, and, below, the number and memory of the keys that they change.
+    /// Batches that are not applied yet, and, below, the number and memory of the keys that they update.
     pub waiting: u64,
     pub overlay_keys: u64,
     pub overlay_bytes: u64,

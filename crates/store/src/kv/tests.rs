@@ -230,9 +230,9 @@ fn a_scan_never_shows_half_a_batch() {
         .collect();
     // Both keys change, and the change is applied before the index is read.
     memory.stage(Seq(2), vec![(key(1), value("new")), (key(2), value("new"))]);
-    let changes = [(key(1), value("new")), (key(2), value("new"))];
-    index.apply(Seq(2), &changes.clone().into()).unwrap();
-    memory.move_to_cache(Seq(2), &changes);
+    let updates = [(key(1), value("new")), (key(2), value("new"))];
+    index.apply(Seq(2), &updates.clone().into()).unwrap();
+    memory.move_to_cache(Seq(2), &updates);
     let range = (Bound::Included(key(0)), Bound::Excluded(key(9)));
     assert_eq!(view.scan(range, 10).unwrap(), []);
     assert_eq!(staged, [(key(1), value("old"))]);

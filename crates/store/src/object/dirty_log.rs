@@ -1,4 +1,5 @@
-//! Dirty log: makes regions dirty before they change. It loads their records, deletes them, and makes the deletion durable.
+//! Dirty log: makes regions dirty before they change. It loads their records, deletes them, and makes the deletion
+//! durable.
 
 use super::counters::Counters;
 use super::dirty_queue::DirtyQueue;

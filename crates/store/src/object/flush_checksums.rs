@@ -119,7 +119,7 @@ impl ChecksumFlusher {
         for_long(newest, CHECKSUM_FLUSH_IDLE) || for_long(oldest, CHECKSUM_FLUSH_OLDEST)
     }
 
-    /// Makes the regions of an object clean that no in-flight change touches; with `Idle` only those that were not
+    /// Makes the regions of an object clean that no in-flight change overlaps; with `Idle` only those that were not
     /// changed lately.
     pub async fn flush(&self, object: &Arc<Object>, mode: FlushMode) -> Result<(), FsError> {
         let idle_since = match mode {
@@ -225,7 +225,7 @@ impl ChecksumFlusher {
 }
 
 impl FlushPlan {
-    /// The dirty regions that no in-flight change touches.
+    /// The dirty regions that no in-flight change overlaps.
     fn new(state: &ObjectState, idle_since: BootTime) -> FlushPlan {
         let last_change = state.in_flight.last_begun();
         let size = state.size();

@@ -1,5 +1,5 @@
-//! The regions of one object, without I/O: what must happen before bytes of a region may change, and which checksums of its blocks
-//! are known afterwards.
+//! The regions of one object, without I/O: what must happen before bytes of a region may change, and which checksums
+//! of its blocks are known afterwards.
 //!
 //! A region with a record is *clean*: after any crash its record is taken as true. So the record must be gone, durably,
 //! before the first byte changes. A region without a record is *dirty*.

@@ -19,7 +19,7 @@ impl Objects {
         self.serving()?.scrubber.scrub(scrub, progress).await
     }
 
-    /// Makes every region clean that without an in-flight change, now; `scrub` and `stop` do so as well.
+    /// Makes every region clean that no in-flight change overlaps, now; `scrub` and `stop` do so as well.
     ///
     /// # Errors
     /// `TargetDown` if the target is closed or not adopted, or a sync fails; `ObjectDamaged` for an object that cannot

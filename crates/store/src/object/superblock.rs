@@ -21,7 +21,7 @@ pub(super) const LENGTH: usize = 192;
 const V1: u32 = 1;
 const V1_LENGTH: usize = 128;
 
-/// Features without which a program must not touch the directory. There are none yet.
+/// Features without which a program must not open the target. There are none yet.
 const REQUIRED_KNOWN: &[(u64, &str)] = &[];
 
 /// Longer than any superblock; more bytes are not read.
