@@ -8,6 +8,7 @@
 //! batch a power loss. Batches are staged, committed and become durable in the order of their seqs. The first failed
 //! write or sync closes the log until it is opened again.
 
+mod chain_scan;
 mod commit;
 mod error;
 mod format;
@@ -29,8 +30,8 @@ pub use survey::{LogSurvey, LogSurveyFindings};
 use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::{OwnerEpoch, Seq};
 use parking_lot::Mutex;
-use recover::{LiveSegment, RecoveredLog};
-use segment::Segment;
+use recover::RecoveredLog;
+use segment::{LiveSegment, Segment};
 use state::{LogState, LogTail, Shared};
 use std::collections::VecDeque;
 use std::sync::Arc;

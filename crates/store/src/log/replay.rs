@@ -3,7 +3,7 @@
 use super::error::LogError;
 use super::format::{LogRecordKind, RECORD_HEADER_LEN, StoreId, decode_record};
 use super::limits::HEADER_BYTES;
-use super::recover::LiveSegment;
+use super::segment::LiveSegment;
 use bytes::Bytes;
 use gupfs_proto::{OwnerEpoch, Seq};
 use std::collections::VecDeque;

@@ -173,37 +173,9 @@ impl Parts {
             map_epoch: identity.map_epoch.clone(),
             clock: clock.clone(),
         });
-        let reading = self.reading(identity.ost, &files, &syncer, clean, &reader);
-        let dirty_log = DirtyLog::new(
-            self.records.clone(),
-            reading.regions.clone(),
-            self.dirty_queue.clone(),
-            self.counters.clone(),
-            clock.clone(),
-        );
-        let writing = WriteAccess {
-            counters: self.counters.clone(),
-            objects: reading.objects.clone(),
-            dirty_log,
-            reader: reader.clone(),
-            files,
-            flusher: flusher.clone(),
-            free_space: reading.free_space.clone(),
-            damage: self.damage,
-            clock: clock.clone(),
-        };
-        let scrubber = Scrubber {
-            listing: reading.listing.clone(),
-            objects: reading.objects.clone(),
-            regions: reading.regions.clone(),
-            queue: self.dirty_queue.clone(),
-            records: self.records.clone(),
-            reader,
-            flusher: flusher.clone(),
-            counters: self.counters,
-            closing: self.closing.clone(),
-            clock: clock.clone(),
-        };
+        let reading = self.reading(identity.ost, &files, &syncer, clean, reader);
+        let writing = self.writing(&reading, files, &flusher);
+        let scrubber = self.scrubber(&reading, &flusher);
         Target {
             background_tasks: BackgroundTasks::default(),
             lost_found: reading.lost_found.clone(),
@@ -228,7 +200,7 @@ impl Parts {
         files: &Arc<ObjectFiles>,
         syncer: &Arc<ObjectSyncer>,
         clean: Arc<CleanRegions>,
-        reader: &Arc<ObjectReader>,
+        reader: Arc<ObjectReader>,
     ) -> ReadAccess {
         let clock = &self.platform.clock;
         ReadAccess {
@@ -245,12 +217,53 @@ impl Parts {
                 clean,
                 self.dirty_queue.clone(),
             )),
-            reader: reader.clone(),
+            reader,
             damage: self.damage.clone(),
             listing: ObjectListing::new(self.disk.clone()),
             free_space: Arc::new(FreeSpace::new(self.disk.clone(), clock.clone())),
             lost_found: Arc::new(LostFound::new(ost, self.disk.clone(), clock.clone())),
             object_count: self.object_count.clone(),
+        }
+    }
+
+    fn writing(
+        &self,
+        reading: &ReadAccess,
+        files: Arc<ObjectFiles>,
+        flusher: &Arc<ChecksumFlusher>,
+    ) -> WriteAccess {
+        let clock = &self.platform.clock;
+        WriteAccess {
+            counters: self.counters.clone(),
+            objects: reading.objects.clone(),
+            dirty_log: DirtyLog::new(
+                self.records.clone(),
+                reading.regions.clone(),
+                self.dirty_queue.clone(),
+                self.counters.clone(),
+                clock.clone(),
+            ),
+            reader: reading.reader.clone(),
+            files,
+            flusher: flusher.clone(),
+            free_space: reading.free_space.clone(),
+            damage: self.damage.clone(),
+            clock: clock.clone(),
+        }
+    }
+
+    fn scrubber(&self, reading: &ReadAccess, flusher: &Arc<ChecksumFlusher>) -> Scrubber {
+        Scrubber {
+            listing: reading.listing.clone(),
+            objects: reading.objects.clone(),
+            regions: reading.regions.clone(),
+            queue: self.dirty_queue.clone(),
+            records: self.records.clone(),
+            reader: reading.reader.clone(),
+            flusher: flusher.clone(),
+            counters: self.counters.clone(),
+            closing: self.closing.clone(),
+            clock: self.platform.clock.clone(),
         }
     }
 }
