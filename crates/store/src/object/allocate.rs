@@ -40,7 +40,7 @@ impl Objects {
             access.free_space.charge(len).await?;
         }
         // No byte changes, so records and checksums stay valid.
-        let mut change = access.objects.begin_change(&object, range.clone()).await?;
+        let mut change = access.begin_change(&object, range.clone()).await?;
         change.note_bytes_change();
         for part in split_by_segment(range.start, len) {
             let done = async {

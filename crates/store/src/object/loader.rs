@@ -2,14 +2,13 @@
 
 use super::damage_list::DamageList;
 use super::files::ObjectFiles;
-use super::object::{ChangeGuard, Object};
+use super::object::Object;
 use super::records::Records;
 use super::syncer::ObjectSyncer;
 use super::table::ObjectTable;
 use gupfs_proto::data::ObjectExistence;
 use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::{FsError, ObjectId};
-use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) struct ObjectLoader {
@@ -65,7 +64,7 @@ impl ObjectLoader {
     }
 
     /// Loads files and record from disk. State in memory that reaches further stays, since others may be writing.
-    async fn load(&self, object: &Object) -> Result<(), FsError> {
+    pub async fn load(&self, object: &Object) -> Result<(), FsError> {
         if object.state().loaded {
             return Ok(());
         }
@@ -97,17 +96,5 @@ impl ObjectLoader {
         state.regions.record = record;
         state.loaded = true;
         Ok(())
-    }
-
-    /// Begins a change of these bytes, and loads the object from disk if it is not loaded.
-    pub async fn begin_change<'a>(
-        &self,
-        object: &'a Object,
-        range: Range<u64>,
-    ) -> Result<ChangeGuard<'a>, FsError> {
-        let change = object.begin_change(range).await;
-        // A change that failed leaves the object unloaded.
-        self.load(object).await?;
-        Ok(change)
     }
 }

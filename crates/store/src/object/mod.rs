@@ -5,6 +5,14 @@
 //! Enter  at `Objects::open` and `Objects::adopt`, then `Objects::write`.
 //!
 //! An acknowledged change survives the end of the process; a synced change survives a power loss.
+//!
+//! `target` composes a target of its parts. An operation gets only those that it needs: `access::ReadAccess` to read an
+//! object, `access::WriteAccess` to change one. The parts, from the bottom up:
+//! - `identity` (superblock, stamp, owner, write verifier), `closing` (why the target is closed), `damage_list`;
+//! - `records` (checksums and owners, in a log with an index), `table` (objects in memory), `files`, `dirs`;
+//! - `syncer`, `loader` (object from files and record), `reader`;
+//! - `region_loader`, `clean_regions`, `dirty_queue`, `dirty_log` (regions become dirty), `flush_checksums` (and clean);
+//! - `free_space`, `lost_found`, `listing`, `scrubber`, and `background` over all of them.
 
 mod access;
 mod adopt;

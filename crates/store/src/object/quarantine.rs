@@ -17,7 +17,7 @@ impl Objects {
         let access = &target.writing;
         let _operation = access.counters.enter(&access.counters.changes);
         let object = access.objects.load_object(id).await?;
-        let mut change = access.objects.begin_change(&object, 0..u64::MAX).await?;
+        let mut change = access.begin_change(&object, 0..u64::MAX).await?;
         if object.state().exists() {
             change.note_bytes_change();
             let bytes = object.state().size();

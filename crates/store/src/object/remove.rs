@@ -13,7 +13,7 @@ impl Objects {
         let access = self.writable()?;
         let _operation = access.counters.enter(&access.counters.changes);
         let object = access.objects.load_object(id).await?;
-        let mut change = access.objects.begin_change(&object, 0..u64::MAX).await?;
+        let mut change = access.begin_change(&object, 0..u64::MAX).await?;
         // File before records: the requester that removes the object again also removes a record without a file, while
         // a file without its records would only be unverified.
         if object.state().exists() {

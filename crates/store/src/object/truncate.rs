@@ -25,7 +25,7 @@ impl Objects {
         let access = self.writable()?;
         let _operation = access.counters.enter(&access.counters.changes);
         let object = access.objects.load_object(id).await?;
-        let change = access.objects.begin_change(&object, to..u64::MAX).await?;
+        let change = access.begin_change(&object, to..u64::MAX).await?;
         let size = object.state().size();
         if size <= to {
             return Ok(change.end(|state, _| state.stat()));

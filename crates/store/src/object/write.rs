@@ -56,7 +56,7 @@ impl Objects {
         }
         access.flusher.flush_if_too_many_dirty().await?;
 
-        let mut change = access.objects.begin_change(&object, range.clone()).await?;
+        let mut change = access.begin_change(&object, range.clone()).await?;
         access
             .dirty_log
             .make_range_dirty(&object, &change, &range)

@@ -33,10 +33,7 @@ impl Objects {
         let _operation = access.counters.enter(&access.counters.changes);
         let requested = checked_range(at, len)?;
         let object = access.objects.load_object(id).await?;
-        let mut change = access
-            .objects
-            .begin_change(&object, requested.clone())
-            .await?;
+        let mut change = access.begin_change(&object, requested.clone()).await?;
         let end = requested.end.min(object.state().size());
         let range = requested.start.min(end)..end;
         if range.is_empty() {
