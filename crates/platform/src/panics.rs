@@ -38,6 +38,9 @@ pub fn exit_on_panic(exit_code: i32) {
 /// Runs `run` and returns a panic in it, on this thread, as an error. The panic is not printed and does not end the process.
 ///
 /// After an error the caller must not use any state that `run` was changing: the change may be incomplete.
+///
+/// # Errors
+/// The panic, described with its message and location.
 pub fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, CaughtPanic> {
     install_hook();
     let inside = CatchScope::enter();

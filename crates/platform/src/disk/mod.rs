@@ -10,19 +10,19 @@
 //! waiting for the device; sync, remove, allocate and truncate run on the thread pool; reads run as their `OnCacheMiss` says.
 
 mod error;
+#[cfg(feature = "fake")]
+pub(crate) mod fake;
 mod file;
 mod handle;
+mod lock;
 mod options;
+mod path;
 mod real;
 
 pub use error::{DiskError, DiskErrorKind};
-pub use file::{DiskFile, DiskLock};
+pub use file::DiskFile;
 pub use handle::Disk;
+pub use lock::DiskLock;
 pub use options::{Advice, DiskEntry, DiskSpace, DiskStat, EntryKind, OnCacheMiss, OpenHow};
 
 pub type Result<T> = std::result::Result<T, DiskError>;
-
-#[cfg(feature = "fake")]
-pub(crate) use file::{FileSource, LockSource};
-#[cfg(feature = "fake")]
-pub(crate) use real::check_path;

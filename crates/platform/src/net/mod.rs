@@ -5,6 +5,8 @@
 //! Enter  at `Net::real`, `Net::connect`, `Net::listen`; simulations at `fake::FakeNet::host`.
 
 mod addresses;
+#[cfg(feature = "fake")]
+pub(crate) mod fake;
 mod real;
 
 use bytes::BytesMut;
@@ -18,7 +20,7 @@ pub struct Net(Source);
 enum Source {
     Real,
     #[cfg(feature = "fake")]
-    Fake(crate::fake::FakeHost),
+    Fake(fake::FakeHost),
 }
 
 impl Net {
@@ -26,12 +28,10 @@ impl Net {
         Net(Source::Real)
     }
 
-    #[cfg(feature = "fake")]
-    pub(crate) fn fake(host: crate::fake::FakeHost) -> Net {
-        Net(Source::Fake(host))
-    }
-
     /// Listens for connections at `address` ("host:port"; port 0 selects a free one).
+    ///
+    /// # Errors
+    /// The system's error: the address is in use, or not one of this host.
     pub async fn listen(&self, address: &str) -> Result<Listener> {
         Ok(Listener(match &self.0 {
             Source::Real => ListenerKind::Real(real::listen(address).await?),
@@ -42,12 +42,18 @@ impl Net {
 
     /// Connects to "host:port": to the first address of the name that accepts. It tries all addresses, each a short time after
     /// the former one, so that an address that drops packets does not delay the others for long.
+    ///
+    /// # Errors
+    /// If no address accepts, with the error of each; an error of the resolver if the name is unknown.
     pub async fn connect(&self, to: &str) -> Result<Stream> {
         self.connect_after(to, None).await
     }
 
     /// The same, but begins with the address after `after` ("ip:port", as `Stream::peer_address` returns it), if the name has
     /// that one: it accepted a connection before, but the server behind it was not usable.
+    ///
+    /// # Errors
+    /// As `connect`.
     pub async fn connect_after(&self, to: &str, after: Option<&str>) -> Result<Stream> {
         Ok(Stream(match &self.0 {
             Source::Real => StreamKind::Real(real::connect(to, after).await?),
@@ -62,10 +68,12 @@ pub struct Listener(ListenerKind);
 enum ListenerKind {
     Real(real::Listener),
     #[cfg(feature = "fake")]
-    Fake(crate::fake::FakeListener),
+    Fake(fake::FakeListener),
 }
 
 impl Listener {
+    /// # Errors
+    /// The system's error; the next call may succeed (too many descriptors, a client that hung up).
     pub async fn accept(&self) -> Result<Stream> {
         Ok(Stream(match &self.0 {
             ListenerKind::Real(listener) => StreamKind::Real(listener.accept().await?),
@@ -92,7 +100,7 @@ pub struct Stream(StreamKind);
 enum StreamKind {
     Real(real::Stream),
     #[cfg(feature = "fake")]
-    Fake(crate::fake::FakeStream),
+    Fake(fake::FakeStream),
 }
 
 /// Calls the same method on the stream behind the handle, real or fake.
@@ -109,16 +117,25 @@ macro_rules! on {
 impl Stream {
     /// Appends received bytes, at most as many as the spare capacity of `into`; waits for the first byte. 0 when the peer will
     /// send no more.
+    ///
+    /// # Errors
+    /// The connection broke.
     pub async fn read(&self, into: &mut BytesMut) -> Result<usize> {
         on!(self, stream => stream.read(into).await)
     }
 
     /// Writes as many bytes as possible without waiting; `WouldBlock` if none.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the connection takes no byte now; any other error if it broke.
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         on!(self, stream => stream.try_write(parts))
     }
 
     /// Returns when a write may succeed again.
+    ///
+    /// # Errors
+    /// The connection broke.
     pub async fn writable(&self) -> Result<()> {
         on!(self, stream => stream.writable().await)
     }
@@ -141,5 +158,13 @@ impl Stream {
     /// Whether the peer is on this host.
     pub fn is_local(&self) -> bool {
         on!(self, stream => stream.is_local())
+    }
+}
+
+#[cfg(feature = "fake")]
+impl fake::FakeNet {
+    /// The handle for the code of one host.
+    pub fn host(&self, name: &str) -> Net {
+        Net(Source::Fake(self.fake_host(name)))
     }
 }

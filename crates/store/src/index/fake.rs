@@ -1,7 +1,7 @@
 //! An index in memory. A crash leaves a prefix of the groups that were applied to it, at least the persisted ones.
 
 use super::error::IndexError;
-use super::{IndexChanges, IndexView, ViewKind};
+use super::{IndexUpdates, IndexView, ViewKind};
 use crate::log::StoreId;
 use bytes::Bytes;
 use gupfs_platform::Random;
@@ -24,7 +24,7 @@ struct FakeState {
     persisted: Arc<BTreeMap<Bytes, Bytes>>,
     persisted_applied: Seq,
     /// Groups applied since the last `persist`.
-    since: Vec<(Seq, IndexChanges)>,
+    since: Vec<(Seq, IndexUpdates)>,
 }
 
 impl FakeIndex {
@@ -44,8 +44,8 @@ impl FakeIndex {
         state.records = state.persisted.clone();
         state.applied = state.persisted_applied;
         let since = std::mem::take(&mut state.since);
-        for (seq, changes) in since.into_iter().take(kept) {
-            apply_changes(Arc::make_mut(&mut state.records), &changes);
+        for (seq, updates) in since.into_iter().take(kept) {
+            apply_updates(Arc::make_mut(&mut state.records), &updates);
             state.applied = seq;
         }
         state.persisted = state.records.clone();
@@ -56,7 +56,7 @@ impl FakeIndex {
         self.0.lock().applied
     }
 
-    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
         Ok(self.0.lock().records.get(key).cloned())
     }
 
@@ -64,7 +64,7 @@ impl FakeIndex {
         IndexView(ViewKind::Fake(Arc::clone(&self.0.lock().records)))
     }
 
-    pub fn claim(&self, store: StoreId) -> Result<(), IndexError> {
+    pub(super) fn claim(&self, store: StoreId) -> Result<(), IndexError> {
         let mut state = self.0.lock();
         if *state.store.get_or_insert(store) == store {
             Ok(())
@@ -73,15 +73,15 @@ impl FakeIndex {
         }
     }
 
-    pub fn apply(&self, seq: Seq, changes: &IndexChanges) -> Result<(), IndexError> {
+    pub(super) fn apply(&self, seq: Seq, updates: &IndexUpdates) -> Result<(), IndexError> {
         let mut state = self.0.lock();
-        apply_changes(Arc::make_mut(&mut state.records), changes);
+        apply_updates(Arc::make_mut(&mut state.records), updates);
         state.applied = seq;
-        state.since.push((seq, changes.clone()));
+        state.since.push((seq, updates.clone()));
         Ok(())
     }
 
-    pub fn persist(&self) -> Result<(), IndexError> {
+    pub(super) fn persist(&self) -> Result<(), IndexError> {
         let mut state = self.0.lock();
         state.persisted = state.records.clone();
         state.persisted_applied = state.applied;
@@ -90,8 +90,8 @@ impl FakeIndex {
     }
 }
 
-fn apply_changes(records: &mut BTreeMap<Bytes, Bytes>, changes: &IndexChanges) {
-    for (key, value) in changes {
+fn apply_updates(records: &mut BTreeMap<Bytes, Bytes>, updates: &IndexUpdates) {
+    for (key, value) in updates {
         match value {
             Some(value) => records.insert(key.clone(), value.clone()),
             None => records.remove(key),

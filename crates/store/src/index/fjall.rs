@@ -8,7 +8,7 @@
 
 use super::error::IndexError;
 use super::verify::verify;
-use super::{IndexChanges, IndexView, KeyBounds, PartialScan, RangeEnd, ViewKind, journal, limits};
+use super::{IndexUpdates, IndexView, KeyBounds, PartialScan, RangeEnd, ViewKind, journal, limits};
 use crate::log::StoreId;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
@@ -167,10 +167,10 @@ impl FjallIndex {
         })
     }
 
-    pub fn apply(&self, seq: Seq, changes: &IndexChanges) -> Result<(), IndexError> {
+    pub fn apply(&self, seq: Seq, updates: &IndexUpdates) -> Result<(), IndexError> {
         self.call(|engine| {
             let mut batch = engine.database.batch();
-            for (key, value) in changes {
+            for (key, value) in updates {
                 match value {
                     Some(value) => batch.insert(&engine.records, &key[..], &value[..]),
                     None => batch.remove(&engine.records, &key[..]),

@@ -30,8 +30,8 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The merged changes of several batches: the last value of each key, None to remove it.
-pub type IndexChanges = BTreeMap<Bytes, Option<Bytes>>;
+/// The merged updates of several batches: the last value of each key, None to remove it.
+pub type IndexUpdates = BTreeMap<Bytes, Option<Bytes>>;
 
 /// The end of a range at which a scan begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +67,9 @@ enum ViewKind {
 
 impl IndexView {
     /// The first `limit` records of a range, ascending. May wait for the disk.
+    ///
+    /// # Errors
+    /// `Engine` or `Damaged` if the engine cannot read its tables.
     pub fn scan(&self, range: KeyBounds, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
         match &self.0 {
             ViewKind::Fjall(view) => view.scan(range, limit),
@@ -141,6 +144,8 @@ impl Index {
         dispatch!(self, index => index.applied())
     }
 
+    /// # Errors
+    /// `Engine` or `Damaged` if the engine cannot read its tables.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
         dispatch!(self, index => index.get(key))
     }
@@ -151,6 +156,9 @@ impl Index {
     }
 
     /// The first `limit` records of a range, ascending.
+    ///
+    /// # Errors
+    /// `Engine` or `Damaged` if the engine cannot read its tables.
     pub fn scan(&self, range: KeyBounds, limit: usize) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
         self.view().scan(range, limit)
     }
@@ -163,9 +171,12 @@ impl Index {
         dispatch!(self, index => index.claim(store))
     }
 
-    /// Applies all batches after `applied()` up to `seq`, merged into `changes`.
-    pub fn apply(&self, seq: Seq, changes: &IndexChanges) -> Result<(), IndexError> {
-        dispatch!(self, index => index.apply(seq, changes))
+    /// Applies all batches after `applied()` up to `seq`, merged into `updates`.
+    ///
+    /// # Errors
+    /// `Engine` if the engine failed: what was applied after the last `persist` may be wrong.
+    pub fn apply(&self, seq: Seq, updates: &IndexUpdates) -> Result<(), IndexError> {
+        dispatch!(self, index => index.apply(seq, updates))
     }
 
     /// Writes the memtables into tables, as the engine does by itself when they are full.
@@ -178,6 +189,9 @@ impl Index {
     }
 
     /// When this returns, everything that was applied before survives a power loss.
+    ///
+    /// # Errors
+    /// `Engine` if the sync failed: what was applied after the last `persist` may be lost.
     pub fn persist(&self) -> Result<(), IndexError> {
         dispatch!(self, index => index.persist())
     }

@@ -3,7 +3,7 @@
 use super::*;
 use gupfs_proto::{ClusterId, Incarnation};
 
-fn changes(pairs: &[(&str, Option<&str>)]) -> IndexChanges {
+fn updates(pairs: &[(&str, Option<&str>)]) -> IndexUpdates {
     let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
     pairs
         .iter()
@@ -16,11 +16,11 @@ fn contract(index: &Index) {
     index
         .apply(
             Seq(3),
-            &changes(&[("a", Some("1")), ("b", Some("2")), ("c", Some("3"))]),
+            &updates(&[("a", Some("1")), ("b", Some("2")), ("c", Some("3"))]),
         )
         .unwrap();
     index
-        .apply(Seq(5), &changes(&[("b", None), ("c", Some("4"))]))
+        .apply(Seq(5), &updates(&[("b", None), ("c", Some("4"))]))
         .unwrap();
     assert_eq!(index.applied(), Seq(5));
     assert_eq!(index.get(b"b").unwrap(), None);
@@ -42,14 +42,14 @@ fn contract(index: &Index) {
     // A view does not change.
     let view = index.view();
     index
-        .apply(Seq(5), &changes(&[("a", None), ("z", Some("9"))]))
+        .apply(Seq(5), &updates(&[("a", None), ("z", Some("9"))]))
         .unwrap();
     let all = || (Bound::Unbounded, Bound::Unbounded);
     assert_eq!(view.scan(all(), 10).unwrap().len(), 2);
     assert_eq!(view.scan(all(), 10).unwrap()[0].0, "a");
     assert_eq!(index.scan(all(), 10).unwrap()[0].0, "c");
     index
-        .apply(Seq(5), &changes(&[("a", Some("1")), ("z", None)]))
+        .apply(Seq(5), &updates(&[("a", Some("1")), ("z", None)]))
         .unwrap();
     index.persist().unwrap();
     let store = |incarnation| StoreId {
@@ -74,7 +74,7 @@ fn fjall_keeps_the_contract_and_opens_again() {
 
 fn put(index: &Index, seq: u64, key: &str, value: &str) {
     index
-        .apply(Seq(seq), &changes(&[(key, Some(value))]))
+        .apply(Seq(seq), &updates(&[(key, Some(value))]))
         .unwrap();
 }
 
@@ -185,7 +185,7 @@ fn the_fake_keeps_the_contract_and_persisted_data() {
     let fake = FakeIndex::new();
     let index = Index::fake(fake.clone());
     contract(&index);
-    index.apply(Seq(6), &changes(&[("d", Some("5"))])).unwrap();
+    index.apply(Seq(6), &updates(&[("d", Some("5"))])).unwrap();
     fake.crash(&gupfs_platform::Random::real());
     let kept = index.applied();
     assert!(kept == Seq(5) || kept == Seq(6));
@@ -201,7 +201,7 @@ fn written(dir: &std::path::Path) {
             let seq = Seq(round * 20 + step + 1);
             let key = format!("key {:04}", seq.0 * 7 % 50);
             let value = format!("value {}", seq.0);
-            index.apply(seq, &changes(&[(&key, Some(&value))])).unwrap();
+            index.apply(seq, &updates(&[(&key, Some(&value))])).unwrap();
         }
         index.persist().unwrap();
         index.flush_to_tables();

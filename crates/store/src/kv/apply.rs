@@ -1,7 +1,7 @@
 //! Applies durable batches to the index, in groups.
 
 use super::{KvError, Shared, batch_codec, limits};
-use crate::index::{Index, IndexChanges};
+use crate::index::{Index, IndexUpdates};
 use crate::log::{LogError, LogReplay};
 use bytes::Bytes;
 use gupfs_platform::Platform;
@@ -15,7 +15,7 @@ pub async fn replay(
     mut replay: LogReplay,
 ) -> Result<u64, KvError> {
     let mut replayed = 0;
-    let mut changes = IndexChanges::new();
+    let mut updates = IndexUpdates::new();
     let mut last = Seq(0);
     let (mut grouped, mut bytes) = (0, 0);
     loop {
@@ -24,14 +24,14 @@ pub async fn replay(
             bytes += record.body.len();
             let batch = batch_codec::decode(record.body.clone())
                 .ok_or(KvError::Malformed { seq: record.seq })?;
-            changes.extend(batch);
+            updates.extend(batch);
             last = record.seq;
             grouped += 1;
             replayed += 1;
         }
         let full = grouped == limits::GROUP_MAX || bytes >= limits::GROUP_BYTES;
         if full || (record.is_none() && grouped > 0) {
-            let (index, group) = (index.clone(), std::mem::take(&mut changes));
+            let (index, group) = (index.clone(), std::mem::take(&mut updates));
             platform
                 .tasks
                 .blocking(move || index.apply(last, &group))
@@ -115,13 +115,13 @@ impl Shared {
             let all = group
                 .iter()
                 .flat_map(|waiting| waiting.batch.iter().cloned());
-            let changes: IndexChanges = all.collect(); // the last change of each key
+            let updates: IndexUpdates = all.collect(); // the last update of each key
             index
-                .apply(seq, &changes)
-                .map(|()| copy_to_own_buffers(changes))
+                .apply(seq, &updates)
+                .map(|()| copy_to_own_buffers(updates))
         };
-        let changes = self.platform.tasks.blocking(work).await?;
-        for part in changes.chunks(limits::MOVE_KEYS) {
+        let updates = self.platform.tasks.blocking(work).await?;
+        for part in updates.chunks(limits::MOVE_KEYS) {
             self.memory.lock().move_to_cache(seq, part);
         }
         let gone = self.memory.lock().finish_group(seq, count);
@@ -146,10 +146,10 @@ impl Shared {
 
 /// Copies keys and values out of the larger buffers that they are slices of, so that the cache does not keep those
 /// buffers in memory.
-pub(super) fn copy_to_own_buffers(changes: IndexChanges) -> Vec<(Bytes, Option<Bytes>)> {
+pub(super) fn copy_to_own_buffers(updates: IndexUpdates) -> Vec<(Bytes, Option<Bytes>)> {
     let own = |bytes: Bytes| Bytes::copy_from_slice(&bytes);
-    let changes = changes.into_iter();
-    changes
+    let updates = updates.into_iter();
+    updates
         .map(|(key, value)| (own(key), value.map(own)))
         .collect()
 }

@@ -2,8 +2,8 @@
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 4 | number of changes |
-//! | then for each change: 4 | length of the key |
+//! | 4 | number of updates |
+//! | then for each update: 4 | length of the key |
 //! | 4 | length of the value; `u32::MAX`: the key is removed |
 //! | … | key, value |
 //!
@@ -16,11 +16,11 @@ const REMOVED: u32 = u32::MAX;
 
 /// The number of bytes that `encode` writes.
 pub fn encoded_len(batch: &KvBatch) -> usize {
-    let changes = batch.iter().map(|(key, value)| {
+    let updates = batch.iter().map(|(key, value)| {
         let value = value.as_ref().map_or(0, |value| value.len());
         8 + key.len() + value
     });
-    4 + changes.sum::<usize>()
+    4 + updates.sum::<usize>()
 }
 
 pub fn encode(batch: &KvBatch, body: &mut Vec<u8>) {

@@ -5,11 +5,11 @@ use std::time::Duration;
 /// Memory for cached records below the overlay: about 200,000 records.
 pub const CACHE_BYTES: usize = 48 << 20;
 
-/// Memory for changes that are staged and not applied; above it, `wait_for_space` waits for the index. A burst of
+/// Memory for updates that are staged and not applied; above it, `wait_for_space` waits for the index. A burst of
 /// 30,000 creates fits. Twice as much made nothing faster and took 100 MiB more memory (example `kv_rate`).
 pub const OVERLAY_BYTES: usize = 32 << 20;
 
-/// The applier starts when this many batches wait. A directory's record, which each of them changes, is then written
+/// The applier starts when this many batches wait. A directory's record, which each of them updates, is then written
 /// once.
 pub const GROUP_BATCHES: usize = 1000;
 

@@ -142,7 +142,7 @@ impl MemoryLayers {
     }
 
     /// Moves keys of batches up to `seq`, which the index has, from the overlay to the cache, unless a later batch
-    /// changed them. The caller passes a group's keys in parts, so that it never holds the lock for long. Each key is
+    /// updated them. The caller passes a group's keys in parts, so that it never holds the lock for long. Each key is
     /// in the index before it leaves the overlay.
     pub fn move_to_cache(&mut self, seq: Seq, part: &[(Bytes, Option<Bytes>)]) {
         self.overlay_version.0 += 1;
@@ -169,7 +169,7 @@ impl MemoryLayers {
         gone
     }
 
-    /// Staged changes with `from <= key < to`, ascending.
+    /// Staged updates with `from <= key < to`, ascending.
     pub fn staged(&self, from: &Bytes, to: &Bytes) -> impl Iterator<Item = (&Bytes, &StagedValue)> {
         self.overlay.range(from.clone()..to.clone())
     }
@@ -190,7 +190,7 @@ impl MemoryLayers {
         self.overlay_bytes
     }
 
-    /// Memory of the waiting batches. A key that many of them change is in the overlay once, but in each of these
+    /// Memory of the waiting batches. A key that many of them update is in the overlay once, but in each of these
     /// batches.
     pub fn waiting_bytes(&self) -> usize {
         self.waiting_bytes

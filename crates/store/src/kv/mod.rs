@@ -48,7 +48,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Changes that are committed together: a new value for each key, or None to remove the key.
+/// Updates that are committed together: a new value for each key, or None to remove the key.
 pub type KvBatch = Vec<(Bytes, Option<Bytes>)>;
 
 /// Options of a store.
@@ -89,7 +89,7 @@ pub struct KvStats {
     pub committed: Seq,
     pub durable: Seq,
     pub applied: Seq,
-    /// Batches that are not applied yet, and, below, the number and memory of the keys that they change.
+    /// Batches that are not applied yet, and, below, the number and memory of the keys that they update.
     pub waiting: u64,
     pub overlay_keys: u64,
     pub overlay_bytes: u64,
@@ -172,11 +172,17 @@ impl Kv {
     }
 
     /// The newest value of a key; reads the index if the value is not in memory. `peek` finds it there afterwards.
+    ///
+    /// # Errors
+    /// `Index` if the index cannot be read.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, KvError> {
         self.shared.get(key)
     }
 
     /// The first `limit` records with `from <= key < to`, newest values.
+    ///
+    /// # Errors
+    /// `Index` if the index cannot be read.
     pub fn scan(
         &self,
         from: Bytes,
@@ -216,16 +222,25 @@ impl Kv {
     }
 
     /// Returns when the batch survives the end of this process.
+    ///
+    /// # Errors
+    /// `Log` with the reason why the log is closed, if it closes before.
     pub async fn wait_committed(&self, seq: Seq) -> Result<(), KvError> {
         Ok(self.shared.log.commit(seq).await?)
     }
 
     /// Returns when the batch survives a power loss.
+    ///
+    /// # Errors
+    /// `Log` with the reason why the log is closed, if it closes before.
     pub async fn wait_durable(&self, seq: Seq) -> Result<(), KvError> {
         Ok(self.shared.log.make_durable(seq).await?)
     }
 
     /// Returns when there is memory for more batches, that is, when the index is not far behind.
+    ///
+    /// # Errors
+    /// `Log` with the reason why the log is closed, if it closes before.
     pub async fn wait_for_space(&self) -> Result<(), KvError> {
         loop {
             let changed = self.shared.overlay_shrunk.notified();
@@ -293,6 +308,9 @@ impl Kv {
     }
 
     /// Makes all staged batches durable, applies them to the index, and closes both.
+    ///
+    /// # Errors
+    /// `Log` if the log is closed already or its last sync fails, `Index` if the index cannot be persisted.
     pub async fn stop(&self, how: StopMode) -> Result<(), KvError> {
         let last = self.last_seq();
         self.wait_durable(last).await?;

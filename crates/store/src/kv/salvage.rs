@@ -1,7 +1,7 @@
 //! Fills a new index from a damaged store: with the readable records of its index, and with the batches of its log.
 
 use super::{KvError, batch_codec, limits};
-use crate::index::{Index, IndexChanges, IndexError, KeyBounds, RangeEnd};
+use crate::index::{Index, IndexError, IndexUpdates, KeyBounds, RangeEnd};
 use crate::log::LogSurvey;
 use bytes::Bytes;
 use gupfs_proto::Seq;
@@ -27,12 +27,12 @@ pub fn copy_records(
 ) -> Result<Option<IndexError>, KvError> {
     let mut copy = |range: KeyBounds| -> Result<Option<(IndexError, KeyBounds)>, KvError> {
         let mut take = |records: &[(Bytes, Bytes)]| -> Result<(), IndexError> {
-            let changes: IndexChanges = records
+            let updates: IndexUpdates = records
                 .iter()
                 .inspect(|(key, value)| each(key, value))
                 .map(|(key, value)| (key.clone(), Some(value.clone())))
                 .collect();
-            to.apply(seq, &changes)
+            to.apply(seq, &updates)
         };
         let (failure, rest) = copy_from(RangeEnd::First, from, range, &mut take)?;
         let Some(failure) = failure else {
@@ -98,8 +98,11 @@ fn intersection((from, to): &KeyBounds, (other_from, other_to): &KeyBounds) -> O
 }
 
 /// Applies the batches of a survey to an index. Returns their number.
+///
+/// # Errors
+/// `Malformed` for a batch that verifies and cannot be decoded; an error of the log's disk or of the index.
 pub async fn replay_survey(index: &Index, survey: &mut LogSurvey) -> Result<u64, KvError> {
-    let (mut changes, mut last) = (IndexChanges::new(), Seq(0));
+    let (mut updates, mut last) = (IndexUpdates::new(), Seq(0));
     let (mut batches, mut bytes) = (0, 0);
     loop {
         let record = survey.next().await?;
@@ -107,16 +110,16 @@ pub async fn replay_survey(index: &Index, survey: &mut LogSurvey) -> Result<u64,
             let batch = batch_codec::decode(record.body.clone())
                 .ok_or(KvError::Malformed { seq: record.seq })?;
             // Copied, because a slice would keep its whole segment in memory.
-            changes.extend(super::apply::copy_to_own_buffers(
+            updates.extend(super::apply::copy_to_own_buffers(
                 batch.into_iter().collect(),
             ));
             bytes += record.body.len();
             batches += 1;
             last = record.seq;
         }
-        if bytes >= limits::GROUP_BYTES || (record.is_none() && !changes.is_empty()) {
-            index.apply(last, &changes)?;
-            changes.clear();
+        if bytes >= limits::GROUP_BYTES || (record.is_none() && !updates.is_empty()) {
+            index.apply(last, &updates)?;
+            updates.clear();
             bytes = 0;
         }
         if record.is_none() {
@@ -152,10 +155,10 @@ mod tests {
             })
             .collect();
         let index = open(&damaged);
-        let changes = all
+        let updates = all
             .iter()
             .map(|(key, value)| (key.clone(), Some(value.clone())));
-        index.apply(Seq(1), &changes.collect()).unwrap();
+        index.apply(Seq(1), &updates.collect()).unwrap();
         index.persist().unwrap();
         drop(index);
         let tables = std::fs::read_dir(damaged.join("keyspaces")).unwrap();

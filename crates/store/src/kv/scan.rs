@@ -5,13 +5,13 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Staged changes read in one step.
+/// Staged updates read in one step.
 const STEP: usize = 4096;
 
 impl Shared {
     /// Takes the overlay and a view of the index under one hold of the lock, so that a batch is seen as a whole: a
     /// batch that is applied during the read would otherwise show some keys, while older overlay entries hide others. A
-    /// range with more than `STEP` staged changes is read in several such steps, as by a cursor.
+    /// range with more than `STEP` staged updates is read in several such steps, as by a cursor.
     pub fn scan(
         &self,
         from: Bytes,
@@ -25,15 +25,15 @@ impl Shared {
             let (view, step_to) = {
                 let memory = self.memory.lock();
                 let view = self.index.view();
-                let mut changes = memory.staged(&from, &to);
+                let mut updates = memory.staged(&from, &to);
                 staged.extend(
-                    changes
+                    updates
                         .by_ref()
                         .take(STEP)
                         .map(|(key, it)| (key.clone(), it.value.clone())),
                 );
-                // This step ends where the staged changes that it took end.
-                let step_to = changes.next().map_or(to.clone(), |(key, _)| key.clone());
+                // This step ends where the staged updates that it took end.
+                let step_to = updates.next().map_or(to.clone(), |(key, _)| key.clone());
                 (view, step_to)
             };
             let wanted = limit - found.len();

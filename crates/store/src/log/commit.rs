@@ -4,7 +4,7 @@
 use super::error::LogError;
 use super::format::{LogRecordKind, SegmentHeader, record_len};
 use super::limits::HEADER_BYTES;
-use super::recover::LiveSegment;
+use super::segment::LiveSegment;
 use super::segment::Segment;
 use super::state::{LogTail, Shared};
 use gupfs_proto::Seq;

@@ -8,6 +8,7 @@
 //! batch a power loss. Batches are staged, committed and become durable in the order of their seqs. The first failed
 //! write or sync closes the log until it is opened again.
 
+mod chain_scan;
 mod commit;
 mod error;
 mod format;
@@ -29,8 +30,8 @@ pub use survey::{LogSurvey, LogSurveyFindings};
 use gupfs_platform::{Disk, Platform, Task};
 use gupfs_proto::{OwnerEpoch, Seq};
 use parking_lot::Mutex;
-use recover::{LiveSegment, RecoveredLog};
-use segment::Segment;
+use recover::RecoveredLog;
+use segment::{LiveSegment, Segment};
 use state::{LogState, LogTail, Shared};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -139,6 +140,10 @@ impl Drop for Log {
 impl Log {
     /// Opens the log in `disk`, or creates one. `applied` is the last batch that the index has; the returned
     /// `LogReplay` yields the batches after it, all of them durable.
+    ///
+    /// # Errors
+    /// `Damage`, `Gap`, `NoLog`, `OtherStore` or `UnknownVersion` if the log cannot be trusted, `StaleEpoch` if a newer
+    /// owner has written it, `Disk` if the disk failed.
     pub async fn open(
         disk: Disk,
         options: LogOptions,
@@ -191,16 +196,25 @@ impl Log {
     }
 
     /// Returns when the batch is written, so that it survives the end of this process.
+    ///
+    /// # Errors
+    /// The reason why the log is closed, if it closes before the batch is written.
     pub async fn commit(&self, seq: Seq) -> Result<(), LogError> {
         self.shared.commit(seq).await
     }
 
     /// Returns when the batch is synced, so that it survives a power loss.
+    ///
+    /// # Errors
+    /// The reason why the log is closed, if it closes before the batch is synced.
     pub async fn make_durable(&self, seq: Seq) -> Result<(), LogError> {
         self.shared.make_durable(seq).await
     }
 
     /// Returns when a batch after `seq` is durable; it starts no sync itself.
+    ///
+    /// # Errors
+    /// The reason why the log is closed, if it closes before.
     pub async fn wait_durable_after(&self, seq: Seq) -> Result<Seq, LogError> {
         loop {
             let changed = self.shared.durable_changed.notified();
@@ -255,6 +269,9 @@ impl Log {
     }
 
     /// Makes all staged batches durable, writes a final watermark if `how` is `Clean`, and closes the log.
+    ///
+    /// # Errors
+    /// The reason why the log is closed, if it is closed already or the last sync fails.
     pub async fn stop(&self, how: StopMode) -> Result<(), LogError> {
         let last = self.last();
         self.shared.make_durable(last).await?;

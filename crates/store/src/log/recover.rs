@@ -7,27 +7,16 @@
 //! record, the log is damaged.
 
 use super::LogOptions;
+use super::chain_scan::{AfterEnd, ChainScan};
 use super::error::LogError;
 use super::format::{
-    ALIGN, DecodedHeader, LogRecordKind, RecordHeader, SegmentHeader, StoreId, decode_record,
-    segment_number,
+    DecodedHeader, LogRecordKind, SegmentHeader, StoreId, decode_record, segment_number,
 };
 use super::limits::HEADER_BYTES;
-use super::segment::Segment;
-use bytes::Bytes;
+use super::segment::{FoundSegment, LiveSegment, Segment};
 use gupfs_platform::Disk;
 use gupfs_proto::{OwnerEpoch, Seq};
 use std::sync::Arc;
-
-/// A segment that has records, or that receives the first ones.
-#[derive(Clone)]
-pub struct LiveSegment {
-    pub segment: Arc<Segment>,
-    /// The first batch in this segment, or the next batch to be written if the segment has none.
-    pub first: Seq,
-    /// Offset at which its records end.
-    pub end: u64,
-}
 
 /// The end of the log that a power loss destroyed. It was never durable, so no caller was told that it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,18 +41,6 @@ pub struct RecoveredLog {
     pub clean_stop: bool,
 }
 
-/// State of the scan along the chain of records.
-struct ChainScan {
-    seed: u32,
-    next: Seq,
-    last_crc: u32,
-    epoch: OwnerEpoch,
-    /// The highest batch that any record states to be durable.
-    durable: Seq,
-    /// The last record is the watermark of a clean stop.
-    clean_stop: bool,
-}
-
 /// Returns None if there is no log yet. `applied` is the last batch that the index has.
 pub async fn recover(
     disk: &Disk,
@@ -81,66 +58,26 @@ pub async fn recover(
     // The scan begins in the last segment that begins at or before the next batch. It does not read the segments below,
     // which may be half zeroed for their next use. They stay until the index is synced beyond them: the index may have
     // applied more than it has made durable.
-    let needed = |(_, header): &(Segment, Option<SegmentHeader>)| {
-        header.is_some_and(|header| header.first.0 <= applied.0 + 1)
-    };
+    let needed =
+        |(_, header): &FoundSegment| header.is_some_and(|header| header.first.0 <= applied.0 + 1);
     let Some(start) = files.iter().rposition(needed) else {
         return Err(LogError::Gap {
             first: first.first,
             applied,
         });
     };
-    let mut live: Vec<LiveSegment> = Vec::new();
-    for (segment, header) in files.drain(..start) {
-        match header {
-            Some(header) => live.push(LiveSegment {
-                first: header.first,
-                end: segment.bytes,
-                segment: Arc::new(segment),
-            }),
-            None => segment.remove(disk).await?,
-        }
-    }
-    let below = live.len();
+    let mut live = keep_below(disk, files.drain(..start)).await?;
     let first = files[0].1.expect("found by its header");
-    let mut scan = ChainScan {
-        seed: store.seed(),
-        next: first.first,
-        last_crc: first.previous,
-        epoch: OwnerEpoch(0),
-        durable: applied,
-        clean_stop: false,
-    };
-    let mut rest = Bytes::new();
+    let mut scan = ChainScan::new(store, &first, applied);
     let mut left = files.into_iter().peekable();
-    while let Some((segment, header)) = left.next_if(|(segment, header)| {
-        header.is_some_and(|header| {
-            scan.segment_continues(&header, live[below..].last(), segment.number)
-        })
-    }) {
-        let bytes = segment.read_all().await?;
-        let end = scan.scan_segment(&bytes);
-        rest = bytes.slice(end..);
-        live.push(LiveSegment {
-            first: header.expect("looked at above").first,
-            segment: Arc::new(segment),
-            end: end as u64,
-        });
-    }
-    let end = live.last().expect("the first continues itself").clone();
-    let mut dropped = scan.count_records(&rest);
-    let (mut used, mut unused) = (Vec::new(), Vec::new());
-    for (segment, header) in left {
-        if header.is_none()
-            && segment.is_unused().await?
-            && segment.read_header().await? == [0; 512]
-        {
-            unused.push(segment);
-        } else {
-            dropped += scan.count_records(&segment.read_all().await?);
-            used.push(segment);
-        }
-    }
+    let (scanned, rest) = scan.scan_segments(&mut left).await?;
+    let end = scanned.last().expect("the first continues itself").clone();
+    let AfterEnd {
+        used,
+        unused,
+        dropped,
+    } = scan.sort_after_end(left).await?;
+    let dropped = scan.count_records(&rest) + dropped;
     if scan.durable >= scan.next {
         return Err(LogError::Damage {
             segment: end.segment.name.clone(),
@@ -155,7 +92,8 @@ pub async fn recover(
     // other.
     let keep = (scan.clean_stop && !torn).then_some(options.segment_bytes);
     let spares = keep_spares(disk, end.segment.number, unused, keep).await?;
-    rewrite_unsynced(&live[below..], scan.durable, scan.seed).await?;
+    rewrite_unsynced(&scanned, scan.durable, scan.seed).await?;
+    live.extend(scanned);
     Ok(Some(RecoveredLog {
         last: Seq(scan.next.0 - 1),
         last_crc: scan.last_crc,
@@ -172,11 +110,27 @@ pub async fn recover(
     }))
 }
 
-/// All segments in the order of their numbers, with their headers where those are valid.
-async fn read_headers(
+/// The segments below the start of the scan: those with a header stay, the others are removed.
+async fn keep_below(
     disk: &Disk,
-    store: StoreId,
-) -> Result<Vec<(Segment, Option<SegmentHeader>)>, LogError> {
+    found: impl Iterator<Item = FoundSegment>,
+) -> Result<Vec<LiveSegment>, LogError> {
+    let mut live = Vec::new();
+    for (segment, header) in found {
+        match header {
+            Some(header) => live.push(LiveSegment {
+                first: header.first,
+                end: segment.bytes,
+                segment: Arc::new(segment),
+            }),
+            None => segment.remove(disk).await?,
+        }
+    }
+    Ok(live)
+}
+
+/// All segments in the order of their numbers.
+async fn read_headers(disk: &Disk, store: StoreId) -> Result<Vec<FoundSegment>, LogError> {
     let mut numbers: Vec<u64> = (disk.list(".").await?.iter())
         .filter_map(|entry| segment_number(&entry.name))
         .collect();
@@ -207,7 +161,7 @@ async fn read_headers(
 /// No segment has a valid header: either there is no log yet, or it was destroyed.
 async fn verify_absent(
     disk: &Disk,
-    files: Vec<(Segment, Option<SegmentHeader>)>,
+    files: Vec<FoundSegment>,
     applied: Seq,
     begin_behind: bool,
 ) -> Result<Option<RecoveredLog>, LogError> {
@@ -232,69 +186,6 @@ async fn verify_absent(
         segment.remove(disk).await?;
     }
     Ok(None)
-}
-
-impl ChainScan {
-    fn segment_continues(
-        &self,
-        header: &SegmentHeader,
-        before: Option<&LiveSegment>,
-        number: u64,
-    ) -> bool {
-        header.number == number
-            && before.is_none_or(|before| before.segment.number + 1 == number)
-            && header.first == self.next
-            && header.previous == self.last_crc
-    }
-
-    /// Follows the chain through one segment's records; returns the offset at which they end.
-    fn scan_segment(&mut self, bytes: &[u8]) -> usize {
-        let mut at = HEADER_BYTES as usize;
-        while let Some(record) = bytes
-            .get(at..)
-            .and_then(|rest| decode_record(rest, self.seed))
-        {
-            if !self.continues_chain(&record) {
-                break;
-            }
-            if record.kind == LogRecordKind::Batch {
-                self.next.0 += 1;
-            }
-            self.last_crc = record.crc;
-            self.epoch = record.epoch;
-            self.clean_stop = record.clean_stop;
-            self.durable = self.durable.max(record.durable);
-            at += record.len;
-        }
-        at.min(bytes.len())
-    }
-
-    /// Whether the record continues the chain. A record that was written at this position on an earlier, torn end of
-    /// the log does not: it is chained to another record, or has an older owner.
-    fn continues_chain(&self, record: &RecordHeader) -> bool {
-        let seq = match record.kind {
-            LogRecordKind::Batch => self.next,
-            LogRecordKind::Watermark => Seq(self.next.0 - 1),
-        };
-        record.previous == self.last_crc && record.seq == seq && record.epoch >= self.epoch
-    }
-
-    /// Searches bytes that do not continue the chain for complete records; returns their number.
-    fn count_records(&mut self, bytes: &[u8]) -> u64 {
-        let mut found = 0;
-        let mut at = 0;
-        while at < bytes.len() {
-            match decode_record(&bytes[at..], self.seed) {
-                Some(record) => {
-                    found += 1;
-                    self.durable = self.durable.max(record.durable);
-                    at += record.len;
-                }
-                None => at += ALIGN,
-            }
-        }
-        found
-    }
 }
 
 /// Makes durable the records that were read and are not known to be durable. After a kill without a power loss they may

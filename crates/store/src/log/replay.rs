@@ -3,7 +3,7 @@
 use super::error::LogError;
 use super::format::{LogRecordKind, RECORD_HEADER_LEN, StoreId, decode_record};
 use super::limits::HEADER_BYTES;
-use super::recover::LiveSegment;
+use super::segment::LiveSegment;
 use bytes::Bytes;
 use gupfs_proto::{OwnerEpoch, Seq};
 use std::collections::VecDeque;
@@ -41,6 +41,8 @@ impl LogReplay {
         }
     }
 
+    /// # Errors
+    /// `Damage` if a record does not verify that recovery had verified; `Disk` if the disk failed.
     pub async fn next(&mut self) -> Result<Option<LoggedBatch>, LogError> {
         while let Some(live) = self.segments.front() {
             let (bytes, at) = match self.reading.take() {

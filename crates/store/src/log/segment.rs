@@ -3,6 +3,8 @@
 use super::format::{HEADER_LEN, SegmentHeader, segment_name};
 use bytes::{Bytes, BytesMut};
 use gupfs_platform::{Disk, DiskError, DiskFile, OnCacheMiss, OpenHow};
+use gupfs_proto::Seq;
+use std::sync::Arc;
 
 /// An open segment of `bytes` length; all its space is allocated.
 pub struct Segment {
@@ -11,6 +13,19 @@ pub struct Segment {
     pub file: DiskFile,
     pub bytes: u64,
 }
+
+/// A segment that has records, or that receives the first ones.
+#[derive(Clone)]
+pub struct LiveSegment {
+    pub segment: Arc<Segment>,
+    /// The first batch in this segment, or the next batch to be written if the segment has none.
+    pub first: Seq,
+    /// Offset at which its records end.
+    pub end: u64,
+}
+
+/// A segment's file, with its header if that is valid.
+pub type FoundSegment = (Segment, Option<SegmentHeader>);
 
 impl Segment {
     /// Creates an empty segment that survives a power loss: its space is allocated, its zeros are written, its name is

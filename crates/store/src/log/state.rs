@@ -2,7 +2,7 @@
 
 use super::error::{BatchTooLarge, LogError};
 use super::format::{LogRecordKind, RecordHeader, append_record};
-use super::recover::LiveSegment;
+use super::segment::LiveSegment;
 use super::segment::Segment;
 use super::{LogOptions, LogStats};
 use gupfs_platform::{BootTime, Disk, Platform};

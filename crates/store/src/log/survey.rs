@@ -89,6 +89,9 @@ impl LogSurvey {
 
     /// Begins a survey of a log whose beginning is lost, for a caller that has no better source. Each batch holds
     /// complete records, so each value in it was current at some time.
+    ///
+    /// # Errors
+    /// As `begin`.
     pub async fn begin_at_first(disk: &Disk, store: StoreId) -> Result<LogSurvey, LogError> {
         LogSurvey::open(disk, store, None).await
     }
@@ -136,6 +139,9 @@ impl LogSurvey {
 
     /// The next proven batch after those that the caller has. Once it has returned None, `findings` covers the whole
     /// log.
+    ///
+    /// # Errors
+    /// `Disk` if the directory cannot be read. Damage and unreadable sectors are no errors.
     pub async fn next(&mut self) -> Result<Option<LoggedBatch>, LogError> {
         loop {
             let mut reading = match self.reading.take() {

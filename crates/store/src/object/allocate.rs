@@ -19,6 +19,10 @@ pub struct AllocateRequest {
 
 impl Objects {
     /// Holes in the range still read as zeros. The object grows to the end of the range, unless `keep_size`.
+    ///
+    /// # Errors
+    /// `NoSpace` if the disk has no space outside the reserve, `TooLarge` above the largest object, `ObjectDamaged` if
+    /// the object must exist and does not; `TargetDown` if the target is closed or not adopted.
     pub async fn allocate(&self, allocate: AllocateRequest) -> Result<ObjectStat, FsError> {
         let AllocateRequest {
             object: id,
@@ -28,30 +32,34 @@ impl Objects {
             existing,
             owner,
         } = allocate;
-        let target = self.serving()?;
-        let _operation = target.counters.enter(&target.counters.changes);
+        let access = self.writable()?;
+        let _operation = access.counters.enter(&access.counters.changes);
         let range = checked_range(at, len)?;
-        let object = target.expect_object(id, existing).await?;
+        let object = access.objects.expect_object(id, existing).await?;
         if !object.state().has_space_for(&range) {
-            target.free_space.charge(len).await?;
+            access.free_space.charge(len).await?;
         }
         // No byte changes, so records and checksums stay valid.
-        let mut change = target.begin_change(&object, range.clone()).await?;
+        let mut change = access.begin_change(&object, range.clone()).await?;
         change.note_bytes_change();
         for part in split_by_segment(range.start, len) {
             let done = async {
                 let len = part.range.end - part.range.start;
-                let file = target.open_or_create_segment(&object, part.segment).await?;
+                let file = access
+                    .files
+                    .open_or_create_segment(&object, part.segment)
+                    .await?;
                 // A segment that is not the last already has its full length.
                 match keep_size && range.end > object.state().size() {
                     true => file.allocate_keeping_len(part.at, len).await?,
                     false => file.allocate(part.at, len).await?,
                 }
-                target.refresh_segment(&object, part.segment).await
+                access.files.refresh_segment(&object, part.segment).await
             };
-            done.await.map_err(|error| target.fs_error(id, &error))?;
+            done.await
+                .map_err(|error| access.damage.fs_error(id, &error))?;
         }
-        let now = target.platform.clock.now();
+        let now = access.clock.now();
         Ok(change.end(|state, _| {
             state.owner = owner;
             // Set even if the length stays: the file's ctime is this time, and is recovered from here.

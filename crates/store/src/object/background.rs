@@ -2,15 +2,16 @@
 
 use super::flush_checksums::FlushMode;
 use super::limits::{CHECKSUM_FLUSH_EVERY, QUARANTINE_CHECK_EVERY, STAMP_EVERY};
-use super::scrub::{ScrubOptions, ScrubScope};
+use super::scrubber::{ScrubOptions, ScrubScope};
 use super::target::Target;
-use gupfs_platform::{Platform, Task};
+use gupfs_platform::Platform;
 use gupfs_proto::FsError;
 use std::sync::{Arc, Weak};
 
-/// Starts the background tasks; they end with the target.
-pub(super) fn start(target: &Arc<Target>, platform: &Platform, after_crash: bool) -> Vec<Task<()>> {
+/// Starts the background tasks of an adopted target; they end with it.
+pub(super) fn start(target: &Arc<Target>) {
     let weak = Arc::downgrade(target);
+    let platform = &target.platform;
     let mut tasks = vec![
         platform.tasks.spawn(
             "object checksum flusher",
@@ -21,14 +22,15 @@ pub(super) fn start(target: &Arc<Target>, platform: &Platform, after_crash: bool
             remove_expired_objects(weak.clone(), platform.clone()),
         ),
     ];
-    if after_crash {
+    // After a crash.
+    if !target.identity.was_stopped {
         tasks.push(
             platform
                 .tasks
                 .spawn("object checksummer", checksum_dirty_regions(weak)),
         );
     }
-    tasks
+    target.background_tasks.set(tasks);
 }
 
 async fn run_checksum_flusher(target: Weak<Target>, platform: Platform) {
@@ -43,7 +45,7 @@ async fn run_checksum_flusher(target: Weak<Target>, platform: Platform) {
             stamped = platform.clock.boot();
         }
         if flush_and_stamp(&target, raise).await.is_err() {
-            return; // the target is closed; `Target::close` has logged the reason
+            return; // the target is closed; `ClosingState::close` has logged the reason
         }
     }
 }
@@ -53,11 +55,11 @@ async fn remove_expired_objects(target: Weak<Target>, platform: Platform) {
         let Some(target) = target.upgrade() else {
             return;
         };
-        if target.check_open().is_err() {
+        if target.closing.check_open().is_err() {
             return;
         }
-        if let Err(error) = target.remove_expired_objects().await {
-            tracing::warn!(ost = target.ost.0, %error, "the OST could not remove expired objects from its lost+found");
+        if let Err(error) = target.lost_found.remove_expired().await {
+            tracing::warn!(ost = target.identity.ost.0, %error, "the OST could not remove expired objects from its lost+found");
         }
         drop(target);
         platform.clock.sleep(QUARANTINE_CHECK_EVERY).await;
@@ -65,11 +67,11 @@ async fn remove_expired_objects(target: Weak<Target>, platform: Platform) {
 }
 
 async fn flush_and_stamp(target: &Target, raise_stamp: bool) -> Result<(), FsError> {
-    target.check_open()?;
+    target.closing.check_open()?;
     if raise_stamp {
         target.raise_stamp().await?;
     }
-    match target.flush_due_checksums(FlushMode::Idle).await {
+    match target.flusher.flush_due(FlushMode::Idle).await {
         // One unreadable object does not keep the others dirty.
         Err(FsError::ObjectDamaged { .. }) | Ok(_) => Ok(()),
         Err(other) => Err(other),
@@ -82,14 +84,14 @@ async fn checksum_dirty_regions(target: Weak<Target>) {
         return;
     };
     let scrub = ScrubOptions::new(ScrubScope::OnlyDirty);
-    match target.scrub(scrub, |_| {}).await {
+    match target.scrubber.scrub(scrub, |_| {}).await {
         Ok(done) => tracing::info!(
-            ost = target.ost.0,
+            ost = target.identity.ost.0,
             summed = done.summed,
             "the OST has computed the checksums of the regions that a crash left dirty"
         ),
         Err(error) => {
-            tracing::warn!(ost = target.ost.0, %error, "the OST stopped computing the checksums of the regions that a crash left dirty")
+            tracing::warn!(ost = target.identity.ost.0, %error, "the OST stopped computing the checksums of the regions that a crash left dirty")
         }
     }
 }

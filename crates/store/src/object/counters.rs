@@ -1,5 +1,6 @@
-//! Counters of a target's operations since it was opened.
+//! What a target counts: its operations since it was opened, its objects; and the newest cluster map that it heard of.
 
+use gupfs_proto::MapEpoch;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,6 +54,11 @@ impl Counters {
         OperationGuard(&self.under_way)
     }
 
+    /// Number of operations that changed objects.
+    pub fn all_changes(&self) -> u64 {
+        self.writes.get() + self.changes.get()
+    }
+
     pub fn served(&self) -> OperationCounts {
         OperationCounts {
             reads: self.reads.get(),
@@ -73,5 +79,49 @@ pub(super) struct OperationGuard<'a>(&'a AtomicU64);
 impl Drop for OperationGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Number of objects of a target.
+#[derive(Default)]
+pub(super) struct ObjectCount(AtomicU64);
+
+impl ObjectCount {
+    pub fn new(count: u64) -> ObjectCount {
+        ObjectCount(AtomicU64::new(count))
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub fn add_one(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn remove_one(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Sets the number that a count of the directories found.
+    pub fn set_counted(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+}
+
+/// The newest cluster map that the target was told of.
+pub(super) struct NewestMapEpoch(AtomicU64);
+
+impl NewestMapEpoch {
+    pub fn new(epoch: MapEpoch) -> NewestMapEpoch {
+        NewestMapEpoch(AtomicU64::new(epoch.0))
+    }
+
+    pub fn note(&self, epoch: MapEpoch) {
+        self.0.fetch_max(epoch.0, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> MapEpoch {
+        MapEpoch(self.0.load(Ordering::Relaxed))
     }
 }

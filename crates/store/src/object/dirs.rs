@@ -25,14 +25,14 @@ impl Dirs {
     }
 
     /// Notes that a name was created in a directory, or removed from it.
-    pub fn note_change(&self, dir: &str) {
-        self.sync_point(dir).note_change();
+    pub fn note_modified(&self, dir: &str) {
+        self.sync_point(dir).note_modified();
     }
 
     /// Creates an object directory, unless it exists.
     pub async fn create(&self, dir: &str) -> Result<(), DiskError> {
         self.disk.create_dir(dir).await?;
-        self.note_change(OBJECTS_DIR);
+        self.note_modified(OBJECTS_DIR);
         Ok(())
     }
 

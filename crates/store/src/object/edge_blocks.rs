@@ -3,10 +3,9 @@
 
 use super::in_flight::InFlightChange;
 use super::object::{ChangeGuard, Object, ObjectState};
-use super::paths::split_by_segment;
+use super::object_regions::ObjectRegions;
+use super::reader::ObjectReader;
 use super::region::blocks_of;
-use super::target::Target;
-use gupfs_platform::{DiskError, OnCacheMiss};
 use gupfs_proto::FsError;
 use gupfs_proto::checksum;
 use gupfs_proto::error::ObjectDamage;
@@ -39,49 +38,48 @@ pub(super) enum NewBytes<'a> {
     Zeros,
 }
 
-impl ObjectState {
-    /// The blocks that a change of `range` covers in part, at most two.
-    pub fn edge_blocks(&self, range: &Range<u64>) -> Vec<EdgeBlock> {
-        let blocks = blocks_of(range);
-        let mut ends = vec![blocks.start];
-        if blocks.end > blocks.start + 1 {
-            ends.push(blocks.end - 1);
-        }
-        let edge = |block: u64| {
-            let start = block * CHECKSUM_BLOCK;
-            let from = range.start.max(start) - start;
-            let to = range.end.min(start + CHECKSUM_BLOCK) - start;
-            let whole = from == 0 && to == CHECKSUM_BLOCK;
-            // The object's end, relative to the start of the block.
-            let end = self.size().saturating_sub(start);
-            let old = match self.checksum(block) {
-                _ if end == 0 || (from == 0 && to >= end) => OldContent::Empty,
-                Some(sum) => OldContent::Known(sum),
-                None => OldContent::Unknown,
-            };
-            let part = from as usize..to as usize;
-            (!whole).then_some(EdgeBlock { block, part, old })
-        };
-        match range.is_empty() {
-            true => Vec::new(),
-            false => ends.into_iter().filter_map(edge).collect(),
-        }
+/// The blocks that a change of `range` covers in part, at most two.
+pub(super) fn edge_blocks(state: &ObjectState, range: &Range<u64>) -> Vec<EdgeBlock> {
+    let size = state.size();
+    let blocks = blocks_of(range);
+    let mut ends = vec![blocks.start];
+    if blocks.end > blocks.start + 1 {
+        ends.push(blocks.end - 1);
     }
+    let edge = |block: u64| {
+        let start = block * CHECKSUM_BLOCK;
+        let from = range.start.max(start) - start;
+        let to = range.end.min(start + CHECKSUM_BLOCK) - start;
+        let whole = from == 0 && to == CHECKSUM_BLOCK;
+        // The object's end, relative to the start of the block.
+        let end = size.saturating_sub(start);
+        let old = match state.regions.checksum(block, size) {
+            _ if end == 0 || (from == 0 && to >= end) => OldContent::Empty,
+            Some(sum) => OldContent::Known(sum),
+            None => OldContent::Unknown,
+        };
+        let part = from as usize..to as usize;
+        (!whole).then_some(EdgeBlock { block, part, old })
+    };
+    match range.is_empty() {
+        true => Vec::new(),
+        false => ends.into_iter().filter_map(edge).collect(),
+    }
+}
 
-    /// Sets the checksums of edge blocks; prefers a checksum that `better` returns.
-    pub fn set_edge_checksums(
-        &mut self,
-        span: &InFlightChange,
-        sums: Vec<(u64, Option<u32>)>,
-        better: impl Fn(u64) -> Option<u32>,
-    ) {
-        for (block, sum) in sums {
-            let sum = match span.shares(block) {
-                true => None,
-                false => better(block).or(sum),
-            };
-            self.set_checksums(block..block + 1, |_| sum);
-        }
+/// Sets the checksums of edge blocks; prefers a checksum that `better` returns.
+pub(super) fn set_edge_checksums(
+    regions: &mut ObjectRegions,
+    span: &InFlightChange,
+    sums: Vec<(u64, Option<u32>)>,
+    better: impl Fn(u64) -> Option<u32>,
+) {
+    for (block, sum) in sums {
+        let sum = match span.shares(block) {
+            true => None,
+            false => better(block).or(sum),
+        };
+        regions.set_checksums(block..block + 1, |_| sum);
     }
 }
 
@@ -106,51 +104,36 @@ impl EdgeBlock {
     }
 }
 
-impl Target {
-    /// The checksums that the edge blocks will have; None where that is unknown. While another change of the same block
-    /// is in flight, its bytes may be old or new, and a mismatch proves nothing.
-    pub async fn checksum_edges(
-        &self,
-        object: &Object,
-        edges: &[EdgeBlock],
-        new: NewBytes<'_>,
-        range: &Range<u64>,
-        change: &ChangeGuard<'_>,
-    ) -> Result<Vec<(u64, Option<u32>)>, FsError> {
-        let shared = |block| change.span().shares(block);
-        let mut sums = Vec::with_capacity(edges.len());
-        for edge in edges {
-            let sum = match edge.old {
-                _ if shared(edge.block) => None,
-                OldContent::Unknown => None,
-                OldContent::Empty => Some(edge.new_checksum([0; BLOCK], new, range)),
-                OldContent::Known(known) => {
-                    let old = self.block(object, edge.block).await;
-                    let old = old.map_err(|error| self.fs_error(object.id, &error))?;
-                    if checksum::block(&old) == known {
-                        Some(edge.new_checksum(old, new, range))
-                    } else if shared(edge.block) {
-                        None // another change began meanwhile
-                    } else {
-                        return Err(self.report_damage(object.id, ObjectDamage::Checksum));
-                    }
+/// The checksums that the edge blocks will have; None where that is unknown. While another change of the same block
+/// is in flight, its bytes may be old or new, and a mismatch proves nothing.
+pub(super) async fn checksum_edges(
+    reader: &ObjectReader,
+    object: &Object,
+    edges: &[EdgeBlock],
+    new: NewBytes<'_>,
+    range: &Range<u64>,
+    change: &ChangeGuard<'_>,
+) -> Result<Vec<(u64, Option<u32>)>, FsError> {
+    let shared = |block| change.span().shares(block);
+    let mut sums = Vec::with_capacity(edges.len());
+    for edge in edges {
+        let sum = match edge.old {
+            _ if shared(edge.block) => None,
+            OldContent::Unknown => None,
+            OldContent::Empty => Some(edge.new_checksum([0; BLOCK], new, range)),
+            OldContent::Known(known) => {
+                let old = reader.read_block(object, edge.block).await;
+                let old = old.map_err(|error| reader.damage.fs_error(object.id, &error))?;
+                if checksum::block(&old) == known {
+                    Some(edge.new_checksum(old, new, range))
+                } else if shared(edge.block) {
+                    None // another change began meanwhile
+                } else {
+                    return Err(reader.damage.report(object.id, ObjectDamage::Checksum));
                 }
-            };
-            sums.push((edge.block, sum));
-        }
-        Ok(sums)
-    }
-
-    /// The bytes of a block, with zeros where the object has none.
-    async fn block(&self, object: &Object, block: u64) -> Result<[u8; BLOCK], DiskError> {
-        let mut bytes = [0; BLOCK];
-        // No block crosses a segment boundary.
-        for part in split_by_segment(block * CHECKSUM_BLOCK, CHECKSUM_BLOCK) {
-            if let Some(file) = self.open_segment(object, part.segment).await? {
-                file.read_at(&mut bytes, part.at, OnCacheMiss::HandOff)
-                    .await?;
             }
-        }
-        Ok(bytes)
+        };
+        sums.push((edge.block, sum));
     }
+    Ok(sums)
 }

@@ -1,85 +1,46 @@
-//! The files of an object: looks them up, opens, creates and closes them.
+//! The files of objects: looks them up, opens, creates, moves, removes and closes them.
 
+use super::closing::ClosingState;
+use super::counters::ObjectCount;
+use super::dirs::Dirs;
 use super::limits::SEGMENT;
-use super::object::{Object, SegmentFile};
+use super::object::Object;
 use super::paths::{dir_path, file_path, parse_file_name};
-use super::target::Target;
-use gupfs_platform::{DiskError, DiskErrorKind, DiskFile, DiskStat, OpenHow};
-use gupfs_proto::data::ObjectExistence;
-use gupfs_proto::error::ObjectDamage;
-use gupfs_proto::{FsError, ObjectId};
+use super::segment_file::SegmentFile;
+use super::table::ObjectTable;
+use gupfs_platform::{Disk, DiskError, DiskErrorKind, DiskFile, DiskStat, OpenHow};
+use gupfs_proto::ObjectId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-impl Target {
-    /// The object, loaded from disk, whether or not it exists there.
-    pub async fn load_object(&self, id: ObjectId) -> Result<Arc<Object>, FsError> {
-        self.sync_if_many_open().await?;
-        let object = self.table.get(id);
-        self.load(&object).await?;
-        Ok(object)
-    }
+pub(super) struct ObjectFiles {
+    disk: Disk,
+    table: Arc<ObjectTable>,
+    dirs: Arc<Dirs>,
+    /// A removal of an object's last file does not count it: its caller does.
+    pub count: Arc<ObjectCount>,
+    closing: Arc<ClosingState>,
+}
 
-    /// The same, but fails with `Missing` if the object does not exist although the requester or the object's record
-    /// says that it does.
-    pub async fn expect_object(
-        &self,
-        id: ObjectId,
-        existing: ObjectExistence,
-    ) -> Result<Arc<Object>, FsError> {
-        let object = self.load_object(id).await?;
-        let lost = {
-            let state = object.state();
-            let had_bytes = state.regions_end() > 0;
-            !state.exists() && (existing == ObjectExistence::MustExist || had_bytes)
-        };
-        match lost {
-            true => Err(self.report_damage(id, ObjectDamage::Missing)),
-            false => Ok(object),
+impl ObjectFiles {
+    pub fn new(
+        disk: Disk,
+        table: Arc<ObjectTable>,
+        dirs: Arc<Dirs>,
+        count: Arc<ObjectCount>,
+        closing: Arc<ClosingState>,
+    ) -> ObjectFiles {
+        ObjectFiles {
+            disk,
+            table,
+            dirs,
+            count,
+            closing,
         }
-    }
-
-    /// Loads files and record from disk. State in memory that reaches further stays, since others may be writing.
-    pub async fn load(&self, object: &Object) -> Result<(), FsError> {
-        if object.state().loaded {
-            return Ok(());
-        }
-        let _guard = object.files_lock.lock().await;
-        if object.state().loaded {
-            return Ok(());
-        }
-        let found = self.stat_segments(object.id).await;
-        let found = found.map_err(|error| self.fs_error(object.id, &error))?;
-        let known = object.state().record;
-        // A record in memory is newer than the one on disk.
-        let record = match known {
-            Some(record) => Some(record),
-            None => {
-                let record = self.records.object(object.id);
-                record.map_err(|error| self.records_failed(&error))?
-            }
-        };
-        let mut state = object.state();
-        state
-            .segments
-            .retain(|number, _| found.contains_key(number));
-        for (number, stat) in found {
-            state.mtime = state.mtime.max(stat.mtime);
-            let segment = state.segments.entry(number).or_default();
-            segment.len = segment.len.max(stat.len);
-            segment.blocks = stat.allocated / 512;
-        }
-        if let Some(record) = record {
-            state.owner = record.owner;
-        }
-        state.record = record;
-        state.loaded = true;
-        Ok(())
     }
 
     /// The segments that an object has on disk.
-    async fn stat_segments(&self, id: ObjectId) -> Result<BTreeMap<u32, DiskStat>, DiskError> {
+    pub async fn stat_segments(&self, id: ObjectId) -> Result<BTreeMap<u32, DiskStat>, DiskError> {
         let mut found = BTreeMap::new();
         let Some(first) = self.disk.stat(&file_path(id, 0)).await? else {
             return Ok(found);
@@ -161,7 +122,7 @@ impl Target {
         }
         if !object.state().exists() {
             let first = self.create_segment(object, 0).await?;
-            self.object_count.fetch_add(1, Ordering::Relaxed);
+            self.count.add_one();
             if segment == 0 {
                 return Ok(first);
             }
@@ -184,9 +145,9 @@ impl Target {
             for number in stale {
                 self.disk.remove_file(&file_path(object.id, number)).await?;
             }
-            self.dirs.note_change(&dir_path(object.id));
+            self.dirs.note_modified(&dir_path(object.id));
             if let Err(error) = self.disk.sync_dir(&dir_path(object.id)).await {
-                self.sync_failed(&error);
+                self.closing.sync_failed(&error);
                 return Err(error);
             }
         }
@@ -210,7 +171,7 @@ impl Target {
             }
             other => other?,
         };
-        self.dirs.note_change(&dir);
+        self.dirs.note_modified(&dir);
         let stat = file.stat().await?;
         let new = SegmentFile::new(&stat, Some(file.clone()));
         object.state().segments.insert(segment, new);
@@ -235,6 +196,49 @@ impl Target {
         }
     }
 
+    /// Removes the files of all segments from `first` on.
+    pub async fn remove_segments(&self, object: &Object, first: u32) -> Result<(), DiskError> {
+        let _guard = object.files_lock.lock().await;
+        let gone: Vec<u32> = {
+            let state = object.state();
+            state
+                .segments
+                .range(first..)
+                .map(|(number, _)| *number)
+                .collect()
+        };
+        // In descending order: the object exists as long as segment 0 does.
+        for number in gone.into_iter().rev() {
+            match self.disk.remove_file(&file_path(object.id, number)).await {
+                Err(error) if error.kind != DiskErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            object.state().segments.remove(&number);
+            self.dirs.note_modified(&dir_path(object.id));
+        }
+        Ok(())
+    }
+
+    /// Moves the files of all segments to another directory; durable when this returns. The caller syncs the names in the
+    /// old directory.
+    pub async fn move_segments(&self, object: &Object, to: &str) -> Result<(), DiskError> {
+        let _guard = object.files_lock.lock().await;
+        let segments: Vec<u32> = object.state().segments.keys().copied().collect();
+        // In descending order: the object exists as long as segment 0 does.
+        for number in segments.into_iter().rev() {
+            let file = file_path(object.id, number);
+            let name = file.rsplit('/').next().unwrap_or(&file);
+            match self.disk.rename(&file, &format!("{to}/{name}")).await {
+                Err(error) if error.kind != DiskErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            object.state().segments.remove(&number);
+        }
+        self.dirs.note_modified(&dir_path(object.id));
+        // Syncs the new name before the removal of the old one: a power loss leaves at least one of them.
+        self.disk.sync_dir(to).await
+    }
+
     /// Reads length and allocated space of a segment from its file.
     pub async fn refresh_segment(&self, object: &Object, segment: u32) -> Result<(), DiskError> {
         let Some(file) = self.open_segment(object, segment).await? else {
@@ -251,7 +255,7 @@ impl Target {
 }
 
 /// The error for a file that existed a moment ago.
-pub(super) fn vanished(id: ObjectId, segment: u32) -> DiskError {
+fn vanished(id: ObjectId, segment: u32) -> DiskError {
     let source = std::io::Error::from(std::io::ErrorKind::NotFound);
     DiskError::new("find", file_path(id, segment), source)
 }

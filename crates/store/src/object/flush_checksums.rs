@@ -4,22 +4,25 @@
 //! Data before record: if power fails in between, the region has no record, and its checksums are computed again. In
 //! the other order a reader would report good old bytes as damaged.
 
+use super::clean_regions::CleanRegions;
+use super::counters::{Counters, NewestMapEpoch};
+use super::dirty_queue::DirtyQueue;
 use super::join::join_all;
 use super::limits::{
     CHECKSUM_FLUSH_IDLE, CHECKSUM_FLUSH_OLDEST, CHECKSUM_FLUSHES_AT_ONCE,
     CHECKSUM_FLUSHES_PER_SYNC, DIRTY_REGIONS_MAX, REGIONS_PER_CHECKSUM_FLUSH,
 };
 use super::object::{Object, ObjectState};
+use super::reader::ObjectReader;
 use super::record::{ObjectRecord, encode_region, object_key, region_key};
-use super::records::RecordBatch;
-use super::region::{RegionState, region_len};
-use super::target::Target;
-use gupfs_platform::BootTime;
+use super::records::{RecordBatch, Records};
+use super::region::region_len;
+use super::syncer::ObjectSyncer;
+use gupfs_platform::{BootTime, Clock};
+use gupfs_proto::FsError;
 use gupfs_proto::checksum;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, REGION, REGION_BLOCKS};
-use gupfs_proto::{FsError, MapEpoch};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Which objects a flush takes.
@@ -41,24 +44,35 @@ struct FlushPlan {
     more: bool,
 }
 
-impl Target {
+pub(super) struct ChecksumFlusher {
+    pub records: Arc<Records>,
+    pub clean: Arc<CleanRegions>,
+    pub queue: Arc<DirtyQueue>,
+    pub syncer: Arc<ObjectSyncer>,
+    pub reader: Arc<ObjectReader>,
+    pub counters: Arc<Counters>,
+    pub map_epoch: Arc<NewestMapEpoch>,
+    pub clock: Clock,
+}
+
+impl ChecksumFlusher {
     /// Flushes the checksums of the objects that are due, a few concurrently. Returns how many regions became clean.
-    pub async fn flush_due_checksums(&self, mode: FlushMode) -> Result<u64, FsError> {
+    pub async fn flush_due(&self, mode: FlushMode) -> Result<u64, FsError> {
         let before = self.counters.regions_cleaned.get();
-        let mut left = self.dirty_queue.len();
+        let mut left = self.queue.len();
         while left > 0 {
             let mut batch_of_objects = Vec::new();
             while batch_of_objects.len() < CHECKSUM_FLUSHES_PER_SYNC && left > 0 {
                 left -= 1;
-                let Some(object) = self.dirty_queue.pop() else {
+                let Some(object) = self.queue.pop() else {
                     break;
                 };
                 match mode == FlushMode::All || self.is_due(&object) {
                     true => batch_of_objects.push(object),
-                    false => self.dirty_queue.push(object),
+                    false => self.queue.push(object),
                 }
             }
-            self.sync_many(&batch_of_objects).await?;
+            self.syncer.sync_many(&batch_of_objects).await?;
             let batch_of_objects: Vec<_> = batch_of_objects
                 .into_iter()
                 .map(|object| self.flush_and_requeue(object, mode))
@@ -70,27 +84,33 @@ impl Target {
 
     /// Makes the calling writer flush an object when there are too many dirty regions in memory.
     pub async fn flush_if_too_many_dirty(&self) -> Result<(), FsError> {
-        if self.dirty_regions.load(Ordering::Relaxed) < DIRTY_REGIONS_MAX {
+        if self.queue.regions() < DIRTY_REGIONS_MAX {
             return Ok(());
         }
-        let Some(object) = self.dirty_queue.pop() else {
+        let Some(object) = self.queue.pop() else {
             return Ok(());
         };
         self.flush_and_requeue(object, FlushMode::All).await
     }
 
     async fn flush_and_requeue(&self, object: Arc<Object>, mode: FlushMode) -> Result<(), FsError> {
-        let flushed = self.flush_checksums(&object, mode).await;
+        let flushed = self.flush(&object, mode).await;
         let mut state = object.state();
         state.queued = false;
-        self.queue_if_dirty(&object, &mut state);
+        self.queue.push_if_dirty(&object, &mut state);
         flushed
     }
 
     fn is_due(&self, object: &Object) -> bool {
-        let now = self.platform.clock.boot();
+        let now = self.clock.boot();
         let state = object.state();
-        let dirty = || state.regions.values().filter(|region| region.is_dirty());
+        let dirty = || {
+            state
+                .regions
+                .in_memory
+                .values()
+                .filter(|region| region.is_dirty())
+        };
         let newest = dirty().map(|region| region.last_changed_at).max();
         let oldest = dirty().map(|region| region.last_changed_at).min();
         let for_long = |since: Option<BootTime>, long: Duration| {
@@ -99,26 +119,22 @@ impl Target {
         for_long(newest, CHECKSUM_FLUSH_IDLE) || for_long(oldest, CHECKSUM_FLUSH_OLDEST)
     }
 
-    /// Makes the regions of an object clean that no in-flight change touches; with `Idle` only those that were not
+    /// Makes the regions of an object clean that no in-flight change overlaps; with `Idle` only those that were not
     /// changed lately.
-    pub async fn flush_checksums(
-        &self,
-        object: &Arc<Object>,
-        mode: FlushMode,
-    ) -> Result<(), FsError> {
+    pub async fn flush(&self, object: &Arc<Object>, mode: FlushMode) -> Result<(), FsError> {
         let idle_since = match mode {
-            FlushMode::Idle => earlier(self.platform.clock.boot(), CHECKSUM_FLUSH_IDLE),
+            FlushMode::Idle => earlier(self.clock.boot(), CHECKSUM_FLUSH_IDLE),
             FlushMode::All => BootTime(u64::MAX),
         };
         loop {
-            let plan = object.state().plan_flush(idle_since);
+            let plan = FlushPlan::new(&object.state(), idle_since);
             if plan.regions.is_empty() || !self.records.has_space() {
                 return Ok(());
             }
-            self.sync_objects(vec![Arc::clone(object)]).await?;
+            self.syncer.sync_objects(vec![Arc::clone(object)]).await?;
             let summed = self.checksum_unknown_blocks(object, &plan).await?;
             let clean = self.stage_records(object, &plan, summed)?;
-            self.cache_clean_regions(object, &clean);
+            self.clean.add(object, &clean);
             if !plan.more || clean.is_empty() {
                 return Ok(());
             }
@@ -136,7 +152,7 @@ impl Target {
             for blocks in unknown {
                 let first = region * REGION_BLOCKS as u64 + blocks.start as u64;
                 let range = first * CHECKSUM_BLOCK..(first + blocks.len() as u64) * CHECKSUM_BLOCK;
-                let mut bytes = self.read_bytes(object, range).await?;
+                let mut bytes = self.reader.read_bytes(object, range).await?;
                 bytes.resize(blocks.len() * CHECKSUM_BLOCK as usize, 0);
                 summed.extend((first..).zip(checksum::blocks(&bytes)));
             }
@@ -156,14 +172,14 @@ impl Target {
             .regions
             .iter()
             .map(|(region, _)| *region)
-            .filter(|region| state.is_unchanged(*region, plan.last_change))
+            .filter(|region| is_unchanged(&state, *region, plan.last_change))
             .collect();
         for (block, sum) in summed {
             if unchanged
                 .binary_search(&(block / REGION_BLOCKS as u64))
                 .is_ok()
             {
-                state.set_checksums(block..block + 1, |_| Some(sum));
+                state.regions.set_checksums(block..block + 1, |_| Some(sum));
             }
         }
         let size = state.size();
@@ -172,7 +188,7 @@ impl Target {
         for number in unchanged {
             let len = region_len(number, size);
             let blocks = len.div_ceil(CHECKSUM_BLOCK) as usize;
-            let Some(region) = state.regions.get_mut(&number) else {
+            let Some(region) = state.regions.in_memory.get_mut(&number) else {
                 continue;
             };
             let Some(sums) = region.first_checksums(blocks) else {
@@ -184,58 +200,43 @@ impl Target {
                 clean.push(number);
             } else {
                 // A truncate removed the region meanwhile: it needs no record.
-                state.forget_regions(number..number + 1);
+                state.regions.forget(number..number + 1);
             }
         }
         let Some(last) = clean.last() else {
             return Ok(clean);
         };
-        let former = state.record.unwrap_or_default();
+        let former = state.regions.record.unwrap_or_default();
         let record = ObjectRecord {
             owner: state.owner,
             size,
             mtime: state.mtime,
             version: former.version + 1,
-            map_epoch: MapEpoch(self.map_epoch()),
+            map_epoch: self.map_epoch.get(),
             regions_end: former.regions_end.max(last + 1),
         };
         batch.put(object_key(object.id), record.encode());
-        state.record = Some(record);
-        state.records_version += 1;
-        self.records
-            .stage(batch)
-            .map_err(|error| self.records_failed(&error))?;
+        state.regions.record = Some(record);
+        state.regions.records_version += 1;
+        self.records.stage(batch)?;
         self.counters.regions_cleaned.add(clean.len() as u64);
         Ok(clean)
     }
-
-    /// Adds regions that became clean to the cache, and evicts others, which the records still have.
-    pub fn cache_clean_regions(&self, object: &Object, regions: &[u64]) {
-        let mut kept = self.clean_regions.lock();
-        for region in regions {
-            kept.insert((object.id, *region), |(id, region)| {
-                match self.table.peek(*id) {
-                    Some(object) => object.state().evict_if_unused(*region),
-                    None => super::clock_cache::Eviction::Evicted,
-                }
-            });
-        }
-    }
 }
 
-impl ObjectState {
-    /// The dirty regions that no in-flight change touches.
-    fn plan_flush(&self, idle_since: BootTime) -> FlushPlan {
-        let last_change = self.in_flight.last_begun();
-        let size = self.size();
+impl FlushPlan {
+    /// The dirty regions that no in-flight change overlaps.
+    fn new(state: &ObjectState, idle_since: BootTime) -> FlushPlan {
+        let last_change = state.in_flight.last_begun();
+        let size = state.size();
         let mut plan = FlushPlan {
             last_change,
             regions: Vec::new(),
             more: false,
         };
-        for (number, region) in &self.regions {
-            let idle =
-                region.last_changed_at <= idle_since && !self.in_flight.is_busy(&bytes_of(*number));
+        for (number, region) in &state.regions.in_memory {
+            let idle = region.last_changed_at <= idle_since
+                && !state.in_flight.is_busy(&bytes_of(*number));
             if !region.is_dirty() || !idle {
                 continue;
             }
@@ -248,33 +249,13 @@ impl ObjectState {
         }
         plan
     }
+}
 
-    /// Whether a region is dirty, and no change of it has begun after `last_change` or is in flight.
-    fn is_unchanged(&self, number: u64, last_change: u64) -> bool {
-        let region = self.regions.get(&number);
-        region.is_some_and(|region| region.is_dirty() && region.last_change <= last_change)
-            && !self.in_flight.is_busy(&bytes_of(number))
-    }
-
-    /// Evicts a clean region from memory, unless it was used since the last check.
-    fn evict_if_unused(&mut self, number: u64) -> super::clock_cache::Eviction {
-        use super::clock_cache::Eviction;
-        let Some(region) = self.regions.get_mut(&number) else {
-            return Eviction::Evicted;
-        };
-        match &mut region.state {
-            RegionState::Clean { used, .. } if *used => {
-                *used = false;
-                Eviction::Kept
-            }
-            RegionState::Clean { .. } => {
-                self.regions.remove(&number);
-                Eviction::Evicted
-            }
-            // A dirty region is added again when it becomes clean.
-            RegionState::Dirty { .. } => Eviction::Evicted,
-        }
-    }
+/// Whether a region is dirty, and no change of it has begun after `last_change` or is in flight.
+fn is_unchanged(state: &ObjectState, number: u64, last_change: u64) -> bool {
+    let region = state.regions.in_memory.get(&number);
+    region.is_some_and(|region| region.is_dirty() && region.last_change <= last_change)
+        && !state.in_flight.is_busy(&bytes_of(number))
 }
 
 /// Zero if the clock has not run that long.

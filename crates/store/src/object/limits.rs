@@ -9,7 +9,7 @@ pub const SEGMENT: u64 = 4 << 40;
 const _: () = assert!(SEGMENT.is_multiple_of(REGION) && SEGMENT > PAYLOAD_MAX.get());
 
 /// Consecutive inode numbers whose objects share a directory. Files that are created together are close to each other,
-/// so a burst of creations touches few directory blocks, and a directory stays small enough to list in one reply.
+/// so a burst of creations dirties few directory blocks, and a directory stays small enough to list in one reply.
 pub const INODES_PER_DIR: u64 = 1 << DIR_SHIFT;
 pub(super) const DIR_SHIFT: u32 = 12;
 

@@ -4,12 +4,11 @@
 //! Other entries may be beside these days: where a target is a whole disk, `lost+found` is also that of its file
 //! system.
 
-use super::Objects;
 use super::limits::QUARANTINE_DAYS;
 use super::paths::parse_file_name;
-use super::target::Target;
-use gupfs_platform::{Disk, DiskError, DiskErrorKind};
-use gupfs_proto::{FsError, Timestamp};
+use gupfs_platform::{Clock, Disk, DiskError, DiskErrorKind};
+use gupfs_proto::{OstId, Timestamp};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 const LOST_FOUND: &str = "lost+found";
@@ -21,25 +20,53 @@ pub struct LostFoundUsage {
     pub bytes: u64,
 }
 
-impl LostFoundUsage {
-    pub(super) fn add(&mut self, bytes: u64) {
-        self.objects += 1;
-        self.bytes += bytes;
-    }
+/// The `lost+found` of one target.
+pub(super) struct LostFound {
+    ost: OstId,
+    disk: Disk,
+    clock: Clock,
+    usage: Mutex<LostFoundUsage>,
 }
 
-impl Objects {
-    /// Counts the objects in `lost+found`.
-    pub async fn count_lost_found(&self) -> Result<LostFoundUsage, FsError> {
-        let counted = count(&self.readable()?.disk).await;
-        counted.map_err(|error| FsError::StoreFailed(super::error::error_chain(&error)))
+impl LostFound {
+    pub fn new(ost: OstId, disk: Disk, clock: Clock) -> LostFound {
+        LostFound {
+            ost,
+            disk,
+            clock,
+            usage: Mutex::default(),
+        }
     }
-}
 
-impl Target {
+    /// Number and size of the quarantined objects as the last check of expired objects counted them, with those
+    /// quarantined since.
+    pub fn usage(&self) -> LostFoundUsage {
+        *self.usage.lock()
+    }
+
+    /// Notes that an object of this size was quarantined.
+    pub fn note_quarantined(&self, bytes: u64) {
+        let mut usage = self.usage.lock();
+        usage.objects += 1;
+        usage.bytes += bytes;
+    }
+
+    /// Creates the quarantine directory of today for files of the directory `from`; durable when this returns.
+    pub async fn create_dir(&self, from: &str) -> Result<String, DiskError> {
+        let below = from.rsplit('/').next().unwrap_or(from);
+        let day = format!("{LOST_FOUND}/{}", self.clock.now().format_date());
+        let dir = format!("{day}/{below}");
+        for (made, above) in [(LOST_FOUND, "."), (&day, LOST_FOUND), (&dir, &day)] {
+            if self.disk.create_dir(made).await? {
+                self.disk.sync_dir(above).await?;
+            }
+        }
+        Ok(dir)
+    }
+
     /// Removes objects whose quarantine has expired, and counts the rest.
-    pub async fn remove_expired_objects(&self) -> Result<(), DiskError> {
-        let now = self.platform.clock.now();
+    pub async fn remove_expired(&self) -> Result<(), DiskError> {
+        let now = self.clock.now();
         let kept = i64::from(QUARANTINE_DAYS + 1) * 86_400; // one more, so that the whole last day counts
         let oldest = Timestamp::new(now.secs - kept, 0).format_date();
         for day in days(&self.disk).await? {
@@ -53,27 +80,30 @@ impl Target {
                 remove_day(&self.disk, &day).await?;
             }
         }
-        let counted = count(&self.disk).await?;
-        *self.lost_found.lock() = counted;
+        let counted = self.count().await?;
+        *self.usage.lock() = counted;
         Ok(())
     }
-}
 
-/// Creates the quarantine directory for files of `from`; durable when this returns.
-pub(super) async fn create_quarantine_dir(
-    disk: &Disk,
-    now: Timestamp,
-    from: &str,
-) -> Result<String, DiskError> {
-    let below = from.rsplit('/').next().unwrap_or(from);
-    let day = format!("{LOST_FOUND}/{}", now.format_date());
-    let dir = format!("{day}/{below}");
-    for (made, above) in [(LOST_FOUND, "."), (&day, LOST_FOUND), (&dir, &day)] {
-        if disk.create_dir(made).await? {
-            disk.sync_dir(above).await?;
+    /// Counts the quarantined objects on disk.
+    pub async fn count(&self) -> Result<LostFoundUsage, DiskError> {
+        let mut found = LostFoundUsage::default();
+        for day in days(&self.disk).await? {
+            let day = format!("{LOST_FOUND}/{day}");
+            for dir in names(&self.disk, &day).await? {
+                let dir = format!("{day}/{dir}");
+                for file in names(&self.disk, &dir).await? {
+                    let Some((_, segment)) = parse_file_name(&file) else {
+                        continue;
+                    };
+                    found.objects += u64::from(segment == 0);
+                    let stat = self.disk.stat(&format!("{dir}/{file}")).await?;
+                    found.bytes += stat.map_or(0, |stat| stat.len);
+                }
+            }
         }
+        Ok(found)
     }
-    Ok(dir)
 }
 
 async fn names(disk: &Disk, dir: &str) -> Result<Vec<String>, DiskError> {
@@ -109,25 +139,6 @@ async fn remove_day(disk: &Disk, day: &str) -> Result<(), DiskError> {
         disk.remove_dir(&dir).await?;
     }
     disk.remove_dir(&day).await
-}
-
-async fn count(disk: &Disk) -> Result<LostFoundUsage, DiskError> {
-    let mut found = LostFoundUsage::default();
-    for day in days(disk).await? {
-        let day = format!("{LOST_FOUND}/{day}");
-        for dir in names(disk, &day).await? {
-            let dir = format!("{day}/{dir}");
-            for file in names(disk, &dir).await? {
-                let Some((_, segment)) = parse_file_name(&file) else {
-                    continue;
-                };
-                found.objects += u64::from(segment == 0);
-                let stat = disk.stat(&format!("{dir}/{file}")).await?;
-                found.bytes += stat.map_or(0, |stat| stat.len);
-            }
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

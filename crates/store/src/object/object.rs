@@ -2,14 +2,16 @@
 
 use super::in_flight::{InFlightChange, InFlightChanges};
 use super::limits::SEGMENT;
+use super::object_regions::ObjectRegions;
+use super::paths::{segment_of, split_by_segment};
 use super::read_ahead::ReadAhead;
-use super::record::ObjectRecord;
-use super::region::{Region, blocks_of};
+use super::region::blocks_of;
+use super::segment_file::SegmentFile;
 use super::sync_point::SyncPoint;
 use super::write_behind::WriteBehind;
-use gupfs_platform::{DiskFile, DiskStat};
+use gupfs_platform::DiskFile;
 use gupfs_proto::data::{ObjectOwner, ObjectStat};
-use gupfs_proto::{ObjectId, Seq, Timestamp};
+use gupfs_proto::{ObjectId, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -39,56 +41,11 @@ pub(super) struct ObjectState {
     pub in_flight: InFlightChanges,
     /// The owner as the last writer stated it.
     pub owner: ObjectOwner,
-    /// The record as staged last; None before the first checksum flush.
-    pub record: Option<ObjectRecord>,
-    /// Regions in memory: all dirty ones whose checksums may still be flushed, and clean ones while there is memory. A
-    /// region that is not here has no record if it is at or after `record.regions_end`; otherwise its record is to be
-    /// loaded.
-    pub regions: BTreeMap<u64, Region>,
-    /// The last batch that deleted records of this object. Those records describe bytes that are gone, so new bytes
-    /// wait until the batch is durable.
-    pub records_deleted: Seq,
-    /// Counts how often records of regions were staged or deleted: a task that loaded records before must load them
-    /// again.
-    pub records_version: u64,
+    pub regions: ObjectRegions,
     pub read_ahead: ReadAhead,
     pub write_behind: WriteBehind,
     /// The object is in the queue of the checksum flush.
     pub queued: bool,
-    /// The target's number of dirty regions.
-    pub dirty_regions: Arc<AtomicUsize>,
-}
-
-#[derive(Default)]
-pub(super) struct SegmentFile {
-    pub file: Option<DiskFile>,
-    /// Used since the table last checked which files to close.
-    pub used: bool,
-    pub len: u64,
-    /// Allocated space in units of 512 bytes.
-    pub blocks: u64,
-}
-
-impl SegmentFile {
-    pub fn new(stat: &DiskStat, file: Option<DiskFile>) -> SegmentFile {
-        SegmentFile {
-            file,
-            used: true,
-            len: stat.len,
-            blocks: stat.allocated / 512,
-        }
-    }
-
-    /// Updates length and space after a write of `range`; false if only the file system knows the space.
-    fn note_write(&mut self, range: &Range<u64>) -> bool {
-        let whole = |len: u64| len.next_multiple_of(4096) / 512;
-        let dense = self.blocks >= whole(self.len) && range.start <= self.len;
-        self.len = self.len.max(range.end);
-        if dense {
-            self.blocks = self.blocks.max(whole(self.len));
-        }
-        dense
-    }
 }
 
 impl ObjectState {
@@ -132,24 +89,55 @@ impl ObjectState {
             None => false,
         }
     }
+
+    /// The checksums of blocks for a reader; None where they are unknown or the block is changing.
+    pub fn stable_checksums(&self, blocks: Range<u64>) -> Vec<Option<u32>> {
+        let size = self.size();
+        let mut sums: Vec<Option<u32>> = blocks
+            .clone()
+            .map(|block| self.regions.checksum(block, size))
+            .collect();
+        for range in self.in_flight.active_ranges() {
+            clear_checksums(&mut sums, &blocks, range);
+        }
+        sums
+    }
+
+    /// Clears the checksums of blocks that began to change after `last_change`: the reader may have read old or new
+    /// bytes.
+    pub fn clear_changed_checksums(
+        &self,
+        sums: &mut [Option<u32>],
+        blocks: &Range<u64>,
+        last_change: u64,
+    ) {
+        match self.in_flight.changed_since(last_change) {
+            Some(changed) => changed.for_each(|range| clear_checksums(sums, blocks, range)),
+            None => sums.fill(None),
+        }
+    }
+
+    /// Whether the file had this byte, and no change has begun since that could have cut it off.
+    pub fn had_byte(&self, at: u64, last_change: u64) -> bool {
+        let segment = self.segments.get(&segment_of(at));
+        let reached = segment.is_some_and(|segment| segment.len > at % SEGMENT);
+        let changed = self.in_flight.changed_since(last_change);
+        reached && changed.is_some_and(|mut changed| !changed.any(|range| range.contains(&at)))
+    }
 }
 
 impl Object {
-    pub fn new(id: ObjectId, dirty_regions: &Arc<AtomicUsize>) -> Object {
+    pub fn new(id: ObjectId, dirty_count: &Arc<AtomicUsize>) -> Object {
         let state = ObjectState {
             loaded: false,
             segments: BTreeMap::new(),
             mtime: Timestamp::default(),
             in_flight: InFlightChanges::default(),
             owner: ObjectOwner::default(),
-            record: None,
-            regions: BTreeMap::new(),
-            records_deleted: Seq(0),
+            regions: ObjectRegions::new(dirty_count),
             read_ahead: ReadAhead::default(),
             write_behind: WriteBehind::default(),
-            records_version: 0,
             queued: false,
-            dirty_regions: Arc::clone(dirty_regions),
         };
         Object {
             id,
@@ -179,6 +167,40 @@ impl Object {
                 };
             }
             ended.await;
+        }
+    }
+
+    /// Starts reading ahead the bytes that a sequential reader needs next, within the same segment.
+    pub fn read_ahead(&self, range: &Range<u64>) {
+        let mut state = self.state();
+        let Some(next) = state.read_ahead.next(range) else {
+            return;
+        };
+        let end = next.end.min(state.size());
+        if next.start >= end {
+            return;
+        }
+        let first = split_by_segment(next.start, end - next.start).next();
+        if let Some(part) = first
+            && let Some(file) = state.open_file(part.segment)
+        {
+            drop(state);
+            file.read_ahead(part.at, part.range.end - part.range.start);
+        }
+    }
+
+    /// Starts the write-back of a large run of written bytes; leaves a run across two segments to the kernel.
+    pub fn start_write_behind(&self, range: &Range<u64>) {
+        let mut state = self.state();
+        let Some(stretch) = state.write_behind.note_write(range) else {
+            return;
+        };
+        let mut all = split_by_segment(stretch.start, stretch.end - stretch.start);
+        if let (Some(part), None) = (all.next(), all.next())
+            && let Some(file) = state.open_file(part.segment)
+        {
+            drop(state);
+            file.start_write_back(part.at, part.range.end - part.range.start);
         }
     }
 
@@ -222,7 +244,7 @@ impl ChangeGuard<'_> {
     /// Ends a change that took effect; `update` changes the object's state under the same lock.
     pub fn end<T>(mut self, update: impl FnOnce(&mut ObjectState, &InFlightChange) -> T) -> T {
         // Before the change ends: a task that finds nothing in flight and syncs must cover this change.
-        self.object.data_sync.note_change();
+        self.object.data_sync.note_modified();
         let mut state = self.object.state.lock();
         self.finished = true;
         let span = state.in_flight.end(self.number);
@@ -239,14 +261,60 @@ impl Drop for ChangeGuard<'_> {
             return;
         }
         // First, as in `end`: part of the change may have taken effect.
-        self.object.data_sync.note_change();
+        self.object.data_sync.note_modified();
         let mut state = self.object.state.lock();
         let span = state.in_flight.end(self.number);
         if self.bytes_changed {
-            state.set_checksums(blocks_of(&span.range), |_| None);
+            state
+                .regions
+                .set_checksums(blocks_of(&span.range), |_| None);
             state.loaded = false;
         }
         drop(state);
         self.object.change_ended.notify_waiters();
+    }
+}
+
+fn clear_checksums(sums: &mut [Option<u32>], blocks: &Range<u64>, changed: &Range<u64>) {
+    let changed = blocks_of(changed);
+    let from = changed.start.max(blocks.start);
+    let to = changed.end.min(blocks.end);
+    for block in from..to {
+        sums[(block - blocks.start) as usize] = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::region::Region;
+    use gupfs_proto::limits::{REGION, REGION_BLOCKS};
+    use gupfs_proto::{Generation, InodeId};
+
+    const ID: ObjectId = ObjectId {
+        ino: InodeId(1),
+        generation: Generation(1),
+        stripe: 0,
+    };
+
+    #[test]
+    fn a_reader_gets_no_checksum_of_a_changing_block() {
+        let object = Object::new(ID, &Arc::default());
+        let mut state = object.state();
+        let segment = SegmentFile {
+            len: 40 * REGION,
+            ..SegmentFile::default()
+        };
+        state.segments.insert(0, segment);
+        let region = Region::new_clean(REGION, &[7; REGION_BLOCKS]);
+        state.regions.in_memory.insert(0, region);
+        let last_change = state.in_flight.last_begun();
+        let number = state.in_flight.begin(4096..8192).unwrap();
+        assert_eq!(state.stable_checksums(0..3), [Some(7), None, Some(7)]);
+        let mut sums = vec![Some(7); 3];
+        state.clear_changed_checksums(&mut sums, &(0..3), last_change);
+        assert_eq!(sums, [Some(7), None, Some(7)]);
+        state.in_flight.end(number);
+        assert_eq!(state.stable_checksums(0..3), [Some(7); 3]);
     }
 }

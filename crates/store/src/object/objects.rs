@@ -1,62 +1,28 @@
 //! `Objects`: the handle of one target; initializes, opens and stops it.
 
+use super::access::{ReadAccess, WriteAccess};
 use super::adopt;
 use super::error::{OpenError, OpenErrorKind};
-use super::limits::{LOG_SEGMENT, OPEN_FILES_MAX, OPEN_FILES_MIN};
+use super::limits::LOG_SEGMENT;
+use super::options::{OpenFileLimits, TargetId, TargetOptions};
 use super::paths::OBJECTS_DIR;
 use super::records::Records;
 use super::superblock::Superblock;
 use super::target::Target;
-use crate::index::Index;
 use gupfs_platform::{Disk, DiskLock, Platform};
 use gupfs_proto::cluster::{OwnerMark, TargetIdentity};
-use gupfs_proto::{ClusterId, FsError, Incarnation, MapEpoch, OstId, WriteVerifier};
+use gupfs_proto::{FsError, Incarnation, MapEpoch, OstId, WriteVerifier};
 use std::sync::Arc;
 
 /// One target. Clones are handles of the same target.
 #[derive(Clone)]
 pub struct Objects(Arc<Target>);
 
-/// The identity of a target: which OST of which cluster a directory holds, or is to hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TargetId {
-    pub cluster: ClusterId,
-    pub ost: OstId,
-}
-
-/// What `open_with` needs beside the disk.
-pub struct TargetOptions {
-    pub index: Index,
-    /// Bytes of one segment of the records' log.
-    pub log_segment: u64,
-    /// Object files that may be open. Up to half of them stay open unused. When all are open, the target syncs all, so
-    /// that it can close some.
-    pub open_files: usize,
-}
-
-/// Descriptors that a target may use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OpenFileLimits {
-    pub objects: usize,
-    /// Tables of the index of its records.
-    pub index: usize,
-}
-
-impl OpenFileLimits {
-    /// More descriptors would not make a target faster.
-    pub const MAX: OpenFileLimits = OpenFileLimits {
-        objects: OPEN_FILES_MAX,
-        index: crate::index::OPEN_TABLES_MAX,
-    };
-    /// With fewer descriptors a target would sync and close files all the time.
-    pub const MIN: OpenFileLimits = OpenFileLimits {
-        objects: OPEN_FILES_MIN,
-        index: crate::index::OPEN_TABLES_MIN,
-    };
-}
-
 impl Objects {
     /// Initializes an empty target in a directory that holds none; durable when this returns.
+    ///
+    /// # Errors
+    /// `Exists` if the directory holds a target, `InUse` if another process has it locked, `Disk` if the disk failed.
     pub async fn init(
         disk: &Disk,
         platform: &Platform,
@@ -68,6 +34,9 @@ impl Objects {
     }
 
     /// The identity and the incarnation of the target in a directory; None if it holds none.
+    ///
+    /// # Errors
+    /// `Damaged` or `Newer` if the superblock cannot be read, `Disk` if the disk failed.
     pub async fn peek(disk: &Disk) -> Result<Option<(TargetId, Incarnation)>, OpenError> {
         let found = Superblock::read(disk).await?;
         Ok(found.map(|found| {
@@ -80,6 +49,9 @@ impl Objects {
     }
 
     /// The same as `init`, with an incarnation that the caller chose.
+    ///
+    /// # Errors
+    /// As `init`.
     pub async fn init_as(
         disk: &Disk,
         platform: &Platform,
@@ -122,6 +94,11 @@ impl Objects {
 
     /// Opens the target on a real disk, for this process alone. It can be read; nothing on disk changes before it is
     /// adopted (`adopt`).
+    ///
+    /// # Errors
+    /// `Absent` if the directory holds no target, `Foreign` if it holds another one, `InUse` if another process has it
+    /// open, `Damaged` or `Newer` if its superblock cannot be read, `Records` if its records cannot, `Disk` if the disk
+    /// failed.
     pub async fn open(
         disk: Disk,
         platform: Platform,
@@ -138,6 +115,9 @@ impl Objects {
     }
 
     /// The same with another index for the records: simulations have theirs in memory.
+    ///
+    /// # Errors
+    /// As `open`.
     pub async fn open_with(
         disk: Disk,
         platform: Platform,
@@ -184,28 +164,28 @@ impl Objects {
     }
 
     pub fn ost(&self) -> OstId {
-        self.0.ost
+        self.0.identity.ost
     }
 
     /// The write verifier (as in NFS): it changes when acknowledged writes that were not synced may be lost. A write
     /// that was acknowledged under one verifier and synced under another may be lost.
     pub fn write_verifier(&self) -> WriteVerifier {
-        self.0.write_verifier()
+        self.0.identity.write_verifier()
     }
 
     pub fn incarnation(&self) -> Incarnation {
-        self.0.incarnation
+        self.0.identity.incarnation
     }
 
     /// The durable stamp: it rises when the target is adopted, when it is stopped cleanly, and once a minute while it
     /// changes.
     pub fn stamp(&self) -> u64 {
-        self.0.identity().stamp
+        self.0.identity.known().stamp
     }
 
     /// The identity that the metadata server compares with the one that it remembers.
     pub fn identity(&self) -> TargetIdentity {
-        self.0.identity()
+        self.0.identity.known()
     }
 
     /// The metadata server has confirmed, under this owner mark, that the target is the one it remembers. This writes
@@ -218,74 +198,90 @@ impl Objects {
     }
 
     /// Serves without being adopted, and leaves the target's identity as it was found: for tools, while no server runs.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed, or cannot write its superblock.
     pub async fn serve_unadopted(&self) -> Result<(), FsError> {
         adopt::serve_unadopted(&self.0).await
     }
 
     /// Notes the last durable batch of the owner's log, as the owner reported it; written to disk with the next stamp.
     pub fn note_owner_durable(&self, owner: &OwnerMark) {
-        self.0.note_owner_durable(owner);
+        self.0.identity.note_owner_durable(owner);
     }
 
     /// Raises the stamp even if nothing has changed: another server opened a copy that has the current stamp.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, or cannot write its superblock.
     pub async fn raise_stamp_now(&self) -> Result<(), FsError> {
-        self.serving()?.raise_stamp_now().await
+        self.serving()?.identity.raise_stamp_now().await
     }
 
     /// Whether the target is adopted (`adopt`).
     pub fn is_adopted(&self) -> bool {
-        self.0.is_adopted()
+        self.0.identity.is_adopted()
     }
 
     /// The failure that closed the target until it is opened again, if any.
     pub fn failure(&self) -> Option<&str> {
-        match self.0.is_refused() {
+        let closing = &self.0.closing;
+        match closing.is_refused() {
             true => None,
-            false => self.0.close_reason(),
+            false => closing.reason(),
         }
     }
 
     /// Whether a failed sync has retired the write verifier.
     pub fn is_verifier_retired(&self) -> bool {
-        self.0.is_verifier_retired()
+        self.0.closing.is_verifier_retired()
     }
 
     /// Takes a new write verifier if the current one, or a later one, is known to be retired. Must be called before the
     /// target serves, since replies carry the verifier.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, or cannot write its superblock.
     pub async fn take_verifier_after(&self, retired: WriteVerifier) -> Result<(), FsError> {
-        self.serving()?.take_verifier_after(retired).await
+        self.serving()?.identity.take_verifier_after(retired).await
     }
 
     /// Returns when the superblock records that a failed sync has retired the write verifier, or when writing it has
     /// failed; at once if no sync has failed.
     pub async fn wait_retirement_recorded(&self) {
-        self.0.wait_retirement_recorded().await;
+        self.0.closing.wait_retirement_recorded().await;
     }
 
     /// Whether the target was refused (`refuse`).
     pub fn is_refused(&self) -> bool {
-        self.0.is_refused()
+        self.0.closing.is_refused()
     }
 
     /// Closes the target, because the caller knows that its data must not be used.
     pub fn refuse(&self, why: impl Into<String>) {
-        self.0.refuse(why);
+        self.0.closing.refuse(why);
     }
 
     /// Notes the newest cluster map; durable with the next stamp.
     pub fn note_map_epoch(&self, epoch: MapEpoch) {
-        self.0.note_map_epoch(epoch);
+        self.0.identity.map_epoch.note(epoch);
     }
 
     /// Raises the stamp if anything changed since the last one; a background task calls this about once a minute.
+    ///
+    /// # Errors
+    /// As `raise_stamp_now`.
     pub async fn raise_stamp(&self) -> Result<(), FsError> {
         self.serving()?.raise_stamp().await
     }
 
     /// Syncs everything and records a clean stop in the superblock; the target serves nothing after this. Leaves a
     /// target that was refused or never adopted unchanged.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or a sync fails, `StoreFailed` if the superblock cannot be written.
     pub async fn stop(&self) -> Result<(), FsError> {
-        if self.0.is_refused() || !self.0.is_adopted() {
+        if self.is_refused() || !self.is_adopted() {
             return Ok(());
         }
         self.serving()?.stop().await
@@ -293,15 +289,20 @@ impl Objects {
 
     /// The target, if it serves.
     pub(super) fn serving(&self) -> Result<&Target, FsError> {
-        self.0.check_open()?;
-        self.0.check_adopted()?;
+        self.0.closing.check_open()?;
+        self.0.identity.check_adopted()?;
         Ok(&self.0)
     }
 
-    /// The target, if it can be read.
-    pub(super) fn readable(&self) -> Result<&Target, FsError> {
-        self.0.check_open()?;
-        Ok(&self.0)
+    /// What reads may use, if the target can be read.
+    pub(super) fn readable(&self) -> Result<&ReadAccess, FsError> {
+        self.0.closing.check_open()?;
+        Ok(&self.0.reading)
+    }
+
+    /// What changes of objects may use, if the target serves.
+    pub(super) fn writable(&self) -> Result<&WriteAccess, FsError> {
+        Ok(&self.serving()?.writing)
     }
 
     /// The target, whether or not it serves.

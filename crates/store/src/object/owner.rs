@@ -6,12 +6,14 @@ use gupfs_proto::{FsError, ObjectId};
 
 impl Objects {
     /// None if the object has no record, because its checksums were never flushed.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, or its records cannot be read.
     pub async fn owner(&self, id: ObjectId) -> Result<Option<ObjectOwner>, FsError> {
         let target = self.serving()?;
-        let _operation = target.counters.enter(&target.counters.looks);
-        match target.records.object(id) {
-            Ok(record) => Ok(record.map(|record| record.owner)),
-            Err(error) => Err(target.records_failed(&error)),
-        }
+        let counters = &target.reading.counters;
+        let _operation = counters.enter(&counters.looks);
+        let record = target.records.object(id)?;
+        Ok(record.map(|record| record.owner))
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn region_of(at: u64) -> u64 {
     at / REGION
 }
 
-/// The regions that a range touches.
+/// The regions that a range overlaps.
 pub(super) fn regions_of(range: &Range<u64>) -> Range<u64> {
     match range.is_empty() {
         true => 0..0,
@@ -59,7 +59,7 @@ pub(super) fn regions_of(range: &Range<u64>) -> Range<u64> {
     }
 }
 
-/// The blocks that a range touches.
+/// The blocks that a range overlaps.
 pub(super) fn blocks_of(range: &Range<u64>) -> Range<u64> {
     match range.is_empty() {
         true => 0..0,
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_touch_and_cover() {
+    fn ranges_overlap_and_cover() {
         assert_eq!(regions_of(&(0..0)), 0..0);
         assert_eq!(regions_of(&(REGION - 1..REGION + 1)), 0..2);
         assert_eq!(blocks_of(&(4095..8193)), 0..3);

@@ -2,258 +2,29 @@
 
 use super::Objects;
 use super::flush_checksums::FlushMode;
-use super::limits::SCRUB_STEP;
-use super::list::ids_after;
-use super::object::Object;
-use super::region::{RegionState, region_of};
-use super::target::Target;
-use gupfs_proto::checksum;
-use gupfs_proto::error::ObjectDamage;
-use gupfs_proto::limits::{CHECKSUM_BLOCK, REGION, REGION_BLOCKS};
-use gupfs_proto::{FsError, ObjectId};
-use serde::Serialize;
-use std::sync::Arc;
-use std::time::Duration;
-
-/// What a scrub reads, and how fast.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ScrubOptions {
-    pub verify: ScrubScope,
-    /// Pause after each `limits::SCRUB_STEP`, so that clients get the disk.
-    pub pause: Duration,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ScrubScope {
-    All,
-    /// Only the dirty regions, as after a crash.
-    OnlyDirty,
-}
-
-impl ScrubOptions {
-    pub fn new(verify: ScrubScope) -> ScrubOptions {
-        ScrubOptions {
-            verify,
-            pause: Duration::from_millis(20),
-        }
-    }
-}
-
-/// Progress and findings of a scrub.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct ScrubReport {
-    pub objects: u64,
-    pub bytes: u64,
-    /// Clean regions whose bytes match their checksums.
-    pub verified: u64,
-    /// Dirty regions that became clean.
-    pub summed: u64,
-    pub damaged: Vec<ObjectId>,
-    #[serde(skip)]
-    unpaused: u64,
-}
-
-/// Objects scrubbed between two listings.
-const PAGE: usize = 512;
-/// Records loaded together.
-const REGIONS: usize = 64;
+use super::scrubber::{ScrubOptions, ScrubReport};
+use gupfs_proto::FsError;
 
 impl Objects {
     /// Reads all objects; calls `progress` after each. The status lists the damaged objects too.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, `StoreFailed` if a directory cannot be read. Damaged
+    /// objects are no errors; the report lists them.
     pub async fn scrub(
         &self,
         scrub: ScrubOptions,
         progress: impl FnMut(&ScrubReport) + Send,
     ) -> Result<ScrubReport, FsError> {
-        self.serving()?.scrub(scrub, progress).await
+        self.serving()?.scrubber.scrub(scrub, progress).await
     }
 
-    /// Makes every region clean that no in-flight change touches, now; `scrub` and `stop` do so as well.
+    /// Makes every region clean that no in-flight change overlaps, now; `scrub` and `stop` do so as well.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, or a sync fails; `ObjectDamaged` for an object that cannot
+    /// be read.
     pub async fn flush_checksums(&self) -> Result<u64, FsError> {
-        self.serving()?.flush_due_checksums(FlushMode::All).await
-    }
-}
-
-impl Target {
-    pub async fn scrub(
-        &self,
-        scrub: ScrubOptions,
-        mut progress: impl FnMut(&ScrubReport) + Send,
-    ) -> Result<ScrubReport, FsError> {
-        let mut done = ScrubReport::default();
-        let mut after = None;
-        loop {
-            let page = ids_after(&self.disk, after, PAGE).await;
-            let page =
-                page.map_err(|error| FsError::StoreFailed(super::error::error_chain(&error)))?;
-            let Some(last) = page.last() else {
-                return Ok(done);
-            };
-            after = Some(*last);
-            for id in page {
-                self.check_open()?;
-                let found = self.scrub_object(id, &scrub, &mut done).await;
-                match found {
-                    Ok(()) => {}
-                    Err(FsError::ObjectDamaged { .. }) => done.damaged.push(id),
-                    Err(other) => return Err(other),
-                }
-                done.objects += 1;
-                progress(&done);
-            }
-        }
-    }
-
-    async fn scrub_object(
-        &self,
-        id: ObjectId,
-        scrub: &ScrubOptions,
-        done: &mut ScrubReport,
-    ) -> Result<(), FsError> {
-        let object = self.load_object(id).await?;
-        // First, so that dirty regions with known checksums are verified too.
-        self.checksum_dirty(&object, scrub, done).await?;
-        match scrub.verify {
-            ScrubScope::All => self.verify_object(&object, scrub, done).await,
-            ScrubScope::OnlyDirty => Ok(()),
-        }
-    }
-
-    async fn verify_object(
-        &self,
-        object: &Arc<Object>,
-        scrub: &ScrubOptions,
-        done: &mut ScrubReport,
-    ) -> Result<(), FsError> {
-        let mut from = 0;
-        let mut damage = None;
-        loop {
-            let found = self.records.regions(object.id, from..u64::MAX, REGIONS);
-            let regions = found.map_err(|error| self.records_failed(&error))?;
-            let Some(last) = regions.last() else {
-                break;
-            };
-            from = last + 1;
-            for region in &regions {
-                self.load_region(object, *region).await?;
-                match self.verify_region(object, *region).await {
-                    Ok(verified) => done.verified += u64::from(verified),
-                    Err(found @ FsError::ObjectDamaged { .. }) => damage = Some(found),
-                    Err(other) => return Err(other),
-                }
-                self.pace(scrub, done).await;
-            }
-        }
-        match damage {
-            Some(damage) => Err(damage),
-            None => {
-                self.damage.clear(object.id);
-                Ok(())
-            }
-        }
-    }
-
-    async fn load_region(&self, object: &Arc<Object>, region: u64) -> Result<(), FsError> {
-        loop {
-            let regions_to_load = object.state().regions_to_load(region..region + 1);
-            if regions_to_load.is_empty() {
-                return Ok(());
-            }
-            self.load_regions(object, &regions_to_load).await?;
-        }
-    }
-
-    /// Whether the region is clean and its bytes match its record; false if it is not clean (any more).
-    async fn verify_region(&self, object: &Object, number: u64) -> Result<bool, FsError> {
-        let (last_change, size, len) = {
-            let state = object.state();
-            match state.regions.get(&number).map(|region| &region.state) {
-                Some(RegionState::Clean { len, .. }) => {
-                    (state.in_flight.last_begun(), state.size(), *len)
-                }
-                _ => return Ok(false),
-            }
-        };
-        let start = number * REGION;
-        if start + len > size {
-            return Err(self.report_damage(object.id, ObjectDamage::Short));
-        }
-        let bytes = self.read_bytes(object, start..start + REGION).await?;
-        let first = number * REGION_BLOCKS as u64;
-        let blocks = first..first + (bytes.len() as u64).div_ceil(CHECKSUM_BLOCK);
-        let mut sums = {
-            let state = object.state();
-            if state
-                .regions
-                .get(&number)
-                .is_none_or(|region| region.is_dirty())
-            {
-                return Ok(false);
-            }
-            state.stable_checksums(blocks.clone())
-        };
-        object
-            .state()
-            .clear_changed_checksums(&mut sums, &blocks, last_change);
-        let found = checksum::blocks(&bytes);
-        let matches = sums
-            .iter()
-            .zip(found)
-            .all(|(sum, found)| sum.is_none_or(|sum| sum == found));
-        match matches {
-            true => Ok(true),
-            false => Err(self.report_damage(object.id, ObjectDamage::Checksum)),
-        }
-    }
-
-    /// Computes the checksums of the regions that have data and no record. Holes need none: they read as zeros until
-    /// they are written.
-    async fn checksum_dirty(
-        &self,
-        object: &Arc<Object>,
-        scrub: &ScrubOptions,
-        done: &mut ScrubReport,
-    ) -> Result<(), FsError> {
-        let mut at = 0;
-        let mut listed = 0;
-        loop {
-            let data = self.seek_data(object, at).await;
-            let data = data.map_err(|error| self.fs_error(object.id, &error))?;
-            if let Some(found) = data {
-                let region = region_of(found);
-                self.load_region(object, region).await?;
-                listed += u64::from(self.queue_dirty_region(object, region));
-                at = (region + 1) * REGION;
-            }
-            if listed > 0 && (data.is_none() || listed >= REGIONS as u64) {
-                let before = self.counters.regions_cleaned.get();
-                self.flush_checksums(object, FlushMode::All).await?;
-                done.summed += (self.counters.regions_cleaned.get() - before).min(listed);
-                for _ in 0..std::mem::take(&mut listed) {
-                    self.pace(scrub, done).await;
-                }
-            }
-            if data.is_none() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Whether the region is queued for the checksum flush. Adds a region that is not in memory as a dirty one.
-    fn queue_dirty_region(&self, object: &Arc<Object>, number: u64) -> bool {
-        let mut state = object.state();
-        let fresh = state.new_dirty_region(number);
-        let is_dirty = state.regions.entry(number).or_insert(fresh).is_dirty();
-        self.queue_if_dirty(object, &mut state);
-        is_dirty
-    }
-
-    async fn pace(&self, scrub: &ScrubOptions, done: &mut ScrubReport) {
-        done.bytes += REGION;
-        done.unpaused += REGION;
-        if done.unpaused >= SCRUB_STEP {
-            done.unpaused = 0;
-            self.platform.clock.sleep(scrub.pause).await;
-        }
+        self.serving()?.flusher.flush_due(FlushMode::All).await
     }
 }

@@ -5,7 +5,6 @@ use super::counters::OperationCounts;
 use super::lost_found::LostFoundUsage;
 use gupfs_proto::OstId;
 use serde::Serialize;
-use std::sync::atomic::Ordering;
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub enum OstState {
@@ -72,31 +71,32 @@ impl OstStatus {
 impl Objects {
     pub async fn status(&self) -> OstStatus {
         let target = self.target();
-        let space = target.free_space.space().await.unwrap_or_default();
-        let state = match target.close_reason() {
+        let access = &target.reading;
+        let space = access.free_space.space().await.unwrap_or_default();
+        let state = match target.closing.reason() {
             None => OstState::Serving,
             Some(why) => OstState::Down(why.to_owned()),
         };
-        let damaged = target.damage.list().into_iter();
+        let damaged = access.damage.list().into_iter();
         OstStatus {
-            ost: target.ost,
+            ost: target.identity.ost,
             state,
-            incarnation: Some(target.incarnation.0),
-            stamp: Some(target.identity().stamp),
+            incarnation: Some(target.identity.incarnation.0),
+            stamp: Some(target.identity.known().stamp),
             total: space.total,
             free: space.free,
             available: space.available,
-            objects: target.object_count.load(Ordering::Relaxed),
+            objects: access.object_count.get(),
             open_files: target.table.open_files(),
-            dirty_regions: target.dirty_regions.load(Ordering::Relaxed) as u64,
-            regions_dirtied: target.counters.regions_dirtied.get(),
-            regions_cleaned: target.counters.regions_cleaned.get(),
+            dirty_regions: target.dirty_queue.regions() as u64,
+            regions_dirtied: access.counters.regions_dirtied.get(),
+            regions_cleaned: access.counters.regions_cleaned.get(),
             damaged: damaged
                 .map(|(id, what)| (id.to_string(), what.to_string()))
                 .collect(),
-            damage_met: target.damage.times(),
-            served: target.counters.served(),
-            lost_found: *target.lost_found.lock(),
+            damage_met: access.damage.times(),
+            served: access.counters.served(),
+            lost_found: access.lost_found.usage(),
         }
     }
 }

@@ -3,11 +3,12 @@
 //! It is replaced as a whole: the new one is written to another file, synced and renamed, and the directory is synced.
 
 use super::error::{OpenError, OpenErrorKind};
-use gupfs_platform::{Disk, DiskErrorKind, OnCacheMiss, OpenHow};
+use gupfs_platform::{Disk, DiskError, DiskErrorKind, OnCacheMiss, OpenHow};
 use gupfs_proto::cluster::OwnerMark;
 use gupfs_proto::{
     ClusterId, Incarnation, MapEpoch, OstId, OwnerEpoch, Seq, Timestamp, WriteVerifier,
 };
+use std::sync::Arc;
 
 const FILE: &str = "superblock";
 const TEMPORARY: &str = "superblock.new";
@@ -20,7 +21,7 @@ pub(super) const LENGTH: usize = 192;
 const V1: u32 = 1;
 const V1_LENGTH: usize = 128;
 
-/// Features without which a program must not touch the directory. There are none yet.
+/// Features without which a program must not open the target. There are none yet.
 const REQUIRED_KNOWN: &[(u64, &str)] = &[];
 
 /// Longer than any superblock; more bytes are not read.
@@ -179,13 +180,39 @@ impl Superblock {
     }
 
     /// Writes the superblock; durable when this returns.
-    pub async fn write(&self, disk: &Disk) -> Result<(), gupfs_platform::DiskError> {
+    pub async fn write(&self, disk: &Disk) -> Result<(), DiskError> {
         let file = disk.open(TEMPORARY, OpenHow::write().create()).await?;
         file.set_len(0).await?; // drops what an interrupted write left
         file.write_at(&self.encode(), 0).await?;
         file.sync_data().await?;
         disk.rename(TEMPORARY, FILE).await?;
         disk.sync_dir(".").await
+    }
+}
+
+/// The superblock of an open target. One task writes it at a time; clones are handles of the same file.
+#[derive(Clone)]
+pub(super) struct SuperblockFile {
+    disk: Disk,
+    newest: Arc<tokio::sync::Mutex<Superblock>>,
+}
+
+impl SuperblockFile {
+    pub fn new(disk: Disk, found: Superblock) -> SuperblockFile {
+        SuperblockFile {
+            disk,
+            newest: Arc::new(tokio::sync::Mutex::new(found)),
+        }
+    }
+
+    /// The superblock as it was written last, with what the next write adds; no other task writes it meanwhile.
+    pub async fn lock(&self) -> tokio::sync::MutexGuard<'_, Superblock> {
+        self.newest.lock().await
+    }
+
+    /// Writes this as the target's superblock; the caller holds the lock. Durable when this returns.
+    pub async fn write(&self, superblock: &Superblock) -> Result<(), DiskError> {
+        superblock.write(&self.disk).await
     }
 }
 

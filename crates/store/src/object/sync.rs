@@ -1,171 +1,48 @@
 //! sync: makes writes to some objects, their names and their removal survive a power loss.
 
 use super::Objects;
-use super::join::join_all;
-use super::limits::{SYNC_WHOLE_FROM, SYNCS_AT_ONCE};
-use super::object::Object;
-use super::paths::{OBJECTS_DIR, dir_path};
-use super::sync_point::SyncPoint;
-use super::target::Target;
-use gupfs_platform::{DiskError, DiskErrorKind};
 use gupfs_proto::{FsError, ObjectId};
-use std::collections::BTreeSet;
-use std::sync::Arc;
 
 impl Objects {
     /// Makes every acknowledged change of these objects durable; for a removed object, its removal.
+    ///
+    /// # Errors
+    /// `TargetDown` if the target is closed or not adopted, or a sync fails: then writes may be lost, and the write
+    /// verifier is retired.
     pub async fn sync(&self, ids: &[ObjectId]) -> Result<(), FsError> {
         let target = self.serving()?;
-        let _operation = target.counters.enter(&target.counters.syncs);
+        let access = &target.reading;
+        let _operation = access.counters.enter(&access.counters.syncs);
         let mut objects = Vec::new();
         for id in ids {
-            objects.push(target.load_object(*id).await?);
+            objects.push(access.objects.load_object(*id).await?);
         }
-        target.sync_objects(objects).await
+        target.syncer.sync_objects(objects).await
     }
 
     /// Returns which of these objects exist, in their order; the existing ones survive a power loss when this returns.
     ///
     /// Usually these are many objects that were written a while ago, and the background checksum flush has synced most
     /// of them.
+    ///
+    /// # Errors
+    /// As `sync`.
     pub async fn confirm(&self, ids: &[ObjectId]) -> Result<Vec<bool>, FsError> {
         let target = self.serving()?;
-        let _operation = target.counters.enter(&target.counters.syncs);
+        let access = &target.reading;
+        let _operation = access.counters.enter(&access.counters.syncs);
         let mut there = Vec::with_capacity(ids.len());
         let mut objects = Vec::new();
         for id in ids {
-            let object = target.load_object(*id).await?;
+            let object = access.objects.load_object(*id).await?;
             let exists = object.state().exists();
             there.push(exists);
             if exists {
                 objects.push(object);
             }
         }
-        target.sync_many(&objects).await?;
-        target.sync_objects(objects).await?;
+        target.syncer.sync_many(&objects).await?;
+        target.syncer.sync_objects(objects).await?;
         Ok(there)
-    }
-}
-
-impl Target {
-    /// Syncs data and names concurrently: the journal of the file system commits them together.
-    pub async fn sync_objects(&self, objects: Vec<Arc<Object>>) -> Result<(), FsError> {
-        let dirs: BTreeSet<String> = objects.iter().map(|object| dir_path(object.id)).collect();
-        let data: Vec<_> = objects
-            .iter()
-            .map(|object| self.sync_data(object))
-            .collect();
-        let names: Vec<_> = dirs.iter().map(|dir| self.sync_names(dir)).collect();
-        // The record of a removed object must be gone durably: if it came back, it would report the object as lost.
-        let gone = objects
-            .iter()
-            .map(|object| object.state())
-            .filter(|state| !state.exists())
-            .map(|state| state.records_deleted)
-            .max();
-        if let Some(gone) = gone {
-            self.wait_records_durable(gone).await?;
-        }
-        let (data, names) = tokio::join!(
-            join_all(data, SYNCS_AT_ONCE),
-            join_all(names, SYNCS_AT_ONCE)
-        );
-        data.and(names)
-    }
-
-    /// The same for so many objects that one sync of the whole file system is cheaper. Leaves a few unsynced objects to
-    /// a later sync.
-    pub async fn sync_many(&self, objects: &[Arc<Object>]) -> Result<(), FsError> {
-        let unsynced = objects
-            .iter()
-            .filter(|object| !object.data_sync.is_synced());
-        if unsynced.count() < SYNC_WHOLE_FROM {
-            return Ok(());
-        }
-        if !self.disk.syncfs_reports_errors() {
-            return self.sync_objects(objects.to_vec()).await;
-        }
-        let dirs: BTreeSet<String> = objects.iter().map(|object| dir_path(object.id)).collect();
-        let dirs: Vec<_> = dirs
-            .iter()
-            .flat_map(|dir| self.dirs.sync_points(dir))
-            .collect();
-        let points = || {
-            let data = objects.iter().map(|object| &object.data_sync);
-            data.chain(dirs.iter().map(|dir| &**dir))
-        };
-        // Of two concurrent calls the kernel reports an error to one only; the other would take that for success, so
-        // only one call runs at a time.
-        let _guard = self.syncing_file_system.lock().await;
-        let covered: Vec<u64> = points().map(SyncPoint::current_change).collect();
-        self.run_sync(async || self.disk.syncfs().await).await?;
-        points()
-            .zip(covered)
-            .for_each(|(point, covered)| point.note_synced(covered));
-        Ok(())
-    }
-
-    /// Makes the calling operation help when too many files are open: a file with unsynced bytes cannot be closed, nor
-    /// one of which the target does not know whether it has some.
-    pub async fn sync_if_many_open(&self) -> Result<(), FsError> {
-        if !self.table.has_too_many_open() {
-            return Ok(());
-        }
-        let _guard = self.closing_files.lock().await;
-        if !self.table.has_too_many_open() {
-            return Ok(());
-        }
-        self.sync_many(&self.table.all()).await?;
-        self.table.close_half();
-        Ok(())
-    }
-
-    /// Syncs all objects with unsynced changes.
-    pub async fn sync_all(&self) -> Result<(), FsError> {
-        let unsynced = |object: &Arc<Object>| !object.data_sync.is_synced();
-        let objects = self.table.all().into_iter().filter(unsynced).collect();
-        self.sync_objects(objects).await
-    }
-
-    /// Makes the names in an object directory durable, and the directory's own name.
-    pub async fn sync_names(&self, dir: &str) -> Result<(), FsError> {
-        let sync = async |dir: &str| match self.disk.sync_dir(dir).await {
-            // No object of this directory was ever created.
-            Err(error) if error.kind == DiskErrorKind::NotFound => Ok(()),
-            other => other,
-        };
-        for point in [dir, OBJECTS_DIR] {
-            self.dirs
-                .sync_point(point)
-                .ensure_synced(|| self.run_sync(async || sync(point).await))
-                .await?;
-        }
-        Ok(())
-    }
-
-    async fn sync_data(&self, object: &Object) -> Result<(), FsError> {
-        let sync = async || {
-            let segments: Vec<u32> = object.state().segments.keys().copied().collect();
-            for segment in segments {
-                if let Some(file) = self.open_segment(object, segment).await? {
-                    file.sync_data().await?;
-                }
-            }
-            Ok(())
-        };
-        object.data_sync.ensure_synced(|| self.run_sync(sync)).await
-    }
-
-    /// Runs a sync unless one has failed; if it fails, closes the target before another task can begin a sync. The
-    /// kernel reports an error once: the next sync of the same descriptor succeeds although bytes were lost.
-    async fn run_sync(
-        &self,
-        sync: impl AsyncFnOnce() -> Result<(), DiskError>,
-    ) -> Result<(), FsError> {
-        self.check_open()?;
-        match sync().await {
-            Ok(()) => self.check_open(),
-            Err(error) => Err(self.sync_failed(&error)),
-        }
     }
 }

@@ -4,9 +4,9 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far a file or directory was changed, and how far it is durable.
+/// How far a file or directory was modified, and how far it is durable.
 pub(super) struct SyncPoint {
-    changed: AtomicU64,
+    modified: AtomicU64,
     synced: AtomicU64,
     sync_lock: tokio::sync::Mutex<()>,
 }
@@ -15,38 +15,38 @@ impl SyncPoint {
     /// For a file or directory with unknown history: its first sync is a real one.
     pub fn unknown() -> SyncPoint {
         SyncPoint {
-            changed: AtomicU64::new(1),
+            modified: AtomicU64::new(1),
             synced: AtomicU64::new(0),
             sync_lock: tokio::sync::Mutex::new(()),
         }
     }
 
-    /// Counts a change that took effect: syncs that begin from now on cover it.
-    pub fn note_change(&self) {
-        self.changed.fetch_add(1, Ordering::AcqRel);
+    /// Counts a modification that took effect: syncs that begin from now on cover it.
+    pub fn note_modified(&self) {
+        self.modified.fetch_add(1, Ordering::AcqRel);
     }
 
     pub fn is_synced(&self) -> bool {
-        self.synced.load(Ordering::Acquire) >= self.changed.load(Ordering::Acquire)
+        self.synced.load(Ordering::Acquire) >= self.modified.load(Ordering::Acquire)
     }
 
-    /// The changes that a sync that begins now covers; pass it to `note_synced` when the sync is done.
-    pub fn current_change(&self) -> u64 {
-        self.changed.load(Ordering::Acquire)
+    /// The modifications that a sync that begins now covers; pass it to `note_synced` when the sync is done.
+    pub fn current_modification(&self) -> u64 {
+        self.modified.load(Ordering::Acquire)
     }
 
-    /// Notes that a sync that covers these changes is done.
+    /// Notes that a sync that covers these modifications is done.
     pub fn note_synced(&self, covered: u64) {
         self.synced.fetch_max(covered, Ordering::AcqRel);
     }
 
-    /// Returns when all changes made before the call are durable, through `sync` or through another task's sync that
+    /// Returns when all modifications made before the call are durable, through `sync` or through another task's sync that
     /// began after them.
     pub async fn ensure_synced<E, F>(&self, sync: impl FnOnce() -> F) -> Result<(), E>
     where
         F: Future<Output = Result<(), E>>,
     {
-        let wanted = self.changed.load(Ordering::Acquire);
+        let wanted = self.modified.load(Ordering::Acquire);
         let reached = || self.synced.load(Ordering::Acquire) >= wanted;
         if reached() {
             return Ok(());
@@ -55,7 +55,7 @@ impl SyncPoint {
         if reached() {
             return Ok(());
         }
-        let covered = self.current_change();
+        let covered = self.current_modification();
         sync().await?;
         self.note_synced(covered);
         Ok(())
@@ -83,15 +83,15 @@ mod tests {
             tokio::join!(one(), one(), one(), one(), one());
         };
         let later = async {
-            point.note_change(); // while the first sync runs, so it does not cover this change
+            point.note_modified(); // while the first sync runs, so it does not cover this modification
             tokio::join!(one(), one(), one(), one(), one());
         };
         tokio::join!(first, later);
         assert_eq!(syncs.get(), 2);
         assert!(point.is_synced());
-        point.note_change();
-        let covered = point.current_change();
-        point.note_change();
+        point.note_modified();
+        let covered = point.current_modification();
+        point.note_modified();
         point.note_synced(covered);
         assert!(!point.is_synced());
     }

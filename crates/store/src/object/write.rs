@@ -1,11 +1,11 @@
 //! write: stores bytes in an object, with one pwrite for each segment.
 
 use super::Objects;
-use super::edge_blocks::{EdgeBlock, NewBytes};
+use super::edge_blocks::{EdgeBlock, NewBytes, checksum_edges, edge_blocks, set_edge_checksums};
+use super::files::ObjectFiles;
 use super::object::Object;
 use super::paths::split_by_segment;
 use super::region::whole_blocks_of;
-use super::target::Target;
 use gupfs_platform::DiskError;
 use gupfs_proto::data::{BlockChecksums, ObjectExistence, ObjectOwner, ObjectStat};
 use gupfs_proto::limits::{CHECKSUM_BLOCK, FILE_SIZE_MAX, PAYLOAD_MAX};
@@ -33,41 +33,53 @@ pub(super) fn checked_range(at: ObjectOffset, len: u64) -> Result<Range<u64>, Fs
 
 impl Objects {
     /// Writes all of the data, or fails. On a failure any of its blocks may have changed, and nothing else.
+    ///
+    /// # Errors
+    /// `NoSpace` if the disk has no space outside the reserve, `TooLarge` above the largest object, `Malformed` above
+    /// `PAYLOAD_MAX` or with other checksums than those of the written blocks, `ObjectDamaged` if the object is lost or
+    /// a block at an end of the range does not match its checksum; `TargetDown` if the target is closed or not adopted.
     pub async fn write(&self, write: WriteRequest<'_>) -> Result<ObjectStat, FsError> {
-        let target = self.serving()?;
-        let _operation = target.counters.enter(&target.counters.writes);
+        let access = self.writable()?;
+        let _operation = access.counters.enter(&access.counters.writes);
         let len = write.data.len() as u64;
         let range = checked_range(write.at, len)?;
         write.check(&range)?;
-        let object = target.expect_object(write.object, write.existing).await?;
+        let object = access
+            .objects
+            .expect_object(write.object, write.existing)
+            .await?;
         if range.is_empty() {
             return Ok(object.state().stat());
         }
         if !object.state().has_space_for(&range) {
-            target.free_space.charge(len).await?;
+            access.free_space.charge(len).await?;
         }
-        target.flush_if_too_many_dirty().await?;
+        access.flusher.flush_if_too_many_dirty().await?;
 
-        let mut change = target.begin_change(&object, range.clone()).await?;
-        target.make_range_dirty(&object, &change, &range).await?;
-        let edges = object.state().edge_blocks(&range);
-        let new = NewBytes::Given(write.data);
-        let edge_sums = target
-            .checksum_edges(&object, &edges, new, &range, &change)
+        let mut change = access.begin_change(&object, range.clone()).await?;
+        access
+            .dirty_log
+            .make_range_dirty(&object, &change, &range)
             .await?;
+        let edges = edge_blocks(&object.state(), &range);
+        let new = NewBytes::Given(write.data);
+        let edge_sums =
+            checksum_edges(&access.reader, &object, &edges, new, &range, &change).await?;
         change.note_bytes_change();
-        let written = target.write(&object, &range, write.data).await;
-        written.map_err(|error| target.fs_error(write.object, &error))?;
+        let written = write_segments(&access.files, &object, &range, write.data).await;
+        written.map_err(|error| access.damage.fs_error(write.object, &error))?;
 
         object.start_write_behind(&range);
 
-        target.counters.bytes_written.add(len);
-        let now = target.platform.clock.now();
+        access.counters.bytes_written.add(len);
+        let now = access.clock.now();
         Ok(change.end(|state, span| {
-            state.set_checksums(whole_blocks_of(&range), |block| {
-                write.client_checksum(block)
-            });
-            state.set_edge_checksums(span, edge_sums, |edge| {
+            state
+                .regions
+                .set_checksums(whole_blocks_of(&range), |block| {
+                    write.client_checksum(block)
+                });
+            set_edge_checksums(&mut state.regions, span, edge_sums, |edge| {
                 write.client_checksum_of_tail(edge, &edges)
             });
             state.owner = write.owner;
@@ -109,41 +121,22 @@ impl WriteRequest<'_> {
     }
 }
 
-impl Object {
-    /// Starts the write-back of a large run of written bytes; leaves a run across two segments to the kernel.
-    fn start_write_behind(&self, range: &Range<u64>) {
-        let mut state = self.state();
-        let Some(stretch) = state.write_behind.note_write(range) else {
-            return;
-        };
-        let mut all = split_by_segment(stretch.start, stretch.end - stretch.start);
-        if let (Some(part), None) = (all.next(), all.next())
-            && let Some(file) = state.open_file(part.segment)
-        {
-            drop(state);
-            file.start_write_back(part.at, part.range.end - part.range.start);
+async fn write_segments(
+    files: &ObjectFiles,
+    object: &Object,
+    range: &Range<u64>,
+    data: &[u8],
+) -> Result<(), DiskError> {
+    for part in split_by_segment(range.start, data.len() as u64) {
+        let file = files.open_or_create_segment(object, part.segment).await?;
+        let bytes = &data[part.range.start as usize..part.range.end as usize];
+        file.write_at(bytes, part.at).await?;
+        let within = part.at..part.at + bytes.len() as u64;
+        let known = object.state().note_write(part.segment, &within);
+        if !known {
+            // After a write into or behind a hole only the file system knows the allocated space.
+            files.refresh_segment(object, part.segment).await?;
         }
     }
-}
-
-impl Target {
-    async fn write(
-        &self,
-        object: &Object,
-        range: &Range<u64>,
-        data: &[u8],
-    ) -> Result<(), DiskError> {
-        for part in split_by_segment(range.start, data.len() as u64) {
-            let file = self.open_or_create_segment(object, part.segment).await?;
-            let bytes = &data[part.range.start as usize..part.range.end as usize];
-            file.write_at(bytes, part.at).await?;
-            let within = part.at..part.at + bytes.len() as u64;
-            let known = object.state().note_write(part.segment, &within);
-            if !known {
-                // After a write into or behind a hole only the file system knows the allocated space.
-                self.refresh_segment(object, part.segment).await?;
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }

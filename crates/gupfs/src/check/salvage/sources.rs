@@ -14,7 +14,7 @@ use bytes::Bytes;
 use gupfs_namespace::{Inode, KeyRange, Record, RecordKey, RecordKind};
 use gupfs_platform::{Disk, Platform};
 use gupfs_proto::{OwnerEpoch, Seq, Timestamp, VirtualShard};
-use gupfs_store::index::{Index, IndexChanges, IndexError, KeyBounds};
+use gupfs_store::index::{Index, IndexError, IndexUpdates, KeyBounds};
 use gupfs_store::kv::{KvError, copy_records, replay_survey};
 use gupfs_store::log::{LogError, LogSurvey, LogSurveyFindings, StoreId};
 use std::ops::Bound;
@@ -60,7 +60,7 @@ pub async fn read(
     let applied = reading.index.applied().max(surveyed.highest);
     reading
         .index
-        .apply(applied, &IndexChanges::new())
+        .apply(applied, &IndexUpdates::new())
         .or_trouble(failed)?;
     reading.index.persist().or_trouble(failed)?;
     let newest = reading.newest().or_trouble(failed)?;
@@ -224,7 +224,7 @@ impl SourceReader {
     fn forget_sessions(&self) -> Result<(), IndexError> {
         for kind in [RecordKind::Session, RecordKind::Reply] {
             self.each_of(kind, |records| {
-                let gone: IndexChanges =
+                let gone: IndexUpdates =
                     records.iter().map(|(key, _)| (key.clone(), None)).collect();
                 self.index.apply(self.index.applied(), &gone)
             })?;

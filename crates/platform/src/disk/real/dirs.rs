@@ -1,20 +1,20 @@
 //! Directories: create, remove, rename, list, and sync; attributes of the file system.
 
-use super::super::file::{DiskFile, FileSource};
+use super::super::path::check_path;
 use super::super::{DiskEntry, DiskSpace, DiskStat, EntryKind, OpenHow, Result};
 use super::file::{RealFile, stat_of};
-use super::{RealDisk, check_path, failed, is_missing};
+use super::{RealDisk, failed, is_missing};
 use crate::tasks::run_on_pool;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatxFlags};
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 /// Only gupfs uses these files; it checks the permissions of its users itself, and never with these bits.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DIR_MODE: Mode = Mode::RWXU;
 
 impl RealDisk {
-    pub async fn open(&self, path: &str, how: OpenHow) -> Result<DiskFile> {
+    pub async fn open(&self, path: &str, how: OpenHow) -> Result<RealFile> {
         check_path(path);
         let mut flags = OFlags::CLOEXEC | OFlags::NOFOLLOW;
         flags |= if how.write {
@@ -33,8 +33,7 @@ impl RealDisk {
         }
         let fd = rustix::fs::openat(&self.root, path, flags, FILE_MODE)
             .map_err(|errno| failed("open", path, errno))?;
-        let file = RealFile::new(fd, path, how.direct);
-        Ok(DiskFile::new(FileSource::Real(Arc::new(file))))
+        Ok(RealFile::new(fd, path, how.direct))
     }
 
     pub async fn create_dir(&self, path: &str) -> Result<bool> {

@@ -1,8 +1,8 @@
 //! Lock files: flock(2) for one process at a time, and the holder's pid in the file, for the error message of a second process.
 
-use super::super::file::LockSource;
-use super::super::{DiskErrorKind, DiskLock, Result};
-use super::{RealDisk, check_path, failed};
+use super::super::path::check_path;
+use super::super::{DiskErrorKind, Result};
+use super::{RealDisk, failed};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::os::fd::OwnedFd;
 
@@ -12,7 +12,7 @@ pub(crate) struct RealLock {
 }
 
 impl RealDisk {
-    pub async fn lock_exclusive(&self, path: &str) -> Result<DiskLock> {
+    pub async fn lock_exclusive(&self, path: &str) -> Result<RealLock> {
         check_path(path);
         let lock = |errno| failed("lock", path, errno);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
@@ -30,9 +30,7 @@ impl RealDisk {
         rustix::fs::ftruncate(&fd, 0).map_err(lock)?;
         let pid = format!("{}\n", std::process::id());
         rustix::io::pwrite(&fd, pid.as_bytes(), 0).map_err(lock)?;
-        Ok(DiskLock::new(LockSource::Real {
-            _lock: RealLock { _fd: fd },
-        }))
+        Ok(RealLock { _fd: fd })
     }
 }
 

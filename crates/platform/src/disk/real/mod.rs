@@ -9,6 +9,7 @@ mod write_back;
 pub(crate) use file::RealFile;
 pub(crate) use lock::RealLock;
 
+use super::path::check_path;
 use super::{DiskError, DiskErrorKind, Result};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -53,14 +54,4 @@ fn failed(op: &'static str, path: &str, errno: Errno) -> DiskError {
 
 fn is_missing(error: &DiskError) -> bool {
     error.kind == DiskErrorKind::NotFound
-}
-
-/// # Panics
-/// When a path could lead out of the tree. All paths come from gupfs, never from users.
-pub(crate) fn check_path(path: &str) {
-    let is_inside = path == "."
-        || path
-            .split('/')
-            .all(|part| !part.is_empty() && part != "." && part != "..");
-    assert!(is_inside, "'{path}' is not a path inside the tree");
 }

@@ -1,16 +1,14 @@
-//! The handles for the code under test: a tree, a file, a lock of one process.
+//! `FakeTree`: a directory tree as one process sees it; calls on names.
 
+use super::calls::CallKind;
 use super::content::Survival;
-use super::control::CallKind;
-use super::state::{FileState, Instance, State, errno};
+use super::file::FakeFile;
+use super::lock::FakeLock;
+use super::state::{FileState, Instance, State, errno, pause};
 use super::tree::Node;
-use crate::disk::{
-    Advice, DiskEntry, DiskErrorKind, DiskFile, DiskLock, DiskSpace, DiskStat, EntryKind,
-    FileSource, LockSource, OnCacheMiss, OpenHow, Result,
-};
-use bytes::BytesMut;
+use crate::disk::path::check_path;
+use crate::disk::{DiskEntry, DiskErrorKind, DiskSpace, DiskStat, EntryKind, OpenHow, Result};
 use parking_lot::Mutex;
-use std::io::IoSlice;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
@@ -22,44 +20,6 @@ pub(crate) struct FakeTree {
     base: Arc<str>,
     /// Number of write errors of the disk that this descriptor has reported.
     known_errors: Arc<AtomicU64>,
-}
-
-#[derive(Clone)]
-pub(crate) struct FakeFile {
-    state: Arc<Mutex<State>>,
-    instance: Instance,
-    id: u64,
-    path: Arc<str>,
-    write: bool,
-    /// Number of write errors of the file that this descriptor has reported.
-    known_errors: Arc<AtomicU64>,
-    _open: Arc<()>,
-}
-
-pub(crate) struct FakeLock {
-    state: Arc<Mutex<State>>,
-    instance: Instance,
-    key: (u64, String),
-}
-
-impl Drop for FakeLock {
-    fn drop(&mut self) {
-        let mut state = self.state.lock();
-        if state.locks.get(&self.key) == Some(&self.instance) {
-            state.locks.remove(&self.key);
-        }
-    }
-}
-
-/// Yields to other tasks at random, if the options say so.
-async fn pause(state: &Mutex<State>) {
-    let yields = {
-        let state = state.lock();
-        state.options.yields && state.random.one_in(2)
-    };
-    if yields {
-        tokio::task::yield_now().await;
-    }
 }
 
 impl FakeTree {
@@ -79,7 +39,7 @@ impl FakeTree {
         path: &str,
         run: impl FnOnce(&mut State, u64) -> Result<T>,
     ) -> Result<T> {
-        crate::disk::check_path(path);
+        check_path(path);
         pause(&self.state).await;
         let mut state = self.state.lock();
         let fate = state.begin_call(self.instance, CallKind::Name, op, path)?;
@@ -108,7 +68,7 @@ impl FakeTree {
         })
     }
 
-    pub async fn open(&self, path: &str, how: OpenHow) -> Result<DiskFile> {
+    pub async fn open(&self, path: &str, how: OpenHow) -> Result<FakeFile> {
         let op = "open";
         let (id, open, known) = self
             .call(op, path, |state, base| {
@@ -137,7 +97,7 @@ impl FakeTree {
                 Ok((id, state.opened(id), known))
             })
             .await?;
-        Ok(DiskFile::new(FileSource::Fake(FakeFile {
+        Ok(FakeFile {
             state: Arc::clone(&self.state),
             instance: self.instance,
             id,
@@ -145,7 +105,7 @@ impl FakeTree {
             write: how.write,
             known_errors: Arc::new(AtomicU64::new(known)),
             _open: open,
-        })))
+        })
     }
 
     pub async fn create_dir(&self, path: &str) -> Result<bool> {
@@ -195,7 +155,7 @@ impl FakeTree {
 
     pub async fn rename(&self, from: &str, to: &str) -> Result<()> {
         let op = "rename";
-        crate::disk::check_path(to);
+        check_path(to);
         self.call(op, from, |state, base| {
             let (from_dir, from_name) = state.parent(base, from, op)?;
             let (to_dir, to_name) = state.parent(base, to, op)?;
@@ -238,7 +198,7 @@ impl FakeTree {
 
     pub async fn sync_dir(&self, dir: &str) -> Result<()> {
         let op = "sync the directory";
-        crate::disk::check_path(dir);
+        check_path(dir);
         pause(&self.state).await;
         let (fate, stamp) = {
             let mut state = self.state.lock();
@@ -297,12 +257,12 @@ impl FakeTree {
         let found = self
             .call(op, path, |state, base| {
                 if path == "." {
-                    return Ok(Some(dir_stat(state)));
+                    return Ok(Some(state.dir_stat()));
                 }
                 let (dir, name) = state.parent(base, path, op)?;
                 Ok(match state.tree.get(dir, name) {
-                    Some(Node::File(id)) => Some(stat_of(state, id)),
-                    Some(Node::Dir(_)) => Some(dir_stat(state)),
+                    Some(Node::File(id)) => Some(state.file_stat(id)),
+                    Some(Node::Dir(_)) => Some(state.dir_stat()),
                     None => None,
                 })
             })
@@ -333,7 +293,7 @@ impl FakeTree {
         Ok(1 + state.crashes)
     }
 
-    pub async fn lock_exclusive(&self, path: &str) -> Result<DiskLock> {
+    pub async fn lock_exclusive(&self, path: &str) -> Result<FakeLock> {
         let op = "lock";
         self.open(path, OpenHow::write().create()).await?;
         let place = self
@@ -348,255 +308,10 @@ impl FakeTree {
                 Ok(place)
             })
             .await?;
-        Ok(DiskLock::new(LockSource::Fake {
-            _lock: FakeLock {
-                state: Arc::clone(&self.state),
-                instance: self.instance,
-                key: place,
-            },
-        }))
-    }
-}
-
-fn stat_of(state: &State, id: u64) -> DiskStat {
-    let file = &state.files[&id];
-    DiskStat {
-        len: file.content.len(),
-        allocated: file.content.allocated(),
-        mtime: file.mtime,
-    }
-}
-
-fn dir_stat(state: &State) -> DiskStat {
-    DiskStat {
-        len: 0,
-        allocated: 0,
-        mtime: state.now(),
-    }
-}
-
-impl FakeFile {
-    async fn call<T>(
-        &self,
-        kind: CallKind,
-        op: &'static str,
-        run: impl FnOnce(&mut State, u64) -> Result<T>,
-    ) -> Result<T> {
-        pause(&self.state).await;
-        let mut state = self.state.lock();
-        let fate = state.begin_call(self.instance, kind, op, &self.path)?;
-        let done = run(&mut state, self.id)?;
-        state.end_call(fate, op, &self.path, done)
-    }
-
-    /// A call that changes the file.
-    async fn change(
-        &self,
-        op: &'static str,
-        run: impl FnOnce(&mut State, u64) -> Result<()>,
-    ) -> Result<()> {
-        self.call(CallKind::Write, op, |state, id| {
-            if !self.write {
-                return Err(errno(op, &self.path, libc::EBADF));
-            }
-            let now = state.now();
-            let before = state.files[&id].content.allocated();
-            let done = run(state, id);
-            let file = state.files.get_mut(&id).expect("an open file");
-            file.mtime = now;
-            state.used = state.used - before + file.content.allocated();
-            done
+        Ok(FakeLock {
+            state: Arc::clone(&self.state),
+            instance: self.instance,
+            key: place,
         })
-        .await
-    }
-
-    pub async fn read_at(
-        &self,
-        buf: &mut [u8],
-        offset: u64,
-        _on_miss: OnCacheMiss,
-    ) -> Result<usize> {
-        self.call(CallKind::Read, "read", |state, id| {
-            Ok(state.files[&id].content.read(buf, offset))
-        })
-        .await
-    }
-
-    pub async fn read_owned<B>(
-        &self,
-        mut buf: B,
-        offset: u64,
-        on_miss: OnCacheMiss,
-    ) -> Result<(B, usize)>
-    where
-        B: AsMut<[u8]> + Send + 'static,
-    {
-        let got = self.read_at(buf.as_mut(), offset, on_miss).await?;
-        Ok((buf, got))
-    }
-
-    pub async fn read_append(
-        &self,
-        mut buf: BytesMut,
-        len: usize,
-        offset: u64,
-        on_miss: OnCacheMiss,
-    ) -> Result<BytesMut> {
-        let had = buf.len();
-        buf.resize(had + len, 0);
-        let got = self.read_at(&mut buf[had..], offset, on_miss).await?;
-        buf.truncate(had + got);
-        Ok(buf)
-    }
-
-    pub async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let op = "write";
-        self.change(op, |state, id| {
-            let stamp = state.stamp;
-            let cost = state.files[&id].content.cost(offset, bytes.len() as u64);
-            let fits = state.check_space(cost);
-            let content = &mut state.files.get_mut(&id).expect("an open file").content;
-            match fits {
-                Ok(()) => content.write(bytes, offset, stamp),
-                Err(free) => {
-                    // As the kernel: it writes the part that fits, and then returns the error.
-                    let mut some = bytes.len() as u64;
-                    while some > 0 && content.cost(offset, some) > free {
-                        some /= 2;
-                    }
-                    content.write(&bytes[..some as usize], offset, stamp);
-                    return Err(errno(op, &self.path, libc::ENOSPC));
-                }
-            }
-            Ok(())
-        })
-        .await
-    }
-
-    pub async fn write_vectored_at(&self, parts: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        let whole: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
-        self.write_at(&whole, offset).await
-    }
-
-    pub async fn sync_data(&self) -> Result<()> {
-        let op = "sync";
-        pause(&self.state).await;
-        let (fate, stamp, fails) = {
-            let mut state = self.state.lock();
-            let fate = state.begin_call(self.instance, CallKind::Sync, op, &self.path)?;
-            let fails = state.sync_fails();
-            (fate, state.stamp, fails)
-        };
-        pause(&self.state).await; // a write during this pause is not part of the sync
-        let mut state = self.state.lock();
-        state.check_alive(self.instance, op, &self.path)?;
-        let random = state.random.clone();
-        let content = &mut state.files.get_mut(&self.id).expect("an open file").content;
-        if fails {
-            content.lose(stamp, Survival::random(&random), &random);
-            return Err(errno(op, &self.path, libc::EIO));
-        }
-        content.make_durable(stamp);
-        let failures = &mut state
-            .files
-            .get_mut(&self.id)
-            .expect("an open file")
-            .write_errors;
-        if failures.report_to(&self.known_errors) {
-            return Err(errno(op, &self.path, libc::EIO));
-        }
-        state.end_call(fate, op, &self.path, ())
-    }
-
-    pub async fn sync_all(&self) -> Result<()> {
-        self.sync_data().await
-    }
-
-    pub async fn stat(&self) -> Result<DiskStat> {
-        self.call(CallKind::Name, "stat", |state, id| Ok(stat_of(state, id)))
-            .await
-    }
-
-    pub async fn set_len(&self, len: u64) -> Result<()> {
-        self.change("set the length of", |state, id| {
-            let stamp = state.stamp;
-            let file = state.files.get_mut(&id).expect("an open file");
-            file.content.set_len(len, stamp);
-            Ok(())
-        })
-        .await
-    }
-
-    pub async fn allocate(&self, offset: u64, len: u64) -> Result<()> {
-        self.reserve(offset, len, true).await
-    }
-
-    pub async fn allocate_keeping_len(&self, offset: u64, len: u64) -> Result<()> {
-        self.reserve(offset, len, false).await
-    }
-
-    async fn reserve(&self, offset: u64, len: u64, grow: bool) -> Result<()> {
-        let op = "allocate";
-        if len == 0 {
-            return Ok(());
-        }
-        self.change(op, |state, id| {
-            let stamp = state.stamp;
-            let cost = state.files[&id].content.cost(offset, len);
-            if state.check_space(cost).is_err() {
-                return Err(errno(op, &self.path, libc::ENOSPC));
-            }
-            let content = &mut state.files.get_mut(&id).expect("an open file").content;
-            content.reserve(offset, len, stamp);
-            if grow {
-                content.grow(offset + len, stamp);
-            }
-            Ok(())
-        })
-        .await
-    }
-
-    pub async fn zero_fill(&self, offset: u64, len: u64) -> Result<()> {
-        self.write_at(&vec![0; len as usize], offset).await
-    }
-
-    pub async fn zero_range(&self, offset: u64, len: u64) -> Result<()> {
-        self.clear("zero", offset, len, true).await
-    }
-
-    pub async fn punch_hole(&self, offset: u64, len: u64) -> Result<()> {
-        self.clear("punch a hole in", offset, len, false).await
-    }
-
-    async fn clear(&self, op: &'static str, offset: u64, len: u64, keep: bool) -> Result<()> {
-        self.change(op, |state, id| {
-            let stamp = state.stamp;
-            let content = &mut state.files.get_mut(&id).expect("an open file").content;
-            content.clear(offset, len, keep, stamp);
-            Ok(())
-        })
-        .await
-    }
-
-    pub async fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
-        self.call(CallKind::Read, "seek in", |state, id| {
-            Ok(state.files[&id].content.seek(offset, true))
-        })
-        .await
-    }
-
-    pub async fn seek_hole(&self, offset: u64) -> Result<Option<u64>> {
-        self.call(CallKind::Read, "seek in", |state, id| {
-            Ok(state.files[&id].content.seek(offset, false))
-        })
-        .await
-    }
-
-    pub fn read_ahead(&self, _offset: u64, _len: u64) {}
-
-    pub fn start_write_back(&self, _offset: u64, _len: u64) {}
-
-    pub fn advise(&self, _offset: u64, _len: u64, _advice: Advice) -> Result<()> {
-        Ok(())
     }
 }

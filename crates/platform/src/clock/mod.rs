@@ -1,6 +1,9 @@
 //! Time: wall-clock time for values that users read, boot time for every decision (the boot clock runs while the machine is
 //! suspended and is never set).
 
+#[cfg(feature = "fake")]
+pub(crate) mod fake;
+
 use gupfs_proto::Timestamp;
 use std::ops::Add;
 use std::time::Duration;
@@ -33,7 +36,7 @@ pub struct Clock(Source);
 enum Source {
     Real,
     #[cfg(feature = "fake")]
-    Fake(crate::fake::FakeClock),
+    Fake(fake::FakeClock),
 }
 
 impl Clock {
@@ -42,7 +45,7 @@ impl Clock {
     }
 
     #[cfg(feature = "fake")]
-    pub fn fake(fake: crate::fake::FakeClock) -> Clock {
+    pub fn fake(fake: fake::FakeClock) -> Clock {
         Clock(Source::Fake(fake))
     }
 

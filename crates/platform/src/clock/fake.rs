@@ -1,6 +1,6 @@
 //! A clock that is set by hand, or follows the runtime's paused time; the clock of each process can advance separately.
 
-use crate::BootTime;
+use super::BootTime;
 use gupfs_proto::Timestamp;
 use parking_lot::Mutex;
 use std::sync::Arc;

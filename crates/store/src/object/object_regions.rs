@@ -1,16 +1,20 @@
-//! Dirty regions, without I/O: what must happen before bytes of a region may change, and which checksums of its blocks
-//! are known afterwards.
+//! The regions of one object, without I/O: what must happen before bytes of a region may change, and which checksums
+//! of its blocks are known afterwards.
 //!
 //! A region with a record is *clean*: after any crash its record is taken as true. So the record must be gone, durably,
 //! before the first byte changes. A region without a record is *dirty*.
 
+use super::clock_cache::Eviction;
 use super::limits::REGIONS_DIRTIED_AHEAD;
-use super::object::ObjectState;
-use super::region::{Region, RegionState, ZERO_SUM, blocks_of, regions_of};
+use super::record::ObjectRecord;
+use super::region::{Region, RegionState, ZERO_SUM, regions_of};
 use gupfs_platform::BootTime;
 use gupfs_proto::Seq;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, REGION, REGION_BLOCKS};
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// What a change must wait for before its first byte.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,28 +28,56 @@ pub(super) enum BeforeChange {
     WaitDurable(Seq),
 }
 
-impl ObjectState {
+/// The regions of one object.
+pub(super) struct ObjectRegions {
+    /// The object's record as staged last; None before the first checksum flush.
+    pub record: Option<ObjectRecord>,
+    /// Regions in memory: all dirty ones whose checksums may still be flushed, and clean ones while there is memory. A
+    /// region that is not here has no record if it is at or after `record.regions_end`; otherwise its record is to be
+    /// loaded.
+    pub in_memory: BTreeMap<u64, Region>,
+    /// The last batch that deleted records of this object. Those records describe bytes that are gone, so new bytes
+    /// wait until the batch is durable.
+    pub records_deleted: Seq,
+    /// Counts how often records of regions were staged or deleted: a task that loaded records before must load them
+    /// again.
+    pub records_version: u64,
+    /// The target's number of dirty regions.
+    dirty_count: Arc<AtomicUsize>,
+}
+
+impl ObjectRegions {
+    pub fn new(dirty_count: &Arc<AtomicUsize>) -> ObjectRegions {
+        ObjectRegions {
+            record: None,
+            in_memory: BTreeMap::new(),
+            records_deleted: Seq(0),
+            records_version: 0,
+            dirty_count: Arc::clone(dirty_count),
+        }
+    }
+
     /// No region from this number on has a record.
-    pub fn regions_end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.record.as_ref().map_or(0, |record| record.regions_end)
     }
 
     /// The regions among these that may have a record and are not in memory.
-    pub fn regions_to_load(&self, regions: Range<u64>) -> Vec<u64> {
-        let end = regions.end.min(self.regions_end());
+    pub fn to_load(&self, regions: Range<u64>) -> Vec<u64> {
+        let end = regions.end.min(self.end());
         (regions.start..end)
-            .filter(|region| !self.regions.contains_key(region))
+            .filter(|region| !self.in_memory.contains_key(region))
             .collect()
     }
 
-    /// The next step for a change of `range`, where the records are durable up to `durable`.
-    pub fn before_change(&mut self, range: &Range<u64>, durable: Seq) -> BeforeChange {
+    /// The next step for a change of `range` in an object of `size` bytes, where the records are durable up to `durable`.
+    pub fn before_change(&mut self, range: &Range<u64>, size: u64, durable: Seq) -> BeforeChange {
         let regions = regions_of(range);
-        let regions_to_load = self.regions_to_load(regions.clone());
+        let regions_to_load = self.to_load(regions.clone());
         if !regions_to_load.is_empty() {
             return BeforeChange::LoadRecords(regions_to_load);
         }
-        let is_clean = |region: &u64| self.regions.get(region).is_some_and(|it| !it.is_dirty());
+        let is_clean = |region: &u64| self.in_memory.get(region).is_some_and(|it| !it.is_dirty());
         let clean: Vec<u64> = regions.clone().filter(is_clean).collect();
         if let Some(first) = clean.first() {
             return match self.regions_ahead(range, *first, regions.end) {
@@ -59,7 +91,7 @@ impl ObjectState {
         }
         let mut wait = Seq(0);
         for number in regions {
-            match self.regions.get(&number).map(|region| &region.state) {
+            match self.in_memory.get(&number).map(|region| &region.state) {
                 Some(RegionState::Dirty { deleted_in, .. }) => wait = wait.max(*deleted_in),
                 Some(RegionState::Clean { .. }) => {
                     unreachable!("clean regions are made dirty first")
@@ -67,8 +99,8 @@ impl ObjectState {
                 None => {
                     // If the object was removed and is created again, the records of the former one might come back.
                     wait = wait.max(self.records_deleted);
-                    let region = self.new_dirty_region(number);
-                    self.regions.insert(number, region);
+                    let region = self.new_dirty_region(number, size);
+                    self.in_memory.insert(number, region);
                 }
             }
         }
@@ -83,24 +115,27 @@ impl ObjectState {
     fn regions_ahead(&self, range: &Range<u64>, first: u64, end: u64) -> DirtyAhead {
         let comes_in_order = range.start <= first * REGION
             && first > 0
-            && self.regions.get(&(first - 1)).is_some_and(Region::is_dirty);
+            && self
+                .in_memory
+                .get(&(first - 1))
+                .is_some_and(Region::is_dirty);
         if !comes_in_order {
             return DirtyAhead::DeleteRecords(Vec::new());
         }
-        let ahead = end..(end + REGIONS_DIRTIED_AHEAD).min(self.regions_end());
-        let regions_to_load = self.regions_to_load(ahead.clone());
+        let ahead = end..(end + REGIONS_DIRTIED_AHEAD).min(self.end());
+        let regions_to_load = self.to_load(ahead.clone());
         if !regions_to_load.is_empty() {
             return DirtyAhead::LoadRecords(regions_to_load);
         }
-        let is_clean = |region: &u64| !self.regions[region].is_dirty();
+        let is_clean = |region: &u64| !self.in_memory[region].is_dirty();
         DirtyAhead::DeleteRecords(ahead.filter(is_clean).collect())
     }
 
     /// Makes regions dirty whose records were deleted in batch `seq`.
     pub fn make_dirty(&mut self, regions: &[u64], seq: Seq, now: BootTime) {
         for number in regions {
-            if let Some(region) = self.regions.get_mut(number) {
-                region.make_dirty(seq, &self.dirty_regions);
+            if let Some(region) = self.in_memory.get_mut(number) {
+                region.make_dirty(seq, &self.dirty_count);
                 // A region that is made dirty ahead will be written soon, so it is not idle yet.
                 region.last_changed_at = now;
             }
@@ -108,20 +143,15 @@ impl ObjectState {
         self.records_version += 1;
     }
 
-    /// A new dirty region without known checksums, for the current size of the object.
-    pub fn new_dirty_region(&self, number: u64) -> Region {
-        Region::new_dirty_region(
-            number,
-            self.size(),
-            self.records_deleted,
-            &self.dirty_regions,
-        )
+    /// A new dirty region without known checksums, in an object of `size` bytes.
+    pub fn new_dirty_region(&self, number: u64, size: u64) -> Region {
+        Region::new_dirty_region(number, size, self.records_deleted, &self.dirty_count)
     }
 
     /// Drops these regions from memory; they have no records any more.
-    pub fn forget_regions(&mut self, regions: Range<u64>) {
-        let mut gone = self.regions.split_off(&regions.start);
-        self.regions.append(&mut gone.split_off(&regions.end));
+    pub fn forget(&mut self, regions: Range<u64>) {
+        let mut gone = self.in_memory.split_off(&regions.start);
+        self.in_memory.append(&mut gone.split_off(&regions.end));
         for region in gone.values() {
             self.note_deletion(region);
         }
@@ -129,18 +159,41 @@ impl ObjectState {
     }
 
     /// Called before a dirty region is dropped: its record may come back until its deletion is durable.
-    pub fn note_deletion(&mut self, region: &Region) {
+    fn note_deletion(&mut self, region: &Region) {
         if let RegionState::Dirty { deleted_in, .. } = region.state {
             self.records_deleted = self.records_deleted.max(deleted_in);
         }
     }
 
-    /// The checksum of a block, if it is known.
-    pub fn checksum(&self, block: u64) -> Option<u32> {
+    pub fn has_dirty(&self) -> bool {
+        self.in_memory.values().any(Region::is_dirty)
+    }
+
+    /// Evicts a clean region from memory, unless it was used since the last check.
+    pub fn evict_if_unused(&mut self, number: u64) -> Eviction {
+        let Some(region) = self.in_memory.get_mut(&number) else {
+            return Eviction::Evicted;
+        };
+        match &mut region.state {
+            RegionState::Clean { used, .. } if *used => {
+                *used = false;
+                Eviction::Kept
+            }
+            RegionState::Clean { .. } => {
+                self.in_memory.remove(&number);
+                Eviction::Evicted
+            }
+            // A dirty region is added again when it becomes clean.
+            RegionState::Dirty { .. } => Eviction::Evicted,
+        }
+    }
+
+    /// The checksum of a block in an object of `size` bytes, if it is known.
+    pub fn checksum(&self, block: u64, size: u64) -> Option<u32> {
         let (region, within) = locate_block(block);
-        match self.regions.get(&region) {
+        match self.in_memory.get(&region) {
             Some(region) => region.get(within),
-            None => (block * CHECKSUM_BLOCK >= self.size()).then_some(*ZERO_SUM),
+            None => (block * CHECKSUM_BLOCK >= size).then_some(*ZERO_SUM),
         }
     }
 
@@ -151,7 +204,7 @@ impl ObjectState {
         }
         let first = locate_block(blocks.start).0;
         let last = locate_block(blocks.end - 1).0;
-        for (number, region) in self.regions.range_mut(first..=last) {
+        for (number, region) in self.in_memory.range_mut(first..=last) {
             let start = number * REGION_BLOCKS as u64;
             let from = blocks.start.max(start);
             let to = blocks.end.min(start + REGION_BLOCKS as u64);
@@ -161,35 +214,12 @@ impl ObjectState {
         }
     }
 
-    /// Notes that a change of these regions began.
-    pub fn note_change(&mut self, range: &Range<u64>, change: u64, now: BootTime) {
+    /// Sets the last change of these regions: the one that began now.
+    pub fn set_last_change(&mut self, range: &Range<u64>, change: u64, now: BootTime) {
         let regions = regions_of(range);
-        for (_, region) in self.regions.range_mut(regions) {
+        for (_, region) in self.in_memory.range_mut(regions) {
             region.last_change = change;
             region.last_changed_at = now;
-        }
-    }
-
-    /// The checksums of blocks for a reader; None where they are unknown or the block is changing.
-    pub fn stable_checksums(&self, blocks: Range<u64>) -> Vec<Option<u32>> {
-        let mut sums: Vec<Option<u32>> = blocks.clone().map(|block| self.checksum(block)).collect();
-        for range in self.in_flight.active_ranges() {
-            clear_checksums(&mut sums, &blocks, range);
-        }
-        sums
-    }
-
-    /// Clears the checksums of blocks that began to change after `last_change`: the reader may have read old or new
-    /// bytes.
-    pub fn clear_changed_checksums(
-        &self,
-        sums: &mut [Option<u32>],
-        blocks: &Range<u64>,
-        last_change: u64,
-    ) {
-        match self.in_flight.changed_since(last_change) {
-            Some(changed) => changed.for_each(|range| clear_checksums(sums, blocks, range)),
-            None => sums.fill(None),
         }
     }
 }
@@ -197,15 +227,6 @@ impl ObjectState {
 enum DirtyAhead {
     LoadRecords(Vec<u64>),
     DeleteRecords(Vec<u64>),
-}
-
-fn clear_checksums(sums: &mut [Option<u32>], blocks: &Range<u64>, changed: &Range<u64>) {
-    let changed = blocks_of(changed);
-    let from = changed.start.max(blocks.start);
-    let to = changed.end.min(blocks.end);
-    for block in from..to {
-        sums[(block - blocks.start) as usize] = None;
-    }
 }
 
 /// The region of a block, and the block's index in it.
@@ -217,70 +238,57 @@ fn locate_block(block: u64) -> (u64, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::object::{Object, SegmentFile};
-    use crate::object::record::ObjectRecord;
-    use gupfs_proto::{Generation, InodeId, ObjectId};
-    use std::sync::Arc;
 
-    const ID: ObjectId = ObjectId {
-        ino: InodeId(1),
-        generation: Generation(1),
-        stripe: 0,
-    };
+    const SIZE: u64 = 40 * REGION;
 
-    /// An object of 40 regions, the first `recorded` of which have records.
-    fn object(recorded: u64) -> Object {
-        let object = Object::new(ID, &Arc::default());
-        {
-            let mut state = object.state();
-            let segment = SegmentFile {
-                len: 40 * REGION,
-                ..SegmentFile::default()
-            };
-            state.segments.insert(0, segment);
-            state.record = Some(ObjectRecord {
+    /// The first `recorded` regions have records.
+    fn object_regions(recorded: u64) -> ObjectRegions {
+        ObjectRegions {
+            record: Some(ObjectRecord {
                 regions_end: recorded,
                 ..ObjectRecord::default()
-            });
+            }),
+            ..ObjectRegions::new(&Arc::default())
         }
-        object
     }
 
-    fn clean(state: &mut ObjectState, regions: Range<u64>) {
-        for number in regions {
+    fn clean(regions: &mut ObjectRegions, numbers: Range<u64>) {
+        for number in numbers {
             let region = Region::new_clean(REGION, &[7; REGION_BLOCKS]);
-            state.regions.insert(number, region);
+            regions.in_memory.insert(number, region);
         }
     }
 
     #[test]
     fn a_region_without_a_record_is_written_at_once_and_a_clean_one_is_made_dirty_first() {
-        let object = object(1);
-        let mut state = object.state();
+        let mut regions = object_regions(1);
         let new_dirty_region = REGION..REGION + 1;
         assert_eq!(
-            state.before_change(&new_dirty_region, Seq(0)),
+            regions.before_change(&new_dirty_region, SIZE, Seq(0)),
             BeforeChange::Ready
         );
-        assert!(state.regions[&1].is_dirty());
+        assert!(regions.in_memory[&1].is_dirty());
         let recorded = 5..6;
         assert_eq!(
-            state.before_change(&recorded, Seq(0)),
+            regions.before_change(&recorded, SIZE, Seq(0)),
             BeforeChange::LoadRecords(vec![0])
         );
-        clean(&mut state, 0..1);
+        clean(&mut regions, 0..1);
         assert_eq!(
-            state.before_change(&recorded, Seq(0)),
+            regions.before_change(&recorded, SIZE, Seq(0)),
             BeforeChange::DeleteRecords(vec![0])
         );
-        state.make_dirty(&[0], Seq(9), BootTime(0));
+        regions.make_dirty(&[0], Seq(9), BootTime(0));
         assert_eq!(
-            state.before_change(&recorded, Seq(8)),
+            regions.before_change(&recorded, SIZE, Seq(8)),
             BeforeChange::WaitDurable(Seq(9))
         );
-        assert_eq!(state.before_change(&recorded, Seq(9)), BeforeChange::Ready);
         assert_eq!(
-            state.checksum(0),
+            regions.before_change(&recorded, SIZE, Seq(9)),
+            BeforeChange::Ready
+        );
+        assert_eq!(
+            regions.checksum(0, SIZE),
             Some(7),
             "making a region dirty keeps its checksums"
         );
@@ -288,58 +296,45 @@ mod tests {
 
     #[test]
     fn a_recreated_object_waits_until_the_removal_of_the_former_ones_records_is_durable() {
-        let object = object(0);
-        let mut state = object.state();
-        state.record = None;
-        state.records_deleted = Seq(7);
+        let mut regions = object_regions(0);
+        regions.record = None;
+        regions.records_deleted = Seq(7);
         let first = 0..1;
         assert_eq!(
-            state.before_change(&first, Seq(6)),
+            regions.before_change(&first, SIZE, Seq(6)),
             BeforeChange::WaitDurable(Seq(7))
         );
         assert_eq!(
-            state.before_change(&first, Seq(6)),
+            regions.before_change(&first, SIZE, Seq(6)),
             BeforeChange::WaitDurable(Seq(7))
         );
-        assert_eq!(state.before_change(&first, Seq(7)), BeforeChange::Ready);
+        assert_eq!(
+            regions.before_change(&first, SIZE, Seq(7)),
+            BeforeChange::Ready
+        );
     }
 
     #[test]
     fn sequential_overwrites_make_many_regions_dirty_at_once() {
-        let object = object(40);
-        let mut state = object.state();
-        clean(&mut state, 0..40);
+        let mut regions = object_regions(40);
+        clean(&mut regions, 0..40);
         let region = |number: u64| number * REGION..(number + 1) * REGION;
         assert_eq!(
-            state.before_change(&region(3), Seq(0)),
+            regions.before_change(&region(3), SIZE, Seq(0)),
             BeforeChange::DeleteRecords(vec![3])
         );
-        state.make_dirty(&[3], Seq(1), BootTime(0));
-        let BeforeChange::DeleteRecords(dirtied) = state.before_change(&region(4), Seq(1)) else {
+        regions.make_dirty(&[3], Seq(1), BootTime(0));
+        let BeforeChange::DeleteRecords(dirtied) = regions.before_change(&region(4), SIZE, Seq(1))
+        else {
             panic!("the clean regions are to be made dirty");
         };
         assert_eq!(dirtied, (4..5 + REGIONS_DIRTIED_AHEAD).collect::<Vec<_>>());
         // A write that starts within a region is not sequential.
-        state.make_dirty(&[30], Seq(1), BootTime(0));
+        regions.make_dirty(&[30], Seq(1), BootTime(0));
         let midst = 31 * REGION + 4096..31 * REGION + 8192;
         assert_eq!(
-            state.before_change(&midst, Seq(1)),
+            regions.before_change(&midst, SIZE, Seq(1)),
             BeforeChange::DeleteRecords(vec![31])
         );
-    }
-
-    #[test]
-    fn a_reader_gets_no_checksum_of_a_changing_block() {
-        let object = object(1);
-        let mut state = object.state();
-        clean(&mut state, 0..1);
-        let last_change = state.in_flight.last_begun();
-        let number = state.in_flight.begin(4096..8192).unwrap();
-        assert_eq!(state.stable_checksums(0..3), [Some(7), None, Some(7)]);
-        let mut sums = vec![Some(7); 3];
-        state.clear_changed_checksums(&mut sums, &(0..3), last_change);
-        assert_eq!(sums, [Some(7), None, Some(7)]);
-        state.in_flight.end(number);
-        assert_eq!(state.stable_checksums(0..3), [Some(7); 3]);
     }
 }

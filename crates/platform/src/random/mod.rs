@@ -1,5 +1,8 @@
 //! Random numbers: from the kernel for secrets and incarnations, from a seed in simulations.
 
+#[cfg(feature = "fake")]
+pub(crate) mod fake;
+
 #[derive(Clone)]
 pub struct Random(Source);
 
@@ -7,7 +10,7 @@ pub struct Random(Source);
 enum Source {
     Real,
     #[cfg(feature = "fake")]
-    Fake(crate::fake::FakeRandom),
+    Fake(fake::FakeRandom),
 }
 
 impl Random {
@@ -16,7 +19,7 @@ impl Random {
     }
 
     #[cfg(feature = "fake")]
-    pub fn fake(fake: crate::fake::FakeRandom) -> Random {
+    pub fn fake(fake: fake::FakeRandom) -> Random {
         Random(Source::Fake(fake))
     }
 

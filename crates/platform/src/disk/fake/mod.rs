@@ -1,4 +1,4 @@
-//! # disk: a disk that loses unsynced data in a crash
+//! # fake: a disk that loses unsynced data in a crash
 //!
 //! Owns   the state after a crash: of unsynced writes an arbitrary subset of 512-byte sectors, each in any of its
 //!        versions since the last sync; of creations, renames and removals in a directory that was not synced an
@@ -6,11 +6,21 @@
 //! Never  executes a call through a handle of a dead process, not even from `Drop`.
 //! Enter  at `FakeDisk::new`; `FakeDisk::disk` returns a handle of the current process.
 
+mod calls;
 mod content;
 mod control;
-mod handles;
+mod dirs;
+mod file;
+mod lock;
+mod options;
 mod state;
 mod tree;
+mod write_errors;
 
-pub use control::{CallKind, Counters, Death, FakeDisk, FakeOptions};
-pub(crate) use handles::{FakeFile, FakeLock, FakeTree};
+pub use calls::{CallKind, Counters, Death};
+pub use control::FakeDisk;
+pub use options::FakeOptions;
+
+pub(super) use dirs::FakeTree;
+pub(super) use file::FakeFile;
+pub(super) use lock::FakeLock;

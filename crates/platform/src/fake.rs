@@ -4,22 +4,19 @@
 //!        network with delays, partitions and broken connections.
 //! Never  runs in the product: feature `fake` is for tests only.
 //! Enter  at `FakeDisk::new` and `FakePlatform::new`.
+//!
+//! Each fake stands beside the handle that it implements: `clock::fake`, `disk::fake`, `net::fake`, `random::fake`, `tasks::fake`.
 
-mod clock;
-mod disk;
-mod net;
-mod random;
-mod tasks;
+pub use crate::clock::fake::FakeClock;
+pub use crate::disk::fake::{CallKind, Counters, Death, FakeDisk, FakeOptions};
+pub use crate::net::fake::{FakeHost, FakeListener, FakeNet, FakeStream};
+pub use crate::random::fake::FakeRandom;
+pub use crate::tasks::fake::FakeTasks;
 
-pub use clock::FakeClock;
-pub use disk::{CallKind, Counters, Death, FakeDisk, FakeOptions};
-pub use net::{FakeHost, FakeListener, FakeNet, FakeStream};
-pub use random::FakeRandom;
-pub use tasks::FakeTasks;
-
-pub(crate) use disk::{FakeFile, FakeLock, FakeTree};
-
-use crate::{Clock, Platform, Random, Tasks};
+use crate::Platform;
+use crate::clock::Clock;
+use crate::random::Random;
+use crate::tasks::Tasks;
 
 /// One simulated process: its clock, random source and tasks.
 #[derive(Clone)]

@@ -1,6 +1,9 @@
 //! Tasks and threads: only this module starts any, so that a simulation knows all tasks.
 #![allow(clippy::disallowed_methods)] // the other crates must use this module instead
 
+#[cfg(feature = "fake")]
+pub(crate) mod fake;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,7 +17,7 @@ pub struct Tasks(Source);
 enum Source {
     Real,
     #[cfg(feature = "fake")]
-    Fake(crate::fake::FakeTasks),
+    Fake(fake::FakeTasks),
 }
 
 /// The reason why a task returned no result.
@@ -32,7 +35,7 @@ impl Tasks {
     }
 
     #[cfg(feature = "fake")]
-    pub fn fake(fake: crate::fake::FakeTasks) -> Tasks {
+    pub fn fake(fake: fake::FakeTasks) -> Tasks {
         Tasks(Source::Fake(fake))
     }
 
@@ -54,6 +57,9 @@ impl Tasks {
     }
 
     /// Starts a thread, for code that never ends and blocks in the kernel (FUSE readers, notifications).
+    ///
+    /// # Errors
+    /// The system's error if it has no resources for another thread.
     pub fn spawn_thread<T: Send + 'static>(
         &self,
         name: impl Into<String>,

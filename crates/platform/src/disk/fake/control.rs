@@ -1,90 +1,17 @@
 //! `FakeDisk`: the operations of a test on a disk: crash it, fill it, damage it, count its calls.
 
+use super::calls::{CallKind, Counters, Death};
 use super::content::Content;
-use super::handles::FakeTree;
-use super::state::{State, WriteErrors};
+use super::dirs::FakeTree;
+use super::options::FakeOptions;
+use super::state::State;
 use super::tree::{Node, ROOT, Tree};
-use crate::Disk;
-use crate::fake::{FakeClock, FakeRandom};
+use super::write_errors::WriteErrors;
+use crate::random::fake::FakeRandom;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-
-#[derive(Clone)]
-pub struct FakeOptions {
-    /// Bytes of space.
-    pub capacity: u64,
-    /// Whether syncfs(2) reports failed writes.
-    pub syncfs_reports_errors: bool,
-    /// Whether calls yield to other tasks at random, before and within them. Needs no timer.
-    pub yields: bool,
-    /// Clock for mtimes; without one they are call counts.
-    pub clock: Option<FakeClock>,
-    /// Called when the process dies because of `die_at`: a test breaks its connections here, for example.
-    pub on_death: Option<Arc<dyn Fn() + Send + Sync>>,
-}
-
-impl Default for FakeOptions {
-    fn default() -> Self {
-        FakeOptions {
-            capacity: 1 << 40,
-            syncfs_reports_errors: true,
-            yields: false,
-            clock: None,
-            on_death: None,
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CallKind {
-    Any,
-    Read,
-    Write,
-    /// Sync of a file's data or of a directory.
-    Sync,
-    /// Creating, renaming, removing, listing, stat, locks.
-    Name,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
-    pub reads: u64,
-    pub writes: u64,
-    pub syncs: u64,
-    pub names: u64,
-    /// Number of syncs that failed because of `fail_sync`.
-    pub failed_syncs: u64,
-}
-
-impl Counters {
-    pub fn of(&self, kind: CallKind) -> u64 {
-        match kind {
-            CallKind::Any => self.reads + self.writes + self.syncs + self.names,
-            CallKind::Read => self.reads,
-            CallKind::Write => self.writes,
-            CallKind::Sync => self.syncs,
-            CallKind::Name => self.names,
-        }
-    }
-
-    pub(super) fn count(&mut self, kind: CallKind) {
-        *match kind {
-            CallKind::Read => &mut self.reads,
-            CallKind::Write => &mut self.writes,
-            CallKind::Sync => &mut self.syncs,
-            CallKind::Name | CallKind::Any => &mut self.names,
-        } += 1;
-    }
-}
-
-/// The call at which the process died because of `die_at`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Death {
-    pub kind: CallKind,
-    pub path: String,
-}
 
 /// The disk itself, as a test controls it.
 #[derive(Clone)]
@@ -123,18 +50,18 @@ impl FakeDisk {
         FakeDisk(Arc::new(Mutex::new(copy)))
     }
 
-    /// A handle of the current process.
+    /// The whole tree, for the current process.
     ///
     /// # Panics
-    /// When the process is dead: call `crash` or `restart` first.
-    pub fn disk(&self) -> Disk {
+    /// When the process is dead.
+    pub(in crate::disk) fn tree(&self) -> FakeTree {
         let state = self.0.lock();
         assert!(
             !state.dead,
             "the process is dead: crash or restart it first"
         );
         let known = state.write_errors.known_to_new_descriptor();
-        Disk::fake(FakeTree::root(Arc::clone(&self.0), state.instance, known))
+        FakeTree::root(Arc::clone(&self.0), state.instance, known)
     }
 
     /// Power loss and restart: unsynced changes survive in part; all handles are dead.

@@ -1,6 +1,6 @@
 //! The bytes of one file: the current contents, the durable contents, and the versions in between.
 
-use crate::fake::FakeRandom;
+use crate::random::fake::FakeRandom;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -179,14 +179,14 @@ impl Content {
     /// Zeros the data in a range.
     pub fn zero(&mut self, offset: u64, len: u64, stamp: Stamp) {
         let end = offset + len;
-        let touched: Vec<u64> = self
+        let changed: Vec<u64> = self
             .live
             .sectors
             .range(offset / SECTOR..end.div_ceil(SECTOR))
             .filter(|(_, what)| matches!(what, Sector::Data(_)))
             .map(|(sector, _)| *sector)
             .collect();
-        for sector in touched {
+        for sector in changed {
             let Some(Sector::Data(old)) = self.live.sectors.get(&sector) else {
                 continue;
             };

@@ -1,45 +1,20 @@
 //! The state of one disk, behind one lock, and the checks at the beginning and end of each call.
 
+use super::calls::{CallKind, Counters, Death};
 use super::content::{Content, Stamp, Survival};
-use super::control::{CallKind, Counters, Death, FakeOptions};
+use super::options::FakeOptions;
 use super::tree::{Node, ROOT, Tree};
-use crate::disk::{DiskError, DiskErrorKind, Result};
-use crate::fake::FakeRandom;
+use super::write_errors::WriteErrors;
+use crate::disk::{DiskError, DiskErrorKind, DiskStat, Result};
+use crate::random::fake::FakeRandom;
 use gupfs_proto::Timestamp;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Number of the process that uses the disk: rises with each crash and each restart, and distinguishes handles of dead processes.
 pub type Instance = u64;
-
-/// Failed write-backs of a file or of the whole disk, counted as Linux does (errseq_t).
-#[derive(Clone, Copy, Default)]
-pub struct WriteErrors {
-    count: u64,
-    /// A descriptor has reported the last one.
-    reported: bool,
-}
-
-impl WriteErrors {
-    pub fn record(&mut self) {
-        self.count += 1;
-        self.reported = false;
-    }
-
-    /// The count that a newly opened descriptor starts with: it will report the last error, if no other descriptor has.
-    pub fn known_to_new_descriptor(&self) -> u64 {
-        self.count - u64::from(!self.reported && self.count > 0)
-    }
-
-    /// Whether a descriptor that knows `known` errors must report one now.
-    pub fn report_to(&mut self, known: &AtomicU64) -> bool {
-        let news = known.swap(self.count, Ordering::Relaxed) != self.count;
-        self.reported |= news;
-        news
-    }
-}
 
 #[derive(Clone)]
 pub struct FileState {
@@ -190,6 +165,23 @@ impl State {
         }
     }
 
+    pub fn file_stat(&self, id: u64) -> DiskStat {
+        let file = &self.files[&id];
+        DiskStat {
+            len: file.content.len(),
+            allocated: file.content.allocated(),
+            mtime: file.mtime,
+        }
+    }
+
+    pub fn dir_stat(&self) -> DiskStat {
+        DiskStat {
+            len: 0,
+            allocated: 0,
+            mtime: self.now(),
+        }
+    }
+
     /// Resolves a path from `dir` to the directory that holds its last part.
     pub fn parent<'p>(&self, dir: u64, path: &'p str, op: &'static str) -> Result<(u64, &'p str)> {
         let (parents, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -262,6 +254,17 @@ impl State {
                 open
             }
         }
+    }
+}
+
+/// Yields to other tasks at random, if the options say so.
+pub async fn pause(state: &Mutex<State>) {
+    let yields = {
+        let state = state.lock();
+        state.options.yields && state.random.one_in(2)
+    };
+    if yields {
+        tokio::task::yield_now().await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Directories: the current entries, the durable entries, and the changes in between.
 
 use super::content::{Stamp, Survival};
-use crate::fake::FakeRandom;
+use crate::random::fake::FakeRandom;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -51,27 +51,27 @@ impl Tree {
 
     pub fn add_file(&mut self, place: EntryKey, stamp: Stamp) -> u64 {
         let id = self.take_id();
-        self.change(Change::Set(place, Node::File(id)), stamp);
+        self.log(Change::Set(place, Node::File(id)), stamp);
         id
     }
 
     pub fn add_dir(&mut self, place: EntryKey, stamp: Stamp) {
         let id = self.take_id();
         self.live.insert(id, BTreeMap::new());
-        self.change(Change::Set(place, Node::Dir(id)), stamp);
+        self.log(Change::Set(place, Node::Dir(id)), stamp);
     }
 
     pub fn remove(&mut self, place: EntryKey, stamp: Stamp) {
-        self.change(Change::Unset(place), stamp);
+        self.log(Change::Unset(place), stamp);
     }
 
     pub fn rename(&mut self, from: EntryKey, to: EntryKey, node: Node, stamp: Stamp) {
-        self.change(Change::Move(from, to, node), stamp);
+        self.log(Change::Move(from, to, node), stamp);
     }
 
     /// Makes the changes in `dir` up to `stamp` durable.
     pub fn make_durable(&mut self, dir: u64, stamp: Stamp) {
-        self.apply_chosen(|at, change| at <= stamp && change.touches(dir));
+        self.apply_chosen(|at, change| at <= stamp && change.is_in(dir));
     }
 
     /// Makes the changes in all directories up to `stamp` durable.
@@ -134,7 +134,8 @@ impl Tree {
             .collect()
     }
 
-    fn change(&mut self, change: Change, stamp: Stamp) {
+    /// Applies a change now; it is durable once it is chosen.
+    fn log(&mut self, change: Change, stamp: Stamp) {
         change.apply(&mut self.live);
         self.pending.push((stamp, change));
     }
@@ -154,7 +155,8 @@ impl Change {
         }
     }
 
-    fn touches(&self, dir: u64) -> bool {
+    /// Whether it changes an entry of this directory.
+    fn is_in(&self, dir: u64) -> bool {
         self.keys().iter().any(|(of, _)| *of == dir)
     }
 
