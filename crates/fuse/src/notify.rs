@@ -16,7 +16,7 @@ use thiserror::Error;
 use crate::limits::OUT_HEADER;
 use crate::transport::Device;
 use crate::wire::Put;
-use crate::worker::on_worker_thread;
+use crate::worker_thread::on_worker_thread;
 use crate::{Errno, NodeId, Unique};
 
 /// Marks the unique numbers of `retrieve`: the kernel counts its own requests up from 2.
