@@ -72,6 +72,9 @@ impl RequestGate {
     }
 
     /// Waits until `count` requests wait.
+    ///
+    /// # Errors
+    /// `Untried` if another number of requests waits after `GATE_TIMEOUT`.
     pub async fn wait_until_waiting(&self, count: usize) -> Result<(), ProbeFailure> {
         let started = Instant::now();
         while self.waiting() != count {

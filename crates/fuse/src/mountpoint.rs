@@ -33,6 +33,10 @@ pub enum MountpointState {
 }
 
 /// Inspects a path without changing anything.
+///
+/// # Errors
+/// The error of stat(2), opendir(2) or realpath(3), such as EACCES, unless it says that the path is absent or a dead mount; the
+/// error of reading the mount table.
 pub fn inspect(path: &Path) -> io::Result<Inspection> {
     let path = resolve(path)?;
     let mounted = mountinfo::mount_at(&path)?;
@@ -80,6 +84,9 @@ fn is_dead(error: &io::Error) -> bool {
 }
 
 /// Detaches the topmost mount at this path from the directory tree; programs that use it keep it until they close it.
+///
+/// # Errors
+/// EINVAL if nothing is mounted there; without root the error that fusermount3 reports.
 pub fn detach(path: &Path) -> io::Result<()> {
     match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
@@ -94,6 +101,9 @@ pub fn detach(path: &Path) -> io::Result<()> {
 ///
 /// The new namespace begins with a copy of every mount, and a copy keeps a FUSE connection alive after its server has unmounted
 /// it: such copies are detached, except those that contain `place`.
+///
+/// # Errors
+/// EPERM without CAP_SYS_ADMIN, or the error of reading the mount table.
 pub fn enter_private_mount_namespace(mount_directory: &Path) -> io::Result<()> {
     crate::sys::unshare_mount_namespace()?;
     // Otherwise new mounts would propagate to the original namespace.

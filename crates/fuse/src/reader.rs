@@ -62,6 +62,9 @@ impl RequestReader {
 
     /// A descriptor that is readable when requests are queued, and reports an error when the connection has ended: poll for
     /// both. Only this reader reads from it.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE: no descriptor is free.
     pub fn poll_descriptor(&self) -> io::Result<OwnedFd> {
         self.worker.poll_descriptor()
     }

@@ -56,6 +56,11 @@ pub struct RequestCounts {
 }
 
 /// Mounts `fs` at `path` and serves it with threads of this crate.
+///
+/// # Errors
+/// `Path` if the mount point is absent; `Mount` or `Helper` if mounting fails; `Version`, `KernelLacks`, `NotInit` or `Malformed` if
+/// the kernel is unsuitable; `NoIoUring` or `Ring` if io_uring is required and not available; `Device`, `Thread` or `Gone` if a
+/// descriptor or thread cannot be created or the mount ends meanwhile. Nothing is mounted afterwards.
 pub fn mount<F: FileSystem>(
     path: &Path,
     config: &MountConfig,
@@ -125,11 +130,17 @@ impl FuseSession {
     }
 
     /// Sets the read-ahead in KiB; needs root. See `read_ahead`.
+    ///
+    /// # Errors
+    /// As `read_ahead::set`.
     pub fn set_read_ahead(&self, kib: u32) -> io::Result<()> {
         read_ahead::set(self.mounted.device, kib)
     }
 
     /// Unmounts if the mount is unused; EBUSY otherwise. Not to be called from a worker thread.
+    ///
+    /// # Errors
+    /// EBUSY if the mount is in use; without root the error that fusermount3 reports; the error of reading the mount table.
     pub fn try_unmount(&self) -> io::Result<UnmountOutcome> {
         if !self.is_in_tree()? {
             return Ok(UnmountOutcome::AlreadyUnmounted);
@@ -139,6 +150,9 @@ impl FuseSession {
     }
 
     /// Unmounts, lazily if the mount is in use. Not to be called from a worker thread.
+    ///
+    /// # Errors
+    /// As `try_unmount`, except EBUSY.
     pub fn unmount(&self) -> io::Result<UnmountOutcome> {
         match self.try_unmount() {
             Err(error) if error.raw_os_error() == Some(Errno::EBUSY.raw()) => {
@@ -150,6 +164,9 @@ impl FuseSession {
     }
 
     /// Aborts the connection now: programs that use the mount get errors. The mount stays in the directory tree.
+    ///
+    /// # Errors
+    /// Other if fusectl is not available, or the error of write(2).
     pub fn abort(&self) -> io::Result<()> {
         self.workers.abort()
     }

@@ -37,6 +37,9 @@ pub enum XattrReply {
 impl XattrReply {
     /// The reply for `value` when the program's buffer has `asked` bytes: the length of the value if `asked` is 0, ERANGE if
     /// the buffer is too small.
+    ///
+    /// # Errors
+    /// ERANGE if `value` is longer than `requested`, E2BIG if its length does not fit into 32 bits.
     pub fn fit(value: Vec<u8>, requested: u32) -> crate::Result<XattrReply> {
         if requested == 0 {
             u32::try_from(value.len())

@@ -28,6 +28,9 @@ pub struct RequestHeader {
 
 impl RequestHeader {
     /// Parses the header alone, so that a request whose rest cannot be parsed still gets a reply.
+    ///
+    /// # Errors
+    /// `Short` if the message is shorter than a header.
     pub fn from_wire(message: &[u8]) -> Result<RequestHeader, Malformed> {
         let mut head = Cursor::new(message);
         let header = RequestHeader {
@@ -75,6 +78,9 @@ impl ReplyHeader {
 }
 
 /// Body and groups of the message that begins with `header`.
+///
+/// # Errors
+/// `Length` if the message does not have the length in its header, `Short` or `Count` if its extensions do not fit into it.
 pub fn split<'a>(
     header: &RequestHeader,
     message: &'a [u8],

@@ -78,6 +78,8 @@ fn unique(message: &[u8]) -> u64 {
 }
 
 impl<F: FileSystem> ProtocolHarness<F> {
+    /// # Errors
+    /// No descriptor is free, or no memory can be mapped.
     pub fn new(fs: F, setxattr_ext: bool) -> io::Result<ProtocolHarness<F>> {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let (ours, kernel) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
