@@ -5,20 +5,20 @@ use std::sync::Arc;
 use gupfs_fuse::{Errno, InitFlags, NodeId, NotifyError};
 
 use crate::ProbeFailure;
-use crate::probe::Probe;
+use crate::probe_server::ProbeServer;
 
 /// A kernel, or a model of one.
-#[allow(async_fn_in_trait)] // the tests of facts run on one thread
+#[allow(async_fn_in_trait)] // probes run on one thread
 pub trait KernelUnderTest {
     type Mount: ProbeMount;
 
     /// Mounts the file system of `probe`. The mount ends when the result is dropped, also after a failure.
     ///
     /// # Errors
-    /// `Untried` if the file system cannot be mounted.
+    /// `Untested` if the file system cannot be mounted.
     async fn mount(
         &self,
-        probe: &Arc<Probe>,
+        probe: &Arc<ProbeServer>,
         flags: InitFlagChanges,
     ) -> Result<Self::Mount, ProbeFailure>;
 }
@@ -131,7 +131,7 @@ pub trait ProbeMount {
     /// Mounts another file system on a directory.
     ///
     /// # Errors
-    /// `Untried` if the file system cannot be mounted, for example without root.
+    /// `Untested` if the file system cannot be mounted, for example without root.
     async fn cover(&self, name: &str) -> Result<(), ProbeFailure>;
 
     /// Whether another file system is mounted there.
@@ -144,7 +144,7 @@ pub trait ProbeMount {
     /// Aborts the connection, as when the server is gone.
     ///
     /// # Errors
-    /// `Untried` if the connection cannot be aborted.
+    /// `Untested` if the connection cannot be aborted.
     async fn abort(&self) -> Result<(), ProbeFailure>;
 }
 

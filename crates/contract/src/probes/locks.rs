@@ -1,7 +1,7 @@
-//! Facts about file locks of the server: how it learns of their release.
+//! Probes of file locks of the server: how it learns of their release.
 
 use super::{CACHED, FILE, one_file};
-use crate::fact::{ProbeFailure, ProbeResult, expect_equal};
+use crate::behaviour::{ProbeFailure, ProbeResult, expect_equal};
 use crate::kernel_under_test::{
     InitFlagChanges, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
 };

@@ -1,13 +1,13 @@
-//! Facts about direct writes and appends.
+//! Probes of direct writes and appends.
 
 use gupfs_fuse::OpenReplyFlags;
 
 use super::{CACHED, DIRECT, FILE, SHORT_WAIT, one_file, run_both};
-use crate::fact::{ProbeFailure, ProbeResult, expect_before, expect_equal};
+use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
     InitFlagChanges, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
 };
-use crate::probe::{INITIAL_BYTE, INITIAL_SIZE, Probe};
+use crate::probe_server::{INITIAL_BYTE, INITIAL_SIZE, ProbeServer};
 
 const PARALLEL: OpenReplyFlags = DIRECT.union(OpenReplyFlags::PARALLEL_DIRECT_WRITES);
 
@@ -50,7 +50,7 @@ pub async fn direct_writes_that_extend_the_file_run_one_at_a_time<L: KernelUnder
 /// Opens one file for a cached reader and a direct writer.
 async fn open_cached_and_direct<T: ProbeMount>(
     mount: &T,
-    probe: &Probe,
+    probe: &ProbeServer,
 ) -> Result<(T::File, T::File), ProbeFailure> {
     probe.set_open_flags(FILE, OpenReplyFlags::KEEP_CACHE);
     let reader = mount.open("file", ProbeOpenMode::Read).await?;

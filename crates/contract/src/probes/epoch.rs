@@ -1,13 +1,13 @@
-//! Facts about INC_EPOCH: all names expire at once.
+//! Probes of INC_EPOCH: all names expire at once.
 
 use std::sync::Arc;
 
 use gupfs_fuse::InitFlags;
 
 use super::{ALL_REQUESTS, CACHED, FILE, one_file, run_both};
-use crate::fact::{ProbeResult, expect_before, expect_equal};
+use crate::behaviour::{ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount};
-use crate::probe::Probe;
+use crate::probe_server::ProbeServer;
 
 pub async fn inc_epoch_waits_for_no_lock_and_expires_all_names<L: KernelUnderTest>(
     kernel: &L,
@@ -68,7 +68,7 @@ pub async fn names_of_a_listing_in_flight_survive_inc_epoch<L: KernelUnderTest>(
 pub async fn inc_epoch_unmounts_file_systems_mounted_inside_the_mount<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = Arc::new(Probe::default().with(FILE, "dir", 0o040_777, CACHED));
+    let probe = Arc::new(ProbeServer::default().with(FILE, "dir", 0o040_777, CACHED));
     let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
     mount.cover("dir").await?;
     expect_before("covered", mount.is_covered("dir").await, true)?;

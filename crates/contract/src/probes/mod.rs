@@ -1,4 +1,4 @@
-//! The facts. Each is a function that tests a kernel; its name is the statement.
+//! The probes. Each is a function that tests one behaviour of a kernel; its name is the statement.
 
 mod attributes;
 mod epoch;
@@ -12,33 +12,35 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fact::{
-    CoherenceRule, FactFinding, FactWeight, KernelFact, ProbeFailure, ProbeResult, expect_equal,
+use crate::behaviour::{
+    CoherenceRule, KernelBehaviour, ProbeFailure, ProbeReport, ProbeResult, RequirementLevel,
+    expect_equal,
 };
 use crate::kernel_under_test::{KernelNotification, KernelUnderTest, ProbeMount};
-use crate::probe::{Probe, RequestGate};
+use crate::probe_server::ProbeServer;
+use crate::request_gate::RequestGate;
 use gupfs_fuse::OpenReplyFlags;
 
-/// The test of a fact ends after this time; only one that hangs takes longer.
+/// A probe ends after this time; only one that hangs takes longer.
 const TOO_LONG: Duration = Duration::from_secs(10);
 
-/// How often a fact is tested before it counts as not holding.
-const TRIES: usize = 3;
+/// How often a behaviour is probed before it counts as different.
+const ATTEMPTS: usize = 3;
 
 /// Long enough to observe that an operation waits.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 
-/// More requests than the test of any fact sends.
+/// More requests than any probe sends.
 const ALL_REQUESTS: usize = 100;
 
 const CACHED: OpenReplyFlags = OpenReplyFlags::empty();
 const DIRECT: OpenReplyFlags = OpenReplyFlags::DIRECT_IO;
 
-/// The node of the file that most facts use.
+/// The node of the file that most probes use.
 const FILE: u64 = 9;
 
-fn one_file(flags: OpenReplyFlags) -> Arc<Probe> {
-    Arc::new(Probe::default().file(FILE, "file", flags))
+fn one_file(flags: OpenReplyFlags) -> Arc<ProbeServer> {
+    Arc::new(ProbeServer::default().file(FILE, "file", flags))
 }
 
 /// Runs a program's operation and concurrent events; the first failure ends both.
@@ -84,23 +86,23 @@ async fn notification_waits<P, E: Into<ProbeFailure>>(
     )
 }
 
-macro_rules! facts {
-    ($($rule:ident, $weight:ident: $module:ident::$fact:ident;)*) => {
-        /// Every fact, in the order of the rules.
-        pub const ALL: &[KernelFact] = &[$(
-            KernelFact { rule: CoherenceRule::$rule, weight: FactWeight::$weight, name: stringify!($fact) },
+macro_rules! probes {
+    ($($rule:ident, $requirement:ident: $module:ident::$probe:ident;)*) => {
+        /// Every behaviour, in the order of the rules.
+        pub const ALL: &[KernelBehaviour] = &[$(
+            KernelBehaviour { rule: CoherenceRule::$rule, requirement: RequirementLevel::$requirement, name: stringify!($probe) },
         )*];
 
-        async fn try_one<L: KernelUnderTest>(kernel: &L, name: &str) -> ProbeResult {
+        async fn probe_one<L: KernelUnderTest>(kernel: &L, name: &str) -> ProbeResult {
             match name {
-                $(stringify!($fact) => $module::$fact(kernel).await,)*
-                _ => Err(ProbeFailure::Untried("unknown fact".into())),
+                $(stringify!($probe) => $module::$probe(kernel).await,)*
+                _ => Err(ProbeFailure::Untested("unknown behaviour".into())),
             }
         }
     };
 }
 
-facts! {
+probes! {
     Features, Required: pages::new_attributes_drop_the_pages_of_a_cached_file;
     Features, Tolerated: attributes::with_a_writeback_cache_growth_on_the_server_is_not_seen;
     Features, Tolerated: pages::with_explicit_inval_data_pages_outlive_an_aborted_connection;
@@ -133,26 +135,27 @@ facts! {
     Locks, ForSharing: locks::a_close_names_the_owner_whose_posix_locks_it_releases;
 }
 
-/// Tests the facts that `which` selects, one after the other.
-pub async fn try_all<L: KernelUnderTest>(
+/// Probes the behaviours that `select` returns true for, one after the other.
+pub async fn probe_all<L: KernelUnderTest>(
     kernel: &L,
-    select: impl Fn(&KernelFact) -> bool,
-) -> Vec<FactFinding> {
-    let mut findings = Vec::new();
-    for fact in ALL.iter().filter(|fact| select(fact)) {
-        findings.push(FactFinding::of(fact, try_again(kernel, fact.name).await));
+    select: impl Fn(&KernelBehaviour) -> bool,
+) -> Vec<ProbeReport> {
+    let mut reports = Vec::new();
+    for behaviour in ALL.iter().filter(|behaviour| select(behaviour)) {
+        let result = probe_again(kernel, behaviour.name).await;
+        reports.push(ProbeReport::of(behaviour, result));
     }
-    findings
+    reports
 }
 
-/// A single failure may be chance: under memory pressure the kernel drops caches, and a slow host is late. A fact that holds
-/// once holds; a failure must repeat.
-async fn try_again<L: KernelUnderTest>(kernel: &L, name: &str) -> ProbeResult {
+/// A single failure may be chance: under memory pressure the kernel drops caches, and a slow host is late. A behaviour
+/// that is observed once holds; a failure must repeat.
+async fn probe_again<L: KernelUnderTest>(kernel: &L, name: &str) -> ProbeResult {
     let mut result = Ok(());
-    for _ in 0..TRIES {
-        let once = tokio::time::timeout(TOO_LONG, try_one(kernel, name)).await;
+    for _ in 0..ATTEMPTS {
+        let once = tokio::time::timeout(TOO_LONG, probe_one(kernel, name)).await;
         let waits = |_| {
-            ProbeFailure::Untried(
+            ProbeFailure::Untested(
                 "the test timed out: an operation hangs, or the host is too slow".into(),
             )
         };

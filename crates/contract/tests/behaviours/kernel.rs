@@ -1,8 +1,8 @@
-//! Every fact holds on this kernel.
+//! Every behaviour is that of this kernel.
 
 use std::path::Path;
 
-use gupfs_contract::{ALL, FactVerdict, RunningKernel, try_all};
+use gupfs_contract::{ALL, ProbeOutcome, RunningKernel, probe_all};
 use gupfs_fuse::FuseTransport;
 use gupfs_fuse::over_io_uring::{self, UringSupport};
 
@@ -17,7 +17,7 @@ fn can_try() -> bool {
 }
 
 #[test]
-fn every_fact_holds() {
+fn every_behaviour_holds() {
     if !can_try() {
         return;
     }
@@ -28,28 +28,30 @@ fn every_fact_holds() {
         .unwrap();
     let directory = tempfile::tempdir().unwrap();
     let kernel = RunningKernel::new(crate::TRANSPORT, directory.path().into());
-    let findings = runtime.block_on(try_all(&kernel, |_| true));
+    let reports = runtime.block_on(probe_all(&kernel, |_| true));
     let mut differs = Vec::new();
-    for finding in &findings {
+    for report in &reports {
         println!(
             "{:?}: {}: {:?}",
-            finding.rule, finding.fact, finding.verdict
+            report.rule, report.behaviour, report.outcome
         );
-        match &finding.verdict {
-            FactVerdict::Holds => {}
-            FactVerdict::Untried(why) => eprintln!("SKIPPED: {}: {why}", finding.fact),
-            FactVerdict::Differs(how) => differs.push(format!("{}: {how}", finding.fact)),
+        match &report.outcome {
+            ProbeOutcome::Holds => {}
+            ProbeOutcome::Untested(why) => eprintln!("SKIPPED: {}: {why}", report.behaviour),
+            ProbeOutcome::Differs(how) => differs.push(format!("{}: {how}", report.behaviour)),
         }
     }
-    assert_eq!(findings.len(), ALL.len());
+    assert_eq!(reports.len(), ALL.len());
     assert_eq!(differs, Vec::<String>::new());
 }
 
 #[test]
-fn facts_have_distinct_names() {
-    for fact in ALL {
+fn behaviours_have_distinct_names() {
+    for behaviour in ALL {
         assert_eq!(
-            ALL.iter().filter(|other| other.name == fact.name).count(),
+            ALL.iter()
+                .filter(|other| other.name == behaviour.name)
+                .count(),
             1
         );
     }

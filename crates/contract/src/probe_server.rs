@@ -1,38 +1,30 @@
-//! # probe: the FUSE server that tests a kernel
+//! # probe server: the FUSE server that the probes mount
 //!
 //! Owns   a few files in one directory, each with its own lifetimes and open flags; a log of the requests.
-//! Never  replies to an operation that is held back before the test releases it.
-//! Enter  at `Probe`.
+//! Never  replies to an operation that is held back before the probe releases it.
+//! Enter  at `ProbeServer`.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-use tokio::time::{Instant, sleep};
 
 use gupfs_fuse::{
     AttrReply, Call, CreateReply, DirentsPlus, EntryReply, Errno, FileHandle, FileSystem,
     FuseTimestamp, InodeAttr, NodeId, OpenReply, OpenReplyFlags, ReplyData, Result, op,
 };
 
-use crate::ProbeFailure;
+use crate::request_gate::RequestGate;
 
 /// A lifetime that is longer than any test.
 pub const LONG_TTL: Duration = Duration::from_secs(3600);
-
-/// A request that does not arrive within this time counts as not sent.
-const GATE_TIMEOUT: Duration = Duration::from_secs(5);
-
-const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Initial content byte and initial size of every file.
 pub const INITIAL_BYTE: u8 = b'a';
 pub const INITIAL_SIZE: u64 = 10_000;
 
 #[derive(Default)]
-pub struct Probe {
+pub struct ProbeServer {
     state: Mutex<ProbeState>,
     gates: Mutex<BTreeMap<&'static str, Arc<RequestGate>>>,
 }
@@ -59,43 +51,7 @@ struct FileState {
     flags: OpenReplyFlags,
 }
 
-/// Requests of one operation wait here before their reply.
-pub struct RequestGate {
-    waiting: AtomicUsize,
-    open: tokio::sync::Semaphore,
-}
-
-impl RequestGate {
-    /// Number of requests that wait now.
-    pub fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
-    }
-
-    /// Waits until `count` requests wait.
-    ///
-    /// # Errors
-    /// `Untried` if another number of requests waits after `GATE_TIMEOUT`.
-    pub async fn wait_until_waiting(&self, count: usize) -> Result<(), ProbeFailure> {
-        let started = Instant::now();
-        while self.waiting() != count {
-            if started.elapsed() > GATE_TIMEOUT {
-                let found = self.waiting();
-                return Err(ProbeFailure::Untried(format!(
-                    "{found} requests wait, expected {count}"
-                )));
-            }
-            sleep(POLL_INTERVAL).await;
-        }
-        Ok(())
-    }
-
-    /// Releases `count` replies, including those of later requests.
-    pub fn release_replies(&self, count: usize) {
-        self.open.add_permits(count);
-    }
-}
-
-impl Probe {
+impl ProbeServer {
     fn state(&self) -> MutexGuard<'_, ProbeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -106,7 +62,7 @@ impl Probe {
 
     /// Adds a file or directory to the root.
     #[must_use]
-    pub fn with(self, node: u64, name: &str, mode: u32, flags: OpenReplyFlags) -> Probe {
+    pub fn with(self, node: u64, name: &str, mode: u32, flags: OpenReplyFlags) -> ProbeServer {
         let file = FileState {
             name: name.into(),
             mode,
@@ -123,7 +79,7 @@ impl Probe {
     }
 
     #[must_use]
-    pub fn file(self, node: u64, name: &str, flags: OpenReplyFlags) -> Probe {
+    pub fn file(self, node: u64, name: &str, flags: OpenReplyFlags) -> ProbeServer {
         self.with(node, name, 0o100666, flags)
     }
 
@@ -168,10 +124,7 @@ impl Probe {
 
     /// Makes later replies of this operation wait at the returned gate.
     pub fn hold_replies(&self, kind: &'static str) -> Arc<RequestGate> {
-        let gate = Arc::new(RequestGate {
-            waiting: AtomicUsize::new(0),
-            open: tokio::sync::Semaphore::new(0),
-        });
+        let gate = Arc::new(RequestGate::new());
         self.gates().insert(kind, gate.clone());
         gate
     }
@@ -201,11 +154,7 @@ impl Probe {
             .push(format!("{kind} {details}"));
         let gate = self.gates().get(kind).cloned();
         if let Some(gate) = gate {
-            gate.waiting.fetch_add(1, Ordering::Relaxed);
-            if let Ok(permit) = gate.open.acquire().await {
-                permit.forget();
-            }
-            gate.waiting.fetch_sub(1, Ordering::Relaxed);
+            gate.wait_for_release().await;
         }
     }
 
@@ -251,7 +200,7 @@ fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-impl FileSystem for Probe {
+impl FileSystem for ProbeServer {
     async fn lookup(&self, _: Call, op: op::Lookup) -> Result<EntryReply> {
         let found = match self.node_named(op.name.as_bytes()) {
             Ok(node) if !self.file_state(node)?.hidden => self.entry(node),

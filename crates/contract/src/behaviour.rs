@@ -1,11 +1,11 @@
-//! Facts about the kernel, and the results of testing them.
+//! Statements about the kernel's behaviour, and the results of probing them.
 
 use std::fmt::Debug;
 
 use gupfs_fuse::{Errno, NotifyError};
 use serde::{Deserialize, Serialize};
 
-/// The coherence rule that a fact belongs to. gupfs names the rule when it refuses a kernel.
+/// The coherence rule that a behaviour belongs to. gupfs names the rule when it refuses a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoherenceRule {
@@ -28,10 +28,10 @@ pub enum CoherenceRule {
     Locks,
 }
 
-/// How gupfs depends on a fact.
+/// How gupfs depends on a behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum FactWeight {
+pub enum RequirementLevel {
     /// Every mount requires it.
     #[serde(rename = "counted-on")]
     Required,
@@ -44,64 +44,68 @@ pub enum FactWeight {
     Tolerated,
 }
 
-/// A statement about the kernel's behaviour that can be tested.
+/// A behaviour of the kernel that can be probed.
 #[derive(Debug, Clone, Copy)]
-pub struct KernelFact {
+pub struct KernelBehaviour {
     pub rule: CoherenceRule,
-    pub weight: FactWeight,
-    /// The statement, with underscores instead of spaces.
+    pub requirement: RequirementLevel,
+    /// What the kernel does, as a statement with underscores instead of spaces.
     pub name: &'static str,
 }
 
-impl KernelFact {
+impl KernelBehaviour {
     /// The statement as a sentence.
     pub fn sentence(&self) -> String {
         self.name.replace('_', " ")
     }
 }
 
-/// Why the test of a fact did not succeed.
+/// Why a probe did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeFailure {
     /// The kernel behaves differently.
     Differs(String),
-    /// The fact could not be tested on this host.
-    Untried(String),
+    /// The behaviour could not be probed on this host.
+    Untested(String),
 }
 
 pub type ProbeResult = Result<(), ProbeFailure>;
 
-/// The result of testing a fact.
+/// The result of a probe, as it is reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum FactVerdict {
+pub enum ProbeOutcome {
     #[serde(rename = "stands")]
     Holds,
     Differs(String),
-    Untried(String),
+    #[serde(rename = "untried")]
+    Untested(String),
 }
 
-/// A fact and its verdict.
+/// A behaviour and the outcome of its probe.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct FactFinding {
+pub struct ProbeReport {
     pub rule: CoherenceRule,
-    pub weight: FactWeight,
-    pub fact: String,
-    pub verdict: FactVerdict,
+    #[serde(rename = "weight")]
+    pub requirement: RequirementLevel,
+    #[serde(rename = "fact")]
+    pub behaviour: String,
+    #[serde(rename = "verdict")]
+    pub outcome: ProbeOutcome,
 }
 
-impl FactFinding {
-    pub fn of(fact: &KernelFact, tried: ProbeResult) -> FactFinding {
-        let verdict = match tried {
-            Ok(()) => FactVerdict::Holds,
-            Err(ProbeFailure::Differs(how)) => FactVerdict::Differs(how),
-            Err(ProbeFailure::Untried(why)) => FactVerdict::Untried(why),
+impl ProbeReport {
+    pub fn of(behaviour: &KernelBehaviour, result: ProbeResult) -> ProbeReport {
+        let outcome = match result {
+            Ok(()) => ProbeOutcome::Holds,
+            Err(ProbeFailure::Differs(how)) => ProbeOutcome::Differs(how),
+            Err(ProbeFailure::Untested(why)) => ProbeOutcome::Untested(why),
         };
-        FactFinding {
-            rule: fact.rule,
-            weight: fact.weight,
-            fact: fact.sentence(),
-            verdict,
+        ProbeReport {
+            rule: behaviour.rule,
+            requirement: behaviour.requirement,
+            behaviour: behaviour.sentence(),
+            outcome,
         }
     }
 }
@@ -109,7 +113,7 @@ impl FactFinding {
 /// An error is no evidence: a host that forbids or lacks something returns one, whatever its kernel does.
 impl From<Errno> for ProbeFailure {
     fn from(errno: Errno) -> ProbeFailure {
-        ProbeFailure::Untried(format!("a system call of the test failed: {errno}"))
+        ProbeFailure::Untested(format!("a system call of the test failed: {errno}"))
     }
 }
 
@@ -117,14 +121,14 @@ impl From<NotifyError> for ProbeFailure {
     fn from(error: NotifyError) -> ProbeFailure {
         match error {
             NotifyError::Unsupported => {
-                ProbeFailure::Untried("this kernel does not support a needed notification".into())
+                ProbeFailure::Untested("this kernel does not support a needed notification".into())
             }
-            other => ProbeFailure::Untried(format!("the kernel rejected a notification: {other}")),
+            other => ProbeFailure::Untested(format!("the kernel rejected a notification: {other}")),
         }
     }
 }
 
-/// Checks a precondition. If it does not hold, the fact cannot be tested: the kernel may have dropped cached state, as it does
+/// Checks a precondition. If it does not hold, the behaviour cannot be probed: the kernel may have dropped cached state, as it does
 /// under memory pressure.
 pub(crate) fn expect_before<T: PartialEq + Debug>(
     what: &str,
@@ -133,13 +137,13 @@ pub(crate) fn expect_before<T: PartialEq + Debug>(
 ) -> ProbeResult {
     match found == expected {
         true => Ok(()),
-        false => Err(ProbeFailure::Untried(format!(
+        false => Err(ProbeFailure::Untested(format!(
             "{what} is {found:?}, expected {expected:?}"
         ))),
     }
 }
 
-/// Checks the fact itself. If it does not hold, the kernel differs.
+/// Checks the behaviour itself. If it does not hold, the kernel differs.
 pub(crate) fn expect_equal<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> ProbeResult {
     match found == expected {
         true => Ok(()),

@@ -1,11 +1,11 @@
-//! Facts about names: lookups in flight, and notifications that wait for a directory's lock.
+//! Probes of names: lookups in flight, and notifications that wait for a directory's lock.
 
 use gupfs_fuse::{Errno, NotifyError};
 
 use super::{CACHED, FILE, notification_waits, one_file, run_both};
-use crate::fact::{ProbeResult, expect_before, expect_equal};
+use crate::behaviour::{ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount};
-use crate::probe::INITIAL_SIZE;
+use crate::probe_server::INITIAL_SIZE;
 
 /// The kernel does not have a node before its LOOKUP reply, and takes that reply afterwards.
 pub async fn an_invalidation_during_a_lookup_is_lost<L: KernelUnderTest>(

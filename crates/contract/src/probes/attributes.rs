@@ -1,15 +1,15 @@
-//! Facts about attributes: how long the kernel caches them, and what invalidates them.
+//! Probes of attributes: how long the kernel caches them, and what invalidates them.
 
 use std::time::Duration;
 
 use gupfs_fuse::InitFlags;
 
 use super::{CACHED, FILE, one_file, run_both};
-use crate::fact::{ProbeResult, expect_before, expect_equal};
+use crate::behaviour::{ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
     InitFlagChanges, KernelNotification, KernelUnderTest, ProbeMount, ProbeOpenMode,
 };
-use crate::probe::{INITIAL_SIZE, LONG_TTL};
+use crate::probe_server::{INITIAL_SIZE, LONG_TTL};
 
 const SHORT: Duration = Duration::from_millis(50);
 

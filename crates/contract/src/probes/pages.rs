@@ -1,4 +1,4 @@
-//! Facts about the page cache: what fills it, what empties it.
+//! Probes of the page cache: what fills it, what empties it.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use gupfs_fuse::InitFlags;
 use super::{
     ALL_REQUESTS, CACHED, DIRECT, FILE, SHORT_WAIT, notification_waits, one_file, run_both,
 };
-use crate::fact::{ProbeFailure, ProbeResult, expect_before, expect_equal};
+use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
 use crate::kernel_under_test::{
     InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
 };
-use crate::probe::{INITIAL_BYTE, Probe};
+use crate::probe_server::{INITIAL_BYTE, ProbeServer};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -111,7 +111,7 @@ pub async fn an_attribute_invalidation_waits_for_no_read<L: KernelUnderTest>(
 pub async fn only_a_direct_read_carries_a_lock_owner<L: KernelUnderTest>(
     kernel: &L,
 ) -> ProbeResult {
-    let probe = Probe::default().file(8, "cached", CACHED);
+    let probe = ProbeServer::default().file(8, "cached", CACHED);
     let probe = Arc::new(probe.file(FILE, "direct", DIRECT));
     let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
     let cached = mount.open("cached", ProbeOpenMode::Read).await?;

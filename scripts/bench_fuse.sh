@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `gupfs bench door` with others' empty file systems beside ours; prints, and writes bench/results/DATE-door.txt.
+# Compares our empty file system with those of fuser and libfuse (`gupfs bench door`); prints, and writes bench/results/DATE-fuse.txt.
 #
-#   scripts/bench_door.sh FOLDER-OF-THE-BUILD [PREFIX-OF-LIBFUSE [FLAGS OF BENCH DOOR …]]
+#   scripts/bench_fuse.sh BUILD-DIRECTORY [PREFIX-OF-LIBFUSE [FLAGS OF `gupfs bench door` …]]
 set -eu
 release=$1 prefix=${2:-}
 shift $(($# < 2 ? $# : 2))
@@ -15,7 +15,7 @@ libfuse="libfuse $(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --modversion
 # A measurement that fails leaves the last result as it is.
 whole=$(mktemp)
 trap 'rm -f "$whole"' EXIT
-result=bench/results/$(date +%F)-door.txt
+result=bench/results/$(date +%F)-fuse.txt
 cpu=$(grep -m 1 '^model name' /proc/cpuinfo | cut -d : -f 2 | xargs)
 uring=$(cat /sys/module/fuse/parameters/enable_uring 2>/dev/null || echo none)
 {
