@@ -56,8 +56,8 @@
 //!   [`FuseSession::counts`].
 //! - [`Notifier`] (from [`FileSystem::mounted`] or the session) invalidates the kernel's caches; never call it from a worker
 //!   thread.
-//! - [`mountpoint`], [`connection`], [`watchdog`], [`read_ahead`], [`pages_limit`] and [`mountinfo`] are helpers for the
-//!   program that mounts.
+//! - [`mountpoint`], [`connection`], [`watchdog`], [`read_ahead`], [`pages_limit`] and [`mountinfo`] are functions for
+//!   the program that mounts.
 //! - If a handler panics, its task is dropped, or its last waker is dropped, the kernel gets EIO. No program waits for such a
 //!   request.
 //!
@@ -66,6 +66,7 @@
 // This crate is not behind the platform seams: it talks to the real kernel. Simulations use the model of the kernel in crate
 // `sim`.
 
+mod attach;
 mod buffer;
 mod call;
 mod config;
@@ -74,13 +75,13 @@ mod dirents;
 mod errno;
 mod error;
 mod fs;
+mod fusermount;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
 mod ids;
 pub mod limits;
-mod mount;
 mod mount_info;
 pub mod mountinfo;
 pub mod mountpoint;

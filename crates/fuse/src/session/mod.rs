@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use tracing::warn;
 
+use crate::attach::attach;
 use crate::config::MountConfig;
 use crate::connection::{ConnectionControl, ConnectionId};
 use crate::error::MountError;
@@ -22,7 +23,7 @@ use crate::pending::PendingRequests;
 use crate::transport::{Device, FuseTransport};
 use crate::worker::{Spawner, WorkerCounts};
 use crate::worker_group::WorkerGroup;
-use crate::{Errno, FileSystem, mount as mounting, mountinfo, mountpoint, read_ahead};
+use crate::{Errno, FileSystem, mountinfo, mountpoint, read_ahead};
 
 /// A mount that is being served. Dropping it unmounts, lazily if it is in use, and does not wait for its users.
 pub struct FuseSession {
@@ -71,7 +72,7 @@ pub fn mount<F: FileSystem>(
         path: path.into(),
         errno: error.into(),
     })?;
-    let device = mounting::attach(&path, config)?;
+    let device = attach(&path, config)?;
     let started = start::open_connection(&path, device, config).and_then(|connection| {
         let notifier = connection.device.try_clone();
         let notifier = notifier.map_err(|error| MountError::Device(error.into()))?;
@@ -145,7 +146,7 @@ impl FuseSession {
         if !self.is_in_tree()? {
             return Ok(UnmountOutcome::AlreadyUnmounted);
         }
-        mounting::release(self.mountpoint())?;
+        mountpoint::release(self.mountpoint())?;
         Ok(UnmountOutcome::Clean)
     }
 

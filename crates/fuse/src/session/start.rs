@@ -25,7 +25,7 @@ use crate::request::RequestFormat;
 use crate::ring_threads::RingThreads;
 use crate::transport::Device;
 use crate::wire::InitFlags;
-use crate::worker::{Spawner, Worker, prefer_local};
+use crate::worker::{Spawner, Worker, WorkerCounts, prefer_local};
 use crate::worker_group::WorkerGroup;
 use crate::{Errno, FileSystem};
 
@@ -74,7 +74,7 @@ pub(super) fn open_connection(
     })
 }
 
-/// Makes the workers of a mount, each with its own device descriptor.
+/// Makes the workers of a mount, each with its own buffers.
 struct WorkerFactory<F> {
     fs: Arc<F>,
     spawner: Spawner,
@@ -99,7 +99,45 @@ impl<F: FileSystem> WorkerFactory<F> {
     }
 }
 
-/// Starts the workers and registers them with the rings.
+/// The workers of a session, by what reads their requests.
+struct SessionWorkers<F> {
+    device: Vec<Arc<Worker<F>>>,
+    ring: Vec<Arc<Worker<F>>>,
+}
+
+impl<F: FileSystem> SessionWorkers<F> {
+    /// `event_loop`: an event loop of the caller reads the device.
+    fn new(
+        factory: &WorkerFactory<F>,
+        device: &OwnedFd,
+        config: &MountConfig,
+        rings: Option<&RingThreads>,
+        event_loop: bool,
+    ) -> Result<SessionWorkers<F>, MountError> {
+        let count = match (rings, event_loop) {
+            (Some(_), _) => DEVICE_WORKERS_WITH_RINGS,
+            (None, true) => 1,
+            (None, false) => config.device_workers.max(1),
+        };
+        let devices = worker_devices(device, config, count, event_loop)?;
+        let rings = 0..rings.map_or(0, RingThreads::count);
+        Ok(SessionWorkers {
+            // A request that came through a ring gets its reply through it: these workers need no descriptor of their own.
+            ring: rings.map(|_| factory.worker(devices[0].clone())).collect(),
+            device: devices
+                .into_iter()
+                .map(|device| factory.worker(device))
+                .collect(),
+        })
+    }
+
+    fn counts(&self) -> Vec<Arc<WorkerCounts>> {
+        let all = self.device.iter().chain(&self.ring);
+        all.map(|worker| worker.counts.clone()).collect()
+    }
+}
+
+/// Makes the workers, reports the mount to the file system, and starts the workers.
 pub(super) fn start_session<F: FileSystem>(
     mounted: MountInfo,
     config: &MountConfig,
@@ -129,29 +167,15 @@ pub(super) fn start_session<F: FileSystem>(
     // A process that may not open the device has only the descriptor that fusermount3 sent, and that one blocks.
     let can_poll = || rings.is_none() && Device::nonblocking_clone_of(device.as_fd()).is_ok();
     let attach_reader = config.attach_reader.as_ref().filter(|_| can_poll());
-    let count = match (&rings, attach_reader) {
-        (Some(_), _) => DEVICE_WORKERS_WITH_RINGS,
-        (None, Some(_)) => 1,
-        (None, None) => config.device_workers.max(1),
-    };
-    let devices = worker_devices(&device, config, count, attach_reader.is_some())?;
-    let ring_workers = rings.iter().flat_map(|rings| 0..rings.count());
-    let ring_workers: Vec<_> = ring_workers
-        .map(|_| factory.worker(devices[0].clone()))
-        .collect();
-    let mut device_workers: Vec<_> = devices
-        .into_iter()
-        .map(|device| factory.worker(device))
-        .collect();
-    let all_workers = device_workers.iter().chain(&ring_workers);
-    let counts: Vec<_> = all_workers.map(|worker| worker.counts.clone()).collect();
-    let worker_count = counts.len();
+    let event_loop = attach_reader.is_some();
+    let mut workers = SessionWorkers::new(&factory, &device, config, rings.as_ref(), event_loop)?;
+    let counts = workers.counts();
     fs.mounted(&mounted);
     let group = Arc::new(WorkerGroup::new(
         mounted.connection,
         control,
         rings.as_ref().map_or(Vec::new(), RingThreads::inboxes),
-        worker_count,
+        counts.len(),
         pending.clone(),
     ));
     // Over io_uring the kernel drops a signal that arrives while a request is on its way into the ring.
@@ -159,16 +183,16 @@ pub(super) fn start_session<F: FileSystem>(
         .start_watcher(rings.is_none())
         .map_err(MountError::Thread)?;
     if let Some(attach_reader) = attach_reader {
-        for worker in device_workers.drain(..) {
+        for worker in workers.device.drain(..) {
             attach_reader(RequestReader::new(worker, group.clone()));
         }
     }
-    start_device_threads(device_workers, ring_workers.len(), config, &group)?;
+    start_device_threads(workers.device, workers.ring.len(), config, &group)?;
     if let Some(rings) = rings {
-        start_ring_threads(rings, &ring_workers, config, &group)?;
+        start_ring_threads(rings, &workers.ring, config, &group)?;
     }
     let transport = mounted.transport();
-    info!(path = %mounted.mountpoint.display(), connection = %mounted.connection, ?transport, workers = worker_count, "mounted");
+    info!(path = %mounted.mountpoint.display(), connection = %mounted.connection, ?transport, workers = counts.len(), "mounted");
     Ok(FuseSession {
         mounted,
         workers: group,

@@ -35,7 +35,7 @@ pub enum XattrReply {
 }
 
 impl XattrReply {
-    /// The reply for `value` when the program's buffer has `asked` bytes: the length of the value if `asked` is 0, ERANGE if
+    /// The reply for `value` when the program's buffer has `requested` bytes: the length of the value if `requested` is 0, ERANGE if
     /// the buffer is too small.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use tracing::error;
 
 use super::inbox::RingInbox;
 use super::layout::{HEADERS, IOVECS};
-use super::memory::EntryMemory;
+use super::memory::{EntryMemory, MessageLengths};
 use crate::limits::OUT_HEADER;
 use crate::wire::ReplyHeader;
 use crate::{Errno, Unique};
@@ -136,8 +136,8 @@ impl RingEntry {
 /// A request that has just arrived.
 pub(crate) struct IncomingRequest {
     entry_ref: EntryRef,
-    /// Length of the message; None if the kernel's lengths contradict each other.
-    length: Option<usize>,
+    /// None if the kernel's lengths contradict each other.
+    lengths: Option<MessageLengths>,
     /// Most entries of its queue are in use: this request should not wait long.
     pub crowded: bool,
 }
@@ -150,9 +150,9 @@ impl IncomingRequest {
         entry.refs.store(1, Ordering::Relaxed);
         entry.payload_taken.store(false, Ordering::Relaxed);
         // SAFETY: the caller guarantees it.
-        let (commit_id, length) = unsafe { entry.memory.assemble_message() };
+        let (commit_id, lengths) = unsafe { entry.memory.assemble_message() };
         entry.commit_id.store(commit_id, Ordering::Relaxed);
-        entry.note_touched(length.unwrap_or(0));
+        entry.note_touched(lengths.map_or(0, MessageLengths::total));
         let entry = entry.clone();
         let entry_ref = EntryRef {
             entry,
@@ -160,26 +160,24 @@ impl IncomingRequest {
         };
         IncomingRequest {
             entry_ref,
-            length,
+            lengths,
             crowded,
         }
     }
 
     /// The message; empty if the kernel's lengths contradict each other.
     pub fn message(&self) -> &[u8] {
-        match self.length {
+        match self.lengths {
             // SAFETY: this process has the entry. Nothing writes to it: this is the only reference, and it gives out no payload
             // while it is borrowed.
-            Some(length) => unsafe { self.entry_ref.entry.memory.message(length) },
+            Some(lengths) => unsafe { self.entry_ref.entry.memory.message(lengths) },
             None => &[],
         }
     }
 
     /// Number of message bytes before the payload pages.
     pub fn before_payload(&self) -> usize {
-        // SAFETY: this process has the entry, and this is the only reference, so no reply has been written.
-        let payload = unsafe { self.entry_ref.entry.memory.payload_bytes() };
-        self.length.map_or(0, |length| length - payload)
+        self.lengths.map_or(0, |lengths| lengths.before_payload)
     }
 
     /// The kernel's number of the request, valid even if the message is not.

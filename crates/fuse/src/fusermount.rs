@@ -1,6 +1,8 @@
-//! fusermount3: the setuid program that mounts for users other than root.
+//! # fusermount: the setuid program fusermount3, which mounts and unmounts for users other than root
 //!
-//! It mounts, and sends the device descriptor through a socket whose number is in its environment.
+//! Owns   running the program, and the socket over which it sends the device descriptor.
+//! Never  chooses options.
+//! Enter  at `mount`, `unmount`.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -14,12 +16,12 @@ use rustix::net::{
     recvmsg, socketpair,
 };
 
-use crate::config::MountConfig;
 use crate::error::MountError;
 
 const PROGRAM: &str = "fusermount3";
 
-pub(super) fn mount(path: &Path, config: &MountConfig) -> Result<OwnedFd, MountError> {
+/// Mounts at `path` with these options of fusermount3; returns the device descriptor of the connection.
+pub(crate) fn mount(path: &Path, options: &str) -> Result<OwnedFd, MountError> {
     let failed = |why: String| MountError::Helper {
         path: path.into(),
         why,
@@ -37,7 +39,7 @@ pub(super) fn mount(path: &Path, config: &MountConfig) -> Result<OwnedFd, MountE
     let output = Command::new(PROGRAM)
         .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
         .arg("-o")
-        .arg(options(config))
+        .arg(options)
         .arg("--")
         .arg(path)
         .output()
@@ -48,33 +50,6 @@ pub(super) fn mount(path: &Path, config: &MountConfig) -> Result<OwnedFd, MountE
     }
     receive_descriptor(&ours)
         .map_err(|error| failed(format!("fusermount3 sent no device descriptor: {error}")))
-}
-
-fn options(config: &MountConfig) -> String {
-    // A comma ends an option unless a backslash precedes it.
-    let quoted = |text: &str| text.replace('\\', "\\\\").replace(',', "\\,");
-    let mut options = format!(
-        "fsname={},subtype={}",
-        quoted(&config.source),
-        quoted(&config.subtype)
-    );
-    let table = [
-        (config.read_only, "ro"),
-        (config.no_suid, "nosuid"),
-        (config.no_dev, "nodev"),
-        (config.no_exec, "noexec"),
-        (config.no_atime, "noatime"),
-        (config.default_permissions, "default_permissions"),
-        (config.allow_other, "allow_other"),
-    ];
-    for (_, option) in table.into_iter().filter(|(wanted, _)| *wanted) {
-        options.push(',');
-        options.push_str(option);
-    }
-    if let Some(size) = config.max_read {
-        options.push_str(&format!(",max_read={size}"));
-    }
-    options
 }
 
 fn receive_descriptor(socket: &OwnedFd) -> io::Result<OwnedFd> {
@@ -123,21 +98,5 @@ fn error_text(output: &Output) -> String {
         output.status.to_string()
     } else {
         words
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_quoted_where_they_are_names() {
-        let mut config = MountConfig::new("a,b\\c", "gupfs");
-        config.allow_other = false;
-        config.read_only = true;
-        config.max_read = Some(4096);
-        let expected =
-            "fsname=a\\,b\\\\c,subtype=gupfs,ro,nosuid,nodev,default_permissions,max_read=4096";
-        assert_eq!(options(&config), expected);
     }
 }
