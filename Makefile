@@ -10,7 +10,7 @@
 #   make mutants     plants known bugs, and expects the simulations to find each
 #   make verify-peers  what `gupfs verify` says of JuiceFS, on two mounts: it must disagree under POSIX
 #   make bench       speeds, as ratios to the local file system, into bench/results/
-#   make bench-door  its last part alone: requests a second through the kernel's door, beside fuser and libfuse
+#   make bench-fuse  its last part alone: FUSE requests a second to an empty file system, beside fuser and libfuse
 #   make bench-cluster  daemons over TCP on this host: streams, creating, unpacking, beside the local file system
 #   make bench-links a cluster over cables of 400 Mbit/s: how much of them is used, with 1, 2 and 4 object servers
 #   make bench-seeds the seeds' workloads on a local directory, gupfs and GlusterFS, and the page that shows it
@@ -28,7 +28,7 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 XFSTESTS_ARGS ?= -g quick
 
-.PHONY: xfstests help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-door bench-cluster bench-links bench-seeds bench-suite build lint install verify-peers
+.PHONY: xfstests help demo demo-cluster test test-io-uring test-long fuzz mutants bench bench-fuse bench-door bench-cluster bench-links bench-seeds bench-suite build lint install verify-peers
 
 help:
 	@sed -n '3,21s/^#   //p' Makefile
@@ -112,10 +112,8 @@ bench:
 	$(CARGO) build --release -p gupfs-fuse --example nullfs
 	scripts/with_io_uring.sh --anyway "$(TARGET)/release/gupfs-bench" --gupfs "$(TARGET)/release/gupfs" \
 		--nullfs "$(TARGET)/release/examples/nullfs" --out bench/results $(BENCH)
-	@$(MAKE) --no-print-directory bench-door
+	@$(MAKE) --no-print-directory bench-fuse
 
-# What a request costs by itself, beside the crate fuser and, where it is found, libfuse. DOOR: more flags for it, for example
-# DOOR="--only lookup". LIBFUSE: where a libfuse of one's own is installed (scripts/libfuse_null.sh says how).
 bench-cluster:
 	@scripts/need.sh demo
 	$(CARGO) build --release -p gupfs
@@ -126,11 +124,16 @@ bench-links:
 	$(CARGO) build --release -p gupfs
 	@scripts/bench-links.sh "$(TARGET)/release/gupfs"
 
-bench-door:
+# What a request costs by itself, beside the crate fuser and, where it is found, libfuse. BENCH_FUSE: more flags for it, for
+# example BENCH_FUSE="--only lookup". LIBFUSE: where a libfuse of one's own is installed (scripts/libfuse_null.sh says how).
+bench-fuse:
 	@scripts/need.sh test
 	$(CARGO) build --release -p gupfs
 	$(CARGO) build --release -p gupfs-bench --example fuser_null
-	scripts/with_io_uring.sh --anyway scripts/bench_door.sh "$(TARGET)/release" "$(LIBFUSE)" $(DOOR)
+	scripts/with_io_uring.sh --anyway scripts/bench_fuse.sh "$(TARGET)/release" "$(LIBFUSE)" $(BENCH_FUSE) $(DOOR)
+
+# The former name, and DOOR for BENCH_FUSE: until the next version.
+bench-door: bench-fuse
 
 # SEEDS: flags for `gupfs bench run`, for example SEEDS="--only metadata --repeat 4". BENCH_DIR: where all of it lies.
 bench-seeds:

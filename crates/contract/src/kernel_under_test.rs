@@ -5,17 +5,20 @@ use std::sync::Arc;
 use gupfs_fuse::{Errno, InitFlags, NodeId, NotifyError};
 
 use crate::ProbeFailure;
-use crate::probe::Probe;
+use crate::probe_server::ProbeServer;
 
 /// A kernel, or a model of one.
-#[allow(async_fn_in_trait)] // the tests of facts run on one thread
+#[allow(async_fn_in_trait)] // probes run on one thread
 pub trait KernelUnderTest {
     type Mount: ProbeMount;
 
     /// Mounts the file system of `probe`. The mount ends when the result is dropped, also after a failure.
+    ///
+    /// # Errors
+    /// `Untested` if the file system cannot be mounted.
     async fn mount(
         &self,
-        probe: &Arc<Probe>,
+        probe: &Arc<ProbeServer>,
         flags: InitFlagChanges,
     ) -> Result<Self::Mount, ProbeFailure>;
 }
@@ -100,50 +103,91 @@ pub trait ProbeMount {
     type File: ProbeFile;
 
     /// stat(2).
+    ///
+    /// # Errors
+    /// The errno of stat(2).
     async fn size(&self, name: &str) -> Result<u64, Errno>;
 
     /// The names of a new listing of the directory.
+    ///
+    /// # Errors
+    /// The errno of opendir(2) or readdir(2).
     async fn list(&self) -> Result<Vec<String>, Errno>;
 
     /// open(2) with O_CREAT of an absent name; the file is closed at once.
+    ///
+    /// # Errors
+    /// The errno of open(2).
     async fn create(&self, name: &str) -> Result<(), Errno>;
 
+    /// # Errors
+    /// The errno of link(2).
     async fn link(&self, name: &str, new: &str) -> Result<(), Errno>;
 
+    /// # Errors
+    /// The errno of open(2).
     async fn open(&self, name: &str, how: ProbeOpenMode) -> Result<Self::File, Errno>;
 
     /// Mounts another file system on a directory.
+    ///
+    /// # Errors
+    /// `Untested` if the file system cannot be mounted, for example without root.
     async fn cover(&self, name: &str) -> Result<(), ProbeFailure>;
 
     /// Whether another file system is mounted there.
     async fn is_covered(&self, name: &str) -> bool;
 
+    /// # Errors
+    /// The error that the kernel returns for the notification.
     async fn notify(&self, notification: KernelNotification) -> Result<(), NotifyError>;
 
     /// Aborts the connection, as when the server is gone.
+    ///
+    /// # Errors
+    /// `Untested` if the connection cannot be aborted.
     async fn abort(&self) -> Result<(), ProbeFailure>;
 }
 
 #[allow(async_fn_in_trait)]
 pub trait ProbeFile {
     /// The byte at an offset; None after the end of the file.
+    ///
+    /// # Errors
+    /// The errno of pread(2).
     async fn read(&self, at: u64) -> Result<Option<u8>, Errno>;
 
+    /// # Errors
+    /// The errno of pwrite(2).
     async fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Errno>;
 
     /// Writes at the end of a file that is opened with O_APPEND.
+    ///
+    /// # Errors
+    /// The errno of write(2).
     async fn append(&self, bytes: &[u8]) -> Result<(), Errno>;
 
     /// Copies the first bytes into a pipe with splice(2).
+    ///
+    /// # Errors
+    /// The errno of splice(2).
     async fn splice(&self) -> Result<(), Errno>;
 
     /// Stores a byte into a shared mapping of the first page, which the first call creates.
+    ///
+    /// # Errors
+    /// The errno of mmap(2).
     async fn store(&self, byte: u8) -> Result<(), Errno>;
 
     /// Takes an exclusive flock(2) lock.
+    ///
+    /// # Errors
+    /// The errno of flock(2).
     async fn flock(&self) -> Result<(), Errno>;
 
     /// Takes an exclusive fcntl(2) lock on the entire file.
+    ///
+    /// # Errors
+    /// The errno of fcntl(2).
     async fn lock(&self) -> Result<(), Errno>;
 
     async fn close(self);

@@ -1,31 +1,32 @@
-//! # contract: tests of the kernel behaviour that coherent caching over FUSE depends on
+//! # contract: the kernel behaviour that coherent caching over FUSE depends on, with a probe of each
 //!
-//! Owns   the facts, each with its test; the FUSE server that tests them (the probe); the running kernel as one kernel under
-//!        test.
-//! Never  knows the file systems that gupfs mounts, or which kernel version has which fact: it tests.
-//! Enter  at `ALL` for the facts, `try_all` to test them.
+//! Owns   the behaviours, each with its probe; the FUSE server that the probes use; the running kernel as one kernel under test.
+//! Never  knows the file systems that gupfs mounts, or which kernel version behaves how: it tests.
+//! Enter  at `ALL` for the behaviours, `probe_all` to probe them.
 //!
-//! A fact is tested on any [`KernelUnderTest`]: the running kernel ([`RunningKernel`]), or a model of it. Some facts are
+//! A behaviour is probed on any [`KernelUnderTest`]: the running kernel ([`RunningKernel`]), or a model of it. Some behaviours are
 //! *required*: a kernel without them would return stale data, and gupfs refuses to mount. Some decide whether the kernel's page
-//! cache is used. Others are *tolerated*: they describe behaviour that gupfs handles, and a kernel without it needs no such
-//! handling.
+//! cache is used. Others are *tolerated*: gupfs handles them, and a kernel without them needs no such handling.
 
 // The kernel is not behind the platform seams: its tests run on the real clock.
 #![allow(clippy::disallowed_methods)]
 
-mod fact;
-mod facts;
+mod behaviour;
 mod kernel_under_test;
-mod probe;
+mod probe_server;
+mod probes;
+mod request_gate;
 mod running_kernel;
 mod shared_mapping;
 
-pub use fact::{
-    CoherenceRule, FactFinding, FactVerdict, FactWeight, KernelFact, ProbeFailure, ProbeResult,
+pub use behaviour::{
+    CoherenceRule, KernelBehaviour, ProbeFailure, ProbeOutcome, ProbeReport, ProbeResult,
+    RequirementLevel,
 };
-pub use facts::{ALL, try_all};
 pub use kernel_under_test::{
     InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
 };
-pub use probe::{LONG_TTL, Probe, RequestGate};
+pub use probe_server::{LONG_TTL, ProbeServer};
+pub use probes::{ALL, probe_all};
+pub use request_gate::RequestGate;
 pub use running_kernel::RunningKernel;

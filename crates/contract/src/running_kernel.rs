@@ -20,7 +20,7 @@ use crate::ProbeFailure;
 use crate::kernel_under_test::{
     InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
 };
-use crate::probe::Probe;
+use crate::probe_server::ProbeServer;
 use crate::shared_mapping::SharedMapping;
 
 /// A call that still waits after this time hangs on a mount of its own process, whose connection is then aborted.
@@ -98,7 +98,7 @@ impl KernelUnderTest for RunningKernel {
 
     async fn mount(
         &self,
-        probe: &Arc<Probe>,
+        probe: &Arc<ProbeServer>,
         flags: InitFlagChanges,
     ) -> Result<RunningMount, ProbeFailure> {
         let mut config = MountConfig::new("contract", "gupfs-contract");
@@ -113,7 +113,7 @@ impl KernelUnderTest for RunningKernel {
             let _in_runtime = entering.enter();
             run();
         }));
-        let untested = |error: &dyn std::fmt::Display| ProbeFailure::Untried(error.to_string());
+        let untested = |error: &dyn std::fmt::Display| ProbeFailure::Untested(error.to_string());
         let dir = TempDir::new_in(&self.directory).map_err(|error| untested(&error))?;
         let session = mount(dir.path(), &config, probe.clone(), spawner);
         let session = session.map_err(|error| untested(&error))?;
@@ -189,7 +189,7 @@ impl ProbeMount for RunningMount {
 
     async fn cover(&self, name: &str) -> Result<(), ProbeFailure> {
         if !rustix::process::geteuid().is_root() {
-            return Err(ProbeFailure::Untried(
+            return Err(ProbeFailure::Untested(
                 "only root may mount a file system on the test directory".into(),
             ));
         }
@@ -198,7 +198,7 @@ impl ProbeMount for RunningMount {
         run_blocking(move || Ok(rustix::mount::mount("none", path, "tmpfs", flags, None)?))
             .await
             .map_err(|errno| {
-                ProbeFailure::Untried(format!(
+                ProbeFailure::Untested(format!(
                     "cannot mount a file system on the test directory: {errno}"
                 ))
             })
@@ -221,8 +221,9 @@ impl ProbeMount for RunningMount {
 
     async fn abort(&self) -> Result<(), ProbeFailure> {
         let aborted = self.session.abort();
-        aborted
-            .map_err(|error| ProbeFailure::Untried(format!("cannot abort the connection: {error}")))
+        aborted.map_err(|error| {
+            ProbeFailure::Untested(format!("cannot abort the connection: {error}"))
+        })
     }
 }
 

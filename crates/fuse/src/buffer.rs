@@ -266,6 +266,12 @@ impl Deref for Scratch {
     }
 }
 
+impl AsRef<[u8]> for Scratch {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 impl DerefMut for Scratch {
     fn deref_mut(&mut self) -> &mut [u8] {
         let size = self.0.size;

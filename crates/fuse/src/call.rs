@@ -3,11 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::buffer::Scratch;
-use crate::pending::Interrupted;
+use crate::buffer::{Pool, Scratch};
+use crate::pending::{Interrupted, PendingRequests};
 use crate::transport::ring::EntryRef;
 use crate::wire::{Groups, RequestHeader};
-use crate::worker::CallContext;
 use crate::{NodeId, Unique};
 
 /// The fields that every request carries beside its arguments. Over io_uring the reply is sent only after this is dropped.
@@ -73,6 +72,12 @@ impl Call {
         }
         Scratch::new(size, self.call_context.pool.clone())
     }
+}
+
+/// The state that a `Call` needs while its handler runs.
+pub(crate) struct CallContext {
+    pub pool: Arc<Pool>,
+    pub pending: Arc<PendingRequests>,
 }
 
 impl fmt::Debug for Call {

@@ -1,48 +1,14 @@
 //! Options of a mount.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{DEVICE_WORKERS_MAX, DEVICE_WORKERS_MIN};
 use crate::pages_limit;
+use crate::pending::ReplyDeadlines;
+use crate::reader::AttachReader;
+use crate::transport::FuseTransport;
 use crate::wire::InitFlags;
-use crate::{Errno, RequestReader};
-
-/// Wraps the main function of a worker thread; it must call its argument exactly once. This lets the thread hold a guard, for
-/// example of a runtime: `|run| { let _in = handle.enter(); run() }`.
-pub type AroundWorker = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
-
-/// Receives the reader of a mount's requests during `mount`, on the thread that mounts.
-pub type AttachReader = Arc<dyn Fn(RequestReader) + Send + Sync>;
-
-/// The transport of requests and replies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FuseTransport {
-    /// Rings if the kernel offers them and permits them to this process, else the device.
-    #[default]
-    Auto,
-    /// /dev/fuse: one `read` per request, one `write` per reply.
-    Device,
-    /// FUSE over io_uring: one system call submits replies and fetches requests, on the CPU on which the calling program runs.
-    /// If it is not available, mounting fails. See `over_io_uring`.
-    IoUring,
-}
-
-/// Deadlines after which a request gets an error reply although its handler is not done; the handler goes on. Resources that
-/// the handler's result gives out later (a node, an open file) are released, and no request begins on a node that must follow a
-/// change that is still in progress.
-///
-/// Only for file systems whose data and attributes the kernel does not cache: the kernel is not told what a late handler
-/// changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReplyDeadlines {
-    /// Longest time until a request gets a reply, except for requests that wait for a lock. None: no limit.
-    pub deadline: Option<Duration>,
-    /// The error reply after the deadline.
-    pub overdue_errno: Errno,
-    /// The error reply to a program that a signal is ending; the program does not see it.
-    pub killed_errno: Errno,
-}
+use crate::worker_thread::AroundWorker;
 
 /// What to request from the kernel at INIT, and how to serve the mount.
 #[derive(Clone)]

@@ -35,6 +35,10 @@ pub struct ConnectionControl {
 
 impl ConnectionControl {
     /// Opens the control files. Mounts fusectl if it is not mounted and this process may.
+    ///
+    /// # Errors
+    /// NotFound if no connection has this number; PermissionDenied if this process may not open its files; the error of mount(2) if
+    /// fusectl is not mounted and cannot be.
     pub fn open(id: ConnectionId) -> io::Result<ConnectionControl> {
         let abort = directory(id).join("abort");
         let open = || OpenOptions::new().write(true).open(&abort);
@@ -55,6 +59,9 @@ impl ConnectionControl {
     }
 
     /// A duplicate of the `abort` file, to pass to another process.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE: no descriptor is free.
     pub fn clone_abort_file(&self) -> io::Result<OwnedFd> {
         self.abort.try_clone().map(OwnedFd::from)
     }
@@ -64,17 +71,26 @@ impl ConnectionControl {
     }
 
     /// Whether the connection still exists: until it is gone, no other mount gets its number.
+    ///
+    /// # Errors
+    /// The error of fstat(2).
     pub fn exists(&self) -> io::Result<bool> {
         Ok(self.abort.metadata()?.nlink() > 0)
     }
 
     /// Aborts the connection: waiting requests fail, the workers end, and every later use fails. Does nothing if the mount is
     /// gone already.
+    ///
+    /// # Errors
+    /// The error of write(2), such as EACCES; none if the connection has ended.
     pub fn abort(&self) -> io::Result<()> {
         (&self.abort).write_all(b"1")
     }
 
     /// Number of requests that programs currently wait for.
+    ///
+    /// # Errors
+    /// NotFound if the connection has ended; the error of the read; InvalidData or Other if the file holds no number.
     pub fn waiting(&self) -> io::Result<u64> {
         let text = std::fs::read_to_string(directory(self.id).join("waiting"))?;
         text.trim().parse().map_err(io::Error::other)

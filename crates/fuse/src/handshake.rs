@@ -5,36 +5,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use tracing::{debug, warn};
 
-use crate::config::{FuseTransport, MountConfig};
+use crate::Errno;
+use crate::config::MountConfig;
 use crate::error::MountError;
 use crate::limits::{MAJOR, MINOR, MINOR_MIN, OUT_HEADER, PAYLOAD_MIN};
+use crate::mount_info::Negotiated;
 use crate::over_io_uring::{self, UringSupport};
 use crate::pages_limit;
 use crate::ring_threads::RingThreads;
-use crate::transport::{Device, DeviceRead, ring};
+use crate::transport::{Device, DeviceRead, FuseTransport, ring};
 use crate::wire::init::{InitReply, InitRequest};
-use crate::wire::{FromWire, InitFlags, Opcode, Put, RequestHeader, split};
-
-/// The result of the negotiation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Negotiated {
-    /// The kernel's minor version; messages follow the smaller of it and `MINOR`.
-    pub kernel_minor: u32,
-    /// The flags that the kernel offered.
-    pub offered: InitFlags,
-    /// The flags in effect.
-    pub flags: InitFlags,
-    pub max_write: u32,
-    /// The requested value, limited by the kernel's limit for all mounts (see `pages_limit`).
-    pub max_pages: u16,
-    pub max_readahead: u32,
-}
-
-impl Negotiated {
-    pub fn has(&self, flags: InitFlags) -> bool {
-        self.flags.contains(flags)
-    }
-}
+use crate::wire::{FromWire, InitFlags, Opcode, ReplyHeader, RequestHeader, split};
 
 /// No request before the reply to INIT is larger.
 const INIT_BUFFER_SIZE: usize = 8192;
@@ -72,15 +53,20 @@ pub(crate) fn handshake(
         Ok((negotiated, rings))
     });
     let device = Device::of(device);
-    let mut reply = Vec::with_capacity(OUT_HEADER + 64);
-    reply.put_zeros(OUT_HEADER);
-    match &outcome {
-        Ok((negotiated, _)) => init_reply(negotiated, config).put(&mut reply),
-        Err(_) => reply[4..8].copy_from_slice(&(-libc::EPROTO).to_ne_bytes()),
-    }
-    let length = reply.len() as u32;
-    reply[..4].copy_from_slice(&length.to_ne_bytes());
-    reply[8..16].copy_from_slice(&header.unique.0.to_ne_bytes());
+    let mut body = Vec::with_capacity(64);
+    let errno = match &outcome {
+        Ok((negotiated, _)) => {
+            init_reply(negotiated, config).put(&mut body);
+            None
+        }
+        Err(_) => Some(Errno::EPROTO),
+    };
+    let reply_header = ReplyHeader {
+        length: OUT_HEADER + body.len(),
+        errno,
+        unique: header.unique,
+    };
+    let reply = [&reply_header.to_bytes()[..], &body].concat();
     let written = device.write(&[IoSlice::new(&reply)]);
     let (negotiated, rings) = outcome?;
     written.map_err(MountError::Device)?;

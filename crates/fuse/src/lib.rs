@@ -56,8 +56,8 @@
 //!   [`FuseSession::counts`].
 //! - [`Notifier`] (from [`FileSystem::mounted`] or the session) invalidates the kernel's caches; never call it from a worker
 //!   thread.
-//! - [`mountpoint`], [`connection`], [`watchdog`], [`read_ahead`], [`pages_limit`] and [`mountinfo`] are helpers for the
-//!   program that mounts.
+//! - [`mountpoint`], [`connection`], [`watchdog`], [`read_ahead`], [`pages_limit`] and [`mountinfo`] are functions for
+//!   the program that mounts.
 //! - If a handler panics, its task is dropped, or its last waker is dropped, the kernel gets EIO. No program waits for such a
 //!   request.
 //!
@@ -66,6 +66,7 @@
 // This crate is not behind the platform seams: it talks to the real kernel. Simulations use the model of the kernel in crate
 // `sim`.
 
+mod attach;
 mod buffer;
 mod call;
 mod config;
@@ -74,13 +75,14 @@ mod dirents;
 mod errno;
 mod error;
 mod fs;
+mod fusermount;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
 mod ids;
 pub mod limits;
-mod mount;
+mod mount_info;
 pub mod mountinfo;
 pub mod mountpoint;
 mod notify;
@@ -93,6 +95,7 @@ pub mod read_ahead;
 mod reader;
 mod reply;
 mod request;
+mod responder;
 mod ring_threads;
 mod session;
 pub mod synthetic;
@@ -102,20 +105,23 @@ mod values;
 pub mod watchdog;
 pub mod wire;
 mod worker;
+mod worker_group;
+mod worker_thread;
 
 pub use buffer::{Payload, Scratch};
 pub use call::Call;
-pub use config::{AroundWorker, AttachReader, FuseTransport, MountConfig, ReplyDeadlines};
+pub use config::MountConfig;
 pub use dirents::{Dirents, DirentsPlus};
 pub use errno::{Errno, Result};
 pub use error::MountError;
 pub use fs::FileSystem;
-pub use handshake::Negotiated;
 pub use ids::{FileHandle, LockOwner, NodeId, Unique};
+pub use mount_info::{MountInfo, Negotiated};
 pub use notify::{Notifier, NotifyError};
-pub use pending::Interrupted;
-pub use reader::{ReadProgress, RequestReader};
-pub use session::{FuseSession, MountInfo, RequestCounts, UnmountOutcome, mount};
+pub use pending::{Interrupted, ReplyDeadlines};
+pub use reader::{AttachReader, RequestReader};
+pub use session::{FuseSession, RequestCounts, UnmountOutcome, mount};
+pub use transport::FuseTransport;
 pub use values::{
     AttrReply, CreateReply, EntryReply, FuseTimestamp, InodeAttr, IoctlReply, OpenReply, ReplyData,
     StatfsReply, Statx, StatxReply, XattrReply,
@@ -124,4 +130,5 @@ pub use wire::{
     AttrFlags, FsyncFlags, GetattrFlags, InitFlags, IoctlFlags, LockFlags, OpenFlags,
     OpenReplyFlags, PollFlags, ReadFlags, ReleaseFlags, SetattrValid, SetxattrFlags, WriteFlags,
 };
-pub use worker::{HandlerTask, Spawner};
+pub use worker::{HandlerTask, ReadProgress, Spawner};
+pub use worker_thread::AroundWorker;

@@ -24,6 +24,9 @@ pub struct MountEntry {
 }
 
 /// All mounts in mount order: a mount that covers another comes after it.
+///
+/// # Errors
+/// The error of reading /proc: it is not mounted, or this process may not read it.
 pub fn mounts() -> std::io::Result<Vec<MountEntry>> {
     Ok(parse_table(&std::fs::read(TABLE)?))
 }
@@ -34,6 +37,9 @@ pub(crate) fn parse_table(table: &[u8]) -> Vec<MountEntry> {
 }
 
 /// The topmost mount at exactly this path.
+///
+/// # Errors
+/// As `mounts`.
 pub fn mount_at(path: &Path) -> std::io::Result<Option<MountEntry>> {
     Ok(mounts()?.into_iter().rfind(|mount| mount.path == path))
 }

@@ -1,6 +1,6 @@
 //! # mountpoint: the state of a path before and after a mount
 //!
-//! Owns   inspecting a mount point, detaching a dead mount.
+//! Owns   inspecting a mount point, unmounting it, detaching a dead mount.
 //! Never  decides whether it may be used.
 //! Enter  at `inspect`.
 
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
 
+use crate::fusermount;
 use crate::mountinfo::{self, MountEntry};
 
 /// The state of a path.
@@ -33,6 +34,10 @@ pub enum MountpointState {
 }
 
 /// Inspects a path without changing anything.
+///
+/// # Errors
+/// The error of stat(2), opendir(2) or realpath(3), such as EACCES, unless it says that the path is absent or a dead mount; the
+/// error of reading the mount table.
 pub fn inspect(path: &Path) -> io::Result<Inspection> {
     let path = resolve(path)?;
     let mounted = mountinfo::mount_at(&path)?;
@@ -79,12 +84,24 @@ fn is_dead(error: &io::Error) -> bool {
     )
 }
 
+/// Unmounts the topmost mount at `path`. EBUSY while a process uses it.
+pub(crate) fn release(path: &Path) -> io::Result<()> {
+    match unmount(path, UnmountFlags::NOFOLLOW) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::PERM) => fusermount::unmount(path, false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Detaches the topmost mount at this path from the directory tree; programs that use it keep it until they close it.
+///
+/// # Errors
+/// EINVAL if nothing is mounted there; without root the error that fusermount3 reports.
 pub fn detach(path: &Path) -> io::Result<()> {
     match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
         // A user who mounted through fusermount3 may unmount through it.
-        Err(rustix::io::Errno::PERM) => crate::mount::helper_unmount(path, true),
+        Err(rustix::io::Errno::PERM) => fusermount::unmount(path, true),
         Err(error) => Err(error.into()),
     }
 }
@@ -93,7 +110,10 @@ pub fn detach(path: &Path) -> io::Result<()> {
 /// from here on, and those mounts end with the last of these threads. Call it before other threads are started. Needs root.
 ///
 /// The new namespace begins with a copy of every mount, and a copy keeps a FUSE connection alive after its server has unmounted
-/// it: such copies are detached, except those that contain `place`.
+/// it: such copies are detached, except those that contain `mount_directory`.
+///
+/// # Errors
+/// EPERM without CAP_SYS_ADMIN, or the error of reading the mount table.
 pub fn enter_private_mount_namespace(mount_directory: &Path) -> io::Result<()> {
     crate::sys::unshare_mount_namespace()?;
     // Otherwise new mounts would propagate to the original namespace.

@@ -16,7 +16,7 @@ use thiserror::Error;
 use crate::limits::OUT_HEADER;
 use crate::transport::Device;
 use crate::wire::Put;
-use crate::worker::on_worker_thread;
+use crate::worker_thread::on_worker_thread;
 use crate::{Errno, NodeId, Unique};
 
 /// Marks the unique numbers of `retrieve`: the kernel counts its own requests up from 2.
@@ -113,6 +113,9 @@ impl Notifier {
 
     /// Invalidates the attributes of `node`, and its cached pages from `offset` on: `length` bytes, all if it is 0, none if
     /// `offset` is negative. Waits for pages that are being read.
+    ///
+    /// # Errors
+    /// `Unknown` if the kernel does not have the node, `Gone` if the connection is closed.
     pub fn inval_inode(&self, node: NodeId, offset: i64, length: i64) -> NotifyResult {
         let mut body = Vec::with_capacity(24);
         body.put_u64(node.0);
@@ -123,6 +126,9 @@ impl Notifier {
 
     /// Invalidates the attributes of `node` and none of its pages. Waits for no lock that a request of this mount holds: even
     /// the task that must reply to a change of the node may call it before it replies.
+    ///
+    /// # Errors
+    /// As `inval_inode`.
     pub fn inval_attributes(&self, node: NodeId) -> NotifyResult {
         let mut body = Vec::with_capacity(24);
         body.put_u64(node.0);
@@ -132,6 +138,10 @@ impl Notifier {
     }
 
     /// Invalidates a dentry. Waits for the lock of the directory.
+    ///
+    /// # Errors
+    /// `Unknown` if the kernel does not have the directory or the name, `NotDirectory`, `Busy` or `NotEmpty` if it keeps the dentry,
+    /// `Gone` if the connection is closed.
     pub fn inval_entry(&self, parent: NodeId, name: &[u8]) -> NotifyResult {
         let mut body = Vec::with_capacity(16 + name.len() + 1);
         body.put_u64(parent.0);
@@ -143,6 +153,9 @@ impl Notifier {
     }
 
     /// Removes a dentry because `child` was deleted: inotify watchers are notified, and open files count as unlinked.
+    ///
+    /// # Errors
+    /// As `inval_entry`.
     pub fn delete(&self, parent: NodeId, child: NodeId, name: &[u8]) -> NotifyResult {
         let mut body = Vec::with_capacity(24 + name.len() + 1);
         body.put_u64(parent.0);
@@ -155,6 +168,9 @@ impl Notifier {
     }
 
     /// Stores bytes in the page cache.
+    ///
+    /// # Errors
+    /// `Unknown` if the kernel does not have the node, `Other` if it has no memory for the pages, `Gone` if the connection is closed.
     pub fn store(&self, node: NodeId, offset: u64, data: &[u8]) -> NotifyResult {
         let mut body = Vec::with_capacity(24);
         body.put_u64(node.0);
@@ -166,6 +182,9 @@ impl Notifier {
 
     /// Requests bytes from the page cache; they arrive at `FileSystem::retrieved` under the same `unique`, which must be below
     /// 2⁶².
+    ///
+    /// # Errors
+    /// `Unknown` if the kernel does not have the node, `Gone` if the connection is closed.
     pub fn retrieve(&self, unique: Unique, node: NodeId, offset: u64, size: u32) -> NotifyResult {
         let mut body = Vec::with_capacity(32);
         // Over a ring the kernel finds requests by their number: this must not be a number of its own.
@@ -178,17 +197,26 @@ impl Notifier {
     }
 
     /// Wakes the poll(2) with this kernel handle.
+    ///
+    /// # Errors
+    /// `Gone` if the connection is closed. A handle that the kernel does not have is no error.
     pub fn poll(&self, kh: u64) -> NotifyResult {
         self.send(NotifyKind::Poll, &kh.to_ne_bytes(), &[])
     }
 
     /// Expires every dentry of the mount. Waits for no lock. Does not affect attributes or pages. File systems that are mounted
     /// inside the mount are unmounted.
+    ///
+    /// # Errors
+    /// `Unsupported` if this kernel does not have the notification, `Gone` if the connection is closed.
     pub fn inc_epoch(&self) -> NotifyResult {
         self.send(NotifyKind::IncEpoch, &[], &[])
     }
 
     /// Lets the kernel forget these nodes if they are unused.
+    ///
+    /// # Errors
+    /// `Unsupported` if this kernel does not have the notification, `Gone` if the connection is closed.
     pub fn prune(&self, nodes: &[NodeId]) -> NotifyResult {
         let mut body = Vec::with_capacity(16 + 8 * nodes.len());
         body.put_u32(u32::try_from(nodes.len()).map_err(|_| NotifyError::Other(Errno::E2BIG))?);
@@ -198,6 +226,9 @@ impl Notifier {
     }
 
     /// Makes the kernel resend every request that was read and not replied to. Their unique numbers satisfy `is_resent`.
+    ///
+    /// # Errors
+    /// `Unsupported` if this kernel does not have the notification, `Gone` if the connection is closed.
     pub fn resend(&self) -> NotifyResult {
         self.send(NotifyKind::Resend, &[], &[])
     }

@@ -64,6 +64,9 @@ pub fn support() -> UringSupport {
 }
 
 /// Sets the parameter; needs root. It stays set until the host restarts.
+///
+/// # Errors
+/// NotFound if the kernel's FUSE module is not loaded or has no such parameter, PermissionDenied without root.
 pub fn enable() -> io::Result<()> {
     fs::write(PARAMETER, "Y")
 }

@@ -37,11 +37,17 @@ pub fn is_writable() -> bool {
 }
 
 /// Sets the limit for mounts that any program makes afterwards; needs root.
+///
+/// # Errors
+/// NotFound if this kernel has no such sysctl, PermissionDenied without root, InvalidInput if the kernel refuses the number.
 pub fn set(pages: u16) -> io::Result<()> {
     std::fs::write(SYSCTL, pages.to_string())
 }
 
 /// Raises the limit to `pages` if it is lower; returns the previous value in that case.
+///
+/// # Errors
+/// As `set`, if the limit is lower.
 pub fn raise(pages: u16) -> io::Result<Option<u16>> {
     if !exists() {
         // The sysctl comes with the kernel's FUSE module, which opening the device loads.

@@ -13,6 +13,7 @@
 //! program is being killed, it takes the responder and replies with an error. The handler goes on as a *late handler*; requests
 //! that must not overtake it wait (`late_handlers`).
 
+mod deadlines;
 mod interrupted;
 mod late_handlers;
 mod order;
@@ -30,9 +31,9 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::Unique;
-use crate::config::ReplyDeadlines;
 use crate::limits::{EARLY_INTERRUPTS_MAX, PENDING_SHARDS};
-use crate::worker::Responder;
+use crate::responder::Responder;
+pub use deadlines::ReplyDeadlines;
 pub use interrupted::Interrupted;
 use late_handlers::LateHandlers;
 pub(crate) use order::{RequestOrder, Undo};

@@ -11,9 +11,12 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use crate::session::{SessionState, worker_ended};
-use crate::worker::Worker;
+use crate::worker::{ReadProgress, Worker};
+use crate::worker_group::WorkerGroup;
 use crate::{Errno, FileSystem};
+
+/// Receives the reader of a mount's requests during `mount`, on the thread that mounts.
+pub type AttachReader = Arc<dyn Fn(RequestReader) + Send + Sync>;
 
 /// Reads requests and starts their handlers on the calling thread. An event that a handler waits for should wake the same event
 /// loop. Programs wait until the loop runs again, so the loop must not block on them, nor on another request of this mount.
@@ -21,27 +24,14 @@ use crate::{Errno, FileSystem};
 /// Dropping it while the mount exists aborts the mount, so that programs get errors instead of waiting until the mount ends.
 pub struct RequestReader {
     worker: Box<dyn AnyWorker>,
-    session: Arc<SessionState>,
+    group: Arc<WorkerGroup>,
     disconnected: bool,
-}
-
-/// Result of one `read_requests`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReadProgress {
-    /// No request was queued.
-    Idle,
-    /// Requests were read, and none is left until the descriptor is readable again.
-    Drained,
-    /// Requests were read, and more may be queued.
-    More,
-    /// The connection has ended: drop the reader.
-    Disconnected,
 }
 
 trait AnyWorker: Send {
     fn read_requests(&self, most: usize) -> Result<ReadProgress, Errno>;
     fn poll_descriptor(&self) -> io::Result<OwnedFd>;
-    fn worker_ended(&self, session: &SessionState, failed: bool);
+    fn worker_ended(&self, group: &WorkerGroup, failed: bool);
 }
 
 impl<F: FileSystem> AnyWorker for Arc<Worker<F>> {
@@ -50,28 +40,31 @@ impl<F: FileSystem> AnyWorker for Arc<Worker<F>> {
     }
 
     fn poll_descriptor(&self) -> io::Result<OwnedFd> {
-        self.context.device.poll_descriptor()
+        Worker::poll_descriptor(self)
     }
 
-    fn worker_ended(&self, session: &SessionState, failed: bool) {
-        worker_ended(self, session, failed);
+    fn worker_ended(&self, group: &WorkerGroup, failed: bool) {
+        group.worker_ended(&*self.fs, failed);
     }
 }
 
 impl RequestReader {
     pub(crate) fn new<F: FileSystem>(
         worker: Arc<Worker<F>>,
-        session: Arc<SessionState>,
+        group: Arc<WorkerGroup>,
     ) -> RequestReader {
         RequestReader {
             worker: Box::new(worker),
-            session,
+            group,
             disconnected: false,
         }
     }
 
     /// A descriptor that is readable when requests are queued, and reports an error when the connection has ended: poll for
     /// both. Only this reader reads from it.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE: no descriptor is free.
     pub fn poll_descriptor(&self) -> io::Result<OwnedFd> {
         self.worker.poll_descriptor()
     }
@@ -92,6 +85,6 @@ impl RequestReader {
 
 impl Drop for RequestReader {
     fn drop(&mut self) {
-        self.worker.worker_ended(&self.session, !self.disconnected);
+        self.worker.worker_ended(&self.group, !self.disconnected);
     }
 }

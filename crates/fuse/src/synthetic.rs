@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
-
 use crate::buffer::{Payload, Pool};
+use crate::call::CallContext;
 use crate::limits::BEFORE_PAYLOAD;
 use crate::pending::PendingRequests;
 use crate::wire::{Groups, RequestHeader};
-use crate::worker::CallContext;
 use crate::{Call, NodeId, Unique};
 
 /// The credentials of a synthetic request.
@@ -76,25 +74,11 @@ impl SyntheticRequests {
     }
 }
 
-impl crate::ReplyData {
-    /// All bytes in one buffer, as the kernel would receive them.
-    pub fn into_bytes(self) -> Bytes {
-        use crate::values::DataSource;
-        match self.0 {
-            DataSource::None => Bytes::new(),
-            DataSource::Static(bytes) => Bytes::from_static(bytes),
-            DataSource::Vec(bytes) => bytes.into(),
-            DataSource::Bytes(bytes) => bytes,
-            DataSource::Scratch(bytes) => Bytes::copy_from_slice(&bytes),
-            DataSource::Many(pieces) => pieces.concat().into(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{FileSystem, ReplyData, Result, op};
+    use bytes::Bytes;
 
     struct Echo;
 

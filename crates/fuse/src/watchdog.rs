@@ -52,6 +52,9 @@ pub enum WatchdogOutcome {
 }
 
 /// Waits until the server ends, and aborts its connection if it did not end cleanly.
+///
+/// # Errors
+/// The error of reading the pipe, or of aborting the connection or detaching the mount. The connection may then still exist.
 pub fn watch(pipe: impl AsFd, options: WatchdogOptions<'_>) -> io::Result<WatchdogOutcome> {
     let control = options.control;
     let outcome = wait_for_end(pipe, options.heartbeat_timeout)?;

@@ -9,11 +9,11 @@ mod finish;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod harness;
 mod pending_handler;
-mod responder;
+mod request_memory;
 mod run_queue;
 
-use std::cell::Cell;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,31 +21,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use gupfs_uring::BlockingThreads;
-use tracing::{debug, error, warn};
+use tracing::{error, warn};
 
-use crate::buffer::{Buffer, Pool};
-use crate::pending::{PendingRequests, RequestOrder};
-use crate::reader::ReadProgress;
+use crate::buffer::Buffer;
+use crate::call::CallContext;
+use crate::pending::RequestOrder;
 use crate::reply::Reply;
 use crate::request::{Request, RequestFormat};
+use crate::responder::{ReplyWriter, Responder, reply_through_entry};
 use crate::transport::ring::{IncomingRequest, Ring};
 use crate::transport::{Device, DeviceRead};
 use crate::wire::{Opcode, RequestHeader};
+use crate::worker_thread::mark_worker_thread;
 use crate::{Errno, FileSystem, Unique};
-use dispatch::MessageSource;
 use pending_handler::PendingHandler;
-pub(crate) use responder::Responder;
+use request_memory::RequestMemory;
 use run_queue::LocalRunQueue;
 pub(crate) use run_queue::prefer_local;
-
-thread_local! {
-    static ON_WORKER: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether the current thread is a FUSE worker.
-pub(crate) fn on_worker_thread() -> bool {
-    ON_WORKER.get()
-}
 
 /// A handler that was not ready at its first poll, as the spawner gets it.
 pub type HandlerTask = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -56,20 +48,6 @@ type ReplyFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
 /// Runs handlers that were not ready at their first poll.
 pub type Spawner = Arc<dyn Fn(HandlerTask) + Send + Sync>;
 
-/// The state that requests and replies need, independent of the file system.
-pub(crate) struct WorkerContext {
-    pub device: Arc<Device>,
-    pub call_context: Arc<CallContext>,
-    pub format: RequestFormat,
-    pub counts: Arc<WorkerCounts>,
-}
-
-/// The state that a `Call` needs while its handler runs.
-pub(crate) struct CallContext {
-    pub pool: Arc<Pool>,
-    pub pending: Arc<PendingRequests>,
-}
-
 /// Request counters of one worker.
 #[derive(Default)]
 pub(crate) struct WorkerCounts {
@@ -77,39 +55,61 @@ pub(crate) struct WorkerCounts {
     pub parked: AtomicU64,
 }
 
-impl WorkerContext {
-    /// Writes a reply. If the kernel does not accept it, there is no caller to report this to.
-    fn send_reply(&self, unique: Unique, mut reply: Reply) {
-        match reply.with_slices(unique, |pieces| self.device.write(pieces)) {
-            // The program was killed, or the mount has ended.
-            Ok(()) | Err(Errno::ENOENT | Errno::ENODEV | Errno::ECONNABORTED) => {}
-            Err(errno) => {
-                error!(%unique, %errno, bytes = reply.body_length(), "the kernel rejected a reply; replying EIO");
-                // Most likely the reply is longer than the request allows: the kernel then ends the request with EIO itself.
-                // After other errors the kernel may still wait for a reply.
-                let retried = Reply::error(Errno::EIO)
-                    .with_slices(unique, |pieces| self.device.write(pieces));
-                debug!(%unique, ?retried, "replied EIO instead");
-            }
-        }
-    }
+/// Result of one `read_requests`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadProgress {
+    /// No request was queued.
+    Idle,
+    /// Requests were read, and none is left until the descriptor is readable again.
+    Drained,
+    /// Requests were read, and more may be queued.
+    More,
+    /// The connection has ended: drop the reader.
+    Disconnected,
 }
 
 pub(crate) struct Worker<F> {
-    pub context: Arc<WorkerContext>,
+    device: Arc<Device>,
+    writer: Arc<ReplyWriter>,
+    call_context: Arc<CallContext>,
+    format: RequestFormat,
+    pub counts: Arc<WorkerCounts>,
     pub fs: Arc<F>,
-    pub spawner: Spawner,
+    spawner: Spawner,
 }
 
 impl<F: FileSystem> Worker<F> {
+    pub fn new(
+        device: Arc<Device>,
+        call_context: CallContext,
+        format: RequestFormat,
+        fs: Arc<F>,
+        spawner: Spawner,
+    ) -> Worker<F> {
+        Worker {
+            writer: Arc::new(ReplyWriter::new(device.clone())),
+            device,
+            call_context: Arc::new(call_context),
+            format,
+            counts: Arc::new(WorkerCounts::default()),
+            fs,
+            spawner,
+        }
+    }
+
+    /// A duplicate descriptor, to poll for requests.
+    pub fn poll_descriptor(&self) -> io::Result<OwnedFd> {
+        self.device.poll_descriptor()
+    }
+
     /// Reads requests and replies to them until the connection ends, or until reading fails. Joins `waiters`: the workers that
     /// may block in a disk read.
     pub fn run(self: &Arc<Self>, waiters: &Arc<BlockingThreads>) -> Result<(), Errno> {
-        ON_WORKER.set(true);
+        mark_worker_thread();
         waiters.join();
-        let mut buffer = self.context.call_context.pool.take();
+        let mut buffer = self.call_context.pool.take();
         loop {
-            match self.context.device.read(buffer.read_target()) {
+            match self.device.read(buffer.read_target()) {
                 Ok(DeviceRead::Message(length)) => {
                     buffer = self.handle_device_message(buffer, length)
                 }
@@ -122,12 +122,12 @@ impl<F: FileSystem> Worker<F> {
 
     /// Reads the messages that are queued, at most `most`, and starts their handlers.
     pub fn read_requests(self: &Arc<Self>, most: usize) -> Result<ReadProgress, Errno> {
-        ON_WORKER.set(true);
-        let pool = &self.context.call_context.pool;
+        mark_worker_thread();
+        let pool = &self.call_context.pool;
         let mut buffer = pool.take();
         let mut progress = Ok(ReadProgress::More);
         for taken in 0..most {
-            match self.context.device.read_now(buffer.read_target()) {
+            match self.device.read_now(buffer.read_target()) {
                 Ok(Some(DeviceRead::Message(length))) => {
                     buffer = self.handle_device_message(buffer, length);
                     continue;
@@ -146,7 +146,7 @@ impl<F: FileSystem> Worker<F> {
 
     /// Serves the ring until the connection ends, or until the ring fails.
     pub fn run_ring(self: &Arc<Self>, mut ring: Ring) -> io::Result<()> {
-        ON_WORKER.set(true);
+        mark_worker_thread();
         ring.register()?;
         let run_queue = LocalRunQueue::install(self.spawner.clone());
         let handle = |incoming| self.handle_ring_message(incoming);
@@ -160,11 +160,11 @@ impl<F: FileSystem> Worker<F> {
     fn handle_device_message(self: &Arc<Self>, buffer: Buffer, length: usize) -> Buffer {
         match self.parse_request(buffer.message(length)) {
             Ok((header, request)) => self
-                .dispatch(header, request, MessageSource::Device(buffer))
-                .unwrap_or_else(|| self.context.call_context.pool.take()),
+                .dispatch(header, request, RequestMemory::Device(Some(buffer)))
+                .unwrap_or_else(|| self.call_context.pool.take()),
             Err(unanswered) => {
                 if let Some(unique) = unanswered {
-                    self.context.send_reply(unique, Reply::error(Errno::EIO));
+                    self.writer.write(unique, Reply::error(Errno::EIO));
                 }
                 buffer
             }
@@ -179,29 +179,27 @@ impl<F: FileSystem> Worker<F> {
                 if let Some(payload_start) = request.operation.payload_start(before) =>
             {
                 let entry = incoming.into_entry();
-                let source = MessageSource::Ring {
+                let memory = RequestMemory::Ring {
                     entry,
                     payload_start,
                     crowded,
                 };
-                self.dispatch(header, request, source);
+                self.dispatch(header, request, memory);
             }
             // The ring entry returns to the kernel with a reply, whatever the message is.
-            _ => incoming
-                .into_entry()
-                .reply(unique, Reply::error(Errno::EIO)),
+            _ => reply_through_entry(incoming.into_entry(), unique, Reply::error(Errno::EIO)),
         }
     }
 
     /// Parses a message. If that fails, the error is the request that expects a reply all the same, if any.
     fn parse_request(&self, message: &[u8]) -> Result<(RequestHeader, Request), Option<Unique>> {
-        self.context.counts.requests.fetch_add(1, Ordering::Relaxed);
+        self.counts.requests.fetch_add(1, Ordering::Relaxed);
         let length = message.len();
         let header = RequestHeader::from_wire(message).map_err(|error| {
             error!(%error, length, "the kernel sent a message without a complete header");
             None
         })?;
-        match Request::from_wire(&header, message, &self.context.format) {
+        match Request::from_wire(&header, message, &self.format) {
             Ok(request) => Ok((header, request)),
             Err(error) => {
                 let opcode = Opcode::from_raw(header.opcode);
@@ -223,8 +221,8 @@ impl<F: FileSystem> Worker<F> {
         let unique = order.unique();
         // A handler that panics is dropped and not polled again; dropping its responder replies to the request.
         let driven = catch_unwind(AssertUnwindSafe(|| {
-            let pending = &self.context.call_context.pending;
-            let count_parked = || self.context.counts.parked.fetch_add(1, Ordering::Relaxed);
+            let pending = &self.call_context.pending;
+            let count_parked = || self.counts.parked.fetch_add(1, Ordering::Relaxed);
             if pending.must_wait(&order) {
                 count_parked();
                 let guard = pending.insert(order, responder, false);

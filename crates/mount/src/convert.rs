@@ -1,6 +1,6 @@
 //! Conversion between FUSE types and gupfs types.
 
-use gupfs_fuse::{EntryReply, FuseTimestamp as FuseTime, InodeAttr as FuseAttr, NodeId};
+use gupfs_fuse::{EntryReply, FuseTimestamp, InodeAttr, NodeId};
 use gupfs_proto::{Attr, InodeId, Timestamp};
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ pub fn inode(node: NodeId) -> InodeId {
     InodeId(node.0)
 }
 
-pub fn time(time: Timestamp) -> FuseTime {
-    FuseTime {
+pub fn time(time: Timestamp) -> FuseTimestamp {
+    FuseTimestamp {
         seconds: time.secs,
         nanos: time.nanos,
     }
 }
 
-pub fn timestamp(time: FuseTime) -> Timestamp {
+pub fn timestamp(time: FuseTimestamp) -> Timestamp {
     Timestamp {
         secs: time.seconds,
         nanos: time.nanos,
@@ -29,8 +29,8 @@ pub fn timestamp(time: FuseTime) -> Timestamp {
 /// st_blksize, the preferred size of reads and writes. The page size: a larger one changes how the kernel rounds.
 const BLOCK_SIZE: u32 = 4096;
 
-pub fn attr(attr: &Attr) -> FuseAttr {
-    FuseAttr {
+pub fn attr(attr: &Attr) -> InodeAttr {
+    InodeAttr {
         ino: attr.ino.0,
         size: attr.size,
         blocks: attr.blocks,

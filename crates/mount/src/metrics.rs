@@ -1,57 +1,15 @@
 //! Metrics of FUSE requests: count, errors, latency.
 
+use crate::fuse_op::{ALL_OPS, FuseOp};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Buckets of the histogram: [2ⁿ, 2ⁿ⁺¹) microseconds, the first from 0, the last without an upper bound (above 2 minutes).
 pub const BUCKETS: usize = 28;
 
-/// The counted operations, by their names in metrics.
-pub const OP_NAMES: [&str; 39] = [
-    "lookup",
-    "getattr",
-    "statx",
-    "setattr",
-    "readlink",
-    "symlink",
-    "mknod",
-    "mkdir",
-    "unlink",
-    "rmdir",
-    "rename",
-    "link",
-    "open",
-    "create",
-    "tmpfile",
-    "read",
-    "write",
-    "flush",
-    "release",
-    "fsync",
-    "opendir",
-    "readdir",
-    "readdirplus",
-    "releasedir",
-    "fsyncdir",
-    "statfs",
-    "syncfs",
-    "setxattr",
-    "getxattr",
-    "listxattr",
-    "removexattr",
-    "fallocate",
-    "lseek",
-    "copy_file_range",
-    "access",
-    "getlk",
-    "setlk",
-    "setlkw",
-    "ioctl",
-];
-
 /// Lock-free counters, one set for each operation.
 pub struct OpMetrics {
-    ops: [OpCounters; OP_NAMES.len()],
+    ops: [OpCounters; ALL_OPS.len()],
     pub read_bytes: AtomicU64,
     pub written_bytes: AtomicU64,
     under_way: AtomicU64,
@@ -101,9 +59,9 @@ impl OpMetrics {
         self.under_way.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn end(&self, op: usize, took: Duration, refused: bool) {
+    pub(crate) fn end(&self, op: FuseOp, took: Duration, refused: bool) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        let row = &self.ops[op];
+        let row = &self.ops[op as usize];
         row.done.fetch_add(1, Ordering::Relaxed);
         if refused {
             row.refused.fetch_add(1, Ordering::Relaxed);
@@ -114,10 +72,10 @@ impl OpMetrics {
     }
 
     pub fn stats(&self) -> MountStats {
-        let ops = OP_NAMES
+        let ops = ALL_OPS
             .iter()
             .zip(&self.ops)
-            .map(|(name, row)| OpStats {
+            .map(|((_, name), row)| OpStats {
                 name,
                 done: row.done.load(Ordering::Relaxed),
                 refused: row.refused.load(Ordering::Relaxed),
@@ -156,7 +114,7 @@ mod tests {
     fn stats_return_the_counters() {
         let metrics = OpMetrics::default();
         metrics.begin();
-        metrics.end(0, Duration::from_micros(5), true);
+        metrics.end(FuseOp::Lookup, Duration::from_micros(5), true);
         let stats = metrics.stats();
         assert_eq!(
             (stats.ops[0].done, stats.ops[0].refused, stats.under_way),

@@ -1,6 +1,6 @@
-//! Tests the facts over io_uring. On a host that does not permit it the test prints SKIPPED.
+//! Probes the behaviours over io_uring. On a host that does not permit it the test prints SKIPPED.
 
-#[path = "../facts/kernel.rs"]
+#[path = "../behaviours/kernel.rs"]
 mod kernel;
 
 /// The transport of this run of the tests.

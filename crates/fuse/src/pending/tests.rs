@@ -6,18 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 
 use super::*;
-use crate::buffer::Pool;
 use crate::op;
-use crate::request::{Operation, RequestFormat};
+use crate::request::Operation;
+use crate::responder::ReplyWriter;
 use crate::transport::Device;
 use crate::wire::{FsyncFlags, RequestHeader};
-use crate::worker::{CallContext, WorkerContext, WorkerCounts};
 use crate::{Errno, FileHandle, NodeId};
 
 /// Pending requests, and a socket that receives their replies.
 struct Fixture {
     pending: Arc<PendingRequests>,
-    context: Arc<WorkerContext>,
+    writer: Arc<ReplyWriter>,
     kernel: std::os::fd::OwnedFd,
 }
 
@@ -26,25 +25,16 @@ impl Fixture {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let (ours, kernel) = socketpair(AddressFamily::UNIX, kind, flags, None).unwrap();
         let pending = Arc::new(PendingRequests::new(deadlines));
-        let call_context = CallContext {
-            pool: Arc::new(Pool::new(0)),
-            pending: pending.clone(),
-        };
-        let context = WorkerContext {
-            device: Arc::new(Device::of(ours)),
-            call_context: Arc::new(call_context),
-            format: RequestFormat { setxattr_ext: true },
-            counts: Arc::new(WorkerCounts::default()),
-        };
+        let writer = ReplyWriter::new(Arc::new(Device::of(ours)));
         Fixture {
             pending,
-            context: Arc::new(context),
+            writer: Arc::new(writer),
             kernel,
         }
     }
 
     fn responder(&self, unique: u64) -> Responder {
-        Responder::new(self.context.clone(), Unique(unique), None, usize::MAX)
+        Responder::new(self.writer.clone(), Unique(unique), None, usize::MAX)
     }
 
     fn enter(&self, unique: u64) -> PendingGuard {

@@ -11,8 +11,9 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::order::RequestOrder;
-use super::{ParkedRequest, PendingEntry, PendingRequests, lock, monotonic_now, signals};
-use crate::config::ReplyDeadlines;
+use super::{
+    ParkedRequest, PendingEntry, PendingRequests, ReplyDeadlines, lock, monotonic_now, signals,
+};
 use crate::limits::{DEADLINE_PARTS, SCAN_INTERVAL, SCAN_INTERVAL_INTERRUPTED};
 use crate::reply::Reply;
 use crate::wire::Opcode;

@@ -49,23 +49,35 @@ impl<'a> Cursor<'a> {
     }
 
     /// The protocol uses the byte order of the host: both ends run on it.
+    ///
+    /// # Errors
+    /// `Short` if fewer bytes are left.
     pub fn u16(&mut self, field: &'static str) -> Result<u16, Malformed> {
         self.array(field).map(u16::from_ne_bytes)
     }
 
+    /// # Errors
+    /// `Short` if fewer bytes are left.
     pub fn u32(&mut self, field: &'static str) -> Result<u32, Malformed> {
         self.array(field).map(u32::from_ne_bytes)
     }
 
+    /// # Errors
+    /// `Short` if fewer bytes are left.
     pub fn u64(&mut self, field: &'static str) -> Result<u64, Malformed> {
         self.array(field).map(u64::from_ne_bytes)
     }
 
     /// Skips padding, and fields that a server does not use.
+    ///
+    /// # Errors
+    /// `Short` if fewer bytes are left.
     pub fn skip(&mut self, bytes: usize) -> Result<(), Malformed> {
         self.bytes(bytes, "padding").map(drop)
     }
 
+    /// # Errors
+    /// `Short` if fewer bytes are left.
     pub fn bytes(&mut self, count: usize, field: &'static str) -> Result<&'a [u8], Malformed> {
         let Some((head, rest)) = self.rest.split_at_checked(count) else {
             return Err(Malformed::Short {
@@ -79,6 +91,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the bytes before a zero byte, which is consumed. An empty name is rejected: the kernel never sends one.
+    ///
+    /// # Errors
+    /// `Unterminated` without a zero byte, `Empty` for an empty name.
     pub fn name(&mut self, field: &'static str) -> Result<&'a [u8], Malformed> {
         let end = self
             .rest
@@ -100,6 +115,8 @@ impl<'a> Cursor<'a> {
 
 /// A value that can be parsed from the body of a request.
 pub trait FromWire: Sized {
+    /// # Errors
+    /// `Malformed` if the body is too short, or if one of its fields has an impossible value.
     fn from_wire(body: &mut Cursor<'_>) -> Result<Self, Malformed>;
 }
 

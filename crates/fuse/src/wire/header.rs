@@ -1,8 +1,8 @@
-//! The header of every request, and the extensions at its end.
+//! The headers of requests and replies, and the extensions at the end of a request.
 
 use super::{Cursor, Malformed};
-use crate::limits::IN_HEADER;
-use crate::{NodeId, Unique};
+use crate::limits::{IN_HEADER, OUT_HEADER};
+use crate::{Errno, NodeId, Unique};
 
 /// Supplementary groups of the caller that the kernel sends; empty unless CREATE_SUPP_GROUP was negotiated and the request
 /// creates an object. The kernel sends only the group of the directory, if the caller is a member.
@@ -28,6 +28,9 @@ pub struct RequestHeader {
 
 impl RequestHeader {
     /// Parses the header alone, so that a request whose rest cannot be parsed still gets a reply.
+    ///
+    /// # Errors
+    /// `Short` if the message is shorter than a header.
     pub fn from_wire(message: &[u8]) -> Result<RequestHeader, Malformed> {
         let mut head = Cursor::new(message);
         let header = RequestHeader {
@@ -45,7 +48,39 @@ impl RequestHeader {
     }
 }
 
+/// The first 16 bytes of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReplyHeader {
+    /// Length of the entire message, below 4 GiB.
+    pub length: usize,
+    pub errno: Option<Errno>,
+    pub unique: Unique,
+}
+
+impl ReplyHeader {
+    /// An error has no body.
+    pub fn error(unique: Unique, errno: Errno) -> ReplyHeader {
+        ReplyHeader {
+            length: OUT_HEADER,
+            errno: Some(errno),
+            unique,
+        }
+    }
+
+    pub fn to_bytes(self) -> [u8; OUT_HEADER] {
+        let error = self.errno.map_or(0, |errno| -errno.raw());
+        let mut bytes = [0; OUT_HEADER];
+        bytes[..4].copy_from_slice(&(self.length as u32).to_ne_bytes());
+        bytes[4..8].copy_from_slice(&error.to_ne_bytes());
+        bytes[8..].copy_from_slice(&self.unique.0.to_ne_bytes());
+        bytes
+    }
+}
+
 /// Body and groups of the message that begins with `header`.
+///
+/// # Errors
+/// `Length` if the message does not have the length in its header, `Short` or `Count` if its extensions do not fit into it.
 pub fn split<'a>(
     header: &RequestHeader,
     message: &'a [u8],

@@ -104,6 +104,7 @@ pub use flags::{
     AttrFlags, FsyncFlags, GetattrFlags, InitFlags, IoctlFlags, LockFlags, OpenFlags,
     OpenReplyFlags, PollFlags, ReadFlags, ReleaseFlags, SetattrValid, SetxattrFlags, WriteFlags,
 };
+pub(crate) use header::ReplyHeader;
 pub use header::{Groups, RequestHeader, split};
 pub use opcode::Opcode;
 pub use put::Put;

@@ -94,11 +94,6 @@ impl<F: FileSystem> Worker<F> {
     fn call_for(&self, order: &RequestOrder, node: NodeId) -> Call {
         let mut header = order.header;
         header.node = node;
-        Call::new(
-            &header,
-            Groups::new(),
-            self.context.call_context.clone(),
-            None,
-        )
+        Call::new(&header, Groups::new(), self.call_context.clone(), None)
     }
 }

@@ -8,8 +8,9 @@ use std::task::{Context, Waker};
 
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 
-use super::{CallContext, Spawner, Worker, WorkerContext, WorkerCounts};
+use super::{Spawner, Worker};
 use crate::buffer::Pool;
+use crate::call::CallContext;
 use crate::limits::{IN_HEADER, OUT_HEADER, PAYLOAD_MIN};
 use crate::pending::PendingRequests;
 use crate::request::{Operation, Request, RequestFormat};
@@ -77,27 +78,22 @@ fn unique(message: &[u8]) -> u64 {
 }
 
 impl<F: FileSystem> ProtocolHarness<F> {
+    /// # Errors
+    /// No descriptor is free, or no memory can be mapped.
     pub fn new(fs: F, setxattr_ext: bool) -> io::Result<ProtocolHarness<F>> {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let (ours, kernel) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
-        let context = WorkerContext {
-            device: Arc::new(Device::of(ours)),
-            call_context: Arc::new(CallContext {
-                pool: Arc::new(Pool::new(PAYLOAD_MIN)),
-                pending: Arc::new(PendingRequests::new(None)),
-            }),
-            format: RequestFormat { setxattr_ext },
-            counts: Arc::new(WorkerCounts::default()),
+        let call_context = CallContext {
+            pool: Arc::new(Pool::new(PAYLOAD_MIN)),
+            pending: Arc::new(PendingRequests::new(None)),
         };
         let spawner: Spawner = Arc::new(|mut task| {
             let mut noop = Context::from_waker(Waker::noop());
             while task.as_mut().poll(&mut noop).is_pending() {}
         });
-        let worker = Worker {
-            context: Arc::new(context),
-            fs: Arc::new(fs),
-            spawner,
-        };
+        let format = RequestFormat { setxattr_ext };
+        let device = Arc::new(Device::of(ours));
+        let worker = Worker::new(device, call_context, format, Arc::new(fs), spawner);
         Ok(ProtocolHarness {
             worker: Arc::new(worker),
             kernel,
@@ -107,17 +103,17 @@ impl<F: FileSystem> ProtocolHarness<F> {
 
     /// Sends the message through the device transport and returns the reply. Panics if the kernel would reject the reply.
     pub fn send_by_device(&self, message: &[u8]) -> Option<Vec<u8>> {
-        let mut buffer = self.worker.context.call_context.pool.take();
+        let mut buffer = self.worker.call_context.pool.take();
         buffer.read_target()[..message.len()].copy_from_slice(message);
         let buffer = self.worker.handle_device_message(buffer, message.len());
-        self.worker.context.call_context.pool.put_back(buffer);
+        self.worker.call_context.pool.put_back(buffer);
         let reply = self.receive_reply();
         assert_eq!(self.receive_reply(), None, "a second reply");
         let error = reply
             .as_ref()
             .map(|bytes| check_reply(bytes, unique(message)));
         let body = reply.as_ref().map_or(0, |bytes| bytes.len() - OUT_HEADER);
-        match (expected_reply(message, &self.worker.context.format), error) {
+        match (expected_reply(message, &self.worker.format), error) {
             (ExpectedReply::Nothing, None) => {}
             (ExpectedReply::Error(errno), Some(error)) => assert_eq!(error, errno.raw()),
             (ExpectedReply::Within(body_max), Some(_)) => assert!(body <= body_max),
@@ -146,7 +142,7 @@ impl<F: FileSystem> ProtocolHarness<F> {
             .take_reply()
             .expect("the ring entry is always returned with a reply");
         let (error, body) = (check_reply(&reply, named), reply.len() - OUT_HEADER);
-        match expected_reply(&message, &self.worker.context.format) {
+        match expected_reply(&message, &self.worker.format) {
             _ if message.is_empty() => assert_eq!(error, Errno::EIO.raw()),
             ExpectedReply::Nothing => assert_eq!(body, 0),
             ExpectedReply::Error(errno) => assert_eq!(error, errno.raw()),

@@ -6,7 +6,7 @@ use crate::home::OSTS_DEFAULT;
 use crate::kernel::{self, FactSelection, Trial};
 use crate::node::DescriptorBudget;
 use clap::Args;
-use gupfs_contract::{FactFinding as Tried, FactVerdict, FactWeight};
+use gupfs_contract::{ProbeReport as Tried, ProbeOutcome, RequirementLevel};
 use gupfs_fuse::over_io_uring::{self, UringSupport};
 use gupfs_fuse::pages_limit;
 use serde::Serialize;
@@ -263,7 +263,7 @@ fn untried(why: &str) -> Finding {
 
 /// The number of facts that hold, by rule, and a line for each fact that does not hold.
 fn rules(facts: &[Tried]) -> Vec<Finding> {
-    let stands = |tried: &&Tried| tried.verdict == FactVerdict::Holds;
+    let stands = |tried: &&Tried| tried.outcome == ProbeOutcome::Holds;
     let by_rule = facts.chunk_by(|one, next| one.rule == next.rule);
     let counts: Vec<String> = by_rule
         .map(|facts| {
@@ -280,10 +280,10 @@ fn rules(facts: &[Tried]) -> Vec<Finding> {
     let mut findings = vec![finding("kernel rules", true, what, "")];
     let mut untried: BTreeMap<&str, usize> = BTreeMap::new();
     for tried in facts {
-        match &tried.verdict {
-            FactVerdict::Holds => {}
-            FactVerdict::Untried(why) => *untried.entry(why).or_default() += 1,
-            FactVerdict::Differs(how) => findings.push(differs(tried, how)),
+        match &tried.outcome {
+            ProbeOutcome::Holds => {}
+            ProbeOutcome::Untested(why) => *untried.entry(why).or_default() += 1,
+            ProbeOutcome::Differs(how) => findings.push(differs(tried, how)),
         }
     }
     for (why, count) in untried {
@@ -300,17 +300,17 @@ fn rules(facts: &[Tried]) -> Vec<Finding> {
 }
 
 fn differs(tried: &Tried, how: &str) -> Finding {
-    let what = format!("not so: {}: {how}", tried.fact);
-    let todo = match tried.weight {
-        FactWeight::Required => "`gupfs up` refuses this kernel: start another one",
-        FactWeight::ForPageCache => {
+    let what = format!("not so: {}: {how}", tried.behaviour);
+    let todo = match tried.requirement {
+        RequirementLevel::Required => "`gupfs up` refuses this kernel: start another one",
+        RequirementLevel::ForPageCache => {
             "it works: files are read past the kernel's page cache, more slowly; Linux 6.18 needs no such care"
         }
-        FactWeight::ForSharing => "mounts that share files will need a newer kernel",
-        FactWeight::Tolerated => "nothing to do: gupfs guards against it, here in vain",
+        RequirementLevel::ForSharing => "mounts that share files will need a newer kernel",
+        RequirementLevel::Tolerated => "nothing to do: gupfs guards against it, here in vain",
     };
     Finding {
-        needed: tried.weight == FactWeight::Required,
+        needed: tried.requirement == RequirementLevel::Required,
         ..finding(kernel::name_of(tried.rule), false, what, todo)
     }
 }

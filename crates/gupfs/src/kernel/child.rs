@@ -2,7 +2,7 @@
 
 use crate::exit::{CliResult, Exit, OrCliError};
 use clap::Parser;
-use gupfs_contract::{FactWeight, RunningKernel, try_all};
+use gupfs_contract::{RequirementLevel, RunningKernel, probe_all};
 use gupfs_fuse::FuseTransport;
 use std::io::Read;
 use std::path::PathBuf;
@@ -52,8 +52,12 @@ impl KernelFactsProcess {
         };
         let running = RunningKernel::new(transport, self.place);
         exit_with_parent(running.clone())?;
-        let findings = runtime.block_on(try_all(&running, |fact| {
-            self.all || matches!(fact.weight, FactWeight::Required | FactWeight::ForPageCache)
+        let findings = runtime.block_on(probe_all(&running, |fact| {
+            self.all
+                || matches!(
+                    fact.requirement,
+                    RequirementLevel::Required | RequirementLevel::ForPageCache
+                )
         }));
         runtime.shutdown_timeout(Duration::from_secs(5));
         let text = serde_json::to_string(&findings).or_trouble(|| "cannot say it".into())?;

@@ -9,7 +9,7 @@ mod child;
 pub use child::{KernelFactsProcess, NAME};
 
 use crate::exit::{CliError, CliResult, Exit};
-use gupfs_contract::{CoherenceRule, FactFinding, FactVerdict, FactWeight};
+use gupfs_contract::{CoherenceRule, ProbeOutcome, ProbeReport, RequirementLevel};
 use gupfs_fuse::FuseTransport;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -63,7 +63,7 @@ impl Trial {
     ///
     /// # Errors
     /// Why nothing can be said.
-    pub fn findings(mut self) -> Result<Vec<FactFinding>, String> {
+    pub fn findings(mut self) -> Result<Vec<ProbeReport>, String> {
         let mut pipe = self.child.stdout.take().ok_or("it has no output")?;
         let (send, receive) = mpsc::channel();
         // Nobody waits for this thread: a child that hangs on its own mount may keep the pipe open.
@@ -135,33 +135,36 @@ pub struct Judgement {
 
 /// # Errors
 /// When the kernel does otherwise where every mount counts on it; the rule is named.
-pub fn judge(findings: &[FactFinding]) -> CliResult<Judgement> {
+pub fn judge(findings: &[ProbeReport]) -> CliResult<Judgement> {
     let mut judgement = Judgement { page_cache: true };
     for finding in findings {
-        match (&finding.verdict, finding.weight) {
-            (FactVerdict::Differs(how), FactWeight::Required) => {
+        match (&finding.outcome, finding.requirement) {
+            (ProbeOutcome::Differs(how), RequirementLevel::Required) => {
                 let release = rustix::system::uname();
                 return Err(CliError::new(format!(
                     "this kernel (Linux {}) breaks the rule '{}' that every mount counts on: not so: {} ({how})",
                     release.release().to_string_lossy(),
                     name_of(finding.rule),
-                    finding.fact,
+                    finding.behaviour,
                 ))
                 .todo("start another kernel: files would be served that are not so")
                 .todo("`gupfs doctor` lists every rule and how this kernel keeps it")
                 .exit(Exit::Failed));
             }
-            (FactVerdict::Differs(how), FactWeight::ForPageCache) => {
+            (ProbeOutcome::Differs(how), RequirementLevel::ForPageCache) => {
                 tracing::warn!(
-                    fact = finding.fact,
+                    fact = finding.behaviour,
                     how,
                     "not so in this kernel: files are read past its page cache, more slowly"
                 );
                 judgement.page_cache = false;
             }
-            (FactVerdict::Untried(why), FactWeight::Required | FactWeight::ForPageCache) => {
+            (
+                ProbeOutcome::Untested(why),
+                RequirementLevel::Required | RequirementLevel::ForPageCache,
+            ) => {
                 tracing::warn!(
-                    fact = finding.fact,
+                    fact = finding.behaviour,
                     why,
                     "what every mount counts on could not be tried in this kernel, and is believed"
                 );
@@ -175,7 +178,7 @@ pub fn judge(findings: &[FactFinding]) -> CliResult<Judgement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_contract::try_all;
+    use gupfs_contract::probe_all;
     use gupfs_sim::kernel::{Model, Quirk};
 
     fn judged(quirk: Option<Quirk>) -> Result<bool, String> {
@@ -183,8 +186,11 @@ mod tests {
             .enable_time()
             .build()
             .unwrap();
-        let findings = runtime.block_on(try_all(&Model { quirk }, |fact| {
-            matches!(fact.weight, FactWeight::Required | FactWeight::ForPageCache)
+        let findings = runtime.block_on(probe_all(&Model { quirk }, |fact| {
+            matches!(
+                fact.requirement,
+                RequirementLevel::Required | RequirementLevel::ForPageCache
+            )
         }));
         let judged = judge(&findings).map(|judgement| judgement.page_cache);
         judged.map_err(|trouble| trouble.to_string())
@@ -192,15 +198,15 @@ mod tests {
 
     #[test]
     fn a_rule_that_could_not_be_tried_refuses_nothing() {
-        let finding = |verdict| FactFinding {
+        let finding = |outcome| ProbeReport {
             rule: CoherenceRule::Names,
-            weight: FactWeight::Required,
-            fact: "names are names".into(),
-            verdict,
+            requirement: RequirementLevel::Required,
+            behaviour: "names are names".into(),
+            outcome,
         };
-        let untried = finding(FactVerdict::Untried("no /dev/fuse".into()));
+        let untried = finding(ProbeOutcome::Untested("no /dev/fuse".into()));
         assert!(judge(&[untried]).is_ok());
-        assert!(judge(&[finding(FactVerdict::Differs("no".into()))]).is_err());
+        assert!(judge(&[finding(ProbeOutcome::Differs("no".into()))]).is_err());
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl ActiveMount {
             options.read_ahead_kib = Some((size.0 >> 10) as u32);
         }
         options.transport = transport(config.transport)?;
-        options.reactors = config.threads.map(usize::from);
+        options.device_workers = config.threads.map(usize::from);
         // Somebody who wants threads of their own gets them.
         options.on_runtime = wish.in_time.is_some() && config.threads.is_none();
         let runtime = tokio::runtime::Handle::current();

@@ -5,7 +5,7 @@ use crate::convert::{entry, inode};
 use crate::credentials::as_caller;
 use crate::filesystem::GupfsFileSystem;
 use gupfs_client::ListedEntry;
-use gupfs_fuse::{Call, Dirents, DirentsPlus, EntryReply, InodeAttr as FuseAttr, OpenReply, op};
+use gupfs_fuse::{Call, Dirents, DirentsPlus, EntryReply, InodeAttr, OpenReply, op};
 use gupfs_proto::limits::READDIR_ENTRIES_MAX;
 use gupfs_proto::{Caller, FileKind, InodeId};
 use std::time::Duration;
@@ -66,10 +66,10 @@ pub async fn readdirplus(
 /// An entry with name, number and kind that gives the kernel no inode.
 fn entry_without_inode(ino: InodeId, kind: FileKind) -> EntryReply {
     EntryReply {
-        attr: FuseAttr {
+        attr: InodeAttr {
             ino: ino.0,
             mode: kind.type_bits(),
-            ..FuseAttr::default()
+            ..InodeAttr::default()
         },
         ..EntryReply::absent(Duration::ZERO)
     }

@@ -4,7 +4,7 @@ use super::OpResult;
 use crate::convert::{entry, inode};
 use crate::credentials::as_caller;
 use crate::filesystem::GupfsFileSystem;
-use gupfs_client::{OpenFileFlags as FileFlags, OpenedFile};
+use gupfs_client::{OpenFileFlags, OpenedFile};
 use gupfs_fuse::{Call, CreateReply, FileHandle, OpenFlags, OpenReply, OpenReplyFlags, op};
 use gupfs_proto::Name;
 use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode};
@@ -103,9 +103,9 @@ fn open_mode(flags: u32, open_flags: OpenFlags) -> OpenMode {
 }
 
 /// The O_… flags that matter to every later write.
-fn file_flags(flags: u32) -> FileFlags {
+fn file_flags(flags: u32) -> OpenFileFlags {
     let set = |flag: i32| flags & flag as u32 == flag as u32;
-    FileFlags {
+    OpenFileFlags {
         append: set(libc::O_APPEND),
         sync: set(libc::O_SYNC),
         dsync: set(libc::O_DSYNC),

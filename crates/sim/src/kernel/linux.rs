@@ -2,8 +2,8 @@
 
 use super::{File, Kernel, Quirk};
 use gupfs_contract::{
-    InitFlagChanges, KernelNotification, KernelUnderTest, Probe, ProbeFailure, ProbeFile,
-    ProbeMount, ProbeOpenMode,
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFailure, ProbeFile, ProbeMount,
+    ProbeOpenMode, ProbeServer,
 };
 use gupfs_fuse::{Errno, MountConfig, NodeId, NotifyError};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ pub struct Model {
     pub quirk: Option<Quirk>,
 }
 
-pub struct Mounted(Arc<Kernel<Probe>>);
+pub struct Mounted(Arc<Kernel<ProbeServer>>);
 
 impl KernelUnderTest for Model {
     type Mount = Mounted;
 
     async fn mount(
         &self,
-        probe: &Arc<Probe>,
+        probe: &Arc<ProbeServer>,
         flags: InitFlagChanges,
     ) -> Result<Mounted, ProbeFailure> {
         let flags = (MountConfig::FLAGS | flags.with) - flags.without;
@@ -37,7 +37,7 @@ impl Drop for Mounted {
 }
 
 impl ProbeMount for Mounted {
-    type File = File<Probe>;
+    type File = File<ProbeServer>;
 
     async fn size(&self, name: &str) -> Result<u64, Errno> {
         self.0.size(name.as_bytes()).await
@@ -57,7 +57,7 @@ impl ProbeMount for Mounted {
         self.0.link(name.as_bytes(), new.as_bytes()).await
     }
 
-    async fn open(&self, name: &str, how: ProbeOpenMode) -> Result<File<Probe>, Errno> {
+    async fn open(&self, name: &str, how: ProbeOpenMode) -> Result<File<ProbeServer>, Errno> {
         let flags = match how {
             ProbeOpenMode::Read => libc::O_RDONLY,
             ProbeOpenMode::ReadWrite => libc::O_RDWR,
@@ -97,7 +97,7 @@ impl ProbeMount for Mounted {
     }
 }
 
-impl ProbeFile for File<Probe> {
+impl ProbeFile for File<ProbeServer> {
     async fn read(&self, at: u64) -> Result<Option<u8>, Errno> {
         File::read(self, at).await
     }

@@ -1,15 +1,15 @@
 //! The model of the kernel does what the contract says of Linux; and each fact notices a kernel that does otherwise.
 
-use gupfs_contract::{ALL, FactFinding, FactVerdict, try_all};
+use gupfs_contract::{ALL, ProbeOutcome, ProbeReport, probe_all};
 use gupfs_sim::kernel::{Model, Quirk};
 
-fn tried(quirk: Option<Quirk>) -> Vec<FactFinding> {
+fn tried(quirk: Option<Quirk>) -> Vec<ProbeReport> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .unwrap();
-    runtime.block_on(try_all(&Model { quirk }, |_| true))
+    runtime.block_on(probe_all(&Model { quirk }, |_| true))
 }
 
 #[test]
@@ -17,7 +17,12 @@ fn every_fact_stands_on_the_model() {
     let findings = tried(None);
     assert_eq!(findings.len(), ALL.len());
     for finding in findings {
-        assert_eq!(finding.verdict, FactVerdict::Holds, "{}", finding.fact);
+        assert_eq!(
+            finding.outcome,
+            ProbeOutcome::Holds,
+            "{}",
+            finding.behaviour
+        );
     }
 }
 
@@ -164,8 +169,8 @@ fn each_fact_notices_a_kernel_that_does_otherwise() {
         let findings = tried(Some(*quirk));
         let broken = findings
             .iter()
-            .filter(|finding| finding.verdict != FactVerdict::Holds);
-        let broken: Vec<&str> = broken.map(|finding| finding.fact.as_str()).collect();
+            .filter(|finding| finding.outcome != ProbeOutcome::Holds);
+        let broken: Vec<&str> = broken.map(|finding| finding.behaviour.as_str()).collect();
         assert_eq!(broken, *facts, "{quirk:?}");
     }
     for fact in ALL {

@@ -6,16 +6,18 @@
 //! left.
 
 use std::io::IoSlice;
+use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use tracing::error;
 
 use super::inbox::RingInbox;
 use super::layout::{HEADERS, IOVECS};
-use super::memory::EntryMemory;
+use super::memory::{EntryMemory, MessageLengths};
 use crate::limits::OUT_HEADER;
-use crate::reply::Reply;
+use crate::wire::ReplyHeader;
 use crate::{Errno, Unique};
 
 /// `struct iovec`: one memory range that REGISTER gives to the kernel.
@@ -38,16 +40,16 @@ pub struct RingEntry {
     refs: AtomicUsize,
     /// An `EntryPayload` of the current request exists or existed.
     payload_taken: AtomicBool,
-    /// The reply to write when the last reference is dropped.
     pending_reply: Mutex<Option<PendingReply>>,
     /// Highest payload length in use since the pages were released.
     pub touched: AtomicU32,
 }
 
-/// A reply that waits for the last reference, or is about to be written.
+/// A reply that is written when the last reference is dropped.
 struct PendingReply {
     unique: Unique,
-    reply: Reply,
+    /// The message, the first of them beginning with its header.
+    slices: Vec<Bytes>,
     /// Length of the reply's data that already lies at the start of the payload, because the handler filled it there as scratch
     /// memory.
     in_place: usize,
@@ -88,33 +90,43 @@ impl RingEntry {
         self.touched.fetch_max(bytes as u32, Ordering::Relaxed);
     }
 
-    /// Writes the reply. The caller has the last reference, or has just dropped it.
-    fn finish(&self, mut pending_reply: PendingReply) {
-        let (unique, in_place) = (pending_reply.unique, pending_reply.in_place);
-        let written = pending_reply
-            .reply
-            .with_slices(unique, |slices| self.write(slices, in_place));
-        if written.is_none() {
-            error!(%unique, bytes = pending_reply.reply.body_length(), "a reply is longer than any request allows; replying EIO");
-            Reply::error(Errno::EIO).with_slices(unique, |slices| self.write(slices, 0));
+    /// Writes the reply and returns the entry to its ring. The caller has the last reference, or has just dropped it.
+    fn finish<'a>(
+        &self,
+        unique: Unique,
+        slices: impl Iterator<Item = &'a [u8]> + Clone,
+        in_place: usize,
+    ) {
+        if self.write(slices.clone(), in_place).is_none() {
+            let bytes = slices.map(<[u8]>::len).sum::<usize>() - OUT_HEADER;
+            error!(%unique, bytes, "a reply is longer than any request allows; replying EIO");
+            let header = ReplyHeader::error(unique, Errno::EIO).to_bytes();
+            self.write(iter::once(&header[..]), 0);
         }
         self.inbox.push_replied(self.number);
     }
 
-    /// Writes the slices of a message, the first of which begins with the header, followed by the data that is in place. The
-    /// caller has the last reference.
-    fn write(&self, slices: &[IoSlice<'_>], in_place: usize) -> Option<usize> {
-        let (head, small) = slices.first()?.split_first_chunk::<OUT_HEADER>()?;
-        let rest = slices[1..].iter().map(|slice| &slice[..]);
-        // SAFETY: the caller has the last reference, so this process has the entry and only this function accesses its bytes.
-        // The data in place is the only slice inside the entry; `write_reply` takes its slices one after the other, and any
-        // slice before the data in place is empty (`EntryRef::reply`).
+    /// Writes the slices of a message, the first of which begins with the header, or the header and the data that is in place.
+    /// The caller has the last reference.
+    fn write<'a>(
+        &self,
+        mut slices: impl Iterator<Item = &'a [u8]>,
+        in_place: usize,
+    ) -> Option<usize> {
+        let (head, small) = slices.next()?.split_first_chunk::<OUT_HEADER>()?;
+        let body = iter::once(small)
+            .chain(slices)
+            .filter(|slice| !slice.is_empty());
+        // SAFETY: the caller has the last reference, so this process has the entry and only this function accesses its bytes. No
+        // slice lies in the entry except the data in place, which is the only one then.
         let length = unsafe {
-            let in_place = self.memory.payload(in_place);
-            let body = std::iter::once(small).chain(rest);
-            let all = body.chain(std::iter::once(in_place));
-            self.memory
-                .write_reply(head, all.filter(|slice| !slice.is_empty()))
+            match in_place {
+                0 => self.memory.write_reply(head, body),
+                _ => {
+                    let in_place = self.memory.payload(in_place);
+                    self.memory.write_reply(head, iter::once(in_place))
+                }
+            }
         };
         self.note_touched(length.unwrap_or(0));
         length
@@ -124,8 +136,8 @@ impl RingEntry {
 /// A request that has just arrived.
 pub(crate) struct IncomingRequest {
     entry_ref: EntryRef,
-    /// Length of the message; None if the kernel's lengths contradict each other.
-    length: Option<usize>,
+    /// None if the kernel's lengths contradict each other.
+    lengths: Option<MessageLengths>,
     /// Most entries of its queue are in use: this request should not wait long.
     pub crowded: bool,
 }
@@ -138,9 +150,9 @@ impl IncomingRequest {
         entry.refs.store(1, Ordering::Relaxed);
         entry.payload_taken.store(false, Ordering::Relaxed);
         // SAFETY: the caller guarantees it.
-        let (commit_id, length) = unsafe { entry.memory.assemble_message() };
+        let (commit_id, lengths) = unsafe { entry.memory.assemble_message() };
         entry.commit_id.store(commit_id, Ordering::Relaxed);
-        entry.note_touched(length.unwrap_or(0));
+        entry.note_touched(lengths.map_or(0, MessageLengths::total));
         let entry = entry.clone();
         let entry_ref = EntryRef {
             entry,
@@ -148,26 +160,24 @@ impl IncomingRequest {
         };
         IncomingRequest {
             entry_ref,
-            length,
+            lengths,
             crowded,
         }
     }
 
     /// The message; empty if the kernel's lengths contradict each other.
     pub fn message(&self) -> &[u8] {
-        match self.length {
+        match self.lengths {
             // SAFETY: this process has the entry. Nothing writes to it: this is the only reference, and it gives out no payload
             // while it is borrowed.
-            Some(length) => unsafe { self.entry_ref.entry.memory.message(length) },
+            Some(lengths) => unsafe { self.entry_ref.entry.memory.message(lengths) },
             None => &[],
         }
     }
 
     /// Number of message bytes before the payload pages.
     pub fn before_payload(&self) -> usize {
-        // SAFETY: this process has the entry, and this is the only reference, so no reply has been written.
-        let payload = unsafe { self.entry_ref.entry.memory.payload_bytes() };
-        self.length.map_or(0, |length| length - payload)
+        self.lengths.map_or(0, |lengths| lengths.before_payload)
     }
 
     /// The kernel's number of the request, valid even if the message is not.
@@ -199,23 +209,34 @@ impl EntryRef {
         self.entry.memory.capacity()
     }
 
-    /// Sends the reply to the request: it is written when the last reference is dropped. This reference is dropped now.
-    pub fn reply(mut self, unique: Unique, mut reply: Reply) {
-        let in_place =
-            reply.take_in_place(|payload| Arc::ptr_eq(&payload.entry_ref.entry, &self.entry));
-        let pending_reply = PendingReply {
+    /// Whether no other reference exists. Only an existing reference can be cloned, so this one stays the only one.
+    pub fn is_last(&self) -> bool {
+        self.entry.refs.load(Ordering::Acquire) == 1
+    }
+
+    /// Writes the reply. With data in place the message is only a header.
+    ///
+    /// # Panics
+    /// If another reference exists.
+    pub fn reply_now(mut self, unique: Unique, slices: &[IoSlice<'_>], in_place: usize) {
+        assert!(
+            self.is_last(),
+            "a reply is written to memory that is in use"
+        );
+        self.finished = true;
+        self.entry.refs.store(0, Ordering::Relaxed);
+        let slices = slices.iter().map(|slice| &slice[..]);
+        self.entry.finish(unique, slices, in_place);
+    }
+
+    /// Stores the reply until the last reference is dropped, which writes it. This reference is dropped now. With data in place
+    /// the message is only a header.
+    pub fn reply_when_last(self, unique: Unique, slices: Vec<Bytes>, in_place: usize) {
+        *self.entry.lock_pending_reply() = Some(PendingReply {
             unique,
-            reply,
-            in_place: in_place.unwrap_or(0),
-        };
-        // Only an existing reference can be cloned: if the count is 1, this is the only reference and stays the only one.
-        if self.entry.refs.load(Ordering::Acquire) == 1 {
-            self.finished = true;
-            self.entry.refs.store(0, Ordering::Relaxed);
-            self.entry.finish(pending_reply);
-        } else {
-            *self.entry.lock_pending_reply() = Some(pending_reply);
-        }
+            slices,
+            in_place,
+        });
     }
 }
 
@@ -238,7 +259,14 @@ impl Drop for EntryRef {
         fence(Ordering::Acquire);
         let pending_reply = self.entry.lock_pending_reply().take();
         match pending_reply {
-            Some(pending_reply) => self.entry.finish(pending_reply),
+            Some(PendingReply {
+                unique,
+                slices,
+                in_place,
+            }) => {
+                let slices = slices.iter().map(|slice| &slice[..]);
+                self.entry.finish(unique, slices, in_place);
+            }
             None => unreachable!("the responder has a reference until it replies"),
         }
     }
@@ -252,6 +280,11 @@ pub(crate) struct EntryPayload {
 impl EntryPayload {
     pub fn capacity(&self) -> usize {
         self.entry_ref.capacity()
+    }
+
+    /// Whether it is the payload of this entry.
+    pub fn is_of(&self, entry: &EntryRef) -> bool {
+        Arc::ptr_eq(&self.entry_ref.entry, &entry.entry)
     }
 
     pub fn bytes(&self, length: usize) -> &[u8] {

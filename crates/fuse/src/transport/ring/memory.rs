@@ -35,6 +35,21 @@ impl Drop for Mapping {
     }
 }
 
+/// Lengths of the message in an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageLengths {
+    /// Bytes before the payload pages: header and fixed part.
+    pub before_payload: usize,
+    /// Bytes in the payload pages.
+    pub payload: usize,
+}
+
+impl MessageLengths {
+    pub fn total(self) -> usize {
+        self.before_payload + self.payload
+    }
+}
+
 /// The memory of one ring entry.
 pub struct EntryMemory {
     mapping: Arc<Mapping>,
@@ -91,18 +106,18 @@ impl EntryMemory {
         unsafe { self.address(offset).cast::<[u8; N]>().read_unaligned() }
     }
 
-    /// Copies header and fixed part of the request next to its payload; returns the request's commit id and the message's
-    /// length. The length is None if the kernel's lengths contradict each other.
+    /// Copies header and fixed part of the request next to its payload; returns the request's commit id and the lengths of the
+    /// message. The lengths are None if those of the kernel contradict each other.
     ///
     /// # Safety
     /// The kernel has just returned the entry: no reference to its bytes exists.
-    pub unsafe fn assemble_message(&self) -> (u64, Option<usize>) {
+    pub unsafe fn assemble_message(&self) -> (u64, Option<MessageLengths>) {
         // SAFETY: the caller guarantees it, here and below.
         let (commit_id, length, payload) = unsafe {
             (
                 u64::from_ne_bytes(self.read_array(COMMIT_ID)),
                 u32::from_ne_bytes(self.read_array(0)) as usize,
-                self.payload_bytes(),
+                u32::from_ne_bytes(self.read_array(PAYLOAD_BYTES)) as usize,
             )
         };
         let fixed = length.checked_sub(IN_HEADER + payload);
@@ -117,29 +132,24 @@ impl EntryMemory {
             let rest = start.add(IN_HEADER);
             rest.copy_from_nonoverlapping(self.address(OP_HEADER), fixed);
         }
-        (commit_id, Some(length))
+        let before_payload = IN_HEADER + fixed;
+        let lengths = MessageLengths {
+            before_payload,
+            payload,
+        };
+        (commit_id, Some(lengths))
     }
 
-    /// Number of message bytes in the payload pages.
+    /// The assembled message.
     ///
     /// # Safety
-    /// This process has the entry, and its reply is not written yet.
-    pub unsafe fn payload_bytes(&self) -> usize {
-        // SAFETY: the caller guarantees it.
-        let bytes = unsafe { self.read_array(PAYLOAD_BYTES) };
-        u32::from_ne_bytes(bytes) as usize
-    }
-
-    /// The assembled message: `length` bytes, of which the last `payload_bytes` lie in the payload pages.
-    ///
-    /// # Safety
-    /// This process has the entry, `assemble_message` returned `length`, and nothing writes to the message while the slice
-    /// lives.
-    pub unsafe fn message(&self, length: usize) -> &[u8] {
+    /// This process has the entry, `assemble_message` returned `lengths` for it, and nothing writes to the message while the
+    /// slice lives.
+    pub unsafe fn message(&self, lengths: MessageLengths) -> &[u8] {
         // SAFETY: the caller guarantees it; `assemble_message` checked the lengths, and the message is contiguous.
         unsafe {
-            let payload = self.payload_bytes();
-            slice::from_raw_parts(self.address(PAYLOAD_OFFSET - (length - payload)), length)
+            let start = self.address(PAYLOAD_OFFSET - lengths.before_payload);
+            slice::from_raw_parts(start, lengths.total())
         }
     }
 
@@ -266,8 +276,10 @@ mod tests {
                 77,
             );
             // SAFETY: only this test accesses the memory, here and below.
-            assert_eq!(unsafe { memory.assemble_message() }, (77, Some(stated)));
-            let message = unsafe { memory.message(stated) };
+            let (commit_id, lengths) = unsafe { memory.assemble_message() };
+            let lengths = lengths.unwrap();
+            assert_eq!((commit_id, lengths.total()), (77, stated));
+            let message = unsafe { memory.message(lengths) };
             assert_eq!(message.len(), stated);
             assert!(message[4..IN_HEADER].iter().all(|byte| *byte == 0xaa));
             assert!(

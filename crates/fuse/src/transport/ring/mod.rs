@@ -16,6 +16,7 @@
 //! While this process has an entry, `EntryRef`s count the users of its memory: the responder, the payload of a WRITE, scratch
 //! memory for a READ. The reply is sent when the last of them is dropped.
 
+mod cpus;
 #[cfg(any(test, fuzzing))]
 mod detached_entry;
 mod entry;
@@ -24,14 +25,17 @@ mod layout;
 mod memory;
 mod queue;
 mod retry_budget;
+mod uring;
 
+pub(crate) use cpus::possible_cpus;
 pub(crate) use entry::{EntryPayload, EntryRef, IncomingRequest};
 pub(crate) use inbox::RingInbox;
 pub(crate) use layout::payload_size;
-pub(crate) use queue::{Ring, creation_error, possible_cpus};
+pub(crate) use queue::Ring;
+pub(crate) use uring::creation_error;
 #[cfg(any(test, fuzzing))]
 pub(crate) use {
+    cpus::count_cpus,
     detached_entry::DetachedEntry,
     layout::{COMMIT_ID, HEADERS, OP_HEADER, OP_HEADER_MAX, PAYLOAD_BYTES},
-    queue::count_cpus,
 };

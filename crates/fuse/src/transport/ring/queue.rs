@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gupfs_uring::ThreadRing;
 use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{cqueue, opcode, squeue};
 use tracing::warn;
 
 use super::entry::{IncomingRequest, RingEntry};
@@ -17,12 +17,11 @@ use super::inbox::RingInbox;
 use super::layout::{COMMIT_AND_FETCH, IOVECS, REGISTER, command};
 use super::memory::EntryMemory;
 use super::retry_budget::RetryBudget;
+use super::uring::{Uring, build, is_disconnected, with_length};
 use crate::limits::{
     INITIAL_RING_ENTRIES, KEPT_ENTRY_BYTES, KEPT_RING_ENTRIES, RING_ENTRIES_MAX, RING_IDLE,
     SUBMISSION_QUEUE_SIZE,
 };
-
-type Uring = IoUring<squeue::Entry128, cqueue::Entry>;
 
 /// The completion of a command carries the number of its entry; this value marks the inbox's descriptor.
 const WAKE: u64 = u64::MAX;
@@ -64,37 +63,6 @@ struct QueueState {
     in_use: usize,
     /// The queue gets no more entries.
     full: bool,
-}
-
-fn build(entries: u32) -> io::Result<Uring> {
-    // One thread submits, and the kernel does completion work when that thread asks for it: no interrupts, no locks.
-    IoUring::builder()
-        .setup_single_issuer()
-        .setup_defer_taskrun()
-        .setup_submit_all()
-        .setup_cqsize(4 * entries)
-        .build(entries)
-}
-
-/// The error that prevents this process from creating rings, if any.
-pub(crate) fn creation_error() -> Option<io::Error> {
-    build(8).err()
-}
-
-/// Number of possible CPUs of this host: the kernel has a queue for each.
-pub(crate) fn possible_cpus() -> io::Result<usize> {
-    let list = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
-    count_cpus(&list)
-        .ok_or_else(|| io::Error::other(format!("cannot read the list of possible CPUs {list:?}")))
-}
-
-/// Number of CPUs in a list such as `0-3,8`.
-pub(crate) fn count_cpus(list: &str) -> Option<usize> {
-    list.trim().split(',').try_fold(0usize, |count, range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last) = (first.parse().ok()?, last.parse::<usize>().ok()?);
-        count.checked_add(last.checked_sub(first)?)?.checked_add(1)
-    })
 }
 
 impl Ring {
@@ -406,44 +374,6 @@ impl Ring {
                 unsafe { entry.memory.release_pages(keep) };
                 entry.touched.store(keep as u32, Ordering::Relaxed);
             }
-        }
-    }
-}
-
-/// Sets the number of vectors of a command; the io_uring library has no method for it.
-fn with_length(entry: squeue::Entry128, length: u32) -> squeue::Entry128 {
-    /// `len` of `struct io_uring_sqe`.
-    const LENGTH: usize = 24;
-    const SIZE: usize = 128;
-    const _: () = assert!(size_of::<squeue::Entry128>() == SIZE);
-    // SAFETY: both are 128 bytes, and every bit pattern is valid: the entry has the layout of the kernel's header file,
-    // integers only.
-    let mut bytes = unsafe { std::mem::transmute::<squeue::Entry128, [u8; SIZE]>(entry) };
-    bytes[LENGTH..LENGTH + 4].copy_from_slice(&length.to_ne_bytes());
-    // SAFETY: the same.
-    unsafe { std::mem::transmute::<[u8; SIZE], squeue::Entry128>(bytes) }
-}
-
-/// Whether this result means that the mount has ended.
-fn is_disconnected(result: i32) -> bool {
-    matches!(
-        -result,
-        libc::ENOTCONN | libc::ECONNABORTED | libc::ENODEV | libc::ECANCELED
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_of_cpus_is_counted_or_refused() {
-        for (list, count) in [("0", 1), ("0-1\n", 2), ("0-3,8,10-11", 7)] {
-            assert_eq!(count_cpus(list), Some(count), "{list}");
-        }
-        let all = format!("0-{}", usize::MAX);
-        for list in ["", "-", "3-0", "x", "0-1,", &all] {
-            assert_eq!(count_cpus(list), None, "{list}");
         }
     }
 }

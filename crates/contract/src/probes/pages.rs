@@ -1,0 +1,189 @@
+//! Probes of the page cache: what fills it, what empties it.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gupfs_fuse::InitFlags;
+
+use super::{
+    ALL_REQUESTS, CACHED, DIRECT, FILE, SHORT_WAIT, notification_waits, one_file, run_both,
+};
+use crate::behaviour::{ProbeFailure, ProbeResult, expect_before, expect_equal};
+use crate::kernel_under_test::{
+    InitFlagChanges, KernelNotification, KernelUnderTest, ProbeFile, ProbeMount, ProbeOpenMode,
+};
+use crate::probe_server::{INITIAL_BYTE, ProbeServer};
+
+const SHORT: Duration = Duration::from_millis(50);
+
+/// With AUTO_INVAL_DATA a changed size or mtime drops the pages.
+pub async fn new_attributes_drop_the_pages_of_a_cached_file<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let probe = one_file(CACHED);
+    probe.set_attr_ttl(FILE, Duration::ZERO);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
+    probe.take_log();
+    expect_before("first byte, again", file.read(0).await?, Some(INITIAL_BYTE))?;
+    expect_before(
+        "READs of cached bytes",
+        probe.count_requests("read", FILE),
+        0,
+    )?;
+    probe.change(FILE, 10_000, b'b');
+    expect_equal(
+        "first byte after a new mtime",
+        file.read(0).await?,
+        Some(b'b'),
+    )?;
+    probe.change(FILE, 12_000, b'c');
+    expect_equal(
+        "first byte after a new size",
+        file.read(0).await?,
+        Some(b'c'),
+    )?;
+    expect_equal("size", mount.size("file").await?, 12_000)
+}
+
+async fn is_served_after_abort<L: KernelUnderTest>(
+    kernel: &L,
+    flags: InitFlagChanges,
+) -> Result<bool, ProbeFailure> {
+    let probe = one_file(CACHED);
+    probe.set_attr_ttl(FILE, SHORT);
+    let mount = kernel.mount(&probe, flags).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    expect_before("first byte", file.read(0).await?, Some(INITIAL_BYTE))?;
+    mount.abort().await?;
+    tokio::time::sleep(2 * SHORT).await;
+    Ok(file.read(0).await.is_ok())
+}
+
+pub async fn pages_of_an_aborted_connection_are_not_served_after_their_lifetime<
+    L: KernelUnderTest,
+>(
+    kernel: &L,
+) -> ProbeResult {
+    let served = is_served_after_abort(kernel, InitFlagChanges::usual()).await?;
+    expect_equal("served", served, false)
+}
+
+/// Why EXPLICIT_INVAL_DATA is never negotiated.
+pub async fn with_explicit_inval_data_pages_outlive_an_aborted_connection<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let flags = InitFlagChanges::usual()
+        .with(InitFlags::EXPLICIT_INVAL_DATA)
+        .without(InitFlags::AUTO_INVAL_DATA);
+    expect_equal("served", is_served_after_abort(kernel, flags).await?, true)
+}
+
+/// So a task that must reply to the READ must not wait for the notification.
+pub async fn a_page_invalidation_waits_for_the_read_that_fills_the_page<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let probe = one_file(CACHED);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let gate = probe.hold_replies("read");
+    notification_waits(&mount, KernelNotification::pages(FILE), &gate, file.read(0)).await
+}
+
+pub async fn an_attribute_invalidation_waits_for_no_read<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let probe = one_file(CACHED);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    let gate = probe.hold_replies("read");
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
+        mount.notify(KernelNotification::attributes(FILE)).await?;
+        gate.release_replies(ALL_REQUESTS);
+        Ok(())
+    };
+    run_both(file.read(0), concurrent_events).await.map(drop)
+}
+
+pub async fn only_a_direct_read_carries_a_lock_owner<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let probe = ProbeServer::default().file(8, "cached", CACHED);
+    let probe = Arc::new(probe.file(FILE, "direct", DIRECT));
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let cached = mount.open("cached", ProbeOpenMode::Read).await?;
+    let direct = mount.open("direct", ProbeOpenMode::Read).await?;
+    probe.take_log();
+    cached.read(0).await?;
+    direct.read(0).await?;
+    let log = probe.take_log();
+    let reads = log.iter().filter(|request| request.starts_with("read "));
+    expect_equal(
+        "requests",
+        reads.map(String::as_str).collect(),
+        vec!["read 8 at 0", "read 9 at 0 with owner"],
+    )
+}
+
+pub async fn splice_fills_the_page_cache_of_a_direct_file<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let probe = one_file(DIRECT);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::Read).await?;
+    probe.take_log();
+    file.splice().await?;
+    let log = probe.take_log();
+    let cached = |request: &&String| request.starts_with("read 9 ") && !request.contains("owner");
+    expect_equal(
+        "a READ for the page cache was sent",
+        log.iter().filter(cached).count() > 0,
+        true,
+    )
+}
+
+pub async fn a_store_into_a_mapped_page_sends_no_request<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let probe = one_file(CACHED);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    file.store(b'x').await?;
+    probe.take_log();
+    file.store(b'y').await?;
+    let log = probe.take_log();
+    let about = log.iter().filter(|request| request.contains(" 9 "));
+    expect_equal("requests", about.collect::<Vec<_>>(), Vec::new())
+}
+
+/// So the server must accept a WRITE while it waits for the notification.
+pub async fn a_page_invalidation_writes_dirty_pages_first<L: KernelUnderTest>(
+    kernel: &L,
+) -> ProbeResult {
+    let probe = one_file(CACHED);
+    let mount = kernel.mount(&probe, InitFlagChanges::usual()).await?;
+    let file = mount.open("file", ProbeOpenMode::ReadWrite).await?;
+    file.store(b'x').await?;
+    let gate = probe.hold_replies("write");
+    let has_returned = Cell::new(false);
+    let notifying = async {
+        mount.notify(KernelNotification::pages(FILE)).await?;
+        has_returned.set(true);
+        Ok::<(), ProbeFailure>(())
+    };
+    let concurrent_events = async {
+        gate.wait_until_waiting(1).await?;
+        tokio::time::sleep(SHORT_WAIT).await;
+        expect_equal(
+            "notification returned during the write-back",
+            has_returned.get(),
+            false,
+        )?;
+        gate.release_replies(1);
+        Ok(())
+    };
+    run_both(notifying, concurrent_events).await
+}

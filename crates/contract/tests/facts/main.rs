@@ -1,6 +1,0 @@
-//! Tests the facts on the running kernel over /dev/fuse. Without the device, or the right to mount, the test prints SKIPPED.
-
-mod kernel;
-
-/// The transport of this run of the tests.
-const TRANSPORT: gupfs_fuse::FuseTransport = gupfs_fuse::FuseTransport::Device;
