@@ -1,9 +1,8 @@
 //! What an operation gets as input besides the records.
 
-use crate::background::BackgroundOp;
-use crate::rights::OpenRights;
-use crate::write_lease::CallbackResults;
-use gupfs_proto::meta::{self, PlacementTarget, SlotSeq};
+use crate::callbacks::CallbackResults;
+use crate::open_rights::OpenRights;
+use gupfs_proto::meta::{PlacementTarget, SlotSeq};
 use gupfs_proto::{Caller, InodeId, Layout, OwnerEpoch, Seq, SessionId, Timestamp, VirtualShards};
 
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +44,4 @@ pub struct OpContext<'a> {
 pub struct OriginalResult {
     pub created: Option<InodeId>,
     pub layout: Option<Layout>,
-}
-
-/// An operation that the state machine can apply.
-#[derive(Clone, Copy, Debug)]
-pub enum Operation<'a> {
-    Client(&'a meta::MetaOp),
-    Background(&'a BackgroundOp),
 }

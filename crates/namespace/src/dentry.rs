@@ -4,9 +4,10 @@ use crate::driver::{FollowUp, OpResult};
 use crate::hash::name_hash;
 use crate::key::RecordKey;
 use crate::permission;
-use crate::record::{BackLink, DentryPosition, EntryRecord, Inode, InodeBody, Orphan};
+use crate::record::{
+    BackLink, DentryPosition, EntryRecord, Inode, InodeBody, Orphan, UNASKED_SESSIONS,
+};
 use crate::view::OpView;
-use crate::write_lease::UNASKED_SESSIONS;
 use gupfs_proto::{FileKind, FsError, InodeId, Name};
 use std::rc::Rc;
 

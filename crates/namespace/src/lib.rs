@@ -13,7 +13,10 @@
 //! and the staged ones over them), so the driver calls `apply` and stages its batch under one lock.
 
 mod acl;
+mod background;
+mod callbacks;
 pub mod check;
+mod confirmation;
 mod context;
 mod dentry;
 mod digest;
@@ -22,9 +25,13 @@ mod flag_checks;
 mod generations;
 mod hash;
 mod initial_batch;
+mod inode_numbers;
 mod key;
 pub mod locks;
 mod new_inode;
+mod open_rights;
+mod ops;
+mod orphan;
 mod permission;
 mod placement;
 mod purge;
@@ -38,12 +45,10 @@ mod view;
 mod write_lease;
 mod xattr;
 
-mod background;
-mod ops;
-
 pub use acl::Acl;
 pub use background::BackgroundOp;
-pub use context::{OpContext, Operation, OriginalResult};
+pub use callbacks::CallbackResults;
+pub use context::{OpContext, OriginalResult};
 pub use driver::{
     ApplyResult, CachedRecord, Effects, FollowUp, Prerequisite, RecordBatch, RecordSource,
 };
@@ -54,7 +59,6 @@ pub use record::{
     AcceptedLoss, BackLink, DentryPosition, DirectoryBody, DirectoryDefaultLayout, EntryRecord,
     FileBody, Inode, InodeBody, InodeCounter, KnownTarget, Orphan, Purge, PurgeAction, Record,
     RecordDecodeError, ReplySummary, RetiredVerifier, SessionRecord, StoreFormat, StoredReply,
-    Unconfirmed, UnfinishedTruncate, Usage, WriteLease, XattrRecord,
+    UNASKED_SESSIONS, Unconfirmed, UnfinishedTruncate, Usage, WriteLease, XattrRecord,
 };
-pub use shard_machine::ShardMachine;
-pub use write_lease::{CallbackResults, UNASKED_SESSIONS};
+pub use shard_machine::{Operation, ShardMachine};

@@ -9,6 +9,8 @@
 //! proves that it has a file open with the open capability that the server issued for the open
 //! (`gupfs_proto::capability::OpenCapability`). The server checks a request without an open capability by its credentials alone.
 
+pub use crate::open_rights::OpenRights;
+
 use crate::driver::OpResult;
 use crate::key::RecordKey;
 use crate::permission;
@@ -136,32 +138,6 @@ fn changes_no_attribute(set: &SetAttr) -> bool {
         ..SetAttr::default()
     };
     *set == rest
-}
-
-/// The inodes that the session has open, with their rights, as the request's open capabilities prove.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct OpenRights(Vec<(InodeId, Rights)>);
-
-impl OpenRights {
-    /// A request without open capabilities.
-    pub const NONE: &'static OpenRights = &OpenRights(Vec::new());
-
-    /// From verified open capabilities.
-    pub fn new(mut proved: Vec<(InodeId, Rights)>) -> OpenRights {
-        proved.sort_unstable_by_key(|(ino, _)| *ino);
-        OpenRights(proved)
-    }
-
-    fn allow(&self, ino: InodeId, access: AccessMode) -> bool {
-        let from = self.0.partition_point(|(of, _)| *of < ino);
-        let of_this = self.0[from..].iter().take_while(|(of, _)| *of == ino);
-        of_this.into_iter().any(|(_, rights)| rights.allows(access))
-    }
-
-    /// Whether the open capabilities, or root's credentials, allow this access without reading the inode's record.
-    pub fn allow_without_record(&self, caller: &Caller, ino: InodeId, access: AccessMode) -> bool {
-        caller.is_root() && !access.contains(AccessMode::EXECUTE) || self.allow(ino, access)
-    }
 }
 
 /// Checks `AccessRule::Open`.

@@ -9,10 +9,9 @@
 //! lengths fit the default layout, the file gets the default layout. Otherwise the bytes of each object follow those of the
 //! previous one, so that a wrong guess never interleaves the bytes of two objects.
 
-use crate::hash::derive_random;
-use crate::new_inode;
+use crate::hash;
+use crate::initial_batch;
 use crate::record::{DirectoryBody, FileBody, Inode, InodeBody};
-use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::data::{ObjectOwner, ObjectStat};
 use gupfs_proto::layout::{Component, ComponentKind, ComponentState, PresenceMap};
 use gupfs_proto::limits::{
@@ -43,19 +42,21 @@ pub fn rebuild_file(ino: InodeId, objects: &[FoundObject]) -> Option<Inode> {
     let mtime = objects.iter().map(|object| object.stat.mtime).max()?;
     let owner = objects.iter().find_map(|object| object.owner);
     let next_generation = objects.iter().map(|object| object.generation.0).max()? + 1;
+    let size = file_size(&layout, objects);
+    let body = InodeBody::File(FileBody {
+        layout,
+        next_generation,
+        ..FileBody::default()
+    });
     Some(Inode {
+        names: 1,
         uid: owner.map_or(0, |owner| owner.uid),
         gid: owner.map_or(0, |owner| owner.gid),
         project: ProjectId(owner.map_or(0, |owner| owner.project)),
         volume: VolumeId(owner.map_or(0, |owner| owner.volume)),
-        size: file_size(&layout, objects),
+        size,
         blocks: objects.iter().map(|object| object.stat.blocks).sum(),
-        body: InodeBody::File(FileBody {
-            layout,
-            next_generation,
-            ..FileBody::default()
-        }),
-        ..empty_inode(ino, FileKind::Regular, FileMode(0o600), mtime)
+        ..Inode::new(ino, FileKind::Regular, FileMode(0o600), body, mtime)
     })
 }
 
@@ -63,14 +64,15 @@ pub fn rebuild_file(ino: InodeId, objects: &[FoundObject]) -> Option<Inode> {
 /// the new salt.
 pub fn rebuild_directory(ino: InodeId, now: Timestamp, entropy: u64) -> Inode {
     if ino == InodeId::ROOT {
-        return new_inode::build_root(now, entropy);
+        return initial_batch::root_directory(now, entropy);
     }
+    let body = InodeBody::Directory(DirectoryBody {
+        salt: hash::random_salt(entropy),
+        ..DirectoryBody::default()
+    });
     Inode {
-        body: InodeBody::Directory(DirectoryBody {
-            salt: derive_random(entropy, new_inode::FOR_SALT),
-            ..DirectoryBody::default()
-        }),
-        ..empty_inode(ino, FileKind::Directory, FileMode(0o700), now)
+        names: 1,
+        ..Inode::new(ino, FileKind::Directory, FileMode(0o700), body, now)
     }
 }
 
@@ -111,37 +113,6 @@ pub fn file_size(layout: &Layout, objects: &[FoundObject]) -> u64 {
         Some(component.file_size(object.stripe as usize, object.stat.size))
     });
     ends.max().unwrap_or(0)
-}
-
-fn empty_inode(ino: InodeId, kind: FileKind, mode: FileMode, time: Timestamp) -> Inode {
-    Inode {
-        ino,
-        kind,
-        mode,
-        uid: 0,
-        gid: 0,
-        project: ProjectId(0),
-        volume: VolumeId(0),
-        names: 1,
-        rdev: 0,
-        size: 0,
-        blocks: 0,
-        atime: time,
-        mtime: time,
-        ctime: time,
-        btime: time,
-        flags: InodeFlags::empty(),
-        parent: None,
-        birth_snapshot: 0,
-        change: 1,
-        data_version: 0,
-        orphan_records: 0,
-        xattrs: 0,
-        xattr_names: 0,
-        acl: None,
-        security: Vec::new(),
-        body: InodeBody::Special,
-    }
 }
 
 fn layout(objects: &[FoundObject]) -> Option<Layout> {

@@ -1,9 +1,10 @@
 //! The state machine of a shard: an operation goes in; what it needs, or its effects, come out.
 
-use crate::background;
-use crate::context::{OpContext, Operation};
+use crate::background::{self, BackgroundOp};
+use crate::context::OpContext;
 use crate::digest::digest;
 use crate::driver::{ApplyResult, Effects, FollowUp, OpError, OpResult, RecordBatch, RecordSource};
+use crate::inode_numbers::ReservedInodeNumbers;
 use crate::key::RecordKey;
 use crate::ops;
 use crate::record::{Inode, ReplySummary, StoredReply};
@@ -11,9 +12,15 @@ use crate::view::OpView;
 use crate::write_lease;
 use gupfs_proto::meta::{self, MetaReplyBody, SlotSeq};
 use gupfs_proto::{FsError, InodeId, Seq, VirtualShard};
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
+
+/// An operation that the state machine can apply.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<'a> {
+    Client(&'a meta::MetaOp),
+    Background(&'a BackgroundOp),
+}
 
 /// The only state between operations that is not in the records: inode numbers reserved and not yet used. Losing it leaves a gap
 /// in the numbers.
@@ -214,34 +221,6 @@ fn summarize(reply: &MetaReplyBody) -> OpResult<ReplySummary> {
     })
 }
 
-/// Inode counters that are reserved on disk and not used yet, per shard.
-#[derive(Debug, Default)]
-pub(crate) struct ReservedInodeNumbers(BTreeMap<VirtualShard, Range<u64>>);
-
-impl ReservedInodeNumbers {
-    pub fn first(&self, shard: VirtualShard) -> Option<InodeId> {
-        let counters = self.0.get(&shard)?;
-        (!counters.is_empty()).then(|| InodeId::new(shard, counters.start))
-    }
-
-    fn mark_used(&mut self, ino: InodeId) {
-        if let Some(counters) = self.0.get_mut(&ino.shard()) {
-            counters.start = ino.counter() + 1;
-        }
-    }
-
-    fn add(&mut self, shard: VirtualShard, counters: Range<u64>) {
-        // Two operations may have reserved a block each: the remaining numbers are used first, and the second block becomes a
-        // gap.
-        match self.first(shard) {
-            Some(_) => {}
-            None => {
-                self.0.insert(shard, counters);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
@@ -323,7 +302,7 @@ mod tests {
         let third = server.create(&root, ROOT, "c", 0o644).unwrap().ino;
         assert_eq!(
             third.counter(),
-            crate::initial_batch::FIRST_INODE_COUNTER + gupfs_proto::limits::INODE_BLOCK
+            crate::inode_numbers::FIRST_INODE_COUNTER + gupfs_proto::limits::INODE_BLOCK
         );
         server.assert_clean();
     }

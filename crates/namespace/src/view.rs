@@ -4,10 +4,9 @@ use crate::context::OpContext;
 use crate::driver::{
     CachedRecord, FollowUp, OpError, OpResult, Prerequisite, RecordBatch, RecordSource,
 };
-use crate::initial_batch::FIRST_INODE_COUNTER;
+use crate::inode_numbers::{FIRST_INODE_COUNTER, ReservedInodeNumbers};
 use crate::key::{KeyRange, RecordKey};
 use crate::record::{DirectoryBody, FileBody, Inode, InodeCounter, Record, Usage};
-use crate::shard_machine::ReservedInodeNumbers;
 use bytes::Bytes;
 use gupfs_proto::limits::{BACKGROUND_BATCH, BATCH_BYTES};
 use gupfs_proto::{FsError, InodeId, VirtualShard, VolumeId};

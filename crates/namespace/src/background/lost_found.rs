@@ -1,7 +1,6 @@
 use crate::dentry::{self, Dentry};
 use crate::driver::OpResult;
 use crate::key::{KeyRange, RecordKey, RecordKind};
-use crate::new_inode;
 use crate::record::Inode;
 use crate::salvage;
 use crate::view::OpView;
@@ -59,10 +58,7 @@ fn create_lost_found(view: &mut OpView, dentry: &Dentry) -> OpResult<InodeId> {
     }
     let salt = view.ctx.entropy;
     let mut inode = salvage::rebuild_directory(LOST_FOUND, view.ctx.now, salt);
-    debug_assert_eq!(
-        inode.ino.shard(),
-        new_inode::build_root(view.ctx.now, salt).ino.shard()
-    );
+    debug_assert_eq!(inode.ino.shard(), InodeId::ROOT.shard());
     dentry::add_first_name(view, dentry, &mut inode)?;
     view.add_inode(inode);
     Ok(LOST_FOUND)

@@ -2,7 +2,6 @@
 
 mod confirm_objects;
 mod drop_session;
-mod forget_orphan;
 mod lost_found;
 mod purge_done;
 mod record_orphan;
@@ -11,12 +10,10 @@ mod repair;
 mod reserve_inode_numbers;
 mod truncate_done;
 
-pub(crate) use confirm_objects::request_confirmation;
-pub(crate) use forget_orphan::{FORGET_RECORDS, forget_orphan};
-
 use crate::check::Problem;
 use crate::driver::OpResult;
 use crate::key::PurgeId;
+use crate::orphan;
 use crate::view::OpView;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::{InodeId, SessionId, VirtualShard};
@@ -73,7 +70,7 @@ pub(crate) fn apply(view: &mut OpView, op: &BackgroundOp) -> OpResult<()> {
             truncate_done::truncate_done(view, *id, *blocks)
         }
         BackgroundOp::PurgeDone { id } => purge_done::purge_done(view, *id),
-        BackgroundOp::ForgetOrphan { ino, session } => forget_orphan(view, *ino, *session),
+        BackgroundOp::ForgetOrphan { ino, session } => orphan::forget_orphan(view, *ino, *session),
         BackgroundOp::RecordOrphan { ino, session } => {
             record_orphan::record_orphan(view, *ino, *session)
         }

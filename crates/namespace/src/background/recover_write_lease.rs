@@ -1,4 +1,4 @@
-use super::request_confirmation;
+use crate::confirmation;
 use crate::driver::OpResult;
 use crate::key::RecordKey;
 use crate::purge;
@@ -101,7 +101,7 @@ fn apply_object_stats(
         inode.data_version += 1;
     })?;
     if in_doubt {
-        request_confirmation(view, ino);
+        confirmation::request_confirmation(view, ino);
     }
     Ok(())
 }

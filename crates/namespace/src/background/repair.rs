@@ -1,9 +1,9 @@
-use crate::background::{self, forget_orphan};
 use crate::check::Problem;
 use crate::dentry::{self, Dentry};
 use crate::driver::OpResult;
 use crate::hash::name_hash;
 use crate::key::{KeyRange, RecordKey, RecordKind};
+use crate::orphan;
 use crate::record::{BackLink, EntryRecord, InodeCounter};
 use crate::view::OpView;
 use gupfs_proto::limits::BACKGROUND_BATCH;
@@ -44,7 +44,7 @@ pub(crate) fn repair(view: &mut OpView, problem: &Problem) -> OpResult<()> {
             }
         }
         Problem::InodeWithoutEntry { ino } => link_in_root(view, *ino)?,
-        Problem::Leaked { ino } => forget_orphan::remove_inode_records(view, *ino)?,
+        Problem::Leaked { ino } => orphan::remove_inode_records(view, *ino)?,
         Problem::WrongNames { ino, names, .. } => {
             view.change(*ino, |inode| inode.names = *names)?
         }
@@ -73,7 +73,7 @@ pub(crate) fn repair(view: &mut OpView, problem: &Problem) -> OpResult<()> {
             inode.xattr_names = *names;
         })?,
         Problem::OrphanWithoutSession { ino, session } => {
-            background::forget_orphan(view, *ino, *session)?
+            orphan::forget_orphan(view, *ino, *session)?
         }
         Problem::WrongUsage {
             shard,

@@ -21,9 +21,8 @@ use crate::key::{KeyRange, ParsedKey, RecordKey, RecordKind};
 use crate::record::{
     AcceptedLoss, BackLink, DentryPosition, EntryRecord, Inode, InodeBody, InodeCounter,
     KnownTarget, Orphan, Purge, PurgeAction, Record, RetiredVerifier, SessionRecord, StoreFormat,
-    StoredReply, Unconfirmed, Usage, WriteLease, XattrRecord,
+    StoredReply, UNASKED_SESSIONS, Unconfirmed, Usage, WriteLease, XattrRecord,
 };
-use crate::write_lease::UNASKED_SESSIONS;
 use bytes::Bytes;
 use gupfs_proto::{FileKind, InodeId, Name, SessionId, VirtualShard, VirtualShards, VolumeId};
 use inode_summary::{InodeSummaries, InodeSummary};

@@ -2,7 +2,7 @@ use crate::driver::{FollowUp, OpResult, Prerequisite};
 use crate::key::RecordKey;
 use crate::record::WriteLease;
 use crate::view::OpView;
-use crate::{flag_checks, generations, ops, placement, write_lease};
+use crate::{flag_checks, generations, ops, orphan, placement, write_lease};
 use gupfs_proto::layout::Component;
 use gupfs_proto::meta::MetaReplyBody;
 use gupfs_proto::{FsError, InodeId, Layout, Presence};
@@ -18,7 +18,7 @@ pub(crate) fn begin_write(
 ) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    write_lease::check_orphan_user(view, &inode, false)?;
+    orphan::check_orphan_user(view, &inode, false)?;
     flag_checks::check_contents(&inode)?;
     let lease = RecordKey::write_lease(ino, view.ctx.session);
     let has_lease = view.get::<WriteLease>(&lease)?.is_some();

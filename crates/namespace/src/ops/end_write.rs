@@ -1,4 +1,4 @@
-use crate::background;
+use crate::confirmation;
 use crate::driver::OpResult;
 use crate::key::RecordKey;
 use crate::ops::truncate;
@@ -33,7 +33,7 @@ pub(crate) fn end_write(
             .get::<Unconfirmed>(&RecordKey::unconfirmed(ino))?
             .is_some();
         if has_new_unsynced_objects(file, report) {
-            background::request_confirmation(view, ino);
+            confirmation::request_confirmation(view, ino);
         }
     }
     view.change_file(ino, |inode, file| {

@@ -2,7 +2,7 @@ use crate::driver::OpResult;
 use crate::key::RecordKey;
 use crate::record::{InodeBody, Orphan};
 use crate::view::OpView;
-use crate::{dentry, permission, write_lease};
+use crate::{dentry, orphan, permission, write_lease};
 use gupfs_proto::limits::LINK_MAX;
 use gupfs_proto::meta::MetaReplyBody;
 use gupfs_proto::{FsError, InodeId, Name};
@@ -27,7 +27,7 @@ pub(crate) fn link(
     if inode.names == 0 && !linkable {
         return Err(FsError::NotFound.into());
     }
-    write_lease::check_orphan_user(view, &inode, true)?;
+    orphan::check_orphan_user(view, &inode, true)?;
     write_lease::require_attr_report(view, &inode)?;
     if inode.names >= LINK_MAX {
         return Err(FsError::TooManyLinks.into());

@@ -1,6 +1,6 @@
 use crate::driver::OpResult;
 use crate::view::OpView;
-use crate::{flag_checks, ops, permission, rights, write_lease};
+use crate::{flag_checks, ops, orphan, permission, rights, write_lease};
 use gupfs_proto::meta::{AccessMode, MetaReplyBody, OpenMode};
 use gupfs_proto::{FileKind, FsError, InodeId};
 
@@ -25,7 +25,7 @@ pub(crate) fn open(
         }
         _ => {}
     }
-    write_lease::check_orphan_user(view, &inode, !want.is_empty())?;
+    orphan::check_orphan_user(view, &inode, !want.is_empty())?;
     if rights::is_reopen(open_mode) {
         rights::check_use(
             &inode,

@@ -1,6 +1,6 @@
-use crate::background;
 use crate::driver::{FollowUp, OpResult};
 use crate::key::RecordKey;
+use crate::orphan;
 use crate::record::{Orphan, SessionRecord};
 use crate::view::OpView;
 use gupfs_proto::limits::{FORGET_MAX, SLOTS};
@@ -55,13 +55,13 @@ pub(crate) fn forget(view: &mut OpView, inodes: &[InodeId]) -> OpResult<MetaRepl
     }
     view.prefetch(orphans.iter().map(|ino| RecordKey::inode(*ino)))?;
     for ino in orphans {
-        if view.has_changes() && view.remaining_records() < background::FORGET_RECORDS {
+        if view.has_changes() && view.remaining_records() < orphan::FORGET_RECORDS {
             view.mark_unfinished();
         }
         if view.is_unfinished() {
             break;
         }
-        background::forget_orphan(view, ino, session)?;
+        orphan::forget_orphan(view, ino, session)?;
     }
     Ok(MetaReplyBody::Done)
 }

@@ -1,6 +1,6 @@
 use crate::driver::OpResult;
 use crate::view::OpView;
-use crate::{permission, write_lease};
+use crate::{orphan, permission, write_lease};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::meta::MetaReplyBody;
 use gupfs_proto::{FileKind, FsError, InodeId};
@@ -19,7 +19,7 @@ pub(crate) fn set_flags(
     {
         return Err(FsError::NotSupported.into());
     }
-    write_lease::check_orphan_user(view, &inode, false)?;
+    orphan::check_orphan_user(view, &inode, false)?;
     if !permission::is_owner_or_root(&inode, caller) {
         return Err(FsError::NotPermitted.into());
     }

@@ -2,7 +2,7 @@ use crate::driver::{OpResult, Prerequisite};
 use crate::key::{PurgeId, RecordKey};
 use crate::record::{FileBody, Inode, UnfinishedTruncate, WriteLease};
 use crate::view::OpView;
-use crate::{flag_checks, ops, permission, purge, write_lease};
+use crate::{flag_checks, ops, orphan, permission, purge, write_lease};
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::meta::{AccessMode, MetaReplyBody};
 use gupfs_proto::{FsError, InodeId, Layout};
@@ -18,7 +18,7 @@ pub(crate) fn truncate(
 ) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    write_lease::check_orphan_user(view, &inode, !by_handle)?;
+    orphan::check_orphan_user(view, &inode, !by_handle)?;
     if !by_handle {
         permission::check_access(&inode, view.ctx.caller, AccessMode::WRITE)?;
     }

@@ -1,6 +1,6 @@
 use crate::driver::OpResult;
 use crate::view::OpView;
-use crate::{flag_checks, ops, write_lease};
+use crate::{flag_checks, ops, orphan, write_lease};
 use bytes::{Bytes, BytesMut};
 use gupfs_proto::limits::{FILE_SIZE_MAX, INLINE_MAX};
 use gupfs_proto::meta::{MetaReplyBody, WritePosition};
@@ -19,7 +19,7 @@ pub(crate) fn write_inline(
 ) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    write_lease::check_orphan_user(view, &inode, false)?;
+    orphan::check_orphan_user(view, &inode, false)?;
     // A lease holder writes to objects, and so must all other sessions.
     if write_lease::is_leased_by_other(view, &inode)? {
         return Ok(MetaReplyBody::InlineTooLarge);

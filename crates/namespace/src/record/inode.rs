@@ -142,6 +142,44 @@ const DIRECTORY_SIZE: u64 = 4096;
 const DIRECTORY_STEP: u64 = 64;
 
 impl Inode {
+    /// A new inode that root owns, without a name.
+    pub(crate) fn new(
+        ino: InodeId,
+        kind: FileKind,
+        mode: FileMode,
+        body: InodeBody,
+        now: Timestamp,
+    ) -> Inode {
+        Inode {
+            ino,
+            kind,
+            mode,
+            uid: 0,
+            gid: 0,
+            project: ProjectId(0),
+            volume: VolumeId(0),
+            names: 0,
+            rdev: 0,
+            size: 0,
+            blocks: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            flags: InodeFlags::empty(),
+            parent: None,
+            birth_snapshot: 0,
+            change: 1,
+            data_version: 0,
+            orphan_records: 0,
+            xattrs: 0,
+            xattr_names: 0,
+            acl: None,
+            security: Vec::new(),
+            body,
+        }
+    }
+
     pub fn attr(&self) -> Attr {
         Attr {
             ino: self.ino,

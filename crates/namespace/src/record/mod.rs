@@ -15,7 +15,9 @@ pub use inode::{
 };
 pub use names::{BackLink, EntryRecord, XattrRecord};
 pub use purge::{Purge, PurgeAction};
-pub use sessions::{Orphan, ReplySummary, SessionRecord, StoredReply, Unconfirmed, WriteLease};
+pub use sessions::{
+    Orphan, ReplySummary, SessionRecord, StoredReply, UNASKED_SESSIONS, Unconfirmed, WriteLease,
+};
 pub use shard::{AcceptedLoss, InodeCounter, KnownTarget, RetiredVerifier, StoreFormat, Usage};
 
 use bytes::Bytes;
