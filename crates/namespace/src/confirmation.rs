@@ -8,7 +8,7 @@ use gupfs_proto::InodeId;
 
 /// Records that a background task must confirm the objects of this file.
 pub(crate) fn request_confirmation(view: &mut OpView, ino: InodeId) {
-    let since = view.ctx.now;
+    let since = view.now();
     view.put(RecordKey::unconfirmed(ino), &Unconfirmed { since });
     view.add_follow_up(FollowUp::Confirm(ino));
 }

@@ -4,7 +4,8 @@ use crate::driver::OpResult;
 use crate::key::{KeyRange, ParsedKey, RecordKey, RecordKind};
 use crate::purge;
 use crate::record::{Inode, InodeBody, Orphan, UNASKED_SESSIONS, Unconfirmed};
-use crate::view::OpView;
+use crate::requester::RequestingSession;
+use crate::view::{OpView, ReadView};
 use gupfs_proto::limits::XATTRS_PER_BATCH;
 use gupfs_proto::{FsError, InodeId, SessionId};
 
@@ -13,12 +14,17 @@ use gupfs_proto::{FsError, InodeId, SessionId};
 ///
 /// # Errors
 /// `Stale`: the file's last name was removed.
-pub(crate) fn check_orphan_user(view: &mut OpView, inode: &Inode, opens: bool) -> OpResult<()> {
+pub(crate) fn check_orphan_user(
+    view: &ReadView,
+    session: &RequestingSession,
+    inode: &Inode,
+    opens: bool,
+) -> OpResult<()> {
     // With a single session, a session that knows the inode number is the one that has it open.
-    if inode.names > 0 || view.ctx.is_only_session {
+    if inode.names > 0 || session.is_only {
         return Ok(());
     }
-    let (ino, session) = (inode.ino, view.ctx.session);
+    let (ino, session) = (inode.ino, session.id);
     let mut known = view
         .get::<Orphan>(&RecordKey::orphan(ino, session))?
         .is_some();

@@ -15,11 +15,12 @@ use crate::driver::OpResult;
 use crate::key::RecordKey;
 use crate::permission;
 use crate::record::{Inode, WriteLease};
-use crate::view::OpView;
+use crate::requester::Requester;
+use crate::view::ReadView;
 use gupfs_proto::capability::Rights;
 use gupfs_proto::lock::{AdvisoryLock, LockFamily, LockMode, LockRequest};
 use gupfs_proto::meta::{AccessMode, MetaOp, OpenMode, SetAttr};
-use gupfs_proto::{Caller, FsError, InodeId};
+use gupfs_proto::{Caller, FsError, InodeId, SessionId};
 
 /// The condition under which a session may execute an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,34 +160,29 @@ pub fn check_use(
 }
 
 /// Checks the operation's rule. `Credentials` and `PerPart` are checked later, by the operation or the driver.
-pub(crate) fn check(view: &mut OpView, op: &MetaOp) -> OpResult<()> {
+pub(crate) fn check(view: &mut ReadView, requester: &Requester, op: &MetaOp) -> OpResult<()> {
+    let (caller, open_rights) = (requester.caller, requester.open_rights);
     match access_rule(op) {
         AccessRule::Session | AccessRule::Credentials | AccessRule::PerPart => {}
         AccessRule::Open(ino, access) => {
             let inode = view.inode(ino)?;
-            check_use(&inode, view.ctx.caller, view.ctx.open_rights, access)?;
+            check_use(&inode, caller, open_rights, access)?;
         }
         AccessRule::WriteOrOwner(ino) => {
             let inode = view.inode(ino)?;
-            if !permission::is_owner_or_root(&inode, view.ctx.caller) {
-                check_use(
-                    &inode,
-                    view.ctx.caller,
-                    view.ctx.open_rights,
-                    AccessMode::WRITE,
-                )?;
+            if !permission::is_owner_or_root(&inode, caller) {
+                check_use(&inode, caller, open_rights, AccessMode::WRITE)?;
             }
         }
         AccessRule::LeaseHolder(ino) => {
             view.inode(ino)?;
-            check_lease_holder(view, ino)?;
+            check_lease_holder(view, requester.session.id, ino)?;
         }
     }
     Ok(())
 }
 
-fn check_lease_holder(view: &OpView, ino: InodeId) -> OpResult<()> {
-    let session = view.ctx.session;
+fn check_lease_holder(view: &ReadView, session: SessionId, ino: InodeId) -> OpResult<()> {
     match view.get::<WriteLease>(&RecordKey::write_lease(ino, session))? {
         Some(_) => Ok(()),
         None => {

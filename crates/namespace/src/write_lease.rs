@@ -7,13 +7,18 @@
 use crate::driver::{OpResult, Prerequisite};
 use crate::key::{KeyRange, ParsedKey, RecordKey};
 use crate::record::{Inode, WriteLease};
-use crate::view::OpView;
+use crate::requester::RequestingSession;
+use crate::view::ReadView;
 
 /// Must be called before attributes of the file are returned.
-pub(crate) fn require_attr_report(view: &mut OpView, inode: &Inode) -> OpResult<()> {
+pub(crate) fn require_attr_report(
+    view: &mut ReadView,
+    session: &RequestingSession,
+    inode: &Inode,
+) -> OpResult<()> {
     // A replayed operation got its reply, with the holder's report, in its original execution.
-    let is_reported = view.ctx.replay.is_some() || view.ctx.callbacks.has_report(inode.ino);
-    if is_reported || !is_leased_by_other(view, inode)? {
+    let is_reported = session.is_replay || session.callbacks.has_report(inode.ino);
+    if is_reported || !is_leased_by_other(view, session, inode)? {
         return Ok(());
     }
     let revoke = false;
@@ -25,8 +30,12 @@ pub(crate) fn require_attr_report(view: &mut OpView, inode: &Inode) -> OpResult<
 }
 
 /// Must be called before size, content or times of the file are changed.
-pub(crate) fn require_revoked(view: &mut OpView, inode: &Inode) -> OpResult<()> {
-    if !is_leased_by_other(view, inode)? {
+pub(crate) fn require_revoked(
+    view: &mut ReadView,
+    session: &RequestingSession,
+    inode: &Inode,
+) -> OpResult<()> {
+    if !is_leased_by_other(view, session, inode)? {
         return Ok(());
     }
     let revoke = true;
@@ -38,7 +47,11 @@ pub(crate) fn require_revoked(view: &mut OpView, inode: &Inode) -> OpResult<()> 
 }
 
 /// Whether a session other than the requesting one has the file's write lease.
-pub(crate) fn is_leased_by_other(view: &mut OpView, inode: &Inode) -> OpResult<bool> {
+pub(crate) fn is_leased_by_other(
+    view: &mut ReadView,
+    session: &RequestingSession,
+    inode: &Inode,
+) -> OpResult<bool> {
     let ino = inode.ino;
     let leases = match inode.file() {
         Ok(file) => file.write_leases,
@@ -48,21 +61,19 @@ pub(crate) fn is_leased_by_other(view: &mut OpView, inode: &Inode) -> OpResult<b
     if leases == 0 {
         return Ok(false);
     }
-    let session = view.ctx.session;
     let has_lease = view
-        .get::<WriteLease>(&RecordKey::write_lease(ino, session))?
+        .get::<WriteLease>(&RecordKey::write_lease(ino, session.id))?
         .is_some();
     if leases == u32::from(has_lease) {
         return Ok(false);
     }
-    let callbacks = view.ctx.callbacks;
-    if !callbacks.has_unreachable(ino) {
+    if !session.callbacks.has_unreachable(ino) {
         return Ok(true);
     }
     let records = view.scan(KeyRange::write_leases(ino), leases as usize)?;
     Ok(records.iter().any(|(key, _)| match key.parse() {
         Some(ParsedKey::WriteLease { session: by, .. }) => {
-            by != session && !callbacks.is_unreachable(ino, by)
+            by != session.id && !session.callbacks.is_unreachable(ino, by)
         }
         _ => false,
     }))

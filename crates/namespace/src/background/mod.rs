@@ -1,5 +1,6 @@
 //! Operations that the driver starts itself: they finish what a client operation began, and clean up after sessions that ended.
 
+use crate::context::OpContext;
 mod confirm_objects;
 mod drop_session;
 mod lost_found;
@@ -61,7 +62,7 @@ pub enum BackgroundOp {
     LinkInLostFound { ino: InodeId },
 }
 
-pub(crate) fn apply(view: &mut OpView, op: &BackgroundOp) -> OpResult<()> {
+pub(crate) fn apply(view: &mut OpView, ctx: &OpContext, op: &BackgroundOp) -> OpResult<()> {
     match op {
         BackgroundOp::ReserveInodeNumbers { shard } => {
             reserve_inode_numbers::reserve_inode_numbers(view, *shard)
@@ -88,7 +89,9 @@ pub(crate) fn apply(view: &mut OpView, op: &BackgroundOp) -> OpResult<()> {
         BackgroundOp::DropSession { session, shard } => {
             drop_session::drop_session(view, *session, *shard)
         }
-        BackgroundOp::Repair(problem) => repair::repair(view, problem),
-        BackgroundOp::LinkInLostFound { ino } => lost_found::link_in_lost_found(view, *ino),
+        BackgroundOp::Repair(problem) => repair::repair(view, ctx.caller, problem),
+        BackgroundOp::LinkInLostFound { ino } => {
+            lost_found::link_in_lost_found(view, ctx.caller, ctx.entropy, *ino)
+        }
     }
 }

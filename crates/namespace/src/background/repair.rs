@@ -7,10 +7,10 @@ use crate::orphan;
 use crate::record::{BackLink, EntryRecord, InodeCounter};
 use crate::view::OpView;
 use gupfs_proto::limits::BACKGROUND_BATCH;
-use gupfs_proto::{FsError, InodeId, Name};
+use gupfs_proto::{Caller, FsError, InodeId, Name};
 
 /// Repairs one problem that `check` found, if it still exists.
-pub(crate) fn repair(view: &mut OpView, problem: &Problem) -> OpResult<()> {
+pub(crate) fn repair(view: &mut OpView, caller: &Caller, problem: &Problem) -> OpResult<()> {
     match problem {
         Problem::Dangling(key) => view.remove(key.clone()),
         Problem::EntryWithoutInode {
@@ -43,7 +43,7 @@ pub(crate) fn repair(view: &mut OpView, problem: &Problem) -> OpResult<()> {
                 );
             }
         }
-        Problem::InodeWithoutEntry { ino } => link_in_root(view, *ino)?,
+        Problem::InodeWithoutEntry { ino } => link_in_root(view, caller, *ino)?,
         Problem::Leaked { ino } => orphan::remove_inode_records(view, *ino)?,
         Problem::WrongNames { ino, names, .. } => {
             view.change(*ino, |inode| inode.names = *names)?
@@ -135,9 +135,9 @@ fn move_to_correct_hash(view: &mut OpView, dir: InodeId, hash: u64, name: &Name)
 }
 
 /// Links an inode without a name in the root directory: "lost-" and its number.
-fn link_in_root(view: &mut OpView, ino: InodeId) -> OpResult<()> {
+fn link_in_root(view: &mut OpView, caller: &Caller, ino: InodeId) -> OpResult<()> {
     let name = Name::new(format!("lost-{:x}", ino.0).as_bytes())?;
-    let dentry: Dentry = dentry::lookup(view, InodeId::ROOT, &name)?;
+    let dentry: Dentry = dentry::lookup(view, caller, InodeId::ROOT, &name)?;
     dentry.check_negative()?;
     // There may be as many back links as a file can have names.
     let links = view.scan(

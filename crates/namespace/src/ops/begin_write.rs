@@ -1,11 +1,24 @@
 use crate::driver::{FollowUp, OpResult, Prerequisite};
 use crate::key::RecordKey;
-use crate::record::WriteLease;
-use crate::view::OpView;
-use crate::{flag_checks, generations, ops, orphan, placement, write_lease};
+use crate::record::{Inode, WriteLease};
+use crate::requester::RequestingSession;
+use crate::view::{OpView, ReadView};
+use crate::{
+    default_layout, flag_checks, generations, orphan, placement, privileges, truncation,
+    write_lease,
+};
 use gupfs_proto::layout::Component;
-use gupfs_proto::meta::MetaReplyBody;
-use gupfs_proto::{FsError, InodeId, Layout, Presence};
+use gupfs_proto::meta::{MetaReplyBody, PlacementTarget};
+use gupfs_proto::{Caller, FsError, InodeId, Layout, OwnerEpoch, Presence};
+
+/// What a new layout depends on besides the file.
+pub(crate) struct PlacementContext<'a> {
+    pub owner_epoch: OwnerEpoch,
+    /// State of the OSTs as last reported.
+    pub targets: &'a [PlacementTarget],
+    /// For a replay: the layout that the original execution assigned, if it assigned one.
+    pub original: Option<&'a Layout>,
+}
 
 /// A session acquires the write lease of a file, exclusively: the driver revokes the lease of an earlier holder. The session gets
 /// the layout, which is created now if there is none; from now on it is the authority for size, mtime and presence. Every object
@@ -13,43 +26,37 @@ use gupfs_proto::{FsError, InodeId, Layout, Presence};
 /// server could ever assign the new layout's generations again (`generations`). Inline bytes stay until `SpillInline`.
 pub(crate) fn begin_write(
     view: &mut OpView,
+    session: &RequestingSession,
+    caller: &Caller,
+    context: &PlacementContext,
     ino: InodeId,
     kill_privileges: bool,
 ) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    orphan::check_orphan_user(view, &inode, false)?;
+    orphan::check_orphan_user(view, session, &inode, false)?;
     flag_checks::check_contents(&inode)?;
-    let lease = RecordKey::write_lease(ino, view.ctx.session);
+    let lease = RecordKey::write_lease(ino, session.id);
     let has_lease = view.get::<WriteLease>(&lease)?.is_some();
     // The lease holder's own operation never waits for the lease.
     if !has_lease {
-        if view.ctx.must_queue {
+        if session.must_queue {
             return Err(Prerequisite::LeaseQueue(ino).into());
         }
-        write_lease::require_revoked(view, &inode)?;
+        write_lease::require_revoked(view, session, &inode)?;
     }
-    ops::truncate::check_no_unfinished_truncate(file, ino)?;
+    truncation::check_no_unfinished_truncate(file, ino)?;
     let is_new_layout = file.layout.is_empty();
-    let original = view
-        .ctx
-        .replay
-        .and_then(|original| original.layout.as_ref());
-    let mut layout = if is_new_layout && let Some(original) = original {
-        replayed_layout(original, file.next_generation)?
-    } else if is_new_layout {
-        let (default_layout, _) = ops::default_layout::effective_layout(view, &inode)?;
-        let first = generations::first_generation(file.next_generation, view.ctx.owner_epoch);
-        placement::choose_layout(&default_layout, view.ctx.targets, ino, first)?
-    } else {
-        file.layout.clone()
+    let mut layout = match is_new_layout {
+        true => new_layout(view, context, &inode, file.next_generation)?,
+        false => file.layout.clone(),
     };
     let has_new_maybe = mark_never_as_maybe(&mut layout);
     if !has_lease || has_new_maybe {
         view.check_growth_allowed()?;
         // The `M` record must be durable, too: if a power loss discarded it, the server would not query the objects for the
         // file's size, and bytes that they have beyond its end would become visible when it grows.
-        if !is_new_layout || !generations::are_in_owner_window(&layout, view.ctx.owner_epoch) {
+        if !is_new_layout || !generations::are_in_owner_window(&layout, context.owner_epoch) {
             view.add_follow_up(FollowUp::AwaitDurable);
         }
         view.change_file(ino, |inode, file| {
@@ -64,20 +71,33 @@ pub(crate) fn begin_write(
         })?;
     }
     if !has_lease {
-        view.put(
-            lease,
-            &WriteLease {
-                since: view.ctx.now,
-            },
-        );
+        view.put(lease, &WriteLease { since: view.now() });
     }
-    ops::kill_privileges::after_write_by_client(view, ino, kill_privileges)?;
-    let opened = ops::open_reply(&*view.inode(ino)?, false);
-    Ok(MetaReplyBody::Opened(opened))
+    privileges::kill_after_client_write(view, caller, ino, kill_privileges)?;
+    Ok(MetaReplyBody::Opened(view.inode(ino)?.open_info(false)))
 }
 
-/// For a replay: the layout that the original execution assigned, as the lease holder sent it. Its objects may exist on their
-/// OSTs.
+/// The layout of a file that has none: its components get generations from `next_generation` on.
+fn new_layout(
+    view: &mut ReadView,
+    context: &PlacementContext,
+    inode: &Inode,
+    next_generation: u32,
+) -> OpResult<Layout> {
+    if let Some(original) = context.original {
+        return replayed_layout(original, next_generation);
+    }
+    let (default_layout, _) = default_layout::of_inode(view, inode)?;
+    let first = generations::first_generation(next_generation, context.owner_epoch);
+    Ok(placement::choose_layout(
+        &default_layout,
+        context.targets,
+        inode.ino,
+        first,
+    )?)
+}
+
+/// Returns the layout that the original execution assigned, as the lease holder sent it. Its objects may exist on their OSTs.
 fn replayed_layout(original: &Layout, next_generation: u32) -> OpResult<Layout> {
     let is_new = |component: &Component| component.generation.0 >= next_generation;
     original.check()?;

@@ -2,7 +2,8 @@ use crate::driver::{OpError, OpResult};
 use crate::hash::ReaddirCookie;
 use crate::key::{KeyRange, ParsedKey, RecordKey};
 use crate::record::EntryRecord;
-use crate::view::{OpView, decode};
+use crate::requester::RequestingSession;
+use crate::view::{ReadView, decode};
 use crate::write_lease;
 use gupfs_proto::limits::READDIR_ENTRIES_MAX;
 use gupfs_proto::meta::{DirEntry, MetaReplyBody};
@@ -14,7 +15,8 @@ use gupfs_proto::{FsError, InodeId};
 /// Returns at most `READDIR_ENTRIES_MAX` entries. An empty directory needs no scan: where a million names have been removed, a
 /// scan would walk over their tombstones.
 pub(crate) fn readdir(
-    view: &mut OpView,
+    view: &mut ReadView,
+    session: &RequestingSession,
     dir: InodeId,
     after: u64,
     limit: u32,
@@ -70,18 +72,24 @@ pub(crate) fn readdir(
             .last()
             .is_none_or(|entry| entry.cookie == last.encode());
     if plus {
-        add_attributes(view, &mut entries)?;
+        add_attributes(view, session, &mut entries)?;
     }
     Ok(MetaReplyBody::Entries { entries, end })
 }
 
 /// One fetch for all inodes that are not in memory. A file with a write lease of another session is listed without attributes:
 /// readdir sends no glimpse callbacks, since the program may only want the names.
-fn add_attributes(view: &mut OpView, entries: &mut [DirEntry]) -> Result<(), OpError> {
+fn add_attributes(
+    view: &mut ReadView,
+    session: &RequestingSession,
+    entries: &mut [DirEntry],
+) -> Result<(), OpError> {
     view.prefetch(entries.iter().map(|entry| RecordKey::inode(entry.ino)))?;
     for entry in entries {
         entry.attr = match view.find_inode(entry.ino)? {
-            Some(inode) if !write_lease::is_leased_by_other(view, &inode)? => Some(inode.attr()),
+            Some(inode) if !write_lease::is_leased_by_other(view, session, &inode)? => {
+                Some(inode.attr())
+            }
             _ => None,
         };
     }

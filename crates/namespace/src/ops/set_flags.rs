@@ -1,25 +1,27 @@
 use crate::driver::OpResult;
+use crate::requester::RequestingSession;
 use crate::view::OpView;
 use crate::{orphan, permission, write_lease};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::meta::MetaReplyBody;
-use gupfs_proto::{FileKind, FsError, InodeId};
+use gupfs_proto::{Caller, FileKind, FsError, InodeId};
 
 /// FS_IOC_SETFLAGS: sets or clears the immutable and append-only flags; ctime is updated. Only root may change flags; the owner
 /// may set them to their current values. The write lease is revoked first, so that the holder writes its dirty data before.
 pub(crate) fn set_flags(
     view: &mut OpView,
+    session: &RequestingSession,
+    caller: &Caller,
     ino: InodeId,
     flags: InodeFlags,
 ) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
-    let caller = view.ctx.caller;
     if !matches!(inode.kind, FileKind::Regular | FileKind::Directory)
         || !InodeFlags::SETTABLE.contains(flags)
     {
         return Err(FsError::NotSupported.into());
     }
-    orphan::check_orphan_user(view, &inode, false)?;
+    orphan::check_orphan_user(view, session, &inode, false)?;
     if !permission::is_owner_or_root(&inode, caller) {
         return Err(FsError::NotPermitted.into());
     }
@@ -29,8 +31,8 @@ pub(crate) fn set_flags(
     if !caller.is_root() {
         return Err(FsError::NotPermitted.into());
     }
-    write_lease::require_revoked(view, &inode)?;
-    let now = view.ctx.now;
+    write_lease::require_revoked(view, session, &inode)?;
+    let now = view.now();
     let attr = view.change(ino, |inode| {
         inode.touch_ctime(now);
         inode.flags = (inode.flags - InodeFlags::SETTABLE) | flags;

@@ -1,20 +1,23 @@
 use crate::acl::Acl;
 use crate::driver::OpResult;
 use crate::key::RecordKey;
-use crate::ops;
+use crate::permission;
 use crate::record::{Inode, XattrRecord};
+use crate::requester::RequestingSession;
 use crate::view::OpView;
 use crate::write_lease;
 use crate::xattr::{self, XattrNamespace};
 use bytes::Bytes;
 use gupfs_proto::limits::{XATTR_LIST_MAX, XATTR_VALUE_MAX};
 use gupfs_proto::meta::{MetaReplyBody, XattrMode, XattrName};
-use gupfs_proto::{FileMode, FsError, InodeId};
+use gupfs_proto::{Caller, FileMode, FsError, InodeId};
 
 /// setxattr(2): sets the whole value or nothing; ctime is updated. ACLs are attributes too: an access ACL also sets the mode's
 /// bits, and is not stored if the mode alone expresses it.
 pub(crate) fn set_xattr(
     view: &mut OpView,
+    session: &RequestingSession,
+    caller: &Caller,
     ino: InodeId,
     name: &XattrName,
     value: &Bytes,
@@ -25,17 +28,17 @@ pub(crate) fn set_xattr(
     }
     let inode = view.inode(ino)?;
     let namespace = xattr::namespace(name)?;
-    xattr::check_write(&inode, view.ctx.caller, namespace)?;
+    xattr::check_write(&inode, caller, namespace)?;
     if name.as_bytes() == XattrName::CAPABILITY {
         // The next write must remove the capabilities. A lease holder writes without a request to this server, so its lease is
         // revoked: its next write acquires a new lease, and BeginWrite removes the capabilities.
-        write_lease::require_revoked(view, &inode)?;
+        write_lease::require_revoked(view, session, &inode)?;
     }
     match namespace {
         XattrNamespace::AccessAcl | XattrNamespace::DefaultAcl => {
             let acl = Acl::parse(value)?;
             view.check_growth_allowed()?;
-            set_acl(view, &inode, namespace, acl)?;
+            set_acl(view, caller, &inode, namespace, acl)?;
         }
         XattrNamespace::Security | XattrNamespace::User | XattrNamespace::Trusted => {
             set_value(view, &inode, name, value, mode)?
@@ -72,7 +75,7 @@ fn set_value(
     if !fits_inside {
         view.put(key, &XattrRecord(value.clone()));
     }
-    let now = view.ctx.now;
+    let now = view.now();
     view.change(inode.ino, |inode| {
         inode.touch_ctime(now);
         inode.security.retain(|(other, _)| other != name);
@@ -89,12 +92,12 @@ fn set_value(
 /// Sets or removes an ACL. When an access ACL is removed, the mode does not change.
 pub(crate) fn set_acl(
     view: &mut OpView,
+    caller: &Caller,
     inode: &Inode,
     which: XattrNamespace,
     acl: Option<Acl>,
 ) -> OpResult<()> {
-    let caller = view.ctx.caller;
-    let now = view.ctx.now;
+    let now = view.now();
     if which == XattrNamespace::DefaultAcl {
         return match (inode.directory(), acl) {
             (Ok(dir), acl) if dir.default_acl == acl => Ok(()),
@@ -115,7 +118,7 @@ pub(crate) fn set_acl(
         if let Some(acl) = &acl {
             let mode = FileMode(inode.mode.0 & !0o777 | acl.mode_bits());
             inode.acl = None;
-            ops::setattr::set_mode(inode, mode, caller);
+            permission::set_mode(inode, mode, caller);
         }
         inode.acl = acl.filter(|acl| !acl.is_minimal());
     })
