@@ -29,3 +29,26 @@ impl OpenRights {
         caller.is_root() && !access.contains(AccessMode::EXECUTE) || self.allow(ino, access)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::user;
+
+    #[test]
+    fn open_rights_apply_only_to_their_own_inode() {
+        let (one, two, three) = (InodeId(1), InodeId(2), InodeId(3));
+        let opens = OpenRights::new(vec![
+            (three, Rights::READ),
+            (one, Rights::READ),
+            (one, Rights::all()),
+        ]);
+        let user = user(1000);
+        let suffice = |ino, access| opens.allow_without_record(&user, ino, access);
+        assert!(suffice(one, AccessMode::WRITE) && suffice(one, AccessMode::EXECUTE));
+        assert!(!suffice(two, AccessMode::READ) && !suffice(two, AccessMode::WRITE));
+        assert!(suffice(three, AccessMode::READ) && !suffice(three, AccessMode::WRITE));
+        assert!(OpenRights::NONE.allow_without_record(&Caller::root(), two, AccessMode::WRITE));
+        assert!(!OpenRights::NONE.allow_without_record(&user, two, AccessMode::READ));
+    }
+}
