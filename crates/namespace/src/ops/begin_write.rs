@@ -125,19 +125,9 @@ fn mark_never_as_maybe(layout: &mut Layout) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
-    use crate::{BackgroundOp, FollowUp, RecordKind};
-    use gupfs_proto::data::ObjectStat;
+    use crate::{FollowUp, RecordKind};
     use gupfs_proto::meta::{AccessMode, MetaOp, WritePosition};
-    use gupfs_proto::{Caller, FsError, OstId, Presence, Timestamp};
-
-    fn presence(server: &TestServer, ino: gupfs_proto::InodeId) -> Vec<Presence> {
-        server
-            .file(ino)
-            .layout
-            .objects(ino)
-            .map(|(.., presence)| presence)
-            .collect()
-    }
+    use gupfs_proto::{Caller, FsError, OstId, Presence};
 
     #[test]
     fn the_first_begin_write_creates_the_layout_and_the_next_keeps_it() {
@@ -148,7 +138,7 @@ mod tests {
             .ino;
         let begun = server.begin_write(file).unwrap();
         assert_eq!((begun.inline, begun.layout.components.len()), (None, 2));
-        assert_eq!(presence(&server, file), [Presence::Maybe; 5]);
+        assert_eq!(server.presence(file), [Presence::Maybe; 5]);
         assert_eq!(
             (
                 server.count(RecordKind::WriteLease),
@@ -174,12 +164,12 @@ mod tests {
         assert_eq!((attr.size, attr.blocks), (5 << 20, 10 << 10));
         let (maybe, present, never) = (Presence::Maybe, Presence::Present, Presence::Never);
         assert_eq!(
-            presence(&server, file),
+            server.presence(file),
             [present, present, maybe, maybe, maybe]
         );
         server.end_write(file, last_report.clone(), false).unwrap();
         assert_eq!(
-            presence(&server, file),
+            server.presence(file),
             [present, present, never, never, never]
         );
         assert_eq!(server.count(RecordKind::WriteLease), 0);
@@ -190,7 +180,7 @@ mod tests {
         // A session that writes again may create any of them.
         server.begin_write(file).unwrap();
         assert_eq!(
-            presence(&server, file),
+            server.presence(file),
             [present, present, maybe, maybe, maybe]
         );
         let bad = report(1, &[(2, 0)]);
@@ -227,54 +217,8 @@ mod tests {
             .open(&Caller::root(), file, AccessMode::READ)
             .unwrap();
         assert_eq!(
-            (opened.inline, presence(&server, file)[0]),
+            (opened.inline, server.presence(file)[0]),
             (None, Presence::Present)
-        );
-        server.assert_clean();
-    }
-
-    #[test]
-    fn a_lease_holder_that_dies_before_spilling_leaves_the_inline_bytes() {
-        let mut server = TestServer::new(2);
-        let file = server
-            .create(&Caller::root(), ROOT, "f", 0o644)
-            .unwrap()
-            .ino;
-        server
-            .write_inline(file, WritePosition::End, b"bytes")
-            .unwrap();
-        let old = server.begin_write(file).unwrap().layout;
-        let recover = BackgroundOp::RecoverWriteLease {
-            ino: file,
-            session: server.session,
-            found: vec![],
-        };
-        server.run_background(&recover).unwrap();
-        let opened = server
-            .open(&Caller::root(), file, AccessMode::READ)
-            .unwrap();
-        assert_eq!(
-            (opened.inline.as_deref(), opened.layout.is_empty()),
-            (Some(&b"bytes"[..]), true)
-        );
-        assert_eq!(
-            (
-                server.count(RecordKind::Purge),
-                server.count(RecordKind::WriteLease)
-            ),
-            (1, 0)
-        );
-        // The next layout's objects differ from those that will be removed.
-        let new = server.begin_write(file).unwrap().layout;
-        let most = old
-            .components
-            .iter()
-            .map(|component| component.generation)
-            .max();
-        assert!(
-            new.components
-                .iter()
-                .all(|component| Some(component.generation) > most)
         );
         server.assert_clean();
     }
@@ -314,74 +258,6 @@ mod tests {
             server.follow_ups.contains(&FollowUp::AwaitDurable),
             "a new write lease"
         );
-    }
-
-    #[test]
-    fn size_and_times_of_a_dead_lease_holders_file_come_from_its_objects() {
-        let mut server = TestServer::new(2);
-        let file = server
-            .create(&Caller::root(), ROOT, "f", 0o644)
-            .unwrap()
-            .ino;
-        server.begin_write(file).unwrap();
-        server
-            .end_write(file, report(100, &[(0, 0)]), true)
-            .unwrap();
-        let late = Timestamp::new(9_000, 0);
-        let stat = |size, mtime| {
-            Some(ObjectStat {
-                size,
-                blocks: 8,
-                mtime,
-            })
-        };
-        let found = vec![
-            (0, 0, stat(4 << 20, Timestamp::new(1, 0))),
-            (1, 0, None),
-            (1, 1, stat(7, late)),
-            (1, 2, None),
-            (1, 3, None),
-        ];
-        let recover = BackgroundOp::RecoverWriteLease {
-            ino: file,
-            session: server.session,
-            found,
-        };
-        server.run_background(&recover).unwrap();
-        let attr = server.getattr(file).unwrap();
-        assert_eq!((attr.size, attr.blocks), ((5 << 20) + 7, 16));
-        assert_eq!((attr.mtime, attr.ctime), (late, late));
-        use Presence::{Maybe, Never, Present};
-        assert_eq!(
-            presence(&server, file),
-            [Present, Never, Maybe, Never, Never]
-        );
-        server.assert_clean();
-        server.run_background(&recover).unwrap();
-        assert_eq!(server.batch, vec![]);
-    }
-
-    #[test]
-    fn a_lost_object_is_not_treated_as_a_hole() {
-        let mut server = TestServer::new(1);
-        let file = server
-            .create(&Caller::root(), ROOT, "f", 0o644)
-            .unwrap()
-            .ino;
-        server.begin_write(file).unwrap();
-        server
-            .end_write(file, report(100, &[(0, 0)]), true)
-            .unwrap();
-        let found = (0..1).map(|stripe| (0, stripe, None)).collect();
-        server
-            .run_background(&BackgroundOp::RecoverWriteLease {
-                ino: file,
-                session: server.session,
-                found,
-            })
-            .unwrap();
-        assert_eq!(presence(&server, file)[0], Presence::Present);
-        assert_eq!(server.getattr(file).unwrap().size, 100);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! a path, the owner of a replaced file) are in the operation, through `permission`.
 
 mod access;
+mod acl_change;
 mod begin_write;
 mod create;
 mod default_layout;

@@ -1,6 +1,6 @@
 use crate::driver::OpResult;
 use crate::key::RecordKey;
-use crate::ops::xattr_set::set_acl;
+use crate::ops::acl_change;
 use crate::record::XattrRecord;
 use crate::view::OpView;
 use crate::xattr::{self, XattrNamespace};
@@ -20,7 +20,7 @@ pub(crate) fn remove_xattr(
     let now = view.now();
     match namespace {
         XattrNamespace::AccessAcl | XattrNamespace::DefaultAcl => {
-            set_acl(view, caller, &inode, namespace, None)?
+            acl_change::set_acl(view, caller, &inode, namespace, None)?
         }
         XattrNamespace::Security | XattrNamespace::User | XattrNamespace::Trusted
             if xattr::inline_value(&inode, name).is_some() =>

@@ -2,6 +2,7 @@
 //! on the state machine and the model.
 
 mod action;
+mod cached_records;
 mod compare;
 mod largest;
 mod model;
