@@ -55,15 +55,16 @@ pub fn access_rule(op: &MetaOp) -> AccessRule {
         MetaOp::StatFs => AccessRule::Session,
         MetaOp::GetDefaultLayout { .. } => AccessRule::Session,
 
-        MetaOp::Create { .. } => AccessRule::Credentials,
-        MetaOp::Mkdir { .. } => AccessRule::Credentials,
-        MetaOp::Mknod { .. } => AccessRule::Credentials,
-        MetaOp::Symlink { .. } => AccessRule::Credentials,
-        MetaOp::TmpFile { .. } | MetaOp::OpenTmpFile { .. } => AccessRule::Credentials,
-        MetaOp::Link { .. } => AccessRule::Credentials,
-        MetaOp::Unlink { .. } => AccessRule::Credentials,
-        MetaOp::Rmdir { .. } => AccessRule::Credentials,
-        MetaOp::Rename { .. } => AccessRule::Credentials,
+        MetaOp::Create { .. }
+        | MetaOp::Mkdir { .. }
+        | MetaOp::Mknod { .. }
+        | MetaOp::Symlink { .. }
+        | MetaOp::TmpFile { .. }
+        | MetaOp::OpenTmpFile { .. }
+        | MetaOp::Link { .. }
+        | MetaOp::Unlink { .. }
+        | MetaOp::Rmdir { .. }
+        | MetaOp::Rename { .. } => AccessRule::Credentials,
 
         // Files. A client reports a file's access time: that needs read access.
         MetaOp::SetAttr { ino, set } => match set {
@@ -71,10 +72,10 @@ pub fn access_rule(op: &MetaOp) -> AccessRule {
             set if changes_no_attribute(set) => AccessRule::WriteOrOwner(*ino),
             _ => AccessRule::Credentials,
         },
-        MetaOp::SetXattr { .. } => AccessRule::Credentials,
-        MetaOp::RemoveXattr { .. } => AccessRule::Credentials,
-        MetaOp::SetDefaultLayout { .. } => AccessRule::Credentials,
-        MetaOp::SetFlags { .. } => AccessRule::Credentials,
+        MetaOp::SetXattr { .. }
+        | MetaOp::RemoveXattr { .. }
+        | MetaOp::SetDefaultLayout { .. }
+        | MetaOp::SetFlags { .. } => AccessRule::Credentials,
         // A client reopens a file that it has open without any access: to get the layout again, or the inline bytes.
         MetaOp::Open { ino, open } => match is_reopen(*open) {
             true => AccessRule::Open(*ino, AccessMode::READ),
@@ -94,22 +95,24 @@ pub fn access_rule(op: &MetaOp) -> AccessRule {
             false => AccessRule::Open(*ino, AccessMode::READ),
         },
 
-        // Operations on the session itself.
-        MetaOp::OpenSession { .. } => AccessRule::Session,
-        MetaOp::CloseSession => AccessRule::Session,
-        // It removes only orphans that are recorded for this session.
-        MetaOp::Forget { .. } => AccessRule::Session,
-        MetaOp::Sync { .. } => AccessRule::Session,
-        MetaOp::Renew => AccessRule::Session,
-        MetaOp::Replay { .. } => AccessRule::PerPart,
-        MetaOp::WithOpenCapability { .. } => AccessRule::PerPart,
-        // Taking a lock blocks other sessions, so it needs access. A session releases only its own locks.
-        MetaOp::Lock(LockRequest::Acquire { lock, .. } | LockRequest::Test { lock }) => {
+        // Operations on the session itself. `Forget` removes only orphans that are recorded for this session.
+        MetaOp::OpenSession { .. }
+        | MetaOp::CloseSession
+        | MetaOp::Forget { .. }
+        | MetaOp::Sync { .. }
+        | MetaOp::Renew => AccessRule::Session,
+        MetaOp::Replay { .. } | MetaOp::WithOpenCapability { .. } => AccessRule::PerPart,
+        MetaOp::Lock(request) => access_rule_of_lock_request(request),
+    }
+}
+
+/// Acquiring a lock blocks other sessions, so it needs access. A session releases only its own locks.
+fn access_rule_of_lock_request(request: &LockRequest) -> AccessRule {
+    match request {
+        LockRequest::Acquire { lock, .. } | LockRequest::Test { lock } => {
             AccessRule::Open(lock.holder.ino, access_for_lock(lock))
         }
-        MetaOp::Lock(LockRequest::Release { .. } | LockRequest::Cancel { .. }) => {
-            AccessRule::Session
-        }
+        LockRequest::Release { .. } | LockRequest::Cancel { .. } => AccessRule::Session,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::orphan;
 use crate::record::{BackLink, EntryRecord, InodeCounter};
 use crate::view::OpView;
 use gupfs_proto::limits::BACKGROUND_BATCH;
-use gupfs_proto::{Caller, FsError, InodeId, Name};
+use gupfs_proto::{Caller, FileKind, FsError, InodeId, Name};
 
 /// Repairs one problem that `check` found, if it still exists.
 pub(crate) fn repair(view: &mut OpView, caller: &Caller, problem: &Problem) -> OpResult<()> {
@@ -18,12 +18,7 @@ pub(crate) fn repair(view: &mut OpView, caller: &Caller, problem: &Problem) -> O
             hash,
             name,
             ino,
-        } => {
-            if view.find_inode(*ino)?.is_none() {
-                view.remove(RecordKey::entry(*dir, *hash, name));
-                view.change_dir(*dir, |_, dir| dir.entries = dir.entries.saturating_sub(1))?;
-            }
-        }
+        } => remove_entry_without_inode(view, *dir, *hash, name, *ino)?,
         Problem::WrongHash { dir, hash, name } => move_to_correct_hash(view, *dir, *hash, name)?,
         Problem::WrongKind {
             dir,
@@ -31,61 +26,25 @@ pub(crate) fn repair(view: &mut OpView, caller: &Caller, problem: &Problem) -> O
             name,
             actual,
             ..
-        } => {
-            let key = RecordKey::entry(*dir, *hash, name);
-            if let Some(entry) = view.get::<EntryRecord>(&key)? {
-                view.put(
-                    key,
-                    &EntryRecord {
-                        kind: *actual,
-                        ..entry
-                    },
-                );
-            }
-        }
+        } => correct_kind(view, RecordKey::entry(*dir, *hash, name), *actual)?,
         Problem::InodeWithoutEntry { ino } => link_in_root(view, caller, *ino)?,
         Problem::Leaked { ino } => orphan::remove_inode_records(view, *ino)?,
-        Problem::WrongNames { ino, names, .. } => {
-            view.change(*ino, |inode| inode.names = *names)?
-        }
-        Problem::WrongEntries {
-            dir,
-            entries,
-            subdirs,
-        } => view.change_dir(*dir, |_, dir| {
-            dir.entries = *entries;
-            dir.subdirs = *subdirs;
-        })?,
-        Problem::WrongUsers {
-            ino,
-            orphan_records,
-            write_leases,
-        } => {
-            view.change(*ino, |inode| {
-                inode.orphan_records = *orphan_records;
-                if let Ok(file) = inode.file_mut() {
-                    file.write_leases = *write_leases;
-                }
-            })?;
-        }
-        Problem::WrongXattrs { ino, xattrs, names } => view.change(*ino, |inode| {
-            inode.xattrs = *xattrs;
-            inode.xattr_names = *names;
-        })?,
+        Problem::WrongNames { .. }
+        | Problem::WrongEntries { .. }
+        | Problem::WrongUsers { .. }
+        | Problem::WrongXattrs { .. } => correct_counts(view, problem)?,
         Problem::OrphanWithoutSession { ino, session } => {
             orphan::forget_orphan(view, *ino, *session)?
         }
         Problem::WrongUsage {
             shard,
             volume,
-            actual: found,
+            actual,
             ..
-        } => view.put(RecordKey::usage(*shard, *volume), found),
+        } => view.put(RecordKey::usage(*shard, *volume), actual),
         Problem::NumberNotReserved { shard, largest, .. } => {
-            view.put(
-                RecordKey::inode_counter(*shard),
-                &InodeCounter { next: largest + 1 },
-            );
+            let next = largest + 1;
+            view.put(RecordKey::inode_counter(*shard), &InodeCounter { next });
         }
         Problem::UnknownKey(_)
         | Problem::Undecodable { .. }
@@ -97,6 +56,56 @@ pub(crate) fn repair(view: &mut OpView, caller: &Caller, problem: &Problem) -> O
         | Problem::WriterWithoutSession { .. } => return Err(FsError::NotSupported.into()),
     }
     Ok(())
+}
+
+fn remove_entry_without_inode(
+    view: &mut OpView,
+    dir: InodeId,
+    hash: u64,
+    name: &Name,
+    ino: InodeId,
+) -> OpResult<()> {
+    if view.find_inode(ino)?.is_none() {
+        view.remove(RecordKey::entry(dir, hash, name));
+        view.change_dir(dir, |_, dir| dir.entries = dir.entries.saturating_sub(1))?;
+    }
+    Ok(())
+}
+
+fn correct_kind(view: &mut OpView, key: RecordKey, kind: FileKind) -> OpResult<()> {
+    if let Some(entry) = view.get::<EntryRecord>(&key)? {
+        view.put(key, &EntryRecord { kind, ..entry });
+    }
+    Ok(())
+}
+
+/// Sets the counts in an inode's record to the numbers of its other records.
+fn correct_counts(view: &mut OpView, problem: &Problem) -> OpResult<()> {
+    match *problem {
+        Problem::WrongNames { ino, names, .. } => view.change(ino, |inode| inode.names = names),
+        Problem::WrongEntries {
+            dir,
+            entries,
+            subdirs,
+        } => view.change_dir(dir, |_, dir| {
+            (dir.entries, dir.subdirs) = (entries, subdirs)
+        }),
+        Problem::WrongUsers {
+            ino,
+            orphan_records,
+            write_leases,
+        } => view.change(ino, |inode| {
+            inode.orphan_records = orphan_records;
+            if let Ok(file) = inode.file_mut() {
+                file.write_leases = write_leases;
+            }
+        }),
+        Problem::WrongXattrs { ino, xattrs, names } => view.change(ino, |inode| {
+            inode.xattrs = xattrs;
+            inode.xattr_names = names;
+        }),
+        ref other => unreachable!("{other:?} is not a wrong count of an inode"),
+    }
 }
 
 /// Moves the entry and its back link to the correct hash, where lookups find them. If that key has an entry, removes the

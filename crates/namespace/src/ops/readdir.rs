@@ -5,6 +5,7 @@ use crate::record::EntryRecord;
 use crate::requester::RequestingSession;
 use crate::view::{ReadView, decode};
 use crate::write_lease;
+use bytes::Bytes;
 use gupfs_proto::limits::READDIR_ENTRIES_MAX;
 use gupfs_proto::meta::{DirEntry, MetaReplyBody};
 use gupfs_proto::{FsError, InodeId};
@@ -38,6 +39,24 @@ pub(crate) fn readdir(
     let records = view.scan(KeyRange::entries_from_hash(dir, from), limit + skip)?;
     let end = records.len() < limit + skip;
 
+    let (mut entries, last) = decode_entries(dir, after, records)?;
+    entries.truncate(limit);
+    let end = end
+        && entries
+            .last()
+            .is_none_or(|entry| entry.cookie == last.encode());
+    if plus {
+        add_attributes(view, session, &mut entries)?;
+    }
+    Ok(MetaReplyBody::Entries { entries, end })
+}
+
+/// The entries after the cookie, and the cookie of the last record.
+fn decode_entries(
+    dir: InodeId,
+    after: Option<ReaddirCookie>,
+    records: Vec<(RecordKey, Bytes)>,
+) -> OpResult<(Vec<DirEntry>, ReaddirCookie)> {
     let mut entries = Vec::with_capacity(records.len());
     let mut last = ReaddirCookie { hash: 0, rank: 0 };
     for (key, value) in records {
@@ -66,15 +85,7 @@ pub(crate) fn readdir(
             attr: None,
         });
     }
-    entries.truncate(limit);
-    let end = end
-        && entries
-            .last()
-            .is_none_or(|entry| entry.cookie == last.encode());
-    if plus {
-        add_attributes(view, session, &mut entries)?;
-    }
-    Ok(MetaReplyBody::Entries { entries, end })
+    Ok((entries, last))
 }
 
 /// One fetch for all inodes that are not in memory. A file with a write lease of another session is listed without attributes:
