@@ -6,9 +6,18 @@ fn name(text: &str) -> Name {
 
 #[test]
 fn every_key_parses_back() {
-    let ino = InodeId::new(VirtualShard(0x0102), 0x0304);
+    for (key, parsed) in keys_of_the_store().into_iter().chain(keys_of_inodes()) {
+        assert_eq!(key.parse(), Some(parsed));
+        assert_eq!(
+            RecordKey::from_bytes(&key.as_bytes()[..key.as_bytes().len() - 1]).parse(),
+            None.or(without_last_byte(&key))
+        );
+    }
+}
+
+fn keys_of_the_store() -> Vec<(RecordKey, ParsedKey)> {
     let (session, slot, shard) = (SessionId(7), Slot(3), VirtualShard(0x0102));
-    for (key, parsed) in [
+    vec![
         (RecordKey::format(), ParsedKey::Format),
         (RecordKey::accepted_loss(), ParsedKey::AcceptedLoss),
         (
@@ -30,6 +39,22 @@ fn every_key_parses_back() {
                 volume: VolumeId(9),
             },
         ),
+        (RecordKey::session(session), ParsedKey::Session(session)),
+        (
+            RecordKey::reply(shard, session, slot),
+            ParsedKey::Reply {
+                shard,
+                session,
+                slot,
+            },
+        ),
+    ]
+}
+
+fn keys_of_inodes() -> Vec<(RecordKey, ParsedKey)> {
+    let ino = InodeId::new(VirtualShard(0x0102), 0x0304);
+    let session = SessionId(7);
+    vec![
         (RecordKey::inode(ino), ParsedKey::Inode(ino)),
         (
             RecordKey::entry(ino, 5, &name("a")),
@@ -68,25 +93,10 @@ fn every_key_parses_back() {
             RecordKey::purge(PurgeId { ino, number: 4 }),
             ParsedKey::Purge(PurgeId { ino, number: 4 }),
         ),
-        (RecordKey::session(session), ParsedKey::Session(session)),
-        (
-            RecordKey::reply(shard, session, slot),
-            ParsedKey::Reply {
-                shard,
-                session,
-                slot,
-            },
-        ),
-    ] {
-        assert_eq!(key.parse(), Some(parsed));
-        assert_eq!(
-            RecordKey::from_bytes(&key.as_bytes()[..key.as_bytes().len() - 1]).parse(),
-            None.or(without_last_byte(&key))
-        );
-    }
+    ]
 }
 
-/// What a key without its last byte parses to: only an extended attribute's key stays valid, with a shorter name.
+/// The result of parsing a key without its last byte: only an extended attribute's key stays valid, with a shorter name.
 fn without_last_byte(key: &RecordKey) -> Option<ParsedKey> {
     match key.parse()? {
         ParsedKey::Xattr { ino, mut name } => {

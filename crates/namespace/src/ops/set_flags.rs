@@ -109,16 +109,7 @@ mod tests {
         server.assert_clean();
     }
 
-    #[test]
-    fn an_immutable_file_does_not_change_even_through_open_handles() {
-        let mut server = TestServer::new(2);
-        let root = Caller::root();
-        let file = server.create(&root, ROOT, "f", 0o666).unwrap().ino;
-        server
-            .write_inline(file, WritePosition::End, b"bytes")
-            .unwrap();
-        set(&mut server, &root, file, InodeFlags::IMMUTABLE).unwrap();
-        let before = server.getattr(file).unwrap();
+    fn changes_of_contents(file: InodeId) -> Vec<MetaOp> {
         let write = AccessMode::WRITE | AccessMode::APPEND;
         let truncate = |by_handle| MetaOp::Truncate {
             ino: file,
@@ -131,14 +122,27 @@ mod tests {
             ino: file,
             kill_privileges,
         };
-        for op in [
+        vec![
             open(file, write, false),
             open(file, AccessMode::READ, true),
             truncate(true),
             truncate(false),
             begin,
             MetaOp::KillPrivileges { ino: file },
-        ] {
+        ]
+    }
+
+    #[test]
+    fn an_immutable_file_does_not_change_even_through_open_handles() {
+        let mut server = TestServer::new(2);
+        let root = Caller::root();
+        let file = server.create(&root, ROOT, "f", 0o666).unwrap().ino;
+        server
+            .write_inline(file, WritePosition::End, b"bytes")
+            .unwrap();
+        set(&mut server, &root, file, InodeFlags::IMMUTABLE).unwrap();
+        let before = server.getattr(file).unwrap();
+        for op in changes_of_contents(file) {
             assert_eq!(
                 server.request(&root, &op).map(|_| ()),
                 Err(DENIED),

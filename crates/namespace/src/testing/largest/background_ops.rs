@@ -6,10 +6,9 @@ use crate::record::{BackLink, Record};
 use crate::testing::*;
 use crate::{BackgroundOp, ParsedKey, PurgeId, RecordKey, RecordKind};
 use gupfs_proto::data::ObjectStat;
-use gupfs_proto::{Caller, SessionId, VirtualShard};
+use gupfs_proto::{Caller, InodeId, SessionId, VirtualShard};
 
 pub fn run_background_ops(test: &mut LargestRecords) {
-    let root = Caller::root();
     let session = test.server.session;
     let shard = VirtualShard(0);
     test.run_background(
@@ -44,8 +43,15 @@ pub fn run_background_ops(test: &mut LargestRecords) {
         "truncate done",
         BackgroundOp::TruncateDone { id, blocks: 1 },
     );
+    run_removal(test, ino, &text);
+    test.run_background("drop session", BackgroundOp::DropSession { session, shard });
+}
+
+/// Removes the file's only name, and the file with its last session.
+fn run_removal(test: &mut LargestRecords, ino: InodeId, text: &str) {
+    let session = test.server.session;
     test.add_xattrs(ino, 250);
-    test.server.unlink(&root, ROOT, &text).unwrap();
+    test.server.unlink(&Caller::root(), ROOT, text).unwrap();
     let other = SessionId(8);
     test.run_background(
         "record orphan",
@@ -70,7 +76,6 @@ pub fn run_background_ops(test: &mut LargestRecords) {
             id: PurgeId { ino, number },
         },
     );
-    test.run_background("drop session", BackgroundOp::DropSession { session, shard });
 }
 
 /// Repairs a file that lost its entries and still has the back links of more than a thousand of them.
