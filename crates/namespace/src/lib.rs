@@ -13,14 +13,10 @@
 //! and the staged ones over them), so the driver calls `apply` and stages its batch under one lock.
 
 mod acl;
-mod attr_report;
 mod background;
 mod callbacks;
 pub mod check;
-mod confirmation;
 mod context;
-mod default_layout;
-mod dentry;
 mod digest;
 mod driver;
 mod flag_checks;
@@ -30,25 +26,20 @@ mod initial_batch;
 mod inode_numbers;
 mod key;
 pub mod locks;
-mod new_inode;
 mod open_rights;
 mod ops;
-mod orphan;
 mod permission;
 mod placement;
-mod privileges;
-mod purge;
 mod record;
 mod requester;
 pub mod rights;
 pub mod salvage;
 mod shard_machine;
+mod steps;
 mod stored_reply;
 #[cfg(test)]
 mod testing;
-mod truncation;
 mod view;
-mod write_lease;
 mod xattr;
 
 pub use acl::Acl;

@@ -3,8 +3,8 @@
 use crate::driver::OpResult;
 use crate::record::{Inode, ReplySummary, StoredReply};
 use crate::requester::RequestingSession;
+use crate::steps::write_lease;
 use crate::view::ReadView;
-use crate::write_lease;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody, RemovedName, SlotSeq};
 use gupfs_proto::{FsError, InodeId};
 use std::rc::Rc;

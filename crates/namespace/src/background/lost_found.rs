@@ -1,8 +1,8 @@
-use crate::dentry::{self, Dentry};
 use crate::driver::OpResult;
 use crate::key::{KeyRange, RecordKey, RecordKind};
 use crate::record::Inode;
 use crate::salvage;
+use crate::steps::dentry::{self, Dentry};
 use crate::view::OpView;
 use gupfs_proto::limits::LINK_MAX;
 use gupfs_proto::{Caller, InodeId, Name};

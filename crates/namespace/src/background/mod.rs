@@ -14,7 +14,7 @@ mod truncate_done;
 use crate::check::Problem;
 use crate::driver::OpResult;
 use crate::key::PurgeId;
-use crate::orphan;
+use crate::steps::orphan;
 use crate::view::OpView;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::{InodeId, SessionId, VirtualShard};

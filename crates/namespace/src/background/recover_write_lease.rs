@@ -1,8 +1,8 @@
-use crate::confirmation;
 use crate::driver::OpResult;
 use crate::key::RecordKey;
-use crate::purge;
 use crate::record::WriteLease;
+use crate::steps::confirmation;
+use crate::steps::purge;
 use crate::view::OpView;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::{InodeId, Layout, Presence, SessionId};

@@ -1,10 +1,10 @@
 use crate::check::Problem;
-use crate::dentry::{self, Dentry};
 use crate::driver::OpResult;
 use crate::hash::name_hash;
 use crate::key::{KeyRange, RecordKey, RecordKind};
-use crate::orphan;
 use crate::record::{BackLink, EntryRecord, InodeCounter};
+use crate::steps::dentry::{self, Dentry};
+use crate::steps::orphan;
 use crate::view::OpView;
 use gupfs_proto::limits::BACKGROUND_BATCH;
 use gupfs_proto::{Caller, FileKind, FsError, InodeId, Name};

@@ -2,11 +2,9 @@ use crate::driver::{FollowUp, OpResult, Prerequisite};
 use crate::key::RecordKey;
 use crate::record::{Inode, WriteLease};
 use crate::requester::RequestingSession;
+use crate::steps::{default_layout, orphan, privileges, truncation, write_lease};
 use crate::view::{OpView, ReadView};
-use crate::{
-    default_layout, flag_checks, generations, orphan, placement, privileges, truncation,
-    write_lease,
-};
+use crate::{flag_checks, generations, placement};
 use gupfs_proto::layout::Component;
 use gupfs_proto::meta::{MetaReplyBody, PlacementTarget};
 use gupfs_proto::{Caller, FsError, InodeId, Layout, OwnerEpoch, Presence};

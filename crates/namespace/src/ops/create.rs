@@ -1,8 +1,9 @@
 use crate::driver::OpResult;
 use crate::ops::open;
+use crate::permission;
 use crate::requester::Requester;
+use crate::steps::{dentry, new_inode};
 use crate::view::OpView;
-use crate::{dentry, new_inode, permission};
 use gupfs_proto::meta::{CreateMode, MetaReplyBody, OpenMode};
 use gupfs_proto::{FileKind, FsError, InodeId, Name};
 

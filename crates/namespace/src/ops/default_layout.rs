@@ -1,7 +1,8 @@
 use crate::driver::OpResult;
+use crate::permission;
 use crate::record::{DirectoryDefaultLayout, InodeBody};
+use crate::steps::default_layout;
 use crate::view::{OpView, ReadView};
-use crate::{default_layout, permission};
 use gupfs_proto::layout::DefaultLayout;
 use gupfs_proto::meta::MetaReplyBody;
 use gupfs_proto::{Caller, FsError, InodeId};

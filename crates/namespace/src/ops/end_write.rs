@@ -1,8 +1,8 @@
 use crate::driver::OpResult;
 use crate::key::RecordKey;
 use crate::record::Unconfirmed;
+use crate::steps::{attr_report, confirmation, truncation};
 use crate::view::OpView;
-use crate::{attr_report, confirmation, truncation};
 use gupfs_proto::meta::{AttrReport, MetaReplyBody};
 use gupfs_proto::{InodeId, SessionId};
 

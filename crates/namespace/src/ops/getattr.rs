@@ -1,7 +1,7 @@
 use crate::driver::OpResult;
 use crate::requester::RequestingSession;
+use crate::steps::write_lease;
 use crate::view::ReadView;
-use crate::write_lease;
 use gupfs_proto::InodeId;
 use gupfs_proto::meta::MetaReplyBody;
 

@@ -1,7 +1,8 @@
 use crate::driver::OpResult;
+use crate::flag_checks;
 use crate::requester::RequestingSession;
+use crate::steps::{privileges, write_lease};
 use crate::view::OpView;
-use crate::{flag_checks, privileges, write_lease};
 use gupfs_proto::meta::MetaReplyBody;
 use gupfs_proto::{Caller, InodeId};
 

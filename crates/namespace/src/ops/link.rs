@@ -1,9 +1,10 @@
 use crate::driver::OpResult;
 use crate::key::RecordKey;
+use crate::permission;
 use crate::record::{InodeBody, Orphan};
 use crate::requester::RequestingSession;
+use crate::steps::{dentry, orphan, write_lease};
 use crate::view::OpView;
-use crate::{dentry, orphan, permission, write_lease};
 use gupfs_proto::limits::LINK_MAX;
 use gupfs_proto::meta::MetaReplyBody;
 use gupfs_proto::{Caller, FsError, InodeId, Name};

@@ -1,7 +1,7 @@
 use crate::driver::OpResult;
 use crate::requester::RequestingSession;
+use crate::steps::{dentry, write_lease};
 use crate::view::ReadView;
-use crate::{dentry, write_lease};
 use gupfs_proto::meta::MetaReplyBody;
 use gupfs_proto::{Caller, FsError, InodeId, Name};
 

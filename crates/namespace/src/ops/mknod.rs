@@ -1,6 +1,6 @@
 use crate::driver::OpResult;
+use crate::steps::{dentry, new_inode};
 use crate::view::OpView;
-use crate::{dentry, new_inode};
 use gupfs_proto::meta::{CreateMode, MetaReplyBody};
 use gupfs_proto::{Caller, FileKind, FsError, InodeId, Name};
 

@@ -1,7 +1,8 @@
 use crate::driver::OpResult;
 use crate::requester::Requester;
+use crate::steps::{orphan, privileges, truncation, write_lease};
 use crate::view::OpView;
-use crate::{flag_checks, orphan, permission, privileges, rights, truncation, write_lease};
+use crate::{flag_checks, permission, rights};
 use gupfs_proto::meta::{AccessMode, MetaReplyBody, OpenMode};
 use gupfs_proto::{FileKind, FsError, InodeId};
 

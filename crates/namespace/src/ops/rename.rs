@@ -1,8 +1,9 @@
 use crate::driver::OpResult;
+use crate::permission;
 use crate::record::Inode;
 use crate::requester::RequestingSession;
+use crate::steps::{dentry, write_lease};
 use crate::view::{OpView, ReadView};
-use crate::{dentry, permission, write_lease};
 use gupfs_proto::meta::{AccessMode, MetaReplyBody, RemovedName, RenameMode};
 use gupfs_proto::{Caller, FsError, InodeId, Name};
 

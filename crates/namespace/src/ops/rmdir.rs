@@ -1,7 +1,8 @@
 use crate::driver::OpResult;
+use crate::permission;
 use crate::requester::RequestingSession;
+use crate::steps::dentry;
 use crate::view::OpView;
-use crate::{dentry, permission};
 use gupfs_proto::meta::{MetaReplyBody, RemovedName};
 use gupfs_proto::{Caller, FsError, InodeId, Name};
 

@@ -1,7 +1,7 @@
 use crate::driver::{FollowUp, OpResult};
 use crate::key::RecordKey;
-use crate::orphan;
 use crate::record::{Orphan, SessionRecord};
+use crate::steps::orphan;
 use crate::view::OpView;
 use gupfs_proto::limits::{FORGET_MAX, SLOTS};
 use gupfs_proto::meta::MetaReplyBody;

@@ -1,7 +1,8 @@
 use crate::driver::OpResult;
+use crate::permission;
 use crate::requester::RequestingSession;
+use crate::steps::{orphan, write_lease};
 use crate::view::OpView;
-use crate::{orphan, permission, write_lease};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::meta::MetaReplyBody;
 use gupfs_proto::{Caller, FileKind, FsError, InodeId};

@@ -2,8 +2,9 @@ use crate::driver::OpResult;
 use crate::record::Inode;
 use crate::requester::RequestingSession;
 use crate::rights::is_atime_report;
+use crate::steps::{privileges, write_lease};
 use crate::view::OpView;
-use crate::{flag_checks, permission, privileges, write_lease};
+use crate::{flag_checks, permission};
 use gupfs_proto::meta::{AccessMode, MetaReplyBody, SetAttr, SetTime};
 use gupfs_proto::{Attr, Caller, FileKind, FileMode, FsError, InodeId, Timestamp};
 

@@ -1,6 +1,6 @@
 use crate::driver::OpResult;
+use crate::steps::{attr_report, truncation};
 use crate::view::OpView;
-use crate::{attr_report, truncation};
 use bytes::Bytes;
 use gupfs_proto::meta::{AttrReport, MetaReplyBody};
 use gupfs_proto::{FsError, InodeId};

@@ -1,7 +1,7 @@
 use crate::driver::OpResult;
 use crate::record::InodeBody;
+use crate::steps::{dentry, new_inode};
 use crate::view::OpView;
-use crate::{dentry, new_inode};
 use gupfs_proto::limits::SYMLINK_MAX;
 use gupfs_proto::meta::{CreateMode, MetaReplyBody};
 use gupfs_proto::{Caller, FileKind, FsError, InodeId, Name};

@@ -1,8 +1,9 @@
 use crate::driver::OpResult;
 use crate::key::RecordKey;
+use crate::permission;
 use crate::record::{Inode, Orphan};
+use crate::steps::new_inode;
 use crate::view::OpView;
-use crate::{new_inode, permission};
 use gupfs_proto::meta::{CreateMode, MetaReplyBody};
 use gupfs_proto::{Caller, FileKind, InodeId, SessionId};
 

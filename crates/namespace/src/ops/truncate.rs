@@ -1,7 +1,8 @@
 use crate::driver::OpResult;
 use crate::requester::RequestingSession;
+use crate::steps::{orphan, privileges, truncation, write_lease};
 use crate::view::OpView;
-use crate::{flag_checks, orphan, permission, privileges, truncation, write_lease};
+use crate::{flag_checks, permission};
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::meta::{AccessMode, MetaReplyBody};
 use gupfs_proto::{Caller, FsError, InodeId};

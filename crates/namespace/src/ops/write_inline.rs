@@ -1,7 +1,8 @@
 use crate::driver::OpResult;
+use crate::flag_checks;
 use crate::requester::RequestingSession;
+use crate::steps::{orphan, privileges, write_lease};
 use crate::view::OpView;
-use crate::{flag_checks, orphan, privileges, write_lease};
 use bytes::{Bytes, BytesMut};
 use gupfs_proto::limits::{FILE_SIZE_MAX, INLINE_MAX};
 use gupfs_proto::meta::{MetaReplyBody, WritePosition};

@@ -2,9 +2,9 @@
 
 use crate::driver::OpResult;
 use crate::key::{KeyRange, ParsedKey, RecordKey, RecordKind};
-use crate::purge;
 use crate::record::{Inode, InodeBody, Orphan, UNASKED_SESSIONS, Unconfirmed};
 use crate::requester::RequestingSession;
+use crate::steps::purge;
 use crate::view::{OpView, ReadView};
 use gupfs_proto::limits::XATTRS_PER_BATCH;
 use gupfs_proto::{FsError, InodeId, SessionId};

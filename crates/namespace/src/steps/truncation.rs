@@ -2,9 +2,9 @@
 
 use crate::driver::{OpResult, Prerequisite};
 use crate::key::{PurgeId, RecordKey};
-use crate::purge;
 use crate::record::{FileBody, Inode, UnfinishedTruncate, WriteLease};
 use crate::requester::RequestingSession;
+use crate::steps::purge;
 use crate::view::{OpView, ReadView};
 use gupfs_proto::{InodeId, Layout, SessionId};
 
