@@ -46,7 +46,7 @@ fn derive_random(entropy: u64, purpose: u8) -> u64 {
     hasher.finish()
 }
 
-/// Where readdir continues: after the entry with this hash and this rank among equal hashes (ascending names).
+/// The position after which readdir continues: the entry with this hash and this rank among equal hashes (ascending names).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ReaddirCookie {
     pub hash: u64,

@@ -1,4 +1,4 @@
-//! The first batch of a new cluster: what makes an empty store a file system.
+//! The first batch of a new cluster: it makes an empty store a file system.
 
 use crate::driver::RecordBatch;
 use crate::hash;
@@ -10,7 +10,7 @@ use gupfs_proto::{
     VolumeId,
 };
 
-/// What `gupfs up` writes into an empty store: the format record, the root directory (root:root, 0755), and the counters of all
+/// The batch that `gupfs up` writes into an empty store: the format record, the root directory (root:root, 0755), and the counters of all
 /// shards. The root directory's salt is derived from `entropy`.
 pub fn initial_batch(
     cluster: ClusterId,

@@ -1,4 +1,4 @@
-//! Open rights: what a request's open capabilities prove that its session has open.
+//! Open rights: the inodes that a session has open, as the open capabilities in its request prove.
 
 use gupfs_proto::capability::Rights;
 use gupfs_proto::meta::AccessMode;

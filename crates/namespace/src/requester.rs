@@ -21,7 +21,7 @@ pub(crate) struct RequestingSession<'a> {
     pub must_queue: bool,
     /// The server replied to the request before a power loss; the session replays it.
     pub is_replay: bool,
-    /// What lease holders have reported for this operation.
+    /// The reports of lease holders for this operation.
     pub callbacks: &'a CallbackResults,
 }
 

@@ -1,4 +1,4 @@
-//! # salvage: rebuilds inodes whose records are lost from what else is known of them
+//! # salvage: rebuilds inodes whose records are lost from their objects or entries
 //!
 //! Owns   the layout that a file's objects may have had, the inode of a directory of which only entries remain, and which objects
 //!        count as present in records that may be older than the objects.
@@ -38,7 +38,7 @@ pub struct FoundObject {
 ///
 /// `objects` are ordered by generation and stripe. None if no layout can contain them.
 pub fn rebuild_file(ino: InodeId, objects: &[FoundObject]) -> Option<Inode> {
-    let layout = layout(objects)?;
+    let layout = possible_layout(objects)?;
     let mtime = objects.iter().map(|object| object.stat.mtime).max()?;
     let owner = objects.iter().find_map(|object| object.owner);
     let next_generation = objects.iter().map(|object| object.generation.0).max()? + 1;
@@ -115,16 +115,17 @@ pub fn file_size(layout: &Layout, objects: &[FoundObject]) -> u64 {
     ends.max().unwrap_or(0)
 }
 
-fn layout(objects: &[FoundObject]) -> Option<Layout> {
+/// A layout that may have these objects; None if no layout can.
+fn possible_layout(objects: &[FoundObject]) -> Option<Layout> {
     let generations: Vec<&[FoundObject]> = objects
         .chunk_by(|one, other| one.generation == other.generation)
         .collect();
     let layout = match generations[..] {
         [only @ [_]] if only[0].stripe == 0 => Layout {
-            components: vec![component(0, u64::MAX, STRIPE_UNIT_DEFAULT, only)],
+            components: vec![found_component(0, u64::MAX, STRIPE_UNIT_DEFAULT, only)],
         },
         [first @ [_], rest] => {
-            default_layout(first, rest).or_else(|| concatenated_layout(&generations))?
+            fitting_default_layout(first, rest).or_else(|| concatenated_layout(&generations))?
         }
         _ => concatenated_layout(&generations)?,
     };
@@ -132,16 +133,16 @@ fn layout(objects: &[FoundObject]) -> Option<Layout> {
 }
 
 /// The default layout, if the objects' lengths are those of a file without holes.
-fn default_layout(first: &[FoundObject], rest: &[FoundObject]) -> Option<Layout> {
+fn fitting_default_layout(first: &[FoundObject], rest: &[FoundObject]) -> Option<Layout> {
     let begin = FIRST_COMPONENT_SIZE.0;
     let follows = rest[0].generation.0 == first[0].generation.0 + 1;
     if first[0].stripe != 0 || first[0].stat.size > begin || !follows {
         return None;
     }
-    let striped = component(begin, u64::MAX, STRIPE_UNIT_DEFAULT, rest);
+    let striped = found_component(begin, u64::MAX, STRIPE_UNIT_DEFAULT, rest);
     let layout = Layout {
         components: vec![
-            component(0, begin, STRIPE_UNIT_DEFAULT, first),
+            found_component(0, begin, STRIPE_UNIT_DEFAULT, first),
             striped.clone(),
         ],
     };
@@ -171,14 +172,14 @@ fn concatenated_layout(generations: &[&[FoundObject]]) -> Option<Layout> {
             true => u64::MAX,
             false => from + unit * stripes,
         };
-        components.push(component(from, to, ByteCount(unit), objects));
+        components.push(found_component(from, to, ByteCount(unit), objects));
         from = to;
     }
     Some(Layout { components })
 }
 
 /// A component of found objects. They are `Maybe` present: their confirmation finds out whether they survive a power loss.
-fn component(from: u64, to: u64, unit: ByteCount, objects: &[FoundObject]) -> Component {
+fn found_component(from: u64, to: u64, unit: ByteCount, objects: &[FoundObject]) -> Component {
     let last = objects.last().expect("a generation has an object");
     let mut targets = vec![last.ost; last.stripe as usize + 1];
     let mut presence = PresenceMap::new(targets.len());

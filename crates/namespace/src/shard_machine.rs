@@ -1,4 +1,4 @@
-//! The state machine of a shard: an operation goes in; what it needs, or its effects, come out.
+//! The state machine of a shard: an operation goes in; its prerequisite or its effects come out.
 
 use crate::background::{self, BackgroundOp};
 use crate::context::OpContext;
@@ -9,7 +9,7 @@ use crate::key::RecordKey;
 use crate::ops;
 use crate::record::StoredReply;
 use crate::requester::Requester;
-use crate::stored_reply::{stored_reply, summarize};
+use crate::stored_reply::{stored_reply, summarize_reply};
 use crate::view::OpView;
 use gupfs_proto::meta::{self, MetaReplyBody};
 use gupfs_proto::{FsError, Seq, VirtualShard};
@@ -135,7 +135,7 @@ fn apply_client_op(view: &mut OpView, ctx: &OpContext, op: &meta::MetaOp) -> OpR
         let stored = StoredReply {
             sequence: slot_seq.sequence,
             digest,
-            summary: summarize(&reply)?,
+            summary: summarize_reply(&reply)?,
             seq: ctx.seq,
         };
         view.put(key, &stored);
@@ -229,10 +229,10 @@ mod tests {
         server.assert_clean();
     }
 
-    /// Has no record in memory.
-    struct Cold;
+    /// A driver without a record in memory.
+    struct ColdRecords;
 
-    impl RecordSource for Cold {
+    impl RecordSource for ColdRecords {
         fn get(&self, _: &crate::RecordKey) -> CachedRecord {
             CachedRecord::Unknown
         }
@@ -251,13 +251,13 @@ mod tests {
         let server = TestServer::new(1);
         let root = Caller::root();
         let ctx = server.context(&root, None);
-        let step = ShardMachine::new().apply(
-            &Cold,
+        let result = ShardMachine::new().apply(
+            &ColdRecords,
             &ctx,
             Operation::Client(&meta::MetaOp::GetAttr { ino: ROOT }),
         );
         assert!(
-            matches!(step, ApplyResult::Needs(crate::Prerequisite::Keys(keys)) if keys == [crate::RecordKey::inode(ROOT)])
+            matches!(result, ApplyResult::Needs(crate::Prerequisite::Keys(keys)) if keys == [crate::RecordKey::inode(ROOT)])
         );
     }
 

@@ -75,7 +75,7 @@ fn inode_with_attr_report(
 }
 
 /// The part of a reply that is stored. Called only for operations that change records.
-pub(crate) fn summarize(reply: &MetaReplyBody) -> OpResult<ReplySummary> {
+pub(crate) fn summarize_reply(reply: &MetaReplyBody) -> OpResult<ReplySummary> {
     Ok(match reply {
         MetaReplyBody::Done => ReplySummary::Done,
         MetaReplyBody::Attr(attr) => ReplySummary::Attr(attr.ino),

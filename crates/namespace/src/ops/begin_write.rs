@@ -9,7 +9,7 @@ use gupfs_proto::layout::Component;
 use gupfs_proto::meta::{MetaReplyBody, PlacementTarget};
 use gupfs_proto::{Caller, FsError, InodeId, Layout, OwnerEpoch, Presence};
 
-/// What a new layout depends on besides the file.
+/// The inputs of a new layout besides the file.
 pub(crate) struct PlacementContext<'a> {
     pub owner_epoch: OwnerEpoch,
     /// State of the OSTs as last reported.

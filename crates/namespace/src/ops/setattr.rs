@@ -27,7 +27,7 @@ pub(crate) fn setattr(
         return Ok(MetaReplyBody::Attr(apply_atime_report(view, ino, set)?));
     }
     let inode = view.inode(ino)?;
-    check_set(&inode, caller, set)?;
+    check_may_set(&inode, caller, set)?;
     // The lease holder is the authority for times and privilege bits.
     write_lease::require_revoked(view, session, &inode)?;
 
@@ -82,7 +82,8 @@ fn newer_atime(before: Timestamp, read_at: Timestamp, now: Timestamp) -> Timesta
     }
 }
 
-fn check_set(inode: &Inode, caller: &Caller, set: &SetAttr) -> Result<(), FsError> {
+/// Whether the caller may set these attributes.
+fn check_may_set(inode: &Inode, caller: &Caller, set: &SetAttr) -> Result<(), FsError> {
     let owner = permission::is_owner_or_root(inode, caller);
     let touches = set.atime == Some(SetTime::Now) && set.mtime == Some(SetTime::Now);
     let sets_times = (set.atime.is_some() || set.mtime.is_some()) && !touches;

@@ -16,7 +16,7 @@ pub(crate) fn get_xattr(
     name: &XattrName,
 ) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
-    let namespace = xattr::namespace(name)?;
+    let namespace = xattr::namespace_of(name)?;
     xattr::check_read(&inode, caller, namespace)?;
     let value = match namespace {
         XattrNamespace::AccessAcl => inode.acl.as_ref().map(acl::Acl::to_bytes).map(Bytes::from),

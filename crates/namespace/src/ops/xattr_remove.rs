@@ -15,7 +15,7 @@ pub(crate) fn remove_xattr(
     name: &XattrName,
 ) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
-    let namespace = xattr::namespace(name)?;
+    let namespace = xattr::namespace_of(name)?;
     xattr::check_write(&inode, caller, namespace)?;
     let now = view.now();
     match namespace {

@@ -27,7 +27,7 @@ pub(crate) fn set_xattr(
         return Err(FsError::ValueTooLarge.into());
     }
     let inode = view.inode(ino)?;
-    let namespace = xattr::namespace(name)?;
+    let namespace = xattr::namespace_of(name)?;
     xattr::check_write(&inode, caller, namespace)?;
     if name.as_bytes() == XattrName::CAPABILITY {
         // The next write must remove the capabilities. A lease holder writes without a request to this server, so its lease is

@@ -26,7 +26,11 @@ use serde::de::DeserializeOwned;
 
 /// A record of the current version.
 pub trait Record: Sized {
+    /// The value with its version byte.
     fn encode(&self) -> Bytes;
+
+    /// Decodes a value.
+    ///
     /// # Errors
     /// For a version that this program does not know, and for bytes that are not a body of that version.
     fn decode(value: &Bytes) -> Result<Self, RecordDecodeError>;

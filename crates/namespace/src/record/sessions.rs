@@ -28,7 +28,7 @@ pub struct StoredReply {
     pub seq: Seq,
 }
 
-/// What the reply contained, without what can be read from the records.
+/// The contents of the reply, except those that the server reads from the records again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ReplySummary {
     Done,

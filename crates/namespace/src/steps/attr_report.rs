@@ -1,4 +1,4 @@
-//! Attribute reports: what a lease holder reports about a file that it writes.
+//! Attribute reports of lease holders about files that they write.
 
 use crate::record::{FileBody, Inode};
 use gupfs_proto::limits::FILE_SIZE_MAX;

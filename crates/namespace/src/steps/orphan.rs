@@ -129,7 +129,7 @@ fn remove_write_leases(view: &mut OpView, ino: InodeId, write_leases: u32) -> Op
     Ok(are_all)
 }
 
-/// How many extended attributes or write leases of an inode this batch may remove besides the inode's other records.
+/// The number of extended attributes or write leases of an inode that this batch may remove besides the inode's other records.
 fn remaining_records(view: &OpView) -> usize {
     view.remaining_records()
         .saturating_sub(FORGET_RECORDS)

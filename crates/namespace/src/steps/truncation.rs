@@ -1,4 +1,4 @@
-//! The truncate of a file, by truncate(2) or by an open with O_TRUNC: what changes at once, and what the objects' truncate delays.
+//! The truncate of a file, by truncate(2) or by an open with O_TRUNC: the changes of the record, and the truncate of the objects.
 
 use crate::driver::{OpResult, Prerequisite};
 use crate::key::{PurgeId, RecordKey};

@@ -10,7 +10,8 @@ use crate::record::{Inode, WriteLease};
 use crate::requester::RequestingSession;
 use crate::view::ReadView;
 
-/// Must be called before attributes of the file are returned.
+/// Requires the attribute report of another session that has the write lease. An operation calls this before it returns attributes
+/// of the file.
 pub(crate) fn require_attr_report(
     view: &mut ReadView,
     session: &RequestingSession,
@@ -29,7 +30,7 @@ pub(crate) fn require_attr_report(
     .into())
 }
 
-/// Must be called before size, content or times of the file are changed.
+/// Requires that no other session has the write lease. An operation calls this before it changes size, contents or times of the file.
 pub(crate) fn require_revoked(
     view: &mut ReadView,
     session: &RequestingSession,

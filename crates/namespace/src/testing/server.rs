@@ -29,9 +29,9 @@ pub struct TestServer {
     pub is_only_session: bool,
     pub is_private_file: bool,
     pub must_queue: bool,
-    /// What lease holders have reported.
+    /// The reports of lease holders.
     pub callbacks: CallbackResults,
-    /// What the session has open, as its requests prove.
+    /// The inodes that the session has open, as its requests prove.
     pub open_rights: OpenRights,
     /// The callback or queue that the last operation needed; the test server then returns `Busy`.
     pub prerequisite: Option<Prerequisite>,
@@ -47,7 +47,7 @@ pub struct TestServer {
     /// The last batch of the last operation.
     pub batch: RecordBatch,
     pub batches: u32,
-    /// How many times the last operation was applied.
+    /// The number of times that the last operation was applied.
     pub attempts: u32,
     sequence: u64,
     entropy: u64,
@@ -180,9 +180,9 @@ impl TestServer {
                 scanned: &scanned,
             };
             let ctx = self.context(caller, slot_seq);
-            let step = machine.apply(&memory, &ctx, op);
+            let result = machine.apply(&memory, &ctx, op);
             self.machine = machine;
-            match step {
+            match result {
                 ApplyResult::Done(effects) => {
                     self.attempts = attempt;
                     assert_well_formed(&effects);
@@ -323,7 +323,7 @@ impl TestServer {
         self.inode(ino).directory().unwrap().clone()
     }
 
-    /// What is known of each object of the file.
+    /// The presence of each object of the file.
     pub fn presence(&self, ino: InodeId) -> Vec<Presence> {
         let layout = self.file(ino).layout;
         layout.objects(ino).map(|(.., presence)| presence).collect()

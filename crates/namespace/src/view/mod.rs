@@ -95,8 +95,6 @@ impl<'a> OpView<'a> {
         self.now
     }
 
-    // Changing.
-
     pub fn put<R: Record>(&mut self, key: RecordKey, record: &R) {
         let record = record.encode();
         self.bytes += key.as_bytes().len() + record.len();
@@ -198,6 +196,7 @@ impl<'a> OpView<'a> {
         hash::random_shard(self.entropy, self.shards)
     }
 
+    /// Adds an inode that `new_inode` has built.
     pub fn add_inode(&mut self, inode: Inode) {
         let ino = inode.ino;
         self.created = Some(ino);
@@ -212,6 +211,7 @@ impl<'a> OpView<'a> {
         );
     }
 
+    /// Removes the inode's record; the caller has removed its other records.
     pub fn remove_inode(&mut self, inode: &Inode) {
         self.read.inodes.remove(&inode.ino);
         self.remove(RecordKey::inode(inode.ino));
@@ -231,7 +231,7 @@ impl<'a> OpView<'a> {
         self.follow_ups.push(work);
     }
 
-    /// How many more records this batch may change, if the operation can continue in another batch: 0 when it is full. It bounds
+    /// The number of records that this batch may still change, if the operation can continue in another batch: 0 when it is full. It bounds
     /// background operations and operations on a list of files; all other operations change a handful of records.
     pub fn remaining_records(&self) -> usize {
         if self.bytes as u64 >= BATCH_BYTES.get() {
@@ -258,12 +258,11 @@ impl<'a> OpView<'a> {
         }
     }
 
-    // The end.
-
     pub fn has_changes(&self) -> bool {
         !self.read.changes.is_empty() || self.read.inodes.values().any(|cached| cached.changed)
     }
 
+    /// The changes to commit.
     pub fn finish(mut self) -> OpResult<OpChanges> {
         for ((shard, volume), change) in std::mem::take(&mut self.usage) {
             let key = RecordKey::usage(shard, volume);

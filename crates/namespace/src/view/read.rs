@@ -38,6 +38,7 @@ impl<'a> ReadView<'a> {
             .ok_or(OpError::Refused(FsError::Stale))
     }
 
+    /// An inode, if it exists.
     pub fn find_inode(&mut self, ino: InodeId) -> OpResult<Option<Rc<Inode>>> {
         if let Some(cached) = self.inodes.get(&ino) {
             return Ok(Some(cached.inode.clone()));
@@ -75,6 +76,7 @@ impl<'a> ReadView<'a> {
         }
     }
 
+    /// A record of the key's kind, if it exists.
     pub fn get<R: Record>(&self, key: &RecordKey) -> OpResult<Option<R>> {
         let value = self.value(key)?;
         value.map(|value| decode(key, &value)).transpose()
@@ -99,6 +101,7 @@ impl<'a> ReadView<'a> {
     }
 }
 
+/// Decodes the record of a key.
 pub(crate) fn decode<R: Record>(key: &RecordKey, value: &Bytes) -> OpResult<R> {
     R::decode(value)
         .map_err(|error| OpError::Refused(FsError::StoreFailed(format!("record {key:?}: {error}"))))

@@ -18,7 +18,7 @@ pub const CALLERS: [(&str, u32); 4] = [
     ("nobody", 65_534),
 ];
 
-/// What the session has open; "holder": it has the write lease but sends no open capability.
+/// The access with which the session has the inodes open; "holder": it has the write lease but sends no open capability.
 pub const SESSION_STATES: [&str; 4] = ["nothing", "read", "write", "holder"];
 
 pub struct Fixture {

@@ -40,7 +40,7 @@ impl ServerAndModel {
 
     pub(super) fn set_xattr(&mut self, node: usize, name: &'static str, len: usize) {
         let caller = self.caller.clone();
-        let node = self.node(node);
+        let node = self.pick_node(node);
         let value = Bytes::from(vec![7; len]);
         let (ino, xattr) = (self.ino(node), XattrName::new(name.as_bytes()).unwrap());
         let op = meta::MetaOp::SetXattr {
@@ -56,7 +56,7 @@ impl ServerAndModel {
 
     pub(super) fn get_xattr(&mut self, node: usize, name: &'static str) {
         let caller = self.caller.clone();
-        let node = self.node(node);
+        let node = self.pick_node(node);
         let name_ = XattrName::new(name.as_bytes()).unwrap();
         let reply = self.request(meta::MetaOp::GetXattr {
             ino: self.ino(node),
@@ -71,7 +71,7 @@ impl ServerAndModel {
 
     pub(super) fn remove_xattr(&mut self, node: usize, name: &'static str) {
         let caller = self.caller.clone();
-        let node = self.node(node);
+        let node = self.pick_node(node);
         let name_ = XattrName::new(name.as_bytes()).unwrap();
         let reply = attr(self.request(meta::MetaOp::RemoveXattr {
             ino: self.ino(node),
@@ -82,7 +82,7 @@ impl ServerAndModel {
     }
 
     pub(super) fn forget(&mut self, node: usize) {
-        let node = self.node(node);
+        let node = self.pick_node(node);
         assert_eq!(
             self.request(meta::MetaOp::Forget {
                 inodes: vec![self.ino(node)]
@@ -98,7 +98,7 @@ impl ServerAndModel {
         set: SetAttr,
         model: impl FnOnce(&mut Model, NodeId) -> ModelResult<()>,
     ) {
-        let node = self.node(node);
+        let node = self.pick_node(node);
         let reply = attr(self.request(meta::MetaOp::SetAttr {
             ino: self.ino(node),
             set,

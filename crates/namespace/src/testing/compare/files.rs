@@ -10,7 +10,7 @@ use gupfs_proto::{FileKind, Timestamp};
 impl ServerAndModel {
     pub(super) fn access(&mut self, node: usize, want: u8) {
         let caller = self.caller.clone();
-        let node = self.node(node);
+        let node = self.pick_node(node);
         let reply = self.request(meta::MetaOp::Access {
             ino: self.ino(node),
             want: AccessMode::from_bits_retain(want),
@@ -21,7 +21,7 @@ impl ServerAndModel {
 
     pub(super) fn open(&mut self, node: usize, access: u8, truncate: bool) {
         let caller = self.caller.clone();
-        let node = self.file(node);
+        let node = self.pick_file(node);
         let open = OpenMode {
             access: AccessMode::from_bits_retain(access),
             truncate,
@@ -49,7 +49,7 @@ impl ServerAndModel {
 
     pub(super) fn truncate(&mut self, node: usize, to: u64, by_handle: bool) {
         let caller = self.caller.clone();
-        let node = self.file(node);
+        let node = self.pick_file(node);
         let op = meta::MetaOp::Truncate {
             ino: self.ino(node),
             to,
@@ -66,7 +66,7 @@ impl ServerAndModel {
 
     pub(super) fn write(&mut self, node: usize, at: Option<u64>, len: usize) {
         let caller = self.caller.clone();
-        let node = self.file(node);
+        let node = self.pick_file(node);
         let data = Bytes::from(vec![len as u8; len]);
         let write_at = at.map_or(WritePosition::End, WritePosition::Offset);
         let op = meta::MetaOp::WriteInline {
@@ -87,9 +87,9 @@ impl ServerAndModel {
         }
     }
 
-    /// What a client does when a file outgrows its inode: acquires the write lease, spills the inline bytes, releases the lease.
+    /// A file outgrows its inode: the client acquires the write lease, spills the inline bytes and releases the lease.
     pub(super) fn write_objects(&mut self, node: usize, size: u64, keep: bool) {
-        let node = self.file(node);
+        let node = self.pick_file(node);
         let ino = self.ino(node);
         let caller = self.caller.clone();
         let begin = meta::MetaOp::BeginWrite {

@@ -60,36 +60,36 @@ impl ServerAndModel {
         reply
     }
 
-    fn node(&self, pick: usize) -> NodeId {
+    fn pick_node(&self, pick: usize) -> NodeId {
         pick % self.inodes.len()
     }
 
     /// Usually a directory, sometimes any node.
-    fn dir(&self, pick: usize) -> NodeId {
+    fn pick_dir(&self, pick: usize) -> NodeId {
         let all: Vec<NodeId> = (0..self.inodes.len())
             .filter(|id| self.model.nodes[*id].kind == FileKind::Directory)
             .collect();
         if pick == 7 {
-            self.node(pick)
+            self.pick_node(pick)
         } else {
             all[pick % all.len()]
         }
     }
 
     /// Usually a regular file, sometimes any node.
-    fn file(&self, pick: usize) -> NodeId {
+    fn pick_file(&self, pick: usize) -> NodeId {
         let files: Vec<NodeId> = (0..self.inodes.len())
             .filter(|id| self.model.nodes[*id].kind == FileKind::Regular)
             .collect();
         if pick % 8 == 7 || files.is_empty() {
-            self.node(pick)
+            self.pick_node(pick)
         } else {
             files[pick % files.len()]
         }
     }
 
     /// Usually a name in the directory, sometimes another name.
-    fn old_name(&self, dir: NodeId, pick: u8) -> String {
+    fn pick_name(&self, dir: NodeId, pick: u8) -> String {
         let children: Vec<&String> = self.model.nodes[dir].children.keys().collect();
         let pick = usize::from(pick);
         if pick % 8 == 7 || children.is_empty() {

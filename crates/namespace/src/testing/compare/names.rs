@@ -16,7 +16,7 @@ impl ServerAndModel {
         open: OpenMode,
     ) {
         let caller = self.caller.clone();
-        let dir = self.dir(dir);
+        let dir = self.pick_dir(dir);
         let op = meta::MetaOp::Create {
             dir: self.ino(dir),
             name: name(text),
@@ -39,7 +39,7 @@ impl ServerAndModel {
 
     pub(super) fn mkdir(&mut self, dir: usize, text: &'static str, mode: u32) {
         let caller = self.caller.clone();
-        let dir = self.dir(dir);
+        let dir = self.pick_dir(dir);
         let reply = entry(self.request(meta::MetaOp::Mkdir {
             dir: self.ino(dir),
             name: name(text),
@@ -53,7 +53,7 @@ impl ServerAndModel {
 
     pub(super) fn mknod(&mut self, dir: usize, text: &'static str, kind: FileKind, mode: u32) {
         let caller = self.caller.clone();
-        let dir = self.dir(dir);
+        let dir = self.pick_dir(dir);
         let op = meta::MetaOp::Mknod {
             dir: self.ino(dir),
             name: name(text),
@@ -68,7 +68,7 @@ impl ServerAndModel {
 
     pub(super) fn symlink(&mut self, dir: usize, text: &'static str) {
         let caller = self.caller.clone();
-        let dir = self.dir(dir);
+        let dir = self.pick_dir(dir);
         let op = meta::MetaOp::Symlink {
             dir: self.ino(dir),
             name: name(text),
@@ -83,7 +83,7 @@ impl ServerAndModel {
 
     pub(super) fn tmp_file(&mut self, dir: usize, mode: u32) {
         let caller = self.caller.clone();
-        let dir = self.dir(dir);
+        let dir = self.pick_dir(dir);
         let reply = entry(self.request(meta::MetaOp::TmpFile {
             dir: self.ino(dir),
             create_mode: create_mode(mode),
@@ -94,7 +94,7 @@ impl ServerAndModel {
 
     pub(super) fn link(&mut self, node: usize, dir: usize, text: &'static str) {
         let caller = self.caller.clone();
-        let (node, dir) = (self.file(node), self.dir(dir));
+        let (node, dir) = (self.pick_file(node), self.pick_dir(dir));
         let reply = entry(self.request(meta::MetaOp::Link {
             ino: self.ino(node),
             dir: self.ino(dir),
@@ -106,8 +106,8 @@ impl ServerAndModel {
 
     pub(super) fn unlink(&mut self, dir: usize, pick: u8) {
         let caller = self.caller.clone();
-        let dir = self.dir(dir);
-        let text = &self.old_name(dir, pick);
+        let dir = self.pick_dir(dir);
+        let text = &self.pick_name(dir, pick);
         let reply = removed(self.request(meta::MetaOp::Unlink {
             dir: self.ino(dir),
             name: name(text),
@@ -118,8 +118,8 @@ impl ServerAndModel {
 
     pub(super) fn rmdir(&mut self, dir: usize, pick: u8) {
         let caller = self.caller.clone();
-        let dir = self.dir(dir);
-        let text = &self.old_name(dir, pick);
+        let dir = self.pick_dir(dir);
+        let text = &self.pick_name(dir, pick);
         let reply = removed(self.request(meta::MetaOp::Rmdir {
             dir: self.ino(dir),
             name: name(text),
@@ -137,8 +137,8 @@ impl ServerAndModel {
         how: RenameMode,
     ) {
         let caller = self.caller.clone();
-        let (from, to) = (self.dir(from), self.dir(to));
-        let text = &self.old_name(from, pick);
+        let (from, to) = (self.pick_dir(from), self.pick_dir(to));
+        let text = &self.pick_name(from, pick);
         let (old_dir, new_dir) = (self.ino(from), self.ino(to));
         let op = meta::MetaOp::Rename {
             from: old_dir,
@@ -160,8 +160,8 @@ impl ServerAndModel {
 
     pub(super) fn lookup(&mut self, dir: usize, pick: u8) {
         let caller = self.caller.clone();
-        let dir = self.dir(dir);
-        let text = &self.old_name(dir, pick);
+        let dir = self.pick_dir(dir);
+        let text = &self.pick_name(dir, pick);
         let reply = entry(self.request(meta::MetaOp::Lookup {
             dir: self.ino(dir),
             name: name(text),

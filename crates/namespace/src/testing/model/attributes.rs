@@ -29,12 +29,12 @@ impl Model {
         gid: Option<u32>,
         caller: &ModelCaller,
     ) -> ModelResult<()> {
-        self.set_nothing(id, uid.is_none() && gid.is_none(), caller)?;
+        self.check_empty_set(id, uid.is_none() && gid.is_none(), caller)?;
         let node = self.node(id)?;
         let uid_allowed = uid.is_none_or(|uid| caller.uid == node.uid && uid == node.uid);
         let gid_allowed = gid
             .is_none_or(|gid| caller.uid == node.uid && (gid == node.gid || caller.is_member(gid)));
-        let allowed = caller.root() || (uid_allowed && gid_allowed);
+        let allowed = caller.is_root() || (uid_allowed && gid_allowed);
         if !allowed {
             return Err(FsError::NotPermitted);
         }
@@ -60,7 +60,7 @@ impl Model {
         mtime: Option<SetTime>,
         caller: &ModelCaller,
     ) -> ModelResult<()> {
-        self.set_nothing(id, atime.is_none() && mtime.is_none(), caller)?;
+        self.check_empty_set(id, atime.is_none() && mtime.is_none(), caller)?;
         self.node(id)?;
         if atime.is_some() || mtime.is_some() {
             let both_now = atime == Some(SetTime::Now) && mtime == Some(SetTime::Now);
@@ -84,7 +84,7 @@ impl Model {
     }
 
     /// A request that sets nothing updates ctime: allowed for the owner, and for a caller with write permission.
-    fn set_nothing(&self, id: NodeId, nothing: bool, caller: &ModelCaller) -> ModelResult<()> {
+    fn check_empty_set(&self, id: NodeId, nothing: bool, caller: &ModelCaller) -> ModelResult<()> {
         self.node(id)?;
         match nothing && !self.owns(id, caller) {
             true => self.access(id, caller, WRITE),
@@ -92,7 +92,7 @@ impl Model {
         }
     }
 
-    fn user_attributes(&self, id: NodeId, want: u32, caller: &ModelCaller) -> ModelResult<()> {
+    fn check_user_xattrs(&self, id: NodeId, want: u32, caller: &ModelCaller) -> ModelResult<()> {
         let node = self.node(id)?;
         let writes = want == WRITE;
         if !matches!(node.kind, FileKind::Regular | FileKind::Directory) {
@@ -109,7 +109,7 @@ impl Model {
     }
 
     pub fn get_xattr(&self, id: NodeId, name: &str, caller: &ModelCaller) -> ModelResult<&[u8]> {
-        self.user_attributes(id, READ, caller)?;
+        self.check_user_xattrs(id, READ, caller)?;
         self.nodes[id]
             .xattrs
             .get(name)
@@ -124,7 +124,7 @@ impl Model {
         value: &[u8],
         caller: &ModelCaller,
     ) -> ModelResult<()> {
-        self.user_attributes(id, WRITE, caller)?;
+        self.check_user_xattrs(id, WRITE, caller)?;
         self.check_growth()?;
         self.nodes[id].xattrs.insert(name.into(), value.into());
         self.nodes[id].ctime = self.now;
@@ -137,7 +137,7 @@ impl Model {
         name: &str,
         caller: &ModelCaller,
     ) -> ModelResult<()> {
-        self.user_attributes(id, WRITE, caller)?;
+        self.check_user_xattrs(id, WRITE, caller)?;
         self.nodes[id]
             .xattrs
             .remove(name)

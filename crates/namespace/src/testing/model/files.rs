@@ -30,7 +30,7 @@ impl Model {
         Ok(())
     }
 
-    fn regular(&self, id: NodeId) -> ModelResult<()> {
+    fn check_regular(&self, id: NodeId) -> ModelResult<()> {
         match self.node(id)?.kind {
             FileKind::Regular => Ok(()),
             FileKind::Directory => Err(FsError::IsDirectory),
@@ -45,7 +45,7 @@ impl Model {
         by_handle: bool,
         caller: &ModelCaller,
     ) -> ModelResult<()> {
-        self.regular(id)?;
+        self.check_regular(id)?;
         if !by_handle {
             self.access(id, caller, WRITE)?;
         }
@@ -87,7 +87,7 @@ impl Model {
         bytes: &[u8],
         caller: &ModelCaller,
     ) -> ModelResult<bool> {
-        self.regular(id)?;
+        self.check_regular(id)?;
         let node = &self.nodes[id];
         let at = at.unwrap_or(node.size);
         let end = at + bytes.len() as u64;
@@ -120,7 +120,7 @@ impl Model {
         size: u64,
         caller: &ModelCaller,
     ) -> ModelResult<()> {
-        self.regular(id)?;
+        self.check_regular(id)?;
         self.check_growth()?;
         let node = &mut self.nodes[id];
         node.data = None;

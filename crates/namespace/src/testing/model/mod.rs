@@ -19,12 +19,12 @@ pub struct ModelCaller {
 }
 
 impl ModelCaller {
-    fn root(&self) -> bool {
+    fn is_root(&self) -> bool {
         self.uid == 0
     }
 
     fn has_group(&self, gid: u32) -> bool {
-        self.root() || self.is_member(gid)
+        self.is_root() || self.is_member(gid)
     }
 
     fn is_member(&self, gid: u32) -> bool {
@@ -134,7 +134,7 @@ impl Model {
 
     fn granted(&self, id: NodeId, caller: &ModelCaller, want: u32) -> bool {
         let node = &self.nodes[id];
-        if caller.root() {
+        if caller.is_root() {
             return want & SEARCH == 0 || self.is_dir(id) || node.mode & 0o111 != 0;
         }
         let shift = if caller.uid == node.uid {
@@ -157,7 +157,7 @@ impl Model {
     }
 
     fn owns(&self, id: NodeId, caller: &ModelCaller) -> bool {
-        caller.root() || self.nodes[id].uid == caller.uid
+        caller.is_root() || self.nodes[id].uid == caller.uid
     }
 
     fn check_growth(&self) -> ModelResult<()> {

@@ -17,7 +17,7 @@ impl Model {
         Ok(self.nodes[dir].children.get(name).copied())
     }
 
-    fn may_add(&self, dir: NodeId, caller: &ModelCaller) -> ModelResult<()> {
+    fn check_may_add(&self, dir: NodeId, caller: &ModelCaller) -> ModelResult<()> {
         if self.nodes[dir].names == 0 {
             return Err(FsError::NotFound);
         }
@@ -27,7 +27,7 @@ impl Model {
     fn check_negative(&self, dir: NodeId, name: &str, caller: &ModelCaller) -> ModelResult<()> {
         match self.find(dir, name, caller)? {
             Some(_) => Err(FsError::Exists),
-            None => self.may_add(dir, caller),
+            None => self.check_may_add(dir, caller),
         }
     }
 
@@ -64,7 +64,7 @@ impl Model {
         caller: &ModelCaller,
     ) -> ModelResult<NodeId> {
         self.check_negative(dir, name, caller)?;
-        if matches!(kind, FileKind::CharDevice | FileKind::BlockDevice) && !caller.root() {
+        if matches!(kind, FileKind::CharDevice | FileKind::BlockDevice) && !caller.is_root() {
             return Err(FsError::NotPermitted);
         }
         self.check_growth()?;
@@ -103,7 +103,7 @@ impl Model {
         if self.node(dir)?.kind != FileKind::Directory {
             return Err(FsError::NotDirectory);
         }
-        self.may_add(dir, caller)?;
+        self.check_may_add(dir, caller)?;
         self.check_growth()?;
         let id = self.new_node(dir, FileKind::Regular, mode, 0, caller);
         (self.nodes[id].orphan, self.nodes[id].linkable) = (true, true);
@@ -141,7 +141,7 @@ impl Model {
         caller: &ModelCaller,
     ) -> ModelResult<NodeId> {
         let id = self.lookup(dir, name, caller)?;
-        self.may_remove(dir, id, is_dir, caller)?;
+        self.check_may_remove(dir, id, is_dir, caller)?;
         if is_dir && !self.nodes[id].children.is_empty() {
             return Err(FsError::NotEmpty);
         }
@@ -149,7 +149,7 @@ impl Model {
         Ok(id)
     }
 
-    fn may_remove(
+    fn check_may_remove(
         &self,
         dir: NodeId,
         id: NodeId,
@@ -249,11 +249,13 @@ impl Model {
         exchange: bool,
         caller: &ModelCaller,
     ) -> ModelResult<()> {
-        self.may_remove(from, moved, self.is_dir(moved), caller)?;
+        self.check_may_remove(from, moved, self.is_dir(moved), caller)?;
         match target {
-            None => self.may_add(to, caller)?,
-            Some(target) if exchange => self.may_remove(to, target, self.is_dir(target), caller)?,
-            Some(target) => self.may_remove(to, target, self.is_dir(moved), caller)?,
+            None => self.check_may_add(to, caller)?,
+            Some(target) if exchange => {
+                self.check_may_remove(to, target, self.is_dir(target), caller)?
+            }
+            Some(target) => self.check_may_remove(to, target, self.is_dir(moved), caller)?,
         }
         for id in [Some(moved), target.filter(|_| exchange)]
             .into_iter()
