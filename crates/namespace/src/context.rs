@@ -1,11 +1,11 @@
-//! What an operation gets as input besides the records.
+//! The context of an operation: its input besides the records.
 
-use crate::background::BackgroundOp;
-use crate::rights::OpenRights;
-use crate::write_lease::CallbackResults;
-use gupfs_proto::meta::{self, PlacementTarget, SlotSeq};
+use crate::callbacks::CallbackResults;
+use crate::open_rights::OpenRights;
+use gupfs_proto::meta::{PlacementTarget, SlotSeq};
 use gupfs_proto::{Caller, InodeId, Layout, OwnerEpoch, Seq, SessionId, Timestamp, VirtualShards};
 
+/// The driver's input to one operation.
 #[derive(Clone, Copy, Debug)]
 pub struct OpContext<'a> {
     /// Time of the operation. The clock may stand still or step back: an inode's ctime never goes back.
@@ -32,7 +32,7 @@ pub struct OpContext<'a> {
     pub is_private_file: bool,
     /// Requests that need this file's write lease revoked are queued before this operation.
     pub must_queue: bool,
-    /// What lease holders have reported for this operation.
+    /// The reports of lease holders for this operation.
     pub callbacks: &'a CallbackResults,
     /// The sequence number that the operation's batch will have.
     pub seq: Seq,
@@ -45,11 +45,4 @@ pub struct OpContext<'a> {
 pub struct OriginalResult {
     pub created: Option<InodeId>,
     pub layout: Option<Layout>,
-}
-
-/// An operation that the state machine can apply.
-#[derive(Clone, Copy, Debug)]
-pub enum Operation<'a> {
-    Client(&'a meta::MetaOp),
-    Background(&'a BackgroundOp),
 }

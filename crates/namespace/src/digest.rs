@@ -7,15 +7,15 @@ use std::hash::Hasher;
 
 /// Digest of the operation and its caller. It guards against mistakes of clients, not against forgery, so the hash has no key.
 pub(crate) fn digest(op: &MetaOp, caller: &Caller) -> u64 {
-    let sink = Sink(SipHasher24::new());
-    postcard::serialize_with_flavor(&(op, caller), sink)
+    let hasher = HasherFlavor(SipHasher24::new());
+    postcard::serialize_with_flavor(&(op, caller), hasher)
         .expect("a request in memory always serialises into a hasher")
 }
 
 /// Serialises into a hash, without a buffer.
-struct Sink(SipHasher24);
+struct HasherFlavor(SipHasher24);
 
-impl Flavor for Sink {
+impl Flavor for HasherFlavor {
     type Output = u64;
 
     fn try_push(&mut self, byte: u8) -> postcard::Result<()> {

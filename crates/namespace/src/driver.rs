@@ -1,4 +1,4 @@
-//! The interface between the state machine and its driver: what the machine reads, needs and returns.
+//! The interface between the state machine and its driver: the records that the machine reads, its prerequisites and its effects.
 
 use crate::key::{KeyRange, PurgeId, RecordKey};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ pub trait RecordSource {
     fn scan(&self, range: &KeyRange, limit: usize) -> Option<Vec<(RecordKey, Bytes)>>;
 }
 
-/// What the driver has in memory for a key.
+/// The state of a key in the driver's memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CachedRecord {
     /// The record's value; None: there is no such record.
@@ -33,7 +33,7 @@ pub enum ApplyResult {
     Done(Effects),
 }
 
-/// What an operation needs from the driver before it can complete.
+/// A condition that the driver must meet before the operation can complete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Prerequisite {
     /// These records in memory.
@@ -58,7 +58,7 @@ pub enum Prerequisite {
 /// Record changes to commit atomically: a new value, or None to remove the record. Keys ascend and are unique.
 pub type RecordBatch = Vec<(RecordKey, Option<Bytes>)>;
 
-/// What a completed operation changes, replies and leaves to the driver.
+/// The results of a completed operation: record changes, the reply, and actions of the driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Effects {
     /// Empty if the operation changed nothing.
@@ -66,7 +66,7 @@ pub struct Effects {
     /// If the request was executed before: the batch in which it made its change.
     pub original_seq: Option<Seq>,
     pub reply: Result<MetaReplyBody, FsError>,
-    /// What the driver must do once the batch is committed.
+    /// Actions that the driver takes once the batch is committed.
     pub follow_ups: Vec<FollowUp>,
     /// The operation has more changes than one batch holds: stage this batch, then apply the operation again. Each staged batch
     /// is consistent by itself: if the server stops in between, the client sends the request again, or the end of its session
@@ -111,7 +111,7 @@ pub enum FollowUp {
     InodeRemoved(InodeId),
 }
 
-/// Why an operation did not complete.
+/// The reason why an operation did not complete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum OpError {
     Needs(Box<Prerequisite>),

@@ -1,6 +1,6 @@
 //! The position of a name in its directory: a keyed hash, so that users cannot choose names that collide.
 
-use gupfs_proto::{InodeId, Name};
+use gupfs_proto::{InodeId, Name, VirtualShard, VirtualShards};
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
@@ -25,14 +25,28 @@ pub(crate) fn child_salt(parent: u64, ino: InodeId) -> u64 {
     hasher.finish()
 }
 
+/// Purposes of `derive_random`.
+const FOR_SHARD: u8 = 1;
+const FOR_SALT: u8 = 2;
+
+/// A random shard, for a new directory.
+pub(crate) fn random_shard(entropy: u64, shards: VirtualShards) -> VirtualShard {
+    VirtualShard((derive_random(entropy, FOR_SHARD) % u64::from(shards.0)) as u16)
+}
+
+/// A random salt, for a directory whose parent's salt is not known.
+pub(crate) fn random_salt(entropy: u64) -> u64 {
+    derive_random(entropy, FOR_SALT)
+}
+
 /// Derives independent random numbers, one per purpose, from the one that the driver provides for each attempt.
-pub(crate) fn derive_random(entropy: u64, purpose: u8) -> u64 {
+fn derive_random(entropy: u64, purpose: u8) -> u64 {
     let mut hasher = SipHasher24::new_with_keys(entropy, u64::from(purpose));
     hasher.write_u8(purpose);
     hasher.finish()
 }
 
-/// Where readdir continues: after the entry with this hash and this rank among equal hashes (ascending names).
+/// The position after which readdir continues: the entry with this hash and this rank among equal hashes (ascending names).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ReaddirCookie {
     pub hash: u64,

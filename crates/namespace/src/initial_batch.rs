@@ -1,15 +1,16 @@
-//! The first batch of a new cluster: what makes an empty store a file system.
+//! The first batch of a new cluster: it makes an empty store a file system.
 
 use crate::driver::RecordBatch;
+use crate::hash;
+use crate::inode_numbers::FIRST_INODE_COUNTER;
 use crate::key::RecordKey;
-use crate::new_inode;
-use crate::record::{InodeCounter, Record, StoreFormat, Usage};
-use gupfs_proto::{ClusterId, Incarnation, Timestamp, VirtualShard, VirtualShards, VolumeId};
+use crate::record::{DirectoryBody, Inode, InodeBody, InodeCounter, Record, StoreFormat, Usage};
+use gupfs_proto::{
+    ClusterId, FileKind, FileMode, Incarnation, InodeId, Timestamp, VirtualShard, VirtualShards,
+    VolumeId,
+};
 
-/// Inode counters below this are reserved for inodes that the system creates itself; the root is 1.
-pub(crate) const FIRST_INODE_COUNTER: u64 = 256;
-
-/// What `gupfs up` writes into an empty store: the format record, the root directory (root:root, 0755), and the counters of all
+/// The batch that `gupfs up` writes into an empty store: the format record, the root directory (root:root, 0755), and the counters of all
 /// shards. The root directory's salt is derived from `entropy`.
 pub fn initial_batch(
     cluster: ClusterId,
@@ -18,7 +19,7 @@ pub fn initial_batch(
     now: Timestamp,
     entropy: u64,
 ) -> RecordBatch {
-    let root = new_inode::build_root(now, entropy);
+    let root = root_directory(now, entropy);
     let format = StoreFormat {
         reader: StoreFormat::CURRENT,
         writer: StoreFormat::CURRENT,
@@ -49,4 +50,23 @@ pub fn initial_batch(
     }
     batch.sort();
     batch
+}
+
+/// The root directory of a new cluster.
+pub(crate) fn root_directory(now: Timestamp, entropy: u64) -> Inode {
+    let body = InodeBody::Directory(DirectoryBody {
+        salt: hash::random_salt(entropy),
+        ..DirectoryBody::default()
+    });
+    Inode {
+        // The root has no entry; its count is 1 so that it does not count as removed.
+        names: 1,
+        ..Inode::new(
+            InodeId::ROOT,
+            FileKind::Directory,
+            FileMode(0o755),
+            body,
+            now,
+        )
+    }
 }

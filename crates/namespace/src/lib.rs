@@ -1,8 +1,8 @@
 //! # namespace: what POSIX promises about names, attributes and permissions
 //!
 //! Owns   the keys and records of a shard, every metadata operation (`ops/`, one file each), the background operations that
-//!        finish what a client operation began (`background/`), placement of new files, and the rules of `gupfs check`.
-//!        The table of access rights that each operation needs (`rights`). Beside the records: advisory file locks (`locks`).
+//!        finish what a client operation began (`background/`), placement of new files, the rules of `gupfs check`, and the table of
+//!        access rights that each operation needs (`rights`). Beside the records: advisory file locks (`locks`).
 //! Never  does I/O, reads a clock, waits, or keeps state in memory that is not in the records (except reserved inode numbers,
 //!        and locks).
 //! Enter  at `ShardMachine::apply`; for locks at `locks::LockTable::request`.
@@ -11,39 +11,56 @@
 //! the start. On `ApplyResult::Done` it commits the batch, sends the reply when the newest batch that the operation read is
 //! committed, and carries out the `FollowUp`s. All records that an operation reads must come from one state (committed batches
 //! and the staged ones over them), so the driver calls `apply` and stages its batch under one lock.
+//!
+//! Layers, each of which uses only those above it:
+//!
+//! | modules | contents |
+//! |---|---|
+//! | `acl`, `key`, `record`, `hash`, `generations`, `placement`, `digest` | keys, values and pure functions of them |
+//! | `driver`, `callbacks`, `open_rights`, `context`, `requester` | the driver's interface, and the inputs of an operation |
+//! | `inode_numbers`, `view` | an operation reads records through `ReadView` and changes them through `OpView` |
+//! | `permission`, `flag_checks`, `xattr`, `rights` | checks of access; they change nothing |
+//! | `steps` | changes that several operations share |
+//! | `ops`, `background` | the operations of clients and of the driver, each with the handles that it needs |
+//! | `stored_reply`, `shard_machine` | one operation from its request to its effects |
+//!
+//! Beside them, `check` and `salvage` work on records without a view (`background` repairs with both), `initial_batch` makes the
+//! first records, and `locks` uses no record.
 
 mod acl;
+mod background;
+mod callbacks;
 pub mod check;
 mod context;
-mod dentry;
 mod digest;
 mod driver;
 mod flag_checks;
 mod generations;
 mod hash;
 mod initial_batch;
+mod inode_numbers;
 mod key;
 pub mod locks;
-mod new_inode;
+mod open_rights;
+mod ops;
 mod permission;
 mod placement;
-mod purge;
 mod record;
+mod requester;
 pub mod rights;
 pub mod salvage;
 mod shard_machine;
+mod steps;
+mod stored_reply;
 #[cfg(test)]
 mod testing;
 mod view;
-mod write_lease;
 mod xattr;
-
-mod background;
-mod ops;
 
 pub use acl::Acl;
 pub use background::BackgroundOp;
-pub use context::{OpContext, Operation, OriginalResult};
+pub use callbacks::CallbackResults;
+pub use context::{OpContext, OriginalResult};
 pub use driver::{
     ApplyResult, CachedRecord, Effects, FollowUp, Prerequisite, RecordBatch, RecordSource,
 };
@@ -54,7 +71,6 @@ pub use record::{
     AcceptedLoss, BackLink, DentryPosition, DirectoryBody, DirectoryDefaultLayout, EntryRecord,
     FileBody, Inode, InodeBody, InodeCounter, KnownTarget, Orphan, Purge, PurgeAction, Record,
     RecordDecodeError, ReplySummary, RetiredVerifier, SessionRecord, StoreFormat, StoredReply,
-    Unconfirmed, UnfinishedTruncate, Usage, WriteLease, XattrRecord,
+    UNASKED_SESSIONS, Unconfirmed, UnfinishedTruncate, Usage, WriteLease, XattrRecord,
 };
-pub use shard_machine::ShardMachine;
-pub use write_lease::{CallbackResults, UNASKED_SESSIONS};
+pub use shard_machine::{Operation, ShardMachine};

@@ -97,6 +97,18 @@ pub(crate) fn is_in_group_or_root(gid: u32, caller: &Caller) -> bool {
     caller.is_root() || caller.in_group(gid)
 }
 
+/// chmod(2): sets the permission bits and updates the access ACL; clears setgid if the caller may not set it.
+pub(crate) fn set_mode(inode: &mut Inode, mode: FileMode, caller: &Caller) {
+    inode.mode = if is_in_group_or_root(inode.gid, caller) {
+        mode
+    } else {
+        mode.without(FileMode::SETGID)
+    };
+    if let Some(acl) = &mut inode.acl {
+        acl.apply_mode(mode);
+    }
+}
+
 /// The mode after a write by an unprivileged caller: setuid is cleared; setgid is cleared if the group may execute the file, or
 /// if the caller is not in the group.
 pub(crate) fn mode_after_write(inode: &Inode, caller: &Caller) -> FileMode {

@@ -9,15 +9,18 @@
 //! proves that it has a file open with the open capability that the server issued for the open
 //! (`gupfs_proto::capability::OpenCapability`). The server checks a request without an open capability by its credentials alone.
 
+pub use crate::open_rights::OpenRights;
+
 use crate::driver::OpResult;
 use crate::key::RecordKey;
 use crate::permission;
 use crate::record::{Inode, WriteLease};
-use crate::view::OpView;
+use crate::requester::Requester;
+use crate::view::ReadView;
 use gupfs_proto::capability::Rights;
 use gupfs_proto::lock::{AdvisoryLock, LockFamily, LockMode, LockRequest};
 use gupfs_proto::meta::{AccessMode, MetaOp, OpenMode, SetAttr};
-use gupfs_proto::{Caller, FsError, InodeId};
+use gupfs_proto::{Caller, FsError, InodeId, SessionId};
 
 /// The condition under which a session may execute an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,15 +55,16 @@ pub fn access_rule(op: &MetaOp) -> AccessRule {
         MetaOp::StatFs => AccessRule::Session,
         MetaOp::GetDefaultLayout { .. } => AccessRule::Session,
 
-        MetaOp::Create { .. } => AccessRule::Credentials,
-        MetaOp::Mkdir { .. } => AccessRule::Credentials,
-        MetaOp::Mknod { .. } => AccessRule::Credentials,
-        MetaOp::Symlink { .. } => AccessRule::Credentials,
-        MetaOp::TmpFile { .. } | MetaOp::OpenTmpFile { .. } => AccessRule::Credentials,
-        MetaOp::Link { .. } => AccessRule::Credentials,
-        MetaOp::Unlink { .. } => AccessRule::Credentials,
-        MetaOp::Rmdir { .. } => AccessRule::Credentials,
-        MetaOp::Rename { .. } => AccessRule::Credentials,
+        MetaOp::Create { .. }
+        | MetaOp::Mkdir { .. }
+        | MetaOp::Mknod { .. }
+        | MetaOp::Symlink { .. }
+        | MetaOp::TmpFile { .. }
+        | MetaOp::OpenTmpFile { .. }
+        | MetaOp::Link { .. }
+        | MetaOp::Unlink { .. }
+        | MetaOp::Rmdir { .. }
+        | MetaOp::Rename { .. } => AccessRule::Credentials,
 
         // Files. A client reports a file's access time: that needs read access.
         MetaOp::SetAttr { ino, set } => match set {
@@ -68,10 +72,10 @@ pub fn access_rule(op: &MetaOp) -> AccessRule {
             set if changes_no_attribute(set) => AccessRule::WriteOrOwner(*ino),
             _ => AccessRule::Credentials,
         },
-        MetaOp::SetXattr { .. } => AccessRule::Credentials,
-        MetaOp::RemoveXattr { .. } => AccessRule::Credentials,
-        MetaOp::SetDefaultLayout { .. } => AccessRule::Credentials,
-        MetaOp::SetFlags { .. } => AccessRule::Credentials,
+        MetaOp::SetXattr { .. }
+        | MetaOp::RemoveXattr { .. }
+        | MetaOp::SetDefaultLayout { .. }
+        | MetaOp::SetFlags { .. } => AccessRule::Credentials,
         // A client reopens a file that it has open without any access: to get the layout again, or the inline bytes.
         MetaOp::Open { ino, open } => match is_reopen(*open) {
             true => AccessRule::Open(*ino, AccessMode::READ),
@@ -91,22 +95,24 @@ pub fn access_rule(op: &MetaOp) -> AccessRule {
             false => AccessRule::Open(*ino, AccessMode::READ),
         },
 
-        // Operations on the session itself.
-        MetaOp::OpenSession { .. } => AccessRule::Session,
-        MetaOp::CloseSession => AccessRule::Session,
-        // It removes only orphans that are recorded for this session.
-        MetaOp::Forget { .. } => AccessRule::Session,
-        MetaOp::Sync { .. } => AccessRule::Session,
-        MetaOp::Renew => AccessRule::Session,
-        MetaOp::Replay { .. } => AccessRule::PerPart,
-        MetaOp::WithOpenCapability { .. } => AccessRule::PerPart,
-        // Taking a lock blocks other sessions, so it needs access. A session releases only its own locks.
-        MetaOp::Lock(LockRequest::Acquire { lock, .. } | LockRequest::Test { lock }) => {
+        // Operations on the session itself. `Forget` removes only orphans that are recorded for this session.
+        MetaOp::OpenSession { .. }
+        | MetaOp::CloseSession
+        | MetaOp::Forget { .. }
+        | MetaOp::Sync { .. }
+        | MetaOp::Renew => AccessRule::Session,
+        MetaOp::Replay { .. } | MetaOp::WithOpenCapability { .. } => AccessRule::PerPart,
+        MetaOp::Lock(request) => access_rule_of_lock_request(request),
+    }
+}
+
+/// Acquiring a lock blocks other sessions, so it needs access. A session releases only its own locks.
+fn access_rule_of_lock_request(request: &LockRequest) -> AccessRule {
+    match request {
+        LockRequest::Acquire { lock, .. } | LockRequest::Test { lock } => {
             AccessRule::Open(lock.holder.ino, access_for_lock(lock))
         }
-        MetaOp::Lock(LockRequest::Release { .. } | LockRequest::Cancel { .. }) => {
-            AccessRule::Session
-        }
+        LockRequest::Release { .. } | LockRequest::Cancel { .. } => AccessRule::Session,
     }
 }
 
@@ -138,32 +144,6 @@ fn changes_no_attribute(set: &SetAttr) -> bool {
     *set == rest
 }
 
-/// The inodes that the session has open, with their rights, as the request's open capabilities prove.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct OpenRights(Vec<(InodeId, Rights)>);
-
-impl OpenRights {
-    /// A request without open capabilities.
-    pub const NONE: &'static OpenRights = &OpenRights(Vec::new());
-
-    /// From verified open capabilities.
-    pub fn new(mut proved: Vec<(InodeId, Rights)>) -> OpenRights {
-        proved.sort_unstable_by_key(|(ino, _)| *ino);
-        OpenRights(proved)
-    }
-
-    fn allow(&self, ino: InodeId, access: AccessMode) -> bool {
-        let from = self.0.partition_point(|(of, _)| *of < ino);
-        let of_this = self.0[from..].iter().take_while(|(of, _)| *of == ino);
-        of_this.into_iter().any(|(_, rights)| rights.allows(access))
-    }
-
-    /// Whether the open capabilities, or root's credentials, allow this access without reading the inode's record.
-    pub fn allow_without_record(&self, caller: &Caller, ino: InodeId, access: AccessMode) -> bool {
-        caller.is_root() && !access.contains(AccessMode::EXECUTE) || self.allow(ino, access)
-    }
-}
-
 /// Checks `AccessRule::Open`.
 ///
 /// # Errors
@@ -183,34 +163,29 @@ pub fn check_use(
 }
 
 /// Checks the operation's rule. `Credentials` and `PerPart` are checked later, by the operation or the driver.
-pub(crate) fn check(view: &mut OpView, op: &MetaOp) -> OpResult<()> {
+pub(crate) fn check(view: &mut ReadView, requester: &Requester, op: &MetaOp) -> OpResult<()> {
+    let (caller, open_rights) = (requester.caller, requester.open_rights);
     match access_rule(op) {
         AccessRule::Session | AccessRule::Credentials | AccessRule::PerPart => {}
         AccessRule::Open(ino, access) => {
             let inode = view.inode(ino)?;
-            check_use(&inode, view.ctx.caller, view.ctx.open_rights, access)?;
+            check_use(&inode, caller, open_rights, access)?;
         }
         AccessRule::WriteOrOwner(ino) => {
             let inode = view.inode(ino)?;
-            if !permission::is_owner_or_root(&inode, view.ctx.caller) {
-                check_use(
-                    &inode,
-                    view.ctx.caller,
-                    view.ctx.open_rights,
-                    AccessMode::WRITE,
-                )?;
+            if !permission::is_owner_or_root(&inode, caller) {
+                check_use(&inode, caller, open_rights, AccessMode::WRITE)?;
             }
         }
         AccessRule::LeaseHolder(ino) => {
             view.inode(ino)?;
-            check_lease_holder(view, ino)?;
+            check_lease_holder(view, requester.session.id, ino)?;
         }
     }
     Ok(())
 }
 
-fn check_lease_holder(view: &OpView, ino: InodeId) -> OpResult<()> {
-    let session = view.ctx.session;
+fn check_lease_holder(view: &ReadView, session: SessionId, ino: InodeId) -> OpResult<()> {
     match view.get::<WriteLease>(&RecordKey::write_lease(ino, session))? {
         Some(_) => Ok(()),
         None => {

@@ -1,4 +1,4 @@
-//! # salvage: rebuilds inodes whose records are lost from what else is known of them
+//! # salvage: rebuilds inodes whose records are lost from their objects or entries
 //!
 //! Owns   the layout that a file's objects may have had, the inode of a directory of which only entries remain, and which objects
 //!        count as present in records that may be older than the objects.
@@ -9,10 +9,9 @@
 //! lengths fit the default layout, the file gets the default layout. Otherwise the bytes of each object follow those of the
 //! previous one, so that a wrong guess never interleaves the bytes of two objects.
 
-use crate::hash::derive_random;
-use crate::new_inode;
+use crate::hash;
+use crate::initial_batch;
 use crate::record::{DirectoryBody, FileBody, Inode, InodeBody};
-use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::data::{ObjectOwner, ObjectStat};
 use gupfs_proto::layout::{Component, ComponentKind, ComponentState, PresenceMap};
 use gupfs_proto::limits::{
@@ -39,23 +38,25 @@ pub struct FoundObject {
 ///
 /// `objects` are ordered by generation and stripe. None if no layout can contain them.
 pub fn rebuild_file(ino: InodeId, objects: &[FoundObject]) -> Option<Inode> {
-    let layout = layout(objects)?;
+    let layout = possible_layout(objects)?;
     let mtime = objects.iter().map(|object| object.stat.mtime).max()?;
     let owner = objects.iter().find_map(|object| object.owner);
     let next_generation = objects.iter().map(|object| object.generation.0).max()? + 1;
+    let size = file_size(&layout, objects);
+    let body = InodeBody::File(FileBody {
+        layout,
+        next_generation,
+        ..FileBody::default()
+    });
     Some(Inode {
+        names: 1,
         uid: owner.map_or(0, |owner| owner.uid),
         gid: owner.map_or(0, |owner| owner.gid),
         project: ProjectId(owner.map_or(0, |owner| owner.project)),
         volume: VolumeId(owner.map_or(0, |owner| owner.volume)),
-        size: file_size(&layout, objects),
+        size,
         blocks: objects.iter().map(|object| object.stat.blocks).sum(),
-        body: InodeBody::File(FileBody {
-            layout,
-            next_generation,
-            ..FileBody::default()
-        }),
-        ..empty_inode(ino, FileKind::Regular, FileMode(0o600), mtime)
+        ..Inode::new(ino, FileKind::Regular, FileMode(0o600), body, mtime)
     })
 }
 
@@ -63,14 +64,15 @@ pub fn rebuild_file(ino: InodeId, objects: &[FoundObject]) -> Option<Inode> {
 /// the new salt.
 pub fn rebuild_directory(ino: InodeId, now: Timestamp, entropy: u64) -> Inode {
     if ino == InodeId::ROOT {
-        return new_inode::build_root(now, entropy);
+        return initial_batch::root_directory(now, entropy);
     }
+    let body = InodeBody::Directory(DirectoryBody {
+        salt: hash::random_salt(entropy),
+        ..DirectoryBody::default()
+    });
     Inode {
-        body: InodeBody::Directory(DirectoryBody {
-            salt: derive_random(entropy, new_inode::FOR_SALT),
-            ..DirectoryBody::default()
-        }),
-        ..empty_inode(ino, FileKind::Directory, FileMode(0o700), now)
+        names: 1,
+        ..Inode::new(ino, FileKind::Directory, FileMode(0o700), body, now)
     }
 }
 
@@ -113,47 +115,17 @@ pub fn file_size(layout: &Layout, objects: &[FoundObject]) -> u64 {
     ends.max().unwrap_or(0)
 }
 
-fn empty_inode(ino: InodeId, kind: FileKind, mode: FileMode, time: Timestamp) -> Inode {
-    Inode {
-        ino,
-        kind,
-        mode,
-        uid: 0,
-        gid: 0,
-        project: ProjectId(0),
-        volume: VolumeId(0),
-        names: 1,
-        rdev: 0,
-        size: 0,
-        blocks: 0,
-        atime: time,
-        mtime: time,
-        ctime: time,
-        btime: time,
-        flags: InodeFlags::empty(),
-        parent: None,
-        birth_snapshot: 0,
-        change: 1,
-        data_version: 0,
-        orphan_records: 0,
-        xattrs: 0,
-        xattr_names: 0,
-        acl: None,
-        security: Vec::new(),
-        body: InodeBody::Special,
-    }
-}
-
-fn layout(objects: &[FoundObject]) -> Option<Layout> {
+/// A layout that may have these objects; None if no layout can.
+fn possible_layout(objects: &[FoundObject]) -> Option<Layout> {
     let generations: Vec<&[FoundObject]> = objects
         .chunk_by(|one, other| one.generation == other.generation)
         .collect();
     let layout = match generations[..] {
         [only @ [_]] if only[0].stripe == 0 => Layout {
-            components: vec![component(0, u64::MAX, STRIPE_UNIT_DEFAULT, only)],
+            components: vec![found_component(0, u64::MAX, STRIPE_UNIT_DEFAULT, only)],
         },
         [first @ [_], rest] => {
-            default_layout(first, rest).or_else(|| concatenated_layout(&generations))?
+            fitting_default_layout(first, rest).or_else(|| concatenated_layout(&generations))?
         }
         _ => concatenated_layout(&generations)?,
     };
@@ -161,16 +133,16 @@ fn layout(objects: &[FoundObject]) -> Option<Layout> {
 }
 
 /// The default layout, if the objects' lengths are those of a file without holes.
-fn default_layout(first: &[FoundObject], rest: &[FoundObject]) -> Option<Layout> {
+fn fitting_default_layout(first: &[FoundObject], rest: &[FoundObject]) -> Option<Layout> {
     let begin = FIRST_COMPONENT_SIZE.0;
     let follows = rest[0].generation.0 == first[0].generation.0 + 1;
     if first[0].stripe != 0 || first[0].stat.size > begin || !follows {
         return None;
     }
-    let striped = component(begin, u64::MAX, STRIPE_UNIT_DEFAULT, rest);
+    let striped = found_component(begin, u64::MAX, STRIPE_UNIT_DEFAULT, rest);
     let layout = Layout {
         components: vec![
-            component(0, begin, STRIPE_UNIT_DEFAULT, first),
+            found_component(0, begin, STRIPE_UNIT_DEFAULT, first),
             striped.clone(),
         ],
     };
@@ -200,14 +172,14 @@ fn concatenated_layout(generations: &[&[FoundObject]]) -> Option<Layout> {
             true => u64::MAX,
             false => from + unit * stripes,
         };
-        components.push(component(from, to, ByteCount(unit), objects));
+        components.push(found_component(from, to, ByteCount(unit), objects));
         from = to;
     }
     Some(Layout { components })
 }
 
 /// A component of found objects. They are `Maybe` present: their confirmation finds out whether they survive a power loss.
-fn component(from: u64, to: u64, unit: ByteCount, objects: &[FoundObject]) -> Component {
+fn found_component(from: u64, to: u64, unit: ByteCount, objects: &[FoundObject]) -> Component {
     let last = objects.last().expect("a generation has an object");
     let mut targets = vec![last.ost; last.stripe as usize + 1];
     let mut presence = PresenceMap::new(targets.len());

@@ -1,19 +1,26 @@
-//! The state machine of a shard: an operation goes in; what it needs, or its effects, come out.
+//! The state machine of a shard: an operation goes in; its prerequisite or its effects come out.
 
-use crate::background;
-use crate::context::{OpContext, Operation};
+use crate::background::{self, BackgroundOp};
+use crate::context::OpContext;
 use crate::digest::digest;
 use crate::driver::{ApplyResult, Effects, FollowUp, OpError, OpResult, RecordBatch, RecordSource};
+use crate::inode_numbers::ReservedInodeNumbers;
 use crate::key::RecordKey;
 use crate::ops;
-use crate::record::{Inode, ReplySummary, StoredReply};
+use crate::record::StoredReply;
+use crate::requester::Requester;
+use crate::stored_reply::{stored_reply, summarize_reply};
 use crate::view::OpView;
-use crate::write_lease;
-use gupfs_proto::meta::{self, MetaReplyBody, SlotSeq};
-use gupfs_proto::{FsError, InodeId, Seq, VirtualShard};
-use std::collections::BTreeMap;
+use gupfs_proto::meta::{self, MetaReplyBody};
+use gupfs_proto::{FsError, Seq, VirtualShard};
 use std::ops::Range;
-use std::rc::Rc;
+
+/// An operation that the state machine can apply.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<'a> {
+    Client(&'a meta::MetaOp),
+    Background(&'a BackgroundOp),
+}
 
 /// The only state between operations that is not in the records: inode numbers reserved and not yet used. Losing it leaves a gap
 /// in the numbers.
@@ -38,10 +45,9 @@ impl ShardMachine {
     ) -> ApplyResult {
         let mut view = OpView::new(records, ctx, &self.reserved);
         let outcome = match op {
-            Operation::Client(op) => apply_client_op(&mut view, op),
-            Operation::Background(op) => {
-                background::apply(&mut view, op).map(|()| CompletedOp::new(MetaReplyBody::Done))
-            }
+            Operation::Client(op) => apply_client_op(&mut view, ctx, op),
+            Operation::Background(op) => background::apply(&mut view, ctx, op)
+                .map(|()| CompletedOp::new(MetaReplyBody::Done)),
         };
         let finished = outcome.and_then(|done| Ok((done, view.finish()?)));
         match finished {
@@ -96,150 +102,45 @@ impl CompletedOp {
 }
 
 /// Executes a client's request, or recognises that it was executed before and returns the stored reply.
-fn apply_client_op(view: &mut OpView, op: &meta::MetaOp) -> OpResult<CompletedOp> {
+fn apply_client_op(view: &mut OpView, ctx: &OpContext, op: &meta::MetaOp) -> OpResult<CompletedOp> {
     if !op.changes() {
-        return ops::dispatch(view, op).map(CompletedOp::new);
+        return ops::dispatch(view, ctx, op).map(CompletedOp::new);
     }
-    let Some(slot_seq) = view.ctx.slot_seq else {
+    let Some(slot_seq) = ctx.slot_seq else {
         return Err(FsError::Malformed(format!("{} without a slot", op.name())).into());
     };
-    let key = RecordKey::reply(
-        ops::reply_inode(op).shard(),
-        view.ctx.session,
-        slot_seq.slot,
-    );
-    let digest = digest(op, view.ctx.caller);
+    let key = RecordKey::reply(ops::reply_inode(op).shard(), ctx.session, slot_seq.slot);
+    let digest = digest(op, ctx.caller);
     if let Some(last) = view.get::<StoredReply>(&key)?
         && last.sequence >= slot_seq.sequence
     {
         // No program waits for a replayed request's reply: the client only needs to know that it was executed, also if the slot
         // has been used for later requests since.
-        let reply = match view.ctx.replay {
+        let reply = match ctx.replay {
             Some(_) => MetaReplyBody::Done,
-            None => stored_reply(view, op, &last, slot_seq, digest)?,
+            None => {
+                let session = &Requester::from_context(ctx).session;
+                stored_reply(view, session, op, &last, slot_seq, digest)?
+            }
         };
         return Ok(CompletedOp {
             reply,
             original_seq: Some(last.seq),
         });
     }
-    let reply = ops::dispatch(view, op)?;
+    let reply = ops::dispatch(view, ctx, op)?;
     // The reply is stored when the last batch of the operation is made.
     let is_complete = !view.is_unfinished() && !matches!(op, meta::MetaOp::CloseSession);
     if view.has_changes() && is_complete {
         let stored = StoredReply {
             sequence: slot_seq.sequence,
             digest,
-            summary: summarize(&reply)?,
-            seq: view.ctx.seq,
+            summary: summarize_reply(&reply)?,
+            seq: ctx.seq,
         };
         view.put(key, &stored);
     }
     Ok(CompletedOp::new(reply))
-}
-
-/// The reply to a request that was executed before: its stored summary, with attributes as they are now.
-fn stored_reply(
-    view: &mut OpView,
-    op: &meta::MetaOp,
-    last: &StoredReply,
-    slot_seq: SlotSeq,
-    digest: u64,
-) -> OpResult<MetaReplyBody> {
-    let malformed = |problem: &str| {
-        let number = slot_seq.sequence;
-        Err(FsError::Malformed(format!(
-            "{} {} of slot {} {problem}",
-            op.name(),
-            number,
-            slot_seq.slot
-        ))
-        .into())
-    };
-    if last.sequence > slot_seq.sequence {
-        return malformed(&format!("arrived after {}", last.sequence));
-    }
-    if last.digest != digest {
-        return malformed("was used for another request before");
-    }
-    Ok(match last.summary {
-        ReplySummary::Done => MetaReplyBody::Done,
-        ReplySummary::Attr(ino) => MetaReplyBody::Attr(inode_with_attr_report(view, ino)?.attr()),
-        ReplySummary::Entry(ino) => MetaReplyBody::Entry(inode_with_attr_report(view, ino)?.attr()),
-        ReplySummary::Opened { ino, created } => MetaReplyBody::Opened(ops::open_reply(
-            &*inode_with_attr_report(view, ino)?,
-            created,
-        )),
-        ReplySummary::Removed {
-            victim,
-            orphan,
-            moved,
-        } => {
-            let attr = match moved {
-                Some(ino) => view.find_inode(ino)?.map(|inode| inode.attr()),
-                None => None,
-            };
-            MetaReplyBody::Removed(meta::RemovedName {
-                victim,
-                is_orphan: orphan,
-                attr,
-            })
-        }
-    })
-}
-
-/// An inode with its current attributes: with the lease holder's report, if another session has the write lease.
-fn inode_with_attr_report(view: &mut OpView, ino: InodeId) -> OpResult<Rc<Inode>> {
-    let inode = view.inode(ino)?;
-    write_lease::require_attr_report(view, &inode)?;
-    Ok(inode)
-}
-
-/// The part of a reply that is stored. Called only for operations that change records.
-fn summarize(reply: &MetaReplyBody) -> OpResult<ReplySummary> {
-    Ok(match reply {
-        MetaReplyBody::Done => ReplySummary::Done,
-        MetaReplyBody::Attr(attr) => ReplySummary::Attr(attr.ino),
-        MetaReplyBody::Entry(attr) => ReplySummary::Entry(attr.ino),
-        MetaReplyBody::Opened(opened) => ReplySummary::Opened {
-            ino: opened.attr.ino,
-            created: opened.created,
-        },
-        MetaReplyBody::Removed(removed) => ReplySummary::Removed {
-            victim: removed.victim,
-            orphan: removed.is_orphan,
-            moved: removed.attr.map(|attr| attr.ino),
-        },
-        other => unreachable!("no changing operation replies {other:?}"),
-    })
-}
-
-/// Inode counters that are reserved on disk and not used yet, per shard.
-#[derive(Debug, Default)]
-pub(crate) struct ReservedInodeNumbers(BTreeMap<VirtualShard, Range<u64>>);
-
-impl ReservedInodeNumbers {
-    pub fn first(&self, shard: VirtualShard) -> Option<InodeId> {
-        let counters = self.0.get(&shard)?;
-        (!counters.is_empty()).then(|| InodeId::new(shard, counters.start))
-    }
-
-    fn mark_used(&mut self, ino: InodeId) {
-        if let Some(counters) = self.0.get_mut(&ino.shard()) {
-            counters.start = ino.counter() + 1;
-        }
-    }
-
-    fn add(&mut self, shard: VirtualShard, counters: Range<u64>) {
-        // Two operations may have reserved a block each: the remaining numbers are used first, and the second block becomes a
-        // gap.
-        match self.first(shard) {
-            Some(_) => {}
-            None => {
-                self.0.insert(shard, counters);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -323,15 +224,15 @@ mod tests {
         let third = server.create(&root, ROOT, "c", 0o644).unwrap().ino;
         assert_eq!(
             third.counter(),
-            crate::initial_batch::FIRST_INODE_COUNTER + gupfs_proto::limits::INODE_BLOCK
+            crate::inode_numbers::FIRST_INODE_COUNTER + gupfs_proto::limits::INODE_BLOCK
         );
         server.assert_clean();
     }
 
-    /// Has no record in memory.
-    struct Cold;
+    /// A driver without a record in memory.
+    struct ColdRecords;
 
-    impl RecordSource for Cold {
+    impl RecordSource for ColdRecords {
         fn get(&self, _: &crate::RecordKey) -> CachedRecord {
             CachedRecord::Unknown
         }
@@ -350,13 +251,13 @@ mod tests {
         let server = TestServer::new(1);
         let root = Caller::root();
         let ctx = server.context(&root, None);
-        let step = ShardMachine::new().apply(
-            &Cold,
+        let result = ShardMachine::new().apply(
+            &ColdRecords,
             &ctx,
             Operation::Client(&meta::MetaOp::GetAttr { ino: ROOT }),
         );
         assert!(
-            matches!(step, ApplyResult::Needs(crate::Prerequisite::Keys(keys)) if keys == [crate::RecordKey::inode(ROOT)])
+            matches!(result, ApplyResult::Needs(crate::Prerequisite::Keys(keys)) if keys == [crate::RecordKey::inode(ROOT)])
         );
     }
 

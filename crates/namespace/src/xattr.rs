@@ -24,7 +24,7 @@ const INLINE_COUNT_MAX: usize = 4;
 
 /// # Errors
 /// `NotSupported` for namespaces that Linux does not have; `Invalid` for a namespace without a name.
-pub(crate) fn namespace(name: &XattrName) -> Result<XattrNamespace, FsError> {
+pub(crate) fn namespace_of(name: &XattrName) -> Result<XattrNamespace, FsError> {
     let bytes = name.as_bytes();
     match bytes {
         acl::ACCESS => return Ok(XattrNamespace::AccessAcl),
@@ -96,7 +96,7 @@ pub(crate) fn check_write(
     }
 }
 
-/// Only regular files and directories: the permission bits of symbolic links and special files do not limit who writes
+/// Regular files and directories support them: the permission bits of symbolic links and special files do not limit who writes
 /// (xattr(7)).
 fn supports_user_xattrs(inode: &Inode) -> bool {
     matches!(inode.kind, FileKind::Regular | FileKind::Directory)

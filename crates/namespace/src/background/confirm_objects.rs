@@ -1,6 +1,5 @@
-use crate::driver::{FollowUp, OpResult};
+use crate::driver::OpResult;
 use crate::key::RecordKey;
-use crate::record::Unconfirmed;
 use crate::view::OpView;
 use gupfs_proto::{InodeId, Presence};
 
@@ -35,13 +34,6 @@ pub(crate) fn confirm_objects(
         view.change_file(ino, |_, file| file.layout = layout)?;
     }
     Ok(())
-}
-
-/// Records that a background task must confirm the objects of this file.
-pub(crate) fn request_confirmation(view: &mut OpView, ino: InodeId) {
-    let since = view.ctx.now;
-    view.put(RecordKey::unconfirmed(ino), &Unconfirmed { since });
-    view.add_follow_up(FollowUp::Confirm(ino));
 }
 
 #[cfg(test)]

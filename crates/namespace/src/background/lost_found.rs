@@ -1,12 +1,11 @@
-use crate::dentry::{self, Dentry};
 use crate::driver::OpResult;
 use crate::key::{KeyRange, RecordKey, RecordKind};
-use crate::new_inode;
 use crate::record::Inode;
 use crate::salvage;
+use crate::steps::dentry::{self, Dentry};
 use crate::view::OpView;
 use gupfs_proto::limits::LINK_MAX;
-use gupfs_proto::{InodeId, Name};
+use gupfs_proto::{Caller, InodeId, Name};
 
 /// The inode of a new `/lost+found`, from the numbers reserved for the system.
 const LOST_FOUND: InodeId = InodeId(2);
@@ -15,10 +14,15 @@ const LOST_FOUND: InodeId = InodeId(2);
 const NAMES: [&str; 2] = ["lost+found", "lost+found.gupfs"];
 
 /// Links an inode without a name in `/lost+found`, under its number. Only root can access that directory.
-pub(crate) fn link_in_lost_found(view: &mut OpView, ino: InodeId) -> OpResult<()> {
-    let dir = find_or_create_lost_found(view)?;
+pub(crate) fn link_in_lost_found(
+    view: &mut OpView,
+    caller: &Caller,
+    entropy: u64,
+    ino: InodeId,
+) -> OpResult<()> {
+    let dir = find_or_create_lost_found(view, caller, entropy)?;
     let name = Name::new(format!("{:x}", ino.0).as_bytes())?;
-    let dentry: Dentry = dentry::lookup(view, dir, &name)?;
+    let dentry: Dentry = dentry::lookup(view, caller, dir, &name)?;
     dentry.check_negative()?;
     for (key, _) in view.scan(
         KeyRange::of_inode(ino, RecordKind::BackLink),
@@ -34,12 +38,16 @@ pub(crate) fn link_in_lost_found(view: &mut OpView, ino: InodeId) -> OpResult<()
 }
 
 /// The directory; creates it if it does not exist.
-fn find_or_create_lost_found(view: &mut OpView) -> OpResult<InodeId> {
+fn find_or_create_lost_found(
+    view: &mut OpView,
+    caller: &Caller,
+    entropy: u64,
+) -> OpResult<InodeId> {
     for text in NAMES {
         let name = Name::new(text.as_bytes())?;
-        let dentry = dentry::lookup(view, InodeId::ROOT, &name)?;
+        let dentry = dentry::lookup(view, caller, InodeId::ROOT, &name)?;
         let Some(entry) = dentry.entry else {
-            return create_lost_found(view, &dentry);
+            return create_lost_found(view, &dentry, entropy);
         };
         let is_dir = |inode: &Inode| inode.is_dir();
         if view
@@ -52,17 +60,13 @@ fn find_or_create_lost_found(view: &mut OpView) -> OpResult<InodeId> {
     Ok(InodeId::ROOT)
 }
 
-fn create_lost_found(view: &mut OpView, dentry: &Dentry) -> OpResult<InodeId> {
+fn create_lost_found(view: &mut OpView, dentry: &Dentry, entropy: u64) -> OpResult<InodeId> {
     if view.get::<Inode>(&RecordKey::inode(LOST_FOUND))?.is_some() {
         // It was renamed: users may have moved it, so it stays there and is used under its new name.
         return Ok(LOST_FOUND);
     }
-    let salt = view.ctx.entropy;
-    let mut inode = salvage::rebuild_directory(LOST_FOUND, view.ctx.now, salt);
-    debug_assert_eq!(
-        inode.ino.shard(),
-        new_inode::build_root(view.ctx.now, salt).ino.shard()
-    );
+    let mut inode = salvage::rebuild_directory(LOST_FOUND, view.now(), entropy);
+    debug_assert_eq!(inode.ino.shard(), InodeId::ROOT.shard());
     dentry::add_first_name(view, dentry, &mut inode)?;
     view.add_inode(inode);
     Ok(LOST_FOUND)

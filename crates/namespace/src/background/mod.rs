@@ -1,8 +1,8 @@
 //! Operations that the driver starts itself: they finish what a client operation began, and clean up after sessions that ended.
 
+use crate::context::OpContext;
 mod confirm_objects;
 mod drop_session;
-mod forget_orphan;
 mod lost_found;
 mod purge_done;
 mod record_orphan;
@@ -11,12 +11,10 @@ mod repair;
 mod reserve_inode_numbers;
 mod truncate_done;
 
-pub(crate) use confirm_objects::request_confirmation;
-pub(crate) use forget_orphan::{FORGET_RECORDS, forget_orphan};
-
 use crate::check::Problem;
 use crate::driver::OpResult;
 use crate::key::PurgeId;
+use crate::steps::orphan;
 use crate::view::OpView;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::{InodeId, SessionId, VirtualShard};
@@ -64,7 +62,7 @@ pub enum BackgroundOp {
     LinkInLostFound { ino: InodeId },
 }
 
-pub(crate) fn apply(view: &mut OpView, op: &BackgroundOp) -> OpResult<()> {
+pub(crate) fn apply(view: &mut OpView, ctx: &OpContext, op: &BackgroundOp) -> OpResult<()> {
     match op {
         BackgroundOp::ReserveInodeNumbers { shard } => {
             reserve_inode_numbers::reserve_inode_numbers(view, *shard)
@@ -73,7 +71,7 @@ pub(crate) fn apply(view: &mut OpView, op: &BackgroundOp) -> OpResult<()> {
             truncate_done::truncate_done(view, *id, *blocks)
         }
         BackgroundOp::PurgeDone { id } => purge_done::purge_done(view, *id),
-        BackgroundOp::ForgetOrphan { ino, session } => forget_orphan(view, *ino, *session),
+        BackgroundOp::ForgetOrphan { ino, session } => orphan::forget_orphan(view, *ino, *session),
         BackgroundOp::RecordOrphan { ino, session } => {
             record_orphan::record_orphan(view, *ino, *session)
         }
@@ -91,7 +89,9 @@ pub(crate) fn apply(view: &mut OpView, op: &BackgroundOp) -> OpResult<()> {
         BackgroundOp::DropSession { session, shard } => {
             drop_session::drop_session(view, *session, *shard)
         }
-        BackgroundOp::Repair(problem) => repair::repair(view, problem),
-        BackgroundOp::LinkInLostFound { ino } => lost_found::link_in_lost_found(view, *ino),
+        BackgroundOp::Repair(problem) => repair::repair(view, ctx.caller, problem),
+        BackgroundOp::LinkInLostFound { ino } => {
+            lost_found::link_in_lost_found(view, ctx.caller, ctx.entropy, *ino)
+        }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) fn record_orphan(view: &mut OpView, ino: InodeId, session: SessionId)
     if inode.names > 0 || view.get::<Orphan>(&key)?.is_some() {
         return Ok(());
     }
-    let since = view.ctx.now;
+    let since = view.now();
     view.put(key, &Orphan { since });
     view.change(ino, |inode| inode.orphan_records += 1)
 }

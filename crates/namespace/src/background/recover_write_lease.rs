@@ -1,8 +1,8 @@
-use super::request_confirmation;
 use crate::driver::OpResult;
 use crate::key::RecordKey;
-use crate::purge;
 use crate::record::WriteLease;
+use crate::steps::confirmation;
+use crate::steps::purge;
 use crate::view::OpView;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::{InodeId, Layout, Presence, SessionId};
@@ -101,7 +101,127 @@ fn apply_object_stats(
         inode.data_version += 1;
     })?;
     if in_doubt {
-        request_confirmation(view, ino);
+        confirmation::request_confirmation(view, ino);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::*;
+    use crate::{BackgroundOp, RecordKind};
+    use gupfs_proto::data::ObjectStat;
+    use gupfs_proto::meta::{AccessMode, WritePosition};
+    use gupfs_proto::{Caller, Presence, Timestamp};
+
+    #[test]
+    fn a_lease_holder_that_dies_before_spilling_leaves_the_inline_bytes() {
+        let mut server = TestServer::new(2);
+        let file = server
+            .create(&Caller::root(), ROOT, "f", 0o644)
+            .unwrap()
+            .ino;
+        server
+            .write_inline(file, WritePosition::End, b"bytes")
+            .unwrap();
+        let old = server.begin_write(file).unwrap().layout;
+        let recover = BackgroundOp::RecoverWriteLease {
+            ino: file,
+            session: server.session,
+            found: vec![],
+        };
+        server.run_background(&recover).unwrap();
+        let opened = server
+            .open(&Caller::root(), file, AccessMode::READ)
+            .unwrap();
+        assert_eq!(
+            (opened.inline.as_deref(), opened.layout.is_empty()),
+            (Some(&b"bytes"[..]), true)
+        );
+        assert_eq!(
+            (
+                server.count(RecordKind::Purge),
+                server.count(RecordKind::WriteLease)
+            ),
+            (1, 0)
+        );
+        // The next layout's objects differ from those that will be removed.
+        let new = server.begin_write(file).unwrap().layout;
+        let most = old
+            .components
+            .iter()
+            .map(|component| component.generation)
+            .max();
+        assert!(
+            new.components
+                .iter()
+                .all(|component| Some(component.generation) > most)
+        );
+        server.assert_clean();
+    }
+
+    #[test]
+    fn size_and_times_of_a_dead_lease_holders_file_come_from_its_objects() {
+        let mut server = TestServer::new(2);
+        let file = server
+            .create(&Caller::root(), ROOT, "f", 0o644)
+            .unwrap()
+            .ino;
+        server.begin_write(file).unwrap();
+        server
+            .end_write(file, report(100, &[(0, 0)]), true)
+            .unwrap();
+        let late = Timestamp::new(9_000, 0);
+        let stat = |size, mtime| {
+            Some(ObjectStat {
+                size,
+                blocks: 8,
+                mtime,
+            })
+        };
+        let found = vec![
+            (0, 0, stat(4 << 20, Timestamp::new(1, 0))),
+            (1, 0, None),
+            (1, 1, stat(7, late)),
+            (1, 2, None),
+            (1, 3, None),
+        ];
+        let recover = BackgroundOp::RecoverWriteLease {
+            ino: file,
+            session: server.session,
+            found,
+        };
+        server.run_background(&recover).unwrap();
+        let attr = server.getattr(file).unwrap();
+        assert_eq!((attr.size, attr.blocks), ((5 << 20) + 7, 16));
+        assert_eq!((attr.mtime, attr.ctime), (late, late));
+        use Presence::{Maybe, Never, Present};
+        assert_eq!(server.presence(file), [Present, Never, Maybe, Never, Never]);
+        server.assert_clean();
+        server.run_background(&recover).unwrap();
+        assert_eq!(server.batch, vec![]);
+    }
+
+    #[test]
+    fn a_lost_object_is_not_treated_as_a_hole() {
+        let mut server = TestServer::new(1);
+        let file = server
+            .create(&Caller::root(), ROOT, "f", 0o644)
+            .unwrap()
+            .ino;
+        server.begin_write(file).unwrap();
+        server
+            .end_write(file, report(100, &[(0, 0)]), true)
+            .unwrap();
+        let found = (0..1).map(|stripe| (0, stripe, None)).collect();
+        server
+            .run_background(&BackgroundOp::RecoverWriteLease {
+                ino: file,
+                session: server.session,
+                found,
+            })
+            .unwrap();
+        assert_eq!(server.presence(file)[0], Presence::Present);
+        assert_eq!(server.getattr(file).unwrap().size, 100);
+    }
 }

@@ -1,16 +1,16 @@
-use crate::background::{self, forget_orphan};
 use crate::check::Problem;
-use crate::dentry::{self, Dentry};
 use crate::driver::OpResult;
 use crate::hash::name_hash;
 use crate::key::{KeyRange, RecordKey, RecordKind};
 use crate::record::{BackLink, EntryRecord, InodeCounter};
+use crate::steps::dentry::{self, Dentry};
+use crate::steps::orphan;
 use crate::view::OpView;
 use gupfs_proto::limits::BACKGROUND_BATCH;
-use gupfs_proto::{FsError, InodeId, Name};
+use gupfs_proto::{Caller, FileKind, FsError, InodeId, Name};
 
 /// Repairs one problem that `check` found, if it still exists.
-pub(crate) fn repair(view: &mut OpView, problem: &Problem) -> OpResult<()> {
+pub(crate) fn repair(view: &mut OpView, caller: &Caller, problem: &Problem) -> OpResult<()> {
     match problem {
         Problem::Dangling(key) => view.remove(key.clone()),
         Problem::EntryWithoutInode {
@@ -18,12 +18,7 @@ pub(crate) fn repair(view: &mut OpView, problem: &Problem) -> OpResult<()> {
             hash,
             name,
             ino,
-        } => {
-            if view.find_inode(*ino)?.is_none() {
-                view.remove(RecordKey::entry(*dir, *hash, name));
-                view.change_dir(*dir, |_, dir| dir.entries = dir.entries.saturating_sub(1))?;
-            }
-        }
+        } => remove_entry_without_inode(view, *dir, *hash, name, *ino)?,
         Problem::WrongHash { dir, hash, name } => move_to_correct_hash(view, *dir, *hash, name)?,
         Problem::WrongKind {
             dir,
@@ -31,61 +26,25 @@ pub(crate) fn repair(view: &mut OpView, problem: &Problem) -> OpResult<()> {
             name,
             actual,
             ..
-        } => {
-            let key = RecordKey::entry(*dir, *hash, name);
-            if let Some(entry) = view.get::<EntryRecord>(&key)? {
-                view.put(
-                    key,
-                    &EntryRecord {
-                        kind: *actual,
-                        ..entry
-                    },
-                );
-            }
-        }
-        Problem::InodeWithoutEntry { ino } => link_in_root(view, *ino)?,
-        Problem::Leaked { ino } => forget_orphan::remove_inode_records(view, *ino)?,
-        Problem::WrongNames { ino, names, .. } => {
-            view.change(*ino, |inode| inode.names = *names)?
-        }
-        Problem::WrongEntries {
-            dir,
-            entries,
-            subdirs,
-        } => view.change_dir(*dir, |_, dir| {
-            dir.entries = *entries;
-            dir.subdirs = *subdirs;
-        })?,
-        Problem::WrongUsers {
-            ino,
-            orphan_records,
-            write_leases,
-        } => {
-            view.change(*ino, |inode| {
-                inode.orphan_records = *orphan_records;
-                if let Ok(file) = inode.file_mut() {
-                    file.write_leases = *write_leases;
-                }
-            })?;
-        }
-        Problem::WrongXattrs { ino, xattrs, names } => view.change(*ino, |inode| {
-            inode.xattrs = *xattrs;
-            inode.xattr_names = *names;
-        })?,
+        } => correct_kind(view, RecordKey::entry(*dir, *hash, name), *actual)?,
+        Problem::InodeWithoutEntry { ino } => link_in_root(view, caller, *ino)?,
+        Problem::Leaked { ino } => orphan::remove_inode_records(view, *ino)?,
+        Problem::WrongNames { .. }
+        | Problem::WrongEntries { .. }
+        | Problem::WrongUsers { .. }
+        | Problem::WrongXattrs { .. } => correct_counts(view, problem)?,
         Problem::OrphanWithoutSession { ino, session } => {
-            background::forget_orphan(view, *ino, *session)?
+            orphan::forget_orphan(view, *ino, *session)?
         }
         Problem::WrongUsage {
             shard,
             volume,
-            actual: found,
+            actual,
             ..
-        } => view.put(RecordKey::usage(*shard, *volume), found),
+        } => view.put(RecordKey::usage(*shard, *volume), actual),
         Problem::NumberNotReserved { shard, largest, .. } => {
-            view.put(
-                RecordKey::inode_counter(*shard),
-                &InodeCounter { next: largest + 1 },
-            );
+            let next = largest + 1;
+            view.put(RecordKey::inode_counter(*shard), &InodeCounter { next });
         }
         Problem::UnknownKey(_)
         | Problem::Undecodable { .. }
@@ -97,6 +56,56 @@ pub(crate) fn repair(view: &mut OpView, problem: &Problem) -> OpResult<()> {
         | Problem::WriterWithoutSession { .. } => return Err(FsError::NotSupported.into()),
     }
     Ok(())
+}
+
+fn remove_entry_without_inode(
+    view: &mut OpView,
+    dir: InodeId,
+    hash: u64,
+    name: &Name,
+    ino: InodeId,
+) -> OpResult<()> {
+    if view.find_inode(ino)?.is_none() {
+        view.remove(RecordKey::entry(dir, hash, name));
+        view.change_dir(dir, |_, dir| dir.entries = dir.entries.saturating_sub(1))?;
+    }
+    Ok(())
+}
+
+fn correct_kind(view: &mut OpView, key: RecordKey, kind: FileKind) -> OpResult<()> {
+    if let Some(entry) = view.get::<EntryRecord>(&key)? {
+        view.put(key, &EntryRecord { kind, ..entry });
+    }
+    Ok(())
+}
+
+/// Sets the counts in an inode's record to the numbers of its other records.
+fn correct_counts(view: &mut OpView, problem: &Problem) -> OpResult<()> {
+    match *problem {
+        Problem::WrongNames { ino, names, .. } => view.change(ino, |inode| inode.names = names),
+        Problem::WrongEntries {
+            dir,
+            entries,
+            subdirs,
+        } => view.change_dir(dir, |_, dir| {
+            (dir.entries, dir.subdirs) = (entries, subdirs)
+        }),
+        Problem::WrongUsers {
+            ino,
+            orphan_records,
+            write_leases,
+        } => view.change(ino, |inode| {
+            inode.orphan_records = orphan_records;
+            if let Ok(file) = inode.file_mut() {
+                file.write_leases = write_leases;
+            }
+        }),
+        Problem::WrongXattrs { ino, xattrs, names } => view.change(ino, |inode| {
+            inode.xattrs = xattrs;
+            inode.xattr_names = names;
+        }),
+        ref other => unreachable!("{other:?} is not a wrong count of an inode"),
+    }
 }
 
 /// Moves the entry and its back link to the correct hash, where lookups find them. If that key has an entry, removes the
@@ -135,9 +144,9 @@ fn move_to_correct_hash(view: &mut OpView, dir: InodeId, hash: u64, name: &Name)
 }
 
 /// Links an inode without a name in the root directory: "lost-" and its number.
-fn link_in_root(view: &mut OpView, ino: InodeId) -> OpResult<()> {
+fn link_in_root(view: &mut OpView, caller: &Caller, ino: InodeId) -> OpResult<()> {
     let name = Name::new(format!("lost-{:x}", ino.0).as_bytes())?;
-    let dentry: Dentry = dentry::lookup(view, InodeId::ROOT, &name)?;
+    let dentry: Dentry = dentry::lookup(view, caller, InodeId::ROOT, &name)?;
     dentry.check_negative()?;
     // There may be as many back links as a file can have names.
     let links = view.scan(

@@ -1,4 +1,4 @@
-//! What a check keeps in memory of an inode: the counts in its record, and the actual counts of other records.
+//! The summary of an inode that a check keeps in memory: the counts in its record, and the actual counts of other records.
 
 use super::Problem;
 use crate::hash::name_hash;
@@ -198,10 +198,10 @@ impl InodeSummaries {
     pub fn update<T>(
         &mut self,
         ino: InodeId,
-        note: impl FnOnce(&mut InodeSummary) -> T,
+        update: impl FnOnce(&mut InodeSummary) -> T,
     ) -> Option<T> {
         let index = self.index(ino)?;
-        Some(note(&mut self.0[index]))
+        Some(update(&mut self.0[index]))
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &InodeSummary> {

@@ -17,13 +17,12 @@ mod tree;
 pub use problem::Problem;
 
 use crate::hash::name_hash;
-use crate::key::{KeyRange, ParsedKey, RecordKey, RecordKind};
+use crate::key::{KeyRange, ParsedKey, PurgeId, RecordKey, RecordKind};
 use crate::record::{
     AcceptedLoss, BackLink, DentryPosition, EntryRecord, Inode, InodeBody, InodeCounter,
     KnownTarget, Orphan, Purge, PurgeAction, Record, RetiredVerifier, SessionRecord, StoreFormat,
-    StoredReply, Unconfirmed, Usage, WriteLease, XattrRecord,
+    StoredReply, UNASKED_SESSIONS, Unconfirmed, Usage, WriteLease, XattrRecord,
 };
-use crate::write_lease::UNASKED_SESSIONS;
 use bytes::Bytes;
 use gupfs_proto::{FileKind, InodeId, Name, SessionId, VirtualShard, VirtualShards, VolumeId};
 use inode_summary::{InodeSummaries, InodeSummary};
@@ -54,8 +53,10 @@ impl NamespaceReport {
 #[derive(Debug, Default)]
 pub struct NamespaceCheck {
     inodes: InodeSummaries,
+    /// Usage as recorded, and as counted.
     usage: BTreeMap<(VirtualShard, VolumeId), Usage>,
-    numbers: BTreeMap<VirtualShard, u64>,
+    /// Next inode counter to reserve in the shard.
+    next_numbers: BTreeMap<VirtualShard, u64>,
     /// Largest inode counter in use in the shard.
     largest: BTreeMap<VirtualShard, u64>,
     counted: BTreeMap<(VirtualShard, VolumeId), Usage>,
@@ -99,6 +100,7 @@ impl NamespaceCheck {
         ranges
     }
 
+    /// Adds a record; the keys come in the order of `ranges`.
     pub fn add(&mut self, key: &RecordKey, value: &Bytes) {
         let Some(parsed) = key.parse() else {
             self.add_problem(Problem::UnknownKey(key.clone()));
@@ -125,20 +127,9 @@ impl NamespaceCheck {
                 self.decode::<XattrRecord>(key, value);
                 self.check_inode_exists(ino, key, |inode| inode.add_xattr(&name));
             }
-            ParsedKey::Orphan { ino, session } => {
-                self.decode::<Orphan>(key, value);
-                self.report.orphans += 1;
-                self.check_inode_exists(ino, key, |inode| inode.actual.orphan_records += 1);
-                if session != UNASKED_SESSIONS && !self.sessions.contains(&session) {
-                    self.add_problem(Problem::OrphanWithoutSession { ino, session });
-                }
-            }
+            ParsedKey::Orphan { ino, session } => self.add_orphan(ino, session, key, value),
             ParsedKey::WriteLease { ino, session } => {
-                self.decode::<WriteLease>(key, value);
-                self.check_inode_exists(ino, key, |inode| inode.actual.write_leases += 1);
-                if !self.sessions.contains(&session) {
-                    self.add_problem(Problem::WriterWithoutSession { ino, session });
-                }
+                self.add_write_lease(ino, session, key, value);
             }
             ParsedKey::Unconfirmed(ino) => {
                 self.decode::<Unconfirmed>(key, value);
@@ -150,76 +141,36 @@ impl NamespaceCheck {
                     self.add_problem(Problem::Dangling(key.clone()));
                 }
             }
-            ParsedKey::Purge(id) => {
-                let Some(purge) = self.decode::<Purge>(key, value) else {
-                    return;
-                };
-                self.report.purges += 1;
-                match purge.action {
-                    PurgeAction::Remove => {
-                        self.counted
-                            .entry((id.ino.shard(), purge.volume))
-                            .or_default()
-                            .purging += 1
-                    }
-                    // A truncate may outlive its inode: the record is removed when it is done.
-                    PurgeAction::Truncate { .. } => {
-                        self.inodes.update(id.ino, |inode| {
-                            inode.actual.truncate |= inode.recorded.truncate == Some(id.number)
-                        });
-                    }
-                }
-            }
-            ParsedKey::InodeCounter(shard) => {
-                if let Some(InodeCounter { next }) = self.decode(key, value) {
-                    self.numbers.insert(shard, next);
-                }
-            }
-            ParsedKey::Usage { shard, volume } => {
-                if let Some(usage) = self.decode(key, value) {
-                    self.usage.insert((shard, volume), usage);
-                }
-            }
-            ParsedKey::Format => {
-                self.decode::<StoreFormat>(key, value);
-            }
-            ParsedKey::KnownTarget(_) => {
-                self.decode::<KnownTarget>(key, value);
-            }
-            ParsedKey::RetiredVerifier(_) => {
-                self.decode::<RetiredVerifier>(key, value);
-            }
-            ParsedKey::AcceptedLoss => {
-                self.decode::<AcceptedLoss>(key, value);
-            }
+            ParsedKey::Purge(id) => self.add_purge(id, key, value),
+            ParsedKey::InodeCounter(_)
+            | ParsedKey::Usage { .. }
+            | ParsedKey::Format
+            | ParsedKey::KnownTarget(_)
+            | ParsedKey::RetiredVerifier(_)
+            | ParsedKey::AcceptedLoss => self.add_record_of_shard(&parsed, key, value),
         }
     }
 
+    /// The result, once all records are added.
     pub fn finish(mut self) -> NamespaceReport {
         let problems = &mut self.report.problems;
         for inode in self.inodes.iter() {
             inode.report_problems(problems);
         }
         tree::find_loops(&self.inodes, problems);
-        let shards = self
-            .usage
-            .keys()
-            .chain(self.counted.keys())
-            .copied()
-            .collect::<BTreeSet<_>>();
-        for (shard, volume) in shards {
-            let recorded = self
-                .usage
-                .get(&(shard, volume))
-                .copied()
-                .unwrap_or_default();
-            let actual = self
-                .counted
-                .get(&(shard, volume))
-                .copied()
-                .unwrap_or_default();
+        self.check_usage();
+        self.check_numbers();
+        self.report
+    }
+
+    fn check_usage(&mut self) {
+        let recorded_and_counted = self.usage.keys().chain(self.counted.keys());
+        let all: BTreeSet<_> = recorded_and_counted.copied().collect();
+        for at @ (shard, volume) in all {
+            let recorded = self.usage.get(&at).copied().unwrap_or_default();
+            let actual = self.counted.get(&at).copied().unwrap_or_default();
             if recorded != actual && !self.unreadable.contains(&shard) {
-                problems.push(Problem::WrongUsage {
+                self.add_problem(Problem::WrongUsage {
                     shard,
                     volume,
                     recorded,
@@ -227,17 +178,19 @@ impl NamespaceCheck {
                 });
             }
         }
-        for (shard, largest) in self.largest {
-            let next = self.numbers.get(&shard).copied().unwrap_or(0);
+    }
+
+    fn check_numbers(&mut self) {
+        for (shard, largest) in std::mem::take(&mut self.largest) {
+            let next = self.next_numbers.get(&shard).copied().unwrap_or(0);
             if next <= largest {
-                problems.push(Problem::NumberNotReserved {
+                self.add_problem(Problem::NumberNotReserved {
                     shard,
                     next,
                     largest,
                 });
             }
         }
-        self.report
     }
 
     fn add_inode(&mut self, ino: InodeId, key: &RecordKey, value: &Bytes) {
@@ -314,14 +267,85 @@ impl NamespaceCheck {
         }
     }
 
+    fn add_orphan(&mut self, ino: InodeId, session: SessionId, key: &RecordKey, value: &Bytes) {
+        self.decode::<Orphan>(key, value);
+        self.report.orphans += 1;
+        self.check_inode_exists(ino, key, |inode| inode.actual.orphan_records += 1);
+        if session != UNASKED_SESSIONS && !self.sessions.contains(&session) {
+            self.add_problem(Problem::OrphanWithoutSession { ino, session });
+        }
+    }
+
+    fn add_write_lease(
+        &mut self,
+        ino: InodeId,
+        session: SessionId,
+        key: &RecordKey,
+        value: &Bytes,
+    ) {
+        self.decode::<WriteLease>(key, value);
+        self.check_inode_exists(ino, key, |inode| inode.actual.write_leases += 1);
+        if !self.sessions.contains(&session) {
+            self.add_problem(Problem::WriterWithoutSession { ino, session });
+        }
+    }
+
+    fn add_purge(&mut self, id: PurgeId, key: &RecordKey, value: &Bytes) {
+        let Some(purge) = self.decode::<Purge>(key, value) else {
+            return;
+        };
+        self.report.purges += 1;
+        match purge.action {
+            PurgeAction::Remove => {
+                let counted = self.counted.entry((id.ino.shard(), purge.volume));
+                counted.or_default().purging += 1;
+            }
+            // A truncate may outlive its inode: the record is removed when it is done.
+            PurgeAction::Truncate { .. } => {
+                self.inodes.update(id.ino, |inode| {
+                    inode.actual.truncate |= inode.recorded.truncate == Some(id.number)
+                });
+            }
+        }
+    }
+
+    /// Adds a record of a shard or of the whole store.
+    fn add_record_of_shard(&mut self, parsed: &ParsedKey, key: &RecordKey, value: &Bytes) {
+        match parsed {
+            ParsedKey::InodeCounter(shard) => {
+                if let Some(InodeCounter { next }) = self.decode(key, value) {
+                    self.next_numbers.insert(*shard, next);
+                }
+            }
+            ParsedKey::Usage { shard, volume } => {
+                if let Some(usage) = self.decode(key, value) {
+                    self.usage.insert((*shard, *volume), usage);
+                }
+            }
+            ParsedKey::Format => {
+                self.decode::<StoreFormat>(key, value);
+            }
+            ParsedKey::KnownTarget(_) => {
+                self.decode::<KnownTarget>(key, value);
+            }
+            ParsedKey::RetiredVerifier(_) => {
+                self.decode::<RetiredVerifier>(key, value);
+            }
+            ParsedKey::AcceptedLoss => {
+                self.decode::<AcceptedLoss>(key, value);
+            }
+            other => unreachable!("{other:?} is not a record of a shard"),
+        }
+    }
+
     /// Adds a record that belongs to an inode: the inode must exist.
     fn check_inode_exists(
         &mut self,
         ino: InodeId,
         key: &RecordKey,
-        note: impl FnOnce(&mut InodeSummary),
+        update: impl FnOnce(&mut InodeSummary),
     ) {
-        if self.inodes.update(ino, note).is_none() {
+        if self.inodes.update(ino, update).is_none() {
             self.add_problem(Problem::Dangling(key.clone()));
         }
     }

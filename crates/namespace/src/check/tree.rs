@@ -3,35 +3,37 @@
 use super::Problem;
 use super::inode_summary::InodeSummaries;
 
+#[derive(Clone, Copy, PartialEq)]
+enum Visit {
+    Unvisited,
+    /// On the path from the directory at which the search began.
+    OnPath,
+    Done,
+}
+
 /// Visits each directory once, so the cost is one step per directory.
-pub(super) fn find_loops(brieves: &InodeSummaries, problems: &mut Vec<Problem>) {
-    #[derive(Clone, Copy, PartialEq)]
-    enum WalkState {
-        Unknown,
-        Walking,
-        Ends,
-    }
-    let all: Vec<_> = brieves.iter().collect();
-    let mut ways = vec![WalkState::Unknown; all.len()];
+pub(super) fn find_loops(inodes: &InodeSummaries, problems: &mut Vec<Problem>) {
+    let all: Vec<_> = inodes.iter().collect();
+    let mut visits = vec![Visit::Unvisited; all.len()];
     let mut path = Vec::new();
     for start in 0..all.len() {
-        let mut at = Some(start);
+        let mut next = Some(start);
         while let Some(index) =
-            at.filter(|index| ways[*index] == WalkState::Unknown && all[*index].salt.is_some())
+            next.filter(|index| visits[*index] == Visit::Unvisited && all[*index].salt.is_some())
         {
-            ways[index] = WalkState::Walking;
+            visits[index] = Visit::OnPath;
             path.push(index);
-            at = all[index]
+            next = all[index]
                 .parent
-                .and_then(|parent| brieves.index(parent.dir));
+                .and_then(|parent| inodes.index(parent.dir));
         }
-        if let Some(index) = at.filter(|index| ways[*index] == WalkState::Walking) {
+        if let Some(index) = next.filter(|index| visits[*index] == Visit::OnPath) {
             problems.push(Problem::Loop {
                 dir: all[index].ino,
             });
         }
         for index in path.drain(..) {
-            ways[index] = WalkState::Ends;
+            visits[index] = Visit::Done;
         }
     }
 }

@@ -17,19 +17,19 @@ pub struct HeldLock {
 pub struct FileLocks(Vec<HeldLock>);
 
 impl HeldLock {
-    fn is_of(&self, session: SessionId, holder: LockHolder) -> bool {
+    fn is_held_by(&self, session: SessionId, holder: LockHolder) -> bool {
         self.session == session && self.lock.holder == holder
     }
 
     fn conflicts_with(&self, session: SessionId, lock: &AdvisoryLock) -> bool {
         self.lock.holder.family == lock.holder.family
-            && !self.is_of(session, lock.holder)
+            && !self.is_held_by(session, lock.holder)
             && self.lock.range.overlaps(lock.range)
             && (self.lock.mode == LockMode::Exclusive || lock.mode == LockMode::Exclusive)
     }
 
     /// The remaining parts of the lock on both sides when these bytes are released.
-    fn without(self, range: LockRange) -> impl Iterator<Item = HeldLock> {
+    fn parts_outside(self, range: LockRange) -> impl Iterator<Item = HeldLock> {
         let part = |first, last| HeldLock {
             lock: AdvisoryLock {
                 range: LockRange { first, last },
@@ -58,7 +58,7 @@ impl FileLocks {
     }
 
     pub fn has_any(&self, session: SessionId, holder: LockHolder) -> bool {
-        self.0.iter().any(|held| held.is_of(session, holder))
+        self.0.iter().any(|held| held.is_held_by(session, holder))
     }
 
     /// The held locks that conflict with this one.
@@ -83,7 +83,7 @@ impl FileLocks {
         self.release(session, lock.holder, lock.range);
         let mut range = lock.range;
         self.0.retain(|held| {
-            let is_same = held.is_of(session, lock.holder) && held.lock.mode == lock.mode;
+            let is_same = held.is_held_by(session, lock.holder) && held.lock.mode == lock.mode;
             let beside = held.lock.range;
             let touches = beside.last + 1 == range.first || range.last + 1 == beside.first;
             if is_same && touches {
@@ -100,7 +100,7 @@ impl FileLocks {
     /// lock.
     pub fn release_for_conversion(&mut self, session: SessionId, lock: &AdvisoryLock) {
         let differs =
-            |held: &HeldLock| held.is_of(session, lock.holder) && held.lock.mode != lock.mode;
+            |held: &HeldLock| held.is_held_by(session, lock.holder) && held.lock.mode != lock.mode;
         if lock.holder.family == LockFamily::Flock && self.0.iter().any(differs) {
             self.release(session, lock.holder, LockRange::WHOLE);
         }
@@ -109,9 +109,9 @@ impl FileLocks {
     pub fn release(&mut self, session: SessionId, holder: LockHolder, range: LockRange) {
         let mut rest = Vec::new();
         self.0.retain(|held| {
-            let is_hit = held.is_of(session, holder) && held.lock.range.overlaps(range);
+            let is_hit = held.is_held_by(session, holder) && held.lock.range.overlaps(range);
             if is_hit {
-                rest.extend(held.without(range));
+                rest.extend(held.parts_outside(range));
             }
             !is_hit
         });
@@ -126,7 +126,7 @@ impl FileLocks {
             return;
         }
         let exclusive = |held: &&HeldLock| {
-            held.is_of(session, lock.holder)
+            held.is_held_by(session, lock.holder)
                 && held.lock.mode == LockMode::Exclusive
                 && held.lock.range.overlaps(lock.range)
         };

@@ -8,9 +8,9 @@
 mod deadlock;
 mod file;
 pub mod limits;
-#[cfg(test)]
-mod model;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use file::{FileLocks, HeldLock};
 pub use table::{LockGrant, LockTable, LockWaiter};

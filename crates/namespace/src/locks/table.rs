@@ -56,7 +56,7 @@ pub struct LockGrant {
     pub grant_seq: u64,
 }
 
-/// Why a session cannot have held a lock that it reclaims.
+/// The reason why a session cannot have held a lock that it reclaims.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReclaimError {
     #[error("session {0} has reclaimed a conflicting lock")]
@@ -264,7 +264,7 @@ impl LockTable {
     /// A session reclaims a lock that it held before the server restarted. Idempotent.
     ///
     /// # Errors
-    /// Why the session cannot have held the lock.
+    /// `HeldByOther` if another session has reclaimed a conflicting lock; `TooManyLocks` at a limit.
     pub fn reclaim(&mut self, session: SessionId, lock: AdvisoryLock) -> Result<(), ReclaimError> {
         if let Some(held) = self.conflict(session, lock) {
             return Err(ReclaimError::HeldByOther(held.session));

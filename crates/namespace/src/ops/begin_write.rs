@@ -1,11 +1,22 @@
 use crate::driver::{FollowUp, OpResult, Prerequisite};
 use crate::key::RecordKey;
-use crate::record::WriteLease;
-use crate::view::OpView;
-use crate::{flag_checks, generations, ops, placement, write_lease};
+use crate::record::{Inode, WriteLease};
+use crate::requester::RequestingSession;
+use crate::steps::{default_layout, orphan, privileges, truncation, write_lease};
+use crate::view::{OpView, ReadView};
+use crate::{flag_checks, generations, placement};
 use gupfs_proto::layout::Component;
-use gupfs_proto::meta::MetaReplyBody;
-use gupfs_proto::{FsError, InodeId, Layout, Presence};
+use gupfs_proto::meta::{MetaReplyBody, PlacementTarget};
+use gupfs_proto::{Caller, FsError, InodeId, Layout, OwnerEpoch, Presence};
+
+/// The inputs of a new layout besides the file.
+pub(crate) struct PlacementContext<'a> {
+    pub owner_epoch: OwnerEpoch,
+    /// State of the OSTs as last reported.
+    pub targets: &'a [PlacementTarget],
+    /// For a replay: the layout that the original execution assigned, if it assigned one.
+    pub original: Option<&'a Layout>,
+}
 
 /// A session acquires the write lease of a file, exclusively: the driver revokes the lease of an earlier holder. The session gets
 /// the layout, which is created now if there is none; from now on it is the authority for size, mtime and presence. Every object
@@ -13,43 +24,37 @@ use gupfs_proto::{FsError, InodeId, Layout, Presence};
 /// server could ever assign the new layout's generations again (`generations`). Inline bytes stay until `SpillInline`.
 pub(crate) fn begin_write(
     view: &mut OpView,
+    session: &RequestingSession,
+    caller: &Caller,
+    context: &PlacementContext,
     ino: InodeId,
     kill_privileges: bool,
 ) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    write_lease::check_orphan_user(view, &inode, false)?;
+    orphan::check_orphan_user(view, session, &inode, false)?;
     flag_checks::check_contents(&inode)?;
-    let lease = RecordKey::write_lease(ino, view.ctx.session);
+    let lease = RecordKey::write_lease(ino, session.id);
     let has_lease = view.get::<WriteLease>(&lease)?.is_some();
     // The lease holder's own operation never waits for the lease.
     if !has_lease {
-        if view.ctx.must_queue {
+        if session.must_queue {
             return Err(Prerequisite::LeaseQueue(ino).into());
         }
-        write_lease::require_revoked(view, &inode)?;
+        write_lease::require_revoked(view, session, &inode)?;
     }
-    ops::truncate::check_no_unfinished_truncate(file, ino)?;
+    truncation::check_no_unfinished_truncate(file, ino)?;
     let is_new_layout = file.layout.is_empty();
-    let original = view
-        .ctx
-        .replay
-        .and_then(|original| original.layout.as_ref());
-    let mut layout = if is_new_layout && let Some(original) = original {
-        replayed_layout(original, file.next_generation)?
-    } else if is_new_layout {
-        let (default_layout, _) = ops::default_layout::effective_layout(view, &inode)?;
-        let first = generations::first_generation(file.next_generation, view.ctx.owner_epoch);
-        placement::choose_layout(&default_layout, view.ctx.targets, ino, first)?
-    } else {
-        file.layout.clone()
+    let mut layout = match is_new_layout {
+        true => new_layout(view, context, &inode, file.next_generation)?,
+        false => file.layout.clone(),
     };
     let has_new_maybe = mark_never_as_maybe(&mut layout);
     if !has_lease || has_new_maybe {
         view.check_growth_allowed()?;
         // The `M` record must be durable, too: if a power loss discarded it, the server would not query the objects for the
         // file's size, and bytes that they have beyond its end would become visible when it grows.
-        if !is_new_layout || !generations::are_in_owner_window(&layout, view.ctx.owner_epoch) {
+        if !is_new_layout || !generations::are_in_owner_window(&layout, context.owner_epoch) {
             view.add_follow_up(FollowUp::AwaitDurable);
         }
         view.change_file(ino, |inode, file| {
@@ -64,20 +69,33 @@ pub(crate) fn begin_write(
         })?;
     }
     if !has_lease {
-        view.put(
-            lease,
-            &WriteLease {
-                since: view.ctx.now,
-            },
-        );
+        view.put(lease, &WriteLease { since: view.now() });
     }
-    ops::kill_privileges::after_write_by_client(view, ino, kill_privileges)?;
-    let opened = ops::open_reply(&*view.inode(ino)?, false);
-    Ok(MetaReplyBody::Opened(opened))
+    privileges::kill_after_client_write(view, caller, ino, kill_privileges)?;
+    Ok(MetaReplyBody::Opened(view.inode(ino)?.open_info(false)))
 }
 
-/// For a replay: the layout that the original execution assigned, as the lease holder sent it. Its objects may exist on their
-/// OSTs.
+/// The layout of a file that has none: its components get generations from `next_generation` on.
+fn new_layout(
+    view: &mut ReadView,
+    context: &PlacementContext,
+    inode: &Inode,
+    next_generation: u32,
+) -> OpResult<Layout> {
+    if let Some(original) = context.original {
+        return replayed_layout(original, next_generation);
+    }
+    let (default_layout, _) = default_layout::of_inode(view, inode)?;
+    let first = generations::first_generation(next_generation, context.owner_epoch);
+    Ok(placement::choose_layout(
+        &default_layout,
+        context.targets,
+        inode.ino,
+        first,
+    )?)
+}
+
+/// Returns the layout that the original execution assigned, as the lease holder sent it. Its objects may exist on their OSTs.
 fn replayed_layout(original: &Layout, next_generation: u32) -> OpResult<Layout> {
     let is_new = |component: &Component| component.generation.0 >= next_generation;
     original.check()?;
@@ -105,19 +123,9 @@ fn mark_never_as_maybe(layout: &mut Layout) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::testing::*;
-    use crate::{BackgroundOp, FollowUp, RecordKind};
-    use gupfs_proto::data::ObjectStat;
+    use crate::{FollowUp, RecordKind};
     use gupfs_proto::meta::{AccessMode, MetaOp, WritePosition};
-    use gupfs_proto::{Caller, FsError, OstId, Presence, Timestamp};
-
-    fn presence(server: &TestServer, ino: gupfs_proto::InodeId) -> Vec<Presence> {
-        server
-            .file(ino)
-            .layout
-            .objects(ino)
-            .map(|(.., presence)| presence)
-            .collect()
-    }
+    use gupfs_proto::{Caller, FsError, OstId, Presence};
 
     #[test]
     fn the_first_begin_write_creates_the_layout_and_the_next_keeps_it() {
@@ -128,7 +136,7 @@ mod tests {
             .ino;
         let begun = server.begin_write(file).unwrap();
         assert_eq!((begun.inline, begun.layout.components.len()), (None, 2));
-        assert_eq!(presence(&server, file), [Presence::Maybe; 5]);
+        assert_eq!(server.presence(file), [Presence::Maybe; 5]);
         assert_eq!(
             (
                 server.count(RecordKind::WriteLease),
@@ -154,12 +162,12 @@ mod tests {
         assert_eq!((attr.size, attr.blocks), (5 << 20, 10 << 10));
         let (maybe, present, never) = (Presence::Maybe, Presence::Present, Presence::Never);
         assert_eq!(
-            presence(&server, file),
+            server.presence(file),
             [present, present, maybe, maybe, maybe]
         );
         server.end_write(file, last_report.clone(), false).unwrap();
         assert_eq!(
-            presence(&server, file),
+            server.presence(file),
             [present, present, never, never, never]
         );
         assert_eq!(server.count(RecordKind::WriteLease), 0);
@@ -170,7 +178,7 @@ mod tests {
         // A session that writes again may create any of them.
         server.begin_write(file).unwrap();
         assert_eq!(
-            presence(&server, file),
+            server.presence(file),
             [present, present, maybe, maybe, maybe]
         );
         let bad = report(1, &[(2, 0)]);
@@ -207,54 +215,8 @@ mod tests {
             .open(&Caller::root(), file, AccessMode::READ)
             .unwrap();
         assert_eq!(
-            (opened.inline, presence(&server, file)[0]),
+            (opened.inline, server.presence(file)[0]),
             (None, Presence::Present)
-        );
-        server.assert_clean();
-    }
-
-    #[test]
-    fn a_lease_holder_that_dies_before_spilling_leaves_the_inline_bytes() {
-        let mut server = TestServer::new(2);
-        let file = server
-            .create(&Caller::root(), ROOT, "f", 0o644)
-            .unwrap()
-            .ino;
-        server
-            .write_inline(file, WritePosition::End, b"bytes")
-            .unwrap();
-        let old = server.begin_write(file).unwrap().layout;
-        let recover = BackgroundOp::RecoverWriteLease {
-            ino: file,
-            session: server.session,
-            found: vec![],
-        };
-        server.run_background(&recover).unwrap();
-        let opened = server
-            .open(&Caller::root(), file, AccessMode::READ)
-            .unwrap();
-        assert_eq!(
-            (opened.inline.as_deref(), opened.layout.is_empty()),
-            (Some(&b"bytes"[..]), true)
-        );
-        assert_eq!(
-            (
-                server.count(RecordKind::Purge),
-                server.count(RecordKind::WriteLease)
-            ),
-            (1, 0)
-        );
-        // The next layout's objects differ from those that will be removed.
-        let new = server.begin_write(file).unwrap().layout;
-        let most = old
-            .components
-            .iter()
-            .map(|component| component.generation)
-            .max();
-        assert!(
-            new.components
-                .iter()
-                .all(|component| Some(component.generation) > most)
         );
         server.assert_clean();
     }
@@ -294,74 +256,6 @@ mod tests {
             server.follow_ups.contains(&FollowUp::AwaitDurable),
             "a new write lease"
         );
-    }
-
-    #[test]
-    fn size_and_times_of_a_dead_lease_holders_file_come_from_its_objects() {
-        let mut server = TestServer::new(2);
-        let file = server
-            .create(&Caller::root(), ROOT, "f", 0o644)
-            .unwrap()
-            .ino;
-        server.begin_write(file).unwrap();
-        server
-            .end_write(file, report(100, &[(0, 0)]), true)
-            .unwrap();
-        let late = Timestamp::new(9_000, 0);
-        let stat = |size, mtime| {
-            Some(ObjectStat {
-                size,
-                blocks: 8,
-                mtime,
-            })
-        };
-        let found = vec![
-            (0, 0, stat(4 << 20, Timestamp::new(1, 0))),
-            (1, 0, None),
-            (1, 1, stat(7, late)),
-            (1, 2, None),
-            (1, 3, None),
-        ];
-        let recover = BackgroundOp::RecoverWriteLease {
-            ino: file,
-            session: server.session,
-            found,
-        };
-        server.run_background(&recover).unwrap();
-        let attr = server.getattr(file).unwrap();
-        assert_eq!((attr.size, attr.blocks), ((5 << 20) + 7, 16));
-        assert_eq!((attr.mtime, attr.ctime), (late, late));
-        use Presence::{Maybe, Never, Present};
-        assert_eq!(
-            presence(&server, file),
-            [Present, Never, Maybe, Never, Never]
-        );
-        server.assert_clean();
-        server.run_background(&recover).unwrap();
-        assert_eq!(server.batch, vec![]);
-    }
-
-    #[test]
-    fn a_lost_object_is_not_treated_as_a_hole() {
-        let mut server = TestServer::new(1);
-        let file = server
-            .create(&Caller::root(), ROOT, "f", 0o644)
-            .unwrap()
-            .ino;
-        server.begin_write(file).unwrap();
-        server
-            .end_write(file, report(100, &[(0, 0)]), true)
-            .unwrap();
-        let found = (0..1).map(|stripe| (0, stripe, None)).collect();
-        server
-            .run_background(&BackgroundOp::RecoverWriteLease {
-                ino: file,
-                session: server.session,
-                found,
-            })
-            .unwrap();
-        assert_eq!(presence(&server, file)[0], Presence::Present);
-        assert_eq!(server.getattr(file).unwrap().size, 100);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 use crate::driver::OpResult;
+use crate::ops::open;
+use crate::permission;
+use crate::requester::Requester;
+use crate::steps::{dentry, new_inode};
 use crate::view::OpView;
-use crate::{dentry, new_inode, ops, permission};
 use gupfs_proto::meta::{CreateMode, MetaReplyBody, OpenMode};
 use gupfs_proto::{FileKind, FsError, InodeId, Name};
 
@@ -8,19 +11,20 @@ use gupfs_proto::{FileKind, FsError, InodeId, Name};
 /// must not exist, without it an existing file is opened as by `open`. A new name updates the directory's mtime and ctime.
 pub(crate) fn create(
     view: &mut OpView,
+    requester: &Requester,
     dir: InodeId,
     name: &Name,
     create_mode: CreateMode,
     exclusive: bool,
     open_mode: OpenMode,
 ) -> OpResult<MetaReplyBody> {
-    let dentry = dentry::lookup(view, dir, name)?;
+    let dentry = dentry::lookup(view, requester.caller, dir, name)?;
     if let Some(entry) = dentry.entry {
         return match entry.kind {
             _ if exclusive => Err(FsError::Exists.into()),
             FileKind::Regular => {
                 dentry::target_inode(view, entry)?;
-                ops::open::open(view, entry.ino, open_mode)
+                open::open(view, requester, entry.ino, open_mode)
             }
             FileKind::Directory => Err(FsError::IsDirectory.into()),
             // The name was created after the client's kernel saw that it does not exist: on `Stale` the kernel looks it up again,
@@ -33,11 +37,17 @@ pub(crate) fn create(
         };
     }
     let parent = view.inode(dir)?;
-    permission::check_create(&parent, view.ctx.caller)?;
+    permission::check_create(&parent, requester.caller)?;
     view.check_growth_allowed()?;
-    let mut inode = new_inode::build(view, &parent, FileKind::Regular, create_mode)?;
+    let mut inode = new_inode::build(
+        view,
+        requester.caller,
+        &parent,
+        FileKind::Regular,
+        create_mode,
+    )?;
     dentry::add_first_name(view, &dentry, &mut inode)?;
-    let opened = ops::open_reply(&inode, true);
+    let opened = inode.open_info(true);
     view.add_inode(inode);
     Ok(MetaReplyBody::Opened(opened))
 }

@@ -1,15 +1,16 @@
 use crate::driver::OpResult;
 use crate::permission;
-use crate::record::{DirectoryDefaultLayout, Inode, InodeBody};
-use crate::view::OpView;
+use crate::record::{DirectoryDefaultLayout, InodeBody};
+use crate::steps::default_layout;
+use crate::view::{OpView, ReadView};
 use gupfs_proto::layout::DefaultLayout;
 use gupfs_proto::meta::MetaReplyBody;
-use gupfs_proto::{FsError, InodeId};
+use gupfs_proto::{Caller, FsError, InodeId};
 
 /// Returns the default layout: a directory's for new files in it, a file's own or that of its directory.
-pub(crate) fn get_default_layout(view: &mut OpView, ino: InodeId) -> OpResult<MetaReplyBody> {
+pub(crate) fn get_default_layout(view: &mut ReadView, ino: InodeId) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
-    let (layout, inherited) = effective_layout(view, &inode)?;
+    let (layout, inherited) = default_layout::of_inode(view, &inode)?;
     Ok(MetaReplyBody::DefaultLayout { layout, inherited })
 }
 
@@ -17,6 +18,7 @@ pub(crate) fn get_default_layout(view: &mut OpView, ino: InodeId) -> OpResult<Me
 /// change. A file can have its own as long as it has no objects. Only the owner may set it.
 pub(crate) fn set_default_layout(
     view: &mut OpView,
+    caller: &Caller,
     ino: InodeId,
     layout: Option<&DefaultLayout>,
 ) -> OpResult<MetaReplyBody> {
@@ -24,12 +26,12 @@ pub(crate) fn set_default_layout(
         layout.check()?;
     }
     let inode = view.inode(ino)?;
-    if !permission::is_owner_or_root(&inode, view.ctx.caller)
+    if !permission::is_owner_or_root(&inode, caller)
         || permission::is_immutable_or_append_only(&inode)
     {
         return Err(FsError::NotPermitted.into());
     }
-    let now = view.ctx.now;
+    let now = view.now();
     match &inode.body {
         InodeBody::File(file) if !file.layout.is_empty() => return Err(FsError::Invalid.into()),
         InodeBody::File(_) => view.change_file(ino, |inode, file| {
@@ -42,10 +44,12 @@ pub(crate) fn set_default_layout(
                     layout: layout.clone(),
                     is_own: true,
                 }),
-                None => parent_layout(view, &inode)?.map(|layout| DirectoryDefaultLayout {
-                    layout,
-                    is_own: false,
-                }),
+                None => {
+                    default_layout::of_parent(view, &inode)?.map(|layout| DirectoryDefaultLayout {
+                        layout,
+                        is_own: false,
+                    })
+                }
             };
             view.change_dir(ino, |inode, dir| {
                 dir.default_layout = layout;
@@ -55,36 +59,6 @@ pub(crate) fn set_default_layout(
         InodeBody::Symlink(_) | InodeBody::Special => return Err(FsError::Invalid.into()),
     }
     Ok(MetaReplyBody::Done)
-}
-
-/// The default layout that applies to an inode, and whether it is inherited.
-pub(crate) fn effective_layout(
-    view: &mut OpView,
-    inode: &Inode,
-) -> OpResult<(DefaultLayout, bool)> {
-    match &inode.body {
-        InodeBody::Directory(dir) => Ok(match &dir.default_layout {
-            Some(dir_layout) => (dir_layout.layout.clone(), !dir_layout.is_own),
-            None => (DefaultLayout::default(), true),
-        }),
-        InodeBody::File(file) => match &file.default_layout {
-            Some(layout) => Ok((layout.clone(), false)),
-            None => Ok((parent_layout(view, inode)?.unwrap_or_default(), true)),
-        },
-        InodeBody::Symlink(_) | InodeBody::Special => Err(FsError::Invalid.into()),
-    }
-}
-
-fn parent_layout(view: &mut OpView, inode: &Inode) -> OpResult<Option<DefaultLayout>> {
-    let Some(parent) = inode.parent else {
-        return Ok(None);
-    };
-    let parent = view.inode(parent.dir)?;
-    Ok(parent
-        .directory()?
-        .default_layout
-        .as_ref()
-        .map(|dir_layout| dir_layout.layout.clone()))
 }
 
 #[cfg(test)]

@@ -1,62 +1,25 @@
 use crate::driver::OpResult;
+use crate::flag_checks;
+use crate::requester::RequestingSession;
+use crate::steps::{privileges, write_lease};
 use crate::view::OpView;
-use crate::{flag_checks, permission, write_lease};
-use gupfs_proto::meta::{MetaReplyBody, XattrName};
-use gupfs_proto::{FileMode, InodeId};
+use gupfs_proto::meta::MetaReplyBody;
+use gupfs_proto::{Caller, InodeId};
 
 /// An unprivileged caller wrote: clears setuid and setgid, so that no program runs its bytes with another user's rights. ctime is
 /// updated if anything was cleared.
-pub(crate) fn kill_privileges(view: &mut OpView, ino: InodeId) -> OpResult<MetaReplyBody> {
+pub(crate) fn kill_privileges(
+    view: &mut OpView,
+    session: &RequestingSession,
+    caller: &Caller,
+    ino: InodeId,
+) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     inode.file()?;
     flag_checks::check_contents(&inode)?;
-    write_lease::require_attr_report(view, &inode)?;
-    after_write(view, ino, true)?;
+    write_lease::require_attr_report(view, session, &inode)?;
+    privileges::kill_after_write(view, caller, ino, true)?;
     Ok(MetaReplyBody::Attr(view.inode(ino)?.attr()))
-}
-
-/// Removes file capabilities after a write of any caller; clears the mode's bits if the caller is unprivileged: if the client's
-/// kernel says so (`kill`), and always if the caller is not root on this server, whatever its host says.
-pub(crate) fn after_write(view: &mut OpView, ino: InodeId, kill: bool) -> OpResult<()> {
-    let inode = view.inode(ino)?;
-    let cleared = permission::mode_after_write(&inode, view.ctx.caller);
-    set_mode_without_privileges(view, ino, kill, cleared)
-}
-
-/// As `after_write`, for a client that writes on behalf of an open file: the groups of the writing process are not known here, so
-/// setgid is cleared only if the group may execute the file.
-pub(crate) fn after_write_by_client(view: &mut OpView, ino: InodeId, kill: bool) -> OpResult<()> {
-    let inode = view.inode(ino)?;
-    let cleared = permission::mode_after_write_by_any_group(&inode);
-    set_mode_without_privileges(view, ino, kill, cleared)
-}
-
-fn set_mode_without_privileges(
-    view: &mut OpView,
-    ino: InodeId,
-    kill: bool,
-    cleared: FileMode,
-) -> OpResult<()> {
-    let inode = view.inode(ino)?;
-    let mode = match kill || !view.ctx.caller.is_root() {
-        true => cleared,
-        false => inode.mode,
-    };
-    let has_capability = inode
-        .security
-        .iter()
-        .any(|(name, _)| name.as_bytes() == XattrName::CAPABILITY);
-    if mode == inode.mode && !has_capability {
-        return Ok(());
-    }
-    let now = view.ctx.now;
-    view.change(ino, |inode| {
-        inode.touch_ctime(now);
-        inode.mode = mode;
-        inode
-            .security
-            .retain(|(name, _)| name.as_bytes() != XattrName::CAPABILITY);
-    })
 }
 
 #[cfg(test)]

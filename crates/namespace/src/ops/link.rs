@@ -1,21 +1,25 @@
 use crate::driver::OpResult;
 use crate::key::RecordKey;
+use crate::permission;
 use crate::record::{InodeBody, Orphan};
+use crate::requester::RequestingSession;
+use crate::steps::{dentry, orphan, write_lease};
 use crate::view::OpView;
-use crate::{dentry, permission, write_lease};
 use gupfs_proto::limits::LINK_MAX;
 use gupfs_proto::meta::MetaReplyBody;
-use gupfs_proto::{FsError, InodeId, Name};
+use gupfs_proto::{Caller, FsError, InodeId, Name};
 
 /// link(2): adds a name to an inode that is not a directory; its ctime and the directory's mtime and ctime are updated. A file
 /// created by O_TMPFILE gets its first name this way; a file that has lost its last name gets no new one.
 pub(crate) fn link(
     view: &mut OpView,
+    session: &RequestingSession,
+    caller: &Caller,
     ino: InodeId,
     dir: InodeId,
     name: &Name,
 ) -> OpResult<MetaReplyBody> {
-    let (dentry, parent) = dentry::lookup_for_create(view, dir, name)?;
+    let (dentry, parent) = dentry::lookup_for_create(view, caller, dir, name)?;
     let inode = view.inode(ino)?;
     if inode.volume != parent.volume {
         return Err(FsError::CrossVolume.into());
@@ -27,14 +31,14 @@ pub(crate) fn link(
     if inode.names == 0 && !linkable {
         return Err(FsError::NotFound.into());
     }
-    write_lease::check_orphan_user(view, &inode, true)?;
-    write_lease::require_attr_report(view, &inode)?;
+    orphan::check_orphan_user(view, session, &inode, true)?;
+    write_lease::require_attr_report(view, session, &inode)?;
     if inode.names >= LINK_MAX {
         return Err(FsError::TooManyLinks.into());
     }
     view.check_growth_allowed()?;
     if linkable {
-        let orphan = RecordKey::orphan(ino, view.ctx.session);
+        let orphan = RecordKey::orphan(ino, session.id);
         let is_own_orphan = view.get::<Orphan>(&orphan)?.is_some();
         view.change_file(ino, |inode, file| {
             file.linkable = false;
@@ -45,7 +49,7 @@ pub(crate) fn link(
         }
     }
     dentry::add_name(view, &dentry, ino)?;
-    let now = view.ctx.now;
+    let now = view.now();
     let attr = view.change(ino, |inode| {
         inode.touch_ctime(now);
         inode.attr()

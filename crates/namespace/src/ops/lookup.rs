@@ -1,20 +1,27 @@
 use crate::driver::OpResult;
-use crate::view::OpView;
-use crate::{dentry, write_lease};
+use crate::requester::RequestingSession;
+use crate::steps::{dentry, write_lease};
+use crate::view::ReadView;
 use gupfs_proto::meta::MetaReplyBody;
-use gupfs_proto::{FsError, InodeId, Name};
+use gupfs_proto::{Caller, FsError, InodeId, Name};
 
 /// Resolves one path component: returns the inode that the name refers to. Needs search permission on the directory.
-pub(crate) fn lookup(view: &mut OpView, dir: InodeId, name: &Name) -> OpResult<MetaReplyBody> {
-    let dentry = dentry::lookup(view, dir, name)?;
+pub(crate) fn lookup(
+    view: &mut ReadView,
+    session: &RequestingSession,
+    caller: &Caller,
+    dir: InodeId,
+    name: &Name,
+) -> OpResult<MetaReplyBody> {
+    let dentry = dentry::lookup(view, caller, dir, name)?;
     let inode = dentry::target_inode(view, dentry.entry()?)?;
-    write_lease::require_attr_report(view, &inode)?;
+    write_lease::require_attr_report(view, session, &inode)?;
     Ok(MetaReplyBody::Entry(inode.attr()))
 }
 
 /// "..": the parent directory; the root is its own parent. Needs search permission on the directory, like any other name in it,
 /// or that the directory is open, because readdir(3) returns its "..", too.
-pub(crate) fn lookup_parent(view: &mut OpView, dir: InodeId) -> OpResult<MetaReplyBody> {
+pub(crate) fn lookup_parent(view: &mut ReadView, dir: InodeId) -> OpResult<MetaReplyBody> {
     let inode = view.inode(dir)?;
     inode.directory()?;
     if dir == InodeId::ROOT {

@@ -1,20 +1,21 @@
 use crate::driver::OpResult;
+use crate::steps::{dentry, new_inode};
 use crate::view::OpView;
-use crate::{dentry, new_inode};
 use gupfs_proto::meta::{CreateMode, MetaReplyBody};
-use gupfs_proto::{FileKind, InodeId, Name};
+use gupfs_proto::{Caller, FileKind, InodeId, Name};
 
 /// mkdir(2): creates an empty directory. The parent gains a link (the ".." of the new directory), and its mtime and ctime are
 /// updated. In a setgid directory the new directory gets the parent's group and the setgid bit.
 pub(crate) fn mkdir(
     view: &mut OpView,
+    caller: &Caller,
     dir: InodeId,
     name: &Name,
     create_mode: CreateMode,
 ) -> OpResult<MetaReplyBody> {
-    let (dentry, parent) = dentry::lookup_for_create(view, dir, name)?;
+    let (dentry, parent) = dentry::lookup_for_create(view, caller, dir, name)?;
     view.check_growth_allowed()?;
-    let mut inode = new_inode::build(view, &parent, FileKind::Directory, create_mode)?;
+    let mut inode = new_inode::build(view, caller, &parent, FileKind::Directory, create_mode)?;
     dentry::add_first_name(view, &dentry, &mut inode)?;
     let attr = inode.attr();
     view.add_inode(inode);

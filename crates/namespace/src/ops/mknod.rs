@@ -1,12 +1,13 @@
 use crate::driver::OpResult;
+use crate::steps::{dentry, new_inode};
 use crate::view::OpView;
-use crate::{dentry, new_inode};
 use gupfs_proto::meta::{CreateMode, MetaReplyBody};
-use gupfs_proto::{FileKind, FsError, InodeId, Name};
+use gupfs_proto::{Caller, FileKind, FsError, InodeId, Name};
 
 /// mknod(2): any user may create a fifo, socket or empty regular file, only root a device.
 pub(crate) fn mknod(
     view: &mut OpView,
+    caller: &Caller,
     dir: InodeId,
     name: &Name,
     kind: FileKind,
@@ -19,12 +20,12 @@ pub(crate) fn mknod(
         FileKind::Directory => return Err(FsError::NotPermitted.into()),
         FileKind::Symlink => return Err(FsError::Invalid.into()),
     };
-    let (dentry, parent) = dentry::lookup_for_create(view, dir, name)?;
-    if is_device && !view.ctx.caller.is_root() {
+    let (dentry, parent) = dentry::lookup_for_create(view, caller, dir, name)?;
+    if is_device && !caller.is_root() {
         return Err(FsError::NotPermitted.into());
     }
     view.check_growth_allowed()?;
-    let mut inode = new_inode::build(view, &parent, kind, create_mode)?;
+    let mut inode = new_inode::build(view, caller, &parent, kind, create_mode)?;
     inode.rdev = if is_device { rdev } else { 0 };
     dentry::add_first_name(view, &dentry, &mut inode)?;
     let attr = inode.attr();

@@ -15,6 +15,7 @@
 //! a path, the owner of a replaced file) are in the operation, through `permission`.
 
 mod access;
+mod acl_change;
 mod begin_write;
 mod create;
 mod default_layout;
@@ -45,30 +46,35 @@ mod xattr_list;
 mod xattr_remove;
 mod xattr_set;
 
+use crate::context::OpContext;
 use crate::driver::OpResult;
-use crate::record::Inode;
+use crate::requester::Requester;
 use crate::rights;
 use crate::view::OpView;
+use begin_write::PlacementContext;
 use gupfs_proto::InodeId;
-use gupfs_proto::meta::{MetaOp, MetaReplyBody, OpenInfo};
+use gupfs_proto::meta::{MetaOp, MetaReplyBody};
 
-pub(crate) fn dispatch(view: &mut OpView, op: &MetaOp) -> OpResult<MetaReplyBody> {
-    rights::check(view, op)?;
+/// Executes an operation. Each gets the parts of the context that it may use.
+pub(crate) fn dispatch(view: &mut OpView, ctx: &OpContext, op: &MetaOp) -> OpResult<MetaReplyBody> {
+    let requester = &Requester::from_context(ctx);
+    let (session, caller) = (&requester.session, requester.caller);
+    rights::check(view, requester, op)?;
     match op {
-        MetaOp::Lookup { dir, name } => lookup::lookup(view, *dir, name),
+        MetaOp::Lookup { dir, name } => lookup::lookup(view, session, caller, *dir, name),
         MetaOp::LookupParent { dir } => lookup::lookup_parent(view, *dir),
-        MetaOp::GetAttr { ino } => getattr::getattr(view, *ino),
-        MetaOp::Access { ino, want } => access::access(view, *ino, *want),
+        MetaOp::GetAttr { ino } => getattr::getattr(view, session, *ino),
+        MetaOp::Access { ino, want } => access::access(view, caller, *ino, *want),
         MetaOp::Readlink { ino } => readlink::readlink(view, *ino),
         MetaOp::Readdir {
             dir,
             after,
             limit,
             plus,
-        } => readdir::readdir(view, *dir, *after, *limit, *plus),
-        MetaOp::GetXattr { ino, name } => xattr_get::get_xattr(view, *ino, name),
-        MetaOp::ListXattr { ino } => xattr_list::list_xattr(view, *ino),
-        MetaOp::StatFs => statfs::statfs(view),
+        } => readdir::readdir(view, session, *dir, *after, *limit, *plus),
+        MetaOp::GetXattr { ino, name } => xattr_get::get_xattr(view, caller, *ino, name),
+        MetaOp::ListXattr { ino } => xattr_list::list_xattr(view, caller, *ino),
+        MetaOp::StatFs => statfs::statfs(view, ctx.shards),
         MetaOp::GetDefaultLayout { ino } => default_layout::get_default_layout(view, *ino),
         MetaOp::Create {
             dir,
@@ -76,73 +82,98 @@ pub(crate) fn dispatch(view: &mut OpView, op: &MetaOp) -> OpResult<MetaReplyBody
             create_mode,
             exclusive,
             open,
-        } => create::create(view, *dir, name, *create_mode, *exclusive, *open),
+        } => create::create(view, requester, *dir, name, *create_mode, *exclusive, *open),
         MetaOp::Mkdir {
             dir,
             name,
             create_mode,
-        } => mkdir::mkdir(view, *dir, name, *create_mode),
+        } => mkdir::mkdir(view, caller, *dir, name, *create_mode),
         MetaOp::Mknod {
             dir,
             name,
             kind,
             rdev,
             create_mode,
-        } => mknod::mknod(view, *dir, name, *kind, *rdev, *create_mode),
-        MetaOp::Symlink { dir, name, target } => symlink::symlink(view, *dir, name, target),
-        MetaOp::TmpFile { dir, create_mode } => tmpfile::tmpfile(view, *dir, *create_mode),
+        } => mknod::mknod(view, caller, *dir, name, *kind, *rdev, *create_mode),
+        MetaOp::Symlink { dir, name, target } => symlink::symlink(view, caller, *dir, name, target),
+        MetaOp::TmpFile { dir, create_mode } => {
+            tmpfile::tmpfile(view, session.id, caller, *dir, *create_mode)
+        }
         MetaOp::OpenTmpFile {
             dir, create_mode, ..
-        } => tmpfile::open_tmpfile(view, *dir, *create_mode),
-        MetaOp::Link { ino, dir, name } => link::link(view, *ino, *dir, name),
-        MetaOp::Unlink { dir, name } => unlink::unlink(view, *dir, name),
-        MetaOp::Rmdir { dir, name } => rmdir::rmdir(view, *dir, name),
+        } => tmpfile::open_tmpfile(view, session.id, caller, *dir, *create_mode),
+        MetaOp::Link { ino, dir, name } => link::link(view, session, caller, *ino, *dir, name),
+        MetaOp::Unlink { dir, name } => unlink::unlink(view, session, caller, *dir, name),
+        MetaOp::Rmdir { dir, name } => rmdir::rmdir(view, session, caller, *dir, name),
         MetaOp::Rename {
             from,
             name,
             to,
             new_name,
             mode,
-        } => rename::rename(view, *from, name, *to, new_name, *mode),
-        MetaOp::SetAttr { ino, set } => setattr::setattr(view, *ino, set),
+        } => rename::rename(view, session, caller, (*from, name), (*to, new_name), *mode),
+        MetaOp::SetAttr { ino, set } => setattr::setattr(view, session, caller, *ino, set),
         MetaOp::SetXattr {
             ino,
             name,
             value,
             mode,
-        } => xattr_set::set_xattr(view, *ino, name, value, *mode),
-        MetaOp::RemoveXattr { ino, name } => xattr_remove::remove_xattr(view, *ino, name),
+        } => xattr_set::set_xattr(view, session, caller, *ino, name, value, *mode),
+        MetaOp::RemoveXattr { ino, name } => xattr_remove::remove_xattr(view, caller, *ino, name),
         MetaOp::SetDefaultLayout { ino, layout } => {
-            default_layout::set_default_layout(view, *ino, layout.as_ref())
+            default_layout::set_default_layout(view, caller, *ino, layout.as_ref())
         }
-        MetaOp::Open { ino, open } => open::open(view, *ino, *open),
+        MetaOp::Open { ino, open } => open::open(view, requester, *ino, *open),
         MetaOp::Truncate {
             ino,
             to,
             by_handle,
             kill_privileges,
-        } => truncate::truncate(view, *ino, *to, *by_handle, *kill_privileges),
+        } => truncate::truncate(
+            view,
+            session,
+            caller,
+            *ino,
+            *to,
+            *by_handle,
+            *kill_privileges,
+        ),
         MetaOp::WriteInline {
             ino,
             at,
             data,
             kill_privileges,
-        } => write_inline::write_inline(view, *ino, *at, data, *kill_privileges),
+        } => write_inline::write_inline(view, session, caller, *ino, *at, data, *kill_privileges),
         MetaOp::BeginWrite {
             ino,
             kill_privileges,
-        } => begin_write::begin_write(view, *ino, *kill_privileges),
-        MetaOp::SpillInline { ino, report } => spill_inline::spill_inline(view, *ino, report),
+        } => begin_write::begin_write(
+            view,
+            session,
+            caller,
+            &placement_context(ctx),
+            *ino,
+            *kill_privileges,
+        ),
+        MetaOp::SpillInline { ino, report } => {
+            spill_inline::spill_inline(view, may_lose_unsynced(ctx), *ino, report)
+        }
         MetaOp::EndWrite {
             ino,
             report,
             keep_lease,
-        } => end_write::end_write(view, *ino, report, *keep_lease),
-        MetaOp::KillPrivileges { ino } => kill_privileges::kill_privileges(view, *ino),
-        MetaOp::SetFlags { ino, flags } => set_flags::set_flags(view, *ino, *flags),
-        MetaOp::OpenSession { client } => sessions::open_session(view, client),
-        MetaOp::CloseSession => sessions::close_session(view),
-        MetaOp::Forget { inodes } => sessions::forget(view, inodes),
+        } => end_write::end_write(view, session.id, *ino, report, *keep_lease),
+        MetaOp::KillPrivileges { ino } => {
+            kill_privileges::kill_privileges(view, session, caller, *ino)
+        }
+        MetaOp::SetFlags { ino, flags } => {
+            set_flags::set_flags(view, session, caller, *ino, *flags)
+        }
+        MetaOp::OpenSession { client } => {
+            sessions::open_session(view, session.id, ctx.owner_epoch, client)
+        }
+        MetaOp::CloseSession => sessions::close_session(view, session.id),
+        MetaOp::Forget { inodes } => sessions::forget(view, session.id, inodes),
         // The driver waits until the log is durable; the machine has nothing to do.
         MetaOp::Sync { .. } => Ok(MetaReplyBody::Synced),
         // The driver renews sessions, reconnects them and issues capabilities; the machine has nothing to do.
@@ -154,6 +185,20 @@ pub(crate) fn dispatch(view: &mut OpView, op: &MetaOp) -> OpResult<MetaReplyBody
             Err(gupfs_proto::FsError::NotSupported.into())
         }
     }
+}
+
+fn placement_context<'a>(ctx: &OpContext<'a>) -> PlacementContext<'a> {
+    PlacementContext {
+        owner_epoch: ctx.owner_epoch,
+        targets: ctx.targets,
+        original: ctx.replay.and_then(|original| original.layout.as_ref()),
+    }
+}
+
+/// Whether a file's inline bytes may move to objects that a power loss may discard. A replayed operation was allowed in its original
+/// execution.
+fn may_lose_unsynced(ctx: &OpContext) -> bool {
+    ctx.is_private_file || ctx.replay.is_some()
 }
 
 /// The inode in whose shard the stored reply of an operation is kept: the same for a retransmission of the request.
@@ -200,30 +245,5 @@ pub(crate) fn reply_inode(op: &MetaOp) -> InodeId {
         | MetaOp::Replay { .. }
         | MetaOp::WithOpenCapability { .. }
         | MetaOp::Lock(_) => InodeId::ROOT,
-    }
-}
-
-/// The reply to an open or truncate. If the operation started a truncate of objects, the reply has the size after it: the driver
-/// sends the reply when the truncate is done. An inode that is not a regular file has neither layout nor inline bytes.
-pub(crate) fn open_reply(inode: &Inode, created: bool) -> OpenInfo {
-    let (layout, inline) = match inode.file() {
-        Ok(file) if file.layout.is_empty() || !file.inline.is_empty() => {
-            (file.layout.clone(), Some(file.inline.clone()))
-        }
-        Ok(file) => (file.layout.clone(), None),
-        Err(_) => Default::default(),
-    };
-    let mut attr = inode.attr();
-    if let Ok(file) = inode.file()
-        && let Some(truncate) = file.truncating
-    {
-        attr.size = truncate.to;
-    }
-    OpenInfo {
-        attr,
-        layout,
-        inline,
-        created,
-        capability: None, // the driver adds it
     }
 }

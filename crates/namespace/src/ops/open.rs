@@ -1,6 +1,8 @@
 use crate::driver::OpResult;
+use crate::requester::Requester;
+use crate::steps::{orphan, privileges, truncation, write_lease};
 use crate::view::OpView;
-use crate::{flag_checks, ops, permission, rights, write_lease};
+use crate::{flag_checks, permission, rights};
 use gupfs_proto::meta::{AccessMode, MetaReplyBody, OpenMode};
 use gupfs_proto::{FileKind, FsError, InodeId};
 
@@ -9,9 +11,15 @@ use gupfs_proto::{FileKind, FsError, InodeId};
 /// Without any access, a client requests the layout of a file that it has open (`rights`).
 pub(crate) fn open(
     view: &mut OpView,
+    requester: &Requester,
     ino: InodeId,
     open_mode: OpenMode,
 ) -> OpResult<MetaReplyBody> {
+    let Requester {
+        session,
+        caller,
+        open_rights,
+    } = requester;
     let inode = view.inode(ino)?;
     let mut want = open_mode.access - AccessMode::APPEND;
     want.set(
@@ -25,29 +33,23 @@ pub(crate) fn open(
         }
         _ => {}
     }
-    write_lease::check_orphan_user(view, &inode, !want.is_empty())?;
+    orphan::check_orphan_user(view, session, &inode, !want.is_empty())?;
     if rights::is_reopen(open_mode) {
-        rights::check_use(
-            &inode,
-            view.ctx.caller,
-            view.ctx.open_rights,
-            AccessMode::READ,
-        )?;
+        rights::check_use(&inode, caller, open_rights, AccessMode::READ)?;
     }
-    permission::check_access(&inode, view.ctx.caller, want)?;
+    permission::check_access(&inode, caller, want)?;
     flag_checks::check_open(&inode, open_mode)?;
     if inode.kind == FileKind::Regular {
         if open_mode.truncate {
-            write_lease::require_revoked(view, &inode)?;
+            write_lease::require_revoked(view, session, &inode)?;
         } else {
-            write_lease::require_attr_report(view, &inode)?;
+            write_lease::require_attr_report(view, session, &inode)?;
         }
-        ops::truncate::check_no_unfinished_truncate(inode.file()?, ino)?;
+        truncation::check_no_unfinished_truncate(inode.file()?, ino)?;
         if open_mode.truncate {
-            ops::truncate::truncate_file(view, ino, 0)?;
-            ops::kill_privileges::after_write(view, ino, open_mode.kill_privileges)?;
+            truncation::truncate_file(view, session, ino, 0)?;
+            privileges::kill_after_write(view, caller, ino, open_mode.kill_privileges)?;
         }
     }
-    let opened = ops::open_reply(&*view.inode(ino)?, false);
-    Ok(MetaReplyBody::Opened(opened))
+    Ok(MetaReplyBody::Opened(view.inode(ino)?.open_info(false)))
 }

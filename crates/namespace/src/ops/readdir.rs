@@ -2,8 +2,10 @@ use crate::driver::{OpError, OpResult};
 use crate::hash::ReaddirCookie;
 use crate::key::{KeyRange, ParsedKey, RecordKey};
 use crate::record::EntryRecord;
-use crate::view::{OpView, decode};
-use crate::write_lease;
+use crate::requester::RequestingSession;
+use crate::steps::write_lease;
+use crate::view::{ReadView, decode};
+use bytes::Bytes;
 use gupfs_proto::limits::READDIR_ENTRIES_MAX;
 use gupfs_proto::meta::{DirEntry, MetaReplyBody};
 use gupfs_proto::{FsError, InodeId};
@@ -14,7 +16,8 @@ use gupfs_proto::{FsError, InodeId};
 /// Returns at most `READDIR_ENTRIES_MAX` entries. An empty directory needs no scan: where a million names have been removed, a
 /// scan would walk over their tombstones.
 pub(crate) fn readdir(
-    view: &mut OpView,
+    view: &mut ReadView,
+    session: &RequestingSession,
     dir: InodeId,
     after: u64,
     limit: u32,
@@ -36,6 +39,24 @@ pub(crate) fn readdir(
     let records = view.scan(KeyRange::entries_from_hash(dir, from), limit + skip)?;
     let end = records.len() < limit + skip;
 
+    let (mut entries, last) = decode_entries(dir, after, records)?;
+    entries.truncate(limit);
+    let end = end
+        && entries
+            .last()
+            .is_none_or(|entry| entry.cookie == last.encode());
+    if plus {
+        add_attributes(view, session, &mut entries)?;
+    }
+    Ok(MetaReplyBody::Entries { entries, end })
+}
+
+/// The entries after the cookie, and the cookie of the last record.
+fn decode_entries(
+    dir: InodeId,
+    after: Option<ReaddirCookie>,
+    records: Vec<(RecordKey, Bytes)>,
+) -> OpResult<(Vec<DirEntry>, ReaddirCookie)> {
     let mut entries = Vec::with_capacity(records.len());
     let mut last = ReaddirCookie { hash: 0, rank: 0 };
     for (key, value) in records {
@@ -64,24 +85,22 @@ pub(crate) fn readdir(
             attr: None,
         });
     }
-    entries.truncate(limit);
-    let end = end
-        && entries
-            .last()
-            .is_none_or(|entry| entry.cookie == last.encode());
-    if plus {
-        add_attributes(view, &mut entries)?;
-    }
-    Ok(MetaReplyBody::Entries { entries, end })
+    Ok((entries, last))
 }
 
 /// One fetch for all inodes that are not in memory. A file with a write lease of another session is listed without attributes:
 /// readdir sends no glimpse callbacks, since the program may only want the names.
-fn add_attributes(view: &mut OpView, entries: &mut [DirEntry]) -> Result<(), OpError> {
+fn add_attributes(
+    view: &mut ReadView,
+    session: &RequestingSession,
+    entries: &mut [DirEntry],
+) -> Result<(), OpError> {
     view.prefetch(entries.iter().map(|entry| RecordKey::inode(entry.ino)))?;
     for entry in entries {
         entry.attr = match view.find_inode(entry.ino)? {
-            Some(inode) if !write_lease::is_leased_by_other(view, &inode)? => Some(inode.attr()),
+            Some(inode) if !write_lease::is_leased_by_other(view, session, &inode)? => {
+                Some(inode.attr())
+            }
             _ => None,
         };
     }

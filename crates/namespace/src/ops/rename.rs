@@ -1,23 +1,25 @@
 use crate::driver::OpResult;
+use crate::permission;
 use crate::record::Inode;
-use crate::view::OpView;
-use crate::{dentry, permission, write_lease};
+use crate::requester::RequestingSession;
+use crate::steps::{dentry, write_lease};
+use crate::view::{OpView, ReadView};
 use gupfs_proto::meta::{AccessMode, MetaReplyBody, RemovedName, RenameMode};
-use gupfs_proto::{FsError, InodeId, Name};
+use gupfs_proto::{Caller, FsError, InodeId, Name};
 
 /// rename(2), renameat2(2): the new name refers to an existing inode at every moment; a crash leaves one of the two states. An
 /// inode that had the new name loses it as by unlink or rmdir; two names of one file do not change. `Exchange` swaps two names.
 /// Both directories' mtime and ctime are updated, and the ctime of the moved inodes.
 pub(crate) fn rename(
     view: &mut OpView,
-    from: InodeId,
-    name: &Name,
-    to: InodeId,
-    new_name: &Name,
+    session: &RequestingSession,
+    caller: &Caller,
+    (from, name): (InodeId, &Name),
+    (to, new_name): (InodeId, &Name),
     mode: RenameMode,
 ) -> OpResult<MetaReplyBody> {
-    let source = dentry::lookup(view, from, name)?;
-    let target = dentry::lookup(view, to, new_name)?;
+    let source = dentry::lookup(view, caller, from, name)?;
+    let target = dentry::lookup(view, caller, to, new_name)?;
     let moved = dentry::target_inode(view, source.entry()?)?;
     let existing = match target.entry {
         Some(entry) => Some(dentry::target_inode(view, entry)?),
@@ -35,8 +37,8 @@ pub(crate) fn rename(
     {
         return Ok(MetaReplyBody::Removed(RemovedName::default()));
     }
-    check_move(view, from, &moved, to, existing.as_deref(), mode)?;
-    write_lease::require_attr_report(view, &moved)?;
+    check_move(view, caller, from, &moved, to, existing.as_deref(), mode)?;
+    write_lease::require_attr_report(view, session, &moved)?;
 
     let mut removed = RemovedName::default();
     match (mode, existing) {
@@ -48,7 +50,7 @@ pub(crate) fn rename(
                 return Err(FsError::NotEmpty.into());
             }
             removed.victim = Some(existing.ino);
-            removed.is_orphan = dentry::remove_name(view, &target, existing.ino)?;
+            removed.is_orphan = dentry::remove_name(view, session, &target, existing.ino)?;
             dentry::move_name(view, &source, &target, moved.ino)?;
         }
         (_, None) => dentry::move_name(view, &source, &target, moved.ino)?,
@@ -59,7 +61,7 @@ pub(crate) fn rename(
 
 /// A directory must not be moved below itself, and an inode must not replace a directory that contains it.
 fn check_no_cycle(
-    view: &mut OpView,
+    view: &mut ReadView,
     from: InodeId,
     moved: &Inode,
     to: InodeId,
@@ -88,7 +90,7 @@ fn check_no_cycle(
 }
 
 /// Whether `dir` is `above` or anywhere below it: reads one record for each level.
-fn is_same_or_below(view: &mut OpView, dir: InodeId, above: InodeId) -> OpResult<bool> {
+fn is_same_or_below(view: &mut ReadView, dir: InodeId, above: InodeId) -> OpResult<bool> {
     let mut at = dir;
     loop {
         if at == above {
@@ -103,14 +105,14 @@ fn is_same_or_below(view: &mut OpView, dir: InodeId, above: InodeId) -> OpResult
 }
 
 fn check_move(
-    view: &mut OpView,
+    view: &mut ReadView,
+    caller: &Caller,
     from: InodeId,
     moved: &Inode,
     to: InodeId,
     existing: Option<&Inode>,
     mode: RenameMode,
 ) -> OpResult<()> {
-    let caller = view.ctx.caller;
     let (old_dir, new_dir) = (view.inode(from)?, view.inode(to)?);
     let exchange = mode == RenameMode::Exchange;
     permission::check_remove(&old_dir, moved, caller, moved.is_dir())?;

@@ -1,24 +1,27 @@
-use crate::background;
 use crate::driver::{FollowUp, OpResult};
 use crate::key::RecordKey;
 use crate::record::{Orphan, SessionRecord};
+use crate::steps::orphan;
 use crate::view::OpView;
 use gupfs_proto::limits::{FORGET_MAX, SLOTS};
 use gupfs_proto::meta::MetaReplyBody;
-use gupfs_proto::{FsError, InodeId};
+use gupfs_proto::{FsError, InodeId, OwnerEpoch, SessionId};
 
 /// Registers a client under the id that the driver chose; the driver replies when the record is durable, so no id is used twice.
-pub(crate) fn open_session(view: &mut OpView, client: &str) -> OpResult<MetaReplyBody> {
-    let session = view.ctx.session;
+pub(crate) fn open_session(
+    view: &mut OpView,
+    session: SessionId,
+    owner_epoch: OwnerEpoch,
+    client: &str,
+) -> OpResult<MetaReplyBody> {
     let record = SessionRecord {
         client: client.to_owned(),
-        created: view.ctx.now,
+        created: view.now(),
         connection: 0,
         slots: SLOTS,
         holds_leases: false,
     };
     view.put(RecordKey::session(session), &record);
-    let owner_epoch = view.ctx.owner_epoch;
     Ok(MetaReplyBody::Session {
         session,
         instance: owner_epoch,
@@ -27,8 +30,7 @@ pub(crate) fn open_session(view: &mut OpView, client: &str) -> OpResult<MetaRepl
 }
 
 /// Ends a session. Background operations clean up its orphans and write leases.
-pub(crate) fn close_session(view: &mut OpView) -> OpResult<MetaReplyBody> {
-    let session = view.ctx.session;
+pub(crate) fn close_session(view: &mut OpView, session: SessionId) -> OpResult<MetaReplyBody> {
     view.remove(RecordKey::session(session));
     view.add_follow_up(FollowUp::SessionEnded(session));
     Ok(MetaReplyBody::Done)
@@ -36,13 +38,16 @@ pub(crate) fn close_session(view: &mut OpView) -> OpResult<MetaReplyBody> {
 
 /// The session does not use these inodes any more: its orphans among them are removed. Other inodes do not change, so a client
 /// may list every inode that its kernel forgets. What does not fit into one batch continues in the next.
-pub(crate) fn forget(view: &mut OpView, inodes: &[InodeId]) -> OpResult<MetaReplyBody> {
+pub(crate) fn forget(
+    view: &mut OpView,
+    session: SessionId,
+    inodes: &[InodeId],
+) -> OpResult<MetaReplyBody> {
     if inodes.len() > FORGET_MAX {
         let (count, most) = (inodes.len(), FORGET_MAX);
         let why = format!("{count} inodes in one forget request, at most {most} are allowed");
         return Err(FsError::Malformed(why).into());
     }
-    let session = view.ctx.session;
     view.prefetch(inodes.iter().map(|ino| RecordKey::orphan(*ino, session)))?;
     let mut orphans = Vec::new();
     for ino in inodes {
@@ -55,13 +60,13 @@ pub(crate) fn forget(view: &mut OpView, inodes: &[InodeId]) -> OpResult<MetaRepl
     }
     view.prefetch(orphans.iter().map(|ino| RecordKey::inode(*ino)))?;
     for ino in orphans {
-        if view.has_changes() && view.remaining_records() < background::FORGET_RECORDS {
+        if view.has_changes() && view.remaining_records() < orphan::FORGET_RECORDS {
             view.mark_unfinished();
         }
         if view.is_unfinished() {
             break;
         }
-        background::forget_orphan(view, ino, session)?;
+        orphan::forget_orphan(view, ino, session)?;
     }
     Ok(MetaReplyBody::Done)
 }

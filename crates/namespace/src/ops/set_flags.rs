@@ -1,25 +1,28 @@
 use crate::driver::OpResult;
+use crate::permission;
+use crate::requester::RequestingSession;
+use crate::steps::{orphan, write_lease};
 use crate::view::OpView;
-use crate::{permission, write_lease};
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::meta::MetaReplyBody;
-use gupfs_proto::{FileKind, FsError, InodeId};
+use gupfs_proto::{Caller, FileKind, FsError, InodeId};
 
 /// FS_IOC_SETFLAGS: sets or clears the immutable and append-only flags; ctime is updated. Only root may change flags; the owner
 /// may set them to their current values. The write lease is revoked first, so that the holder writes its dirty data before.
 pub(crate) fn set_flags(
     view: &mut OpView,
+    session: &RequestingSession,
+    caller: &Caller,
     ino: InodeId,
     flags: InodeFlags,
 ) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
-    let caller = view.ctx.caller;
     if !matches!(inode.kind, FileKind::Regular | FileKind::Directory)
         || !InodeFlags::SETTABLE.contains(flags)
     {
         return Err(FsError::NotSupported.into());
     }
-    write_lease::check_orphan_user(view, &inode, false)?;
+    orphan::check_orphan_user(view, session, &inode, false)?;
     if !permission::is_owner_or_root(&inode, caller) {
         return Err(FsError::NotPermitted.into());
     }
@@ -29,8 +32,8 @@ pub(crate) fn set_flags(
     if !caller.is_root() {
         return Err(FsError::NotPermitted.into());
     }
-    write_lease::require_revoked(view, &inode)?;
-    let now = view.ctx.now;
+    write_lease::require_revoked(view, session, &inode)?;
+    let now = view.now();
     let attr = view.change(ino, |inode| {
         inode.touch_ctime(now);
         inode.flags = (inode.flags - InodeFlags::SETTABLE) | flags;
@@ -107,16 +110,7 @@ mod tests {
         server.assert_clean();
     }
 
-    #[test]
-    fn an_immutable_file_does_not_change_even_through_open_handles() {
-        let mut server = TestServer::new(2);
-        let root = Caller::root();
-        let file = server.create(&root, ROOT, "f", 0o666).unwrap().ino;
-        server
-            .write_inline(file, WritePosition::End, b"bytes")
-            .unwrap();
-        set(&mut server, &root, file, InodeFlags::IMMUTABLE).unwrap();
-        let before = server.getattr(file).unwrap();
+    fn changes_of_contents(file: InodeId) -> Vec<MetaOp> {
         let write = AccessMode::WRITE | AccessMode::APPEND;
         let truncate = |by_handle| MetaOp::Truncate {
             ino: file,
@@ -129,14 +123,27 @@ mod tests {
             ino: file,
             kill_privileges,
         };
-        for op in [
+        vec![
             open(file, write, false),
             open(file, AccessMode::READ, true),
             truncate(true),
             truncate(false),
             begin,
             MetaOp::KillPrivileges { ino: file },
-        ] {
+        ]
+    }
+
+    #[test]
+    fn an_immutable_file_does_not_change_even_through_open_handles() {
+        let mut server = TestServer::new(2);
+        let root = Caller::root();
+        let file = server.create(&root, ROOT, "f", 0o666).unwrap().ino;
+        server
+            .write_inline(file, WritePosition::End, b"bytes")
+            .unwrap();
+        set(&mut server, &root, file, InodeFlags::IMMUTABLE).unwrap();
+        let before = server.getattr(file).unwrap();
+        for op in changes_of_contents(file) {
             assert_eq!(
                 server.request(&root, &op).map(|_| ()),
                 Err(DENIED),

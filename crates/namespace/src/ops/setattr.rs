@@ -1,9 +1,10 @@
 use crate::driver::OpResult;
-use crate::ops::kill_privileges;
 use crate::record::Inode;
+use crate::requester::RequestingSession;
 use crate::rights::is_atime_report;
+use crate::steps::{privileges, write_lease};
 use crate::view::OpView;
-use crate::{flag_checks, permission, write_lease};
+use crate::{flag_checks, permission};
 use gupfs_proto::meta::{AccessMode, MetaReplyBody, SetAttr, SetTime};
 use gupfs_proto::{Attr, Caller, FileKind, FileMode, FsError, InodeId, Timestamp};
 
@@ -15,26 +16,31 @@ use gupfs_proto::{Attr, Caller, FileKind, FileMode, FsError, InodeId, Timestamp}
 /// caller with write permission may set both to now.
 ///
 /// A request with a ctime is a client's access time report, and only the access time changes.
-pub(crate) fn setattr(view: &mut OpView, ino: InodeId, set: &SetAttr) -> OpResult<MetaReplyBody> {
+pub(crate) fn setattr(
+    view: &mut OpView,
+    session: &RequestingSession,
+    caller: &Caller,
+    ino: InodeId,
+    set: &SetAttr,
+) -> OpResult<MetaReplyBody> {
     if is_atime_report(set) {
         return Ok(MetaReplyBody::Attr(apply_atime_report(view, ino, set)?));
     }
     let inode = view.inode(ino)?;
-    let caller = view.ctx.caller;
-    check_set(&inode, caller, set)?;
+    check_may_set(&inode, caller, set)?;
     // The lease holder is the authority for times and privilege bits.
-    write_lease::require_revoked(view, &inode)?;
+    write_lease::require_revoked(view, session, &inode)?;
 
     let changes_owner = set.uid.is_some() || set.gid.is_some();
-    kill_privileges_of_owner_change(view, &inode, changes_owner, set.kill_privileges)?;
-    let now = view.ctx.now;
+    kill_privileges_of_owner_change(view, caller, &inode, changes_owner, set.kill_privileges)?;
+    let now = view.now();
     let attr = view.change(ino, |inode| {
         let stamp = inode.next_ctime(now);
         inode.ctime = stamp;
         inode.uid = set.uid.unwrap_or(inode.uid);
         inode.gid = set.gid.unwrap_or(inode.gid);
         if let Some(mode) = set.mode {
-            set_mode(inode, FileMode::from_bits(mode), caller);
+            permission::set_mode(inode, FileMode::from_bits(mode), caller);
         }
         let time = |time: SetTime| match time {
             SetTime::Now => stamp,
@@ -62,7 +68,7 @@ fn apply_atime_report(view: &mut OpView, ino: InodeId, set: &SetAttr) -> OpResul
             return Err(FsError::Malformed(why.into()).into());
         }
     };
-    let now = view.ctx.now;
+    let now = view.now();
     view.change(ino, |inode| {
         inode.atime = newer_atime(inode.atime, read_at, now);
         inode.attr()
@@ -76,19 +82,8 @@ fn newer_atime(before: Timestamp, read_at: Timestamp, now: Timestamp) -> Timesta
     }
 }
 
-/// Sets the permission bits and updates the access ACL. Also used when an access ACL is set.
-pub(crate) fn set_mode(inode: &mut Inode, mode: FileMode, caller: &Caller) {
-    inode.mode = if permission::is_in_group_or_root(inode.gid, caller) {
-        mode
-    } else {
-        mode.without(FileMode::SETGID)
-    };
-    if let Some(acl) = &mut inode.acl {
-        acl.apply_mode(mode);
-    }
-}
-
-fn check_set(inode: &Inode, caller: &Caller, set: &SetAttr) -> Result<(), FsError> {
+/// Whether the caller may set these attributes.
+fn check_may_set(inode: &Inode, caller: &Caller, set: &SetAttr) -> Result<(), FsError> {
     let owner = permission::is_owner_or_root(inode, caller);
     let touches = set.atime == Some(SetTime::Now) && set.mtime == Some(SetTime::Now);
     let sets_times = (set.atime.is_some() || set.mtime.is_some()) && !touches;
@@ -120,12 +115,13 @@ fn check_set(inode: &Inode, caller: &Caller, set: &SetAttr) -> Result<(), FsErro
 /// A program file that gets a new owner must not run with the new owner's rights, so this also applies to privileged callers.
 fn kill_privileges_of_owner_change(
     view: &mut OpView,
+    caller: &Caller,
     inode: &Inode,
     changes_owner: bool,
     requested: bool,
 ) -> OpResult<()> {
     if changes_owner && !inode.is_dir() || requested {
-        kill_privileges::after_write(view, inode.ino, true)?;
+        privileges::kill_after_write(view, caller, inode.ino, true)?;
     }
     Ok(())
 }

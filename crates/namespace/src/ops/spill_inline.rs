@@ -1,5 +1,5 @@
 use crate::driver::OpResult;
-use crate::ops::{end_write, truncate};
+use crate::steps::{attr_report, truncation};
 use crate::view::OpView;
 use bytes::Bytes;
 use gupfs_proto::meta::{AttrReport, MetaReplyBody};
@@ -11,17 +11,20 @@ use gupfs_proto::{FsError, InodeId};
 /// other order the bytes would be lost. An exception are files that no other session has opened: no program was promised that the
 /// bytes survive a power loss, so they are like any other bytes that were written and not synced.
 ///
+/// `may_lose_unsynced`: the exception applies.
+///
 /// # Errors
 /// `NotSynced` if the objects are not synced and the exception does not apply.
 pub(crate) fn spill_inline(
     view: &mut OpView,
+    may_lose_unsynced: bool,
     ino: InodeId,
     report: &AttrReport,
 ) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    truncate::check_no_unfinished_truncate(file, ino)?;
-    end_write::check_report(file, report)?;
+    truncation::check_no_unfinished_truncate(file, ino)?;
+    attr_report::check(file, report)?;
     if file.layout.is_empty() {
         return Err(FsError::Malformed(format!(
             "inode {:x} has no layout, so its inline bytes cannot be in objects",
@@ -30,13 +33,12 @@ pub(crate) fn spill_inline(
         .into());
     }
     let may_be_lost = !report.unsynced.is_empty() && !file.inline.is_empty();
-    // A replayed operation was allowed in its original execution.
-    if may_be_lost && !view.ctx.is_private_file && view.ctx.replay.is_none() {
+    if may_be_lost && !may_lose_unsynced {
         return Err(FsError::NotSynced.into());
     }
     view.change_file(ino, |inode, file| {
         file.inline = Bytes::new();
-        end_write::apply_report(inode, file, report);
+        attr_report::apply(inode, file, report);
     })?;
     Ok(MetaReplyBody::Attr(view.inode(ino)?.attr()))
 }

@@ -1,14 +1,15 @@
 use crate::driver::OpResult;
 use crate::record::InodeBody;
+use crate::steps::{dentry, new_inode};
 use crate::view::OpView;
-use crate::{dentry, new_inode};
 use gupfs_proto::limits::SYMLINK_MAX;
 use gupfs_proto::meta::{CreateMode, MetaReplyBody};
-use gupfs_proto::{FileKind, FsError, InodeId, Name};
+use gupfs_proto::{Caller, FileKind, FsError, InodeId, Name};
 
 /// symlink(2): the target is any text of 1 to 4,095 bytes without NUL; it need not exist. The mode is 0777 and has no effect.
 pub(crate) fn symlink(
     view: &mut OpView,
+    caller: &Caller,
     dir: InodeId,
     name: &Name,
     target: &[u8],
@@ -22,10 +23,11 @@ pub(crate) fn symlink(
     if target.contains(&0) {
         return Err(FsError::Invalid.into());
     }
-    let (dentry, parent) = dentry::lookup_for_create(view, dir, name)?;
+    let (dentry, parent) = dentry::lookup_for_create(view, caller, dir, name)?;
     view.check_growth_allowed()?;
     let mut inode = new_inode::build(
         view,
+        caller,
         &parent,
         FileKind::Symlink,
         CreateMode {

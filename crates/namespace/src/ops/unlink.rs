@@ -1,17 +1,25 @@
 use crate::driver::OpResult;
+use crate::permission;
+use crate::requester::RequestingSession;
+use crate::steps::dentry;
 use crate::view::OpView;
-use crate::{dentry, permission};
 use gupfs_proto::meta::{MetaReplyBody, RemovedName};
-use gupfs_proto::{InodeId, Name};
+use gupfs_proto::{Caller, InodeId, Name};
 
 /// unlink(2): removes the name at once; the file is removed with its last name and last open. The directory's mtime and ctime and
 /// the file's ctime are updated. In a sticky directory only the owner of the file or of the directory may. Needs no free space.
-pub(crate) fn unlink(view: &mut OpView, dir: InodeId, name: &Name) -> OpResult<MetaReplyBody> {
-    let dentry = dentry::lookup(view, dir, name)?;
+pub(crate) fn unlink(
+    view: &mut OpView,
+    session: &RequestingSession,
+    caller: &Caller,
+    dir: InodeId,
+    name: &Name,
+) -> OpResult<MetaReplyBody> {
+    let dentry = dentry::lookup(view, caller, dir, name)?;
     let victim = dentry::target_inode(view, dentry.entry()?)?;
     let parent = view.inode(dir)?;
-    permission::check_remove(&parent, &victim, view.ctx.caller, false)?;
-    let orphan = dentry::remove_name(view, &dentry, victim.ino)?;
+    permission::check_remove(&parent, &victim, caller, false)?;
+    let orphan = dentry::remove_name(view, session, &dentry, victim.ino)?;
     Ok(MetaReplyBody::Removed(RemovedName {
         victim: Some(victim.ino),
         is_orphan: orphan,

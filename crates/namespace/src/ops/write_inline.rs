@@ -1,10 +1,12 @@
 use crate::driver::OpResult;
+use crate::flag_checks;
+use crate::requester::RequestingSession;
+use crate::steps::{orphan, privileges, write_lease};
 use crate::view::OpView;
-use crate::{flag_checks, ops, write_lease};
 use bytes::{Bytes, BytesMut};
 use gupfs_proto::limits::{FILE_SIZE_MAX, INLINE_MAX};
 use gupfs_proto::meta::{MetaReplyBody, WritePosition};
-use gupfs_proto::{FsError, InodeId};
+use gupfs_proto::{Caller, FsError, InodeId};
 
 /// write(2) to a file whose bytes are in its inode: other sessions see the bytes when the client gets the reply. A gap before
 /// them reads as zeros. `WriteAt::End` is the end of file now, so appends neither overlap nor leave gaps. mtime and ctime are
@@ -12,6 +14,8 @@ use gupfs_proto::{FsError, InodeId};
 /// not fit.
 pub(crate) fn write_inline(
     view: &mut OpView,
+    session: &RequestingSession,
+    caller: &Caller,
     ino: InodeId,
     at: WritePosition,
     data: &Bytes,
@@ -19,9 +23,9 @@ pub(crate) fn write_inline(
 ) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let file = inode.file()?;
-    write_lease::check_orphan_user(view, &inode, false)?;
+    orphan::check_orphan_user(view, session, &inode, false)?;
     // A lease holder writes to objects, and so must all other sessions.
-    if write_lease::is_leased_by_other(view, &inode)? {
+    if write_lease::is_leased_by_other(view, session, &inode)? {
         return Ok(MetaReplyBody::InlineTooLarge);
     }
     let offset = match at {
@@ -43,14 +47,14 @@ pub(crate) fn write_inline(
         view.check_growth_allowed()?;
     }
     let inline = overwrite_at(&file.inline, offset as usize, data);
-    let now = view.ctx.now;
+    let now = view.now();
     view.change_file(ino, |inode, file| {
         inode.touch_mtime(now);
         inode.size = inode.size.max(end);
         inode.data_version += 1;
         file.inline = inline;
     })?;
-    ops::kill_privileges::after_write_by_client(view, ino, kill_privileges)?;
+    privileges::kill_after_client_write(view, caller, ino, kill_privileges)?;
     Ok(MetaReplyBody::Attr(view.inode(ino)?.attr()))
 }
 

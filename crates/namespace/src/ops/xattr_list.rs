@@ -1,12 +1,16 @@
 use crate::acl;
 use crate::driver::OpResult;
 use crate::key::{KeyRange, ParsedKey, RecordKind};
-use crate::view::OpView;
-use gupfs_proto::InodeId;
+use crate::view::ReadView;
 use gupfs_proto::meta::{MetaReplyBody, XattrName};
+use gupfs_proto::{Caller, InodeId};
 
 /// listxattr(2): returns every name, in no particular order; `trusted.*` for root only.
-pub(crate) fn list_xattr(view: &mut OpView, ino: InodeId) -> OpResult<MetaReplyBody> {
+pub(crate) fn list_xattr(
+    view: &mut ReadView,
+    caller: &Caller,
+    ino: InodeId,
+) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
     let mut names = Vec::new();
     if inode.acl.is_some() {
@@ -17,7 +21,7 @@ pub(crate) fn list_xattr(view: &mut OpView, ino: InodeId) -> OpResult<MetaReplyB
     }
     names.extend(inode.security.iter().map(|(name, _)| name.clone()));
     if inode.xattrs > 0 {
-        let shows_trusted = view.ctx.caller.is_root();
+        let shows_trusted = caller.is_root();
         for (key, _) in view.scan(
             KeyRange::of_inode(ino, RecordKind::Xattr),
             inode.xattrs as usize,

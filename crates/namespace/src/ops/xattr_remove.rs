@@ -1,25 +1,26 @@
 use crate::driver::OpResult;
 use crate::key::RecordKey;
-use crate::ops::xattr_set::set_acl;
+use crate::ops::acl_change;
 use crate::record::XattrRecord;
 use crate::view::OpView;
 use crate::xattr::{self, XattrNamespace};
 use gupfs_proto::meta::{MetaReplyBody, XattrName};
-use gupfs_proto::{FsError, InodeId};
+use gupfs_proto::{Caller, FsError, InodeId};
 
 /// removexattr(2): removes the attribute; ctime is updated. Removing an ACL that does not exist succeeds.
 pub(crate) fn remove_xattr(
     view: &mut OpView,
+    caller: &Caller,
     ino: InodeId,
     name: &XattrName,
 ) -> OpResult<MetaReplyBody> {
     let inode = view.inode(ino)?;
-    let namespace = xattr::namespace(name)?;
-    xattr::check_write(&inode, view.ctx.caller, namespace)?;
-    let now = view.ctx.now;
+    let namespace = xattr::namespace_of(name)?;
+    xattr::check_write(&inode, caller, namespace)?;
+    let now = view.now();
     match namespace {
         XattrNamespace::AccessAcl | XattrNamespace::DefaultAcl => {
-            set_acl(view, &inode, namespace, None)?
+            acl_change::set_acl(view, caller, &inode, namespace, None)?
         }
         XattrNamespace::Security | XattrNamespace::User | XattrNamespace::Trusted
             if xattr::inline_value(&inode, name).is_some() =>

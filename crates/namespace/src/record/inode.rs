@@ -5,7 +5,7 @@ use crate::acl::Acl;
 use bytes::Bytes;
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::layout::DefaultLayout;
-use gupfs_proto::meta::XattrName;
+use gupfs_proto::meta::{OpenInfo, XattrName};
 use gupfs_proto::{
     Attr, FileKind, FileMode, FsError, InodeId, Layout, ProjectId, Timestamp, VolumeId,
 };
@@ -112,6 +112,14 @@ pub struct DirectoryBody {
     pub subtree: Option<SubtreeUsage>,
 }
 
+impl DirectoryBody {
+    /// The default layout of new files in the directory, if it has one.
+    pub(crate) fn layout_of_new_files(&self) -> Option<DefaultLayout> {
+        let default_layout = self.default_layout.as_ref();
+        default_layout.map(|dir_layout| dir_layout.layout.clone())
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SubtreeUsage {
     pub bytes: u64,
@@ -142,6 +150,44 @@ const DIRECTORY_SIZE: u64 = 4096;
 const DIRECTORY_STEP: u64 = 64;
 
 impl Inode {
+    /// A new inode that root owns, without a name.
+    pub(crate) fn new(
+        ino: InodeId,
+        kind: FileKind,
+        mode: FileMode,
+        body: InodeBody,
+        now: Timestamp,
+    ) -> Inode {
+        Inode {
+            ino,
+            kind,
+            mode,
+            uid: 0,
+            gid: 0,
+            project: ProjectId(0),
+            volume: VolumeId(0),
+            names: 0,
+            rdev: 0,
+            size: 0,
+            blocks: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            flags: InodeFlags::empty(),
+            parent: None,
+            birth_snapshot: 0,
+            change: 1,
+            data_version: 0,
+            orphan_records: 0,
+            xattrs: 0,
+            xattr_names: 0,
+            acl: None,
+            security: Vec::new(),
+            body,
+        }
+    }
+
     pub fn attr(&self) -> Attr {
         Attr {
             ino: self.ino,
@@ -165,6 +211,31 @@ impl Inode {
             },
             project: self.project,
             volume: self.volume,
+        }
+    }
+
+    /// The reply to an open or truncate. If a truncate of the objects is not finished, the reply has the size after it: the driver
+    /// sends the reply when the truncate is done. An inode that is not a regular file has neither layout nor inline bytes.
+    pub(crate) fn open_info(&self, created: bool) -> OpenInfo {
+        let (layout, inline) = match self.file() {
+            Ok(file) if file.layout.is_empty() || !file.inline.is_empty() => {
+                (file.layout.clone(), Some(file.inline.clone()))
+            }
+            Ok(file) => (file.layout.clone(), None),
+            Err(_) => Default::default(),
+        };
+        let mut attr = self.attr();
+        if let Ok(file) = self.file()
+            && let Some(truncate) = file.truncating
+        {
+            attr.size = truncate.to;
+        }
+        OpenInfo {
+            attr,
+            layout,
+            inline,
+            created,
+            capability: None, // the driver adds it
         }
     }
 

@@ -15,7 +15,9 @@ pub use inode::{
 };
 pub use names::{BackLink, EntryRecord, XattrRecord};
 pub use purge::{Purge, PurgeAction};
-pub use sessions::{Orphan, ReplySummary, SessionRecord, StoredReply, Unconfirmed, WriteLease};
+pub use sessions::{
+    Orphan, ReplySummary, SessionRecord, StoredReply, UNASKED_SESSIONS, Unconfirmed, WriteLease,
+};
 pub use shard::{AcceptedLoss, InodeCounter, KnownTarget, RetiredVerifier, StoreFormat, Usage};
 
 use bytes::Bytes;
@@ -24,7 +26,11 @@ use serde::de::DeserializeOwned;
 
 /// A record of the current version.
 pub trait Record: Sized {
+    /// The value with its version byte.
     fn encode(&self) -> Bytes;
+
+    /// Decodes a value.
+    ///
     /// # Errors
     /// For a version that this program does not know, and for bytes that are not a body of that version.
     fn decode(value: &Bytes) -> Result<Self, RecordDecodeError>;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EntryRecord {
     pub ino: InodeId,
-    /// So that readdir returns the type without reading the inode.
+    /// A copy of the inode's type: readdir returns it without reading the inode.
     pub kind: FileKind,
     /// Snapshot sequence of its volume at creation; 0 as long as there are no snapshots.
     pub birth_snapshot: u64,

@@ -2,7 +2,7 @@
 
 use super::{Record, RecordDecodeError, V1, decode_body, encode_body, impl_record_v1};
 use bytes::Bytes;
-use gupfs_proto::{InodeId, Seq, Timestamp};
+use gupfs_proto::{InodeId, Seq, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// `S session`.
@@ -28,7 +28,7 @@ pub struct StoredReply {
     pub seq: Seq,
 }
 
-/// What the reply contained, without what can be read from the records.
+/// The contents of the reply, except those that the server reads from the records again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ReplySummary {
     Done,
@@ -50,6 +50,9 @@ pub enum ReplySummary {
 pub struct Orphan {
     pub since: Timestamp,
 }
+
+/// The session id in the `O` record that keeps an unlinked file until all sessions were asked whether they have it open.
+pub const UNASKED_SESSIONS: SessionId = SessionId(0);
 
 /// `M ino session`: this session has the file's write lease and writes its objects; it is the authority for size, mtime and
 /// presence.

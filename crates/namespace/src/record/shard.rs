@@ -27,7 +27,7 @@ impl StoreFormat {
     /// Feature bits that this program knows.
     pub const FEATURES: u64 = StoreFormat::LOSS_ACCEPTED;
 
-    /// Why this program must not use the store; None if it may.
+    /// The reason why this program must not use the store; None if it may.
     pub fn incompatibility(&self) -> Option<String> {
         if self.reader > StoreFormat::CURRENT || self.writer > StoreFormat::CURRENT {
             return Some(format!(

@@ -1,7 +1,8 @@
-//! Shared by this crate's tests: a driver without a store, short functions for requests, a model of POSIX, and random operations
+//! Parts that tests of this crate share: a driver without a store, short functions for requests, a model of POSIX, and random operations
 //! on the state machine and the model.
 
 mod action;
+mod cached_records;
 mod compare;
 mod largest;
 mod model;

@@ -3,9 +3,9 @@
 use super::TestServer;
 use bytes::Bytes;
 use gupfs_proto::meta::{
-    self, AccessMode, CreateMode, MetaReplyBody, OpenMode, RemovedName, RenameMode,
+    self, AccessMode, CreateMode, MetaOp, MetaReplyBody, OpenMode, RemovedName, RenameMode,
 };
-use gupfs_proto::{Attr, Caller, FsError, InodeId, Name};
+use gupfs_proto::{Attr, Caller, FsError, InodeId, Name, SessionId};
 
 pub const ROOT: InodeId = InodeId::ROOT;
 
@@ -45,6 +45,33 @@ pub fn open_mode(access: AccessMode) -> OpenMode {
 }
 
 /// Requests that return the contents of the reply, or the error.
+/// An open of a file.
+pub fn open_op(ino: InodeId, access: AccessMode, truncate: bool) -> MetaOp {
+    let open = OpenMode {
+        access,
+        truncate,
+        kill_privileges: false,
+    };
+    MetaOp::Open { ino, open }
+}
+
+pub const OTHER_SESSION: SessionId = SessionId(8);
+
+/// Two sessions, and a file with a write lease of the first.
+pub fn leased_file() -> (TestServer, InodeId) {
+    let mut server = TestServer::new(2);
+    let one = std::mem::replace(&mut server.session, OTHER_SESSION);
+    let client = "other".into();
+    server
+        .request(&Caller::root(), &MetaOp::OpenSession { client })
+        .unwrap();
+    (server.session, server.is_only_session) = (one, false);
+    let created = server.create(&Caller::root(), ROOT, "f", 0o644);
+    let file = created.unwrap().ino;
+    server.begin_write(file).unwrap();
+    (server, file)
+}
+
 impl TestServer {
     pub fn mkdir(
         &mut self,

@@ -1,18 +1,19 @@
 //! A driver without a store: records in a map, inode numbers reserved at once, truncates of objects completed without an OST.
 
+use super::cached_records::CachedRecords;
 use crate::check::{NamespaceCheck, NamespaceReport};
 use crate::rights::OpenRights;
 use crate::{
-    ApplyResult, BackgroundOp, CachedRecord, CallbackResults, DirectoryBody, Effects, FileBody,
-    FollowUp, Inode, KeyRange, OpContext, Operation, ParsedKey, Prerequisite, Purge, PurgeId,
-    Record, RecordBatch, RecordKey, RecordKind, RecordSource, ShardMachine, initial_batch,
+    ApplyResult, BackgroundOp, CallbackResults, DirectoryBody, Effects, FileBody, FollowUp, Inode,
+    OpContext, Operation, ParsedKey, Prerequisite, Purge, PurgeId, Record, RecordBatch, RecordKey,
+    RecordKind, ShardMachine, initial_batch,
 };
 use bytes::Bytes;
 use gupfs_proto::limits::BATCH_BYTES_MAX;
 use gupfs_proto::meta::{self, MetaReplyBody, PlacementTarget, SlotSeq};
 use gupfs_proto::{
-    Caller, ClusterId, FsError, Incarnation, InodeId, OstId, OwnerEpoch, Seq, SessionId, Slot,
-    Timestamp, VirtualShards,
+    Caller, ClusterId, FsError, Incarnation, InodeId, OstId, OwnerEpoch, Presence, Seq, SessionId,
+    Slot, Timestamp, VirtualShard, VirtualShards,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,9 +29,9 @@ pub struct TestServer {
     pub is_only_session: bool,
     pub is_private_file: bool,
     pub must_queue: bool,
-    /// What lease holders have reported.
+    /// The reports of lease holders.
     pub callbacks: CallbackResults,
-    /// What the session has open, as its requests prove.
+    /// The inodes that the session has open, as its requests prove.
     pub open_rights: OpenRights,
     /// The callback or queue that the last operation needed; the test server then returns `Busy`.
     pub prerequisite: Option<Prerequisite>,
@@ -46,40 +47,10 @@ pub struct TestServer {
     /// The last batch of the last operation.
     pub batch: RecordBatch,
     pub batches: u32,
-    /// How many times the last operation was applied.
+    /// The number of times that the last operation was applied.
     pub attempts: u32,
     sequence: u64,
     entropy: u64,
-}
-
-/// The records that a driver has in memory for one operation.
-struct CachedRecords<'a> {
-    records: &'a BTreeMap<RecordKey, Bytes>,
-    /// None: everything.
-    fetched: Option<&'a BTreeSet<RecordKey>>,
-    scanned: &'a [(KeyRange, usize)],
-}
-
-impl RecordSource for CachedRecords<'_> {
-    fn get(&self, key: &RecordKey) -> CachedRecord {
-        match self.fetched {
-            Some(fetched) if !fetched.contains(key) => CachedRecord::Unknown,
-            _ => CachedRecord::Value(self.records.get(key).cloned()),
-        }
-    }
-
-    fn scan(&self, range: &KeyRange, limit: usize) -> Option<Vec<(RecordKey, Bytes)>> {
-        let known = self.fetched.is_none() || self.scanned.contains(&(range.clone(), limit));
-        let records = self
-            .records
-            .range(range.from.clone()..range.to.clone())
-            .take(limit);
-        known.then(|| {
-            records
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect()
-        })
-    }
 }
 
 impl TestServer {
@@ -209,9 +180,9 @@ impl TestServer {
                 scanned: &scanned,
             };
             let ctx = self.context(caller, slot_seq);
-            let step = machine.apply(&memory, &ctx, op);
+            let result = machine.apply(&memory, &ctx, op);
             self.machine = machine;
-            match step {
+            match result {
                 ApplyResult::Done(effects) => {
                     self.attempts = attempt;
                     assert_well_formed(&effects);
@@ -227,19 +198,7 @@ impl TestServer {
                     scanned.push((range, limit))
                 }
                 ApplyResult::Needs(Prerequisite::InodeNumbers(shard)) => {
-                    let caller = Caller::root();
-                    let effects = self.apply(
-                        &caller,
-                        None,
-                        Operation::Background(&BackgroundOp::ReserveInodeNumbers { shard }),
-                    );
-                    self.commit(effects.batch);
-                    for work in effects.follow_ups {
-                        let FollowUp::InodeNumbers { shard, counters } = work else {
-                            panic!("{work:?}")
-                        };
-                        self.machine.add_reserved_numbers(shard, counters);
-                    }
+                    self.reserve_inode_numbers(shard)
                 }
                 ApplyResult::Needs(Prerequisite::Truncate(id)) => self.finish_truncate(id),
                 ApplyResult::Needs(
@@ -257,6 +216,22 @@ impl TestServer {
             }
         }
         unreachable!()
+    }
+
+    fn reserve_inode_numbers(&mut self, shard: VirtualShard) {
+        let caller = Caller::root();
+        let effects = self.apply(
+            &caller,
+            None,
+            Operation::Background(&BackgroundOp::ReserveInodeNumbers { shard }),
+        );
+        self.commit(effects.batch);
+        for work in effects.follow_ups {
+            let FollowUp::InodeNumbers { shard, counters } = work else {
+                panic!("{work:?}")
+            };
+            self.machine.add_reserved_numbers(shard, counters);
+        }
     }
 
     pub fn context<'a>(&'a self, caller: &'a Caller, slot_seq: Option<SlotSeq>) -> OpContext<'a> {
@@ -346,6 +321,12 @@ impl TestServer {
 
     pub fn directory(&self, ino: InodeId) -> DirectoryBody {
         self.inode(ino).directory().unwrap().clone()
+    }
+
+    /// The presence of each object of the file.
+    pub fn presence(&self, ino: InodeId) -> Vec<Presence> {
+        let layout = self.file(ino).layout;
+        layout.objects(ino).map(|(.., presence)| presence).collect()
     }
 
     pub fn purges(&self) -> Vec<(PurgeId, Purge)> {

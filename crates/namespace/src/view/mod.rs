@@ -1,26 +1,32 @@
-//! One operation's view of the records: the records that the driver has in memory, with this operation's own changes over them.
+//! One operation's view of the records: records in, changes and follow-ups out.
 
-use crate::context::OpContext;
-use crate::driver::{
-    CachedRecord, FollowUp, OpError, OpResult, Prerequisite, RecordBatch, RecordSource,
-};
-use crate::initial_batch::FIRST_INODE_COUNTER;
-use crate::key::{KeyRange, RecordKey};
+mod read;
+
+pub(crate) use read::{ReadView, decode};
+
+use crate::context::{OpContext, OriginalResult};
+use crate::driver::{FollowUp, OpError, OpResult, Prerequisite, RecordBatch, RecordSource};
+use crate::hash;
+use crate::inode_numbers::{FIRST_INODE_COUNTER, ReservedInodeNumbers};
+use crate::key::RecordKey;
 use crate::record::{DirectoryBody, FileBody, Inode, InodeCounter, Record, Usage};
-use crate::shard_machine::ReservedInodeNumbers;
-use bytes::Bytes;
 use gupfs_proto::limits::{BACKGROUND_BATCH, BATCH_BYTES};
-use gupfs_proto::{FsError, InodeId, VirtualShard, VolumeId};
+use gupfs_proto::{FsError, InodeId, Timestamp, VirtualShard, VirtualShards, VolumeId};
+use read::CachedInode;
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
+/// Reads and changes records for one operation.
 pub(crate) struct OpView<'a> {
-    pub ctx: &'a OpContext<'a>,
-    records: &'a dyn RecordSource,
+    read: ReadView<'a>,
     numbers: &'a ReservedInodeNumbers,
-    /// Inodes read or changed so far, decoded once.
-    inodes: BTreeMap<InodeId, CachedInode>,
-    changes: BTreeMap<RecordKey, Option<Bytes>>,
+    /// Set for a replay.
+    original: Option<&'a OriginalResult>,
+    now: Timestamp,
+    shards: VirtualShards,
+    entropy: u64,
+    growth_allowed: bool,
     usage: BTreeMap<(VirtualShard, VolumeId), UsageDelta>,
     follow_ups: Vec<FollowUp>,
     created: Option<InodeId>,
@@ -28,13 +34,6 @@ pub(crate) struct OpView<'a> {
     changed: usize,
     bytes: usize,
     unfinished: bool,
-}
-
-struct CachedInode {
-    inode: Rc<Inode>,
-    changed: bool,
-    /// Bytes of its record when it was read.
-    bytes: usize,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -53,18 +52,35 @@ pub(crate) struct OpChanges {
     pub unfinished: bool,
 }
 
+/// An operation reads its own changes, so its reads go through the same handle.
+impl<'a> Deref for OpView<'a> {
+    type Target = ReadView<'a>;
+
+    fn deref(&self) -> &ReadView<'a> {
+        &self.read
+    }
+}
+
+impl DerefMut for OpView<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.read
+    }
+}
+
 impl<'a> OpView<'a> {
     pub fn new(
         records: &'a dyn RecordSource,
-        ctx: &'a OpContext<'a>,
+        ctx: &OpContext<'a>,
         numbers: &'a ReservedInodeNumbers,
     ) -> OpView<'a> {
         OpView {
-            ctx,
-            records,
+            read: ReadView::new(records),
             numbers,
-            inodes: BTreeMap::new(),
-            changes: BTreeMap::new(),
+            original: ctx.replay,
+            now: ctx.now,
+            shards: ctx.shards,
+            entropy: ctx.entropy,
+            growth_allowed: ctx.growth_allowed,
             usage: BTreeMap::new(),
             follow_ups: Vec::new(),
             created: None,
@@ -74,91 +90,30 @@ impl<'a> OpView<'a> {
         }
     }
 
-    // Reading.
-
-    /// An inode that must exist, because the client got its number from this server; `Stale` if it does not.
-    pub fn inode(&mut self, ino: InodeId) -> OpResult<Rc<Inode>> {
-        self.find_inode(ino)?
-            .ok_or(OpError::Refused(FsError::Stale))
+    /// Time of the operation. The clock may stand still or step back: an inode's ctime never goes back.
+    pub fn now(&self) -> Timestamp {
+        self.now
     }
-
-    pub fn find_inode(&mut self, ino: InodeId) -> OpResult<Option<Rc<Inode>>> {
-        if let Some(cached) = self.inodes.get(&ino) {
-            return Ok(Some(cached.inode.clone()));
-        }
-        let key = RecordKey::inode(ino);
-        let Some(record) = self.value(&key)? else {
-            return Ok(None);
-        };
-        let mut inode: Inode = decode(&key, &record)?;
-        inode.ino = ino;
-        let inode = Rc::new(inode);
-        self.inodes.insert(
-            ino,
-            CachedInode {
-                inode: inode.clone(),
-                changed: false,
-                bytes: record.len(),
-            },
-        );
-        Ok(Some(inode))
-    }
-
-    /// Requires several records at once, so that a cold cache costs one fetch and not one per record.
-    pub fn prefetch(&self, keys: impl IntoIterator<Item = RecordKey>) -> OpResult<()> {
-        let unknown: Vec<RecordKey> = keys
-            .into_iter()
-            .filter(|key| {
-                !self.changes.contains_key(key) && self.records.get(key) == CachedRecord::Unknown
-            })
-            .collect();
-        if unknown.is_empty() {
-            Ok(())
-        } else {
-            Err(Prerequisite::Keys(unknown).into())
-        }
-    }
-
-    pub fn get<R: Record>(&self, key: &RecordKey) -> OpResult<Option<R>> {
-        let value = self.value(key)?;
-        value.map(|value| decode(key, &value)).transpose()
-    }
-
-    fn value(&self, key: &RecordKey) -> OpResult<Option<Bytes>> {
-        match self.changes.get(key) {
-            Some(change) => Ok(change.clone()),
-            None => match self.records.get(key) {
-                CachedRecord::Value(value) => Ok(value),
-                CachedRecord::Unknown => Err(Prerequisite::Keys(vec![key.clone()]).into()),
-            },
-        }
-    }
-
-    /// The first `limit` records of a range, as they were before this operation.
-    pub fn scan(&self, range: KeyRange, limit: usize) -> OpResult<Vec<(RecordKey, Bytes)>> {
-        match self.records.scan(&range, limit) {
-            Some(records) => Ok(records),
-            None => Err(Prerequisite::Scan { range, limit }.into()),
-        }
-    }
-
-    // Changing.
 
     pub fn put<R: Record>(&mut self, key: RecordKey, record: &R) {
         let record = record.encode();
         self.bytes += key.as_bytes().len() + record.len();
-        self.changes.insert(key, Some(record));
+        self.read.changes.insert(key, Some(record));
     }
 
     pub fn remove(&mut self, key: RecordKey) {
         self.bytes += key.as_bytes().len();
-        self.changes.insert(key, None);
+        self.read.changes.insert(key, None);
     }
 
     /// Changes an inode; its `change` counter rises by one for the whole operation.
     pub fn change<T>(&mut self, ino: InodeId, update: impl FnOnce(&mut Inode) -> T) -> OpResult<T> {
         self.inode(ino)?;
-        let cached = self.inodes.get_mut(&ino).expect("it was read just now");
+        let cached = self
+            .read
+            .inodes
+            .get_mut(&ino)
+            .expect("it was read just now");
         let inode = Rc::make_mut(&mut cached.inode);
         if !cached.changed {
             cached.changed = true;
@@ -201,12 +156,12 @@ impl<'a> OpView<'a> {
 
     /// The number for a new inode in this shard; for a replay, the number that the inode had.
     pub fn new_inode_number(&self, shard: VirtualShard) -> OpResult<InodeId> {
-        if let Some(original) = self.ctx.replay {
+        if let Some(original) = self.original {
             // The original execution created no inode: the name that it found is gone.
             let ino = original
                 .created
                 .ok_or(OpError::Refused(FsError::NotFound))?;
-            let is_new = ino.shard().0 < self.ctx.shards.0
+            let is_new = ino.shard().0 < self.shards.0
                 && self.was_allocated(ino)?
                 && self.get::<Inode>(&RecordKey::inode(ino))?.is_none();
             return match !is_new {
@@ -236,11 +191,17 @@ impl<'a> OpView<'a> {
         Ok((FIRST_INODE_COUNTER..end).contains(&ino.counter()))
     }
 
+    /// The shard of a new directory: directories are spread over all shards, and so is the load of a tree.
+    pub fn new_directory_shard(&self) -> VirtualShard {
+        hash::random_shard(self.entropy, self.shards)
+    }
+
+    /// Adds an inode that `new_inode` has built.
     pub fn add_inode(&mut self, inode: Inode) {
         let ino = inode.ino;
         self.created = Some(ino);
         self.usage_delta(ino.shard(), inode.volume).inodes += 1;
-        self.inodes.insert(
+        self.read.inodes.insert(
             ino,
             CachedInode {
                 inode: Rc::new(inode),
@@ -250,8 +211,9 @@ impl<'a> OpView<'a> {
         );
     }
 
+    /// Removes the inode's record; the caller has removed its other records.
     pub fn remove_inode(&mut self, inode: &Inode) {
-        self.inodes.remove(&inode.ino);
+        self.read.inodes.remove(&inode.ino);
         self.remove(RecordKey::inode(inode.ino));
         self.usage_delta(inode.ino.shard(), inode.volume).inodes -= 1;
         self.follow_ups.push(FollowUp::InodeRemoved(inode.ino));
@@ -269,13 +231,13 @@ impl<'a> OpView<'a> {
         self.follow_ups.push(work);
     }
 
-    /// How many more records this batch may change, if the operation can continue in another batch: 0 when it is full. It bounds
+    /// The number of records that this batch may still change, if the operation can continue in another batch: 0 when it is full. It bounds
     /// background operations and operations on a list of files; all other operations change a handful of records.
     pub fn remaining_records(&self) -> usize {
         if self.bytes as u64 >= BATCH_BYTES.get() {
             return 0;
         }
-        BACKGROUND_BATCH.saturating_sub(self.changes.len() + self.changed + self.usage.len())
+        BACKGROUND_BATCH.saturating_sub(self.read.changes.len() + self.changed + self.usage.len())
     }
 
     /// The operation has made a part of its changes, consistent by themselves: the driver applies it again for the rest.
@@ -289,19 +251,18 @@ impl<'a> OpView<'a> {
 
     /// Refuses operations that add records or bytes while only the reserve is left.
     pub fn check_growth_allowed(&self) -> OpResult<()> {
-        if self.ctx.growth_allowed {
+        if self.growth_allowed {
             Ok(())
         } else {
             Err(OpError::Refused(FsError::NoSpace))
         }
     }
 
-    // The end.
-
     pub fn has_changes(&self) -> bool {
-        !self.changes.is_empty() || self.inodes.values().any(|cached| cached.changed)
+        !self.read.changes.is_empty() || self.read.inodes.values().any(|cached| cached.changed)
     }
 
+    /// The changes to commit.
     pub fn finish(mut self) -> OpResult<OpChanges> {
         for ((shard, volume), change) in std::mem::take(&mut self.usage) {
             let key = RecordKey::usage(shard, volume);
@@ -312,22 +273,19 @@ impl<'a> OpView<'a> {
             };
             self.put(key, &after);
         }
-        for (ino, cached) in &self.inodes {
+        let ReadView {
+            inodes, changes, ..
+        } = &mut self.read;
+        for (ino, cached) in inodes {
             if cached.changed {
-                self.changes
-                    .insert(RecordKey::inode(*ino), Some(cached.inode.encode()));
+                changes.insert(RecordKey::inode(*ino), Some(cached.inode.encode()));
             }
         }
         Ok(OpChanges {
-            batch: self.changes.into_iter().collect(),
+            batch: self.read.changes.into_iter().collect(),
             follow_ups: self.follow_ups,
             created: self.created,
             unfinished: self.unfinished,
         })
     }
-}
-
-pub(crate) fn decode<R: Record>(key: &RecordKey, value: &Bytes) -> OpResult<R> {
-    R::decode(value)
-        .map_err(|error| OpError::Refused(FsError::StoreFailed(format!("record {key:?}: {error}"))))
 }

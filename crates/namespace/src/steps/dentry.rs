@@ -4,10 +4,12 @@ use crate::driver::{FollowUp, OpResult};
 use crate::hash::name_hash;
 use crate::key::RecordKey;
 use crate::permission;
-use crate::record::{BackLink, DentryPosition, EntryRecord, Inode, InodeBody, Orphan};
-use crate::view::OpView;
-use crate::write_lease::UNASKED_SESSIONS;
-use gupfs_proto::{FileKind, FsError, InodeId, Name};
+use crate::record::{
+    BackLink, DentryPosition, EntryRecord, Inode, InodeBody, Orphan, UNASKED_SESSIONS,
+};
+use crate::requester::RequestingSession;
+use crate::view::{OpView, ReadView};
+use gupfs_proto::{Caller, FileKind, FsError, InodeId, Name};
 use std::rc::Rc;
 
 /// A looked-up name in a directory; without an entry it is a negative dentry.
@@ -44,10 +46,15 @@ impl Dentry {
 }
 
 /// Looks up a name as path resolution does: `dir` must be a directory that the caller may search.
-pub(crate) fn lookup(view: &mut OpView, dir: InodeId, name: &Name) -> OpResult<Dentry> {
+pub(crate) fn lookup(
+    view: &mut ReadView,
+    caller: &Caller,
+    dir: InodeId,
+    name: &Name,
+) -> OpResult<Dentry> {
     let inode = view.inode(dir)?;
     let salt = inode.directory()?.salt;
-    permission::check_search(&inode, view.ctx.caller)?;
+    permission::check_search(&inode, caller)?;
     let mut dentry = Dentry {
         dir,
         hash: name_hash(salt, name),
@@ -60,19 +67,20 @@ pub(crate) fn lookup(view: &mut OpView, dir: InodeId, name: &Name) -> OpResult<D
 
 /// Looks up a name that an operation is going to create: it must not exist, and the caller may create it in the directory.
 pub(crate) fn lookup_for_create(
-    view: &mut OpView,
+    view: &mut ReadView,
+    caller: &Caller,
     dir: InodeId,
     name: &Name,
 ) -> OpResult<(Dentry, Rc<Inode>)> {
-    let dentry = lookup(view, dir, name)?;
+    let dentry = lookup(view, caller, dir, name)?;
     dentry.check_negative()?;
     let parent = view.inode(dir)?;
-    permission::check_create(&parent, view.ctx.caller)?;
+    permission::check_create(&parent, caller)?;
     Ok((dentry, parent))
 }
 
 /// The inode of an entry. A missing inode is damage, not a stale handle.
-pub(crate) fn target_inode(view: &mut OpView, entry: EntryRecord) -> OpResult<Rc<Inode>> {
+pub(crate) fn target_inode(view: &mut ReadView, entry: EntryRecord) -> OpResult<Rc<Inode>> {
     match view.find_inode(entry.ino)? {
         Some(inode) => Ok(inode),
         None => Err(FsError::StoreFailed(format!(
@@ -113,19 +121,26 @@ pub(crate) fn add_name(view: &mut OpView, dentry: &Dentry, ino: InodeId) -> OpRe
 /// Removes a name of the inode; `Ok(true)` if it was the last one. The inode is then an orphan of the requesting session, and of
 /// the other sessions that have it open: it is kept for them until all were asked. (Only regular files are open at other
 /// clients.)
-pub(crate) fn remove_name(view: &mut OpView, dentry: &Dentry, victim: InodeId) -> OpResult<bool> {
+pub(crate) fn remove_name(
+    view: &mut OpView,
+    session: &RequestingSession,
+    dentry: &Dentry,
+    victim: InodeId,
+) -> OpResult<bool> {
     remove_link(view, dentry, victim)?;
-    let (now, session) = (view.ctx.now, view.ctx.session);
-    let is_only_session = view.ctx.is_only_session;
+    let now = view.now();
     let (orphan, is_open_elsewhere) = view.change(victim, |inode| {
         inode.touch_ctime(now);
         let orphan = inode.names == 0;
-        let is_open_elsewhere = orphan && !is_only_session && inode.kind == FileKind::Regular;
+        let is_open_elsewhere = orphan && !session.is_only && inode.kind == FileKind::Regular;
         inode.orphan_records += u32::from(orphan) + u32::from(is_open_elsewhere);
         (orphan, is_open_elsewhere)
     })?;
     if orphan {
-        view.put(RecordKey::orphan(victim, session), &Orphan { since: now });
+        view.put(
+            RecordKey::orphan(victim, session.id),
+            &Orphan { since: now },
+        );
     }
     if is_open_elsewhere {
         view.put(
@@ -134,7 +149,7 @@ pub(crate) fn remove_name(view: &mut OpView, dentry: &Dentry, victim: InodeId) -
         );
         view.add_follow_up(FollowUp::FindOpeners {
             ino: victim,
-            by: session,
+            by: session.id,
         });
     }
     Ok(orphan)
@@ -149,7 +164,7 @@ pub(crate) fn move_name(
 ) -> OpResult<()> {
     remove_link(view, from, ino)?;
     add_name(view, to, ino)?;
-    let now = view.ctx.now;
+    let now = view.now();
     view.change(ino, |inode| inode.touch_ctime(now))
 }
 
@@ -165,7 +180,7 @@ pub(crate) fn exchange_names(
     remove_link(view, other, second)?;
     add_name(view, other, first)?;
     add_name(view, one, second)?;
-    let now = view.ctx.now;
+    let now = view.now();
     view.change(first, |inode| inode.touch_ctime(now))?;
     view.change(second, |inode| inode.touch_ctime(now))
 }
@@ -198,12 +213,7 @@ fn copy_default_layout(view: &mut OpView, dir: InodeId, inode: &Inode) -> OpResu
     if inode.names == 1 || file.default_layout.is_some() || !file.layout.is_empty() {
         return Ok(());
     }
-    let layout = view
-        .inode(dir)?
-        .directory()?
-        .default_layout
-        .as_ref()
-        .map(|dir_layout| dir_layout.layout.clone());
+    let layout = view.inode(dir)?.directory()?.layout_of_new_files();
     if layout.is_some() {
         view.change_file(inode.ino, |_, file| file.default_layout = layout)?;
     }
@@ -211,7 +221,7 @@ fn copy_default_layout(view: &mut OpView, dir: InodeId, inode: &Inode) -> OpResu
 }
 
 fn add_entry(view: &mut OpView, dentry: &Dentry, ino: InodeId, kind: FileKind) -> OpResult<()> {
-    let now = view.ctx.now;
+    let now = view.now();
     view.put(
         dentry.key(),
         &EntryRecord {
@@ -228,7 +238,7 @@ fn add_entry(view: &mut OpView, dentry: &Dentry, ino: InodeId, kind: FileKind) -
 }
 
 fn remove_entry(view: &mut OpView, dentry: &Dentry, kind: FileKind) -> OpResult<()> {
-    let now = view.ctx.now;
+    let now = view.now();
     view.remove(dentry.key());
     view.change_dir(dentry.dir, |inode, dir| {
         inode.touch_mtime(now);

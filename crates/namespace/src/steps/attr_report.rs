@@ -1,0 +1,63 @@
+//! Attribute reports of lease holders about files that they write.
+
+use crate::record::{FileBody, Inode};
+use gupfs_proto::limits::FILE_SIZE_MAX;
+use gupfs_proto::meta::AttrReport;
+use gupfs_proto::{FsError, Presence};
+
+/// # Errors
+/// `TooLarge`; `Malformed` for an object that is not in the layout.
+pub(crate) fn check(file: &FileBody, report: &AttrReport) -> Result<(), FsError> {
+    if report.size > FILE_SIZE_MAX {
+        return Err(FsError::TooLarge);
+    }
+    let known = |(component, stripe): &(u32, u32)| {
+        let component = file.layout.components.get(*component as usize);
+        component.is_some_and(|component| (*stripe as usize) < component.targets.len())
+    };
+    if report.present.iter().chain(&report.unsynced).all(known) {
+        Ok(())
+    } else {
+        Err(FsError::Malformed(
+            "the report has an object that is not in the layout".into(),
+        ))
+    }
+}
+
+/// Applies the report. Its values are absolute, so applying it twice has the same result.
+pub(crate) fn apply(inode: &mut Inode, file: &mut FileBody, report: &AttrReport) {
+    inode.size = report.size;
+    inode.blocks = report.blocks;
+    if let Some(mtime) = report.mtime {
+        inode.mtime = mtime;
+        inode.ctime = inode.ctime.max(mtime);
+        inode.data_version += 1;
+    }
+    if let Some(atime) = report.atime {
+        inode.atime = atime;
+    }
+    for (component, stripe) in &report.present {
+        let component = &mut file.layout.components[*component as usize];
+        component.presence.set(*stripe as usize, Presence::Present);
+    }
+}
+
+/// Whether the session created an object that a power loss may discard.
+pub(crate) fn has_new_unsynced_objects(file: &FileBody, report: &AttrReport) -> bool {
+    report.unsynced.iter().any(|(component, stripe)| {
+        let component = &file.layout.components[*component as usize];
+        component.presence.get(*stripe as usize) != Presence::Present
+    })
+}
+
+/// Records that `Maybe` objects which the lease holder did not report do not exist.
+pub(crate) fn mark_unreported_as_never(file: &mut FileBody, unsynced: &[(u32, u32)]) {
+    for (index, component) in file.layout.components.iter_mut().enumerate() {
+        for stripe in 0..component.targets.len() {
+            let is_reported = unsynced.contains(&(index as u32, stripe as u32));
+            if component.presence.get(stripe) == Presence::Maybe && !is_reported {
+                component.presence.set(stripe, Presence::Never);
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Background operations on the longest records.
+
+use super::records::*;
+use crate::check::Problem;
+use crate::record::{BackLink, Record};
+use crate::testing::*;
+use crate::{BackgroundOp, ParsedKey, PurgeId, RecordKey, RecordKind};
+use gupfs_proto::data::ObjectStat;
+use gupfs_proto::{Caller, InodeId, SessionId, VirtualShard};
+
+pub fn run_background_ops(test: &mut LargestRecords) {
+    let session = test.server.session;
+    let shard = VirtualShard(0);
+    test.run_background(
+        "reserve inode numbers",
+        BackgroundOp::ReserveInodeNumbers { shard },
+    );
+    let (ino, text) = test.new_laid_out_file(ROOT);
+    let stat = ObjectStat {
+        size: 1 << 40,
+        ..ObjectStat::default()
+    };
+    let found = stripes().map(|(component, stripe)| (component, stripe, Some(stat)));
+    let found = found.collect();
+    test.run_background(
+        "recover write lease",
+        BackgroundOp::RecoverWriteLease {
+            ino,
+            session,
+            found,
+        },
+    );
+    let found = stripes().map(|(component, stripe)| (component, stripe, true));
+    let found = found.collect();
+    test.run_background(
+        "confirm objects",
+        BackgroundOp::ConfirmObjects { ino, found },
+    );
+    test.server.truncates_at_once = false;
+    test.server.truncate(ino, 1).unwrap();
+    let id = test.server.pending_truncates.pop().unwrap();
+    test.run_background(
+        "truncate done",
+        BackgroundOp::TruncateDone { id, blocks: 1 },
+    );
+    run_removal(test, ino, &text);
+    test.run_background("drop session", BackgroundOp::DropSession { session, shard });
+}
+
+/// Removes the file's only name, and the file with its last session.
+fn run_removal(test: &mut LargestRecords, ino: InodeId, text: &str) {
+    let session = test.server.session;
+    test.add_xattrs(ino, 250);
+    test.server.unlink(&Caller::root(), ROOT, text).unwrap();
+    let other = SessionId(8);
+    test.run_background(
+        "record orphan",
+        BackgroundOp::RecordOrphan {
+            ino,
+            session: other,
+        },
+    );
+    test.run_background(
+        "forget orphan",
+        BackgroundOp::ForgetOrphan {
+            ino,
+            session: other,
+        },
+    );
+    test.run_background("forget orphan", BackgroundOp::ForgetOrphan { ino, session });
+    let number = test.server.purges().iter().map(|(id, _)| id.number).max();
+    let number = number.expect("a record of the removal of its objects");
+    test.run_background(
+        "purge done",
+        BackgroundOp::PurgeDone {
+            id: PurgeId { ino, number },
+        },
+    );
+}
+
+/// Repairs a file that lost its entries and still has the back links of more than a thousand of them.
+pub fn run_repair(test: &mut LargestRecords) {
+    let (ino, text) = test.new_laid_out_file(ROOT);
+    for n in 0..1_200 {
+        let link_name = name(&format!("{n:0>255}"));
+        let key = RecordKey::back_link(ino, ROOT, n, &link_name);
+        test.server.records.insert(key, BackLink.encode());
+    }
+    let is_its_name = |key: &RecordKey| matches!(key.parse(), Some(ParsedKey::Entry { ref name, .. }) if name.to_string() == text);
+    let entry = test
+        .server
+        .records
+        .keys()
+        .find(|key| is_its_name(key))
+        .cloned();
+    test.server.records.remove(&entry.expect("its name"));
+    test.run_background(
+        "repair",
+        BackgroundOp::Repair(Problem::InodeWithoutEntry { ino }),
+    );
+    assert_eq!(test.server.batches, 3);
+    assert_eq!(test.server.count(RecordKind::BackLink), 1); // of the hard link above
+}
