@@ -6,8 +6,11 @@
 //!        `Targets::placement`.
 
 mod admin;
+mod fence;
 mod identity;
 mod local;
+mod objects;
+mod recorded;
 mod remote;
 mod space;
 
@@ -17,17 +20,19 @@ pub use remote::DialOss;
 
 pub(crate) use identity::has_later_state;
 pub(crate) use local::LocalTargetAction;
+pub(crate) use recorded::recorded_targets;
 pub(crate) use remote::ReportOutcome;
 
-use crate::capability_issuer::CapabilityIssuer;
+use crate::capabilities::CapabilityIssuer;
 use crate::limits::{DEADLINE, KEYS_RETRY};
+use crate::origin::MDS_SESSION;
 use gupfs_namespace::KnownTarget;
 use gupfs_platform::{BootTime, Clock};
 use gupfs_proto::capability::{CapabilityFault, DataCredentials};
 use gupfs_proto::cluster::OwnerMark;
 use gupfs_proto::data::{self, DataReplyBody};
 use gupfs_proto::meta::PlacementTarget;
-use gupfs_proto::{FsError, Incarnation, OstId, SessionId};
+use gupfs_proto::{FsError, Incarnation, OstId};
 use gupfs_rpc::Peer;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -35,9 +40,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use tokio::sync::Notify;
-
-/// The session number under which the metadata server itself sends requests to OSTs; clients' session numbers are above it.
-pub const MDS_SESSION: SessionId = SessionId(0);
 
 pub type OstPeer = Peer<data::DataRequest, data::DataReply>;
 
@@ -57,7 +59,7 @@ pub struct Targets {
     /// How to reach remote servers; None when all targets are local.
     dial: Option<Arc<dyn DialOss>>,
     /// Issues the credentials of clients and of this server; None where requests need none.
-    issuer: Option<CapabilityIssuer>,
+    issuer: Option<Arc<CapabilityIssuer>>,
     list: Mutex<BTreeMap<OstId, TargetEntry>>,
     /// Rises whenever a target has moved.
     epoch: AtomicU64,
@@ -191,12 +193,12 @@ impl Targets {
     }
 
     /// From here on requests to targets carry credentials of this issuer.
-    pub fn set_issuer(&mut self, issuer: CapabilityIssuer) {
+    pub fn set_issuer(&mut self, issuer: Arc<CapabilityIssuer>) {
         self.issuer = Some(issuer);
     }
 
     pub fn issuer(&self) -> Option<&CapabilityIssuer> {
-        self.issuer.as_ref()
+        self.issuer.as_deref()
     }
 
     /// From here on remote servers can report, so a request may wait for them.
