@@ -25,14 +25,18 @@ impl OperationDriver {
     ///
     /// # Errors
     /// The reason why it could not be applied; the operation's own error is in `AppliedOp::result`.
-    pub async fn drive(&self, requester: Requester<'_>, op: &MetaOp) -> Result<AppliedOp, FsError> {
+    pub async fn drive(
+        &self,
+        requester: &Requester<'_>,
+        op: &MetaOp,
+    ) -> Result<AppliedOp, FsError> {
         let mut scanned = self.driver.begin_scans();
         let mut lease_context = LeaseContext::default();
         let mut rounds = 0;
         while rounds < ROUNDS_MAX {
             rounds += 1;
-            let need = match (self.driver).attempt(
-                requester,
+            let need = match self.driver.attempt(
+                *requester,
                 Operation::Client(op),
                 None,
                 &scanned,

@@ -154,7 +154,7 @@ impl Replay {
                 recorded: &recorded,
             }),
         };
-        let applied = self.operations.drive(requester, &op).await?;
+        let applied = self.operations.drive(&requester, &op).await?;
         if let Some(truncate) = applied.truncate
             && let Err(error) = self.truncates.run_truncate(origin, truncate).await
         {

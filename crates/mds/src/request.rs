@@ -50,11 +50,22 @@ pub struct RequestHandler {
     pub clock: Clock,
 }
 
+/// The position of a reply in the log.
+struct ReplyPosition {
+    /// The newest batch that the reply, or the error, depends on; it is committed.
+    seq: Seq,
+    /// The change that the request made.
+    change: Option<AppliedChange>,
+}
+
 impl RequestHandler {
     pub async fn handle_request(&self, request: MetaRequest) -> MetaReply {
         let _in_flight = self.in_flight.enter();
         let begun = self.clock.boot();
-        let (mut seq, mut change) = (self.store.committed_seq(), None);
+        let mut position = ReplyPosition {
+            seq: self.store.committed_seq(),
+            change: None,
+        };
         let outer_kind = OpKind::of(&request.op);
         let is_wrapped = matches!(request.op, meta::MetaOp::WithOpenCapability { .. });
         let (kind, result) = match self.access.unwrap_open_capabilities(request) {
@@ -64,32 +75,27 @@ impl RequestHandler {
                 } else {
                     outer_kind
                 };
-                (
-                    kind,
-                    self.execute(&request, &opens, &mut seq, &mut change).await,
-                )
+                (kind, self.execute(&request, &opens, &mut position).await)
             }
             Err(error) => (outer_kind, Err(error)),
         };
         let took = self.clock.boot().since(begun);
         self.stats.finished(kind, took, result.is_err());
         MetaReply {
-            seq,
+            seq: position.seq,
             durable: self.store.durable_seq(),
             map_epoch: self.targets.epoch(),
-            change: change.filter(|_| result.is_ok()),
+            change: position.change.filter(|_| result.is_ok()),
             result,
         }
     }
 
-    /// Sets `seq` to the newest batch that the reply, or the error, depends on; it is committed. Sets `change` to the change that
-    /// the request made.
+    /// The reply to a request; sets its position in the log.
     async fn execute(
         &self,
         request: &MetaRequest,
         opens: &OpenRights,
-        seq: &mut Seq,
-        change: &mut Option<AppliedChange>,
+        position: &mut ReplyPosition,
     ) -> Result<MetaReplyBody, FsError> {
         if self.store.failure().is_some() || self.serving.is_stopping() {
             return Err(self.not_serving_error());
@@ -136,48 +142,46 @@ impl RequestHandler {
                     .await?;
                 self.locks.lock(origin, lock_request).await
             }
-            _ => self.operate(origin, request, opens, seq, change).await,
+            _ => self.operate(request, opens, position).await,
         }
     }
 
     /// Executes an operation of the state machine.
     async fn operate(
         &self,
-        origin: RequestOrigin,
         request: &MetaRequest,
         opens: &OpenRights,
-        seq: &mut Seq,
-        change: &mut Option<AppliedChange>,
+        position: &mut ReplyPosition,
     ) -> Result<MetaReplyBody, FsError> {
-        let requester = Requester {
-            origin,
-            is_server: false,
-            slot_seq: request.slot_seq,
-            caller: &request.caller,
-            opens,
-            replay: None,
+        let origin = RequestOrigin {
+            session: request.session,
+            op: request.op.name(),
         };
         if request.op.changes() {
             self.store.wait_index_caught_up(origin).await?;
         }
-        let applied = self.drive_when_placeable(requester, request).await?;
+        let mut applied = self.drive_when_placeable(origin, request, opens).await?;
         let mut cleanup = applied.ended_session.map(|session| SessionCleanup {
             unfinished: &self.unfinished,
             session,
             is_done: false,
         });
         self.store.committed(origin, applied.seq).await?;
-        *seq = applied.seq.max(*seq);
-        *change = applied.change;
+        position.seq = applied.seq.max(position.seq);
+        position.change = applied.change;
         if applied.used_callbacks {
             // Attribute reports that arrived meanwhile are committed, and the reply depends on them.
-            *seq = self.store.committed_seq().max(*seq);
+            position.seq = self.store.committed_seq().max(position.seq);
         }
-        let result = self.complete(origin, &request.op, applied, seq).await;
+        let completed = self
+            .complete(origin, &request.op, &mut applied, &mut position.seq)
+            .await;
         if let Some(cleanup) = &mut cleanup {
             cleanup.is_done = true;
         }
-        self.capability_replies.add_capabilities(request, result?)
+        completed?;
+        self.capability_replies
+            .add_capabilities(request, applied.result?)
     }
 
     /// Reclaims a part of the locks that a reconnecting session held. Does nothing once the session has reclaimed all: it may
@@ -219,20 +223,27 @@ impl RequestHandler {
     /// learns of a report after its contents are durable.
     async fn drive_when_placeable(
         &self,
-        requester: Requester<'_>,
+        origin: RequestOrigin,
         request: &MetaRequest,
+        opens: &OpenRights,
     ) -> Result<AppliedOp, FsError> {
+        let requester = Requester {
+            origin,
+            is_server: false,
+            slot_seq: request.slot_seq,
+            caller: &request.caller,
+            opens,
+            replay: None,
+        };
         let mut is_newest = false;
         loop {
-            let applied = self.operations.drive(requester, &request.op).await?;
+            let applied = self.operations.drive(&requester, &request.op).await?;
             if !matches!(applied.result, Err(FsError::NoSpace)) {
                 return Ok(applied);
             }
             if self.targets.is_waiting_for_first() {
                 let usable = self.targets.wait_for_usable();
-                self.waits
-                    .wait(requester.origin, WaitReason::Targets, usable)
-                    .await?;
+                self.waits.wait(origin, WaitReason::Targets, usable).await?;
                 is_newest = false;
             } else if is_newest {
                 return Ok(applied);
@@ -276,17 +287,15 @@ impl RequestHandler {
         &self,
         origin: RequestOrigin,
         op: &meta::MetaOp,
-        applied: AppliedOp,
+        applied: &mut AppliedOp,
         seq: &mut Seq,
-    ) -> Result<MetaReplyBody, FsError> {
+    ) -> Result<(), FsError> {
         // The new size is committed. If an OST keeps the truncate from being done, the requester gets the OST's error: the
         // promise stands, a background task completes it, and until then every use of the file's bytes fails with the same error.
         // A replay of the request comes here without the truncate and must find it.
-        let truncate = match op {
-            meta::MetaOp::Truncate { ino, .. } => {
-                applied.truncate.or_else(|| self.pending_truncates.of(*ino))
-            }
-            _ => applied.truncate,
+        let truncate = match (applied.truncate.take(), op) {
+            (None, meta::MetaOp::Truncate { ino, .. }) => self.pending_truncates.of(*ino),
+            (truncate, _) => truncate,
         };
         if let Some(truncate) = truncate {
             Box::pin(self.truncates.run_truncate(origin, truncate)).await?;
@@ -302,7 +311,7 @@ impl RequestHandler {
         if applied.durable || names_a_session {
             self.store.durable(origin, applied.seq).await?;
         }
-        applied.result
+        Ok(())
     }
 
     /// Why the server serves nothing.
