@@ -1,6 +1,7 @@
 //! Requests to OSTs about objects.
 
-use super::{Targets, unexpected_reply};
+use super::Targets;
+use super::call::unexpected_reply;
 use crate::join;
 use crate::limits::OST_CALLS;
 use gupfs_proto::data::{DataOp, DataReplyBody, ObjectStat};

@@ -12,6 +12,7 @@ mod new_files;
 mod recent_keys;
 mod session_table;
 
+pub use new_files::NewFiles;
 pub use recent_keys::RecentKeys;
 pub use session_table::SessionTable;
 
@@ -23,7 +24,6 @@ use gupfs_namespace::ShardMachine;
 use gupfs_platform::{BootTime, Clock, Platform};
 use gupfs_proto::meta::PlacementTarget;
 use gupfs_proto::{SessionId, Timestamp, VirtualShard};
-use new_files::NewFiles;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Range;

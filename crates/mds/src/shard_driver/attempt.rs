@@ -1,7 +1,7 @@
 //! One attempt at an operation, under the shard's lock.
 
 use super::{Attempt, ExpectedRecord, Requester, ScanCache, ShardDriver, StoreView};
-use crate::shard::Shard;
+use crate::shard::{NewFiles, Shard};
 use crate::write_leases::LeaseContext;
 use gupfs_namespace::{
     ApplyResult, CachedRecord, OpContext, Operation, Prerequisite, RecordSource,
@@ -48,19 +48,8 @@ impl ShardDriver {
             targets: &shard.targets,
             growth_allowed: self.reserve.is_growth_allowed(),
             is_only_session: shard.sessions.len() <= 1,
-            is_private_file: match op {
-                // While no other session is registered, the client knows whether it has promised their contents.
-                Operation::Client(meta::MetaOp::SpillInline { ino, .. }) => {
-                    !self.keeps_sessions || shard.new_files.is_private(*ino, session)
-                }
-                _ => false,
-            },
-            must_queue: match op {
-                Operation::Client(meta::MetaOp::BeginWrite { ino, .. }) => {
-                    !lease_context.is_first_in_queue(*ino) && self.leases.queues.has_waiters(*ino)
-                }
-                _ => false,
-            },
+            is_private_file: self.is_private_file(&shard.new_files, op, session),
+            must_queue: self.must_queue(op, lease_context),
             callbacks: &lease_context.results,
             seq: Seq(self.kv.last_seq().0 + 1),
             replay: requester.replay.map(|replay| replay.recorded),
@@ -81,6 +70,25 @@ impl ShardDriver {
                 let applied = self.stage(shard, effects, seen, op, (session, now));
                 Ok(Attempt::Done(applied))
             }
+        }
+    }
+
+    fn is_private_file(&self, new_files: &NewFiles, op: Operation<'_>, session: SessionId) -> bool {
+        match op {
+            // While no other session is registered, the client knows whether it has promised their contents.
+            Operation::Client(meta::MetaOp::SpillInline { ino, .. }) => {
+                !self.keeps_sessions || new_files.is_private(*ino, session)
+            }
+            _ => false,
+        }
+    }
+
+    fn must_queue(&self, op: Operation<'_>, lease_context: &LeaseContext<'_>) -> bool {
+        match op {
+            Operation::Client(meta::MetaOp::BeginWrite { ino, .. }) => {
+                !lease_context.is_first_in_queue(*ino) && self.leases.queues.has_waiters(*ino)
+            }
+            _ => false,
         }
     }
 

@@ -41,32 +41,50 @@ impl ShardDriver {
             has_more_batches: effects.unfinished,
         };
         for work in effects.follow_ups {
-            match work {
-                FollowUp::Truncate { id, objects } => {
-                    applied.truncate = Some(self.pending_truncates.add(id, seq, objects))
-                }
-                FollowUp::Purge { id, objects } => self.purge_queue.add(id, seq, objects),
-                FollowUp::Confirm(_) => self.confirm.expect(),
-                FollowUp::InodeNumbers { shard, counters } => {
-                    applied.reserved_block = Some((shard, counters))
-                }
-                FollowUp::SessionEnded(session) => {
-                    self.registry.unregister(shard, session);
-                    self.registry.may_announce_end(session);
-                    applied.ended_session = Some(session);
-                }
-                FollowUp::AwaitDurable => applied.durable = true,
-                FollowUp::FindOpeners { ino, by } => self.removed_files.add(ino, by, seq),
-                FollowUp::InodeRemoved(_) => {} // the driver keeps nothing about an inode
-            }
+            self.note_follow_up(shard, work, &mut applied);
         }
-        if let (Operation::Client(op), Ok(reply)) = (op, &applied.result)
+        self.note_outcome(shard, op, &applied.result, (session, now));
+        applied
+    }
+
+    /// Notes what the state machine leaves to do for this operation.
+    fn note_follow_up(&self, shard: &mut Shard, work: FollowUp, applied: &mut AppliedOp) {
+        let seq = applied.seq;
+        match work {
+            FollowUp::Truncate { id, objects } => {
+                applied.truncate = Some(self.pending_truncates.add(id, seq, objects))
+            }
+            FollowUp::Purge { id, objects } => self.purge_queue.add(id, seq, objects),
+            FollowUp::Confirm(_) => self.confirm.expect(),
+            FollowUp::InodeNumbers { shard, counters } => {
+                applied.reserved_block = Some((shard, counters))
+            }
+            FollowUp::SessionEnded(session) => {
+                self.registry.unregister(shard, session);
+                self.registry.may_announce_end(session);
+                applied.ended_session = Some(session);
+            }
+            FollowUp::AwaitDurable => applied.durable = true,
+            FollowUp::FindOpeners { ino, by } => self.removed_files.add(ino, by, seq),
+            FollowUp::InodeRemoved(_) => {} // the driver keeps nothing about an inode
+        }
+    }
+
+    /// Notes what the operation's result means to operations that wait.
+    fn note_outcome(
+        &self,
+        shard: &mut Shard,
+        op: Operation<'_>,
+        result: &Result<MetaReplyBody, FsError>,
+        (session, now): (SessionId, Timestamp),
+    ) {
+        if let (Operation::Client(op), Ok(reply)) = (op, result)
             && self.keeps_sessions
         {
             shard.new_files.note_reply(session, op, reply);
         }
         match op {
-            Operation::Client(meta::MetaOp::BeginWrite { ino, .. }) if applied.result.is_ok() => {
+            Operation::Client(meta::MetaOp::BeginWrite { ino, .. }) if result.is_ok() => {
                 self.leases.queues.lease_granted(*ino, session);
             }
             Operation::Client(meta::MetaOp::EndWrite {
@@ -75,22 +93,19 @@ impl ShardDriver {
             | Operation::Background(BackgroundOp::RecoverWriteLease { .. }) => {
                 self.leases.ended.notify_waiters()
             }
-            Operation::Background(BackgroundOp::TruncateDone { id, .. })
-                if applied.result.is_ok() =>
-            {
+            Operation::Background(BackgroundOp::TruncateDone { id, .. }) if result.is_ok() => {
                 self.pending_truncates.remove(*id)
             }
-            Operation::Client(meta::MetaOp::Forget { inodes }) if applied.result.is_ok() => {
+            Operation::Client(meta::MetaOp::Forget { inodes }) if result.is_ok() => {
                 self.removed_files.forgotten(session, inodes);
             }
             Operation::Client(meta::MetaOp::OpenSession { client }) => {
-                if let Ok(MetaReplyBody::Session { session, .. }) = &applied.result {
+                if let Ok(MetaReplyBody::Session { session, .. }) = result {
                     self.registry.register(shard, *session, client, now);
                 }
             }
             _ => {}
         }
-        applied
     }
 
     /// Stages changes to records of the server itself, without the state machine.

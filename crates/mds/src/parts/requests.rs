@@ -1,0 +1,91 @@
+//! The parts that handle requests.
+
+use super::PartsInput;
+use super::driving::{DriverParts, PendingParts};
+use super::lower::LowerParts;
+use crate::access_check::AccessCheck;
+use crate::capability_replies::CapabilityReplies;
+use crate::in_flight::InFlightRequests;
+use crate::replay::Replay;
+use crate::request::RequestHandler;
+use crate::session_end::SessionEnd;
+use std::sync::Arc;
+
+pub struct RequestParts {
+    pub session_end: Arc<SessionEnd>,
+    pub replay: Arc<Replay>,
+    pub in_flight: Arc<InFlightRequests>,
+    pub requests: RequestHandler,
+}
+
+impl RequestParts {
+    pub fn new(
+        input: &PartsInput,
+        lower: &LowerParts,
+        pending: &PendingParts,
+        driving: &DriverParts,
+    ) -> RequestParts {
+        let clock = &input.platform.clock;
+        let session_end = Arc::new(SessionEnd {
+            store: lower.store.clone(),
+            registry: lower.registry.clone(),
+            driver: driving.driver.clone(),
+            targets: input.targets.clone(),
+            recovery: driving.writer_recovery.clone(),
+            callbacks: lower.callbacks.clone(),
+            locks: lower.locks.clone(),
+            grace: lower.grace.clone(),
+            unfinished: pending.unfinished.clone(),
+            clock: clock.clone(),
+        });
+        let access = Arc::new(AccessCheck {
+            store: lower.store.clone(),
+            issuer: input.issuer.clone(),
+        });
+        let replay = Arc::new(Replay {
+            store: lower.store.clone(),
+            grace: lower.grace.clone(),
+            callbacks: lower.callbacks.clone(),
+            registry: lower.registry.clone(),
+            access: access.clone(),
+            operations: driving.operations.clone(),
+            truncates: driving.truncates.clone(),
+            session_end: session_end.clone(),
+            stats: lower.stats.clone(),
+        });
+        let in_flight = Arc::new(InFlightRequests::new(lower.serving.clone()));
+        let requests = RequestHandler {
+            store: lower.store.clone(),
+            serving: lower.serving.clone(),
+            in_flight: in_flight.clone(),
+            waits: lower.waits.clone(),
+            stats: lower.stats.clone(),
+            targets: input.targets.clone(),
+            placement: lower.placement.clone(),
+            registry: lower.registry.clone(),
+            grace: lower.grace.clone(),
+            replay: replay.clone(),
+            locks: lower.locks.clone(),
+            operations: driving.operations.clone(),
+            truncates: driving.truncates.clone(),
+            pending_truncates: pending.truncates.clone(),
+            capability_replies: CapabilityReplies {
+                store: lower.store.clone(),
+                registry: lower.registry.clone(),
+                access: access.clone(),
+                issuer: input.issuer.clone(),
+            },
+            access,
+            session_end: session_end.clone(),
+            unfinished: pending.unfinished.clone(),
+            owner_epoch: input.owner_epoch,
+            clock: clock.clone(),
+        };
+        RequestParts {
+            session_end,
+            replay,
+            in_flight,
+            requests,
+        }
+    }
+}
