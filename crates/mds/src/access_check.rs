@@ -13,11 +13,15 @@ use std::sync::Arc;
 
 /// Verifies open capabilities, and applies the table of rights to operations that do not pass through the state machine.
 pub struct AccessCheck {
-    pub store: Arc<MetadataStore>,
-    pub issuer: Option<Arc<CapabilityIssuer>>,
+    store: Arc<MetadataStore>,
+    issuer: Option<Arc<CapabilityIssuer>>,
 }
 
 impl AccessCheck {
+    pub fn new(store: Arc<MetadataStore>, issuer: Option<Arc<CapabilityIssuer>>) -> AccessCheck {
+        AccessCheck { store, issuer }
+    }
+
     /// The request without its open capabilities, and the files that these prove to be open.
     ///
     /// # Errors

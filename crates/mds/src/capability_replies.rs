@@ -12,14 +12,28 @@ use gupfs_proto::{FsError, InodeId};
 use std::sync::Arc;
 
 pub struct CapabilityReplies {
-    pub store: Arc<MetadataStore>,
-    pub registry: Arc<SessionRegistry>,
-    pub access: Arc<AccessCheck>,
+    store: Arc<MetadataStore>,
+    registry: Arc<SessionRegistry>,
+    access: Arc<AccessCheck>,
     /// None where requests to OSTs need no credentials.
-    pub issuer: Option<Arc<CapabilityIssuer>>,
+    issuer: Option<Arc<CapabilityIssuer>>,
 }
 
 impl CapabilityReplies {
+    pub fn new(
+        store: Arc<MetadataStore>,
+        registry: Arc<SessionRegistry>,
+        access: Arc<AccessCheck>,
+        issuer: Option<Arc<CapabilityIssuer>>,
+    ) -> CapabilityReplies {
+        CapabilityReplies {
+            store,
+            registry,
+            access,
+            issuer,
+        }
+    }
+
     /// Adds capabilities to a reply: a session capability for a new session, an object capability beside a layout.
     pub fn add_capabilities(
         &self,

@@ -13,14 +13,30 @@ use gupfs_proto::meta::MetaOp;
 use std::sync::Arc;
 
 pub struct OperationDriver {
-    pub store: Arc<MetadataStore>,
-    pub driver: Arc<ShardDriver>,
-    pub numbers: Arc<InodeNumbers>,
-    pub truncates: Arc<TruncateRunner>,
-    pub lease_callbacks: LeaseCallbacks,
+    store: Arc<MetadataStore>,
+    driver: Arc<ShardDriver>,
+    numbers: Arc<InodeNumbers>,
+    truncates: Arc<TruncateRunner>,
+    lease_callbacks: LeaseCallbacks,
 }
 
 impl OperationDriver {
+    pub fn new(
+        store: Arc<MetadataStore>,
+        driver: Arc<ShardDriver>,
+        numbers: Arc<InodeNumbers>,
+        truncates: Arc<TruncateRunner>,
+        lease_callbacks: LeaseCallbacks,
+    ) -> OperationDriver {
+        OperationDriver {
+            store,
+            driver,
+            numbers,
+            truncates,
+            lease_callbacks,
+        }
+    }
+
     /// Applies an operation and stages its batch, or its batches if it has more to do than one batch holds.
     ///
     /// # Errors

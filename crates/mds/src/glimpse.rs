@@ -17,15 +17,33 @@ use std::sync::Arc;
 
 /// Sends glimpses and revokes to the holders of write leases.
 pub struct LeaseCallbacks {
-    pub store: Arc<MetadataStore>,
-    pub leases: Arc<WriteLeases>,
-    pub callbacks: Arc<CallbackTable>,
-    pub recovery: Arc<WriterRecovery>,
-    pub waits: Arc<WaitList>,
-    pub clock: Clock,
+    store: Arc<MetadataStore>,
+    leases: Arc<WriteLeases>,
+    callbacks: Arc<CallbackTable>,
+    recovery: Arc<WriterRecovery>,
+    waits: Arc<WaitList>,
+    clock: Clock,
 }
 
 impl LeaseCallbacks {
+    pub fn new(
+        store: Arc<MetadataStore>,
+        leases: Arc<WriteLeases>,
+        callbacks: Arc<CallbackTable>,
+        recovery: Arc<WriterRecovery>,
+        waits: Arc<WaitList>,
+        clock: Clock,
+    ) -> LeaseCallbacks {
+        LeaseCallbacks {
+            store,
+            leases,
+            callbacks,
+            recovery,
+            waits,
+            clock,
+        }
+    }
+
     /// Waits in the queue for a write lease that must be released. Returns without the queue's guard when the session holds the
     /// lease: then its request from before a reconnect was done.
     pub async fn enter_lease_queue<'a>(

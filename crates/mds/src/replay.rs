@@ -22,6 +22,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub struct Replay {
+    store: Arc<MetadataStore>,
+    grace: Arc<Grace>,
+    callbacks: Arc<CallbackTable>,
+    registry: Arc<SessionRegistry>,
+    access: Arc<AccessCheck>,
+    operations: Arc<OperationDriver>,
+    truncates: Arc<TruncateRunner>,
+    session_end: Arc<SessionEnd>,
+    stats: Arc<MdsStats>,
+}
+
+/// What `Replay` uses of the server.
+pub struct ReplayParts {
     pub store: Arc<MetadataStore>,
     pub grace: Arc<Grace>,
     pub callbacks: Arc<CallbackTable>,
@@ -34,6 +47,20 @@ pub struct Replay {
 }
 
 impl Replay {
+    pub fn new(parts: ReplayParts) -> Replay {
+        Replay {
+            store: parts.store,
+            grace: parts.grace,
+            callbacks: parts.callbacks,
+            registry: parts.registry,
+            access: parts.access,
+            operations: parts.operations,
+            truncates: parts.truncates,
+            session_end: parts.session_end,
+            stats: parts.stats,
+        }
+    }
+
     /// Takes a part of a session's changes. After the last part, returns when the grace is over and all changes are durable.
     ///
     /// # Errors

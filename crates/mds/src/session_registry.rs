@@ -19,16 +19,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub struct SessionRegistry {
-    pub shard: Arc<Mutex<Shard>>,
-    pub store: Arc<MetadataStore>,
-    pub callbacks: Arc<CallbackTable>,
-    pub locks: Arc<LockService>,
-    pub grace: Arc<Grace>,
-    pub issuer: Option<Arc<CapabilityIssuer>>,
-    pub clock: Clock,
+    shard: Arc<Mutex<Shard>>,
+    store: Arc<MetadataStore>,
+    callbacks: Arc<CallbackTable>,
+    locks: Arc<LockService>,
+    grace: Arc<Grace>,
+    issuer: Option<Arc<CapabilityIssuer>>,
+    clock: Clock,
 }
 
 impl SessionRegistry {
+    pub fn new(
+        shard: Arc<Mutex<Shard>>,
+        store: Arc<MetadataStore>,
+        callbacks: Arc<CallbackTable>,
+        locks: Arc<LockService>,
+        grace: Arc<Grace>,
+        issuer: Option<Arc<CapabilityIssuer>>,
+        clock: Clock,
+    ) -> SessionRegistry {
+        SessionRegistry {
+            shard,
+            store,
+            callbacks,
+            locks,
+            grace,
+            issuer,
+            clock,
+        }
+    }
+
     /// Keeps the recorded sessions from before this start registered.
     pub async fn register_recorded(&self) -> Result<BTreeSet<SessionId>, FsError> {
         let now = self.clock.boot();

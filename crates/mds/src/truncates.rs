@@ -16,16 +16,34 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub struct TruncateRunner {
-    pub store: Arc<MetadataStore>,
-    pub driver: Arc<ShardDriver>,
-    pub targets: Arc<Targets>,
-    pub waits: Arc<WaitList>,
-    pub pending: Arc<PendingTruncates>,
+    store: Arc<MetadataStore>,
+    driver: Arc<ShardDriver>,
+    targets: Arc<Targets>,
+    waits: Arc<WaitList>,
+    pending: Arc<PendingTruncates>,
     /// Sessions outlive the server.
-    pub keeps_sessions: bool,
+    keeps_sessions: bool,
 }
 
 impl TruncateRunner {
+    pub fn new(
+        store: Arc<MetadataStore>,
+        driver: Arc<ShardDriver>,
+        targets: Arc<Targets>,
+        waits: Arc<WaitList>,
+        pending: Arc<PendingTruncates>,
+        keeps_sessions: bool,
+    ) -> TruncateRunner {
+        TruncateRunner {
+            store,
+            driver,
+            targets,
+            waits,
+            pending,
+            keeps_sessions,
+        }
+    }
+
     /// Waits until this truncate is done. If it is not listed, it was done just now.
     pub async fn await_truncate(&self, origin: RequestOrigin, id: PurgeId) -> Result<(), FsError> {
         match self.pending.get(id) {

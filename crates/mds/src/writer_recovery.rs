@@ -19,13 +19,27 @@ const CHANGED_RETRIES: u32 = 100;
 type ObjectStats = Vec<(u32, u32, Option<ObjectStat>)>;
 
 pub struct WriterRecovery {
-    pub store: Arc<MetadataStore>,
-    pub driver: Arc<ShardDriver>,
-    pub targets: Arc<Targets>,
-    pub truncates: Arc<TruncateRunner>,
+    store: Arc<MetadataStore>,
+    driver: Arc<ShardDriver>,
+    targets: Arc<Targets>,
+    truncates: Arc<TruncateRunner>,
 }
 
 impl WriterRecovery {
+    pub fn new(
+        store: Arc<MetadataStore>,
+        driver: Arc<ShardDriver>,
+        targets: Arc<Targets>,
+        truncates: Arc<TruncateRunner>,
+    ) -> WriterRecovery {
+        WriterRecovery {
+            store,
+            driver,
+            targets,
+            truncates,
+        }
+    }
+
     /// Takes the state of a file from its objects, for the session that had its write lease has ended.
     ///
     /// # Errors

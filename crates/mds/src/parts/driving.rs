@@ -8,7 +8,7 @@ use crate::inode_numbers::InodeNumbers;
 use crate::pending_work::{
     ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, UnfinishedWork,
 };
-use crate::shard_driver::ShardDriver;
+use crate::shard_driver::{ShardDriver, ShardDriverParts};
 use crate::truncates::TruncateRunner;
 use crate::write_leases::WriteLeases;
 use crate::writer_recovery::WriterRecovery;
@@ -43,35 +43,35 @@ impl DriverParts {
             lower.waits.clone(),
             lower.stats.clone(),
         ));
-        let truncates = Arc::new(TruncateRunner {
-            store: lower.store.clone(),
-            driver: driver.clone(),
-            targets: input.targets.clone(),
-            waits: lower.waits.clone(),
-            pending: pending.truncates.clone(),
-            keeps_sessions: input.keeps_sessions,
-        });
-        let writer_recovery = Arc::new(WriterRecovery {
-            store: lower.store.clone(),
-            driver: driver.clone(),
-            targets: input.targets.clone(),
-            truncates: truncates.clone(),
-        });
-        let lease_callbacks = LeaseCallbacks {
-            store: lower.store.clone(),
+        let truncates = Arc::new(TruncateRunner::new(
+            lower.store.clone(),
+            driver.clone(),
+            input.targets.clone(),
+            lower.waits.clone(),
+            pending.truncates.clone(),
+            input.keeps_sessions,
+        ));
+        let writer_recovery = Arc::new(WriterRecovery::new(
+            lower.store.clone(),
+            driver.clone(),
+            input.targets.clone(),
+            truncates.clone(),
+        ));
+        let lease_callbacks = LeaseCallbacks::new(
+            lower.store.clone(),
             leases,
-            callbacks: lower.callbacks.clone(),
-            recovery: writer_recovery.clone(),
-            waits: lower.waits.clone(),
-            clock: input.platform.clock.clone(),
-        };
-        let operations = Arc::new(OperationDriver {
-            store: lower.store.clone(),
-            driver: driver.clone(),
-            numbers: numbers.clone(),
-            truncates: truncates.clone(),
+            lower.callbacks.clone(),
+            writer_recovery.clone(),
+            lower.waits.clone(),
+            input.platform.clock.clone(),
+        );
+        let operations = Arc::new(OperationDriver::new(
+            lower.store.clone(),
+            driver.clone(),
+            numbers.clone(),
+            truncates.clone(),
             lease_callbacks,
-        });
+        ));
         DriverParts {
             driver,
             numbers,
@@ -88,7 +88,7 @@ fn shard_driver(
     pending: &PendingParts,
     leases: Arc<WriteLeases>,
 ) -> ShardDriver {
-    ShardDriver {
+    ShardDriver::new(ShardDriverParts {
         kv: input.kv.clone(),
         store: lower.store.clone(),
         shard: lower.shard.clone(),
@@ -104,5 +104,5 @@ fn shard_driver(
         sessions_skipped: input.sessions_skipped,
         keeps_sessions: input.keeps_sessions,
         root: Caller::root(),
-    }
+    })
 }

@@ -57,15 +57,15 @@ impl LowerParts {
             owner_epoch: input.owner_epoch,
         }));
         let grace = Arc::new(Grace::new(waits.clone()));
-        let registry = Arc::new(SessionRegistry {
-            shard: shard.clone(),
-            store: store.clone(),
-            callbacks: callbacks.clone(),
-            locks: locks.clone(),
-            grace: grace.clone(),
-            issuer: input.issuer.clone(),
-            clock: clock.clone(),
-        });
+        let registry = Arc::new(SessionRegistry::new(
+            shard.clone(),
+            store.clone(),
+            callbacks.clone(),
+            locks.clone(),
+            grace.clone(),
+            input.issuer.clone(),
+            clock.clone(),
+        ));
         LowerParts {
             placement: Arc::new(Placement::new(shard.clone(), input.targets.clone())),
             reserve: Arc::new(MetadataReserve::default()),

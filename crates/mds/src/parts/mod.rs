@@ -109,13 +109,13 @@ impl Parts {
         let handling = RequestParts::new(&input, &lower, &pending, &driving);
         let clock = input.platform.clock;
         Parts {
-            target_records: TargetRecords {
-                store: lower.store.clone(),
-                driver: driving.driver.clone(),
-                targets: input.targets.clone(),
-                placement: lower.placement.clone(),
-                serving: lower.serving.clone(),
-            },
+            target_records: TargetRecords::new(
+                lower.store.clone(),
+                driving.driver.clone(),
+                input.targets.clone(),
+                lower.placement.clone(),
+                lower.serving.clone(),
+            ),
             confirm_task: Arc::new(ConfirmTask {
                 store: lower.store.clone(),
                 driver: driving.driver.clone(),

@@ -6,9 +6,9 @@ use super::lower::LowerParts;
 use crate::access_check::AccessCheck;
 use crate::capability_replies::CapabilityReplies;
 use crate::in_flight::InFlightRequests;
-use crate::replay::Replay;
+use crate::replay::{Replay, ReplayParts};
 use crate::request::RequestHandler;
-use crate::session_end::SessionEnd;
+use crate::session_end::{SessionEnd, SessionEndParts};
 use std::sync::Arc;
 
 pub struct RequestParts {
@@ -26,7 +26,7 @@ impl RequestParts {
         driving: &DriverParts,
     ) -> RequestParts {
         let clock = &input.platform.clock;
-        let session_end = Arc::new(SessionEnd {
+        let session_end = Arc::new(SessionEnd::new(SessionEndParts {
             store: lower.store.clone(),
             registry: lower.registry.clone(),
             driver: driving.driver.clone(),
@@ -37,12 +37,9 @@ impl RequestParts {
             grace: lower.grace.clone(),
             unfinished: pending.unfinished.clone(),
             clock: clock.clone(),
-        });
-        let access = Arc::new(AccessCheck {
-            store: lower.store.clone(),
-            issuer: input.issuer.clone(),
-        });
-        let replay = Arc::new(Replay {
+        }));
+        let access = Arc::new(AccessCheck::new(lower.store.clone(), input.issuer.clone()));
+        let replay = Arc::new(Replay::new(ReplayParts {
             store: lower.store.clone(),
             grace: lower.grace.clone(),
             callbacks: lower.callbacks.clone(),
@@ -52,7 +49,7 @@ impl RequestParts {
             truncates: driving.truncates.clone(),
             session_end: session_end.clone(),
             stats: lower.stats.clone(),
-        });
+        }));
         let in_flight = Arc::new(InFlightRequests::new(lower.serving.clone()));
         let requests = RequestHandler {
             store: lower.store.clone(),
@@ -69,12 +66,12 @@ impl RequestParts {
             operations: driving.operations.clone(),
             truncates: driving.truncates.clone(),
             pending_truncates: pending.truncates.clone(),
-            capability_replies: CapabilityReplies {
-                store: lower.store.clone(),
-                registry: lower.registry.clone(),
-                access: access.clone(),
-                issuer: input.issuer.clone(),
-            },
+            capability_replies: CapabilityReplies::new(
+                lower.store.clone(),
+                lower.registry.clone(),
+                access.clone(),
+                input.issuer.clone(),
+            ),
             access,
             session_end: session_end.clone(),
             unfinished: pending.unfinished.clone(),

@@ -26,6 +26,20 @@ use gupfs_proto::SessionId;
 use std::sync::Arc;
 
 pub struct SessionEnd {
+    store: Arc<MetadataStore>,
+    registry: Arc<SessionRegistry>,
+    driver: Arc<ShardDriver>,
+    targets: Arc<Targets>,
+    recovery: Arc<WriterRecovery>,
+    callbacks: Arc<CallbackTable>,
+    locks: Arc<LockService>,
+    grace: Arc<Grace>,
+    unfinished: Arc<UnfinishedWork>,
+    clock: Clock,
+}
+
+/// What `SessionEnd` uses of the server.
+pub struct SessionEndParts {
     pub store: Arc<MetadataStore>,
     pub registry: Arc<SessionRegistry>,
     pub driver: Arc<ShardDriver>,
@@ -39,6 +53,21 @@ pub struct SessionEnd {
 }
 
 impl SessionEnd {
+    pub fn new(parts: SessionEndParts) -> SessionEnd {
+        SessionEnd {
+            store: parts.store,
+            registry: parts.registry,
+            driver: parts.driver,
+            targets: parts.targets,
+            recovery: parts.recovery,
+            callbacks: parts.callbacks,
+            locks: parts.locks,
+            grace: parts.grace,
+            unfinished: parts.unfinished,
+            clock: parts.clock,
+        }
+    }
+
     /// Ends a session that its client did not close.
     pub async fn end_by_server(&self, session: SessionId) {
         if self.registry.unregister_if_registered(session) {

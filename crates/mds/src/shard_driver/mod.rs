@@ -40,6 +40,28 @@ use view::StoreView;
 pub type ExpectedRecord = (RecordKey, Bytes);
 
 pub struct ShardDriver {
+    kv: Arc<Kv>,
+    store: Arc<MetadataStore>,
+    shard: Arc<Mutex<Shard>>,
+    registry: Arc<SessionRegistry>,
+    leases: Arc<WriteLeases>,
+    pending_truncates: Arc<PendingTruncates>,
+    purge_queue: Arc<PurgeQueue>,
+    removed_files: Arc<RemovedFiles>,
+    confirm: Arc<ConfirmProgress>,
+    reserve: Arc<MetadataReserve>,
+    shards: VirtualShards,
+    owner_epoch: OwnerEpoch,
+    /// New sessions get numbers above these.
+    sessions_skipped: u64,
+    /// Sessions outlive the server.
+    keeps_sessions: bool,
+    /// The credentials of the background tasks.
+    root: Caller,
+}
+
+/// What `ShardDriver` uses of the server.
+pub struct ShardDriverParts {
     pub kv: Arc<Kv>,
     pub store: Arc<MetadataStore>,
     pub shard: Arc<Mutex<Shard>>,
@@ -52,15 +74,32 @@ pub struct ShardDriver {
     pub reserve: Arc<MetadataReserve>,
     pub shards: VirtualShards,
     pub owner_epoch: OwnerEpoch,
-    /// New sessions get numbers above these.
     pub sessions_skipped: u64,
-    /// Sessions outlive the server.
     pub keeps_sessions: bool,
-    /// The credentials of the background tasks.
     pub root: Caller,
 }
 
 impl ShardDriver {
+    pub fn new(parts: ShardDriverParts) -> ShardDriver {
+        ShardDriver {
+            kv: parts.kv,
+            store: parts.store,
+            shard: parts.shard,
+            registry: parts.registry,
+            leases: parts.leases,
+            pending_truncates: parts.pending_truncates,
+            purge_queue: parts.purge_queue,
+            removed_files: parts.removed_files,
+            confirm: parts.confirm,
+            reserve: parts.reserve,
+            shards: parts.shards,
+            owner_epoch: parts.owner_epoch,
+            sessions_skipped: parts.sessions_skipped,
+            keeps_sessions: parts.keeps_sessions,
+            root: parts.root,
+        }
+    }
+
     /// Applies an operation of the server itself and stages its batch, or its batches if it has more to do than one batch holds.
     /// Such an operation needs records and nothing else.
     ///

@@ -20,14 +20,30 @@ use gupfs_proto::{FsError, OstId};
 use std::sync::Arc;
 
 pub struct TargetRecords {
-    pub store: Arc<MetadataStore>,
-    pub driver: Arc<ShardDriver>,
-    pub targets: Arc<Targets>,
-    pub placement: Arc<Placement>,
-    pub serving: Arc<ServingState>,
+    store: Arc<MetadataStore>,
+    driver: Arc<ShardDriver>,
+    targets: Arc<Targets>,
+    placement: Arc<Placement>,
+    serving: Arc<ServingState>,
 }
 
 impl TargetRecords {
+    pub fn new(
+        store: Arc<MetadataStore>,
+        driver: Arc<ShardDriver>,
+        targets: Arc<Targets>,
+        placement: Arc<Placement>,
+        serving: Arc<ServingState>,
+    ) -> TargetRecords {
+        TargetRecords {
+            store,
+            driver,
+            targets,
+            placement,
+            serving,
+        }
+    }
+
     /// This start, and the newest durable change of its log.
     pub fn owner_mark(&self) -> OwnerMark {
         OwnerMark {
