@@ -3,7 +3,7 @@
 use crate::callback::CallbackPeer;
 use crate::limits::{STOP_CONFIRM_TIMEOUT, STOP_WAIT, SURVEY_POLL, SURVEY_WAIT};
 use crate::osts::TargetAdmin;
-use crate::parts::Parts;
+use crate::parts::MdsParts;
 use crate::recover::RecoveryReport;
 use gupfs_platform::Task;
 use gupfs_proto::cluster::CapabilityKeys;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// One metadata server. Dropped without `stop` it ends as if it had been killed.
 pub struct Mds {
-    pub(crate) parts: Parts,
+    pub(crate) parts: MdsParts,
     pub(crate) recovery: RecoveryReport,
     /// Targets that reported before the start.
     pub(crate) surveyed: Vec<OstId>,

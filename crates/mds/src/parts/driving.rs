@@ -1,6 +1,6 @@
 //! The driver of the state machine, and the parts that provide what operations need besides records.
 
-use super::PartsInput;
+use super::MdsPartsInput;
 use super::lower::LowerParts;
 use crate::drive::OperationDriver;
 use crate::glimpse::LeaseCallbacks;
@@ -34,7 +34,7 @@ pub struct DriverParts {
 }
 
 impl DriverParts {
-    pub fn new(input: &PartsInput, lower: &LowerParts, pending: &PendingParts) -> DriverParts {
+    pub fn new(input: &MdsPartsInput, lower: &LowerParts, pending: &PendingParts) -> DriverParts {
         let leases = Arc::new(WriteLeases::default());
         let driver = Arc::new(shard_driver(input, lower, pending, leases.clone()));
         let numbers = Arc::new(InodeNumbers::new(
@@ -83,7 +83,7 @@ impl DriverParts {
 }
 
 fn shard_driver(
-    input: &PartsInput,
+    input: &MdsPartsInput,
     lower: &LowerParts,
     pending: &PendingParts,
     leases: Arc<WriteLeases>,

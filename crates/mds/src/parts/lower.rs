@@ -1,6 +1,6 @@
 //! The parts below the driver of the state machine.
 
-use super::PartsInput;
+use super::MdsPartsInput;
 use crate::callback::CallbackTable;
 use crate::grace::Grace;
 use crate::locks::{LockService, LockServiceParts};
@@ -31,7 +31,7 @@ pub struct LowerParts {
 }
 
 impl LowerParts {
-    pub fn new(input: &PartsInput) -> LowerParts {
+    pub fn new(input: &MdsPartsInput) -> LowerParts {
         let clock = &input.platform.clock;
         let serving = Arc::new(ServingState::default());
         let waits = Arc::new(WaitList::new(clock.clone()));

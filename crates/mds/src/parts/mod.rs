@@ -43,7 +43,7 @@ use requests::RequestParts;
 use std::sync::Arc;
 
 /// What the parts are made from.
-pub struct PartsInput {
+pub struct MdsPartsInput {
     pub platform: Platform,
     pub kv: Arc<Kv>,
     /// The disk that holds the store: used only to ask for its free space.
@@ -63,7 +63,7 @@ pub struct PartsInput {
 }
 
 /// The parts of one server. Only `Mds` has them all.
-pub struct Parts {
+pub struct MdsParts {
     pub clock: Clock,
     pub owner_epoch: OwnerEpoch,
     pub targets: Arc<Targets>,
@@ -101,14 +101,14 @@ pub struct Parts {
     keeps_sessions: bool,
 }
 
-impl Parts {
-    pub fn new(input: PartsInput) -> Parts {
+impl MdsParts {
+    pub fn new(input: MdsPartsInput) -> MdsParts {
         let lower = LowerParts::new(&input);
         let pending = PendingParts::default();
         let driving = DriverParts::new(&input, &lower, &pending);
         let handling = RequestParts::new(&input, &lower, &pending, &driving);
         let clock = input.platform.clock;
-        Parts {
+        MdsParts {
             target_records: TargetRecords::new(
                 lower.store.clone(),
                 driving.driver.clone(),

@@ -1,6 +1,6 @@
 //! The parts that handle requests.
 
-use super::PartsInput;
+use super::MdsPartsInput;
 use super::driving::{DriverParts, PendingParts};
 use super::lower::LowerParts;
 use crate::access_check::AccessCheck;
@@ -20,7 +20,7 @@ pub struct RequestParts {
 
 impl RequestParts {
     pub fn new(
-        input: &PartsInput,
+        input: &MdsPartsInput,
         lower: &LowerParts,
         pending: &PendingParts,
         driving: &DriverParts,

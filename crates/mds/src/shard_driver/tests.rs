@@ -4,7 +4,7 @@ use super::scans::SCAN_SPARE;
 use super::{ScanCache, StoreView};
 use crate::origin::RequestOrigin;
 use crate::osts::{IdentityContext, Targets};
-use crate::parts::{Parts, PartsInput};
+use crate::parts::{MdsParts, MdsPartsInput};
 use crate::shard::RECENT_KEYS_MAX;
 use bytes::Bytes;
 use gupfs_namespace::{CachedRecord, KeyRange, RecordKey, RecordSource};
@@ -17,7 +17,7 @@ use gupfs_store::log::{LogOptions, StoreId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-async fn parts() -> Parts {
+async fn parts() -> MdsParts {
     let platform = FakePlatform::new(1).platform();
     let disk = FakeDisk::new(FakeOptions::default(), 1).disk();
     let (cluster, incarnation) = (ClusterId(1), Incarnation(2));
@@ -41,7 +41,7 @@ async fn parts() -> Parts {
         lost_before: OwnerEpoch(0),
         accept_loss: false,
     };
-    Parts::new(PartsInput {
+    MdsParts::new(MdsPartsInput {
         kv: Arc::new(kv),
         disk,
         shards: VirtualShards(1),
@@ -73,7 +73,7 @@ fn range() -> KeyRange {
     }
 }
 
-fn put(parts: &Parts, numbers: impl Iterator<Item = u64>) {
+fn put(parts: &MdsParts, numbers: impl Iterator<Item = u64>) {
     parts
         .driver
         .stage_server_records(
@@ -85,7 +85,7 @@ fn put(parts: &Parts, numbers: impl Iterator<Item = u64>) {
 }
 
 /// What the state machine sees of the range under the shard's lock: the keys' numbers, or nothing.
-fn seen(parts: &Parts, scanned: &ScanCache, limit: usize) -> Option<Vec<u64>> {
+fn seen(parts: &MdsParts, scanned: &ScanCache, limit: usize) -> Option<Vec<u64>> {
     let shard = parts.driver.shard.lock();
     let view = StoreView::new(&parts.store, &parts.driver.kv, scanned, &shard.recent);
     let records = view.scan(&range(), limit)?;

@@ -13,7 +13,7 @@ use crate::capabilities::CapabilityIssuer;
 use crate::error::StartError;
 use crate::options::MdsOptions;
 use crate::osts::{IdentityContext, OstPeer, TargetHandle, Targets, recorded_targets};
-use crate::parts::{Parts, PartsInput};
+use crate::parts::{MdsParts, MdsPartsInput};
 use crate::recover::RecoveryReport;
 use crate::survey::{self, MetadataLoss};
 use accept_loss::read_accepted_loss;
@@ -141,7 +141,7 @@ async fn read_store(options: &mut MdsOptions) -> Result<StoreContents, StartErro
 }
 
 /// The parts of the server; nothing runs yet.
-fn compose(options: MdsOptions, contents: &StoreContents) -> Parts {
+fn compose(options: MdsOptions, contents: &StoreContents) -> MdsParts {
     let kv = Arc::new(options.kv);
     let StoreContents { format, lost, .. } = contents;
     let owner_epoch = OwnerEpoch(options.found.log.epoch.0 + lost.epochs_skipped);
@@ -181,7 +181,7 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> Parts {
     if let Some(issuer) = &issuer {
         targets.set_issuer(issuer.clone());
     }
-    Parts::new(PartsInput {
+    MdsParts::new(MdsPartsInput {
         platform: options.platform,
         kv,
         disk: options.disk,
@@ -196,7 +196,7 @@ fn compose(options: MdsOptions, contents: &StoreContents) -> Parts {
     })
 }
 
-async fn admit_local_targets(parts: &Parts, targets: Vec<TargetHandle>) {
+async fn admit_local_targets(parts: &MdsParts, targets: Vec<TargetHandle>) {
     let checks = targets.into_iter().map(|target| {
         let records = &parts.target_records;
         async move { records.admit_local_target(target.ost, target.admin).await }
