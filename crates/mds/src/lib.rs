@@ -12,6 +12,7 @@ mod background;
 mod callback;
 mod capabilities;
 mod capability_replies;
+mod client_operation;
 mod drive;
 mod error;
 mod glimpse;

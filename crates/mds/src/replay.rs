@@ -1,11 +1,11 @@
-//! Replays the changes that a power loss undid, in their order, with their first results.
-//!
-//! Sessions send their records while the grace lasts (`grace`).
+//! What sessions bring back after a start: the locks that they held, and their records of changes that a power loss undid. The
+//! changes are replayed in their order, with their first results, once the grace has all records (`grace`).
 
 use crate::access_check::AccessCheck;
 use crate::callback::CallbackTable;
 use crate::drive::OperationDriver;
 use crate::grace::{Grace, ReplayPosition};
+use crate::locks::{LockService, ReclaimRefused};
 use crate::origin::RequestOrigin;
 use crate::session_end::SessionEnd;
 use crate::session_registry::SessionRegistry;
@@ -14,8 +14,9 @@ use crate::stats::MdsStats;
 use crate::store::MetadataStore;
 use crate::truncates::TruncateRunner;
 use gupfs_namespace::OriginalResult;
-use gupfs_namespace::rights::OpenRights;
-use gupfs_proto::meta::{self, MetaReplyBody, ReplayRecord};
+use gupfs_namespace::rights::{self, OpenRights};
+use gupfs_proto::lock::AdvisoryLock;
+use gupfs_proto::meta::{self, MetaReplyBody, MetaRequest, ReplayRecord};
 use gupfs_proto::{FsError, OwnerEpoch, SessionId, wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub struct Replay {
     callbacks: Arc<CallbackTable>,
     registry: Arc<SessionRegistry>,
     access: Arc<AccessCheck>,
+    locks: Arc<LockService>,
     operations: Arc<OperationDriver>,
     truncates: Arc<TruncateRunner>,
     session_end: Arc<SessionEnd>,
@@ -40,6 +42,7 @@ pub struct ReplayParts {
     pub callbacks: Arc<CallbackTable>,
     pub registry: Arc<SessionRegistry>,
     pub access: Arc<AccessCheck>,
+    pub locks: Arc<LockService>,
     pub operations: Arc<OperationDriver>,
     pub truncates: Arc<TruncateRunner>,
     pub session_end: Arc<SessionEnd>,
@@ -54,10 +57,45 @@ impl Replay {
             callbacks: parts.callbacks,
             registry: parts.registry,
             access: parts.access,
+            locks: parts.locks,
             operations: parts.operations,
             truncates: parts.truncates,
             session_end: parts.session_end,
             stats: parts.stats,
+        }
+    }
+
+    /// Reclaims a part of the locks that a reconnecting session held. Does nothing once the session has reclaimed all: it may
+    /// have released some since.
+    ///
+    /// # Errors
+    /// `SessionEnded`: another session holds a lock that this one reclaims; the server ends this session. `Denied`: the session
+    /// does not prove that it has the file open.
+    pub async fn reclaim_locks(
+        &self,
+        request: &MetaRequest,
+        opens: &OpenRights,
+        locks: &[AdvisoryLock],
+        last: bool,
+    ) -> Result<(), FsError> {
+        let session = request.session;
+        if !self.locks.awaits_reclaim(session) {
+            return Ok(());
+        }
+        for lock in locks {
+            let (ino, access) = (lock.holder.ino, rights::access_for_lock(lock));
+            self.access
+                .check_open(&request.caller, opens, ino, access)
+                .await?;
+        }
+        match self.locks.reclaim(session, locks, last) {
+            Ok(()) => Ok(()),
+            Err(ReclaimRefused::SessionEnded) => Err(FsError::SessionEnded),
+            Err(ReclaimRefused::Impossible(why)) => {
+                tracing::error!(%session, why, "a session reclaims a lock that it cannot hold; the server ends the session");
+                self.session_end.end_by_server(session).await;
+                Err(FsError::SessionEnded)
+            }
         }
     }
 
