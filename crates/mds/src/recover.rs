@@ -58,6 +58,9 @@ impl StartRecovery<'_> {
     /// Recovers what was left before this start. The server does not serve yet. Every session in the records is dead, unless
     /// sessions are kept: then the registered ones may reconnect. `in_order`: the former owner stopped in order, so every
     /// answered change is here.
+    ///
+    /// # Errors
+    /// `StoreFailed`, or the error of a background operation.
     pub async fn recover(
         &self,
         keep_sessions: bool,

@@ -1,4 +1,4 @@
-//! The registered sessions, for those who only read them.
+//! The registered sessions, read only.
 
 use super::{SessionInfo, Shard};
 use gupfs_proto::{FsError, SessionId};

@@ -21,6 +21,9 @@ use gupfs_store::kv::{Kv, KvError};
 use std::collections::BTreeSet;
 
 /// `log_epoch`: the epoch that the log gave to this start. Returns the record of accepted losses as it is now.
+///
+/// # Errors
+/// `Format` if a record cannot be decoded, `Store` if the store fails.
 pub async fn accept(
     kv: &Kv,
     format: &StoreFormat,
@@ -72,6 +75,9 @@ pub async fn accept(
 }
 
 /// The losses that were accepted; all fields zero: none.
+///
+/// # Errors
+/// `Format` if the record cannot be decoded, `Store` if the store fails.
 pub fn read_accepted_loss(kv: &Kv) -> Result<AcceptedLoss, StartError> {
     match kv.get(RecordKey::accepted_loss().as_bytes())? {
         None => Ok(AcceptedLoss {

@@ -8,6 +8,9 @@ use gupfs_proto::{ClusterId, Incarnation, Seq, VirtualShards};
 use gupfs_store::kv::{Kv, KvError};
 
 /// The format record; None if the store is empty.
+///
+/// # Errors
+/// `Format` if the store is no metadata store or cannot be decoded, `Store` if the store fails.
 pub fn read_format(kv: &Kv) -> Result<Option<StoreFormat>, StartError> {
     match kv.get(RecordKey::format().as_bytes())? {
         Some(record) => match StoreFormat::decode(&record) {
@@ -22,6 +25,9 @@ pub fn read_format(kv: &Kv) -> Result<Option<StoreFormat>, StartError> {
 }
 
 /// Writes the first batch; it is durable before any other batch depends on it.
+///
+/// # Errors
+/// `Store` if the store fails.
 pub async fn write_format(
     kv: &Kv,
     platform: &Platform,

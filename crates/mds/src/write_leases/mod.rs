@@ -1,7 +1,7 @@
 //! # write_leases: the order of the requests that need a write lease released
 //!
 //! Owns   the queue of each file, and the signal that a lease has ended.
-//! Never  sends a callback: `glimpse` does. Knows who holds a lease: the records do.
+//! Never  sends a callback (`glimpse` does), or knows which session holds a lease (the records do).
 //! Enter  at `LeaseQueues::enqueue`, `LeaseContext`.
 
 mod context;
