@@ -1,7 +1,8 @@
 //! Callbacks to sessions: the connections over which the server calls its clients, and the sessions that it cannot call now.
 
-use crate::core::Core;
 use crate::limits::RETRY;
+use crate::shard::SessionTable;
+use gupfs_platform::Clock;
 use gupfs_proto::callback::{CallbackReply, CallbackReplyBody, CallbackRequest};
 use gupfs_proto::{FsError, SessionId};
 use gupfs_rpc::Peer;
@@ -13,17 +14,18 @@ use tokio::sync::Notify;
 /// A client as the receiver of callbacks.
 pub type CallbackPeer = Peer<CallbackRequest, CallbackReply>;
 
-#[derive(Default)]
 pub struct CallbackTable {
-    table: Mutex<CallbackTableState>,
+    sessions: SessionTable,
+    clock: Clock,
+    channels: Mutex<CallbackChannels>,
     /// Signals that a session can be called, or that it never can be again.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct CallbackTableState {
+struct CallbackChannels {
     /// Each connection has a number that tells it from the session's connection before.
-    channels: BTreeMap<SessionId, (u64, CallbackPeer)>,
+    of_session: BTreeMap<SessionId, (u64, CallbackPeer)>,
     next_number: u64,
     /// Sessions that ended and whose cleanup is under way: it recovers their files in a moment.
     ending: BTreeSet<SessionId>,
@@ -46,47 +48,56 @@ pub enum CallbackOutcome {
 }
 
 impl CallbackTable {
+    pub fn new(sessions: SessionTable, clock: Clock) -> CallbackTable {
+        CallbackTable {
+            sessions,
+            clock,
+            channels: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Registers the connection for callbacks to a session.
     pub fn attach(&self, session: SessionId, peer: CallbackPeer) {
-        let mut table = self.table.lock();
-        table.next_number += 1;
-        let number = table.next_number;
-        table.channels.insert(session, (number, peer));
-        drop(table);
+        let mut channels = self.channels.lock();
+        channels.next_number += 1;
+        let number = channels.next_number;
+        channels.of_session.insert(session, (number, peer));
+        drop(channels);
         self.changed.notify_waiters();
     }
 
+    /// The session's connection is gone.
     pub fn detach(&self, session: SessionId) {
-        self.table.lock().channels.remove(&session);
+        self.channels.lock().of_session.remove(&session);
         self.changed.notify_waiters();
     }
 
     /// The session has ended; called at the moment when the server unregisters it.
     pub fn begin_cleanup(&self, session: SessionId) {
-        let mut table = self.table.lock();
-        table.channels.remove(&session);
-        table.ending.insert(session);
-        drop(table);
+        let mut channels = self.channels.lock();
+        channels.of_session.remove(&session);
+        channels.ending.insert(session);
+        drop(channels);
         self.changed.notify_waiters();
     }
 
     /// The session's cleanup has done what it could.
     pub fn finish_cleanup(&self, session: SessionId) {
-        self.table.lock().ending.remove(&session);
+        self.channels.lock().ending.remove(&session);
         self.changed.notify_waiters();
     }
 
     /// Whether the cleanup of any ended session is not complete yet.
     pub fn is_cleanup_pending(&self) -> bool {
-        !self.table.lock().ending.is_empty()
+        !self.channels.lock().ending.is_empty()
     }
 
     fn number(&self, session: SessionId) -> Option<u64> {
-        let table = self.table.lock();
-        table.channels.get(&session).map(|(number, _)| *number)
+        let channels = self.channels.lock();
+        channels.of_session.get(&session).map(|(number, _)| *number)
     }
-}
 
-impl Core {
     /// Calls a session as soon as it can be reached, until it replies or has ended. Has no deadline of its own.
     ///
     /// # Errors
@@ -97,7 +108,7 @@ impl Core {
         request: &CallbackRequest,
     ) -> Result<CallbackOutcome, FsError> {
         loop {
-            let mut changed = pin!(self.callbacks.changed.notified());
+            let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             let (number, peer) = match self.reachability(session) {
                 Reachability::Ended => return Ok(CallbackOutcome::SessionEnded),
@@ -114,9 +125,9 @@ impl Core {
                     reply = &mut call => break Some(reply),
                     () = &mut changed => {}
                 }
-                changed.set(self.callbacks.changed.notified());
+                changed.set(self.changed.notified());
                 changed.as_mut().enable();
-                if self.callbacks.number(session) != Some(number) {
+                if self.number(session) != Some(number) {
                     break None;
                 }
             };
@@ -130,7 +141,7 @@ impl Core {
                     tokio::select! {
                         biased;
                         () = &mut changed => {}
-                        () = self.platform.clock.sleep(RETRY) => {}
+                        () = self.clock.sleep(RETRY) => {}
                     }
                 }
             }
@@ -138,11 +149,11 @@ impl Core {
     }
 
     fn reachability(&self, session: SessionId) -> Reachability {
-        let registered = self.shard.lock().sessions.contains_key(&session);
-        let table = self.callbacks.table.lock();
-        match table.channels.get(&session) {
+        let registered = self.sessions.is_registered(session);
+        let channels = self.channels.lock();
+        match channels.of_session.get(&session) {
             Some((number, peer)) if registered => Reachability::Connected(*number, peer.clone()),
-            _ if registered || table.ending.contains(&session) => Reachability::Unreachable,
+            _ if registered || channels.ending.contains(&session) => Reachability::Unreachable,
             _ => Reachability::Ended,
         }
     }

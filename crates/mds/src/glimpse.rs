@@ -1,40 +1,49 @@
 //! Glimpses and revokes: before an operation uses a file that another session writes, that session reports attributes or releases
 //! its lease.
 
-use crate::callback::CallbackOutcome;
-use crate::core::Core;
-use crate::drive::Requester;
-use crate::lease_queue::QueueGuard;
+use crate::callback::{CallbackOutcome, CallbackTable};
 use crate::limits::{REVOKE_RETRY, REVOKE_TRIES, SCAN_STEP};
-use crate::waits::{RequestOrigin, WaitReason};
-use gupfs_namespace::{CallbackResults, KeyRange, ParsedKey, RecordKey};
+use crate::origin::RequestOrigin;
+use crate::store::MetadataStore;
+use crate::waits::{WaitList, WaitReason};
+use crate::write_leases::{LeaseContext, WriteLeases};
+use crate::writer_recovery::WriterRecovery;
+use gupfs_namespace::{KeyRange, ParsedKey, RecordKey};
+use gupfs_platform::Clock;
 use gupfs_proto::callback::CallbackRequest;
 use gupfs_proto::{FsError, InodeId, SessionId};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 
-/// What one operation has obtained of other sessions' write leases: their attribute reports, and its place at the head of a lease
-/// queue.
-#[derive(Default)]
-pub struct LeaseContext<'a> {
-    pub results: CallbackResults,
-    queue_guard: Option<QueueGuard<'a>>,
-    /// Callbacks sent to lease holders so far.
-    callbacks_sent: u32,
+/// Sends glimpses and revokes to the holders of write leases.
+pub struct LeaseCallbacks {
+    store: Arc<MetadataStore>,
+    leases: Arc<WriteLeases>,
+    callbacks: Arc<CallbackTable>,
+    recovery: Arc<WriterRecovery>,
+    waits: Arc<WaitList>,
+    clock: Clock,
 }
 
-impl LeaseContext<'_> {
-    pub fn is_first_in_queue(&self, ino: InodeId) -> bool {
-        self.queue_guard
-            .as_ref()
-            .is_some_and(|guard| guard.ino() == ino)
+impl LeaseCallbacks {
+    pub fn new(
+        store: Arc<MetadataStore>,
+        leases: Arc<WriteLeases>,
+        callbacks: Arc<CallbackTable>,
+        recovery: Arc<WriterRecovery>,
+        waits: Arc<WaitList>,
+        clock: Clock,
+    ) -> LeaseCallbacks {
+        LeaseCallbacks {
+            store,
+            leases,
+            callbacks,
+            recovery,
+            waits,
+            clock,
+        }
     }
 
-    pub fn has_sent_callbacks(&self) -> bool {
-        self.callbacks_sent > 0
-    }
-}
-
-impl Core {
     /// Waits in the queue for a write lease that must be released. Returns without the queue's guard when the session holds the
     /// lease: then its request from before a reconnect was done.
     pub async fn enter_lease_queue<'a>(
@@ -44,7 +53,7 @@ impl Core {
         ino: InodeId,
     ) -> Result<(), FsError> {
         lease_context.queue_guard = None;
-        let ticket = self.lease_queues.enqueue(ino, origin.session);
+        let ticket = self.leases.queues.enqueue(ino, origin.session);
         // Enqueue first, then read the holders: a grant before that is in the records, and a later one wakes the ticket.
         if self.lease_holders(ino).await? == [origin.session] {
             return Ok(());
@@ -60,23 +69,21 @@ impl Core {
     pub async fn glimpse_or_revoke<'a>(
         &'a self,
         lease_context: &mut LeaseContext<'a>,
-        requester: Requester<'_>,
+        origin: RequestOrigin,
         ino: InodeId,
         revoke: bool,
     ) -> Result<(), FsError> {
         if revoke && !lease_context.is_first_in_queue(ino) {
             // The operation then reads the state again: the lease may be free.
-            return self
-                .enter_lease_queue(lease_context, requester.origin, ino)
-                .await;
+            return self.enter_lease_queue(lease_context, origin, ino).await;
         }
         lease_context.callbacks_sent += 1;
         if revoke && lease_context.callbacks_sent > 1 {
             // A session that replies to a revoke but keeps the lease is not called in a tight loop.
-            self.platform.clock.sleep(REVOKE_RETRY).await;
+            self.clock.sleep(REVOKE_RETRY).await;
         }
         for session in self.lease_holders(ino).await? {
-            if session == requester.origin.session {
+            if session == origin.session {
                 continue;
             }
             let (awaited, callback) = match revoke {
@@ -93,16 +100,11 @@ impl Core {
                 tokio::select! {
                     biased;
                     outcome = self.callback_or_recover(session, ino, &callback) => outcome.map(Some),
-                                        // It released the lease before the callback arrived, and may wait for the lease behind
-                                        // this request by now.
+                    // It released the lease before the callback arrived, and may wait for the lease behind this request by now.
                     released = self.lease_released(session, ino) => released.map(|()| None),
                 }
             };
-            match self
-                .waits
-                .wait(requester.origin, awaited, outcome)
-                .await??
-            {
+            match self.waits.wait(origin, awaited, outcome).await?? {
                 // The session never learned that it holds the lease: its request failed, and a server before this start recorded
                 // the grant.
                 Some(CallbackOutcome::Reply(_))
@@ -134,7 +136,7 @@ impl Core {
         ino: InodeId,
         callback: &CallbackRequest,
     ) -> Result<CallbackOutcome, FsError> {
-        let outcome = self.send_callback(session, callback).await?;
+        let outcome = self.callbacks.send_callback(session, callback).await?;
         if let CallbackOutcome::SessionEnded = outcome {
             match self.recover_ended_writer(ino, session).await {
                 Ok(()) | Err(FsError::TargetDown { .. }) => {}
@@ -144,19 +146,19 @@ impl Core {
         Ok(outcome)
     }
 
-    /// Boxed because it drives the state machine itself.
+    /// Boxed because it is rare, and its future is large.
     fn recover_ended_writer(
         &self,
         ino: InodeId,
         session: SessionId,
     ) -> Pin<Box<dyn Future<Output = Result<(), FsError>> + Send + '_>> {
-        Box::pin(self.recover_writer(ino, session))
+        Box::pin(self.recovery.recover_writer(ino, session))
     }
 
     /// Returns when the session is not recorded as the holder of the file's write lease.
     async fn lease_released(&self, session: SessionId, ino: InodeId) -> Result<(), FsError> {
         loop {
-            let mut changed = pin!(self.lease_ended.notified());
+            let mut changed = pin!(self.leases.ended.notified());
             changed.as_mut().enable();
             if !self.lease_holders(ino).await?.contains(&session) {
                 return Ok(());
@@ -167,6 +169,7 @@ impl Core {
 
     async fn lease_holders(&self, ino: InodeId) -> Result<Vec<SessionId>, FsError> {
         let records = self
+            .store
             .scan_now(&KeyRange::write_leases(ino), SCAN_STEP)
             .await?;
         let session = |key: &RecordKey| match key.parse() {

@@ -4,49 +4,58 @@
 //!        targets and the space that placement chooses by; the sessions, and the callbacks to sessions (`callback`, `glimpse`);
 //!        the locks of programs (`locks`).
 //! Never  touches file bytes beyond inline data, decides what an operation means.
-//! Enter  at `Mds::start`; a request at `Core::handle_request` (request.rs), an operation at `Core::drive` (drive.rs).
+//! Enter  at `Mds::start`; a request at `RequestHandler::handle_request` (request.rs), an operation at `OperationDriver::drive`
+//!        (drive.rs). `parts.rs` shows which part uses which.
 
-mod accept_loss;
+mod access_check;
 mod background;
 mod callback;
-mod capability_issuer;
-mod cluster;
-mod core;
+mod capabilities;
+mod capability_replies;
+mod client_operation;
 mod drive;
-mod entropy;
 mod error;
-mod fence;
 mod glimpse;
 mod grace;
-mod issue;
+mod in_flight;
+mod inode_numbers;
 mod join;
-mod lease_queue;
 pub mod limits;
 mod locks;
 mod mds;
-mod new_files;
-mod open_capabilities;
+mod options;
+mod origin;
 pub mod osts;
-mod pending_truncates;
-mod records;
+mod parts;
+mod pending_work;
+mod placement;
 mod recover;
+mod replay;
 mod request;
 mod reserve;
-mod run_truncate;
 mod serve;
 mod service;
-mod session_expiry;
+mod serving;
+mod session_end;
+mod session_registry;
 mod shard;
+mod shard_driver;
+mod start;
 pub mod stats;
 mod status;
+mod store;
 mod survey;
-mod verifiers;
+mod target_records;
+mod truncates;
 mod waits;
+mod write_leases;
+mod writer_recovery;
 
-pub use background::{PurgeStatus, UnfinishedStatus};
 pub use callback::CallbackPeer;
 pub use error::StartError;
-pub use mds::{Mds, MdsOptions};
+pub use mds::Mds;
+pub use options::MdsOptions;
+pub use pending_work::{PurgeStatus, UnfinishedStatus};
 pub use recover::RecoveryReport;
 pub use serve::MetaHandler;
 pub use shard::SessionInfo;

@@ -2,6 +2,32 @@
 
 use crate::limits::{RESERVE_MAX, RESERVE_MIN, RESERVE_SHARE};
 use gupfs_platform::DiskSpace;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Whether the metadata disk has more than its reserve left.
+pub struct MetadataReserve {
+    growth_allowed: AtomicBool,
+}
+
+impl Default for MetadataReserve {
+    fn default() -> MetadataReserve {
+        MetadataReserve {
+            growth_allowed: AtomicBool::new(true),
+        }
+    }
+}
+
+impl MetadataReserve {
+    /// False while only the reserve of the metadata disk is left.
+    pub fn is_growth_allowed(&self) -> bool {
+        self.growth_allowed.load(Relaxed)
+    }
+
+    /// Returns whether it was allowed before.
+    pub fn set_growth_allowed(&self, allowed: bool) -> bool {
+        self.growth_allowed.swap(allowed, Relaxed)
+    }
+}
 
 /// Whether growth leaves the reserve untouched.
 pub fn allows_growth(space: &DiskSpace) -> bool {

@@ -1,12 +1,34 @@
-//! Passes a metadata request to the server, and does nothing else.
+//! Passes metadata requests, and requests about the cluster, to the server, and does nothing else.
 
 use crate::Mds;
+use gupfs_proto::FsError;
+use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, ClusterRequest};
 use gupfs_proto::meta::{MetaReply, MetaRequest};
 use gupfs_rpc::Service;
 use std::sync::Arc;
 
 impl Service<MetaRequest, MetaReply> for Mds {
     async fn handle(self: Arc<Self>, request: MetaRequest) -> MetaReply {
-        self.core.handle_request(request).await
+        self.parts.requests.handle_request(request).await
+    }
+}
+
+impl Service<ClusterRequest, ClusterReply> for Mds {
+    async fn handle(self: Arc<Self>, request: ClusterRequest) -> ClusterReply {
+        match request {
+            ClusterRequest::LegacyReport { address, .. } => Err(FsError::Malformed(format!(
+                "the object server at {address} runs an older version: restart it with the version of the metadata server"
+            ))),
+            ClusterRequest::Report(report) => self.parts.target_records.report(&report).await,
+            ClusterRequest::Map => Ok(ClusterReplyBody::Map(self.parts.targets.map())),
+            // Only the binary that composed the process knows all that runs in it.
+            ClusterRequest::Status => Err(FsError::NotSupported),
+            ClusterRequest::RegisterTarget { incarnation } => {
+                self.parts.target_records.admit(incarnation).await
+            }
+            ClusterRequest::Verifiers { targets } => {
+                self.parts.target_records.retire_verifiers(&targets).await
+            }
+        }
     }
 }

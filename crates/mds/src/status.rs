@@ -1,22 +1,23 @@
 //! What `gupfs status` shows of a metadata server.
 
 use crate::Mds;
-use crate::background::{ConfirmStatus, PurgeStatus, SweepStatus, UnfinishedStatus};
-use crate::core::Core;
-use crate::drive::Requester;
+use crate::background::SweepStatus;
+use crate::origin::RequestOrigin;
 use crate::osts::MdsTargetStatus;
+use crate::pending_work::{ConfirmStatus, PurgeStatus, UnfinishedStatus};
 use crate::recover::RecoveryReport;
 use crate::shard::SessionInfo;
+use crate::shard_driver::Requester;
 use crate::stats::OpSnapshot;
-use crate::waits::{RequestOrigin, WaitStatus};
+use crate::store::MetadataStore;
+use crate::waits::WaitStatus;
 use gupfs_namespace::Operation;
 use gupfs_proto::meta::{self, MetaReplyBody, StatFs};
 use gupfs_proto::{OwnerEpoch, Seq, SessionId};
-use gupfs_store::kv::Kv;
 use gupfs_store::log::Headroom;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MdsStatus {
@@ -86,8 +87,8 @@ pub enum LogRoom {
 }
 
 impl StoreStatus {
-    fn of(kv: &Kv) -> StoreStatus {
-        let stats = kv.stats();
+    fn of(store: &MetadataStore) -> StoreStatus {
+        let stats = store.kv_stats();
         StoreStatus {
             applied: stats.applied,
             waiting: stats.waiting,
@@ -99,7 +100,7 @@ impl StoreStatus {
             log_syncs: stats.log.syncs,
             log_segments: stats.log.live,
             log_spares: stats.log.spares,
-            log_room: match kv.headroom() {
+            log_room: match store.headroom() {
                 Headroom::Plenty => LogRoom::Plenty,
                 Headroom::Low(bytes) => LogRoom::Low(bytes),
                 Headroom::None => LogRoom::Nothing,
@@ -119,38 +120,38 @@ pub enum MdsState {
 
 impl Mds {
     pub async fn status(&self) -> MdsStatus {
-        let core = &self.core;
+        let parts = &self.parts;
         let counts = self.counts().await;
-        let state = match core.failure() {
+        let state = match parts.store.failure() {
             Some(why) => MdsState::Failed(why.to_owned()),
-            None if core.stopping.load(SeqCst) => MdsState::Stopping,
+            None if parts.serving.is_stopping() => MdsState::Stopping,
             None => MdsState::Serving,
         };
         MdsStatus {
             state,
-            owner_epoch: core.owner_epoch,
-            staged: core.kv.last_seq(),
-            committed: core.kv.committed_seq(),
-            durable: core.kv.durable_seq(),
-            growth_allowed: core.growth_allowed.load(Relaxed),
-            under_way: core.in_flight.load(Relaxed),
-            waits: core.all_waits(),
-            locks: core.locks.count(),
-            store: StoreStatus::of(&core.kv),
+            owner_epoch: parts.owner_epoch,
+            staged: parts.store.last_seq(),
+            committed: parts.store.committed_seq(),
+            durable: parts.store.durable_seq(),
+            growth_allowed: parts.reserve.is_growth_allowed(),
+            under_way: parts.in_flight.count(),
+            waits: self.all_waits(),
+            locks: parts.locks.count(),
+            store: StoreStatus::of(&parts.store),
             inodes: counts.map(|counts| counts.inodes),
             purging: counts.map(|counts| counts.purging),
-            purge: core.purge_queue.status(),
-            unfinished: core.unfinished_status(),
-            sweep: core.sweep.status(),
-            confirm: core.confirm.status(),
-            targets: core.targets.status(),
-            sessions: core.shard.lock().sessions.clone(),
-            missing: core.grace.missing(),
-            made_again: core.stats.replayed_changes.load(Relaxed),
+            purge: parts.purge_queue.status(),
+            unfinished: parts.unfinished.status(&parts.pending_truncates),
+            sweep: parts.sweep.status(),
+            confirm: parts.confirm.status(),
+            targets: parts.targets.status(),
+            sessions: parts.sessions.infos(),
+            missing: parts.grace.missing(),
+            made_again: parts.stats.replayed_changes.load(Relaxed),
             recovery: self.recovery.clone(),
-            ops: core.stats.snapshot(),
-            fetch_rounds: core.stats.fetch_rounds.load(Relaxed),
-            number_blocks: core.stats.number_blocks.load(Relaxed),
+            ops: parts.stats.snapshot(),
+            fetch_rounds: parts.stats.fetch_rounds.load(Relaxed),
+            number_blocks: parts.stats.number_blocks.load(Relaxed),
         }
     }
 
@@ -158,24 +159,23 @@ impl Mds {
     async fn counts(&self) -> Option<StatFs> {
         let requester = Requester {
             origin: RequestOrigin::server("status"),
-            ..self.core.server_requester()
+            ..self.parts.driver.server_requester()
         };
         let applied = self
-            .core
-            .drive(requester, Operation::Client(&meta::MetaOp::StatFs))
+            .parts
+            .driver
+            .apply(requester, Operation::Client(&meta::MetaOp::StatFs))
             .await;
         match applied.ok()?.result {
             Ok(MetaReplyBody::StatFs(counts)) => Some(counts),
             _ => None,
         }
     }
-}
 
-impl Core {
     /// Longest first.
     fn all_waits(&self) -> Vec<WaitStatus> {
-        let mut waits = self.waits.status();
-        waits.extend(self.locks.waits(self.platform.clock.boot()));
+        let mut waits = self.parts.waits.status();
+        waits.extend(self.parts.locks.waits(self.parts.clock.boot()));
         waits.sort_by_key(|wait| std::cmp::Reverse(wait.millis));
         waits
     }

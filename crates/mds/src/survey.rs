@@ -7,8 +7,7 @@
 
 use crate::error::StartError;
 use crate::limits::{SURVEY_HOLDINGS, SURVEY_WAIT};
-use crate::mds::recorded_targets;
-use crate::osts::{TargetHandle, has_later_state};
+use crate::osts::{TargetHandle, has_later_state, recorded_targets};
 use gupfs_namespace::KnownTarget;
 use gupfs_platform::Clock;
 use gupfs_proto::cluster::{
@@ -95,6 +94,9 @@ pub struct TargetSurvey {
 
 impl TargetSurvey {
     /// For a store that is open, and not served yet.
+    ///
+    /// # Errors
+    /// `Format` if the record of a target cannot be decoded, `Store` if the store fails.
     pub fn new(kv: &Kv, cluster: ClusterId, clock: Clock) -> Result<Arc<TargetSurvey>, StartError> {
         Ok(Arc::new(TargetSurvey {
             cluster,

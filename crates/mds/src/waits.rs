@@ -3,7 +3,7 @@
 //! A wait that is over at once costs nothing but its first poll: it is neither listed nor timed.
 
 use crate::limits::DEADLINE;
-use crate::osts::MDS_SESSION;
+use crate::origin::RequestOrigin;
 use gupfs_platform::{BootTime, Clock};
 use gupfs_proto::{FsError, InodeId, Seq, SessionId, VirtualShard};
 use parking_lot::Mutex;
@@ -13,23 +13,6 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-
-/// The session and operation that a wait belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RequestOrigin {
-    pub session: SessionId,
-    pub op: &'static str,
-}
-
-impl RequestOrigin {
-    /// Work of the server itself.
-    pub fn server(op: &'static str) -> RequestOrigin {
-        RequestOrigin {
-            session: MDS_SESSION,
-            op,
-        }
-    }
-}
 
 /// What a request waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

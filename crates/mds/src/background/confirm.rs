@@ -1,54 +1,25 @@
 //! Confirms the objects of files that were closed without a sync: a while later the server makes them durable and records them as
 //! present. From then on a missing object is reported as a loss; before, it reads as the hole that a power loss may leave.
 //!
-//! The records `L` are the truth. Memory holds only whether there may be any, and the requests to OSTs that have not
-//! replied for a while: such an OST gets no further request, and only the files that need it wait.
+//! An OST that has not replied to a request for a while gets no further request, and only the files that need it wait.
 
-use crate::core::Core;
 use crate::limits::{CONFIRM_EVERY, CONFIRM_STEP, OST_SILENT_AFTER};
-use crate::osts::unexpected_reply;
-use crate::records::damaged_record;
-use crate::waits::RequestOrigin;
+use crate::origin::RequestOrigin;
+use crate::osts::Targets;
+use crate::pending_work::{ConfirmProgress, ConfirmRound};
+use crate::shard_driver::ShardDriver;
+use crate::store::{MetadataStore, damaged_record};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use gupfs_namespace::{
-    BackgroundOp, FileBody, Inode, InodeBody, KeyRange, Operation, ParsedKey, Record, RecordKey,
-    RecordKind,
+    BackgroundOp, FileBody, Inode, InodeBody, KeyRange, ParsedKey, Record, RecordKey, RecordKind,
 };
-use gupfs_proto::data::{self, DataReplyBody};
+use gupfs_platform::Clock;
 use gupfs_proto::{FsError, InodeId, ObjectId, OstId, Presence, Seq};
-use parking_lot::Mutex;
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-pub struct ConfirmProgress(Mutex<ConfirmProgressState>);
-
-struct ConfirmProgressState {
-    /// There may be records: at the start those of earlier starts.
-    expected: bool,
-    status: ConfirmStatus,
-}
-
-/// Progress of confirming, for `status`.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct ConfirmStatus {
-    /// Since the start.
-    pub files_done: u64,
-    /// Files that the last round had to leave, and why.
-    pub files_left: u64,
-    pub last_error: Option<String>,
-}
-
-/// The result of one round.
-#[derive(Default)]
-struct ConfirmRound {
-    done: u64,
-    left: u64,
-    why: Option<FsError>,
-}
 
 /// One file as it was when the server asked for its objects.
 struct UnconfirmedFile {
@@ -113,48 +84,19 @@ impl PendingConfirms<'_> {
     }
 }
 
-impl Default for ConfirmProgress {
-    fn default() -> ConfirmProgress {
-        ConfirmProgress(Mutex::new(ConfirmProgressState {
-            expected: true,
-            status: ConfirmStatus::default(),
-        }))
-    }
+pub struct ConfirmTask {
+    pub store: Arc<MetadataStore>,
+    pub driver: Arc<ShardDriver>,
+    pub targets: Arc<Targets>,
+    pub progress: Arc<ConfirmProgress>,
+    pub clock: Clock,
 }
 
-impl ConfirmProgress {
-    pub fn expect(&self) {
-        self.0.lock().expected = true;
-    }
-
-    pub fn status(&self) -> ConfirmStatus {
-        self.0.lock().status.clone()
-    }
-
-    /// Whether a round is due; a file that is closed from now on expects the next.
-    fn take(&self) -> bool {
-        std::mem::take(&mut self.0.lock().expected)
-    }
-
-    fn ended(&self, round: Result<ConfirmRound, FsError>) {
-        let mut state = self.0.lock();
-        let round = round.unwrap_or_else(|error| ConfirmRound {
-            left: 1,
-            why: Some(error),
-            ..ConfirmRound::default()
-        });
-        state.expected |= round.left > 0;
-        state.status.files_done += round.done;
-        state.status.files_left = round.left;
-        state.status.last_error = round.why.map(|why| why.to_string());
-    }
-}
-
-impl Core {
-    pub(super) async fn run_confirms(self: Arc<Self>) {
+impl ConfirmTask {
+    pub async fn run(self: Arc<Self>) {
         let mut pending = PendingConfirms::default();
-        while self.failure().is_none() {
-            let next = self.platform.clock.sleep(CONFIRM_EVERY);
+        while self.store.failure().is_none() {
+            let next = self.clock.sleep(CONFIRM_EVERY);
             tokio::pin!(next);
             loop {
                 let reply = tokio::select! {
@@ -163,7 +105,7 @@ impl Core {
                     () = &mut next => break,
                 };
                 let round = self.confirm_late_reply(reply, &mut pending).await;
-                self.confirm.ended(round);
+                self.progress.ended(round);
             }
             self.confirm_with(&mut pending).await;
         }
@@ -175,15 +117,15 @@ impl Core {
         self.confirm_with(&mut pending).await;
         while let Some(reply) = pending.calls.next().await {
             let round = self.confirm_late_reply(reply, &mut pending).await;
-            self.confirm.ended(round);
+            self.progress.ended(round);
         }
     }
 
     /// One round; OSTs that do not reply stay in `pending`.
     async fn confirm_with<'a>(&'a self, pending: &mut PendingConfirms<'a>) {
-        if self.confirm.take() {
+        if self.progress.take() {
             let round = self.confirm_round(pending).await;
-            self.confirm.ended(round);
+            self.progress.ended(round);
         }
     }
 
@@ -194,11 +136,11 @@ impl Core {
         let mut round = ConfirmRound::default();
         // Over all shards: a target syncs many objects at the cost of a few.
         let mut files = Vec::new();
-        for shard in self.all_shards() {
+        for shard in self.store.all_shards() {
             let mut range = KeyRange::of_kind(shard, RecordKind::Unconfirmed);
             loop {
                 let wanted = CONFIRM_STEP - files.len();
-                let records = self.scan_now(&range, wanted).await?;
+                let records = self.store.scan_now(&range, wanted).await?;
                 files.extend(records.iter().filter_map(|(key, _)| match key.parse() {
                     Some(ParsedKey::Unconfirmed(ino)) => Some(ino),
                     _ => None,
@@ -252,7 +194,7 @@ impl Core {
             pending.calls.push(Box::pin(call));
         }
         self.confirm_answered(pending, round).await?;
-        let timeout = self.platform.clock.sleep(OST_SILENT_AFTER);
+        let timeout = self.clock.sleep(OST_SILENT_AFTER);
         tokio::pin!(timeout);
         while !pending.unanswered.is_disjoint(&busy_osts) {
             let reply = tokio::select! {
@@ -298,7 +240,8 @@ impl Core {
             }
         }
         pending.prune_replies();
-        self.committed(RequestOrigin::server("confirm"), newest)
+        self.store
+            .committed(RequestOrigin::server("confirm"), newest)
             .await
     }
 
@@ -308,7 +251,7 @@ impl Core {
         files: Vec<InodeId>,
     ) -> Result<Vec<UnconfirmedFile>, FsError> {
         let keys = files.iter().map(|ino| RecordKey::inode(*ino)).collect();
-        let records = self.get_all_now(keys).await?;
+        let records = self.store.get_all_now(keys).await?;
         let read = files.into_iter().zip(records).map(|(ino, record)| {
             let objects = match &record {
                 Some(record) => objects_in_doubt(ino, record)?,
@@ -325,16 +268,7 @@ impl Core {
 
     /// Asks one OST whether each of these objects is present.
     async fn confirm_objects(&self, ost: OstId, objects: Vec<ObjectId>) -> ConfirmReply {
-        let op = data::DataOp::Confirm {
-            objects: objects.clone(),
-        };
-        let result = match self.targets.call(ost, op).await {
-            Ok(DataReplyBody::Confirmed(there)) if there.len() == objects.len() => {
-                Ok(objects.into_iter().zip(there).collect())
-            }
-            Ok(other) => Err(unexpected_reply(ost, &other)),
-            Err(error) => Err(error),
-        };
+        let result = self.targets.confirm_objects(ost, objects).await;
         ConfirmReply { ost, result }
     }
 
@@ -359,11 +293,8 @@ impl Core {
             .record
             .map(|record| (RecordKey::inode(file.ino), record));
         let applied = self
-            .drive_if_unchanged(
-                self.server_requester(),
-                Operation::Background(&op),
-                expected.as_ref(),
-            )
+            .driver
+            .apply_if_unchanged(&op, expected.as_ref())
             .await?;
         match applied {
             Some(applied) => applied.result.map(|_| Some(applied.seq)),

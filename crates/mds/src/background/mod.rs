@@ -7,58 +7,78 @@
 //! Enter  at `start`.
 
 mod confirm;
+mod open_queries;
 mod purge;
-mod removed_files;
 mod space;
 mod sweep;
 mod sweep_progress;
 mod unfinished;
 
-pub use confirm::{ConfirmProgress, ConfirmStatus};
-pub use purge::{PurgeQueue, PurgeStatus};
-pub use removed_files::RemovedFiles;
+pub use confirm::ConfirmTask;
+pub use open_queries::OpenQueryTask;
+pub use purge::PurgeTask;
+pub use space::SpaceWatch;
+pub use sweep::SweepTask;
 pub use sweep_progress::{SweepProgress, SweepStatus};
-pub use unfinished::{UnfinishedStatus, UnfinishedWork};
+pub use unfinished::UnfinishedTask;
 
-use crate::core::Core;
-use gupfs_platform::Task;
+use crate::grace::Grace;
+use crate::locks::LockService;
+use crate::replay::Replay;
+use crate::session_end::SessionEnd;
+use gupfs_platform::{Task, Tasks};
 use std::sync::Arc;
 
-/// Starts all background tasks. They end with their tasks, at any await: each continues from the records that another left.
-/// `sweep`: the last owner did not stop in order.
-/// `terms`: the server ends sessions that do not renew.
-pub fn start(core: &Arc<Core>, sweep: bool, terms: bool) -> Vec<Task<()>> {
-    let tasks = &core.platform.tasks;
-    let mut started = vec![
-        tasks.spawn("purge", run_after_grace(core, Core::run_purge)),
-        tasks.spawn("removed", run_after_grace(core, Core::run_open_queries)),
-        tasks.spawn("unfinished", run_after_grace(core, Core::run_unfinished)),
-        tasks.spawn("confirm", run_after_grace(core, Core::run_confirms)),
-        tasks.spawn("space", core.clone().run_space_watch()),
-        tasks.spawn("grants", core.clone().run_lock_grants()),
-    ];
-    if !core.grace.is_over() {
-        let core = core.clone();
-        started.push(tasks.spawn("grace", async move { core.finish_grace().await }));
+/// The background tasks of one server.
+pub struct BackgroundTasks {
+    pub grace: Arc<Grace>,
+    pub replay: Arc<Replay>,
+    pub purge: PurgeTask,
+    pub open_queries: OpenQueryTask,
+    pub unfinished: UnfinishedTask,
+    pub confirm: Arc<ConfirmTask>,
+    pub space: Arc<SpaceWatch>,
+    pub locks: Arc<LockService>,
+    /// Where sessions outlive the server: it ends those that do not renew.
+    pub expiry: Option<Arc<SessionEnd>>,
+    /// After a start that followed no orderly stop.
+    pub sweep: Option<SweepTask>,
+}
+
+impl BackgroundTasks {
+    /// Starts all background tasks. They end with their tasks, at any await: each continues from the records that another left.
+    pub fn start(self, tasks: &Tasks) -> Vec<Task<()>> {
+        let grace = &self.grace;
+        let mut started = vec![
+            tasks.spawn("purge", run_after(grace, self.purge.run())),
+            tasks.spawn("removed", run_after(grace, self.open_queries.run())),
+            tasks.spawn("unfinished", run_after(grace, self.unfinished.run())),
+            tasks.spawn("confirm", run_after(grace, self.confirm.run())),
+            tasks.spawn("space", self.space.run()),
+            tasks.spawn("grants", self.locks.run_lock_grants()),
+        ];
+        if !grace.is_over() {
+            let replay = self.replay;
+            started.push(tasks.spawn("grace", async move { replay.finish_grace().await }));
+        }
+        if let Some(session_end) = self.expiry {
+            started.push(tasks.spawn("terms", session_end.run_session_expiry()));
+        }
+        if let Some(sweep) = self.sweep {
+            started.push(tasks.spawn("sweep", run_after(grace, sweep.sweep_all())));
+        }
+        started
     }
-    if terms {
-        started.push(tasks.spawn("terms", core.clone().run_session_expiry()));
-    }
-    if sweep {
-        core.sweep.expect(core.targets.all().len() as u64);
-        started.push(tasks.spawn("sweep", run_after_grace(core, Core::sweep_all)));
-    }
-    started
 }
 
 /// Runs a task after the grace: replayed changes may change what there is to do.
-fn run_after_grace<F: Future<Output = ()> + Send + 'static>(
-    core: &Arc<Core>,
-    task: impl FnOnce(Arc<Core>) -> F + Send + 'static,
-) -> impl Future<Output = ()> + Send + 'static {
-    let core = core.clone();
+fn run_after<F: Future<Output = ()> + Send + 'static>(
+    grace: &Arc<Grace>,
+    task: F,
+) -> impl Future<Output = ()> + Send + 'static + use<F> {
+    let grace = grace.clone();
     async move {
-        core.grace.wait_until_over().await;
-        task(core).await;
+        grace.wait_until_over().await;
+        task.await;
     }
 }

@@ -1,16 +1,28 @@
 //! Free space: that of the targets decides where new files go, that of the metadata disk whether anything may grow.
 
-use crate::core::Core;
 use crate::limits::SPACE_EVERY;
-use crate::reserve;
+use crate::osts::Targets;
+use crate::placement::Placement;
+use crate::reserve::{MetadataReserve, allows_growth};
+use crate::store::MetadataStore;
+use gupfs_platform::{Clock, Disk};
 use gupfs_store::log::Headroom;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
-impl Core {
-    pub(super) async fn run_space_watch(self: Arc<Self>) {
+pub struct SpaceWatch {
+    pub store: Arc<MetadataStore>,
+    /// The disk that holds the store: used only to ask for its free space.
+    pub disk: Disk,
+    pub targets: Arc<Targets>,
+    pub placement: Arc<Placement>,
+    pub reserve: Arc<MetadataReserve>,
+    pub clock: Clock,
+}
+
+impl SpaceWatch {
+    pub async fn run(self: Arc<Self>) {
         loop {
-            self.platform.clock.sleep(SPACE_EVERY).await;
+            self.clock.sleep(SPACE_EVERY).await;
             self.check_space().await;
         }
     }
@@ -19,20 +31,13 @@ impl Core {
     pub async fn check_space(&self) {
         self.check_metadata_disk().await;
         self.targets.poll_space().await;
-        self.update_placement();
-    }
-
-    /// New layouts choose among the targets as they are known now.
-    pub fn update_placement(&self) {
-        let mut shard = self.shard.lock();
-        // Read under the lock: the state before a report never replaces the state after it.
-        shard.targets = self.targets.placement();
+        self.placement.update();
     }
 
     async fn check_metadata_disk(&self) {
-        let log_has_room = self.kv.headroom() == Headroom::Plenty;
+        let log_has_room = self.store.headroom() == Headroom::Plenty;
         let disk_has_room = match self.disk.space().await {
-            Ok(space) => reserve::allows_growth(&space),
+            Ok(space) => allows_growth(&space),
             Err(error) => {
                 // An unknown value is no reason to refuse: the log itself reports when it is full.
                 tracing::warn!(%error, "cannot read the free space of the metadata disk");
@@ -40,7 +45,7 @@ impl Core {
             }
         };
         let allowed = log_has_room && disk_has_room;
-        if self.growth_allowed.swap(allowed, Relaxed) != allowed {
+        if self.reserve.set_growth_allowed(allowed) != allowed {
             if allowed {
                 tracing::info!("the metadata disk has free space again; all changes are allowed");
             } else {

@@ -8,15 +8,17 @@
 //! And there are objects that are longer than their file's record says: the file then gets the size of its objects, or bytes of
 //! the lost state would show where it grows again.
 
-use crate::core::Core;
+use super::SweepProgress;
 use crate::join;
 use crate::limits::{OST_CALLS, RETRY, SWEEP_PAUSE, SWEEP_STEP};
-use crate::osts::unexpected_reply;
-use crate::records::damaged_record;
-use crate::waits::RequestOrigin;
+use crate::origin::RequestOrigin;
+use crate::osts::Targets;
+use crate::store::{MetadataStore, damaged_record};
+use crate::writer_recovery::WriterRecovery;
 use gupfs_namespace::{Inode, InodeBody, Record, RecordKey};
-use gupfs_proto::data::{DataOp, DataReplyBody, ObjectStat};
-use gupfs_proto::{FsError, InodeId, ObjectId, OstId, Presence};
+use gupfs_platform::Clock;
+use gupfs_proto::data::ObjectStat;
+use gupfs_proto::{FsError, InodeId, ObjectId, OstId, OwnerEpoch, Presence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -29,25 +31,38 @@ struct SweepFindings {
     surplus: BTreeSet<InodeId>,
 }
 
-impl Core {
+pub struct SweepTask {
+    pub store: Arc<MetadataStore>,
+    pub targets: Arc<Targets>,
+    pub recovery: Arc<WriterRecovery>,
+    pub progress: Arc<SweepProgress>,
+    /// Objects of owners before this one that no record names belong to a later, lost state of the store: the sweep quarantines
+    /// them instead of removing them. 0: no loss was accepted.
+    pub lost_before: OwnerEpoch,
+    /// This start accepted the loss.
+    pub loss_accepted: bool,
+    pub clock: Clock,
+}
+
+impl SweepTask {
     /// Examines every target once.
-    pub(super) async fn sweep_all(self: Arc<Self>) {
+    pub async fn sweep_all(self) {
         for ost in self.targets.all() {
             let mut after = None;
-            while self.failure().is_none() {
+            while self.store.failure().is_none() {
                 match self.sweep_some(ost, after).await {
                     Ok(None) => break,
                     Ok(Some(last)) => {
                         after = Some(last);
-                        self.platform.clock.sleep(SWEEP_PAUSE).await;
+                        self.clock.sleep(SWEEP_PAUSE).await;
                     }
                     Err(error) => {
-                        self.sweep.failed(&error);
-                        self.platform.clock.sleep(RETRY).await;
+                        self.progress.failed(&error);
+                        self.clock.sleep(RETRY).await;
                     }
                 }
             }
-            self.sweep.end();
+            self.progress.end();
         }
     }
 
@@ -59,28 +74,29 @@ impl Core {
     ) -> Result<Option<ObjectId>, FsError> {
         // In this order: an object that exists belongs to a layout that was committed before, so a record read
         // later names the object, or has dropped it for good.
-        let found = self.list(ost, after).await?;
+        let found = self.targets.list_objects(ost, after, SWEEP_STEP).await?;
         let Some(last) = found.last().copied() else {
             return Ok(None);
         };
         let SweepFindings { unknown, surplus } = self.compare(ost, &found).await?;
         if self.loss_accepted {
             for ino in surplus {
-                self.recover_from_objects(ino).await?;
+                self.recovery.recover_from_objects(ino).await?;
             }
         }
         let last = last.0;
         if !unknown.is_empty() {
             // A power loss must not undo the records that dropped the objects once these are gone.
-            self.durable(RequestOrigin::server("sweep"), self.kv.last_seq())
+            self.store
+                .durable(RequestOrigin::server("sweep"), self.store.last_seq())
                 .await?;
             let (lost, left): (Vec<_>, Vec<_>) = unknown
                 .into_iter()
                 .partition(|object| object.generation.window() < self.lost_before);
             self.remove_unknown(ost, &left).await?;
             self.quarantine(ost, &lost).await?;
-            self.sweep.removed(left.len() as u64);
-            self.sweep.quarantined(lost.len() as u64);
+            self.progress.removed(left.len() as u64);
+            self.progress.quarantined(lost.len() as u64);
             if !left.is_empty() {
                 tracing::info!(%ost, objects = left.len(), "removed objects that a power loss left without a file");
             }
@@ -91,21 +107,6 @@ impl Core {
         Ok(Some(last))
     }
 
-    async fn list(
-        &self,
-        ost: OstId,
-        after: Option<ObjectId>,
-    ) -> Result<Vec<(ObjectId, ObjectStat)>, FsError> {
-        let op = DataOp::List {
-            after,
-            limit: SWEEP_STEP,
-        };
-        match self.targets.call(ost, op).await? {
-            DataReplyBody::Objects(found) => Ok(found),
-            other => Err(unexpected_reply(ost, &other)),
-        }
-    }
-
     async fn compare(
         &self,
         ost: OstId,
@@ -113,7 +114,7 @@ impl Core {
     ) -> Result<SweepFindings, FsError> {
         let files: BTreeSet<InodeId> = found.iter().map(|(object, _)| object.ino).collect();
         let keys = files.iter().map(|ino| RecordKey::inode(*ino)).collect();
-        let records = self.get_all_now(keys).await?;
+        let records = self.store.get_all_now(keys).await?;
         // The length that each object may have.
         let mut known: BTreeMap<ObjectId, u64> = BTreeMap::new();
         for (ino, record) in files.into_iter().zip(records) {
@@ -144,13 +145,9 @@ impl Core {
     }
 
     async fn quarantine(&self, ost: OstId, objects: &[ObjectId]) -> Result<(), FsError> {
-        let moves = objects.iter().map(|object| async move {
-            let op = DataOp::Quarantine { object: *object };
-            match self.targets.call(ost, op).await? {
-                DataReplyBody::DoneWithVerifier(_) => Ok(()),
-                other => Err(unexpected_reply(ost, &other)),
-            }
-        });
+        let moves = objects
+            .iter()
+            .map(|object| self.targets.quarantine_object(ost, *object));
         let outcomes = join::all(moves.collect(), OST_CALLS).await;
         outcomes.into_iter().collect()
     }
@@ -158,7 +155,7 @@ impl Core {
     async fn remove_unknown(&self, ost: OstId, objects: &[ObjectId]) -> Result<(), FsError> {
         let removals = objects
             .iter()
-            .map(|object| self.remove_object(ost, *object));
+            .map(|object| self.targets.remove_object(ost, *object));
         let outcomes = join::all(removals.collect(), OST_CALLS).await;
         outcomes
             .into_iter()

@@ -2,46 +2,20 @@
 //! done, each in a job of its own, and few at a time for one OST: an OST that does not reply delays no work that does not need
 //! it.
 
-use crate::core::Core;
 use crate::limits::{OST_CALLS, OST_CALLS_EACH, RETRY};
-use crate::pending_truncates::PendingTruncate;
-use crate::waits::RequestOrigin;
+use crate::origin::RequestOrigin;
+use crate::pending_work::{PendingTruncate, PendingTruncates, UnfinishedWork};
+use crate::session_end::SessionEnd;
+use crate::store::MetadataStore;
+use crate::truncates::TruncateRunner;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use gupfs_namespace::PurgeId;
-use gupfs_proto::{FsError, OstId, SessionId};
-use parking_lot::Mutex;
-use serde::Serialize;
+use gupfs_platform::Clock;
+use gupfs_proto::OstId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-#[derive(Default)]
-pub struct UnfinishedWork(Mutex<UnfinishedState>);
-
-#[derive(Default)]
-struct UnfinishedState {
-    sessions: BTreeSet<SessionId>,
-    last_error: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct UnfinishedStatus {
-    /// Files that were truncated and whose objects are not truncated yet: their bytes cannot be used.
-    pub cuts: u64,
-    /// Sessions that ended and whose cleanup is not complete.
-    pub sessions: u64,
-    /// What delayed the last of them.
-    pub last_error: Option<String>,
-}
-
-impl UnfinishedWork {
-    pub fn add(&self, session: SessionId, why: &FsError) {
-        let mut list = self.0.lock();
-        list.sessions.insert(session);
-        list.last_error = Some(why.to_string());
-    }
-}
 
 /// The work that is tried now.
 #[derive(Default)]
@@ -97,11 +71,20 @@ fn osts(truncate: &PendingTruncate) -> BTreeSet<OstId> {
     truncate.objects.iter().map(|(ost, ..)| *ost).collect()
 }
 
-impl Core {
-    pub(super) async fn run_unfinished(self: Arc<Self>) {
+pub struct UnfinishedTask {
+    pub store: Arc<MetadataStore>,
+    pub truncates: Arc<TruncateRunner>,
+    pub pending_truncates: Arc<PendingTruncates>,
+    pub session_end: Arc<SessionEnd>,
+    pub unfinished: Arc<UnfinishedWork>,
+    pub clock: Clock,
+}
+
+impl UnfinishedTask {
+    pub async fn run(self) {
         let mut jobs = Jobs::default();
-        while self.failure().is_none() {
-            let next = self.platform.clock.sleep(RETRY);
+        while self.store.failure().is_none() {
+            let next = self.clock.sleep(RETRY);
             tokio::pin!(next);
             loop {
                 tokio::select! {
@@ -119,15 +102,6 @@ impl Core {
         }
     }
 
-    pub fn unfinished_status(&self) -> UnfinishedStatus {
-        let list = self.unfinished.0.lock();
-        UnfinishedStatus {
-            cuts: self.pending_truncates.len() as u64,
-            sessions: list.sessions.len() as u64,
-            last_error: list.last_error.clone(),
-        }
-    }
-
     /// Begins truncates that no task runs now: the requests that promised them failed or are gone.
     fn begin_truncates<'a>(&'a self, jobs: &mut Jobs<'a>) {
         for truncate in self.pending_truncates.all() {
@@ -138,10 +112,11 @@ impl Core {
             jobs.began(&truncate);
             jobs.running.push(Box::pin(async move {
                 if let Err(error) = self
+                    .truncates
                     .run_truncate(RequestOrigin::server("truncate"), truncate.clone())
                     .await
                 {
-                    self.unfinished.0.lock().last_error = Some(error.to_string());
+                    self.unfinished.note_error(&error);
                 }
                 Job::Truncate(truncate)
             }));
@@ -150,12 +125,12 @@ impl Core {
 
     fn begin_sessions<'a>(&'a self, jobs: &mut Jobs<'a>) {
         while jobs.sessions < OST_CALLS {
-            let Some(session) = self.unfinished.0.lock().sessions.pop_first() else {
+            let Some(session) = self.unfinished.take_session() else {
                 return;
             };
             jobs.sessions += 1;
             jobs.running.push(Box::pin(async move {
-                self.evict(session).await;
+                self.session_end.evict(session).await;
                 Job::Session
             }));
         }

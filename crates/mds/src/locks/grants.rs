@@ -1,12 +1,10 @@
 //! Grant callbacks: tells sessions that their waiting lock requests were granted.
 
 use super::LockService;
-use crate::core::Core;
 use crate::limits::DEADLINE;
 use gupfs_namespace::locks::LockGrant;
 use gupfs_proto::callback::CallbackRequest;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 
 impl LockService {
     pub(super) fn queue_grants(&self, mut grants: Vec<LockGrant>) {
@@ -15,18 +13,16 @@ impl LockService {
             self.some_granted.notify_one();
         }
     }
-}
 
-impl Core {
     /// Calls each session in a task of its own: one that cannot be reached does not delay the others.
     pub async fn run_lock_grants(self: Arc<Self>) {
         loop {
-            let grants = std::mem::take(&mut *self.locks.granted.lock());
+            let grants = std::mem::take(&mut *self.granted.lock());
             for grant in grants {
                 let sending = self.clone().send_grant(grant);
                 self.platform.tasks.spawn("lock grant", sending);
             }
-            self.locks.some_granted.notified().await;
+            self.some_granted.notified().await;
         }
     }
 
@@ -38,12 +34,12 @@ impl Core {
             acquire: grant.acquire_number,
             grant_seq: grant.grant_seq,
         };
-        while !self.stopping.load(SeqCst) && self.failure().is_none() {
+        while !self.serving.is_stopping() && self.store.failure().is_none() {
             tokio::select! {
                 biased;
-                reply = self.send_callback(grant.session, &request) => {
+                reply = self.callbacks.send_callback(grant.session, &request) => {
                     if reply.is_ok() {
-                        self.locks.table.lock().grant_delivered(&grant);
+                        self.table.lock().grant_delivered(&grant);
                         return;
                     }
                 }

@@ -3,25 +3,39 @@
 //! Owns   the table of locks (`gupfs_namespace::locks`) while the server lives; which sessions have not reclaimed their locks
 //!        after a start; the grant callbacks to waiting sessions.
 //! Never  keeps a request waiting for a lock: the reply says that it is queued. Writes anything to disk.
-//! Enter  at `Core::lock`; at `LockService::stop_waiting` and `LockService::release_all` when a session ends.
+//! Enter  at `LockService::lock`; at `LockService::stop_waiting` and `LockService::release_all` when a session ends.
 
 mod grants;
 mod reclaim;
 mod status;
 
-use crate::core::Core;
-use crate::waits::{RequestOrigin, WaitReason};
+pub use reclaim::ReclaimRefused;
+
+use crate::callback::CallbackTable;
+use crate::origin::RequestOrigin;
+use crate::serving::ServingState;
+use crate::shard::SessionTable;
+use crate::store::MetadataStore;
+use crate::waits::{WaitList, WaitReason};
 use gupfs_namespace::locks::{LockGrant, LockTable};
+use gupfs_platform::Platform;
 use gupfs_proto::lock::LockRequest;
 use gupfs_proto::meta::MetaReplyBody;
-use gupfs_proto::{FsError, SessionId};
+use gupfs_proto::{FsError, OwnerEpoch, SessionId};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// Lock order: the shard's mutex, then the table's.
-#[derive(Default)]
 pub struct LockService {
+    sessions: SessionTable,
+    callbacks: Arc<CallbackTable>,
+    waits: Arc<WaitList>,
+    store: Arc<MetadataStore>,
+    serving: Arc<ServingState>,
+    platform: Platform,
+    owner_epoch: OwnerEpoch,
     table: Mutex<LockTable>,
     /// Sessions from before the start that have not reclaimed their locks yet.
     missing: Mutex<BTreeSet<SessionId>>,
@@ -32,7 +46,35 @@ pub struct LockService {
     some_granted: Notify,
 }
 
-impl Core {
+/// What the lock service uses of the server.
+pub struct LockServiceParts {
+    pub sessions: SessionTable,
+    pub callbacks: Arc<CallbackTable>,
+    pub waits: Arc<WaitList>,
+    pub store: Arc<MetadataStore>,
+    pub serving: Arc<ServingState>,
+    pub platform: Platform,
+    pub owner_epoch: OwnerEpoch,
+}
+
+impl LockService {
+    pub fn new(parts: LockServiceParts) -> LockService {
+        LockService {
+            sessions: parts.sessions,
+            callbacks: parts.callbacks,
+            waits: parts.waits,
+            store: parts.store,
+            serving: parts.serving,
+            platform: parts.platform,
+            owner_epoch: parts.owner_epoch,
+            table: Mutex::default(),
+            missing: Mutex::default(),
+            reclaimed: Notify::new(),
+            granted: Mutex::default(),
+            some_granted: Notify::new(),
+        }
+    }
+
     /// A client's lock request. It uses no slot and changes no record.
     pub async fn lock(
         &self,
@@ -46,36 +88,27 @@ impl Core {
             self.wait_for_reclaims(origin).await?;
         }
         let now = self.platform.clock.boot();
-        let outcome = {
-            // A session that ends now leaves no lock behind: the cleanup of a registered session runs later than this.
-            let shard = self.shard.lock();
-            if !shard.sessions.contains_key(&origin.session) {
-                return Err(FsError::SessionEnded);
-            }
-            self.locks
-                .table
-                .lock()
-                .request(origin.session, request, now.0)
-        };
+        // A session that ends now leaves no lock behind: the cleanup of a registered session runs later than this.
+        let outcome = self.sessions.while_registered(origin.session, || {
+            self.table.lock().request(origin.session, request, now.0)
+        })?;
         let (reply, grants) = outcome?;
-        self.locks.queue_grants(grants);
+        self.queue_grants(grants);
         Ok(MetaReplyBody::Lock(reply))
     }
 
     /// After a start, no session gets a lock before all sessions have reclaimed theirs.
     async fn wait_for_reclaims(&self, origin: RequestOrigin) -> Result<(), FsError> {
-        let missing = self.locks.missing.lock().len();
+        let missing = self.missing.lock().len();
         if missing == 0 {
             return Ok(());
         }
-        let reclaimed = self.locks.all_reclaimed();
+        let reclaimed = self.all_reclaimed();
         self.waits
             .wait(origin, WaitReason::SessionReplays(missing), reclaimed)
             .await
     }
-}
 
-impl LockService {
     /// The session waits for no lock any more. Called at the moment when the server unregisters it.
     pub fn stop_waiting(&self, session: SessionId) {
         self.table.lock().stop_waiting(session);

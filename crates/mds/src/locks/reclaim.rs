@@ -1,13 +1,17 @@
 //! Reclaiming locks: after a start, only the clients know which locks they hold.
 
 use super::LockService;
-use crate::core::Core;
-use gupfs_namespace::rights::{self, OpenRights};
+use gupfs_proto::SessionId;
 use gupfs_proto::lock::AdvisoryLock;
-use gupfs_proto::meta::MetaRequest;
-use gupfs_proto::{FsError, SessionId};
 use std::collections::BTreeSet;
 use std::pin::pin;
+
+/// Why a session's locks were not reclaimed.
+pub enum ReclaimRefused {
+    SessionEnded,
+    /// The session cannot hold one of these locks: another session holds it, or it covers no bytes.
+    Impossible(String),
+}
 
 impl LockService {
     /// These sessions may hold locks. Also after an orderly stop, which needs no other grace.
@@ -32,36 +36,24 @@ impl LockService {
             reclaimed.await;
         }
     }
-}
 
-impl Core {
-    /// Reclaims a part of the locks that a reconnecting session held. Does nothing once the session has reclaimed all: it may
-    /// have released some since.
+    /// Whether the session may reclaim locks. Once it has reclaimed all, it may not: it may have released some since.
+    pub fn awaits_reclaim(&self, session: SessionId) -> bool {
+        self.missing.lock().contains(&session)
+    }
+
+    /// Reclaims a part of the locks that a reconnecting session held; with `last`, the session has reclaimed all.
     ///
     /// # Errors
-    /// `SessionEnded`: another session holds a lock that this one reclaims; the server ends this session. `Denied`: the session
-    /// does not prove that it has the file open.
-    pub async fn reclaim_locks(
+    /// If another session holds a lock that this one reclaims; the caller ends this session.
+    pub fn reclaim(
         &self,
-        request: &MetaRequest,
-        opens: &OpenRights,
+        session: SessionId,
         locks: &[AdvisoryLock],
         last: bool,
-    ) -> Result<(), FsError> {
-        let session = request.session;
-        if !self.locks.missing.lock().contains(&session) {
-            return Ok(());
-        }
-        for lock in locks {
-            let (ino, access) = (lock.holder.ino, rights::access_for_lock(lock));
-            self.check_open(&request.caller, opens, ino, access).await?;
-        }
-        let claimed = {
-            let shard = self.shard.lock();
-            if !shard.sessions.contains_key(&session) {
-                return Err(FsError::SessionEnded);
-            }
-            let mut table = self.locks.table.lock();
+    ) -> Result<(), ReclaimRefused> {
+        let claimed = self.sessions.while_registered(session, || {
+            let mut table = self.table.lock();
             locks.iter().try_for_each(|lock| {
                 if !lock.range.is_valid() {
                     return Err(format!("{lock:?} covers no bytes"));
@@ -69,15 +61,16 @@ impl Core {
                 let claimed = table.reclaim(session, *lock);
                 claimed.map_err(|why| why.to_string())
             })
-        };
-        if let Err(why) = claimed {
-            tracing::error!(%session, why, "a session reclaims a lock that it cannot hold; the server ends the session");
-            self.end_by_server(session).await;
-            return Err(FsError::SessionEnded);
+        });
+        match claimed {
+            Err(_) => Err(ReclaimRefused::SessionEnded),
+            Ok(Err(why)) => Err(ReclaimRefused::Impossible(why)),
+            Ok(Ok(())) => {
+                if last {
+                    self.finish_reclaim(session);
+                }
+                Ok(())
+            }
         }
-        if last {
-            self.locks.finish_reclaim(session);
-        }
-        Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! Local targets, which this process serves: checked at the start, and now and then.
 
+use super::Targets;
+use super::call::down;
+use super::entry::TargetCondition;
 use super::identity::{IdentityVerdict, check_identity};
-use super::{TargetCondition, Targets, down};
 use gupfs_namespace::KnownTarget;
 use gupfs_proto::cluster::TargetIdentity;
 use gupfs_proto::{FsError, OstId};

@@ -1,6 +1,8 @@
 //! Requests the free space of targets.
 
-use super::{Targets, UnknownSpace, unexpected_reply};
+use super::Targets;
+use super::call::unexpected_reply;
+use super::entry::{TargetEntry, UnknownSpace};
 use crate::limits::SPACE_TIMEOUT;
 use futures_util::future::join_all;
 use gupfs_proto::data::{DataOp, DataReplyBody, TargetCapacity};
@@ -11,7 +13,7 @@ impl Targets {
     /// gets no new files until it does. Remote servers report their space by themselves.
     pub async fn poll_space(&self) {
         self.expire_silent();
-        let is_local = |entry: &super::TargetEntry| entry.remote.is_none() && entry.peer.is_some();
+        let is_local = |entry: &TargetEntry| entry.remote.is_none() && entry.peer.is_some();
         let osts: Vec<OstId> = {
             let list = self.list.lock();
             let ours = list.iter().filter(|(_, entry)| is_local(entry));
@@ -34,6 +36,26 @@ impl Targets {
             }
         }
         self.changed.notify_waiters();
+    }
+
+    /// Whether no target can be used, and some may become usable soon: their servers have not reported or are silent, or their
+    /// disks have not reported their free space.
+    pub fn is_waiting_for_first(&self) -> bool {
+        let list = self.list.lock();
+        list.values().all(|entry| entry.why_not().is_some())
+            && list.values().any(TargetEntry::may_become_usable)
+    }
+
+    /// Returns when a target can be used, or none is expected any more.
+    pub async fn wait_for_usable(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if !self.is_waiting_for_first() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     async fn space_of(&self, ost: OstId) -> Result<TargetCapacity, FsError> {

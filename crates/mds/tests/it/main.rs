@@ -19,6 +19,7 @@ mod rights;
 mod sharing;
 mod slots;
 mod status;
+mod sweep;
 mod targets;
 mod truncates;
 mod writers;

@@ -20,10 +20,10 @@ pub struct FakeOst(Arc<Inner>);
 
 struct Inner {
     ost: OstId,
-    state: Mutex<State>,
+    state: Mutex<OstContents>,
 }
 
-struct State {
+struct OstContents {
     objects: BTreeMap<ObjectId, ObjectStat>,
     quarantined: Vec<ObjectId>,
     info: TargetIdentity,
@@ -41,7 +41,7 @@ impl FakeOst {
     pub fn new(ost: u16) -> FakeOst {
         FakeOst(Arc::new(Inner {
             ost: OstId(ost),
-            state: Mutex::new(State {
+            state: Mutex::new(OstContents {
                 objects: BTreeMap::new(),
                 quarantined: Vec::new(),
                 info: TargetIdentity {
@@ -215,7 +215,7 @@ impl Inner {
                 reason: "the test took it away".into(),
             });
         }
-        let State {
+        let OstContents {
             objects,
             requests,
             quarantined,

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-async fn file(fixture: &Simulated, client: &Client, end: u64) -> InodeId {
+/// A file with objects up to `end`.
+pub async fn file(fixture: &Simulated, client: &Client, end: u64) -> InodeId {
     let ino = client.create(0, InodeId::ROOT, "file").await.unwrap();
     let opened = client.begin_write(ino).await;
     let written = write(&fixture.osts, &opened, end, 1);
@@ -27,7 +28,8 @@ async fn file(fixture: &Simulated, client: &Client, end: u64) -> InodeId {
     ino
 }
 
-fn sizes(fixture: &Simulated) -> Vec<u64> {
+/// The sizes of all objects.
+pub fn sizes(fixture: &Simulated) -> Vec<u64> {
     let each = fixture.osts.iter().flat_map(|ost| {
         let sizes = ost
             .list()
@@ -238,46 +240,6 @@ fn the_seq_of_a_truncate_reply_covers_its_completion() {
         assert_eq!(instance.mds.recovery().cuts_resumed, 0);
         instance.mds.stop().await.unwrap();
     });
-}
-
-/// Objects of files whose records a power loss undid do not stay at the OSTs.
-#[test]
-fn objects_of_a_file_that_a_power_loss_undid_are_swept() {
-    // A power loss may keep changes that were not synced.
-    let forgot = (0..20).filter(|seed| is_undone_and_swept(*seed));
-    assert!(
-        forgot.count() > 2,
-        "the power losses undid nothing: the test shows nothing"
-    );
-}
-
-/// False if the power loss kept the file.
-fn is_undone_and_swept(seed: u64) -> bool {
-    simulate(async {
-        let fixture = Simulated::new(seed);
-        let instance = fixture.start().await;
-        let client = Client::open(&instance.mds).await;
-        let kept = file(&fixture, &client, 8 * MIB).await;
-        client.sync().await.unwrap();
-        let there = sizes(&fixture);
-        let forgotten = client.create(0, InodeId::ROOT, "forgotten").await.unwrap();
-        let opened = client.begin_write(forgotten).await;
-        write(&fixture.osts, &opened, 8 * MIB, 1);
-        assert!(sizes(&fixture).len() > there.len());
-        fixture.lose_power(&instance.platform).await;
-        let instance = fixture.start().await;
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        let sweep = instance.mds.status().await.sweep;
-        let client = Client::open(&instance.mds).await;
-        let lost = client.attr(forgotten).await.is_err();
-        if lost {
-            assert_eq!(sizes(&fixture), there);
-            assert_eq!((sweep.left, sweep.objects_removed > 0), (0, true));
-        }
-        assert_eq!(client.attr(kept).await.unwrap().size, 8 * MIB);
-        instance.mds.stop().await.unwrap();
-        lost
-    })
 }
 
 /// Were the bytes gone and the truncate not durable, a power loss would bring back a file that lost its end.

@@ -1,0 +1,63 @@
+//! What a metadata server is started with.
+
+use crate::osts::TargetHandle;
+use crate::survey::SurveyedTarget;
+use gupfs_platform::{Disk, Platform};
+use gupfs_proto::limits::VIRTUAL_SHARDS_DEFAULT;
+use gupfs_proto::{ClusterId, Incarnation, VirtualShards};
+use gupfs_rpc::{ClusterKey, DialOss};
+use gupfs_store::kv::{Kv, KvRecovery};
+use std::sync::Arc;
+
+/// What a server is started with.
+pub struct MdsOptions {
+    /// The open store, used by nothing else, and what recovery found in it.
+    pub kv: Kv,
+    pub found: KvRecovery,
+    /// The disk that holds the store; used only to ask for its free space.
+    pub disk: Disk,
+    pub platform: Platform,
+    pub cluster: ClusterId,
+    /// For formatting an empty store: its incarnation and its number of virtual shards.
+    pub incarnation: Incarnation,
+    pub shards: VirtualShards,
+    pub targets: Vec<TargetHandle>,
+    /// How to reach the servers of remote targets; None when there are none.
+    pub dial: Option<Arc<dyn DialOss>>,
+    /// The cluster's key: one half of the key material of capabilities, where there are remote servers.
+    pub key: Option<ClusterKey>,
+    /// Start although the store is an older copy, and accept targets whose identity changed: the operator knows that
+    /// everything they lack is lost.
+    pub accept_loss: bool,
+    /// What remote servers reported of their targets before the start (`TargetSurvey`), if loss is accepted.
+    pub surveyed: Vec<SurveyedTarget>,
+    /// Sessions outlive this server: a client that reports in time after a start keeps its session. Otherwise every start
+    /// ends all sessions.
+    pub keep_sessions: bool,
+}
+
+impl MdsOptions {
+    pub fn new(
+        (kv, found): (Kv, KvRecovery),
+        disk: Disk,
+        platform: Platform,
+        cluster: ClusterId,
+        incarnation: Incarnation,
+    ) -> MdsOptions {
+        MdsOptions {
+            kv,
+            found,
+            disk,
+            platform,
+            cluster,
+            incarnation,
+            shards: VirtualShards(VIRTUAL_SHARDS_DEFAULT),
+            targets: Vec::new(),
+            dial: None,
+            key: None,
+            accept_loss: false,
+            surveyed: Vec::new(),
+            keep_sessions: false,
+        }
+    }
+}

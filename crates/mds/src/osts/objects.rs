@@ -1,0 +1,131 @@
+//! Requests to OSTs about objects.
+
+use super::Targets;
+use super::call::unexpected_reply;
+use crate::join;
+use crate::limits::OST_CALLS;
+use gupfs_proto::data::{DataOp, DataReplyBody, ObjectStat};
+use gupfs_proto::{FsError, ObjectId, OstId, WriteVerifier};
+use std::collections::BTreeMap;
+
+impl Targets {
+    /// Truncates or extends one object; returns its state then, and the write verifier of its OST.
+    ///
+    /// # Errors
+    /// As `Targets::call`.
+    pub(crate) async fn truncate_object(
+        &self,
+        ost: OstId,
+        object: ObjectId,
+        to: u64,
+    ) -> Result<(ObjectStat, WriteVerifier), FsError> {
+        match self.call(ost, DataOp::Truncate { object, to }).await? {
+            DataReplyBody::Written(stat, verifier) => Ok((stat, verifier)),
+            other => Err(unexpected_reply(ost, &other)),
+        }
+    }
+
+    /// Syncs the objects with one request per OST. What was done to them under the returned write verifiers survives a power
+    /// loss.
+    ///
+    /// # Errors
+    /// As `Targets::call`, for the first OST that fails.
+    pub(crate) async fn sync_objects(
+        &self,
+        objects: impl Iterator<Item = (OstId, ObjectId)>,
+    ) -> Result<BTreeMap<OstId, WriteVerifier>, FsError> {
+        let mut by_ost: BTreeMap<OstId, Vec<ObjectId>> = BTreeMap::new();
+        for (ost, object) in objects {
+            by_ost.entry(ost).or_default().push(object);
+        }
+        let syncs = by_ost.into_iter().map(|(ost, objects)| async move {
+            match self.call(ost, DataOp::Sync { objects }).await? {
+                DataReplyBody::DoneWithVerifier(verifier) => Ok((ost, verifier)),
+                other => Err(unexpected_reply(ost, &other)),
+            }
+        });
+        let synced = join::all(syncs.collect(), OST_CALLS).await;
+        synced.into_iter().collect()
+    }
+
+    /// Removes one object; the removal survives a power loss once it is synced under the returned write verifier.
+    ///
+    /// # Errors
+    /// As `Targets::call`.
+    pub(crate) async fn remove_object(
+        &self,
+        ost: OstId,
+        object: ObjectId,
+    ) -> Result<WriteVerifier, FsError> {
+        match self.call(ost, DataOp::Remove { object }).await? {
+            DataReplyBody::DoneWithVerifier(verifier) => Ok(verifier),
+            other => Err(unexpected_reply(ost, &other)),
+        }
+    }
+
+    /// Moves one object to `lost+found` of its OST.
+    ///
+    /// # Errors
+    /// As `Targets::call`.
+    pub(crate) async fn quarantine_object(
+        &self,
+        ost: OstId,
+        object: ObjectId,
+    ) -> Result<(), FsError> {
+        match self.call(ost, DataOp::Quarantine { object }).await? {
+            DataReplyBody::DoneWithVerifier(_) => Ok(()),
+            other => Err(unexpected_reply(ost, &other)),
+        }
+    }
+
+    /// The state of one object; None if there is none.
+    ///
+    /// # Errors
+    /// As `Targets::call`.
+    pub(crate) async fn stat_object(
+        &self,
+        ost: OstId,
+        object: ObjectId,
+    ) -> Result<Option<ObjectStat>, FsError> {
+        match self.call(ost, DataOp::Stat { object }).await? {
+            DataReplyBody::Stat(stat) => Ok(stat),
+            other => Err(unexpected_reply(ost, &other)),
+        }
+    }
+
+    /// The next objects of an OST after `after`, in ascending order.
+    ///
+    /// # Errors
+    /// As `Targets::call`.
+    pub(crate) async fn list_objects(
+        &self,
+        ost: OstId,
+        after: Option<ObjectId>,
+        limit: u32,
+    ) -> Result<Vec<(ObjectId, ObjectStat)>, FsError> {
+        match self.call(ost, DataOp::List { after, limit }).await? {
+            DataReplyBody::Objects(objects) => Ok(objects),
+            other => Err(unexpected_reply(ost, &other)),
+        }
+    }
+
+    /// Which of these objects exist and survive a power loss, each with true if it does.
+    ///
+    /// # Errors
+    /// As `Targets::call`.
+    pub(crate) async fn confirm_objects(
+        &self,
+        ost: OstId,
+        objects: Vec<ObjectId>,
+    ) -> Result<Vec<(ObjectId, bool)>, FsError> {
+        let op = DataOp::Confirm {
+            objects: objects.clone(),
+        };
+        match self.call(ost, op).await? {
+            DataReplyBody::Confirmed(present) if present.len() == objects.len() => {
+                Ok(objects.into_iter().zip(present).collect())
+            }
+            other => Err(unexpected_reply(ost, &other)),
+        }
+    }
+}

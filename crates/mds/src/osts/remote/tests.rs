@@ -1,0 +1,225 @@
+use super::*;
+use crate::osts::IdentityContext;
+use gupfs_platform::fake::FakePlatform;
+use gupfs_proto::cluster::{
+    OpenTargetReport, OwnerMark, TargetIdentity, TargetReport, TargetVerdict,
+};
+use gupfs_proto::data::{self, TargetCapacity};
+use gupfs_proto::{ClusterId, Incarnation, Seq};
+use gupfs_rpc::{DialOss, Peer, Service};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const OURS: OwnerMark = OwnerMark {
+    epoch: OwnerEpoch(4),
+    run: 40,
+    durable: Seq(0),
+};
+
+struct UnusedOss;
+impl Service<data::DataRequest, data::DataReply> for UnusedOss {
+    async fn handle(self: Arc<Self>, _: data::DataRequest) -> data::DataReply {
+        Err(FsError::NotSupported)
+    }
+}
+impl DialOss for UnusedOss {
+    fn dial(&self, _: &str) -> OstPeer {
+        Peer::local(Arc::new(UnusedOss))
+    }
+}
+
+fn targets() -> Targets {
+    let clock = FakePlatform::new(1).platform().clock;
+    let dial: Arc<dyn DialOss> = Arc::new(UnusedOss);
+    let identity_context = IdentityContext {
+        cluster: ClusterId(7),
+        ours: OURS,
+        found: Seq(100),
+        lost_before: OwnerEpoch(0),
+        accept_loss: false,
+    };
+    let targets = Targets::new(
+        identity_context,
+        clock,
+        Some(dial),
+        BTreeMap::new(),
+        BTreeMap::new(),
+    );
+    targets.admit(Incarnation(5)).unwrap();
+    targets
+}
+
+/// A report of ost0: its superblock has (stamp, run), and its open instance is `opening`.
+fn report_of_ost0(stamp: u64, run: u64, opening: u64) -> TargetReport {
+    let identity = TargetIdentity {
+        cluster: ClusterId(7),
+        incarnation: Incarnation(5),
+        stamp,
+        run,
+        open_instance: opening,
+        stopped: false,
+        owner: OwnerMark::default(),
+    };
+    let space = TargetCapacity {
+        available: 100,
+        ..TargetCapacity::default()
+    };
+    TargetReport {
+        ost: OstId(0),
+        open: Ok(OpenTargetReport {
+            identity,
+            space: Some(space),
+            inventory: None,
+        }),
+    }
+}
+
+fn verdict_on(targets: &Targets, address: &str, report: &TargetReport) -> TargetVerdict {
+    match targets.report(address, report, false) {
+        Ok(ReportOutcome::Verdict(verdict, _)) => verdict,
+        Ok(ReportOutcome::StoreOutdated(why)) => panic!("{why}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Opens the target at an address, from (stamp, run) to the next stamp and this run.
+fn opens(targets: &Targets, address: &str, found: (u64, u64), run: u64) {
+    let verdict = verdict_on(targets, address, &report_of_ost0(found.0, found.1, run));
+    assert_eq!(verdict, TargetVerdict::Adopt);
+    let verdict = verdict_on(targets, address, &report_of_ost0(found.0 + 1, run, run));
+    assert_eq!(verdict, TargetVerdict::Serve);
+}
+
+fn address(targets: &Targets) -> Option<String> {
+    targets.map().targets[0].address.clone()
+}
+
+fn is_refused(verdict: &TargetVerdict) -> bool {
+    matches!(verdict, TargetVerdict::Refused(_))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_is_not_believed_changes_nothing() {
+    let targets = targets();
+    assert_eq!(targets.admit(Incarnation(5)).unwrap(), (OstId(0), None));
+    assert!(targets.is_waiting_for_first());
+    opens(&targets, "real:1", (0, 0), 70);
+    let epoch = targets.epoch();
+    // An older copy, one that cannot be opened, another cluster's.
+    let mut foreign = report_of_ost0(1, 70, 71);
+    foreign.open.as_mut().unwrap().identity.cluster = ClusterId(8);
+    for copy in [report_of_ost0(0, 0, 72), foreign] {
+        assert!(is_refused(&verdict_on(&targets, "copy:1", &copy)));
+    }
+    let broken = TargetReport {
+        ost: OstId(0),
+        open: Err("no such disk".into()),
+    };
+    let verdict = verdict_on(&targets, "copy:1", &broken);
+    assert_eq!(verdict, TargetVerdict::Wait("no such disk".into()));
+    assert_eq!(
+        (address(&targets).as_deref(), targets.epoch()),
+        (Some("real:1"), epoch)
+    );
+    assert!(targets.is_up(OstId(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_twin_waits_while_the_original_lives_and_then_is_an_older_copy() {
+    let targets = targets();
+    opens(&targets, "real:1", (0, 0), 70);
+    // A copy of the serving target, at the same stamp.
+    let twin = report_of_ost0(1, 70, 80);
+    let waits = verdict_on(&targets, "twin:1", &twin);
+    assert!(
+        matches!(&waits, TargetVerdict::Wait(why) if why.contains("real:1")),
+        "{waits:?}"
+    );
+    let verdict = verdict_on(&targets, "real:1", &report_of_ost0(1, 70, 70));
+    assert_eq!(verdict, TargetVerdict::RaiseStamp);
+    assert_eq!(
+        verdict_on(&targets, "real:1", &report_of_ost0(2, 70, 70)),
+        TargetVerdict::Serve
+    );
+    assert!(is_refused(&verdict_on(&targets, "twin:1", &twin)));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(is_refused(&verdict_on(&targets, "twin:1", &twin)));
+    assert_eq!(
+        verdict_on(&targets, "real:1", &report_of_ost0(2, 70, 70)),
+        TargetVerdict::Serve
+    );
+    assert_eq!(address(&targets).as_deref(), Some("real:1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_moves_is_believed_when_its_former_server_has_left_or_is_silent() {
+    let targets = targets();
+    opens(&targets, "old:1", (0, 0), 70);
+    let moved = report_of_ost0(1, 70, 71);
+    assert!(matches!(
+        verdict_on(&targets, "new:1", &moved),
+        TargetVerdict::Wait(_)
+    ));
+    tokio::time::sleep(TARGET_REPORT_TIMEOUT).await;
+    let epoch = targets.epoch();
+    opens(&targets, "new:1", (1, 70), 71);
+    assert_eq!(address(&targets).as_deref(), Some("new:1"));
+    assert!(targets.epoch() > epoch);
+    // At the target's former address, the former server is surely gone.
+    opens(&targets, "new:1", (2, 71), 72);
+    // And at an address whose server has reported that it ends.
+    let stopped = report_of_ost0(4, 72, 72);
+    targets.report("new:1", &stopped, true).unwrap();
+    assert!(!targets.is_up(OstId(0)) || targets.is_waiting_for_first());
+    opens(&targets, "third:1", (4, 72), 73);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_start_a_live_original_reports_before_its_copy_is_believed() {
+    let clock = FakePlatform::new(1).platform().clock;
+    let dial: Arc<dyn DialOss> = Arc::new(UnusedOss);
+    let known = KnownTarget {
+        incarnation: Incarnation(5),
+        stamp: 6,
+        run: 70,
+        adopting: 0,
+        owner: OwnerEpoch(3),
+        owner_run: 30,
+    };
+    let identity_context = targets().identity_context;
+    let recorded = BTreeMap::from([(OstId(0), known)]);
+    let targets = Targets::new(
+        identity_context,
+        clock,
+        Some(dial),
+        BTreeMap::new(),
+        recorded,
+    );
+    assert!(matches!(
+        verdict_on(&targets, "twin:1", &report_of_ost0(6, 70, 80)),
+        TargetVerdict::Wait(_)
+    ));
+    assert_eq!(
+        verdict_on(&targets, "real:1", &report_of_ost0(6, 70, 70)),
+        TargetVerdict::Serve
+    );
+    assert!(matches!(
+        verdict_on(&targets, "twin:1", &report_of_ost0(6, 70, 80)),
+        TargetVerdict::Wait(_)
+    ));
+    assert_eq!(
+        verdict_on(&targets, "real:1", &report_of_ost0(6, 70, 70)),
+        TargetVerdict::RaiseStamp
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_was_never_added_is_not_taken() {
+    let targets = targets();
+    let unknown = TargetReport {
+        ost: OstId(9),
+        ..report_of_ost0(1, 1, 2)
+    };
+    assert!(is_refused(&verdict_on(&targets, "real:1", &unknown)));
+}

@@ -1,0 +1,78 @@
+//! The targets as `status` shows them, and as placement sees them.
+
+use super::Targets;
+use super::entry::TargetCondition;
+use gupfs_proto::meta::PlacementTarget;
+use gupfs_proto::{Incarnation, OstId};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// A target as `status` shows it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct MdsTargetStatus {
+    pub ost: OstId,
+    /// New files are laid out on it.
+    pub usable: bool,
+    /// Its identity does not match the recorded one, and it waits for an operator.
+    pub refused: bool,
+    pub why_not: Option<String>,
+    /// The address of its server; None for a local target, and before its server reported.
+    pub address: Option<String>,
+    pub incarnation: Option<Incarnation>,
+    /// The stamp that it reported last.
+    pub stamp: Option<u64>,
+    pub total: u64,
+    pub available: u64,
+    pub objects: u64,
+}
+
+impl Targets {
+    /// Targets whose identity does not match the recorded one, with the reason: their bytes must not be used.
+    pub fn refused(&self) -> Vec<(OstId, String)> {
+        self.list
+            .lock()
+            .iter()
+            .filter_map(|(ost, entry)| match &entry.condition {
+                TargetCondition::Refused(why) => Some((*ost, why.clone())),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The targets among which placement chooses, in ascending order. `free` is the space that writers may still use.
+    pub fn placement(&self) -> Arc<[PlacementTarget]> {
+        self.status()
+            .into_iter()
+            .map(|target| PlacementTarget {
+                ost: target.ost,
+                usable: target.usable,
+                why_not: target.why_not,
+                total: target.total,
+                free: target.available,
+            })
+            .collect()
+    }
+
+    pub fn status(&self) -> Vec<MdsTargetStatus> {
+        self.list
+            .lock()
+            .iter()
+            .map(|(ost, entry)| {
+                let why_not = entry.why_not();
+                let space = entry.space.as_ref().copied().unwrap_or_default();
+                MdsTargetStatus {
+                    ost: *ost,
+                    usable: why_not.is_none(),
+                    refused: matches!(entry.condition, TargetCondition::Refused(_)),
+                    why_not,
+                    address: entry.remote.as_ref().map(|remote| remote.address.clone()),
+                    incarnation: entry.recorded.map(|r| r.incarnation),
+                    stamp: entry.recorded.map(|r| r.stamp),
+                    total: space.total,
+                    available: space.available,
+                    objects: space.objects,
+                }
+            })
+            .collect()
+    }
+}

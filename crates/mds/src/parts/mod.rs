@@ -1,0 +1,229 @@
+//! Composes the parts of one metadata server: each gets the parts that it uses, and no others.
+
+mod driving;
+mod lower;
+mod requests;
+
+use crate::background::{
+    BackgroundTasks, ConfirmTask, OpenQueryTask, PurgeTask, SpaceWatch, SweepProgress, SweepTask,
+    UnfinishedTask,
+};
+use crate::callback::CallbackTable;
+use crate::capabilities::CapabilityIssuer;
+use crate::grace::Grace;
+use crate::in_flight::InFlightRequests;
+use crate::inode_numbers::InodeNumbers;
+use crate::locks::LockService;
+use crate::osts::Targets;
+use crate::pending_work::{
+    ConfirmProgress, PendingTruncates, PurgeQueue, RemovedFiles, UnfinishedWork,
+};
+use crate::placement::Placement;
+use crate::recover::StartRecovery;
+use crate::replay::Replay;
+use crate::request::RequestHandler;
+use crate::reserve::MetadataReserve;
+use crate::serving::ServingState;
+use crate::session_end::SessionEnd;
+use crate::session_registry::SessionRegistry;
+use crate::shard::SessionTable;
+use crate::shard_driver::ShardDriver;
+use crate::stats::MdsStats;
+use crate::store::MetadataStore;
+use crate::target_records::TargetRecords;
+use crate::truncates::TruncateRunner;
+use crate::waits::WaitList;
+use crate::writer_recovery::WriterRecovery;
+use driving::{DriverParts, PendingParts};
+use gupfs_platform::{Clock, Disk, Platform};
+use gupfs_proto::{OwnerEpoch, VirtualShards};
+use gupfs_store::kv::Kv;
+use lower::LowerParts;
+use requests::RequestParts;
+use std::sync::Arc;
+
+/// What the parts are made from.
+pub struct MdsPartsInput {
+    pub platform: Platform,
+    pub kv: Arc<Kv>,
+    /// The disk that holds the store: used only to ask for its free space.
+    pub disk: Disk,
+    pub shards: VirtualShards,
+    pub owner_epoch: OwnerEpoch,
+    /// New sessions get numbers above these.
+    pub sessions_skipped: u64,
+    /// The first owner after a loss was accepted; 0: none was.
+    pub lost_before: OwnerEpoch,
+    /// This start accepted the loss.
+    pub loss_accepted: bool,
+    pub targets: Arc<Targets>,
+    pub issuer: Option<Arc<CapabilityIssuer>>,
+    /// Sessions outlive the server.
+    pub keeps_sessions: bool,
+}
+
+/// The parts of one server. Only `Mds` has them all.
+pub struct MdsParts {
+    pub clock: Clock,
+    pub owner_epoch: OwnerEpoch,
+    pub targets: Arc<Targets>,
+    pub issuer: Option<Arc<CapabilityIssuer>>,
+    pub serving: Arc<ServingState>,
+    pub waits: Arc<WaitList>,
+    pub stats: Arc<MdsStats>,
+    pub store: Arc<MetadataStore>,
+    pub reserve: Arc<MetadataReserve>,
+    pub placement: Arc<Placement>,
+    pub sessions: SessionTable,
+    pub callbacks: Arc<CallbackTable>,
+    pub locks: Arc<LockService>,
+    pub grace: Arc<Grace>,
+    pub registry: Arc<SessionRegistry>,
+    pub pending_truncates: Arc<PendingTruncates>,
+    pub purge_queue: Arc<PurgeQueue>,
+    pub removed_files: Arc<RemovedFiles>,
+    pub confirm: Arc<ConfirmProgress>,
+    pub unfinished: Arc<UnfinishedWork>,
+    pub driver: Arc<ShardDriver>,
+    pub numbers: Arc<InodeNumbers>,
+    pub truncates: Arc<TruncateRunner>,
+    pub writer_recovery: Arc<WriterRecovery>,
+    pub session_end: Arc<SessionEnd>,
+    pub replay: Arc<Replay>,
+    pub target_records: TargetRecords,
+    pub in_flight: Arc<InFlightRequests>,
+    pub requests: RequestHandler,
+    pub confirm_task: Arc<ConfirmTask>,
+    pub space: Arc<SpaceWatch>,
+    pub sweep: Arc<SweepProgress>,
+    lost_before: OwnerEpoch,
+    loss_accepted: bool,
+    keeps_sessions: bool,
+}
+
+impl MdsParts {
+    pub fn new(input: MdsPartsInput) -> MdsParts {
+        let lower = LowerParts::new(&input);
+        let pending = PendingParts::default();
+        let driving = DriverParts::new(&input, &lower, &pending);
+        let handling = RequestParts::new(&input, &lower, &pending, &driving);
+        let clock = input.platform.clock;
+        MdsParts {
+            target_records: TargetRecords::new(
+                lower.store.clone(),
+                driving.driver.clone(),
+                input.targets.clone(),
+                lower.placement.clone(),
+                lower.serving.clone(),
+            ),
+            confirm_task: Arc::new(ConfirmTask {
+                store: lower.store.clone(),
+                driver: driving.driver.clone(),
+                targets: input.targets.clone(),
+                progress: pending.confirm.clone(),
+                clock: clock.clone(),
+            }),
+            space: Arc::new(SpaceWatch {
+                store: lower.store.clone(),
+                disk: input.disk,
+                targets: input.targets.clone(),
+                placement: lower.placement.clone(),
+                reserve: lower.reserve.clone(),
+                clock: clock.clone(),
+            }),
+            sweep: Arc::default(),
+            clock,
+            owner_epoch: input.owner_epoch,
+            targets: input.targets,
+            issuer: input.issuer,
+            serving: lower.serving,
+            waits: lower.waits,
+            stats: lower.stats,
+            store: lower.store,
+            reserve: lower.reserve,
+            placement: lower.placement,
+            sessions: lower.sessions,
+            callbacks: lower.callbacks,
+            locks: lower.locks,
+            grace: lower.grace,
+            registry: lower.registry,
+            pending_truncates: pending.truncates,
+            purge_queue: pending.purge_queue,
+            removed_files: pending.removed_files,
+            confirm: pending.confirm,
+            unfinished: pending.unfinished,
+            driver: driving.driver,
+            numbers: driving.numbers,
+            truncates: driving.truncates,
+            writer_recovery: driving.writer_recovery,
+            session_end: handling.session_end,
+            replay: handling.replay,
+            in_flight: handling.in_flight,
+            requests: handling.requests,
+            lost_before: input.lost_before,
+            loss_accepted: input.loss_accepted,
+            keeps_sessions: input.keeps_sessions,
+        }
+    }
+
+    /// What the recovery of the start uses.
+    pub fn start_recovery(&self) -> StartRecovery<'_> {
+        StartRecovery {
+            store: &self.store,
+            truncates: &self.truncates,
+            registry: &self.registry,
+            removed_files: &self.removed_files,
+            locks: &self.locks,
+            grace: &self.grace,
+            session_end: &self.session_end,
+            numbers: &self.numbers,
+            clock: &self.clock,
+        }
+    }
+
+    /// `with_sweep`: the last owner did not stop in order.
+    pub fn background_tasks(&self, with_sweep: bool) -> BackgroundTasks {
+        BackgroundTasks {
+            grace: self.grace.clone(),
+            replay: self.replay.clone(),
+            purge: PurgeTask {
+                store: self.store.clone(),
+                driver: self.driver.clone(),
+                targets: self.targets.clone(),
+                queue: self.purge_queue.clone(),
+                stats: self.stats.clone(),
+                clock: self.clock.clone(),
+            },
+            open_queries: OpenQueryTask {
+                store: self.store.clone(),
+                driver: self.driver.clone(),
+                sessions: self.sessions.clone(),
+                callbacks: self.callbacks.clone(),
+                waits: self.waits.clone(),
+                removed_files: self.removed_files.clone(),
+                clock: self.clock.clone(),
+            },
+            unfinished: UnfinishedTask {
+                store: self.store.clone(),
+                truncates: self.truncates.clone(),
+                pending_truncates: self.pending_truncates.clone(),
+                session_end: self.session_end.clone(),
+                unfinished: self.unfinished.clone(),
+                clock: self.clock.clone(),
+            },
+            confirm: self.confirm_task.clone(),
+            space: self.space.clone(),
+            locks: self.locks.clone(),
+            expiry: self.keeps_sessions.then(|| self.session_end.clone()),
+            sweep: with_sweep.then(|| SweepTask {
+                store: self.store.clone(),
+                targets: self.targets.clone(),
+                recovery: self.writer_recovery.clone(),
+                progress: self.sweep.clone(),
+                lost_before: self.lost_before,
+                loss_accepted: self.loss_accepted,
+                clock: self.clock.clone(),
+            }),
+        }
+    }
+}

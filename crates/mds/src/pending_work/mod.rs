@@ -1,0 +1,18 @@
+//! # pending_work: what staged batches leave to do
+//!
+//! Owns   in memory: truncates that were promised, objects to remove, removed files that sessions may have open, whether files
+//!        wait for a confirmation, sessions whose cleanup an OST delays.
+//! Never  does that work (`truncates`, `background`), or is the only place where it is known: the records say the same.
+//! Enter  at the `add` of each; `ShardDriver` calls it at the moment when a batch is staged.
+
+mod confirms;
+mod purges;
+mod removed_files;
+mod truncates;
+mod unfinished;
+
+pub use confirms::{ConfirmProgress, ConfirmRound, ConfirmStatus};
+pub use purges::{ObjectRemoval, PurgeQueue, PurgeRequest, PurgeStatus};
+pub use removed_files::{RemovedFile, RemovedFiles};
+pub use truncates::{PendingTruncate, PendingTruncates};
+pub use unfinished::{UnfinishedStatus, UnfinishedWork};

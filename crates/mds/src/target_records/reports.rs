@@ -1,0 +1,53 @@
+//! The reports of object servers on their targets, and the admission of new targets.
+
+use super::TargetRecords;
+use crate::origin::RequestOrigin;
+use crate::osts::ReportOutcome;
+use gupfs_proto::Incarnation;
+use gupfs_proto::cluster::{ClusterReply, ClusterReplyBody, OssReport, TargetVerdict};
+
+impl TargetRecords {
+    /// Handles a server's report on its targets. A target's new identity is durable before the server learns what to do.
+    pub async fn report(&self, report: &OssReport) -> ClusterReply {
+        let (mut verdicts, mut serve) = (Vec::new(), Vec::new());
+        for target in &report.targets {
+            match self
+                .targets
+                .report(&report.address, target, report.stopping)?
+            {
+                ReportOutcome::Verdict(verdict, record) => {
+                    self.record_target(target.ost, record).await?;
+                    if matches!(verdict, TargetVerdict::Serve | TargetVerdict::RaiseStamp) {
+                        serve.push(target.ost);
+                    }
+                    verdicts.push((target.ost, verdict));
+                }
+                ReportOutcome::StoreOutdated(why) => return Err(self.serving.fail_because(why)),
+            }
+        }
+        self.placement.update();
+        Ok(ClusterReplyBody::Reported {
+            map_epoch: self.targets.epoch(),
+            verdicts,
+            owner: self.owner_mark(),
+            // A target proves itself by its open instance, which no process but the metadata server learns; a connection that
+            // proved none gets no key share.
+            capability_keys: (self.targets.issuer())
+                .filter(|_| !serve.is_empty())
+                .map(|issuer| issuer.capability_keys(&serve)),
+        })
+    }
+
+    /// Gives a target that is about to be initialised its number, durably.
+    pub async fn admit(&self, incarnation: Incarnation) -> ClusterReply {
+        let (ost, record) = self.targets.admit(incarnation)?;
+        self.record_target(ost, record.map(|known| (known, true)))
+            .await?;
+        // Also when it was admitted before: the earlier requester may not have received its reply.
+        let seq = self.store.last_seq();
+        self.store
+            .durable(RequestOrigin::server("admit a target"), seq)
+            .await?;
+        Ok(ClusterReplyBody::TargetRegistered { ost })
+    }
+}

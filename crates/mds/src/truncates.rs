@@ -1,0 +1,162 @@
+//! Runs a pending truncate: the OSTs truncate the objects, then the file's record says that it is done.
+
+use crate::join;
+use crate::limits::OST_CALLS;
+use crate::origin::RequestOrigin;
+use crate::osts::Targets;
+use crate::pending_work::{PendingTruncate, PendingTruncates};
+use crate::shard_driver::ShardDriver;
+use crate::store::{MetadataStore, damaged_record};
+use crate::waits::{WaitList, WaitReason};
+use gupfs_namespace::{
+    BackgroundOp, KeyRange, ParsedKey, Purge, PurgeAction, PurgeId, Record, RecordKind,
+};
+use gupfs_proto::{FsError, OstId, WriteVerifier};
+use std::pin::Pin;
+use std::sync::Arc;
+
+pub struct TruncateRunner {
+    store: Arc<MetadataStore>,
+    driver: Arc<ShardDriver>,
+    targets: Arc<Targets>,
+    waits: Arc<WaitList>,
+    pending: Arc<PendingTruncates>,
+    /// Sessions outlive the server.
+    keeps_sessions: bool,
+}
+
+impl TruncateRunner {
+    pub fn new(
+        store: Arc<MetadataStore>,
+        driver: Arc<ShardDriver>,
+        targets: Arc<Targets>,
+        waits: Arc<WaitList>,
+        pending: Arc<PendingTruncates>,
+        keeps_sessions: bool,
+    ) -> TruncateRunner {
+        TruncateRunner {
+            store,
+            driver,
+            targets,
+            waits,
+            pending,
+            keeps_sessions,
+        }
+    }
+
+    /// Waits until this truncate is done. If it is not listed, it was done just now.
+    pub async fn await_truncate(&self, origin: RequestOrigin, id: PurgeId) -> Result<(), FsError> {
+        match self.pending.get(id) {
+            Some(truncate) => self.run_truncate(origin, truncate).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Returns when the truncate is done, by this call or another. Boxed because it is rare,
+    /// and its future is large.
+    ///
+    /// # Errors
+    /// The error of an OST. The truncate stays pending: the next operation that needs it, and the background task, try again.
+    pub fn run_truncate(
+        &self,
+        origin: RequestOrigin,
+        truncate: Arc<PendingTruncate>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), FsError>> + Send + '_>> {
+        Box::pin(async move {
+            let lock = self.waits.wait(
+                origin,
+                WaitReason::Truncate(truncate.id.ino),
+                truncate.done.lock(),
+            );
+            let mut done = lock.await?;
+            if *done {
+                return Ok(());
+            }
+            // Promise first: were the bytes gone and the promise not durable, a power loss would leave a file of its
+            // old size that has lost its end.
+            self.store.durable(origin, truncate.seq).await?;
+            // The objects before the record: were the record durable and the objects not truncated, the removed bytes would show
+            // again when the file grows. If an OST loses power in between, the loop truncates again.
+            let blocks = loop {
+                let (blocks, verifiers) = self.truncate_objects(&truncate).await?;
+                let objects = truncate
+                    .objects
+                    .iter()
+                    .map(|(ost, object, _)| (*ost, *object));
+                let synced_under = self.targets.sync_objects(objects).await?;
+                if verifiers
+                    .iter()
+                    .all(|(ost, verifier)| synced_under.get(ost) == Some(verifier))
+                {
+                    break blocks;
+                }
+            };
+            let id = truncate.id;
+            let seq = self
+                .driver
+                .background_op(&BackgroundOp::TruncateDone { id, blocks })
+                .await?;
+            *done = true;
+            if self.keeps_sessions {
+                // A start after a power loss would truncate again, and remove what a surviving client has written since.
+                return self.store.durable(origin, seq).await;
+            }
+            self.store.committed(origin, seq).await
+        })
+    }
+
+    /// Lists every promised truncate and runs it; returns how many are done, and how many an OST delays.
+    pub async fn resume_truncates(&self) -> Result<(u64, u64), FsError> {
+        let seq = self.store.last_seq();
+        for shard in self.store.all_shards() {
+            let range = KeyRange::of_kind(shard, RecordKind::Purge);
+            self.store
+                .each_record(range, |key, value| {
+                    let Some(ParsedKey::Purge(id)) = key.parse() else {
+                        return Err(damaged_record(key, "no key of a purge"));
+                    };
+                    let purge = Purge::decode(value).map_err(|error| damaged_record(key, error))?;
+                    if matches!(purge.action, PurgeAction::Truncate { .. }) {
+                        self.pending.add(id, seq, purge.objects(id));
+                    }
+                    Ok(())
+                })
+                .await?;
+        }
+        let (mut resumed, mut left) = (0, 0);
+        for truncate in self.pending.all() {
+            match self
+                .run_truncate(RequestOrigin::server("truncate"), truncate)
+                .await
+            {
+                Ok(()) => resumed += 1,
+                Err(error @ FsError::StoreFailed(_)) => return Err(error),
+                Err(_) => left += 1,
+            }
+        }
+        Ok((resumed, left))
+    }
+
+    /// Truncates every object, a few at a time; returns the blocks that all objects keep, and the write verifier of each OST at
+    /// that time.
+    async fn truncate_objects(
+        &self,
+        truncate: &PendingTruncate,
+    ) -> Result<(u64, Vec<(OstId, WriteVerifier)>), FsError> {
+        let calls = truncate
+            .objects
+            .iter()
+            .map(|(ost, object, to)| self.targets.truncate_object(*ost, *object, *to));
+        let (mut blocks, mut verifiers) = (0, Vec::new());
+        for (truncate, done) in truncate
+            .objects
+            .iter()
+            .zip(join::all(calls.collect(), OST_CALLS).await)
+        {
+            let (stat, verifier) = done?;
+            blocks += stat.blocks;
+            verifiers.push((truncate.0, verifier));
+        }
+        Ok((blocks, verifiers))
+    }
+}

@@ -1,0 +1,151 @@
+//! Recovery of one file whose writer is gone: its objects determine its size.
+
+use crate::join;
+use crate::limits::OST_CALLS;
+use crate::origin::RequestOrigin;
+use crate::osts::Targets;
+use crate::shard_driver::ShardDriver;
+use crate::store::{MetadataStore, damaged_record};
+use crate::truncates::TruncateRunner;
+use gupfs_namespace::{BackgroundOp, Inode, PurgeId, Record, RecordKey, UnfinishedTruncate};
+use gupfs_proto::data::ObjectStat;
+use gupfs_proto::{FsError, InodeId, Presence, SessionId};
+use std::sync::Arc;
+
+/// How often recovery repeats for a file that changed in the meantime.
+const CHANGED_RETRIES: u32 = 100;
+
+/// (component, stripe, the object's state).
+type ObjectStats = Vec<(u32, u32, Option<ObjectStat>)>;
+
+pub struct WriterRecovery {
+    store: Arc<MetadataStore>,
+    driver: Arc<ShardDriver>,
+    targets: Arc<Targets>,
+    truncates: Arc<TruncateRunner>,
+}
+
+impl WriterRecovery {
+    pub fn new(
+        store: Arc<MetadataStore>,
+        driver: Arc<ShardDriver>,
+        targets: Arc<Targets>,
+        truncates: Arc<TruncateRunner>,
+    ) -> WriterRecovery {
+        WriterRecovery {
+            store,
+            driver,
+            targets,
+            truncates,
+        }
+    }
+
+    /// Takes the state of a file from its objects, for the session that had its write lease has ended.
+    ///
+    /// # Errors
+    /// The error of an OST: the file stays as it is recorded, and its reads fail with the same error.
+    pub async fn recover_writer(&self, ino: InodeId, session: SessionId) -> Result<(), FsError> {
+        let origin = RequestOrigin::server("recover writer");
+        let key = RecordKey::inode(ino);
+        for _ in 0..CHANGED_RETRIES {
+            let Some(value) = self.store.get_now(&key).await? else {
+                return self.commit_recovery(ino, session, ObjectStats::new()).await;
+            };
+            let inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
+            let file = inode.file()?;
+            if let Some(UnfinishedTruncate { number, .. }) = file.truncating {
+                self.truncates
+                    .await_truncate(origin, PurgeId { ino, number })
+                    .await?;
+                continue;
+            }
+            // Inline bytes are the file: the contents of its objects do not count.
+            let found = if file.inline.is_empty() {
+                self.stat_objects(ino, Some(session), &inode).await?
+            } else {
+                ObjectStats::new()
+            };
+            let op = BackgroundOp::RecoverWriteLease {
+                ino,
+                session,
+                found,
+            };
+            // Only if the file is still as it was when its objects were read: it may have got another layout in the meantime.
+            let expected = (key.clone(), value);
+            let applied = self.driver.apply_if_unchanged(&op, Some(&expected)).await?;
+            if let Some(applied) = applied {
+                applied.result?;
+                return self.store.committed(origin, applied.seq).await;
+            }
+        }
+        Err(FsError::Busy)
+    }
+
+    /// Recovers a file of an older copy of the store, whose objects are newer than its record: it gets the state of its objects.
+    pub async fn recover_from_objects(&self, ino: InodeId) -> Result<(), FsError> {
+        let key = RecordKey::inode(ino);
+        for _ in 0..CHANGED_RETRIES {
+            let Some(value) = self.store.get_now(&key).await? else {
+                return Ok(());
+            };
+            let inode = Inode::decode(&value).map_err(|error| damaged_record(&key, error))?;
+            let found = self.stat_objects(ino, None, &inode).await?;
+            let op = BackgroundOp::UpdateFromObjects { ino, found };
+            let expected = (key.clone(), value);
+            let applied = self.driver.apply_if_unchanged(&op, Some(&expected)).await?;
+            if let Some(applied) = applied {
+                applied.result?;
+                return self
+                    .store
+                    .committed(RequestOrigin::server("recover file"), applied.seq)
+                    .await;
+            }
+        }
+        Err(FsError::Busy)
+    }
+
+    async fn commit_recovery(
+        &self,
+        ino: InodeId,
+        session: SessionId,
+        found: ObjectStats,
+    ) -> Result<(), FsError> {
+        let op = BackgroundOp::RecoverWriteLease {
+            ino,
+            session,
+            found,
+        };
+        let seq = self.driver.background_op(&op).await?;
+        self.store
+            .committed(RequestOrigin::server("recover writer"), seq)
+            .await
+    }
+
+    /// The state of each object: with `session`, after all requests of that session; without, also of objects that are recorded
+    /// as absent.
+    async fn stat_objects(
+        &self,
+        ino: InodeId,
+        session: Option<SessionId>,
+        inode: &Inode,
+    ) -> Result<ObjectStats, FsError> {
+        let layout = &inode.file()?.layout;
+        let stats =
+            layout
+                .objects(ino)
+                .map(|(component, stripe, ost, object, presence)| async move {
+                    let stat = match (presence, session) {
+                        (Presence::Never, Some(_)) => None,
+                        (Presence::Maybe | Presence::Present, Some(session)) => {
+                            // A request in flight there would take effect after the reply.
+                            self.targets.fence_at(session, ost).await?;
+                            self.targets.stat_object(ost, object).await?
+                        }
+                        (_, None) => self.targets.stat_object(ost, object).await?,
+                    };
+                    Ok((component as u32, stripe as u32, stat))
+                });
+        let results = join::all(stats.collect(), OST_CALLS).await;
+        results.into_iter().collect()
+    }
+}
