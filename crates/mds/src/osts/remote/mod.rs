@@ -5,7 +5,7 @@ mod report;
 pub(crate) use report::ReportOutcome;
 
 use super::entry::{TargetCondition, TargetEntry, UnknownSpace};
-use super::{OstPeer, Targets};
+use super::Targets;
 use crate::limits::TARGET_REPORT_TIMEOUT;
 use gupfs_namespace::KnownTarget;
 use gupfs_proto::capability::Capability;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::osts::IdentityContext;
+use crate::osts::{IdentityContext, OstPeer};
 use gupfs_platform::fake::FakePlatform;
 use gupfs_proto::cluster::{
     OpenTargetReport, OwnerMark, TargetIdentity, TargetReport, TargetVerdict,
