@@ -41,40 +41,39 @@
 //! - **Access times** follow `SessionOptions::atime`. For a file without a write lease the client sends the access time at the
 //!   last close, with a `SetAttr` that carries the unchanged ctime; it does the same for listed directories and symbolic links.
 
-mod callback;
-mod capabilities;
+mod client;
 mod file;
 mod forget_queue;
+mod inodes;
 mod join;
 pub mod limits;
+mod lock_table;
 mod locks;
 mod lookup_counts;
+mod lookups;
 mod metrics;
 mod names;
+mod open_dirs;
 mod options;
+mod osts;
 mod pending_calls;
 mod pending_opens;
-mod range_locks;
-mod reconnect;
-mod replay_log;
 mod reply;
-mod request;
 mod route;
-mod service;
+mod server_call;
 mod session;
-mod slots;
+mod space;
 mod status;
 mod verify;
 
-pub use file::{
-    AllocateMode, Durability, OpenFile, OpenFileFlags, OpenedFile, ReadOptions, SeekTo, WriteDone,
-    WriteOptions,
-};
+pub use client::Client;
+pub use file::{AllocateMode, OpenedFile, ReadOptions, SeekTo, WriteDone, WriteOptions};
+pub use inodes::{Durability, OpenFile, OpenFileFlags};
 pub use locks::LockSpec;
 pub use metrics::{ClientCounts, Observer};
-pub use names::{DirListing, EntryName, FileSystemSpace, ListedEntry, TargetSpace};
+pub use names::{DirListing, EntryName, ListedEntry};
 pub use options::{AtimeMode, SessionOptions};
-pub use pending_calls::{CalledServer, ServerCall};
 pub use route::{ClusterPeer, Dial, MdsPeer, OstPeer, Route};
-pub use service::Client;
+pub use server_call::{CalledServer, ServerCall};
+pub use space::{FileSystemSpace, TargetSpace};
 pub use status::{ClientStatus, FileStatus, PendingCallStatus};

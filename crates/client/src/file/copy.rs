@@ -1,14 +1,14 @@
 //! copy_file_range(2): the client copies the bytes, without the kernel and the program.
 
-use super::open_file::OpenFile;
+use super::FileIo;
 use super::read::ReadOptions;
 use super::write::WriteOptions;
+use crate::inodes::OpenFile;
 use crate::limits::COPY_STEP;
-use crate::service::Client;
 use gupfs_proto::FsError;
 use gupfs_proto::meta::{AccessMode, WritePosition};
 
-impl Client {
+impl FileIo {
     /// Copies up to `len` bytes, at most to the end of `from`, and returns how many. An error after the first byte makes the copy
     /// short.
     ///
@@ -27,11 +27,11 @@ impl Client {
         {
             return Err(FsError::Denied);
         }
-        self.check_session(source)?;
+        self.mds.check_opened_in(source.session())?;
         if source.ino() == target.ino() && read_at.abs_diff(write_at) < len {
             return Err(FsError::Invalid);
         }
-        self.load(&source.inode).await?;
+        self.leases.load(&source.inode).await?;
         // Bytes that the copy itself appends are not copied again.
         let len = len.min(source.inode.state().size.saturating_sub(read_at));
         let mut copied = 0;

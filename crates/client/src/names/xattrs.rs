@@ -1,13 +1,13 @@
 //! Extended attributes: passed through to the metadata server.
 
-use crate::file::OpenFile;
+use super::Namespace;
+use crate::inodes::OpenFile;
 use crate::reply;
-use crate::service::Client;
 use bytes::Bytes;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody, XattrMode, XattrName};
 use gupfs_proto::{Caller, FileMode, FsError, InodeId};
 
-impl Client {
+impl Namespace {
     pub async fn getxattr(
         &self,
         caller: &Caller,
@@ -15,14 +15,15 @@ impl Client {
         name: &XattrName,
     ) -> Result<Bytes, FsError> {
         if name.as_bytes() == XattrName::CAPABILITY && self.has_no_file_capability(ino) {
-            self.wait_for_valid_session().await?;
+            self.mds.wait_for_valid_session().await?;
             if self.has_no_file_capability(ino) {
                 return Err(FsError::NoAttribute);
             }
         }
         let name = name.clone();
         match self
-            .call_mds(caller, MetaOp::GetXattr { ino, name })
+            .mds
+            .call(caller, MetaOp::GetXattr { ino, name })
             .await?
         {
             MetaReplyBody::Xattr(value) => Ok(value),
@@ -35,7 +36,7 @@ impl Client {
         caller: &Caller,
         ino: InodeId,
     ) -> Result<Vec<XattrName>, FsError> {
-        match self.call_mds(caller, MetaOp::ListXattr { ino }).await? {
+        match self.mds.call(caller, MetaOp::ListXattr { ino }).await? {
             MetaReplyBody::XattrNames(names) => Ok(names),
             _ => reply::unexpected("listxattr"),
         }
@@ -56,7 +57,7 @@ impl Client {
             value,
             mode,
         };
-        let reply = self.call_mds(caller, op).await?;
+        let reply = self.mds.call(caller, op).await?;
         self.note_xattr_change(ino, reply)
     }
 
@@ -68,7 +69,8 @@ impl Client {
     ) -> Result<(), FsError> {
         let name = name.clone();
         let reply = self
-            .call_mds(caller, MetaOp::RemoveXattr { ino, name })
+            .mds
+            .call(caller, MetaOp::RemoveXattr { ino, name })
             .await?;
         self.note_xattr_change(ino, reply)
     }
@@ -91,7 +93,7 @@ impl Client {
     /// Clears setuid, setgid and capabilities of a file, because a process without privileges is changing it.
     pub async fn kill_privileges(&self, caller: &Caller, ino: InodeId) -> Result<(), FsError> {
         let op = MetaOp::KillPrivileges { ino };
-        let reply = self.call_mds(caller, op).await?;
+        let reply = self.mds.call(caller, op).await?;
         let attr = reply::changed("kill_privileges", reply)?;
         if let Some(file) = self.inodes.get(ino) {
             let mut state = file.state();

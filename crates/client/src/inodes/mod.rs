@@ -1,0 +1,22 @@
+//! # inodes: the files that are open or have a write lease here
+//!
+//! Owns   the table of active inodes, each with its state and range locks; open files; the unsynced objects of closed files.
+//! Never  calls a server: every state changes by what its caller passes.
+//! Enter  at `InodeTable::pin`, `InodeState`, `OpenFileTable`.
+
+mod chunks;
+mod closed_unsynced;
+mod object_state;
+mod open_files;
+mod range_locks;
+mod state;
+mod table;
+mod writeback_errors;
+
+pub use chunks::ObjectSpan;
+pub use closed_unsynced::ClosedUnsynced;
+pub use object_state::UnsyncedObject;
+pub use open_files::{Durability, OpenFile, OpenFileFlags, OpenFileTable};
+pub use range_locks::RangeLockGuard;
+pub use state::{DataLocation, InodeState, ReadPlan, WriteLockRange};
+pub use table::{ActiveInode, AttrVersion, InodePin, InodeTable, OverlaidAttr};
