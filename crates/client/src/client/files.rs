@@ -78,7 +78,7 @@ impl Client {
     /// Whether the file is open for writing here: then the kernel should not cache what it reads.
     pub fn has_writer(&self, ino: InodeId) -> bool {
         let file = self.inodes.get(ino);
-        file.is_some_and(|file| file.state().writers > 0)
+        file.is_some_and(|file| file.state().opens.writers() > 0)
     }
 
     /// The bytes of `offset .. offset + len`, as segments in order (holes are shared zeros); fewer at the end of the file, none

@@ -17,12 +17,12 @@ impl Client {
             let state = file.state();
             FileStatus {
                 ino: format!("{:x}", file.ino.0),
-                handles: state.handles,
-                writers: state.writers,
-                size: state.size,
-                has_write_lease: state.has_write_lease,
+                handles: state.opens.handles(),
+                writers: state.opens.writers(),
+                size: state.size(),
+                has_write_lease: state.has_write_lease(),
                 unreported: state.has_unreported(),
-                unsynced_objects: state.unsynced_objects(file.ino).len(),
+                unsynced_objects: state.objects.unsynced(file.ino).len(),
             }
         });
         let (seq, durable) = self.mds.positions();
@@ -37,7 +37,7 @@ impl Client {
             open_inodes: files.len(),
             leased_inodes: files
                 .iter()
-                .filter(|file| file.state().has_write_lease)
+                .filter(|file| file.state().has_write_lease())
                 .count(),
             known_inodes,
             orphans,

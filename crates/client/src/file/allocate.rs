@@ -107,7 +107,7 @@ impl FileIo {
                 return reply::unexpected("write_inline");
             }
         }
-        if mode.grows() && end > inode.state().size {
+        if mode.grows() && end > inode.state().size() {
             self.leases
                 .resize(inode, &Caller::root(), end, true, kill_privileges)
                 .await?;
@@ -122,12 +122,12 @@ impl FileIo {
         offset: u64,
         end: u64,
     ) -> Result<(), FsError> {
-        if mode.grows() && end > inode.state().size {
+        if mode.grows() && end > inode.state().size() {
             self.leases.truncate_leftovers_before_growth(inode).await?;
         }
         let mut has_touched = mode != AllocateMode::Punch;
         if mode.zeroes() {
-            let spans = inode.state().spans(inode.ino, offset, end);
+            let spans = inode.state().objects.spans(inode.ino, offset, end);
             let punch = mode == AllocateMode::Punch;
             has_touched |= self.objects.zero(inode, &spans, punch).await?;
         }

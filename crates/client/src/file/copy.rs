@@ -33,7 +33,7 @@ impl FileIo {
         }
         self.leases.load(&source.inode).await?;
         // Bytes that the copy itself appends are not copied again.
-        let len = len.min(source.inode.state().size.saturating_sub(read_at));
+        let len = len.min(source.inode.state().size().saturating_sub(read_at));
         let mut copied = 0;
         while copied < len {
             match self

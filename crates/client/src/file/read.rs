@@ -60,7 +60,7 @@ impl FileIo {
         if let Some(base) = state.server_attr() {
             let now = self.clock.now();
             if self.atime.updates_atime(&state.overlay(*base), now) {
-                state.atime = Some(now);
+                state.set_atime(Some(now));
             }
         }
     }

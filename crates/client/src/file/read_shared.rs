@@ -40,7 +40,7 @@ impl FileIo {
             }
             // A hole, or the file was truncated after its size was loaded.
             self.leases.load(inode).await?;
-            if inode.state().size >= read.end {
+            if inode.state().size() >= read.end {
                 return Ok(read);
             }
         }

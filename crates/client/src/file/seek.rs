@@ -21,7 +21,7 @@ impl FileIo {
         let (size, home, inline) = {
             let state = inode.state();
             (
-                state.size,
+                state.size(),
                 state.data_location(),
                 state.inline().len() as u64,
             )

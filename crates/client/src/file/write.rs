@@ -109,7 +109,7 @@ impl FileIo {
         let (offset, size) = {
             let state = inode.state();
             // Where other clients write too, the file's end is known only under the lease.
-            (state.write_offset(at)?, state.size)
+            (state.write_offset(at)?, state.size())
         };
         match FILE_SIZE_MAX.saturating_sub(offset) {
             0 => return Err(FsError::TooLarge),
@@ -143,7 +143,7 @@ impl FileIo {
             _ => Ok(WriteDone {
                 written: progress.written,
                 offset,
-                size: inode.state().size,
+                size: inode.state().size(),
             }),
         }
     }

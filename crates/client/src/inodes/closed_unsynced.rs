@@ -1,6 +1,6 @@
 //! Unsynced objects of closed files, for the next `sync_all`. Pure.
 
-use super::object_state::{UnsyncedObject, UnsyncedSince};
+use super::state::{UnsyncedObject, UnsyncedSince};
 use gupfs_proto::{FsError, Generation, InodeId, ObjectId, OstId};
 use std::collections::BTreeMap;
 

@@ -4,19 +4,14 @@
 //! Never  calls a server: every state changes by what its caller passes.
 //! Enter  at `InodeTable::pin`, `InodeState`, `OpenFileTable`.
 
-mod chunks;
 mod closed_unsynced;
-mod object_state;
 mod open_files;
 mod range_locks;
 mod state;
 mod table;
-mod writeback_errors;
 
-pub use chunks::ObjectSpan;
 pub use closed_unsynced::ClosedUnsynced;
-pub use object_state::UnsyncedObject;
 pub use open_files::{Durability, OpenFile, OpenFileFlags, OpenFileTable};
 pub use range_locks::RangeLockGuard;
-pub use state::{DataLocation, InodeState, ReadPlan, WriteLockRange};
+pub use state::{DataLocation, InodeState, ObjectSpan, ReadPlan, UnsyncedObject, WriteLockRange};
 pub use table::{ActiveInode, AttrVersion, InodePin, InodeTable, OverlaidAttr};

@@ -115,8 +115,7 @@ impl OpenFileTable {
     ) -> Arc<OpenFile> {
         let errors_seen = {
             let mut state = inode.state();
-            state.handles += 1;
-            state.writers += u32::from(access.contains(AccessMode::WRITE));
+            state.opens.add(access);
             state.errors.seen_at_open()
         };
         let file = Arc::new(OpenFile {
@@ -138,10 +137,7 @@ impl OpenFileTable {
     /// None if it was not open or is already released.
     pub fn remove(&self, id: u64) -> Option<Arc<OpenFile>> {
         let file = self.files.write().remove(&id)?;
-        let mut state = file.inode.state();
-        state.handles -= 1;
-        state.writers -= u32::from(file.access.contains(AccessMode::WRITE));
-        drop(state);
+        file.inode.state().opens.remove(file.access);
         Some(file)
     }
 

@@ -171,7 +171,7 @@ impl InodeTable {
         }
         self.closed_unsynced
             .lock()
-            .add(state.unsynced_objects(file.ino));
+            .add(state.objects.unsynced(file.ino));
         // The version first: a task that finds no entry then finds the new version.
         self.bump_version(file.ino);
         files.remove(&file.ino);

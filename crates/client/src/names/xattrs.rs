@@ -5,7 +5,7 @@ use crate::inodes::OpenFile;
 use crate::reply;
 use bytes::Bytes;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody, XattrMode, XattrName};
-use gupfs_proto::{Caller, FileMode, FsError, InodeId};
+use gupfs_proto::{Caller, FsError, InodeId};
 
 impl Namespace {
     pub async fn getxattr(
@@ -14,6 +14,7 @@ impl Namespace {
         ino: InodeId,
         name: &XattrName,
     ) -> Result<Bytes, FsError> {
+        // Linux reads this attribute on every chown.
         if name.as_bytes() == XattrName::CAPABILITY && self.has_no_file_capability(ino) {
             self.mds.wait_for_valid_session().await?;
             if self.has_no_file_capability(ino) {
@@ -78,12 +79,7 @@ impl Namespace {
     /// Called before an unprivileged process changes an open file's data by a request without FUSE's kill flag (fallocate):
     /// clears setgid also where the group may not execute the file, if the caller is not in the group.
     pub async fn kill_setgid(&self, caller: &Caller, file: &OpenFile) -> Result<(), FsError> {
-        let has_setgid = {
-            let state = file.inode.state();
-            state
-                .server_attr()
-                .is_some_and(|base| base.mode.has(FileMode::SETGID))
-        };
+        let has_setgid = file.inode.state().has_setgid();
         match has_setgid {
             true => self.kill_privileges(caller, file.ino()).await,
             false => Ok(()),
@@ -105,14 +101,9 @@ impl Namespace {
         Ok(())
     }
 
-    /// Acquiring the write lease cleared security.capability, and another client that sets it makes the server revoke the lease
-    /// first. Linux reads this attribute on every chown.
     fn has_no_file_capability(&self, ino: InodeId) -> bool {
-        let Some(file) = self.inodes.get(ino) else {
-            return false;
-        };
-        let state = file.state();
-        state.has_write_lease && state.has_no_file_capability()
+        let file = self.inodes.get(ino);
+        file.is_some_and(|file| file.state().has_no_file_capability())
     }
 
     fn note_xattr_change(&self, ino: InodeId, reply: MetaReplyBody) -> Result<(), FsError> {

@@ -25,14 +25,14 @@ pub struct ClientSessionState {
 impl ClientSessionState {
     /// The open capability of a file or directory in this session.
     pub fn open_capability(&self, session: SessionId, ino: InodeId) -> Option<OpenCapability> {
-        let of_file = |file: Arc<ActiveInode>| file.state().open_capability(session);
+        let of_file = |file: Arc<ActiveInode>| file.state().opens.capability(session);
         let file = self.inodes.get(ino).and_then(of_file);
         file.or_else(|| self.open_dirs.open_capability(session, ino))
     }
 
     pub fn has_write_lease(&self, ino: InodeId) -> bool {
         let file = self.inodes.get(ino);
-        file.is_some_and(|file| file.state().has_write_lease)
+        file.is_some_and(|file| file.state().has_write_lease())
     }
 
     /// The session has ended: nothing of its state may be reported in the next one. Waits for operations on files in progress.

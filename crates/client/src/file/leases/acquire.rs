@@ -65,7 +65,7 @@ impl FileLeases {
             state.set_privileges_killed(kill_privileges);
             let inline = state.inline().clone();
             let end = inline.len() as u64;
-            let follows = state.size == end && state.offset_of(at) == end;
+            let follows = state.size() == end && state.offset_of(at) == end;
             (inline, follows)
         };
         let from = inline.len() as u64;

@@ -21,7 +21,7 @@ impl FileLeases {
         // The server revokes leases of all sessions except the one that sent the request.
         let _all = inode.range_locks.whole().await;
         let _reporting = inode.reporting.lock().await;
-        if inode.state().has_write_lease {
+        if inode.state().has_write_lease() {
             self.truncate_leftovers(&inode).await?;
             self.release_write_lease(&inode).await?;
         }

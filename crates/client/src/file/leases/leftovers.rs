@@ -10,7 +10,7 @@ impl FileLeases {
     /// Truncates leftovers of failed writes behind the end of the file before the file grows over them: that range must read
     /// zeros. The caller has locked everything from the file's end on, and `reporting`.
     pub async fn truncate_leftovers(&self, inode: &ActiveInode) -> Result<(), FsError> {
-        if inode.state().has_pending_truncate {
+        if inode.state().has_pending_truncate() {
             return self.request_pending_truncate(inode).await;
         }
         self.objects.truncate_leftovers(inode).await
@@ -23,7 +23,7 @@ impl FileLeases {
     ) -> Result<(), FsError> {
         let is_clean = {
             let state = inode.state();
-            state.leftover_end <= state.size && !state.has_pending_truncate
+            state.leftovers().is_none() && !state.has_pending_truncate()
         };
         if is_clean {
             return Ok(());
@@ -39,8 +39,8 @@ impl FileLeases {
         self.report_attrs(inode).await?;
         let to = {
             let mut state = inode.state();
-            state.has_pending_truncate = true;
-            state.size
+            state.set_pending_truncate();
+            state.size()
         };
         let op = MetaOp::Truncate {
             ino: inode.ino,

@@ -28,7 +28,7 @@ impl FileLeases {
 
     /// Fills the blocks of a leased file into its attributes, after a stat of the objects whose blocks are not known yet.
     pub async fn fill_blocks(&self, inode: &ActiveInode, attr: &mut Attr) -> Result<(), FsError> {
-        if inode.state().has_write_lease {
+        if inode.state().has_write_lease() {
             self.objects.stat_unknown(inode).await?;
         }
         if let Some(blocks) = inode.state().authoritative_blocks() {
@@ -41,7 +41,7 @@ impl FileLeases {
     pub async fn layout(&self, ino: InodeId) -> Result<Layout, FsError> {
         let inode = self.inodes.pin(ino);
         self.load(&inode).await?;
-        let layout = inode.state().layout.clone();
+        let layout = inode.state().layout().clone();
         Ok(layout)
     }
 }

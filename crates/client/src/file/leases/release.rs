@@ -11,13 +11,13 @@ impl FileLeases {
         inode: &ActiveInode,
         even_if_open: bool,
     ) -> Result<(), FsError> {
-        if !inode.state().has_write_lease {
+        if !inode.state().has_write_lease() {
             return Ok(());
         }
         let _all = inode.range_locks.whole().await;
         let _reporting = inode.reporting.lock().await;
         // A program may have opened it for writing during the wait.
-        if inode.state().writers > 0 && !even_if_open {
+        if inode.state().opens.writers() > 0 && !even_if_open {
             return Ok(());
         }
         // The next lease holder does not know of the leftovers.

@@ -11,7 +11,7 @@ impl FileLeases {
     pub async fn report_attrs(&self, inode: &ActiveInode) -> Result<(), FsError> {
         let due = {
             let state = inode.state();
-            state.has_write_lease && state.has_unreported()
+            state.owes_report()
         };
         if due {
             self.end_write(inode, true).await?;
@@ -22,7 +22,7 @@ impl FileLeases {
     /// Releases the write lease: from here on the server's state is authoritative. The caller has locked the whole file and
     /// `reporting`.
     pub async fn release_write_lease(&self, inode: &ActiveInode) -> Result<(), FsError> {
-        if inode.state().has_write_lease {
+        if inode.state().has_write_lease() {
             self.end_write(inode, false).await?;
         }
         Ok(())
@@ -55,7 +55,7 @@ impl FileLeases {
         let _reporting = inode.reporting.lock().await;
         let (atime, ctime) = {
             let state = inode.state();
-            (state.atime, state.server_attr().map(|base| base.ctime))
+            (state.atime(), state.server_attr().map(|base| base.ctime))
         };
         let Some(atime) = atime else { return Ok(()) };
         let set = SetAttr {
@@ -70,7 +70,7 @@ impl FileLeases {
         };
         let attr = reply::changed("setattr", self.mds.call(&Caller::root(), op).await?)?;
         let mut state = inode.state();
-        state.atime = None;
+        state.set_atime(None);
         if let Some(attr) = attr {
             state.note_attr(attr);
         }

@@ -53,7 +53,7 @@ impl FileLeases {
             return Err(FsError::TooLarge);
         }
         let _reporting = inode.reporting.lock().await;
-        if to > inode.state().size {
+        if to > inode.state().size() {
             self.truncate_leftovers(inode).await?;
         }
         if to > 0 || self.mds.is_shared() {

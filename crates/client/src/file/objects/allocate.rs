@@ -16,7 +16,10 @@ impl ObjectIo {
     ) -> Result<bool, FsError> {
         let mut has_touched = false;
         for span in spans.iter().filter(|span| span.presence != Presence::Never) {
-            inode.state().mark_object_dirty(span.component, span.stripe);
+            inode
+                .state()
+                .objects
+                .mark_dirty(span.component, span.stripe);
             let op = data::DataOp::Zero {
                 object: span.object,
                 at: span.at,
@@ -27,7 +30,8 @@ impl ObjectIo {
             has_touched |= span.at.0 < stat.0.size;
             inode
                 .state()
-                .object_cleared(span.component, span.stripe, stat);
+                .objects
+                .cleared(span.component, span.stripe, stat);
         }
         Ok(has_touched)
     }
@@ -44,12 +48,15 @@ impl ObjectIo {
             let mut state = inode.state();
             if grows {
                 // If one OST fails, objects on others may still be longer than the file.
-                state.leftover_end = state.leftover_end.max(end);
+                state.extend_leftovers(end);
             }
-            (state.spans(inode.ino, offset, end), state.owner())
+            (state.objects.spans(inode.ino, offset, end), state.owner())
         };
         for span in spans {
-            inode.state().mark_object_dirty(span.component, span.stripe);
+            inode
+                .state()
+                .objects
+                .mark_dirty(span.component, span.stripe);
             let op = data::DataOp::Allocate {
                 object: span.object,
                 at: span.at,
@@ -61,7 +68,8 @@ impl ObjectIo {
             let stat = reply::written("allocate", self.osts.call(span.ost, op).await?)?;
             inode
                 .state()
-                .object_written(span.component, span.stripe, stat);
+                .objects
+                .written(span.component, span.stripe, stat);
         }
         Ok(())
     }

@@ -61,7 +61,7 @@ impl ObjectIo {
         let message_max = self.osts.message_bytes_max();
         let (plan, end) = {
             let state = inode.state();
-            let end = end.min(state.size);
+            let end = end.min(state.size());
             if offset >= end {
                 return Ok(FileBytes::default());
             }

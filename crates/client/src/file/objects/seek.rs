@@ -21,16 +21,16 @@ impl ObjectIo {
         size: u64,
         to: SeekTo,
     ) -> Result<Option<u64>, FsError> {
-        let components = inode.state().layout.components.len();
+        let components = inode.state().layout().components.len();
         for index in 0..components {
             let spans = {
                 let state = inode.state();
-                let component = &state.layout.components[index];
+                let component = state.objects.component(index);
                 let (from, to) = (offset.max(component.from.0), size.min(component.to.0));
                 if from >= to {
                     continue;
                 }
-                state.spans(inode.ino, from, to)
+                state.objects.spans(inode.ino, from, to)
             };
             let running = spans.iter().map(|span| self.seek_object(inode, span, to));
             let mut nearest: Option<u64> = None;
@@ -76,7 +76,7 @@ impl ObjectIo {
             }
         };
         let state = inode.state();
-        let component = &state.layout.components[span.component];
+        let component = state.objects.component(span.component);
         Ok(at.and_then(|at| component.file_offset(span.stripe, at.0)))
     }
 }

@@ -8,7 +8,7 @@ use gupfs_proto::FsError;
 impl ObjectIo {
     /// Sends a stat for each object whose blocks or existence are not known.
     pub async fn stat_unknown(&self, inode: &ActiveInode) -> Result<(), FsError> {
-        let unknown = inode.state().unknown_objects(inode.ino);
+        let unknown = inode.state().objects.unknown(inode.ino);
         if unknown.is_empty() {
             return Ok(());
         }
@@ -18,7 +18,7 @@ impl ObjectIo {
         });
         for found in join::all(asked.collect()).await {
             let (object, stat) = found?;
-            inode.state().object_learned(object, stat);
+            inode.state().objects.learned(object, stat);
         }
         Ok(())
     }

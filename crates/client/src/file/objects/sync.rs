@@ -19,7 +19,7 @@ struct ObjectsBeingSynced<'a> {
 
 impl Drop for ObjectsBeingSynced<'_> {
     fn drop(&mut self) {
-        self.inode.state().sync_finished(self.succeeded);
+        self.inode.state().objects.sync_finished(self.succeeded);
     }
 }
 
@@ -41,7 +41,7 @@ impl ObjectIo {
         // A concurrent sync waits for this one: the objects that this one has taken are part of that sync, too.
         let _syncing = inode.syncing.lock().await;
         let mut taken = ObjectsBeingSynced {
-            unsynced: inode.state().take_unsynced(inode.ino),
+            unsynced: inode.state().objects.take_unsynced(inode.ino),
             inode,
             succeeded: false,
         };
@@ -52,7 +52,7 @@ impl ObjectIo {
         let lost = self.sync_objects(&taken.unsynced).await?;
         from_before.objects.clear();
         taken.succeeded = true;
-        inode.state().objects_lost(inode.ino, &lost);
+        inode.state().objects.lost(inode.ino, &lost);
         check_lost(&lost)
     }
 

@@ -11,13 +11,13 @@ impl ObjectIo {
     pub async fn truncate_leftovers(&self, inode: &ActiveInode) -> Result<(), FsError> {
         let leftovers = {
             let mut state = inode.state();
-            if state.leftover_end <= state.size {
+            let Some(range) = state.leftovers() else {
                 return Ok(());
-            }
-            let mut leftovers = state.spans(inode.ino, state.size, state.leftover_end);
+            };
+            let mut leftovers = (state.objects).spans(inode.ino, range.start, range.end);
             leftovers.retain(|span| span.presence != Presence::Never);
             for span in &leftovers {
-                state.mark_object_dirty(span.component, span.stripe);
+                state.objects.mark_dirty(span.component, span.stripe);
             }
             leftovers
         };
@@ -25,11 +25,11 @@ impl ObjectIo {
         // Each is tried, also when one fails; the truncated objects have a new mtime.
         let outcomes = join::all(truncates.collect()).await;
         let mut state = inode.state();
-        if state.has_write_lease {
+        if state.has_write_lease() {
             state.data_changed(0, self.clock.now());
         }
         outcomes.into_iter().collect::<Result<(), FsError>>()?;
-        state.leftover_end = state.size;
+        state.leftovers_truncated();
         Ok(())
     }
 
@@ -41,7 +41,8 @@ impl ObjectIo {
         let stat = reply::written("truncate", self.osts.call(span.ost, op).await?)?;
         inode
             .state()
-            .object_cleared(span.component, span.stripe, stat);
+            .objects
+            .cleared(span.component, span.stripe, stat);
         Ok(())
     }
 }

@@ -75,7 +75,7 @@ fn collect_write_replies(
     for (chunk, stat) in stats {
         match stat {
             Ok(stat) => {
-                state.object_written(chunk.component, chunk.stripe, stat);
+                state.objects.written(chunk.component, chunk.stripe, stat);
                 if progress.error.is_none() {
                     progress.written += chunk.len;
                 }

@@ -33,7 +33,10 @@ impl Opens {
         let opened = reply::opened("create", self.mds.call(caller, op).await?)?;
         let (ino, created) = (opened.attr.ino, opened.created);
         let inode = self.inodes.pin(ino);
-        (inode.state()).keep_open_capability(self.mds.id(), &opened, request_mode.access);
+        inode
+            .state()
+            .opens
+            .keep_open_capability(self.mds.id(), &opened, request_mode.access);
         if !created && mode.truncate {
             self.truncate_existing(&inode, attr_version, opened, mode)
                 .await?;
@@ -63,7 +66,9 @@ impl Opens {
         let inode = self.inodes.pin(attr.ino);
         {
             let mut state = inode.state();
-            state.keep_open_capability(self.mds.id(), &opened, access);
+            state
+                .opens
+                .keep_open_capability(self.mds.id(), &opened, access);
             state.update_from_server(opened);
         }
         self.lookups.add_orphan(attr.ino);

@@ -36,7 +36,7 @@ impl Opens {
     }
 
     fn is_open_here(&self, inode: &ActiveInode) -> bool {
-        self.mds.is_shared() && inode.state().handles > 0
+        self.mds.is_shared() && inode.state().opens.handles() > 0
     }
 
     async fn open_once(
@@ -59,13 +59,17 @@ impl Opens {
             let opened = reply::opened("open", self.mds.call(caller, op).await?)?;
             let mut state = inode.state();
             self.inodes.invalidate_replies(ino);
-            state.keep_open_capability(self.mds.id(), &opened, mode.access);
+            state
+                .opens
+                .keep_open_capability(self.mds.id(), &opened, mode.access);
             state.load_after_truncate(opened);
             state.set_privileges_killed(mode.kill_privileges);
         } else {
             let opened = reply::opened("open", self.mds.call(caller, op).await?)?;
             let mut state = inode.state();
-            state.keep_open_capability(self.mds.id(), &opened, mode.access);
+            state
+                .opens
+                .keep_open_capability(self.mds.id(), &opened, mode.access);
             state.update_from_server(opened);
         }
         Ok(pending_open)

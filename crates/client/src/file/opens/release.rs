@@ -17,7 +17,7 @@ impl Opens {
         let inode = &file.inode;
         let (last, last_writer) = {
             let state = inode.state();
-            (state.handles == 0, state.writers == 0)
+            (state.opens.handles() == 0, state.opens.writers() == 0)
         };
         let mut result = Ok(());
         if last_writer {

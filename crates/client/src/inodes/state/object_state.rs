@@ -6,14 +6,20 @@ use gupfs_proto::{ObjectId, OstId, WriteVerifier};
 pub struct ObjectState {
     /// None: not known.
     pub blocks: Option<u64>,
-    pub unsynced: Option<UnsyncedSince>,
-    /// A sync of it is in progress: until it succeeds the object may be lost.
-    pub syncing: Option<UnsyncedSince>,
+    pub sync: SyncState,
 }
 
-impl ObjectState {
+/// The oldest changes of an object that a power loss of its server may undo.
+#[derive(Clone, Copy, Default)]
+pub struct SyncState {
+    unsynced: Option<UnsyncedSince>,
+    /// A sync of it is in progress: until it succeeds the object may be lost.
+    syncing: Option<UnsyncedSince>,
+}
+
+impl SyncState {
     /// The object has an unsynced change that its target answered with this write verifier; None before the answer.
-    pub fn mark_unsynced(&mut self, verifier: Option<WriteVerifier>) {
+    pub fn mark(&mut self, verifier: Option<WriteVerifier>) {
         let answered = UnsyncedSince(verifier);
         self.unsynced = Some(
             self.unsynced
@@ -26,16 +32,24 @@ impl ObjectState {
     }
 
     /// The oldest unsynced change, including one whose sync is in progress.
-    pub fn unsynced_since(self) -> Option<UnsyncedSince> {
+    pub fn since(self) -> Option<UnsyncedSince> {
         match (self.unsynced, self.syncing) {
             (Some(later), Some(earlier)) => Some(later.earlier(earlier)),
             (one, other) => one.or(other),
         }
     }
 
+    /// A sync begins, if there is an unsynced change or `may_be_unsynced`.
+    pub fn start(&mut self, may_be_unsynced: bool) -> Option<UnsyncedSince> {
+        let unsure = may_be_unsynced.then(UnsyncedSince::default);
+        let since = self.unsynced.take().or(unsure)?;
+        self.syncing = Some(since);
+        Some(since)
+    }
+
     /// The sync has ended, or was dropped.
-    pub fn sync_finished(&mut self, succeeded: bool) {
-        let before = self.unsynced_since();
+    pub fn finish(&mut self, succeeded: bool) {
+        let before = self.since();
         if self.syncing.take().is_some() && !succeeded {
             self.unsynced = before;
         }
@@ -76,19 +90,19 @@ mod tests {
 
     #[test]
     fn the_oldest_write_verifier_counts_until_a_sync_succeeds() {
-        let mut object = ObjectState::default();
-        object.mark_unsynced(None);
+        let mut object = SyncState::default();
+        object.mark(None);
         assert!(!object.unsynced.unwrap().is_voided_by(WriteVerifier(7)));
-        object.mark_unsynced(Some(WriteVerifier(1)));
-        object.mark_unsynced(Some(WriteVerifier(2)));
+        object.mark(Some(WriteVerifier(1)));
+        object.mark(Some(WriteVerifier(2)));
         assert!(object.unsynced.unwrap().is_voided_by(WriteVerifier(2)));
 
-        object.syncing = object.unsynced.take();
-        object.mark_unsynced(Some(WriteVerifier(2)));
+        object.start(false);
+        object.mark(Some(WriteVerifier(2)));
         let mut failed = object;
-        failed.sync_finished(false);
+        failed.finish(false);
         assert!(failed.unsynced.unwrap().is_voided_by(WriteVerifier(2)));
-        object.sync_finished(true);
+        object.finish(true);
         assert!(!object.unsynced.unwrap().is_voided_by(WriteVerifier(2)));
     }
 }
