@@ -5,6 +5,16 @@
 //! Never  speaks FUSE or errno, resolves a path, checks permissions.
 //! Enter  at `Client::connect`.
 //!
+//! ## Parts
+//!
+//! `Client` composes them; each reaches only the parts that it is made of.
+//!
+//! - `MdsSession` sends one operation of the metadata server and returns its reply; `OstCalls` does the same for an OST.
+//! - `InodeTable` and `OpenFileTable` have the state of inodes that are open or have a write lease here; they call no server.
+//! - `Files`: `FileIo` reads and writes, `FileLeases` exchanges an inode's state with the metadata server, `FileSync` syncs, all
+//!   over `ObjectIo`, the calls about one inode's objects. `Opens` opens and releases files.
+//! - `Namespace` has names and attributes, `Locks` the locks of programs, `Lookups` what the kernel knows, `Space` statfs.
+//!
 //! ## Tour
 //!
 //! Each call names an inode and carries the credentials of the calling process.

@@ -4,14 +4,15 @@
 //! the client applies them in the order of their grant sequences, by the server's rules, so that both tables are equal. The table
 //! is reclaimed from a restarted server, and shows what a close has to free.
 
+mod state;
+
 use gupfs_namespace::locks::FileLocks;
-use gupfs_proto::lock::{
-    AdvisoryLock, LockHolder, LockOutcome, LockRange, LockReply, LockRequest, LockSeq,
-};
+use gupfs_proto::lock::{AdvisoryLock, LockHolder, LockOutcome, LockRequest, LockSeq};
 use gupfs_proto::meta::{MetaOp, MetaReplyBody};
-use gupfs_proto::{FsError, InodeId, OwnerEpoch, SessionId};
+use gupfs_proto::{FsError, OwnerEpoch, SessionId};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use state::{LockChange, LockTable, LockWaiter};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::sync::Notify;
 
@@ -28,33 +29,6 @@ pub struct ClientLocks {
     server_is_slow: AtomicBool,
 }
 
-#[derive(Default)]
-struct LockTable {
-    /// The session of these locks, and the server instance.
-    session: SessionId,
-    instance: OwnerEpoch,
-    /// The locks are being reclaimed from another instance: replies of the former are ignored.
-    frozen: bool,
-    files: BTreeMap<InodeId, FileLocks>,
-    /// Changes up to this grant sequence are applied.
-    grant_seq: u64,
-    /// Changes that arrived before an earlier grant sequence.
-    out_of_order: BTreeMap<u64, LockChange>,
-    last_request: u64,
-    /// Requests without a reply yet, by number.
-    pending: BTreeMap<u64, LockRequest>,
-    /// Requests that wait in the server's queue or are about to, by number.
-    waiters: BTreeMap<u64, LockWaiter>,
-    /// By open file: the holders that took locks through it.
-    holders_by_file: BTreeMap<u64, BTreeSet<LockHolder>>,
-}
-
-#[derive(Clone, Copy)]
-struct LockWaiter {
-    lock: AdvisoryLock,
-    granted: bool,
-}
-
 /// The status of a waiting lock request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockWaitStatus {
@@ -63,39 +37,6 @@ pub enum LockWaitStatus {
     /// The server was restarted, and has lost the request.
     Retry,
     Lost,
-}
-
-/// The change to the session's locks at one grant sequence.
-#[derive(Clone, Copy, Debug)]
-enum LockChange {
-    Nothing,
-    Taken(AdvisoryLock),
-    /// Not taken; but a flock of the other mode, which the request was to convert, is freed.
-    NotTaken(AdvisoryLock),
-    Freed(LockHolder, LockRange),
-}
-
-impl LockChange {
-    fn of(request: &LockRequest, reply: &LockReply) -> LockChange {
-        match (request, &reply.outcome) {
-            (LockRequest::Acquire { lock, .. }, Ok(LockOutcome::Done)) => LockChange::Taken(*lock),
-            // The server refused it before it changed anything.
-            (LockRequest::Acquire { .. }, Err(FsError::TooManyLocks(_))) => LockChange::Nothing,
-            (LockRequest::Acquire { lock, .. }, _) => LockChange::NotTaken(*lock),
-            (LockRequest::Release { holder, range, .. }, Ok(_)) => {
-                LockChange::Freed(*holder, *range)
-            }
-            _ => LockChange::Nothing,
-        }
-    }
-
-    fn concerns(&self, wanted: LockHolder) -> bool {
-        match self {
-            LockChange::Nothing => false,
-            LockChange::Taken(lock) | LockChange::NotTaken(lock) => lock.holder == wanted,
-            LockChange::Freed(holder, _) => *holder == wanted,
-        }
-    }
 }
 
 impl ClientLocks {
@@ -335,67 +276,11 @@ impl ClientLocks {
     }
 }
 
-impl LockTable {
-    /// Whether a pending request frees locks that this request takes.
-    fn is_being_freed(&self, request: &LockRequest) -> bool {
-        let LockRequest::Acquire { lock, .. } = request else {
-            return false;
-        };
-        self.pending.values().any(|pending| match pending {
-            LockRequest::Release { holder, range, .. } => {
-                *holder == lock.holder && range.overlaps(lock.range)
-            }
-            _ => false,
-        })
-    }
-
-    fn is_current(&self, session: SessionId, instance: OwnerEpoch) -> bool {
-        self.session == session && self.instance == instance && !self.frozen
-    }
-
-    fn record_grant(&mut self, acquire: u64, grant_seq: u64) {
-        // A request that is not listed has been granted before.
-        if let Some(waiting) = self.waiters.get_mut(&acquire) {
-            waiting.granted = true;
-            let lock = waiting.lock;
-            self.apply_in_order(grant_seq, LockChange::Taken(lock));
-        }
-    }
-
-    fn apply_in_order(&mut self, grant_seq: u64, change: LockChange) {
-        if grant_seq > self.grant_seq {
-            self.out_of_order.insert(grant_seq, change);
-        }
-        while let Some(change) = self.out_of_order.remove(&(self.grant_seq + 1)) {
-            self.grant_seq += 1;
-            self.apply(change);
-        }
-    }
-
-    fn apply(&mut self, change: LockChange) {
-        let session = self.session;
-        let ino = match change {
-            LockChange::Nothing => return,
-            LockChange::Taken(lock) | LockChange::NotTaken(lock) => lock.holder.ino,
-            LockChange::Freed(holder, _) => holder.ino,
-        };
-        let locks = self.files.entry(ino).or_default();
-        match change {
-            LockChange::Nothing => {}
-            LockChange::Taken(lock) => locks.acquire(session, lock),
-            LockChange::NotTaken(lock) => locks.release_for_conversion(session, &lock),
-            LockChange::Freed(holder, range) => locks.release(session, holder, range),
-        }
-        if locks.is_empty() {
-            self.files.remove(&ino);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gupfs_proto::lock::{LockFamily, LockMode};
+    use gupfs_proto::InodeId;
+    use gupfs_proto::lock::{LockFamily, LockMode, LockRange, LockReply};
 
     const INSTANCE: OwnerEpoch = OwnerEpoch(4);
     const US: SessionId = SessionId(7);
