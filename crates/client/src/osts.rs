@@ -14,7 +14,7 @@ use gupfs_platform::Clock;
 use gupfs_proto::capability::{CapabilityFault, DataCredentials};
 use gupfs_proto::data::{self, DataOp, DataReply, DataReplyBody, DataRequest};
 use gupfs_proto::limits::{CLIENT_TERM, PAYLOAD_MAX};
-use gupfs_proto::{FsError, InodeId, ObjectId, OstId};
+use gupfs_proto::{ByteCount, FsError, InodeId, ObjectId, OstId};
 use std::sync::Arc;
 
 pub struct OstCalls {
@@ -113,10 +113,10 @@ impl OstCalls {
     }
 
     /// Bytes of one message to a target; a target in this process gets the largest.
-    pub fn message_bytes_max(&self) -> u64 {
+    pub fn message_bytes_max(&self) -> ByteCount {
         match self.route.uses_map() {
             true => REMOTE_MESSAGE_MAX,
-            false => PAYLOAD_MAX.0,
+            false => PAYLOAD_MAX,
         }
     }
 

@@ -6,7 +6,9 @@ use crate::inodes::{OpenFile, OpenFileFlags};
 use bytes::Bytes;
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::meta::{AccessMode, CreateMode, OpenMode, WritePosition};
-use gupfs_proto::{Attr, Caller, FsError, InodeId, Layout, Name, ObjectId, OstId, data};
+use gupfs_proto::{
+    Attr, ByteCount, Caller, FileOffset, FsError, InodeId, Layout, Name, ObjectId, OstId, data,
+};
 use std::sync::Arc;
 
 impl Client {
@@ -94,7 +96,9 @@ impl Client {
         len: u64,
         options: ReadOptions,
     ) -> impl Future<Output = Result<Vec<Bytes>, FsError>> {
-        self.files.io.read(file, offset, len, options)
+        self.files
+            .io
+            .read(file, FileOffset(offset), ByteCount(len), options)
     }
 
     /// Whether a read of a file with these attributes updates its access time now, so that the kernel must send it to this
@@ -123,19 +127,22 @@ impl Client {
         self.files.io.write(file, at, data, options)
     }
 
-    /// copy_file_range(2): copies up to `len` bytes, at most to the end of `from`, and returns how many. An error after the first
+    /// copy_file_range(2): copies up to `len` bytes, at most to the end of the source, and returns how many. An error after the first
     /// byte makes the copy short.
     ///
     /// # Errors
     /// `Invalid` when the ranges overlap in one file, as copy_file_range(2) requires. Those of `read` and `write`.
-    pub fn copy_range(
+    pub async fn copy_range(
         &self,
-        from: (&OpenFile, u64),
-        to: (&OpenFile, u64),
+        (source, read_at): (&OpenFile, u64),
+        (target, write_at): (&OpenFile, u64),
         len: u64,
         options: WriteOptions,
-    ) -> impl Future<Output = Result<u64, FsError>> {
-        self.files.io.copy_range(from, to, len, options)
+    ) -> Result<u64, FsError> {
+        let from = (source, FileOffset(read_at));
+        let to = (target, FileOffset(write_at));
+        let copied = (self.files.io).copy_range(from, to, ByteCount(len), options);
+        Ok(copied.await?.get())
     }
 
     /// fallocate(2).
@@ -151,6 +158,7 @@ impl Client {
         len: u64,
         kill_privileges: bool,
     ) -> impl Future<Output = Result<(), FsError>> {
+        let (offset, len) = (FileOffset(offset), ByteCount(len));
         (self.files.io).allocate(file, mode, offset, len, kill_privileges)
     }
 
@@ -158,13 +166,9 @@ impl Client {
     ///
     /// # Errors
     /// `NoMoreData` at or beyond the end of the file, and for data when only a hole is left. `Stale`; the error of a server.
-    pub fn seek(
-        &self,
-        file: &OpenFile,
-        offset: u64,
-        to: SeekTo,
-    ) -> impl Future<Output = Result<u64, FsError>> {
-        self.files.io.seek(file, offset, to)
+    pub async fn seek(&self, file: &OpenFile, offset: u64, to: SeekTo) -> Result<u64, FsError> {
+        let found = self.files.io.seek(file, FileOffset(offset), to);
+        Ok(found.await?.get())
     }
 
     /// truncate(2). `by_handle`: through a file opened for writing, whose permission was checked at the open.
@@ -179,7 +183,7 @@ impl Client {
         by_handle: bool,
         kill_privileges: bool,
     ) -> impl Future<Output = Result<Attr, FsError>> {
-        (self.files.leases).truncate(caller, ino, to, by_handle, kill_privileges)
+        (self.files.leases).truncate(caller, ino, FileOffset(to), by_handle, kill_privileges)
     }
 
     /// ftruncate(2): through a file that is open for writing, whose permission was checked at the open.
@@ -194,7 +198,7 @@ impl Client {
         to: u64,
         kill_privileges: bool,
     ) -> impl Future<Output = Result<Attr, FsError>> {
-        (self.files.leases).truncate_open(caller, file, to, kill_privileges)
+        (self.files.leases).truncate_open(caller, file, FileOffset(to), kill_privileges)
     }
 
     /// FS_IOC_SETFLAGS. Earlier writes of this client stay in the file; a later write acquires the lease again.

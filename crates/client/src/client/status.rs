@@ -19,7 +19,7 @@ impl Client {
                 ino: format!("{:x}", file.ino.0),
                 handles: state.opens.handles(),
                 writers: state.opens.writers(),
-                size: state.size(),
+                size: state.end_of_file().0,
                 has_write_lease: state.has_write_lease(),
                 unreported: state.has_unreported(),
                 unsynced_objects: state.objects.unsynced(file.ino).len(),

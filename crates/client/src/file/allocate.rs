@@ -8,7 +8,7 @@ use crate::reply;
 use bytes::Bytes;
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::meta::{AccessMode, WritePosition};
-use gupfs_proto::{Caller, FsError};
+use gupfs_proto::{ByteCount, Caller, FileOffset, FsError};
 
 /// What fallocate(2) does with a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,22 +39,24 @@ impl FileIo {
         &self,
         file: &OpenFile,
         mode: AllocateMode,
-        offset: u64,
-        len: u64,
+        offset: FileOffset,
+        len: ByteCount,
         kill_privileges: bool,
     ) -> Result<(), FsError> {
         if !file.access().contains(AccessMode::WRITE) {
             return Err(FsError::Denied);
         }
-        if len == 0 {
+        if len == ByteCount(0) {
             return Err(FsError::Invalid);
         }
         self.mds.check_opened_in(file.session())?;
-        let end = offset.checked_add(len).filter(|end| *end <= FILE_SIZE_MAX);
-        let end = end.ok_or(FsError::TooLarge)?;
+        let end = offset.saturating_add(len);
+        if end.0 > FILE_SIZE_MAX {
+            return Err(FsError::TooLarge);
+        }
         let inode = &file.inode;
         let _all = inode.range_locks.whole().await;
-        inode.state().size_for_write()?;
+        inode.state().end_for_write()?;
         if self.mds.is_shared() {
             // The lease brings the state that other clients wrote, and keeps them from writing meanwhile.
             self.leases
@@ -92,14 +94,14 @@ impl FileIo {
         &self,
         inode: &ActiveInode,
         mode: AllocateMode,
-        offset: u64,
-        end: u64,
+        offset: FileOffset,
+        end: FileOffset,
         kill_privileges: bool,
     ) -> Result<(), FsError> {
         let have = inode.state().inline().len() as u64;
-        if mode.zeroes() && offset < have {
-            let zeros = Bytes::from(vec![0; (end.min(have) - offset) as usize]);
-            let at = WritePosition::Offset(offset);
+        if mode.zeroes() && offset.0 < have {
+            let zeros = Bytes::from(vec![0; (end.0.min(have) - offset.0) as usize]);
+            let at = WritePosition::Offset(offset.0);
             let done = (self.leases)
                 .write_inline(inode, at, &zeros, kill_privileges)
                 .await?;
@@ -107,7 +109,7 @@ impl FileIo {
                 return reply::unexpected("write_inline");
             }
         }
-        if mode.grows() && end > inode.state().size() {
+        if mode.grows() && end > inode.state().end_of_file() {
             self.leases
                 .resize(inode, &Caller::root(), end, true, kill_privileges)
                 .await?;
@@ -119,10 +121,10 @@ impl FileIo {
         &self,
         inode: &ActiveInode,
         mode: AllocateMode,
-        offset: u64,
-        end: u64,
+        offset: FileOffset,
+        end: FileOffset,
     ) -> Result<(), FsError> {
-        if mode.grows() && end > inode.state().size() {
+        if mode.grows() && end > inode.state().end_of_file() {
             self.leases.truncate_leftovers_before_growth(inode).await?;
         }
         let mut has_touched = mode != AllocateMode::Punch;
@@ -136,7 +138,7 @@ impl FileIo {
                 .allocate(inode, mode.grows(), offset, end)
                 .await?;
         }
-        let end = if mode.grows() { end } else { 0 };
+        let end = if mode.grows() { end } else { FileOffset(0) };
         inode.state().data_changed(end, self.clock.now());
         if !has_touched {
             // The range was a hole before: no object has the new mtime, and the end of this client would lose it.

@@ -5,7 +5,7 @@ use crate::inodes::{InodeState, OpenFile};
 use crate::metrics::Counters;
 use crate::options::AtimeMode;
 use bytes::Bytes;
-use gupfs_proto::{Attr, FsError};
+use gupfs_proto::{Attr, ByteCount, FileOffset, FsError};
 
 /// Options of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,8 +27,8 @@ impl FileIo {
     pub async fn read(
         &self,
         file: &OpenFile,
-        offset: u64,
-        len: u64,
+        offset: FileOffset,
+        len: ByteCount,
         options: ReadOptions,
     ) -> Result<Vec<Bytes>, FsError> {
         self.mds.check_opened_in(file.session())?;
@@ -37,7 +37,7 @@ impl FileIo {
         let _held = inode.range_locks.shared(offset..end).await;
         let is_authoritative = {
             let mut state = inode.state();
-            if len > 0 && !options.leaves_atime {
+            if len > ByteCount(0) && !options.leaves_atime {
                 self.note_read(&mut state);
             }
             state.is_authoritative()

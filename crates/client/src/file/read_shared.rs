@@ -7,15 +7,15 @@ use super::FileIo;
 use super::objects::FileBytes;
 use crate::inodes::ActiveInode;
 use crate::metrics::Counters;
-use gupfs_proto::FsError;
 use gupfs_proto::error::ObjectDamage;
+use gupfs_proto::{FileOffset, FsError};
 
 impl FileIo {
     pub(super) async fn read_shared(
         &self,
         inode: &ActiveInode,
-        offset: u64,
-        end: u64,
+        offset: FileOffset,
+        end: FileOffset,
     ) -> Result<FileBytes, FsError> {
         if let Some(read) = self.objects.read_hinted(inode, offset, end).await {
             return Ok(read);
@@ -40,7 +40,7 @@ impl FileIo {
             }
             // A hole, or the file was truncated after its size was loaded.
             self.leases.load(inode).await?;
-            if inode.state().size() >= read.end {
+            if inode.state().end_of_file() >= read.end {
                 return Ok(read);
             }
         }

@@ -6,9 +6,9 @@ use super::objects::WriteProgress;
 use crate::inodes::{ActiveInode, Durability, OpenFile, RangeLockGuard, WriteLockRange};
 use crate::metrics::Counters;
 use bytes::Bytes;
-use gupfs_proto::FsError;
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::meta::{AccessMode, WritePosition};
+use gupfs_proto::{ByteCount, FileOffset, FsError};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriteOptions {
@@ -60,20 +60,20 @@ impl FileIo {
         data: Bytes,
         kill_privileges: bool,
     ) -> Result<WriteDone, FsError> {
-        let len = data.len() as u64;
+        let len = ByteCount(data.len() as u64);
         let (lock_range, _held) = lock_for_write(inode, at, len).await;
-        let (expected_offset, size) = {
+        let (expected_offset, end) = {
             let state = inode.state();
-            (state.offset_of(at), state.size_for_write()?)
+            (state.offset_of(at), state.end_for_write()?)
         };
-        if len == 0 {
+        if len == ByteCount(0) {
             return Ok(WriteDone {
                 written: 0,
-                offset: expected_offset,
-                size,
+                offset: expected_offset.0,
+                size: end.0,
             });
         }
-        if expected_offset >= FILE_SIZE_MAX {
+        if expected_offset.0 >= FILE_SIZE_MAX {
             return Err(FsError::TooLarge);
         }
         let stays_inline = lock_range == WriteLockRange::WHOLE
@@ -84,9 +84,9 @@ impl FileIo {
                 .await?
         {
             return Ok(WriteDone {
-                written: len,
-                offset,
-                size,
+                written: len.0,
+                offset: offset.0,
+                size: size.0,
             });
         }
         let piggybacked = (self.leases)
@@ -106,16 +106,16 @@ impl FileIo {
         at: WritePosition,
         mut data: Bytes,
     ) -> Result<WriteDone, FsError> {
-        let (offset, size) = {
+        let (offset, end) = {
             let state = inode.state();
             // Where other clients write too, the file's end is known only under the lease.
-            (state.write_offset(at)?, state.size())
+            (state.write_offset(at)?, state.end_of_file())
         };
-        match FILE_SIZE_MAX.saturating_sub(offset) {
+        match FILE_SIZE_MAX.saturating_sub(offset.0) {
             0 => return Err(FsError::TooLarge),
             room => data.truncate(usize::try_from(room).unwrap_or(usize::MAX)),
         }
-        let moves_end = offset + data.len() as u64 > size;
+        let moves_end = offset + ByteCount(data.len() as u64) > end;
         if moves_end {
             self.leases.truncate_leftovers_before_growth(inode).await?;
         }
@@ -127,11 +127,11 @@ impl FileIo {
     async fn finish_write(
         &self,
         inode: &ActiveInode,
-        offset: u64,
+        offset: FileOffset,
         progress: WriteProgress,
         moves_end: bool,
     ) -> Result<WriteDone, FsError> {
-        if progress.written > 0 {
+        if progress.written > ByteCount(0) {
             let end = offset + progress.written;
             inode.state().data_changed(end, self.clock.now());
         }
@@ -139,11 +139,11 @@ impl FileIo {
             self.leases.clean_up_after_failure(inode, moves_end).await;
         }
         match progress.error {
-            Some(error) if progress.written == 0 => Err(error),
+            Some(error) if progress.written == ByteCount(0) => Err(error),
             _ => Ok(WriteDone {
-                written: progress.written,
-                offset,
-                size: inode.state().size(),
+                written: progress.written.0,
+                offset: offset.0,
+                size: inode.state().end_of_file().0,
             }),
         }
     }
@@ -153,7 +153,7 @@ impl FileIo {
 async fn lock_for_write(
     inode: &ActiveInode,
     at: WritePosition,
-    len: u64,
+    len: ByteCount,
 ) -> (WriteLockRange, RangeLockGuard<'_>) {
     loop {
         let range = inode.state().write_lock_range(at, len);

@@ -3,6 +3,7 @@
 //! Conflicting requests are served first in, first out: a waiting request is not overtaken by a later conflicting one, so a
 //! truncate gets the lock under a stream of reads.
 
+use gupfs_proto::FileOffset;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -11,7 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 /// The end of every file, for locks that reach to the end.
-pub const END: u64 = u64::MAX;
+pub const END: FileOffset = FileOffset::MAX;
 
 #[derive(Default)]
 pub struct RangeLocks(Mutex<RangeLockQueue>);
@@ -26,8 +27,8 @@ struct RangeLockQueue {
 #[derive(Clone, Copy)]
 struct RangeLock {
     id: u64,
-    from: u64,
-    to: u64,
+    from: FileOffset,
+    to: FileOffset,
     exclusive: bool,
 }
 
@@ -38,21 +39,21 @@ struct RangeWaiter {
 
 impl RangeLocks {
     /// A shared lock: compatible with other shared locks.
-    pub fn shared(&self, range: Range<u64>) -> RangeLockFuture<'_> {
+    pub fn shared(&self, range: Range<FileOffset>) -> RangeLockFuture<'_> {
         self.lock(range, false)
     }
 
     /// An exclusive lock of the range.
-    pub fn exclusive(&self, range: Range<u64>) -> RangeLockFuture<'_> {
+    pub fn exclusive(&self, range: Range<FileOffset>) -> RangeLockFuture<'_> {
         self.lock(range, true)
     }
 
     /// An exclusive lock of the whole file.
     pub fn whole(&self) -> RangeLockFuture<'_> {
-        self.lock(0..END, true)
+        self.lock(FileOffset(0)..END, true)
     }
 
-    fn lock(&self, range: Range<u64>, exclusive: bool) -> RangeLockFuture<'_> {
+    fn lock(&self, range: Range<FileOffset>, exclusive: bool) -> RangeLockFuture<'_> {
         RangeLockFuture {
             ranges: self,
             lock: RangeLock {
@@ -208,22 +209,26 @@ mod tests {
         }
     }
 
+    fn bytes(range: Range<u64>) -> Range<FileOffset> {
+        FileOffset(range.start)..FileOffset(range.end)
+    }
+
     #[test]
     fn readers_share_and_a_writer_of_another_range_does_not_wait() {
         let ranges = RangeLocks::default();
-        let _one = take(ranges.shared(0..10));
-        let _two = take(ranges.shared(5..15));
-        let _three = take(ranges.exclusive(15..20));
-        assert!(poll(&mut ranges.exclusive(9..11)).is_pending());
+        let _one = take(ranges.shared(bytes(0..10)));
+        let _two = take(ranges.shared(bytes(5..15)));
+        let _three = take(ranges.exclusive(bytes(15..20)));
+        assert!(poll(&mut ranges.exclusive(bytes(9..11))).is_pending());
     }
 
     #[test]
     fn a_waiting_writer_is_not_passed_by_later_readers() {
         let ranges = RangeLocks::default();
-        let reader = take(ranges.shared(0..10));
+        let reader = take(ranges.shared(bytes(0..10)));
         let mut writer = ranges.whole();
         assert!(poll(&mut writer).is_pending());
-        let mut late = ranges.shared(0..10);
+        let mut late = ranges.shared(bytes(0..10));
         assert!(poll(&mut late).is_pending());
         drop(reader);
         let Poll::Ready(writing) = poll(&mut writer) else {
@@ -237,10 +242,10 @@ mod tests {
     #[test]
     fn a_dropped_waiter_lets_the_next_waiter_in() {
         let ranges = RangeLocks::default();
-        let reader = take(ranges.shared(0..10));
-        let mut writer = ranges.exclusive(0..10);
+        let reader = take(ranges.shared(bytes(0..10)));
+        let mut writer = ranges.exclusive(bytes(0..10));
         assert!(poll(&mut writer).is_pending());
-        let mut late = ranges.shared(0..10);
+        let mut late = ranges.shared(bytes(0..10));
         assert!(poll(&mut late).is_pending());
         drop(writer);
         assert!(poll(&mut late).is_ready());

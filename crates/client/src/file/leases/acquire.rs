@@ -9,11 +9,11 @@ use crate::reply;
 use bytes::{Bytes, BytesMut};
 use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::meta::{MetaOp, WritePosition};
-use gupfs_proto::{Caller, FsError};
+use gupfs_proto::{ByteCount, Caller, FileOffset, FsError};
 
 /// A write sent in one message with the inline data: where it begins, and how far it got.
 pub struct PiggybackedWrite {
-    pub from: u64,
+    pub from: FileOffset,
     pub progress: WriteProgress,
 }
 
@@ -64,16 +64,15 @@ impl FileLeases {
             state.lease_acquired(opened);
             state.set_privileges_killed(kill_privileges);
             let inline = state.inline().clone();
-            let end = inline.len() as u64;
-            let follows = state.size() == end && state.offset_of(at) == end;
+            let end = FileOffset(inline.len() as u64);
+            let follows = state.end_of_file() == end && state.offset_of(at) == end;
             (inline, follows)
         };
-        let from = inline.len() as u64;
         let piggybacks = follows && !data.is_empty() && data.len() <= PIGGYBACK_MAX;
-        let piggybacked = match (from, piggybacks) {
-            (0, _) => None,
-            (_, true) => Some(self.spill(inode, &inline, data).await?),
-            (_, false) => {
+        let piggybacked = match (inline.is_empty(), piggybacks) {
+            (true, _) => None,
+            (false, true) => Some(self.spill(inode, &inline, data).await?),
+            (false, false) => {
                 self.spill(inode, &inline, &Bytes::new()).await?;
                 None
             }
@@ -94,13 +93,13 @@ impl FileLeases {
     ) -> Result<PiggybackedWrite, FsError> {
         // Leftovers of an earlier attempt that failed: the block checksums would cover bytes that are not written now.
         self.truncate_leftovers(inode).await?;
-        let from = inline.len() as u64;
+        let inline_len = ByteCount(inline.len() as u64);
         let all = match more.is_empty() {
             true => inline.clone(),
             false => BytesMut::from_iter(inline.iter().chain(more)).freeze(),
         };
         loop {
-            let mut progress = self.spill_to_objects(inode, &all, from).await?;
+            let mut progress = self.spill_to_objects(inode, &all, inline_len).await?;
             match self.report_spilled(inode).await {
                 // Another client has opened the file and synced it meanwhile.
                 Err(FsError::NotSynced) if !inode.state().inline_may_be_durable() => {
@@ -108,7 +107,8 @@ impl FileLeases {
                 }
                 reported => {
                     reported?;
-                    progress.written -= from;
+                    progress.written = progress.written - inline_len;
+                    let from = FileOffset(inline_len.0);
                     return Ok(PiggybackedWrite { from, progress });
                 }
             }
@@ -121,10 +121,10 @@ impl FileLeases {
         &self,
         inode: &ActiveInode,
         all: &Bytes,
-        needed: u64,
+        needed: ByteCount,
     ) -> Result<WriteProgress, FsError> {
         loop {
-            let progress = self.objects.write(inode, 0, all).await;
+            let progress = self.objects.write(inode, FileOffset(0), all).await;
             match &progress.error {
                 Some(error) if progress.written < needed => return Err(error.clone()),
                 _ => {}

@@ -6,12 +6,12 @@ use crate::metrics::Counters;
 use crate::reply;
 use bytes::Bytes;
 use gupfs_proto::meta::{MetaOp, MetaReplyBody, WritePosition};
-use gupfs_proto::{Caller, FsError};
+use gupfs_proto::{Caller, FileOffset, FsError};
 
 /// Where inline data was written, and the file's size since.
 pub struct InlineWrite {
-    pub offset: u64,
-    pub size: u64,
+    pub offset: FileOffset,
+    pub size: FileOffset,
 }
 
 impl FileLeases {
@@ -37,8 +37,8 @@ impl FileLeases {
             _ => return reply::unexpected("write_inline"),
         };
         let offset = match at {
-            WritePosition::Offset(offset) => offset,
-            WritePosition::End => attr.size - data.len() as u64,
+            WritePosition::Offset(offset) => FileOffset(offset),
+            WritePosition::End => FileOffset(attr.size - data.len() as u64),
         };
         let mut state = inode.state();
         state.apply_inline_write(offset, data, attr);
@@ -46,7 +46,7 @@ impl FileLeases {
         Counters::add(&self.counters.inline_writes, 1);
         Ok(Some(InlineWrite {
             offset,
-            size: attr.size,
+            size: FileOffset(attr.size),
         }))
     }
 }

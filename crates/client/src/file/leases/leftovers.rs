@@ -4,7 +4,7 @@ use super::FileLeases;
 use crate::inodes::ActiveInode;
 use crate::reply;
 use gupfs_proto::meta::MetaOp;
-use gupfs_proto::{Caller, FsError};
+use gupfs_proto::{Caller, FileOffset, FsError};
 
 impl FileLeases {
     /// Truncates leftovers of failed writes behind the end of the file before the file grows over them: that range must read
@@ -40,11 +40,11 @@ impl FileLeases {
         let to = {
             let mut state = inode.state();
             state.set_pending_truncate();
-            state.size()
+            state.end_of_file()
         };
         let op = MetaOp::Truncate {
             ino: inode.ino,
-            to,
+            to: to.0,
             by_handle: true,
             kill_privileges: false,
         };
@@ -68,6 +68,6 @@ impl FileLeases {
                 "an OST could not truncate what a failed write left behind the file's end; the metadata server retries it in the background"
             );
         }
-        inode.state().data_changed(0, self.clock.now());
+        inode.state().data_changed(FileOffset(0), self.clock.now());
     }
 }

@@ -5,7 +5,7 @@ use crate::inodes::{ActiveInode, OpenFile};
 use crate::reply;
 use gupfs_proto::limits::FILE_SIZE_MAX;
 use gupfs_proto::meta::MetaOp;
-use gupfs_proto::{Attr, Caller, FsError, InodeId};
+use gupfs_proto::{Attr, Caller, FileOffset, FsError, InodeId};
 
 impl FileLeases {
     /// Sets a new size. `by_handle`: through a file opened for writing, whose permission was checked at the open.
@@ -13,7 +13,7 @@ impl FileLeases {
         &self,
         caller: &Caller,
         ino: InodeId,
-        to: u64,
+        to: FileOffset,
         by_handle: bool,
         kill_privileges: bool,
     ) -> Result<Attr, FsError> {
@@ -31,7 +31,7 @@ impl FileLeases {
         &self,
         caller: &Caller,
         file: &OpenFile,
-        to: u64,
+        to: FileOffset,
         kill_privileges: bool,
     ) -> Result<Attr, FsError> {
         let _all = file.inode.range_locks.whole().await;
@@ -45,24 +45,24 @@ impl FileLeases {
         &self,
         inode: &ActiveInode,
         caller: &Caller,
-        to: u64,
+        to: FileOffset,
         by_handle: bool,
         kill_privileges: bool,
     ) -> Result<Attr, FsError> {
-        if to > FILE_SIZE_MAX {
+        if to.0 > FILE_SIZE_MAX {
             return Err(FsError::TooLarge);
         }
         let _reporting = inode.reporting.lock().await;
-        if to > inode.state().size() {
+        if to > inode.state().end_of_file() {
             self.truncate_leftovers(inode).await?;
         }
-        if to > 0 || self.mds.is_shared() {
+        if to > FileOffset(0) || self.mds.is_shared() {
             // The server truncates only what it knows: report objects created since, and a size beyond the server's.
             self.report_attrs(inode).await?;
         }
         let op = MetaOp::Truncate {
             ino: inode.ino,
-            to,
+            to: to.0,
             by_handle,
             kill_privileges,
         };

@@ -3,7 +3,7 @@
 use super::{ObjectIo, required_existence};
 use crate::inodes::{ActiveInode, ObjectSpan};
 use crate::reply;
-use gupfs_proto::{FsError, Presence, data};
+use gupfs_proto::{FileOffset, FsError, Presence, data};
 
 impl ObjectIo {
     /// Zeroes spans of objects that may exist; punches holes if `punch`. Returns whether any object had bytes there, and so has a
@@ -23,7 +23,7 @@ impl ObjectIo {
             let op = data::DataOp::Zero {
                 object: span.object,
                 at: span.at,
-                len: span.len,
+                len: span.len.0,
                 punch,
             };
             let stat = reply::written("zero", self.osts.call(span.ost, op).await?)?;
@@ -41,8 +41,8 @@ impl ObjectIo {
         &self,
         inode: &ActiveInode,
         grows: bool,
-        offset: u64,
-        end: u64,
+        offset: FileOffset,
+        end: FileOffset,
     ) -> Result<(), FsError> {
         let (spans, owner) = {
             let mut state = inode.state();
@@ -60,7 +60,7 @@ impl ObjectIo {
             let op = data::DataOp::Allocate {
                 object: span.object,
                 at: span.at,
-                len: span.len,
+                len: span.len.0,
                 keep_size: !grows,
                 existence: required_existence(span.presence),
                 owner,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use gupfs_proto::data::{self, ChecksumCheck};
 use gupfs_proto::error::ObjectDamage;
 use gupfs_proto::limits::{CHECKSUM_BLOCK, PAYLOAD_MAX};
-use gupfs_proto::{FsError, Presence, StripeChunk};
+use gupfs_proto::{ByteCount, FileOffset, FsError, Presence, StripeChunk};
 
 /// The bytes of holes: shared, so that reading a hole copies nothing.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
@@ -22,7 +22,7 @@ pub struct FileBytes {
     /// An object returned fewer bytes than requested: there is a hole, or the file has become shorter.
     pub is_short: bool,
     /// Its end: the end of the range or of the file.
-    pub end: u64,
+    pub end: FileOffset,
 }
 
 impl FileBytes {
@@ -32,7 +32,8 @@ impl FileBytes {
         }
     }
 
-    fn push_zeros(&mut self, mut count: u64) {
+    fn push_zeros(&mut self, count: ByteCount) {
+        let mut count = count.0;
         while count > 0 {
             let take = count.min(ZEROS.len() as u64);
             self.segments
@@ -46,7 +47,7 @@ impl FileBytes {
         let missing = chunk.len - bytes.len() as u64;
         self.is_short |= missing > 0;
         self.push(bytes);
-        self.push_zeros(missing);
+        self.push_zeros(ByteCount(missing));
     }
 }
 
@@ -55,13 +56,13 @@ impl ObjectIo {
     pub async fn read(
         &self,
         inode: &ActiveInode,
-        offset: u64,
-        end: u64,
+        offset: FileOffset,
+        end: FileOffset,
     ) -> Result<FileBytes, FsError> {
         let message_max = self.osts.message_bytes_max();
         let (plan, end) = {
             let state = inode.state();
-            let end = end.min(state.size());
+            let end = end.min(state.end_of_file());
             if offset >= end {
                 return Ok(FileBytes::default());
             }
@@ -84,8 +85,8 @@ impl ObjectIo {
     pub async fn read_hinted(
         &self,
         inode: &ActiveInode,
-        offset: u64,
-        end: u64,
+        offset: FileOffset,
+        end: FileOffset,
     ) -> Option<FileBytes> {
         let message_max = self.osts.message_bytes_max();
         let plan = inode
@@ -139,7 +140,7 @@ impl ObjectIo {
             else {
                 return reply::unexpected("read");
             };
-            if verify::matches(&data, chunk.at.0, requested, &checksums) {
+            if verify::matches(&data, chunk.at, ByteCount(requested), &checksums) {
                 let len = data.len().min(chunk.len as usize);
                 return Ok(data.slice(..len));
             }

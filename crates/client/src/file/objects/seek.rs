@@ -4,7 +4,7 @@ use super::ObjectIo;
 use crate::inodes::{ActiveInode, ObjectSpan};
 use crate::join;
 use crate::reply;
-use gupfs_proto::{FsError, Presence, data};
+use gupfs_proto::{FileOffset, FsError, Presence, data};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SeekTo {
@@ -17,23 +17,23 @@ impl ObjectIo {
     pub async fn seek(
         &self,
         inode: &ActiveInode,
-        offset: u64,
-        size: u64,
+        offset: FileOffset,
+        end: FileOffset,
         to: SeekTo,
-    ) -> Result<Option<u64>, FsError> {
+    ) -> Result<Option<FileOffset>, FsError> {
         let components = inode.state().layout().components.len();
         for index in 0..components {
             let spans = {
                 let state = inode.state();
                 let component = state.objects.component(index);
-                let (from, to) = (offset.max(component.from.0), size.min(component.to.0));
+                let (from, to) = (offset.max(component.from), end.min(component.to));
                 if from >= to {
                     continue;
                 }
                 state.objects.spans(inode.ino, from, to)
             };
             let running = spans.iter().map(|span| self.seek_object(inode, span, to));
-            let mut nearest: Option<u64> = None;
+            let mut nearest: Option<FileOffset> = None;
             for found in join::all(running.collect()).await {
                 nearest = match (nearest, found?) {
                     (Some(one), Some(two)) => Some(one.min(two)),
@@ -53,7 +53,7 @@ impl ObjectIo {
         inode: &ActiveInode,
         span: &ObjectSpan,
         to: SeekTo,
-    ) -> Result<Option<u64>, FsError> {
+    ) -> Result<Option<FileOffset>, FsError> {
         let at = match (span.presence, to) {
             (Presence::Never, SeekTo::Data) => None,
             (Presence::Never, SeekTo::Hole) => Some(span.at),
@@ -77,6 +77,7 @@ impl ObjectIo {
         };
         let state = inode.state();
         let component = state.objects.component(span.component);
-        Ok(at.and_then(|at| component.file_offset(span.stripe, at.0)))
+        let offset = at.and_then(|at| component.file_offset(span.stripe, at.0));
+        Ok(offset.map(FileOffset))
     }
 }

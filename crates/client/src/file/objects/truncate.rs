@@ -4,7 +4,7 @@ use super::ObjectIo;
 use crate::inodes::{ActiveInode, ObjectSpan};
 use crate::join;
 use crate::reply;
-use gupfs_proto::{FsError, Presence, data};
+use gupfs_proto::{FileOffset, FsError, Presence, data};
 
 impl ObjectIo {
     /// Truncates leftovers of failed writes behind the end of the file. The caller has locked everything from there on.
@@ -26,7 +26,7 @@ impl ObjectIo {
         let outcomes = join::all(truncates.collect()).await;
         let mut state = inode.state();
         if state.has_write_lease() {
-            state.data_changed(0, self.clock.now());
+            state.data_changed(FileOffset(0), self.clock.now());
         }
         outcomes.into_iter().collect::<Result<(), FsError>>()?;
         state.leftovers_truncated();

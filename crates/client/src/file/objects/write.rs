@@ -7,21 +7,27 @@ use crate::reply;
 use crate::verify;
 use bytes::Bytes;
 use gupfs_proto::data::{self, ObjectOwner};
-use gupfs_proto::{FsError, StripeChunk, WriteVerifier};
+use gupfs_proto::{ByteCount, FileOffset, FsError, StripeChunk, WriteVerifier};
 
 /// How many bytes of one write were written from its start, and its first error.
 pub struct WriteProgress {
-    pub written: u64,
+    pub written: ByteCount,
     pub error: Option<FsError>,
 }
 
 impl ObjectIo {
     /// Writes `data` at `offset` of the file; the caller updates size and time.
-    pub async fn write(&self, inode: &ActiveInode, offset: u64, data: &Bytes) -> WriteProgress {
+    pub async fn write(
+        &self,
+        inode: &ActiveInode,
+        offset: FileOffset,
+        data: &Bytes,
+    ) -> WriteProgress {
         let (chunks, owner) = {
             let mut state = inode.state();
             let message_max = self.osts.message_bytes_max();
-            let chunks = state.plan_write(inode.ino, offset, data.len() as u64, message_max);
+            let chunks =
+                state.plan_write(inode.ino, offset, ByteCount(data.len() as u64), message_max);
             (chunks, state.owner())
         };
         if let [(chunk, last)] = chunks[..] {
@@ -48,7 +54,7 @@ impl ObjectIo {
         let op = data::DataOp::Write {
             object: chunk.object,
             at: chunk.at,
-            checksums: verify::sums_of(&bytes, chunk.at.0, last),
+            checksums: verify::sums_of(&bytes, chunk.at, last),
             data: bytes,
             existence: required_existence(chunk.presence),
             owner,
@@ -68,7 +74,7 @@ fn collect_write_replies(
     >,
 ) -> WriteProgress {
     let mut progress = WriteProgress {
-        written: 0,
+        written: ByteCount(0),
         error: None,
     };
     let mut state = inode.state();
@@ -77,7 +83,7 @@ fn collect_write_replies(
             Ok(stat) => {
                 state.objects.written(chunk.component, chunk.stripe, stat);
                 if progress.error.is_none() {
-                    progress.written += chunk.len;
+                    progress.written += ByteCount(chunk.len);
                 }
             }
             Err(error) => progress.error = progress.error.or(Some(error)),

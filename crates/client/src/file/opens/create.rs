@@ -4,7 +4,7 @@ use super::{OpenedFile, Opens};
 use crate::inodes::{ActiveInode, AttrVersion, OpenFileFlags};
 use crate::reply;
 use gupfs_proto::meta::{AccessMode, CreateMode, MetaOp, OpenInfo, OpenMode};
-use gupfs_proto::{Caller, FsError, InodeId, Name};
+use gupfs_proto::{Caller, FileOffset, FsError, InodeId, Name};
 
 impl Opens {
     /// open(2) with O_CREAT: creates the file, or opens it if it exists and `exclusive` is not set. Adds one lookup
@@ -103,7 +103,13 @@ impl Opens {
         if known {
             let _all = inode.range_locks.whole().await;
             return (self.leases)
-                .resize(inode, &Caller::root(), 0, true, mode.kill_privileges)
+                .resize(
+                    inode,
+                    &Caller::root(),
+                    FileOffset(0),
+                    true,
+                    mode.kill_privileges,
+                )
                 .await
                 .map(|_| ());
         }

@@ -1,19 +1,19 @@
 //! Splits file ranges into stripe chunks and object spans. Pure arithmetic over the layout.
 
 use gupfs_proto::{
-    FileOffset, InodeId, Layout, ObjectId, ObjectOffset, OstId, Presence, StripeChunk,
+    ByteCount, FileOffset, InodeId, Layout, ObjectId, ObjectOffset, OstId, Presence, StripeChunk,
 };
 
 /// The stripe chunks of `offset .. offset + len`, in ascending order, none longer than one message carries.
 pub fn chunks(
     layout: &Layout,
     ino: InodeId,
-    offset: u64,
-    len: u64,
-    message_max: u64,
+    offset: FileOffset,
+    len: ByteCount,
+    message_max: ByteCount,
 ) -> Vec<StripeChunk> {
-    let chunks = layout.stripe_chunks(ino, FileOffset(offset), len);
-    if chunks.iter().all(|chunk| chunk.len <= message_max) {
+    let chunks = layout.stripe_chunks(ino, offset, len.0);
+    if chunks.iter().all(|chunk| chunk.len <= message_max.0) {
         return chunks;
     }
     let split = |chunk| split(chunk, message_max);
@@ -22,7 +22,8 @@ pub fn chunks(
 
 /// Splits a chunk into parts of at most `most` bytes that end at multiples of `most` in the object, so that no checksum block is
 /// in two parts.
-fn split(chunk: StripeChunk, most: u64) -> impl Iterator<Item = StripeChunk> {
+fn split(chunk: StripeChunk, most: ByteCount) -> impl Iterator<Item = StripeChunk> {
+    let most = most.0;
     let (begin, end) = (chunk.at.0, chunk.at.0 + chunk.len);
     (begin / most..end.div_ceil(most)).map(move |part| {
         let (from, to) = (begin.max(part * most), end.min((part + 1) * most));
@@ -43,34 +44,34 @@ pub struct ObjectSpan {
     pub ost: OstId,
     pub object: ObjectId,
     pub at: ObjectOffset,
-    pub len: u64,
+    pub len: ByteCount,
     pub presence: Presence,
 }
 
 /// One span for each object that `from .. to` touches. Linear in the number of objects, not of units.
-pub fn spans(layout: &Layout, ino: InodeId, from: u64, to: u64) -> Vec<ObjectSpan> {
+pub fn spans(layout: &Layout, ino: InodeId, from: FileOffset, to: FileOffset) -> Vec<ObjectSpan> {
     let span = |(component, stripe, ost, object, presence)| {
         let part: &gupfs_proto::Component = &layout.components[component];
-        let at = part.object_size(stripe, from);
+        let at = part.object_size(stripe, from.0);
         ObjectSpan {
             component,
             stripe,
             ost,
             object,
             at: ObjectOffset(at),
-            len: part.object_size(stripe, to).saturating_sub(at),
+            len: ByteCount(part.object_size(stripe, to.0).saturating_sub(at)),
             presence,
         }
     };
     let all = layout.objects(ino).map(span);
-    all.filter(|span| span.len > 0).collect()
+    all.filter(|span| span.len > ByteCount(0)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use gupfs_proto::layout::{ComponentKind, ComponentState};
-    use gupfs_proto::{ByteCount, Component, Generation, PresenceMap};
+    use gupfs_proto::{Component, Generation, PresenceMap};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -100,7 +101,13 @@ mod tests {
         let mut layout = layout();
         layout.components[0].to = FileOffset(16 * MIB);
         layout.components[1].from = FileOffset(16 * MIB);
-        let chunks = chunks(&layout, InodeId(9), 1, 9 * MIB, 4 * MIB);
+        let chunks = chunks(
+            &layout,
+            InodeId(9),
+            FileOffset(1),
+            ByteCount::mib(9),
+            ByteCount::mib(4),
+        );
         let lens: Vec<u64> = chunks.iter().map(|p| p.len).collect();
         assert_eq!(lens, [4 * MIB - 1, 4 * MIB, MIB + 1]);
         assert_eq!(
@@ -114,14 +121,14 @@ mod tests {
         fn spans_are_the_pieces_of_each_object_put_together(from in 0u64..12 * MIB, len in 0u64..20 * MIB) {
             let layout = layout();
             let mut joined: BTreeMap<ObjectId, (u64, u64)> = BTreeMap::new();
-            for chunk in chunks(&layout, InodeId(9), from, len, 4 * MIB) {
+            for chunk in chunks(&layout, InodeId(9), FileOffset(from), ByteCount(len), ByteCount::mib(4)) {
                 let range = joined.entry(chunk.object).or_insert((chunk.at.0, 0));
                 prop_assert_eq!(range.0 + range.1, chunk.at.0);
                 range.1 += chunk.len;
             }
-            let spans: BTreeMap<ObjectId, (u64, u64)> = spans(&layout, InodeId(9), from, from + len)
+            let spans: BTreeMap<ObjectId, (u64, u64)> = spans(&layout, InodeId(9), FileOffset(from), FileOffset(from + len))
                 .iter()
-                .map(|span| (span.object, (span.at.0, span.len)))
+                .map(|span| (span.object, (span.at.0, span.len.0)))
                 .collect();
             prop_assert_eq!(spans, joined);
         }

@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use gupfs_proto::limits::INLINE_MAX;
+use gupfs_proto::{ByteCount, FileOffset};
 
 #[derive(Default)]
 pub struct InlineData {
@@ -28,9 +29,9 @@ impl InlineData {
         self.bytes.is_empty()
     }
 
-    pub fn write(&mut self, offset: u64, data: &[u8]) {
-        debug_assert!(offset + data.len() as u64 <= INLINE_MAX.0);
-        let (from, to) = (offset as usize, offset as usize + data.len());
+    pub fn write(&mut self, offset: FileOffset, data: &[u8]) {
+        debug_assert!(offset.0 + data.len() as u64 <= INLINE_MAX.0);
+        let (from, to) = (offset.0 as usize, offset.0 as usize + data.len());
         let mut bytes = BytesMut::zeroed(self.bytes.len().max(to));
         bytes[..self.bytes.len()].copy_from_slice(&self.bytes);
         bytes[from..to].copy_from_slice(data);
@@ -38,13 +39,13 @@ impl InlineData {
     }
 
     /// The bytes of `offset .. end`, and how many zeros follow them.
-    pub fn read(&self, offset: u64, end: u64) -> (Bytes, u64) {
+    pub fn read(&self, offset: FileOffset, end: FileOffset) -> (Bytes, ByteCount) {
         let have = self.bytes.len() as u64;
         let bytes = self
             .bytes
-            .slice(offset.min(have) as usize..end.min(have) as usize);
-        let zeros = end - offset - bytes.len() as u64;
-        (bytes, zeros)
+            .slice(offset.0.min(have) as usize..end.0.min(have) as usize);
+        let zeros = (end - offset).0 - bytes.len() as u64;
+        (bytes, ByteCount(zeros))
     }
 
     /// They are in objects now.
@@ -74,23 +75,29 @@ mod tests {
     #[test]
     fn a_write_behind_the_end_leaves_zeros_before_it() {
         let mut inline = InlineData::default();
-        inline.write(2, b"cd");
+        inline.write(FileOffset(2), b"cd");
         assert_eq!(&inline.bytes()[..], b"\0\0cd");
-        inline.write(1, b"b");
+        inline.write(FileOffset(1), b"b");
         assert_eq!(&inline.bytes()[..], b"\0bcd");
-        assert_eq!(inline.read(3, 6), (Bytes::from_static(b"d"), 2));
-        assert_eq!(inline.read(8, 9), (Bytes::new(), 1));
+        assert_eq!(
+            inline.read(FileOffset(3), FileOffset(6)),
+            (Bytes::from_static(b"d"), ByteCount(2))
+        );
+        assert_eq!(
+            inline.read(FileOffset(8), FileOffset(9)),
+            (Bytes::new(), ByteCount(1))
+        );
     }
 
     #[test]
     fn only_a_file_of_another_client_may_have_been_synced_by_others() {
         let mut inline = InlineData::default();
         inline.load(None, true);
-        inline.write(0, b"ab");
+        inline.write(FileOffset(0), b"ab");
         inline.note_other_clients();
         assert!(!inline.may_be_durable());
         inline.load(None, false);
-        inline.write(0, b"ab");
+        inline.write(FileOffset(0), b"ab");
         inline.note_other_clients();
         assert!(inline.may_be_durable());
     }

@@ -2,7 +2,7 @@
 
 use super::InodeState;
 use gupfs_proto::meta::OpenInfo;
-use gupfs_proto::{Attr, Layout};
+use gupfs_proto::{Attr, FileOffset, Layout};
 
 impl InodeState {
     /// Takes the server's reply unless this state is authoritative. Replies may overtake each other.
@@ -28,7 +28,7 @@ impl InodeState {
         if (self.server_attr).is_none_or(|base| base.change <= change) {
             self.server_attr = Some(opened.attr);
         }
-        self.size.load(opened.attr.size);
+        self.size.load(FileOffset(opened.attr.size));
         self.times.load();
         self.objects.load(opened.created);
         self.adopt_layout(opened.layout, false, knows_objects);

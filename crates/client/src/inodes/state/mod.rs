@@ -31,7 +31,7 @@ use bytes::Bytes;
 use gupfs_proto::attr::InodeFlags;
 use gupfs_proto::data::ObjectOwner;
 use gupfs_proto::limits::INLINE_MAX;
-use gupfs_proto::{Attr, FileMode, FsError, Layout, Timestamp};
+use gupfs_proto::{Attr, FileMode, FileOffset, FsError, Layout, Timestamp};
 use inline::InlineData;
 use lease::LeaseState;
 use objects::FileObjects;
@@ -129,7 +129,7 @@ impl InodeState {
             _ => attr,
         };
         if self.is_authoritative() {
-            seen.size = self.size();
+            seen.size = self.end_of_file().0;
             if let Some(blocks) = self.authoritative_blocks() {
                 seen.blocks = blocks;
             }
@@ -183,34 +183,34 @@ impl InodeState {
 
     // Size and times.
 
-    pub fn size(&self) -> u64 {
+    pub fn end_of_file(&self) -> FileOffset {
         self.size.get()
     }
 
-    /// The file's size, for a caller that has locked the range of a write.
+    /// The end of the file, for a caller that has locked the range of a write.
     ///
     /// # Errors
     /// `Stale` when no open file of this inode is writable any more: no close would report what is written now.
-    pub fn size_for_write(&self) -> Result<u64, FsError> {
+    pub fn end_for_write(&self) -> Result<FileOffset, FsError> {
         match self.opens.writers() {
             0 => Err(FsError::Stale),
-            _ => Ok(self.size()),
+            _ => Ok(self.end_of_file()),
         }
     }
 
     /// The file's bytes up to `end` changed at `now`.
-    pub fn data_changed(&mut self, end: u64, now: Timestamp) {
+    pub fn data_changed(&mut self, end: FileOffset, now: Timestamp) {
         self.size.grow(end);
         self.times.data_changed(now);
     }
 
     /// The objects' bytes behind the end of the file.
-    pub fn leftovers(&self) -> Option<std::ops::Range<u64>> {
+    pub fn leftovers(&self) -> Option<std::ops::Range<FileOffset>> {
         self.size.leftovers()
     }
 
     /// Objects may get bytes up to `end` that do not become part of the file.
-    pub fn extend_leftovers(&mut self, end: u64) {
+    pub fn extend_leftovers(&mut self, end: FileOffset) {
         self.size.extend_leftovers(end);
     }
 
@@ -247,8 +247,8 @@ impl InodeState {
 
     /// Whether a write that ends at `end` should go inline. A write that fills the inline area to its last byte is probably the
     /// first of several (stdio writes 4 KiB at a time): moving its bytes out again would cost a sync.
-    pub fn stays_inline(&self, end: u64) -> bool {
-        self.data_location() == DataLocation::Inode && end < INLINE_MAX.0
+    pub fn stays_inline(&self, end: FileOffset) -> bool {
+        self.data_location() == DataLocation::Inode && end.0 < INLINE_MAX.0
     }
 
     /// Whether a write can go directly to objects.
@@ -265,10 +265,10 @@ impl InodeState {
     }
 
     /// `data` was written at `offset` of a file whose data is inline.
-    pub fn apply_inline_write(&mut self, offset: u64, data: &[u8], now: Attr) {
+    pub fn apply_inline_write(&mut self, offset: FileOffset, data: &[u8], now: Attr) {
         if self.lease.advance(now.change) {
             self.inline.write(offset, data);
-            self.size.set_inline(now.size);
+            self.size.set_inline(FileOffset(now.size));
         }
         self.note_attr(now);
     }
@@ -313,7 +313,7 @@ mod tests {
         state.objects.mark_dirty(0, 1);
         state.lease_released(Some(opened(3, Presence::Maybe).attr));
         state.update_from_server(opened(9, Presence::Maybe));
-        assert_eq!(state.size(), 900);
+        assert_eq!(state.end_of_file(), FileOffset(900));
         assert_eq!(state.objects.unsynced(InodeId(5)).len(), 1);
         assert!(
             state.objects.may_have_unknown_unsynced,
@@ -333,7 +333,10 @@ mod tests {
         state.lease_released(Some(opened(5, Presence::Never).attr));
         state.lease_acquired(opened(7, Presence::Maybe));
         assert_eq!(presence(&state), [Presence::Maybe; 2]);
-        assert_eq!((state.size(), state.objects.blocks()), (700, None));
+        assert_eq!(
+            (state.end_of_file(), state.objects.blocks()),
+            (FileOffset(700), None)
+        );
     }
 
     #[test]
@@ -345,7 +348,7 @@ mod tests {
         // Another client has had the lease since, and released it.
         state.lease_released(Some(opened(7, Presence::Never).attr));
         state.lease_acquired(opened(8, Presence::Maybe));
-        assert_eq!(state.size(), 800);
+        assert_eq!(state.end_of_file(), FileOffset(800));
     }
 
     #[test]
@@ -354,13 +357,17 @@ mod tests {
         state.update_from_server(opened(5, Presence::Maybe));
         state.update_from_server(opened(4, Presence::Never));
         assert_eq!(
-            (state.size(), presence(&state)),
-            (500, vec![Presence::Maybe; 2])
+            (state.end_of_file(), presence(&state)),
+            (FileOffset(500), vec![Presence::Maybe; 2])
         );
         assert!(!state.is_authoritative());
         state.lease_acquired(opened(6, Presence::Maybe));
         state.update_from_server(opened(8, Presence::Never));
-        assert_eq!(state.size(), 500, "this client has the lease");
+        assert_eq!(
+            state.end_of_file(),
+            FileOffset(500),
+            "this client has the lease"
+        );
         assert!(state.is_authoritative());
     }
 }

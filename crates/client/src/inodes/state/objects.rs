@@ -4,7 +4,8 @@ use super::chunks::{self, ObjectSpan};
 use super::object_state::ObjectState;
 use gupfs_proto::data::ObjectStat;
 use gupfs_proto::{
-    Component, InodeId, Layout, ObjectId, OstId, Presence, StripeChunk, WriteVerifier,
+    ByteCount, Component, FileOffset, InodeId, Layout, ObjectId, OstId, Presence, StripeChunk,
+    WriteVerifier,
 };
 
 /// The presence bits in the layout are this client's knowledge: after `BeginWrite` the server answers `Maybe` for every object,
@@ -157,9 +158,9 @@ impl FileObjects {
     pub fn chunks(
         &self,
         ino: InodeId,
-        offset: u64,
-        len: u64,
-        message_max: u64,
+        offset: FileOffset,
+        len: ByteCount,
+        message_max: ByteCount,
     ) -> Vec<StripeChunk> {
         let mut chunks = chunks::chunks(&self.layout, ino, offset, len, message_max);
         for chunk in &mut chunks {
@@ -175,9 +176,9 @@ impl FileObjects {
     pub fn hinted_chunks(
         &self,
         ino: InodeId,
-        offset: u64,
-        len: u64,
-        message_max: u64,
+        offset: FileOffset,
+        len: ByteCount,
+        message_max: ByteCount,
     ) -> Vec<StripeChunk> {
         let mut chunks = chunks::chunks(&self.layout, ino, offset, len, message_max);
         for chunk in &mut chunks {
@@ -186,7 +187,7 @@ impl FileObjects {
         chunks
     }
 
-    pub fn spans(&self, ino: InodeId, from: u64, to: u64) -> Vec<ObjectSpan> {
+    pub fn spans(&self, ino: InodeId, from: FileOffset, to: FileOffset) -> Vec<ObjectSpan> {
         chunks::spans(&self.layout, ino, from, to)
     }
 

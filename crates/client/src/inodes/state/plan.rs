@@ -3,20 +3,20 @@
 use super::{DataLocation, InodeState};
 use bytes::Bytes;
 use gupfs_proto::meta::WritePosition;
-use gupfs_proto::{FsError, InodeId, StripeChunk};
+use gupfs_proto::{ByteCount, FileOffset, FsError, InodeId, StripeChunk};
 
 /// The range that a write must lock exclusively.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteLockRange {
-    pub from: u64,
-    pub to: u64,
+    pub from: FileOffset,
+    pub to: FileOffset,
 }
 
 impl WriteLockRange {
     /// For a write that acquires the lease, moves the data to objects, or goes inline.
     pub const WHOLE: WriteLockRange = WriteLockRange {
-        from: 0,
-        to: u64::MAX,
+        from: FileOffset(0),
+        to: FileOffset::MAX,
     };
 
     pub fn covers(self, other: WriteLockRange) -> bool {
@@ -27,7 +27,7 @@ impl WriteLockRange {
 /// Where a read gets its bytes.
 pub enum ReadPlan {
     /// From the inode: these bytes, then this many zeros.
-    Inline(Bytes, u64),
+    Inline(Bytes, ByteCount),
     /// From objects, up to the end of the range or of the file.
     Chunks(Vec<StripeChunk>),
 }
@@ -35,29 +35,28 @@ pub enum ReadPlan {
 impl InodeState {
     /// The range that a write of `len` bytes must lock exclusively: its own bytes, or everything from the end of the file on if the
     /// write extends the file.
-    pub fn write_lock_range(&self, at: WritePosition, len: u64) -> WriteLockRange {
+    pub fn write_lock_range(&self, at: WritePosition, len: ByteCount) -> WriteLockRange {
         if !self.is_ready() {
             return WriteLockRange::WHOLE;
         }
+        let (from, end) = (self.offset_of(at), self.end_of_file());
         match at {
-            WritePosition::Offset(from) if from.saturating_add(len) <= self.size() => {
-                WriteLockRange {
-                    from,
-                    to: from + len,
-                }
-            }
-            at => WriteLockRange {
-                from: self.offset_of(at).min(self.size()),
-                to: u64::MAX,
+            WritePosition::Offset(_) if from.saturating_add(len) <= end => WriteLockRange {
+                from,
+                to: from + len,
+            },
+            _ => WriteLockRange {
+                from: from.min(end),
+                to: FileOffset::MAX,
             },
         }
     }
 
     /// The offset of a write by the size that is known here.
-    pub fn offset_of(&self, at: WritePosition) -> u64 {
+    pub fn offset_of(&self, at: WritePosition) -> FileOffset {
         match at {
-            WritePosition::Offset(offset) => offset,
-            WritePosition::End => self.size(),
+            WritePosition::Offset(offset) => FileOffset(offset),
+            WritePosition::End => self.end_of_file(),
         }
     }
 
@@ -66,9 +65,9 @@ impl InodeState {
     /// # Errors
     /// `NotPermitted` before the end of an append-only file. (The server has granted the lease for appending, and does not see
     /// writes to objects.)
-    pub fn write_offset(&self, at: WritePosition) -> Result<u64, FsError> {
+    pub fn write_offset(&self, at: WritePosition) -> Result<FileOffset, FsError> {
         let offset = self.offset_of(at);
-        match offset < self.size() && self.is_append_only() {
+        match offset < self.end_of_file() && self.is_append_only() {
             true => Err(FsError::NotPermitted),
             false => Ok(offset),
         }
@@ -79,16 +78,16 @@ impl InodeState {
     pub fn plan_write(
         &mut self,
         ino: InodeId,
-        offset: u64,
-        len: u64,
-        message_max: u64,
+        offset: FileOffset,
+        len: ByteCount,
+        message_max: ByteCount,
     ) -> Vec<(StripeChunk, bool)> {
         let chunks = self.objects.chunks(ino, offset, len, message_max);
         self.extend_leftovers(offset + len);
-        let size = self.size();
+        let size = self.end_of_file();
         let planned = chunks.into_iter().map(|chunk| {
             let component = self.objects.component(chunk.component);
-            let last = chunk.at.0 + chunk.len >= component.object_size(chunk.stripe, size);
+            let last = chunk.at.0 + chunk.len >= component.object_size(chunk.stripe, size.0);
             (chunk, last)
         });
         let planned: Vec<(StripeChunk, bool)> = planned.collect();
@@ -99,7 +98,13 @@ impl InodeState {
     }
 
     /// `offset .. end` lies within the file.
-    pub fn plan_read(&self, ino: InodeId, offset: u64, end: u64, message_max: u64) -> ReadPlan {
+    pub fn plan_read(
+        &self,
+        ino: InodeId,
+        offset: FileOffset,
+        end: FileOffset,
+        message_max: ByteCount,
+    ) -> ReadPlan {
         match self.data_location() {
             DataLocation::Inode => {
                 let (bytes, zeros) = self.inline.read(offset, end);
@@ -116,11 +121,11 @@ impl InodeState {
     pub fn plan_hinted_read(
         &self,
         ino: InodeId,
-        offset: u64,
-        end: u64,
-        message_max: u64,
+        offset: FileOffset,
+        end: FileOffset,
+        message_max: ByteCount,
     ) -> Option<Vec<StripeChunk>> {
-        if self.data_location() == DataLocation::Inode || end > self.size() {
+        if self.data_location() == DataLocation::Inode || end > self.end_of_file() {
             return None;
         }
         let chunks = (self.objects).hinted_chunks(ino, offset, end - offset, message_max);
@@ -143,12 +148,12 @@ mod tests {
         let mut state = InodeState::new(true);
         state.update_from_server(opened(1, Presence::Never));
         let range = |state: &InodeState, at| {
-            let range = state.write_lock_range(at, 50);
-            (range.from, range.to)
+            let range = state.write_lock_range(at, ByteCount(50));
+            (range.from.0, range.to.0)
         };
         assert_eq!(range(&state, WritePosition::Offset(0)), (0, u64::MAX));
         state.lease_acquired(opened(2, Presence::Maybe));
-        assert_eq!(state.size(), 100);
+        assert_eq!(state.end_of_file(), FileOffset(100));
         assert_eq!(range(&state, WritePosition::Offset(50)), (50, 100));
         assert_eq!(range(&state, WritePosition::Offset(60)), (60, u64::MAX));
         assert_eq!(range(&state, WritePosition::Offset(600)), (100, u64::MAX));
@@ -160,7 +165,12 @@ mod tests {
         let mut state = InodeState::new(true);
         state.update_from_server(opened(1, Presence::Never));
         state.lease_acquired(opened(2, Presence::Maybe));
-        let planned = |state: &InodeState| match state.plan_read(INO, 0, 10, PAYLOAD_MAX.0) {
+        let planned = |state: &InodeState| match state.plan_read(
+            INO,
+            FileOffset(0),
+            FileOffset(10),
+            PAYLOAD_MAX,
+        ) {
             ReadPlan::Chunks(chunks) => chunks[0].presence,
             ReadPlan::Inline(..) => panic!("it has objects"),
         };
@@ -171,7 +181,7 @@ mod tests {
         assert_eq!(planned(&state), Presence::Maybe, "the sync may still fail");
         state.objects.sync_finished(true);
         assert_eq!(planned(&state), Presence::Present);
-        let again = state.plan_write(INO, 0, 10, PAYLOAD_MAX.0);
+        let again = state.plan_write(INO, FileOffset(0), ByteCount(10), PAYLOAD_MAX);
         assert_eq!(again[0].0.presence, Presence::Present);
         assert_eq!(planned(&state), Presence::Maybe);
     }

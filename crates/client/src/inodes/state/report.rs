@@ -34,7 +34,7 @@ impl InodeState {
         let times = self.times.snapshot();
         PendingReport {
             report: AttrReport {
-                size: self.size(),
+                size: self.end_of_file().0,
                 mtime: times.mtime,
                 atime: times.atime,
                 blocks: blocks

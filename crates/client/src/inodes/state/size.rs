@@ -1,13 +1,14 @@
 //! The size of a file, and what failed writes left in objects behind its end.
 
+use gupfs_proto::FileOffset;
 use std::ops::Range;
 
 #[derive(Default)]
 pub struct FileSize {
-    /// Always right for a loaded authoritative state, since every change passes through here.
-    size: u64,
+    /// The end of the file. Always right for a loaded authoritative state, since every change passes through here.
+    size: FileOffset,
     /// End of the bytes in objects that may never have become part of the file: leftovers of a write that failed or was dropped.
-    leftover_end: u64,
+    leftover_end: FileOffset,
     /// The server has recorded a pending truncate of these leftovers, because an OST refused to truncate them. Until the server
     /// answers that it is done the file must not grow: the server's truncate would remove what it grew by.
     has_pending_truncate: bool,
@@ -15,7 +16,7 @@ pub struct FileSize {
 
 impl FileSize {
     /// The server's answer: there are no leftovers.
-    pub fn load(&mut self, size: u64) {
+    pub fn load(&mut self, size: FileOffset) {
         *self = FileSize {
             size,
             leftover_end: size,
@@ -23,28 +24,28 @@ impl FileSize {
         };
     }
 
-    pub fn get(&self) -> u64 {
+    pub fn get(&self) -> FileOffset {
         self.size
     }
 
     /// Bytes up to `end` are part of the file.
-    pub fn grow(&mut self, end: u64) {
+    pub fn grow(&mut self, end: FileOffset) {
         self.size = self.size.max(end);
         self.leftover_end = self.leftover_end.max(self.size);
     }
 
     /// The server has written inline data: the size is this.
-    pub fn set_inline(&mut self, size: u64) {
+    pub fn set_inline(&mut self, size: FileOffset) {
         self.size = size;
         self.leftover_end = size;
     }
 
     /// Objects may get bytes up to `end` that do not become part of the file.
-    pub fn extend_leftovers(&mut self, end: u64) {
+    pub fn extend_leftovers(&mut self, end: FileOffset) {
         self.leftover_end = self.leftover_end.max(end);
     }
 
-    pub fn leftovers(&self) -> Option<Range<u64>> {
+    pub fn leftovers(&self) -> Option<Range<FileOffset>> {
         (self.leftover_end > self.size).then_some(self.size..self.leftover_end)
     }
 
@@ -68,24 +69,28 @@ mod tests {
     #[test]
     fn bytes_of_a_failed_write_are_leftovers_until_the_file_grows_over_them() {
         let mut size = FileSize::default();
-        size.load(100);
+        size.load(FileOffset(100));
         assert_eq!(size.leftovers(), None);
-        size.extend_leftovers(300);
-        assert_eq!(size.leftovers(), Some(100..300));
-        size.grow(200);
-        assert_eq!(size.leftovers(), Some(200..300));
-        size.grow(50);
-        assert_eq!(size.get(), 200, "a write before the end keeps the size");
+        size.extend_leftovers(FileOffset(300));
+        assert_eq!(size.leftovers(), Some(FileOffset(100)..FileOffset(300)));
+        size.grow(FileOffset(200));
+        assert_eq!(size.leftovers(), Some(FileOffset(200)..FileOffset(300)));
+        size.grow(FileOffset(50));
+        assert_eq!(
+            size.get(),
+            FileOffset(200),
+            "a write before the end keeps the size"
+        );
         size.leftovers_truncated();
-        assert_eq!((size.get(), size.leftovers()), (200, None));
+        assert_eq!((size.get(), size.leftovers()), (FileOffset(200), None));
     }
 
     #[test]
     fn a_load_ends_a_pending_truncate() {
         let mut size = FileSize::default();
-        size.extend_leftovers(300);
+        size.extend_leftovers(FileOffset(300));
         size.set_pending_truncate();
-        size.load(100);
+        size.load(FileOffset(100));
         assert!(!size.has_pending_truncate());
         assert_eq!(size.leftovers(), None);
     }
