@@ -67,14 +67,12 @@ mod open_dirs;
 mod options;
 mod osts;
 mod pending_calls;
-mod pending_opens;
 mod reply;
 mod route;
 mod server_call;
 mod session;
 mod space;
 mod status;
-mod verify;
 
 pub use client::Client;
 pub use file::{AllocateMode, OpenedFile, ReadOptions, SeekTo, WriteDone, WriteOptions};

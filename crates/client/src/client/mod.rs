@@ -43,6 +43,46 @@ pub struct Client {
     counters: Arc<Counters>,
 }
 
+/// The calls to servers, composed.
+struct ServerCalls {
+    mds: Arc<MdsSession>,
+    osts: Arc<OstCalls>,
+    pending_calls: Arc<PendingCalls>,
+}
+
+impl ServerCalls {
+    async fn open(
+        route: Route,
+        platform: &Platform,
+        options: &SessionOptions,
+        state: &ClientSessionState,
+    ) -> Result<ServerCalls, FsError> {
+        let (route, clock) = (Arc::new(route), &platform.clock);
+        let pending_calls = PendingCalls::new(clock.clone(), options.observer.clone());
+        let pending_calls = Arc::new(pending_calls);
+        let mds = MdsSession::open(
+            route.clone(),
+            platform.clone(),
+            options.clone(),
+            pending_calls.clone(),
+            state.clone(),
+        )
+        .await?;
+        let osts = OstCalls::new(
+            route,
+            mds.clone(),
+            pending_calls.clone(),
+            clock.clone(),
+            options.job,
+        );
+        Ok(ServerCalls {
+            mds,
+            osts,
+            pending_calls,
+        })
+    }
+}
+
 impl Client {
     /// Opens a session.
     ///
@@ -66,9 +106,6 @@ impl Client {
         platform: Platform,
         options: SessionOptions,
     ) -> Result<Arc<Client>, FsError> {
-        let route = Arc::new(route);
-        let pending_calls = PendingCalls::new(platform.clock.clone(), options.observer.clone());
-        let pending_calls = Arc::new(pending_calls);
         let closed_unsynced = Arc::default();
         let state = ClientSessionState {
             inodes: InodeTable::new(options.shared, Arc::clone(&closed_unsynced)),
@@ -77,33 +114,24 @@ impl Client {
             lookup_counts: Arc::default(),
             forget_queue: Arc::default(),
         };
-        let mds = MdsSession::open(
-            route.clone(),
-            platform.clone(),
-            options.clone(),
-            pending_calls.clone(),
-            state.clone(),
-        )
-        .await?;
-        let osts = OstCalls::new(
-            route,
-            mds.clone(),
-            pending_calls.clone(),
-            platform.clock.clone(),
-            options.job,
-        );
-        let calls = (mds, osts, pending_calls);
+        let calls = ServerCalls::open(route, &platform, &options, &state).await?;
         let client = Client::compose(calls, state, closed_unsynced, platform, &options);
         Ok(Arc::new(client))
     }
 
+    /// Each part gets the parts that it reaches.
     fn compose(
-        (mds, osts, pending_calls): (Arc<MdsSession>, Arc<OstCalls>, Arc<PendingCalls>),
+        calls: ServerCalls,
         state: ClientSessionState,
         closed_unsynced: Arc<Mutex<ClosedUnsynced>>,
         platform: Platform,
         options: &SessionOptions,
     ) -> Client {
+        let ServerCalls {
+            mds,
+            osts,
+            pending_calls,
+        } = calls;
         let inodes = state.inodes;
         let open_files = Arc::new(OpenFileTable::default());
         let counters = Arc::new(Counters::default());

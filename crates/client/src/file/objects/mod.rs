@@ -10,6 +10,7 @@ mod seek;
 mod stat;
 mod sync;
 mod truncate;
+mod verify;
 mod write;
 
 pub use read::FileBytes;

@@ -1,11 +1,10 @@
 //! Reading from objects: all chunks at once; a chunk whose bytes do not match their checksums is read twice.
 
-use super::{ObjectIo, required_existence};
+use super::{ObjectIo, required_existence, verify};
 use crate::inodes::{ActiveInode, ReadPlan};
 use crate::join;
 use crate::metrics::Counters;
 use crate::reply;
-use crate::verify;
 use bytes::Bytes;
 use gupfs_proto::data::{self, ChecksumCheck};
 use gupfs_proto::error::ObjectDamage;

@@ -1,10 +1,9 @@
 //! Writing to objects: all chunks at once, each with its checksums.
 
-use super::{ObjectIo, required_existence};
+use super::{ObjectIo, required_existence, verify};
 use crate::inodes::ActiveInode;
 use crate::join;
 use crate::reply;
-use crate::verify;
 use bytes::Bytes;
 use gupfs_proto::data::{self, ObjectOwner};
 use gupfs_proto::{ByteCount, FileOffset, FsError, StripeChunk, WriteVerifier};

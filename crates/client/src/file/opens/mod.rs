@@ -6,16 +6,17 @@
 
 mod create;
 mod open;
+mod pending_opens;
 mod release;
 
 use super::{FileLeases, FileSync, Files};
 use crate::inodes::{InodePin, InodeTable, OpenFile, OpenFileFlags, OpenFileTable};
 use crate::locks::Locks;
 use crate::lookups::Lookups;
-use crate::pending_opens::{PendingOpen, PendingOpens};
 use crate::session::MdsSession;
 use gupfs_proto::meta::AccessMode;
 use gupfs_proto::{Attr, FsError, InodeId};
+use pending_opens::{PendingOpen, PendingOpens};
 use std::sync::Arc;
 
 /// The result of open and create: the open file, and the attributes that stat(2) would return now.

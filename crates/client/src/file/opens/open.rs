@@ -1,10 +1,10 @@
 //! open(2) of a file: the server checks permission and returns layout or inline data; the state of a file with a write lease here
 //! is newer.
 
+use super::pending_opens::PendingOpen;
 use super::{OpenedFile, Opens};
 use crate::inodes::{ActiveInode, InodePin, OpenFileFlags};
 use crate::limits::{REOPEN_REMOVED_PAUSE, REOPEN_REMOVED_TRIES};
-use crate::pending_opens::PendingOpen;
 use crate::reply;
 use gupfs_proto::meta::{MetaOp, OpenMode};
 use gupfs_proto::{Caller, FsError, InodeId};
